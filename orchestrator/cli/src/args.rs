@@ -213,6 +213,9 @@ pub struct SweepArgs {
     /// Only what is older than this, as in 2h
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub older_than: Option<f64>,
+    /// Only fleets whose end, by their tags, is past; for cron
+    #[arg(long)]
+    pub expired: bool,
     /// Maximum time to wait in each region for resources that are in use [default: 15m]
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub wait: Option<f64>,

@@ -1,7 +1,7 @@
 //! Orders to clouds. An order is journaled before its call, so that the call can be repeated.
 
 use crate::{
-    campaign::{Disk, Volume},
+    campaign::{Credits, Disk, Volume},
     ids::{FleetId, LeaseId, SiteName},
     price::NodeRate,
 };
@@ -32,6 +32,8 @@ impl Tags {
     pub const OWNER: &str = "cvc:owner";
     /// Name of the tag with the fleet.
     pub const FLEET: &str = "cvc:fleet";
+    /// Name of the tag with the end.
+    pub const EXPIRES: &str = "cvc:expires";
 
     /// Names and values, as they are written; values are cut to the 256 characters that a tag may have.
     pub fn pairs(&self) -> Vec<(&'static str, String)> {
@@ -46,7 +48,7 @@ impl Tags {
             pairs.push(("cvc:lease", cut(lease.as_str())));
         }
         if let Some(expires) = &self.expires {
-            pairs.push(("cvc:expires", expires.to_string()));
+            pairs.push((Self::EXPIRES, expires.to_string()));
         }
         pairs.push(("Name", cut(&format!("cvc {} {}", self.campaign, self.site))));
         pairs
@@ -62,7 +64,7 @@ impl Tags {
                 "cvc:site" => tags.site = value.into(),
                 Self::FLEET => tags.fleet = value.into(),
                 "cvc:lease" => tags.lease = Some(value.into()),
-                "cvc:expires" => tags.expires = value.parse().ok(),
+                Self::EXPIRES => tags.expires = value.parse().ok(),
                 _ => {}
             }
         }
@@ -136,6 +138,12 @@ pub struct LaunchOrder {
     pub root: Disk,
     /// Further volumes, in order.
     pub volumes: Vec<Volume>,
+    /// Whether all volumes are encrypted; not in orders of an older version.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub encrypted: bool,
+    /// Of burstable instances; `None` in orders of an older version.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub credits: Option<Credits>,
     /// Digest of the instances' configuration; `None` in orders of an older version.
     #[serde(skip_serializing_if = "Option::is_none", default, alias = "alike")]
     pub config_digest: Option<String>,
@@ -156,9 +164,11 @@ impl LaunchOrder {
     }
 
     /// The script of an instance's first boot, run as root: it sets a deadline by the instance's own clock, which survives reboots and can
-    /// be changed by writing another time to `/etc/cvc-deadline`.
+    /// be changed by writing another time to `/etc/cvc-deadline`. It depends only on the order, so that the same order gives the same call.
     pub fn user_data(&self) -> String {
-        include_str!("deadline.sh").replace("@LIFETIME_S@", &self.lifetime_s.to_string())
+        // without a time only the lifetime counts
+        let until = self.tags.expires.map_or(i64::from(u32::MAX), Timestamp::as_second);
+        include_str!("deadline.sh").replace("@LIFETIME_S@", &self.lifetime_s.to_string()).replace("@UNTIL_S@", &until.to_string())
     }
 }
 

@@ -2,6 +2,7 @@
 
 pub mod app;
 pub mod campaign;
+pub mod clock;
 pub mod embedded;
 pub mod fsck;
 pub mod hosts;
@@ -11,6 +12,7 @@ pub mod journal;
 pub mod lease;
 pub mod log;
 pub mod mapping;
+pub mod means;
 pub mod nodelist;
 pub mod outcome;
 pub mod panics;

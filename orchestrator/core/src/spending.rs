@@ -2,7 +2,7 @@
 
 use crate::{
     ids::{NodeName, RunId},
-    journal::{CampaignState, Lease},
+    journal::{CampaignState, Fetched, Lease},
     price::{MIN_S, NodeRate},
 };
 use jiff::Timestamp;
@@ -19,6 +19,8 @@ pub struct Spent {
     pub instances: u32,
     /// Total time that they existed, seconds.
     pub instance_s: f64,
+    /// Bytes that were fetched from them. If their price is known, it is in `usd`.
+    pub fetched_bytes: u64,
 }
 
 /// Seconds added to a lifetime: an instance counts it from its boot, and takes a moment to end.
@@ -30,6 +32,7 @@ impl Spent {
         self.unknown += other.unknown;
         self.instances += other.instances;
         self.instance_s += other.instance_s;
+        self.fetched_bytes = self.fetched_bytes.saturating_add(other.fetched_bytes);
     }
 
     /// Whether `usd` is complete.
@@ -69,13 +72,35 @@ pub fn lease_cost(lease: &Lease, now: Timestamp) -> Option<Spent> {
     Some(spent)
 }
 
-/// The cost of a campaign's cloud leases until now, by site.
+/// The end of a lease's instances if nobody extends or ends them; `None` for a lease of a scheduler.
+pub fn promised_until(lease: &Lease) -> Option<Timestamp> {
+    let order = lease.order.as_ref()?;
+    let own = jiff::SignedDuration::from_secs(i64::try_from(order.lifetime_s).unwrap_or(i64::MAX));
+    let first = || order.tags.expires.unwrap_or_else(|| lease.intended.checked_add(own).unwrap_or(Timestamp::MAX));
+    Some(lease.deadline.unwrap_or_else(first))
+}
+
+/// The time until which costs are counted: a clock that was set back does not make them smaller than they were.
+pub fn counted_until(state: &CampaignState, now: Timestamp) -> Timestamp {
+    state.span.map_or(now, |(_, last)| now.max(last))
+}
+
+/// The cost of what was fetched from the instances of a site.
+pub fn fetched_cost(fetched: &Fetched) -> Spent {
+    Spent { usd: fetched.usd.unwrap_or(0.0), fetched_bytes: fetched.bytes, ..Spent::default() }
+}
+
+/// The cost of a campaign's cloud leases until now, and of what was fetched from them, by site.
 pub fn campaign_cost(state: &CampaignState, now: Timestamp) -> BTreeMap<String, Spent> {
+    let now = counted_until(state, now);
     let mut sites: BTreeMap<String, Spent> = BTreeMap::new();
     for lease in &state.leases {
         if let Some(spent) = lease_cost(lease, now) {
             sites.entry(lease.site.to_string()).or_default().add(&spent);
         }
+    }
+    for (site, fetched) in &state.fetched {
+        sites.entry(site.to_string()).or_default().add(&fetched_cost(fetched));
     }
     sites
 }
@@ -89,6 +114,7 @@ pub fn attempts_cost(
     rates: &BTreeMap<String, NodeRate>,
     now: Timestamp,
 ) -> BTreeMap<String, Spent> {
+    let now = counted_until(state, now);
     let mut sites: BTreeMap<String, Spent> = BTreeMap::new();
     // attempts on the same nodes share the list of them, which may be long
     let mut counted: HashMap<*const NodeName, u32> = HashMap::new();

@@ -13,9 +13,10 @@ use aws_sdk_ec2::{
     error::ProvideErrorMetadata,
     operation::run_instances::{RunInstancesError, builders::RunInstancesFluentBuilder},
     types::{
-        BlockDeviceMapping, EbsBlockDevice, HttpTokensState, InstanceInterruptionBehavior, InstanceMarketOptionsRequest,
-        InstanceMetadataEndpointState, InstanceMetadataOptionsRequest, InstanceNetworkInterfaceSpecification, InstanceType, MarketType,
-        Placement, ResourceType, RunInstancesMonitoringEnabled, ShutdownBehavior, SpotInstanceType, SpotMarketOptions, VolumeType,
+        BlockDeviceMapping, CreditSpecificationRequest, EbsBlockDevice, HttpTokensState, InstanceInterruptionBehavior,
+        InstanceMarketOptionsRequest, InstanceMetadataEndpointState, InstanceMetadataOptionsRequest, InstanceNetworkInterfaceSpecification,
+        InstanceType, MarketType, Placement, ResourceType, RunInstancesMonitoringEnabled, ShutdownBehavior, SpotInstanceType,
+        SpotMarketOptions, VolumeType,
     },
 };
 use aws_smithy_runtime_api::{
@@ -115,6 +116,7 @@ fn request(call: RunInstancesFluentBuilder, order: &LaunchOrder, disks: Vec<Bloc
         .user_data(aws_smithy_types::base64::encode(order.user_data()))
         .set_block_device_mappings(Some(disks))
         .set_tag_specifications(Some(kinds.into_iter().map(|k| tags::of_new(k, &order.tags)).collect()))
+        .set_credit_specification(order.credits.map(|c| CreditSpecificationRequest::builder().cpu_credits(c.as_str()).build()))
         .set_placement(placement(order))
         .set_instance_market_options(market(order));
     if order.efa {
@@ -158,6 +160,7 @@ fn disks(order: &LaunchOrder) -> Result<Vec<BlockDeviceMapping>, String> {
             .set_iops(number(iops))
             .set_throughput(number(throughput))
             .delete_on_termination(true)
+            .set_encrypted(order.encrypted.then_some(true))
             .build()
     };
     let root = &order.root;

@@ -5,6 +5,7 @@ mod call;
 mod caller;
 mod discover;
 mod error;
+mod expiry;
 mod images;
 mod launch;
 mod observe;
@@ -22,6 +23,7 @@ use cvc_controller::provider::{
     Resource, TypeFacts,
 };
 use cvc_core::lease::LaunchOrder;
+use jiff::Timestamp;
 use parking_lot::RwLock;
 use std::{fmt, path::PathBuf, sync::Arc};
 
@@ -106,6 +108,10 @@ impl Provider for Region {
 
     async fn terminate(&self, ids: &[String]) -> Result<(), ProviderError> {
         self.end_instances(ids).await
+    }
+
+    async fn mark_expiry(&self, ids: &[String], expires: Timestamp) -> Result<(), ProviderError> {
+        self.write_expiry(ids, expires).await
     }
 
     async fn discover(&self, owner: Option<&str>, fleet: Option<&str>) -> Discovery {

@@ -33,7 +33,15 @@ impl Region {
             let price = products.iter().filter_map(|p| price(p, name, &self.name)).max_by(f64::total_cmp);
             if let Some(usd_per_hour) = price {
                 let (instance_type, region) = (name.clone(), self.name.clone());
-                quotes.push(Quote { instance_type, region, zone: None, spot: false, usd_per_hour, at: Timestamp::now() });
+                quotes.push(Quote {
+                    instance_type,
+                    region,
+                    zone: None,
+                    spot: false,
+                    usd_per_hour,
+                    at: Timestamp::now(),
+                    asked: Some(Timestamp::now()),
+                });
             }
         }
         Ok(quotes)
@@ -64,7 +72,8 @@ impl Region {
             let Some(usd_per_hour) = entry.spot_price().and_then(|p| p.parse::<f64>().ok()).filter(|p| p.is_finite()) else { continue };
             let at = observe::time(entry.timestamp()).unwrap_or_else(Timestamp::now);
             let (instance_type, region) = (name.as_str().to_owned(), self.name.clone());
-            let quote = Quote { instance_type, region, zone: Some(zone.to_owned()), spot: true, usd_per_hour, at };
+            let quote =
+                Quote { instance_type, region, zone: Some(zone.to_owned()), spot: true, usd_per_hour, at, asked: Some(Timestamp::now()) };
             let key = (quote.instance_type.clone(), zone.to_owned());
             if newest.get(&key).is_none_or(|q| (q.at, q.usd_per_hour) < (quote.at, quote.usd_per_hour)) {
                 newest.insert(key, quote);

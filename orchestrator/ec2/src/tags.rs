@@ -35,6 +35,11 @@ pub(crate) fn literal(value: &str) -> String {
     text
 }
 
+/// The tag with the end.
+pub(crate) fn expiry(expires: jiff::Timestamp) -> Tag {
+    Tag::builder().key(Tags::EXPIRES).value(expires.to_string()).build()
+}
+
 /// Tags in the form of calls.
 pub(crate) fn written(tags: &Tags) -> Vec<Tag> {
     tags.pairs().into_iter().map(|(name, value)| Tag::builder().key(name).value(value).build()).collect()

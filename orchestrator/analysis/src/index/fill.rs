@@ -20,7 +20,7 @@ use std::{
 };
 
 /// Version of the index's schema.
-pub const SCHEMA: u32 = 4;
+pub const SCHEMA: u32 = 5;
 
 /// Columns that the view of all run values may have; SQLite ends at 2000.
 const MAX_QUANTITIES: usize = 1000;
@@ -43,6 +43,7 @@ pub(super) fn fill(file: &Path, campaign: &Utf8Path, plan: &Plan, state: &Campai
         }
     }
     leases(&t, state)?;
+    transfers(&t, state)?;
     summaries(&t)?;
     run_values(&t, plan)?;
     t.pragma_update(None, "user_version", SCHEMA)?;
@@ -70,6 +71,15 @@ fn leases(t: &Transaction<'_>, state: &CampaignState) -> rusqlite::Result<()> {
             spent.is_known().then_some(spent.usd),
             order.rate.as_ref().map(cvc_core::price::NodeRate::source),
         ])?;
+    }
+    Ok(())
+}
+
+/// Adds what was fetched from clouds.
+fn transfers(t: &Transaction<'_>, state: &CampaignState) -> rusqlite::Result<()> {
+    let mut insert = t.prepare("INSERT INTO transfers VALUES (?,?,?)")?;
+    for (site, fetched) in &state.fetched {
+        insert.execute(params![site.as_str(), i64::try_from(fetched.bytes).unwrap_or(i64::MAX), fetched.usd])?;
     }
     Ok(())
 }

@@ -125,6 +125,16 @@ row! {
     }
 }
 
+row! {
+    /// What was fetched from a cloud.
+    pub(crate) struct IndexedTransfer {
+        site: String,
+        bytes: i64,
+        /// Dollars; `None`: not known.
+        usd: Option<f64>,
+    }
+}
+
 /// A record with its run: every column as text, and the value.
 #[derive(Clone, Debug)]
 pub(crate) struct LabelledRecord {
@@ -257,6 +267,11 @@ impl Index {
              FROM records c JOIN runs r ON r.id = c.run JOIN points p ON p.id = r.point WHERE c.name = ? ORDER BY c.rowid",
             [names::COST_USD],
         )
+    }
+
+    /// What was fetched from clouds, by site.
+    pub(crate) fn transfers(&self) -> Result<Vec<IndexedTransfer>, AnalysisError> {
+        self.read("SELECT site, bytes, usd FROM transfers ORDER BY site", [])
     }
 
     /// What clouds were asked for, in the order of the journal.

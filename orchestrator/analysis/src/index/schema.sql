@@ -62,6 +62,13 @@ CREATE TABLE leases (
     price TEXT                -- where the price is from, with its date
 );
 
+-- What was fetched from the instances of clouds, also in vain.
+CREATE TABLE transfers (
+    site TEXT PRIMARY KEY,
+    bytes INTEGER NOT NULL,
+    usd REAL                  -- NULL: not known
+);
+
 CREATE TABLE summaries (
     point TEXT NOT NULL REFERENCES points(id), quantity TEXT NOT NULL, unit TEXT NOT NULL,
     n INTEGER NOT NULL, mean REAL NOT NULL, median REAL NOT NULL, sd REAL, min REAL NOT NULL, max REAL NOT NULL,

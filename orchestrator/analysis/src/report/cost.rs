@@ -40,6 +40,8 @@ struct Spending {
     points: BTreeMap<String, BTreeSet<String>>,
     /// By site.
     leases: BTreeMap<String, OfLeases>,
+    /// Bytes that were fetched from clouds and their dollars, if known, by site.
+    transfers: BTreeMap<String, (i64, Option<f64>)>,
 }
 
 #[derive(Default)]
@@ -84,6 +86,9 @@ impl Spending {
             of.rates.extend(lease.rate);
             of.sources.extend(lease.price);
         }
+        for transfer in index.transfers()? {
+            all.transfers.insert(transfer.site, (transfer.bytes, transfer.usd));
+        }
         Ok(all)
     }
 }
@@ -96,23 +101,23 @@ fn known(value: Option<f64>) -> Cell {
 fn sites(data: &Data, spent: &Spending) -> Table {
     let caption = "Runs: what the nodes of all successful runs cost while the runs held them, warm-ups included. Instances: what the cloud \
                    charges for all instances from order to end, by the journal, including set-up, failed runs, waiting, disks and \
-                   addresses, but not data transfer. Unknown: no price was given.";
-    let mut table = Table::new(
-        "cost_sites",
-        "What sites cost",
-        caption,
-        vec![
-            Column::plain("site", "site"),
-            Column::of("runs_usd", "runs", "USD"),
-            Column::of("node_hour_usd", "node-hour", "USD"),
-            Column::plain("price_source", "price from"),
-            Column::plain("instance_types", "instances of"),
-            Column::plain("instances", "instances"),
-            Column::of("instance_time_s", "time of instances", "s"),
-            Column::of("instances_usd", "instances, in all", "USD"),
-            Column::plain("remark", "remark"),
-        ],
-    );
+                   addresses, but not data transfer, which is beside it as far as results were fetched: without retransmissions and without the \
+                   cloud's free allowance. Unknown: no price was given.";
+    let mut columns = vec![
+        Column::plain("site", "site"),
+        Column::of("runs_usd", "runs", "USD"),
+        Column::of("node_hour_usd", "node-hour", "USD"),
+        Column::plain("price_source", "price from"),
+        Column::plain("instance_types", "instances of"),
+        Column::plain("instances", "instances"),
+        Column::of("instance_time_s", "time of instances", "s"),
+        Column::of("instances_usd", "instances, in all", "USD"),
+    ];
+    if !spent.transfers.is_empty() {
+        columns.extend([Column::of("fetched_bytes", "fetched", "B"), Column::of("fetched_usd", "transfer", "USD")]);
+    }
+    columns.push(Column::plain("remark", "remark"));
+    let mut table = Table::new("cost_sites", "What sites cost", caption, columns);
     let mut all: IndexSet<&str> = data.levels("site");
     all.extend(spent.leases.keys().map(String::as_str));
     for site in all {
@@ -138,6 +143,11 @@ fn sites(data: &Data, spent: &Spending) -> Table {
         row.push(leases.map_or(Cell::Empty, |l| Cell::count(l.instances)));
         row.push(leases.map_or(Cell::Empty, |l| Cell::number(l.instance_s)));
         row.push(leases.map_or(Cell::Empty, |l| known(l.usd)));
+        if !spent.transfers.is_empty() {
+            let fetched = spent.transfers.get(site);
+            row.push(fetched.map_or(Cell::Empty, |(bytes, _)| Cell::number(Some(*bytes as f64))));
+            row.push(fetched.map_or(Cell::Empty, |(_, usd)| known(*usd)));
+        }
         row.push(Cell::text(if leases.is_some_and(|l| l.open) { "still open when the journal ends" } else { "" }));
         table.rows.push(row);
     }

@@ -7,7 +7,7 @@ use crate::{
 use cvc_controller::cost::{self, Expected, PriceBook, SETUP_S, SiteCost, known_cores};
 use cvc_controller::provider::FleetRequest;
 use cvc_core::{
-    campaign::{Market, Spec},
+    campaign::{Credits, Market, Spec},
     ids::PointId,
     plan::Machines,
     point::Point,
@@ -107,6 +107,7 @@ pub fn show(out: &mut impl Write, spec: &Spec, expected: &Expected, book: &Price
             Err(unknown) => writeln!(out, "{}", paragraph("  ", &format!("{}: {unknown}; {}", site.site, unknown.hint())))?,
         }
         others(out, spec, site, book)?;
+        credits(out, spec, site)?;
     }
     if priced.iter().any(|s| s.instances > 0) {
         assumptions(out, expected, &priced)?;
@@ -159,6 +160,16 @@ fn others(out: &mut impl Write, spec: &Spec, site: &SiteCost, book: &PriceBook) 
             Err(unknown) => format!("{unknown}; {}", unknown.hint()),
         };
         writeln!(out, "{}", paragraph("    ", &format!("or {name}, if the one before is not available: {what}")))?;
+    }
+    Ok(())
+}
+
+/// What burstable instance types mean for measurements.
+fn credits(out: &mut impl Write, spec: &Spec, site: &SiteCost) -> std::io::Result<()> {
+    let Some(ec2) = spec.sites.get(&site.site).and_then(|s| s.ec2.as_ref()) else { return Ok(()) };
+    let burstable = ec2.instance_types.iter().filter_map(|name| Some((name, Credits::of(name, ec2.credits)?)));
+    for (name, credits) in burstable {
+        writeln!(out, "{}", paragraph("    ", &format!("warning: {name}: {}", credits.remark())))?;
     }
     Ok(())
 }

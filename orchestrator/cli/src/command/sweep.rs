@@ -36,6 +36,7 @@ pub fn sweep(args: &SweepArgs) -> Result<ExitStatus, Failure> {
         all_regions: args.all_regions,
         owner: if args.any_owner { None } else { Some(args.owner.clone().unwrap_or_else(owner)) },
         older_than_s: args.older_than,
+        expired: args.expired,
         wait_s: args.wait,
         campaigns: (!args.in_use).then(|| args.place.campaigns.clone()),
     };

@@ -7,7 +7,9 @@ use crate::provider::{ErrorKind, FleetOrder, FleetRequest, Instance, Offer, Prep
 use cvc_core::lease::{LaunchOrder, Tags};
 use cvc_core::{
     campaign::Market,
+    clock,
     journal::{Acquired, Event},
+    means::{Means, RELEASE_S},
     price::NodeRate,
     stop::{StopRequest, StopSignal},
 };
@@ -17,6 +19,10 @@ use std::{sync::atomic::Ordering, time::Duration};
 const MAX_LOST_ANSWERS: u32 = 4;
 /// Shortest useful life of instances, seconds: they boot, are set up, run something short, and are given back.
 const MIN_OF_USE_S: f64 = 120.0;
+/// Time that an instance takes to end by itself, seconds: it looks at its deadline every few seconds, and shuts down.
+const END_S: f64 = 30.0;
+/// Longest sleep, seconds: timers have a limit, and the wall clock may be set.
+const MAX_SLEEP_S: f64 = 3600.0;
 
 impl Fleet {
     pub(super) async fn offer(&self) -> Result<&Offer, CampaignError> {
@@ -40,9 +46,15 @@ impl Fleet {
                         return Err(self.error(ProviderError::before(ErrorKind::Invalid, "preparing", self.provider.region(), message)));
                     }
                 };
+                if is_everybody(&allow_from) {
+                    self.reporter.note(format!(
+                        "{}: `allow_from = \"{allow_from}\"` lets everybody on the internet try to log in; the default is this machine alone",
+                        self.name
+                    ));
+                }
                 let lasts = jiff::SignedDuration::from_secs(self.request.lifetime_s as i64);
                 let order = FleetOrder {
-                    tags: Tags { expires: jiff::Timestamp::now().checked_add(lasts).ok(), ..self.tags.clone() },
+                    tags: Tags { expires: clock::now().checked_add(lasts).ok(), ..self.tags.clone() },
                     public_key: self.place.make(self.tags.fleet.as_str()).await?,
                     allow_from,
                     subnet: self.request.subnet.clone(),
@@ -183,14 +195,13 @@ impl Fleet {
         let number = self.state().leases.len() + 1;
         let rate = self.rate_of(&facts.name, spot, zone.as_ref(), Some(image.root_gib));
         self.pays(&facts.name, rate.as_ref(), count)?;
-        // in addition to the existing ones
-        let there = self.machines().len() as u32;
-        let lifetime_s = self.lifetime_s(rate.as_ref(), count + there);
-        let lasts = jiff::SignedDuration::from_secs(i64::try_from(lifetime_s).unwrap_or(i64::MAX));
+        let now = clock::now();
+        let until = self.until(rate.as_ref().map_or(0.0, |r| r.cost_of(1.0, count)));
+        let lifetime_s = until.duration_since(now).as_secs().max(1).unsigned_abs();
         let tags = Tags {
             // unique, even in a fleet that another campaign began, because it is the client token
-            lease: Some(format!("{}-{}-{number}", self.tags.fleet, jiff::Timestamp::now().as_second()).into()),
-            expires: jiff::Timestamp::now().checked_add(lasts).ok(),
+            lease: Some(format!("{}-{}-{number}", self.tags.fleet, now.as_second()).into()),
+            expires: now.checked_add(jiff::SignedDuration::from_secs(i64::try_from(lifetime_s).unwrap_or(i64::MAX))).ok(),
             ..self.tags.clone()
         };
         // the smallest root volume is the image's
@@ -218,6 +229,8 @@ impl Fleet {
             efa: self.request.efa,
             root,
             volumes: self.request.volumes.clone(),
+            encrypted: self.request.encrypted,
+            credits: self.request.credits_of(&facts.name),
             lifetime_s,
             config_digest: Some(self.request.config_digest.clone()),
         })
@@ -225,7 +238,8 @@ impl Fleet {
 
     /// The price of a node of this type.
     pub fn rate_of(&self, instance_type: &str, spot: bool, zone: Option<&String>, root_gib: Option<u32>) -> Option<NodeRate> {
-        let book = self.prices.lock();
+        let book = self.prices.lock().clone();
+        let book = if self.means.borrow().is_some() { book.for_budget() } else { book };
         // spot prices differ between zones
         let zones = zone.map_or_else(|| self.request.zones.clone(), |z| vec![z.clone()]);
         let there = FleetRequest { zones, ..self.request.clone() };
@@ -250,7 +264,9 @@ impl Fleet {
 
     /// Checks that the rest of the budget pays for something useful, by today's prices, which may differ from the planned ones.
     fn pays(&self, instance_type: &str, rate: Option<&NodeRate>, count: u32) -> Result<(), CampaignError> {
-        let Some(left) = *self.allowance_usd.lock() else { return Ok(()) };
+        let Some(means) = self.means.borrow().clone() else { return Ok(()) };
+        let used = jiff::SignedDuration::try_from_secs_f64(MIN_OF_USE_S).unwrap_or_default();
+        let left = means.left_after(clock::now().saturating_add(used).unwrap_or(jiff::Timestamp::MAX), 0.0).max(0.0);
         let over = |why: String| CampaignError::OverBudget { site: self.name.clone(), over: OverBudget::new(why) };
         let Some(rate) = rate else {
             return Err(over(format!("the price of {instance_type} is unknown, so the budget could be exceeded")));
@@ -262,19 +278,40 @@ impl Fleet {
         Ok(())
     }
 
-    /// The lifetime of instances without cvc: at most as long as the rest of the budget pays for.
-    pub(super) fn lifetime_s(&self, rate: Option<&NodeRate>, nodes: u32) -> u64 {
-        let allowance = *self.allowance_usd.lock();
-        let paid_s = match (allowance, rate) {
-            (Some(usd), Some(rate)) => 3600.0 * usd / (rate.usd_per_hour * f64::from(nodes.max(1))).max(f64::MIN_POSITIVE),
-            (None, _) | (_, None) => f64::INFINITY,
+    /// The end of the instances without cvc: after their lifetime, and never later than the rest of the budget pays for, together with all
+    /// other fleets and with what is to be added now.
+    pub(super) fn until(&self, more_usd_per_s: f64) -> jiff::Timestamp {
+        let after = |from: jiff::Timestamp, s: f64| {
+            let duration = jiff::SignedDuration::try_from_secs_f64(s).unwrap_or_default();
+            from.saturating_add(duration).unwrap_or(jiff::Timestamp::MAX)
         };
-        self.request.lifetime_s.min(paid_s).max(1.0).floor() as u64
+        let own = after(clock::now(), self.request.lifetime_s);
+        let until = self.means.borrow().as_ref().map_or(own, |means| own.min(after(means.until(more_usd_per_s), -END_S)));
+        // in whole seconds, as instances count: sums of fractions differ in their last digits
+        jiff::Timestamp::from_second(until.as_second()).unwrap_or(until)
     }
 
-    /// The rest of the campaign's budget.
-    pub fn set_allowance(&self, usd: Option<f64>) {
-        *self.allowance_usd.lock() = usd;
+    /// Tells what is left of the campaign's budget.
+    pub fn set_means(&self, means: Option<Means>) {
+        self.means.send_replace(means);
+    }
+
+    /// Waits until the budget pays for nothing more than to give everything back.
+    pub async fn out_of_money(&self) {
+        let mut means = self.means.subscribe();
+        loop {
+            let end = means.borrow_and_update().as_ref().map(|m| m.until(0.0));
+            let left_s = end.map(|end| (end.duration_since(clock::now()).as_secs_f64() - RELEASE_S).clamp(0.0, MAX_SLEEP_S));
+            tokio::select! {
+                () = tokio::time::sleep(Duration::from_secs_f64(left_s.unwrap_or_default())), if left_s.is_some() => {
+                    if left_s.is_some_and(|s| s < MAX_SLEEP_S) {
+                        return;
+                    }
+                }
+                // without a sender there is no fleet
+                Ok(()) = means.changed() => {}
+            }
+        }
     }
 
     /// Places an order, repeats it if the answer is lost, and records the result.
@@ -304,5 +341,21 @@ impl Fleet {
         let by = Acquired::instances(instances.iter().map(|i| i.id.as_str()));
         self.write(Event::LeaseAcquired { lease: order.lease().into(), by }).await;
         Ok(())
+    }
+}
+
+/// Whether a network is the whole internet.
+fn is_everybody(network: &str) -> bool {
+    network.split_once('/').is_some_and(|(_, bits)| bits.parse() == Ok(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_network_of_all_addresses_is_everybody() {
+        assert!(is_everybody("0.0.0.0/0") && is_everybody("::/0"));
+        assert!(!is_everybody("203.0.113.7/32") && !is_everybody("0.0.0.0/1") && !is_everybody("10.0.0.0/8"));
     }
 }

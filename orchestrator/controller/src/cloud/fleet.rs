@@ -10,7 +10,8 @@ use crate::cloud::{
     loss::LossReason,
     readiness::{Reached, Wait},
     reconcile::{Action, Member, reconcile},
-    warm_pool::{self, Kept},
+    slots::{self, Slots},
+    warm_pool::{self, Kept, Whereabouts},
 };
 use crate::error::CampaignError;
 use crate::provider::{Account, Clouds, ErrorKind, FleetRequest, Instance, InstanceState, Offer, Prepared, Provider, ProviderError};
@@ -19,21 +20,22 @@ use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::lease::{Tags, owner};
 use cvc_core::{
     campaign::Cluster,
+    clock,
     hosts::HostEntry,
-    ids::FleetId,
+    ids::{FleetId, LeaseId},
     journal::{Acquired, Event, Lease, Lineage},
+    means::Means,
     stop::{StopRequest, StopSignal},
 };
+use jiff::Timestamp;
 use parking_lot::{Mutex, MutexGuard};
 use std::{
     collections::BTreeMap,
     sync::{Arc, atomic::AtomicBool},
-    time::Duration,
+    time::{Duration, Instant},
 };
-use tokio::sync::OnceCell;
+use tokio::sync::{OnceCell, watch};
 
-/// Maximum number of failed instances that are replaced in one session: once is the rule, and the spot market may take some back each hour.
-const MAX_REPLACED: u32 = 12;
 /// Time after which the instances of an unanswered order must be visible.
 const SHOWN_LIMIT: Duration = Duration::from_secs(20);
 /// Age at which the cloud is certain to show an instance, seconds.
@@ -64,7 +66,11 @@ pub(crate) struct Fleet {
     /// The known prices of instances.
     pub(super) prices: Mutex<PriceBook>,
     /// What is left of the campaign's budget, if it has one.
-    pub(super) allowance_usd: Mutex<Option<f64>>,
+    pub(super) means: watch::Sender<Option<Means>>,
+    /// The end that all instances have been told.
+    pub(super) told_until: Mutex<Option<Timestamp>>,
+    /// When this was made.
+    begun: Instant,
     pub(super) offer: OnceCell<Offer>,
     pub(super) state: Mutex<State>,
 }
@@ -77,7 +83,10 @@ pub(super) struct State {
     machines: Vec<Instance>,
     /// Nodes that are lost.
     gone: BTreeMap<String, LossReason>,
-    replaced: u32,
+    /// Where instances were replaced.
+    slots: Slots,
+    /// When this session has acquired leases, by the monotonic clock.
+    acquired: BTreeMap<LeaseId, Instant>,
 }
 
 /// What to make a fleet from.
@@ -113,17 +122,18 @@ impl Fleet {
         let place = Place::new(wanted.dir, wanted.site);
         // by an earlier session that was killed or could not remove everything
         let touched = place.dir().exists();
-        let open: Vec<&Lease> = wanted.leases.iter().filter(|l| !l.released).collect();
-        let is_kept = !open.is_empty() && open.iter().all(|l| l.kept_until.is_some());
-        let of_before = open.last().and_then(|l| l.order.clone());
-        // one that this campaign kept, or any suitable one; a kept one that left the warm pool belongs to another campaign
-        let took = match &of_before {
-            Some(order) if is_kept => warm_pool::take(wanted.dir, &place, Some(&order.tags.fleet), &wanted.request)?,
-            None if wanted.takes => warm_pool::take(wanted.dir, &place, None, &wanted.request)?,
-            Some(_) | None => false,
+        let of_before = wanted.leases.iter().rfind(|l| !l.released).and_then(|l| l.order.clone());
+        // one that this campaign has leases of, or any suitable kept one
+        let given_away = match &of_before {
+            Some(order) => warm_pool::take_back(wanted.dir, &place, &order.tags.fleet)? == Whereabouts::GivenAway,
+            None => {
+                if wanted.takes {
+                    warm_pool::take(wanted.dir, &place, &wanted.request)?;
+                }
+                false
+            }
         };
         let taken = warm_pool::taken(&place);
-        let given_away = is_kept && !took && taken.is_none();
         let open =
             taken.as_ref().and_then(|t| t.leases.last()).map(|(order, _)| order.clone()).or(of_before.filter(|_| !given_away).map(|o| *o));
         // existing instances stay in their region and account, whatever the file says now
@@ -153,7 +163,9 @@ impl Fleet {
             given_away,
             login: wanted.login.map(str::to_owned),
             prices: Mutex::new(wanted.prices),
-            allowance_usd: Mutex::default(),
+            means: watch::Sender::new(None),
+            told_until: Mutex::default(),
+            begun: Instant::now(),
             offer: OnceCell::new(),
             prepared: OnceCell::new(),
             touched: AtomicBool::new(touched),
@@ -188,6 +200,11 @@ impl Fleet {
     /// Name of the site.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The region of its instances.
+    pub fn region(&self) -> &str {
+        self.provider.region()
     }
 
     /// The name of a machine among the nodes of its site.
@@ -241,6 +258,9 @@ impl Fleet {
             self.reporter.note(format!("{}: internal error (please report): {illegal}", self.name));
         }
         state.leases = folded.leases;
+        if let Event::LeaseAcquired { lease, .. } = &entry.event {
+            state.acquired.insert(lease.clone(), Instant::now());
+        }
     }
 
     /// Brings the fleet to this many instances that answer; `None` if the user wants to stop.
@@ -306,14 +326,17 @@ impl Fleet {
                 self.prepared(offer).await?;
             }
             Action::EndSurplus(surplus) => self.end_surplus(surplus).await?,
-            Action::AwaitReady(ids) => match self.wait_until_ready(&ids, stop_signal).await? {
-                Reached::All(machines) => {
-                    self.take_in_use(&machines).await;
-                    return Ok(Some(Some(machines)));
+            Action::AwaitReady(ids) => {
+                self.state().slots.seat(&ids);
+                match self.wait_until_ready(&ids, stop_signal).await? {
+                    Reached::All(machines) => {
+                        self.take_in_use(&machines).await;
+                        return Ok(Some(Some(machines)));
+                    }
+                    Reached::Stopped => return Ok(Some(None)),
+                    Reached::Without(failed) => self.replace(&failed).await?,
                 }
-                Reached::Stopped => return Ok(Some(None)),
-                Reached::Without(failed) => self.replace(&failed).await?,
-            },
+            }
         }
         Ok(None)
     }
@@ -325,6 +348,7 @@ impl Fleet {
             state.machines = machines.to_vec();
             state.gone.clear();
         }
+        *self.told_until.lock() = None;
         // an earlier controller, or an earlier campaign, may have set their deadlines long ago
         if let Err(error) = self.extend().await {
             self.reporter.note(format!("{}: a deadline could not be extended: {error}", self.name));
@@ -345,15 +369,8 @@ impl Fleet {
 
     /// Ends failed instances, so that the next query finds them missing. Repeated failures are an error.
     pub async fn replace(&self, failed: &BTreeMap<String, LossReason>) -> Result<(), CampaignError> {
-        let replaced = {
-            let mut state = self.state();
-            state.replaced += failed.len() as u32;
-            state.replaced
-        };
         let what: Vec<String> = failed.iter().map(|(id, why)| format!("{id} ({why})")).collect();
-        let reclaimed = failed.values().all(LossReason::is_reclaim);
-        let most = if reclaimed { MAX_REPLACED } else { self.request.nodes.min(MAX_REPLACED) };
-        if replaced > most {
+        if self.is_replaced_too_often(failed) {
             let message = format!("instances failed again after they were replaced: {}", what.join(", "));
             return Err(self.error(ProviderError::before(ErrorKind::Other, "waiting for instances", self.provider.region(), message)));
         }
@@ -376,6 +393,18 @@ impl Fleet {
             }
         }
         Ok(())
+    }
+
+    /// Counts instances that are to be replaced. Returns whether these are too many: of one place in this session, or, also over sessions,
+    /// of the whole fleet.
+    fn is_replaced_too_often(&self, failed: &BTreeMap<String, LossReason>) -> bool {
+        let now = clock::now();
+        let mut state = self.state();
+        let lately = |at: &&Timestamp| now.duration_since(**at).as_secs_f64() < slots::WINDOW.as_secs_f64();
+        let lost = state.leases.iter().flat_map(|l| l.lost.values()).filter(lately).count();
+        let most = (slots::MAX_RECLAIMED + slots::MAX_FAILED) * self.request.nodes as usize;
+        let failed = failed.iter().map(|(id, why)| (id.clone(), why.is_reclaim())).collect();
+        state.slots.count(&failed, Instant::now()).is_some() || lost > most
     }
 
     /// Ends instances that are no longer needed.
@@ -457,8 +486,16 @@ impl Fleet {
     pub(super) async fn settle_kept(&self) {
         if self.given_away {
             for lease in self.open_leases() {
-                let how = "it was kept, and then ended or taken over by another campaign";
+                let how = "it was kept, and was taken over by another campaign";
                 self.write(Event::LeaseReleased { lease: lease.name.clone(), how: how.into() }).await;
+            }
+        }
+        let of_others = self.taken.iter().flat_map(|taken| &taken.leases).map(|(order, _)| order.lease());
+        let of_others: Vec<&str> = of_others.collect();
+        // taken back, or never on the shelf
+        for lease in self.open_leases().into_iter().filter(|l| l.kept_until.is_some() && !of_others.contains(&l.name.as_str())) {
+            if let Some(by) = lease.by {
+                self.write(Event::LeaseAcquired { lease: lease.name, by }).await;
             }
         }
         let Some(taken) = &self.taken else { return };
@@ -494,11 +531,13 @@ impl Fleet {
         Ok(found)
     }
 
-    /// Whether an instance was launched so recently that the cloud may not show it yet.
+    /// Whether an instance was launched so recently that the cloud may not show it yet. What this session did not launch is older than the
+    /// session, whatever the clock says.
     pub(super) fn is_young(&self, id: &str) -> bool {
-        let lease = self.open_leases().into_iter().rfind(|l| l.instances().contains(&id));
-        let since = lease.and_then(|l| l.acquired).map(|at| jiff::Timestamp::now().duration_since(at).as_secs_f64());
-        since.is_some_and(|s| s < YOUNG_S)
+        let Some(lease) = self.open_leases().into_iter().rfind(|l| l.instances().contains(&id)) else { return false };
+        let by_clock = lease.acquired.map(|at| clock::now().duration_since(at).as_secs_f64());
+        let at_least = self.state().acquired.get(&lease.name).copied().unwrap_or(self.begun).elapsed().as_secs_f64();
+        by_clock.is_some_and(|s| s.max(at_least) < YOUNG_S)
     }
 
     /// Time during which the instances of an unanswered order may still appear.

@@ -8,6 +8,7 @@ mod loss;
 mod readiness;
 mod reconcile;
 mod release;
+mod slots;
 mod sweep;
 mod warm_pool;
 

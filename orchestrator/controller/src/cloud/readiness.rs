@@ -227,7 +227,7 @@ async fn probe(target: &Target) -> (Option<String>, bool) {
 pub(super) async fn set_deadline(name: &str, hosts: &[HostEntry], ssh: &SshSettings, seconds: u64) -> Result<(), HostError> {
     let script = format!(
         "d=$(($(date +%s) + {seconds})); if [ \"$(id -u)\" = 0 ]; then as=; else as='sudo -n'; fi; \
-         echo $d | $as tee /etc/cvc-deadline.new >/dev/null && $as mv /etc/cvc-deadline.new /etc/cvc-deadline"
+         echo $d | $as dd of=/etc/cvc-deadline.new conv=fsync 2>/dev/null && $as mv /etc/cvc-deadline.new /etc/cvc-deadline"
     );
     let mut all = JoinSet::new();
     let permits = Arc::new(Semaphore::new(MAX_AT_ONCE));

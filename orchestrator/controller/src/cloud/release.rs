@@ -1,14 +1,17 @@
 //! Gives a fleet back, which means everything with its tag, in order, until nothing is left; or keeps it for a while.
 
 use super::Fleet;
-use crate::cloud::readiness;
+use crate::cloud::{readiness, warm_pool};
 use crate::error::CampaignError;
 use crate::provider::ErrorKind;
 use cvc_core::{
+    clock,
     journal::{Event, Lease},
+    spending,
     units::counted,
 };
 use cvc_engine::host::HostError;
+use jiff::Timestamp;
 use std::{
     sync::atomic::Ordering,
     time::{Duration, Instant},
@@ -37,12 +40,19 @@ impl Fleet {
     /// Ends everything of this fleet although the journal cannot be written, because it costs money. Returns what may be left, if anything.
     pub async fn end_unwritten(&self) -> Option<String> {
         let quiet = |_: String| ();
+        let until = self.may_still_show().map(|limit| Instant::now() + limit);
         let work = async {
             let ids: Vec<String> = self.open_leases().iter().flat_map(known_ids).collect();
             let ended = self.provider.terminate(&ids).await;
-            let there = self.provider.discover(None, Some(self.tags.fleet.as_str())).await.whole()?;
-            let left = self.provider.remove(&there, remove_limit_s(), &quiet).await?;
-            ended.map(|()| left)
+            loop {
+                let there = self.provider.discover(None, Some(self.tags.fleet.as_str())).await.whole()?;
+                let left = self.provider.remove(&there, remove_limit_s(), &quiet).await?;
+                // what was launched a moment ago, and could not be written down, may not be shown yet
+                if !left.is_empty() || until.is_none_or(|until| Instant::now() > until) {
+                    return ended.map(|()| left);
+                }
+                tokio::time::sleep(TICK).await;
+            }
         };
         match work.await {
             Ok(left) if left.is_empty() => None,
@@ -119,22 +129,53 @@ impl Fleet {
         }
     }
 
-    /// Extends the deadline of the instances while cvc is there. Returns whether all of them could be told.
+    /// Moves the deadline of the instances while cvc is there, to the end that their lifetime and the budget allow now. Returns whether all
+    /// of them could be told.
     pub async fn extend(&self) -> Result<(), HostError> {
+        // until they are there, the order says it
+        if self.machines().is_empty() {
+            return Ok(());
+        }
+        loop {
+            let until = self.until(0.0);
+            if self.told_until.lock().is_some_and(|told| told.duration_since(until).as_secs() == 0) {
+                return Ok(());
+            }
+            // in the journal first: an instance that its deadline ends while cvc is away costs until then, not until cvc notices
+            self.write_deadlines(until, |before| before < until).await;
+            if self.until(0.0) < until {
+                // another fleet was promised something meanwhile
+                continue;
+            }
+            self.tell(until).await?;
+            // an earlier end counts only once they know it
+            self.write_deadlines(until, |before| before > until).await;
+            *self.told_until.lock() = Some(until);
+            return Ok(());
+        }
+    }
+
+    /// Tells all instances, and all who look at their tags, when they end.
+    async fn tell(&self, until: Timestamp) -> Result<(), HostError> {
         let machines = self.machines();
         let gone = self.gone();
-        let hosts: Vec<_> = machines.iter().map(|m| self.entry(m)).filter(|h| !gone.contains_key(&h.name)).collect();
-        let seconds = self.lifetime_s(self.rate().as_ref(), machines.len() as u32);
-        // in the journal first: an instance that its deadline ends while cvc is away costs until then, not until cvc notices
-        self.write_deadline(seconds).await;
+        let there = || machines.iter().filter(|m| !gone.contains_key(&self.entry(m).name));
+        let ids: Vec<String> = there().map(|m| m.id.clone()).collect();
+        // from outside it must not seem to be over before it is
+        if let Err(error) = self.provider.mark_expiry(&ids, until).await {
+            self.reporter.note(format!("{}: {error}; `cvc sweep --expired` may end its instances too early", self.name));
+        }
+        let hosts: Vec<_> = there().map(|m| self.entry(m)).collect();
+        let seconds = until.duration_since(clock::now()).as_secs().max(0).unsigned_abs();
         readiness::set_deadline(&self.name, &hosts, &self.place.ssh(), seconds).await
     }
 
-    async fn write_deadline(&self, seconds: u64) {
-        let lasts = jiff::SignedDuration::from_secs(i64::try_from(seconds).unwrap_or(i64::MAX));
-        let until = jiff::Timestamp::now().checked_add(lasts).unwrap_or(jiff::Timestamp::MAX);
+    /// Writes a deadline down for the leases whose present one is to be replaced.
+    async fn write_deadlines(&self, until: Timestamp, replaces: impl Fn(Timestamp) -> bool) {
         for lease in self.open_leases() {
-            self.write(Event::LeaseExtended { lease: lease.name.clone(), until }).await;
+            if spending::promised_until(&lease).is_none_or(&replaces) {
+                self.write(Event::LeaseExtended { lease: lease.name.clone(), until }).await;
+            }
         }
     }
 
@@ -145,20 +186,21 @@ impl Fleet {
 
     /// Keeps the instances for the next campaign by moving their deadline. Returns whether that succeeded.
     pub async fn keep(&self, keep_s: f64) -> Result<(), CampaignError> {
-        let hosts: Vec<_> = self.machines().iter().map(|m| self.entry(m)).collect();
         let seconds = keep_s.ceil() as u64;
-        readiness::set_deadline(&self.name, &hosts, &self.place.ssh(), seconds).await?;
         let lasts = jiff::SignedDuration::from_secs(i64::try_from(seconds).unwrap_or(i64::MAX));
-        let until = jiff::Timestamp::now().checked_add(lasts).unwrap_or(jiff::Timestamp::MAX);
+        let until = clock::now().checked_add(lasts).unwrap_or(Timestamp::MAX);
+        self.write_deadlines(until, |before| before < until).await;
+        self.tell(until).await?;
         let leases = self.open_leases();
+        // on the shelf first: until the journal says so, too, they are this campaign's, and its next controller finds them there
+        warm_pool::put(&self.campaign, &self.place, &self.tags.fleet, &self.request, until, &leases)?;
         for lease in &leases {
             self.write(Event::LeaseKept { lease: lease.name.clone(), until }).await;
         }
-        crate::cloud::warm_pool::put(&self.campaign, &self.place, &self.tags.fleet, &self.request, until, &leases)?;
         self.reporter.note(format!(
             "{}: {} kept until {until:.0}, billed until then; `cvc down` ends this",
             self.name,
-            counted(hosts.len(), "instance")
+            counted(self.machines().len(), "instance")
         ));
         Ok(())
     }

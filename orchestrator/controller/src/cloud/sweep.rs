@@ -15,6 +15,8 @@ use std::{
     sync::Arc,
 };
 
+/// Time that instances have to end by themselves, seconds: by their own clocks, which may differ.
+const EXPIRED_S: f64 = 600.0;
 /// Default time limit for removing in one region, seconds.
 const REMOVE_LIMIT_S: f64 = 900.0;
 
@@ -29,6 +31,8 @@ pub struct Sweep {
     pub owner: Option<String>,
     /// Minimum age, seconds.
     pub older_than_s: Option<f64>,
+    /// Whether only fleets are wanted whose end, by their tags, is past: the instances should have ended by themselves.
+    pub expired: bool,
     /// Time limit for removal in one region, seconds; 15 min by default.
     pub wait_s: Option<f64>,
     /// Directory of campaigns: resources in use by these, and by registered ones, are left alone. `None` leaves nothing alone.
@@ -86,7 +90,21 @@ pub struct Known {
     pub accounts: Vec<Account>,
     /// Journals that cannot be read.
     pub unreadable: Vec<String>,
+    /// The directories of campaigns, and what may be theirs.
+    dirs: Vec<KnownDir>,
 }
+
+/// The directory of a campaign.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct KnownDir {
+    root: Utf8PathBuf,
+    /// Its names: that of the directory, and those in its journal.
+    names: BTreeSet<String>,
+    fleets: BTreeSet<FleetId>,
+}
+
+/// The locks of campaigns for which something is removed: none of them begins or goes on meanwhile.
+type HeldLocks = BTreeMap<Utf8PathBuf, CampaignLock>;
 
 /// Path of the register of campaign directories: `$XDG_STATE_HOME/cvc/campaigns` or `~/.local/state/cvc/campaigns`.
 fn registry() -> Utf8PathBuf {
@@ -116,6 +134,11 @@ impl Known {
     /// # Errors
     /// When the directory, or the register, cannot be listed.
     pub fn read(campaigns: &Utf8Path) -> Result<Self, StoreError> {
+        Self::read_holding(campaigns, &HeldLocks::new())
+    }
+
+    /// The same, while this process holds the locks of some campaigns.
+    fn read_holding(campaigns: &Utf8Path, held: &HeldLocks) -> Result<Self, StoreError> {
         let mut dirs = BTreeSet::new();
         for path in listed(campaigns)? {
             dirs.insert(path.canonicalize_utf8().unwrap_or(path));
@@ -130,7 +153,7 @@ impl Known {
         }
         let mut known = Self::default();
         for dir in dirs {
-            known.add(&CampaignDir::at(&dir));
+            known.add(&CampaignDir::at(&dir), held.contains_key(&dir));
         }
         Ok(known)
     }
@@ -144,12 +167,29 @@ impl Known {
         self.fleets.get(&tags.fleet).or_else(busy).map(String::as_str)
     }
 
-    fn add(&mut self, dir: &CampaignDir) {
+    /// Takes the locks of the campaigns whose resources these may be, as far as they are free.
+    fn lock(&self, all: &[&Tags], held: &mut HeldLocks) {
+        for dir in &self.dirs {
+            let is_theirs = |tags: &&Tags| dir.names.contains(&tags.campaign) || dir.fleets.contains(&tags.fleet);
+            if !held.contains_key(&dir.root) && all.iter().any(is_theirs) {
+                // one that is held by its controller is seen when the journals are read again
+                if let Ok(lock) = CampaignLock::take_for_sweep(&CampaignDir::at(&dir.root).lock()) {
+                    held.insert(dir.root.clone(), lock);
+                }
+            }
+        }
+    }
+
+    fn add(&mut self, dir: &CampaignDir, is_held: bool) {
         let name = dir.root().file_name().unwrap_or_default().to_owned();
+        let under_way = |dir: &CampaignDir, name: &str| if is_held { None } else { under_way(dir, name) };
         match fs::metadata(dir.journal()) {
             Ok(_) => {}
             Err(e) if is_missing(&e) => {
-                // it may have just begun
+                // it may have just begun, or may begin soon
+                if dir.root().is_dir() {
+                    self.dirs.push(KnownDir { root: dir.root().to_owned(), names: [name.clone()].into(), ..KnownDir::default() });
+                }
                 if dir.lock().is_file()
                     && let Some(why) = under_way(dir, &name)
                 {
@@ -176,17 +216,19 @@ impl Known {
                 self.accounts.push(account);
             }
         }
+        let mut names: BTreeSet<String> = orders().map(|(_, order)| order.tags.campaign.clone()).collect();
+        names.extend(
+            entries.iter().filter_map(|e| if let Event::Opened { campaign, .. } = &e.event { Some(campaign.clone()) } else { None }),
+        );
+        names.insert(name);
+        let fleets = orders().map(|(_, order)| order.tags.fleet.clone()).collect();
+        self.dirs.push(KnownDir { root: dir.root().to_owned(), names: names.clone(), fleets });
         if let Some(why) = busy {
             let mut owners: BTreeSet<String> = orders().map(|(_, order)| order.tags.owner.clone()).collect();
             // one that has not ordered anything yet does not say whose it is
             if !owners.is_empty() {
                 owners.insert(owner());
             }
-            let mut names: BTreeSet<String> = orders().map(|(_, order)| order.tags.campaign.clone()).collect();
-            names.extend(
-                entries.iter().filter_map(|e| if let Event::Opened { campaign, .. } = &e.event { Some(campaign.clone()) } else { None }),
-            );
-            names.insert(name);
             for name in names {
                 self.campaigns.entry(name).or_default().push(ActiveCampaign { owners: owners.clone(), why: why.clone() });
             }
@@ -226,7 +268,7 @@ fn listed(dir: &Utf8Path) -> Result<Vec<Utf8PathBuf>, StoreError> {
 
 /// The reason to leave a campaign alone that may be running.
 fn under_way(dir: &CampaignDir, name: &str) -> Option<String> {
-    match CampaignLock::take(&dir.lock()) {
+    match CampaignLock::take_for_sweep(&dir.lock()) {
         Ok(_) => None,
         Err(StoreError::Locked { .. }) => Some(format!("the campaign {name} is running")),
         Err(error) => Some(format!("cannot tell whether the campaign {name} is running: {error}")),
@@ -241,18 +283,22 @@ impl Sweep {
     pub async fn search_regions(&self, clouds: &dyn Clouds, tell: &(dyn Fn(String) + Send + Sync)) -> Result<SweepFindings, StoreError> {
         let mut findings = SweepFindings::default();
         let mut seen = BTreeSet::new();
-        let known = self.known()?;
+        let now = jiff::Timestamp::now();
+        let known = self.known(&HeldLocks::new())?;
         for (account, provider) in self.providers(clouds, &mut findings.refused).await {
             tell(format!("looking in {}", provider.region()));
             // including other owners' resources, to report that there are some
             let Discovery { found: there, refused } = provider.discover(None, None).await;
             findings.refused.extend(refused);
             let youngest = youngest(&there);
+            let ends = self.expired.then(|| ends(&there));
             for resource in there {
                 // names, unlike identifiers, may exist in several accounts, and two profiles may share an account
                 let is_named = matches!(resource.kind, ResourceKind::KeyPair | ResourceKind::PlacementGroup);
                 let of = is_named.then(|| (account.profile.clone(), account.endpoint.clone()));
+                let expires = ends.as_ref().map(|ends| ends.get(&resource.tags.fleet).copied().unwrap_or(jiff::Timestamp::MAX));
                 if self.is_too_young(&resource, &youngest)
+                    || expires.is_some_and(|at| now.duration_since(at).as_secs_f64() < EXPIRED_S)
                     || !seen.insert((resource.kind, resource.region.clone(), resource.id.clone(), of))
                 {
                     continue;
@@ -287,7 +333,12 @@ impl Sweep {
             }
         }
         for account in accounts {
-            let known = self.known()?;
+            let mut held = HeldLocks::new();
+            let wanted: Vec<&Tags> =
+                found.iter().filter(|f| f.account == account && f.left_alone.is_none()).map(|f| &f.resource.tags).collect();
+            self.known(&held)?.lock(&wanted, &mut held);
+            // by their journals as they are now: those that are locked do not change until this is done
+            let known = self.known(&held)?;
             let mut here = Vec::new();
             for one in found.iter_mut().filter(|f| f.account == account && f.left_alone.is_none()) {
                 one.left_alone = known.spares(&one.resource.tags).map(str::to_owned);
@@ -313,8 +364,8 @@ impl Sweep {
         Ok(removed)
     }
 
-    fn known(&self) -> Result<Known, StoreError> {
-        self.campaigns.as_ref().map_or_else(|| Ok(Known::default()), |campaigns| Known::read(campaigns))
+    fn known(&self, held: &HeldLocks) -> Result<Known, StoreError> {
+        self.campaigns.as_ref().map_or_else(|| Ok(Known::default()), |campaigns| Known::read_holding(campaigns, held))
     }
 
     /// Each account once, with its region.
@@ -360,6 +411,17 @@ impl Sweep {
     }
 }
 
+/// The end of each fleet by its tags: that of the instance that ends last, or else of its other resources. What does not say when it ends has
+/// no end.
+fn ends(there: &[Resource]) -> BTreeMap<FleetId, jiff::Timestamp> {
+    let mut ends: BTreeMap<FleetId, (bool, jiff::Timestamp)> = BTreeMap::new();
+    for resource in there {
+        let of_it = (resource.kind == ResourceKind::Instance, resource.tags.expires.unwrap_or(jiff::Timestamp::MAX));
+        ends.entry(resource.tags.fleet.clone()).and_modify(|known| *known = of_it.max(*known)).or_insert(of_it);
+    }
+    ends.into_iter().map(|(fleet, (_, at))| (fleet, at)).collect()
+}
+
 /// Start time of the youngest resource of each fleet.
 fn youngest(there: &[Resource]) -> BTreeMap<FleetId, jiff::Timestamp> {
     let mut youngest = BTreeMap::new();
@@ -391,7 +453,7 @@ mod tests {
         let lock = CampaignLock::take(&dirs[0].lock()).expect("takes");
         let search_regions = || {
             let mut known = Known::default();
-            dirs.iter().for_each(|dir| known.add(dir));
+            dirs.iter().for_each(|dir| known.add(dir, false));
             known
         };
         let known = search_regions();
@@ -400,6 +462,63 @@ mod tests {
         assert!(known.spares(&of("damaged")).is_some() && known.unreadable.len() == 1, "{known:?}");
         drop(lock);
         assert_eq!(search_regions().spares(&of("held")), None);
+    }
+
+    #[test]
+    fn a_campaign_cannot_go_on_while_something_is_removed_for_it() {
+        let temporary = tempfile::tempdir().expect("a directory");
+        let root = Utf8Path::from_path(temporary.path()).expect("UTF-8").canonicalize_utf8().expect("a path");
+        let dirs: Vec<CampaignDir> = ["swept", "other"].map(|name| CampaignDir::new(&root, name)).into();
+        for dir in &dirs {
+            fs::create_dir_all(dir.root()).expect("makes");
+            Journal::open(&dir.journal(), dir.root().file_name().expect("a name"), |_| Ok(())).expect("opens");
+        }
+        let read = |held: &HeldLocks| {
+            let mut known = Known::default();
+            dirs.iter().for_each(|dir| known.add(dir, held.contains_key(dir.root())));
+            known
+        };
+        let mut held = HeldLocks::new();
+        read(&held).lock(&[&of("swept")], &mut held);
+        assert_eq!(held.keys().collect::<Vec<_>>(), [dirs[0].root()]);
+        assert!(matches!(CampaignLock::take(&dirs[0].lock()), Err(StoreError::Locked { .. })));
+        assert_eq!(CampaignLock::sweeping(&dirs[0].lock()), Some(std::process::id().to_string()));
+        // its own lock does not make it leave it alone
+        assert_eq!(read(&held).spares(&of("swept")), None);
+        drop(held);
+        let _lock = CampaignLock::take(&dirs[0].lock()).expect("takes");
+        assert_eq!(CampaignLock::sweeping(&dirs[0].lock()), None);
+        let mut held = HeldLocks::new();
+        read(&held).lock(&[&of("swept")], &mut held);
+        assert_eq!(read(&held).spares(&of("swept")), Some("the campaign swept is running"));
+    }
+
+    #[test]
+    fn a_fleet_is_over_when_its_last_instance_is_although_its_groups_were_to_end_before() {
+        let at = |s: i64| jiff::Timestamp::from_second(s).expect("a time");
+        let resource = |kind, fleet: &str, expires: Option<i64>| Resource {
+            kind,
+            id: "x".into(),
+            region: "r".into(),
+            tags: Tags { fleet: fleet.into(), expires: expires.map(at), ..Tags::default() },
+            since: None,
+            state: String::new(),
+            instance_type: None,
+            spot: false,
+            size_gib: None,
+            volume_type: None,
+        };
+        use ResourceKind::{Instance, SecurityGroup};
+        let ends = ends(&[
+            resource(SecurityGroup, "a", Some(90)),
+            resource(Instance, "a", Some(20)),
+            resource(Instance, "a", Some(30)),
+            resource(SecurityGroup, "b", Some(90)),
+            resource(Instance, "c", None),
+            resource(Instance, "c", Some(5)),
+        ]);
+        let shown: Vec<(&str, i64)> = ends.iter().map(|(f, t)| (f.as_str(), t.as_second())).collect();
+        assert_eq!(shown, [("a", 30), ("b", 90), ("c", jiff::Timestamp::MAX.as_second())]);
     }
 
     #[test]

@@ -41,7 +41,24 @@ pub(super) fn kept_file(campaign: &Utf8Path, fleet: &FleetId) -> Utf8PathBuf {
     warm_pool(campaign).join(fleet.as_str())
 }
 
-/// Puts a fleet into the warm pool: from now on it belongs to no campaign.
+/// Directory of a keeper in which those who take its fleets over say so. It is beside the keys, which go with the fleet.
+const NOTES: &str = "given-away";
+
+/// The notes about one fleet.
+fn notes(keeper: &Utf8Path, fleet: &FleetId) -> Utf8PathBuf {
+    keeper.join(NOTES).join(fleet.as_str())
+}
+
+/// What became of a fleet that a campaign has leases of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Whereabouts {
+    /// It is this campaign's: it never left, or it was taken back.
+    Here,
+    /// Another campaign has taken it over, and has left a note about that.
+    GivenAway,
+}
+
+/// Puts a fleet into the warm pool: from now on any campaign may take it over.
 pub(super) fn put(
     campaign: &Utf8Path,
     place: &Place,
@@ -64,36 +81,173 @@ pub(super) fn put(
     Ok(())
 }
 
-/// Reads the record that was taken from the warm pool into a directory; `None` if there is none.
-pub(super) fn taken(place: &Place) -> Option<Kept> {
-    let text = fs::read(place.dir().join(FILE)).ok()?;
+/// The record of a kept fleet in a directory; `None` if there is none that this version can read.
+fn read(dir: &Utf8Path) -> Option<Kept> {
+    let text = fs::read(dir.join(FILE)).ok()?;
     serde_json::from_slice::<Kept>(&text).ok().filter(|k| k.schema == SCHEMA)
 }
 
-/// Takes a kept fleet over: the named one or, without a name, any with the same configuration whose deadline is far enough. Returns whether
-/// there was one.
-pub(super) fn take(campaign: &Utf8Path, place: &Place, fleet: Option<&FleetId>, request: &FleetRequest) -> Result<bool, CampaignError> {
+/// Reads the record that was taken from the warm pool into a directory; `None` if there is none.
+pub(super) fn taken(place: &Place) -> Option<Kept> {
+    read(place.dir())
+}
+
+/// Finds a fleet that a campaign has leases of, and takes it back from the warm pool if it is there. Only a note of who took it over says
+/// that it is no longer the campaign's: that there is no record, or none that can be read, says nothing about its instances.
+pub(super) fn take_back(campaign: &Utf8Path, place: &Place, fleet: &FleetId) -> Result<Whereabouts, CampaignError> {
+    if place.dir().join(FILE).exists() {
+        return Ok(Whereabouts::Here);
+    }
+    let (shelf, notes) = (kept_file(campaign, fleet), notes(campaign, fleet));
+    let is_own = match read(&shelf) {
+        Some(kept) => kept.keeper == campaign || !notes.exists(),
+        // damaged, or of a newer version: who has put it there is not known
+        None => !notes.exists(),
+    };
+    if !is_own {
+        return Ok(Whereabouts::GivenAway);
+    }
+    if shelf.exists() {
+        move_to(&shelf, place)?;
+    }
+    // it was being taken over by somebody quicker, who has left a note by then
+    if !place.dir().join(FILE).exists() && notes.exists() {
+        return Ok(Whereabouts::GivenAway);
+    }
+    Ok(Whereabouts::Here)
+}
+
+/// Moves a kept fleet to a campaign. Returns whether it was still there.
+fn move_to(shelf: &Utf8Path, place: &Place) -> Result<bool, StoreError> {
+    if let Some(parent) = place.dir().parent() {
+        fs::create_dir_all(parent).map_err(StoreError::io("make", parent))?;
+    }
+    // another campaign may be quicker: then there is nothing left to rename
+    Ok(!place.dir().exists() && fs::rename(shelf, place.dir()).is_ok())
+}
+
+/// Takes any kept fleet over with the same configuration whose deadline is far enough. Returns whether there was one.
+pub(super) fn take(campaign: &Utf8Path, place: &Place, request: &FleetRequest) -> Result<bool, CampaignError> {
     let warm_pool = warm_pool(campaign);
     let Ok(entries) = warm_pool.read_dir_utf8() else { return Ok(false) };
     // less than a minute is not worth a login
     let soon = jiff::Timestamp::now().saturating_add(jiff::SignedDuration::from_mins(1)).unwrap_or(jiff::Timestamp::MAX);
     for entry in entries.flatten() {
-        let kept = fs::read(entry.path().join(FILE)).ok().and_then(|text| serde_json::from_slice::<Kept>(&text).ok());
-        let Some(kept) = kept.filter(|k| k.schema == SCHEMA) else { continue };
-        let suits = match fleet {
-            Some(fleet) => entry.file_name() == fleet.as_str() && kept.keeper == campaign,
-            None => kept.digest == request.config_digest && kept.until > soon,
-        };
-        if !suits {
+        let Some(kept) = read(entry.path()).filter(|k| k.digest == request.config_digest && k.until > soon) else { continue };
+        // whose journal still has its leases must be able to learn of it
+        if kept.keeper != campaign && !kept.keeper.is_dir() {
             continue;
         }
-        if let Some(parent) = place.dir().parent() {
-            fs::create_dir_all(parent).map_err(StoreError::io("make", parent))?;
+        let note = notes(&kept.keeper, &entry.file_name().into()).join(taker(campaign));
+        if kept.keeper != campaign {
+            if let Some(dir) = note.parent() {
+                fs::create_dir_all(dir).map_err(StoreError::io("make", dir))?;
+            }
+            write_whole(&note, format!("{campaign}\n").as_bytes())?;
         }
-        // another campaign may be quicker: then there is nothing left to rename
-        if !place.dir().exists() && fs::rename(entry.path(), place.dir()).is_ok() {
+        if move_to(entry.path(), place)? {
             return Ok(true);
+        }
+        // it is not this campaign that has it
+        let _ = fs::remove_file(&note);
+        if let Some(dir) = note.parent() {
+            let _ = fs::remove_dir(dir);
         }
     }
     Ok(false)
+}
+
+/// Name of the note of a campaign that takes a fleet over.
+fn taker(campaign: &Utf8Path) -> String {
+    cvc_core::ids::digest_prefix(campaign.as_str().as_bytes(), 8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A directory of campaigns with two of them, and the fleet of the first one.
+    fn two() -> (tempfile::TempDir, Utf8PathBuf, Utf8PathBuf, FleetId) {
+        let temporary = tempfile::tempdir().expect("a directory");
+        let root = Utf8Path::from_path(temporary.path()).expect("UTF-8");
+        let (first, second) = (root.join("first"), root.join("second"));
+        fs::create_dir_all(&first).expect("makes");
+        fs::create_dir_all(&second).expect("makes");
+        (temporary, first, second, "cvc-first".into())
+    }
+
+    fn request() -> FleetRequest {
+        let text = "schema = 1\nname = \"t\"\n[sites.cloud]\nkind = \"ec2\"\n[sites.cloud.ec2]\nregion = \"us-east-1\"\n\
+             instance_types = [\"c5.large\"]\nnodes = 2\nimage = \"debian-12\"\n\
+             [matrix]\napp = \"kernel-stencil\"\nclass = \"S\"\nprocesses = 2\nmpi = \"openmpi\"\n";
+        let apps = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/apps");
+        let spec = cvc_core::campaign::load_text(std::path::Path::new("t.toml"), text, &[apps]).unwrap_or_else(|e| panic!("{e}"));
+        FleetRequest::of(spec.sites["cloud"].ec2.as_ref().expect("of a cloud"))
+    }
+
+    fn keep(campaign: &Utf8Path, fleet: &FleetId) {
+        let place = Place::new(campaign, "cloud");
+        fs::create_dir_all(place.dir()).expect("makes");
+        let until = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(1);
+        put(campaign, &place, fleet, &request(), until, &[]).unwrap_or_else(|e| panic!("{e}"));
+    }
+
+    fn back(campaign: &Utf8Path, fleet: &FleetId) -> Whereabouts {
+        take_back(campaign, &Place::new(campaign, "cloud"), fleet).unwrap_or_else(|e| panic!("{e}"))
+    }
+
+    fn takes(campaign: &Utf8Path) -> bool {
+        take(campaign, &Place::new(campaign, "cloud"), &request()).unwrap_or_else(|e| panic!("{e}"))
+    }
+
+    #[test]
+    fn only_a_note_of_the_taker_says_that_a_fleet_is_given_away() {
+        let (_temporary, first, second, fleet) = two();
+        assert_eq!(back(&first, &fleet), Whereabouts::Here, "it was never kept");
+        keep(&first, &fleet);
+        assert!(takes(&second));
+        assert_eq!(back(&first, &fleet), Whereabouts::GivenAway);
+        // also while the second one keeps it
+        keep(&second, &fleet);
+        assert_eq!(back(&first, &fleet), Whereabouts::GivenAway);
+        assert!(!Place::new(&first, "cloud").dir().exists());
+        assert_eq!(back(&second, &fleet), Whereabouts::Here);
+        assert!(Place::new(&second, "cloud").dir().exists());
+        // killed when it had only made a directory for its next one
+        fs::create_dir_all(Place::new(&first, "cloud").dir()).expect("makes");
+        assert_eq!(back(&first, &fleet), Whereabouts::GivenAway);
+    }
+
+    #[test]
+    fn a_record_that_cannot_be_read_leaves_the_fleet_with_its_keeper() {
+        let (_temporary, first, second, fleet) = two();
+        for text in ["", "{\"schema\":1,", "{\"schema\":2}"] {
+            keep(&first, &fleet);
+            fs::write(kept_file(&first, &fleet).join(FILE), text).expect("writes");
+            assert!(!takes(&second), "{text}");
+            assert_eq!(back(&first, &fleet), Whereabouts::Here, "{text}");
+            assert!(!kept_file(&first, &fleet).exists(), "{text}: its key is where it is looked for");
+            fs::remove_dir_all(Place::new(&first, "cloud").dir()).expect("removes");
+        }
+    }
+
+    #[test]
+    fn a_taker_that_died_before_it_had_the_fleet_does_not_keep_it_from_its_keeper() {
+        let (_temporary, first, second, fleet) = two();
+        keep(&first, &fleet);
+        fs::create_dir_all(notes(&first, &fleet)).expect("makes");
+        fs::write(notes(&first, &fleet).join(taker(&second)), "").expect("writes");
+        assert_eq!(back(&first, &fleet), Whereabouts::Here);
+    }
+
+    #[test]
+    fn a_fleet_whose_keeper_cannot_be_told_is_not_taken_over() {
+        let (temporary, first, second, fleet) = two();
+        keep(&first, &fleet);
+        let moved = Utf8Path::from_path(temporary.path()).expect("UTF-8").join("moved");
+        fs::rename(&first, &moved).expect("renames");
+        assert!(!takes(&second));
+        assert_eq!(back(&moved, &fleet), Whereabouts::Here);
+        assert!(Place::new(&moved, "cloud").dir().exists());
+    }
 }

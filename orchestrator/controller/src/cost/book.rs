@@ -15,6 +15,8 @@ pub const MONTH_HOURS: f64 = 730.0;
 const LIST_FRESH_DAYS: i64 = 30;
 /// Age after which spot prices are asked for again; the market moves by the hour.
 const SPOT_FRESH_DAYS: i64 = 1;
+/// Age from which a spot price does not count for a budget.
+const SPOT_CERTAIN_HOURS: i64 = 1;
 
 /// Prices of instances, disks, addresses and transfer.
 #[derive(Clone, Debug)]
@@ -23,6 +25,8 @@ pub struct PriceBook {
     quotes: Vec<Quote>,
     notes: Vec<String>,
     now: Timestamp,
+    /// Whether only prices count that hold for certain.
+    certain: bool,
 }
 
 /// File in which quotes are kept between commands.
@@ -33,7 +37,7 @@ pub fn cache_file() -> Utf8PathBuf {
 impl PriceBook {
     /// The shipped table alone: the same on every machine.
     pub fn shipped() -> Self {
-        Self { table: table::shipped(), quotes: Vec::new(), notes: Vec::new(), now: Timestamp::now() }
+        Self { table: table::shipped(), quotes: Vec::new(), notes: Vec::new(), now: Timestamp::now(), certain: false }
     }
 
     /// The shipped table and the quotes of a file. An unreadable file is left out, with a note.
@@ -44,7 +48,13 @@ impl PriceBook {
     /// [`Self::open`] at a given time.
     pub fn at(cache: &Utf8Path, now: Timestamp) -> Self {
         let Cached { quotes, note } = cache::read(cache);
-        Self { table: table::shipped(), quotes, notes: note.into_iter().collect(), now }
+        Self { table: table::shipped(), quotes, notes: note.into_iter().collect(), now, certain: false }
+    }
+
+    /// The same prices for a budget, which must not be exceeded: a quote of the spot market that is older than an hour counts as none.
+    #[must_use]
+    pub fn for_budget(self) -> Self {
+        Self { certain: true, now: Timestamp::now(), ..self }
     }
 
     /// Adds quotes; of two for the same resource the newer one counts.
@@ -87,13 +97,14 @@ impl PriceBook {
                 && quote.region == region
                 && quote.instance_type == instance_type
                 && (zones.is_empty() || quote.zone.as_ref().is_none_or(|z| zones.contains(z)))
+                && (!self.certain || self.now.duration_since(quote.held_at()).as_hours() < SPOT_CERTAIN_HOURS)
         };
         let quoted = self.quotes.iter().filter(may_be).max_by(|a, b| a.usd_per_hour.total_cmp(&b.usd_per_hour));
         let limit = max_price_usd.map(|usd| Price { at_most: true, ..Price::new(usd, PriceFrom::Campaign) });
         let price = match (quoted, &limit) {
             (Some(quote), _) => {
                 let from = PriceFrom::Spot { date: day(quote.at), zone: quote.zone.clone() };
-                Price { stale: self.is_old(quote.at, SPOT_FRESH_DAYS), ..Price::new(quote.usd_per_hour, from) }
+                Price { stale: self.is_old(quote.held_at(), SPOT_FRESH_DAYS), ..Price::new(quote.usd_per_hour, from) }
             }
             (None, limit) => match (self.on_demand(region, instance_type), limit) {
                 (Ok(price), _) => Price { at_most: true, ..price },

@@ -3,7 +3,7 @@
 use super::book::{DiskSize, PriceBook};
 use crate::provider::{FleetRequest, Instance};
 use cvc_core::{
-    campaign::{Market, Site},
+    campaign::{Credits, Market, Site},
     price::{MIN_S, NodeRate, RatePart, UnknownPrice},
 };
 
@@ -27,7 +27,9 @@ pub fn instance_rate(
     };
     let market = if spot { " (spot)" } else { "" };
     let mut parts = vec![RatePart { what: format!("{instance_type}{market}"), price: machine }];
-    if let Some(credits) = book.credits(instance_type) {
+    if request.credits_of(instance_type) != Some(Credits::Standard)
+        && let Some(credits) = book.credits(instance_type)
+    {
         parts.push(RatePart { what: "processor credits if always busy".into(), price: credits });
     }
     let root = DiskSize {
@@ -74,10 +76,18 @@ pub fn planned_rate(book: &PriceBook, site: &Site, cores: Option<u32>) -> Result
     Ok(Some(if may_give_way { rate.at_most() } else { rate }))
 }
 
-/// The highest price among the types that a site may get, for a budget; `None` if no price is known.
-pub fn dearest_rate(book: &PriceBook, site: &Site, cores: Option<u32>) -> Option<NodeRate> {
-    let Some(request) = site.ec2.as_ref().map(FleetRequest::of) else { return NodeRate::of_settings(&site.price, cores) };
+/// The highest price among the types that a site may get, for a budget.
+///
+/// # Errors
+/// When the price of one of them is unknown: it may be the highest.
+pub fn dearest_rate(book: &PriceBook, site: &Site, cores: Option<u32>) -> Result<NodeRate, UnknownPrice> {
+    let Some(request) = site.ec2.as_ref().map(FleetRequest::of) else {
+        return NodeRate::of_settings(&site.price, cores).ok_or(UnknownPrice::Cores);
+    };
     let spot = request.market == Market::Spot;
-    let rates = request.instance_types.iter().filter_map(|name| instance_rate(book, &request, name, spot, None).ok());
-    rates.max_by(|a, b| a.usd_per_hour.total_cmp(&b.usd_per_hour))
+    let rates = request.instance_types.iter().map(|name| instance_rate(book, &request, name, spot, None));
+    let rates = rates.collect::<Result<Vec<NodeRate>, UnknownPrice>>()?;
+    let region = request.account.region.clone().unwrap_or_default();
+    let none = UnknownPrice::Cloud { what: "instances without a type".to_owned(), region };
+    rates.into_iter().max_by(|a, b| a.usd_per_hour.total_cmp(&b.usd_per_hour)).ok_or(none)
 }

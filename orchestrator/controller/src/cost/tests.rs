@@ -36,6 +36,8 @@ fn settings(types: &[&str]) -> FleetRequest {
         keep_s: None,
         ready_limit_s: 300.0,
         allow_from: None,
+        encrypted: false,
+        credits: None,
         install: true,
     })
 }
@@ -48,6 +50,7 @@ fn quote(usd: f64, when: &str, spot: Option<&str>) -> Quote {
         spot: spot.is_some(),
         usd_per_hour: usd,
         at: at(when),
+        asked: None,
     }
 }
 
@@ -143,6 +146,69 @@ fn without_a_quote_the_spot_market_is_bounded_and_not_guessed() {
 }
 
 #[test]
+fn a_burstable_type_that_is_throttled_costs_no_credits() {
+    let rate = |credits| {
+        let settings = FleetRequest { credits, ..settings(&["t3.micro"]) };
+        instance_rate(&PriceBook::shipped(), &settings, "t3.micro", false, None).expect("a price").usd_per_hour
+    };
+    assert!(rate(None) > rate(Some(cvc_core::campaign::Credits::Standard)));
+    assert_eq!(rate(None), rate(Some(cvc_core::campaign::Credits::Unlimited)));
+}
+
+#[test]
+fn a_budget_does_not_rely_on_an_old_spot_price() {
+    let mut book = PriceBook::shipped();
+    let ago = |minutes: i64| Timestamp::now() - jiff::SignedDuration::from_mins(minutes);
+    let asked = |usd: f64, minutes: i64| Quote { asked: Some(ago(minutes)), ..quote(usd, "2026-03-01T00:00:00Z", Some("us-east-1a")) };
+    let spot =
+        |book: &PriceBook, limit| book.clone().for_budget().spot("us-east-1", "c5.xlarge", &[], limit).expect("a price").usd_per_hour;
+    book.add([asked(0.03, 90)]);
+    assert_eq!(book.spot("us-east-1", "c5.xlarge", &[], None).expect("a price").usd_per_hour, 0.03, "a plan may");
+    assert_eq!((spot(&book, None), spot(&book, Some(0.1))), (0.17, 0.1));
+    // it holds since long ago, but that was asked a moment ago
+    book.add([asked(0.04, 1)]);
+    assert_eq!((spot(&book, None), spot(&book, Some(0.1))), (0.04, 0.04));
+}
+
+#[test]
+fn a_type_of_unknown_price_may_be_the_dearest() {
+    let text = |types: &str| {
+        format!(
+            "schema = 1\nname = \"t\"\n[sites.cloud]\nkind = \"ec2\"\n[sites.cloud.ec2]\nregion = \"us-east-1\"\n\
+             instance_types = [{types}]\nnodes = 2\nimage = \"debian-12\"\n\
+             [matrix]\napp = \"kernel-stencil\"\nclass = \"S\"\nprocesses = 2\nmpi = \"openmpi\"\n"
+        )
+    };
+    let dearest = |types: &str| {
+        let apps = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/apps");
+        let spec = cvc_core::campaign::load_text(std::path::Path::new("t.toml"), &text(types), &[apps]).unwrap_or_else(|e| panic!("{e}"));
+        super::dearest_rate(&PriceBook::shipped(), &spec.sites["cloud"], None)
+    };
+    assert!(dearest("\"c5.xlarge\", \"c5.2xlarge\"").expect("known").usd_per_hour > 0.34);
+    let unknown = dearest("\"c5.xlarge\", \"zz9.metal\"").expect_err("unknown");
+    assert!(unknown.to_string().contains("zz9.metal"), "{unknown}");
+}
+
+#[test]
+fn costs_do_not_fall_with_the_clock() {
+    let acquired = Event::LeaseAcquired { lease: "l".into(), by: Acquired::instances(["i-1"]) };
+    let events = || vec![(0, intended("l", 1, Some(3.6))), (500, acquired.clone())];
+    near(spent(events(), 1000).usd, 1.0);
+    near(spent(events(), 100).usd, 0.5);
+}
+
+#[test]
+fn what_was_fetched_counts_also_in_vain() {
+    let fetched = |bytes, usd| Event::ResultsFetched { site: "cloud".into(), run: cvc_core::ids::RunId::from_written("a"), bytes, usd };
+    let all = spent(vec![(0, intended("l", 1, Some(3.6))), (1, fetched(5, Some(0.25))), (2, fetched(7, Some(0.5)))], 1000);
+    near(all.usd, 1.75);
+    assert_eq!(all.fetched_bytes, 12);
+    // its size is known even where its price is not
+    let all = spent(vec![(0, fetched(5, Some(0.25))), (1, fetched(7, None))], 1000);
+    assert_eq!((all.fetched_bytes, all.usd), (12, 0.0));
+}
+
+#[test]
 fn quotes_are_kept_and_grow_old_and_a_broken_file_is_left_out() {
     let (_dir, path) = cached("");
     super::cache::write(&path, &[quote(0.16, "2026-03-01T00:00:00Z", None)]).expect("written");
@@ -181,6 +247,8 @@ pub(crate) fn order(count: u32, usd: Option<f64>) -> Box<LaunchOrder> {
         efa: false,
         root: Disk::default(),
         volumes: Vec::new(),
+        encrypted: false,
+        credits: None,
         config_digest: None,
         lifetime_s: 14_400,
     })

@@ -53,6 +53,9 @@ pub trait Provider: Send + Sync + fmt::Debug {
     /// Terminates instances without waiting; those that are already gone are ignored.
     async fn terminate(&self, ids: &[String]) -> Result<(), ProviderError>;
 
+    /// Writes down in the tags of instances when they end, so that what is left can be told from outside.
+    async fn mark_expiry(&self, ids: &[String], expires: Timestamp) -> Result<(), ProviderError>;
+
     /// Finds everything in this region with cvc's tags, of this owner (`None`: any) and this fleet (`None`: any), except terminated and
     /// deleted resources. Refused queries are part of the answer.
     async fn discover(&self, owner: Option<&str>, fleet: Option<&str>) -> Discovery;

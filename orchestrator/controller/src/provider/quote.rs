@@ -19,4 +19,14 @@ pub struct Quote {
     pub usd_per_hour: f64,
     /// When it was asked for; of spot prices, since when it holds.
     pub at: Timestamp,
+    /// When it was asked for; `None` in files of older versions.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub asked: Option<Timestamp>,
+}
+
+impl Quote {
+    /// The last time at which it is known to have held.
+    pub fn held_at(&self) -> Timestamp {
+        self.asked.unwrap_or(self.at)
+    }
 }

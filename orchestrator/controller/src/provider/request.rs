@@ -3,7 +3,7 @@
 
 use super::account::Account;
 use cvc_core::{
-    campaign::{Disk, Ec2Settings, Image, Market, Volume},
+    campaign::{Credits, Disk, Ec2Settings, Image, Market, Volume},
     ids::{canonical_json, short_digest},
     lease::LaunchOrder,
 };
@@ -44,6 +44,10 @@ pub struct FleetRequest {
     pub ready_limit_s: f64,
     /// Who may come by ssh, as in `203.0.113.7/32`; `None` is the caller's own address.
     pub allow_from: Option<String>,
+    /// Whether all volumes are encrypted.
+    pub encrypted: bool,
+    /// What burstable instances do when their credits are used up; `None` is the default of the type.
+    pub credits: Option<Credits>,
     /// Digest of the instances' configuration: a campaign with the same digest can use them.
     pub config_digest: String,
 }
@@ -67,6 +71,8 @@ impl FleetRequest {
             lifetime_s: settings.lifetime_s,
             ready_limit_s: settings.ready_limit_s,
             allow_from: settings.allow_from.clone(),
+            encrypted: settings.encrypted,
+            credits: settings.credits,
             config_digest: config_digest(settings),
         }
     }
@@ -89,8 +95,17 @@ impl FleetRequest {
             lifetime_s: order.lifetime_s as f64,
             ready_limit_s: READY_LIMIT_S,
             allow_from: None,
+            encrypted: order.encrypted,
+            credits: order.credits,
             config_digest: order.config_digest.clone().unwrap_or_default(),
         }
+    }
+}
+
+impl FleetRequest {
+    /// What instances of this type do when their processor credits are used up; `None` if they are not burstable.
+    pub fn credits_of(&self, instance_type: &str) -> Option<Credits> {
+        Credits::of(instance_type, self.credits)
     }
 }
 

@@ -6,13 +6,14 @@ use super::{
     site::Remote,
     submission::by_job,
 };
-use crate::error::CampaignError;
+use crate::{cost::PriceBook, error::CampaignError};
 use async_trait::async_trait;
 use backon::{ExponentialBuilder, Retryable};
 use camino::Utf8Path;
 use cvc_core::{
     campaign::Allocation,
     ids::RunId,
+    journal::Event,
     outcome::{Cause, Outcome},
     point::PlannedPoint,
     stop::{StopRequest, StopSignal},
@@ -273,7 +274,15 @@ impl Remote {
         }
         std::fs::create_dir_all(&partial).map_err(StoreError::io("make", &partial)).map_err(here)?;
         let tell = |what: String| self.setting.reporter.note(format!("{run}: {what}"));
-        match self.setting.head_node.download(from, &partial, max_bytes, tell).await {
+        let mut bytes = 0;
+        let brought = self.setting.head_node.download(from, &partial, max_bytes, tell, &mut bytes).await;
+        if let Some(fleet) = self.setting.fleet.as_ref().filter(|_| bytes > 0) {
+            // the cloud charges also what came in vain
+            let usd = PriceBook::shipped().transfer(fleet.region(), bytes).ok();
+            let (site, run) = (self.setting.name.clone().into(), run.clone());
+            self.setting.reporter.write(Event::ResultsFetched { site, run, bytes, usd }).await;
+        }
+        match brought {
             Ok(()) => verify(&partial, file).map_err(FetchError::Incomplete),
             Err(error @ HostError::File { .. }) => Err(FetchError::Here(error.into())),
             Err(error) => Err(FetchError::Incomplete(Incomplete::Download(error))),

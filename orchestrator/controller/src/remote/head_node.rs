@@ -1,6 +1,6 @@
 //! Access to the machine with the spool: by ssh, or directly if sbatch runs on this machine.
 
-use crate::ssh::{Pipe, SshHost};
+use crate::ssh::{Pipe, Progress, SshHost};
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::store::copy_tree;
 use cvc_engine::host::{Host, HostError, LocalHost, Output, tool};
@@ -118,13 +118,14 @@ impl HeadNode {
         }
     }
 
-    /// Copies a directory from there; over ssh, `max_bytes` at most.
+    /// Copies a directory from there; over ssh, `max_bytes` at most. Adds the bytes that came over the network to `bytes`.
     pub async fn download(
         &self,
         from: &Utf8Path,
         to: &Utf8Path,
         max_bytes: u64,
         mut tell: impl FnMut(String) + Send,
+        bytes: &mut u64,
     ) -> Result<(), HostError> {
         match self {
             Self::Here => copy_tree(from, to).map_err(|e| HostError::File {
@@ -134,7 +135,8 @@ impl HeadNode {
                 source: io::Error::other(e.to_string()),
             }),
             Self::Ssh(host) => {
-                host.download(from.as_str(), to, &[], max_bytes, &mut |at| tell(format!("{} MiB brought", at.done >> 20))).await
+                let mut tell = |at: Progress| tell(format!("{} MiB brought", at.done >> 20));
+                host.download_counted(from.as_str(), to, &[], max_bytes, &mut tell, bytes).await
             }
         }
     }

@@ -1,24 +1,25 @@
 //! The budget, which is not exceeded. What a campaign has spent is folded from its journal. Before a run begins, its expected cost and the
 //! cost of giving machines back are added; running work is ended while the rest still pays for that.
 
-use super::{ledger::Ledger, scheduler::Scheduler};
+use super::{fleet_end::lease_usd_per_s, ledger::Ledger, scheduler::Scheduler};
 use crate::cost;
 use crate::error::OverBudget;
 use cvc_core::{
     campaign::{self, Spec, WhenShort},
+    clock,
     ids::PointId,
-    journal::{CampaignState, Lease},
+    journal::CampaignState,
+    means::RELEASE_S,
     plan::{Plan, PlannedRun},
     point::Point,
     price::NodeRate,
+    spending,
 };
 use std::{
     collections::{BTreeMap, HashMap},
     time::Duration,
 };
 
-/// Time to give instances back, seconds: they cost until the cloud has accepted it.
-const RELEASE_S: f64 = 60.0;
 /// Time that a run takes beyond its time limit, seconds: to prepare, end and collect it.
 const AROUND_RUN_S: f64 = 60.0;
 /// Assumed length of a run that has no prediction, seconds.
@@ -44,27 +45,27 @@ pub(super) struct Books<'b> {
 
 impl Books<'_> {
     /// The spending after this many seconds if nothing else begins or ends, including minimum charges.
-    fn spent_after(&self, seconds: f64) -> f64 {
+    pub(super) fn spent_after(&self, seconds: f64) -> f64 {
         let ahead = jiff::SignedDuration::try_from_secs_f64(seconds).unwrap_or_default();
-        let then = jiff::Timestamp::now().saturating_add(ahead).unwrap_or(jiff::Timestamp::MAX);
+        let then = clock::now().saturating_add(ahead).unwrap_or(jiff::Timestamp::MAX);
+        let then = spending::counted_until(self.state, then);
         self.ledger.attempts_usd(&self.by_use, then) + self.ledger.leases_cost(self.state, then).usd
     }
 
     /// The cost of each further second if nothing changes.
     fn per_s(&self) -> f64 {
+        self.by_use_per_s() + self.ledger.open_leases(self.state).filter_map(lease_usd_per_s).sum::<f64>()
+    }
+
+    /// The cost of each further second of runs under way where nodes are billed by use.
+    pub(super) fn by_use_per_s(&self) -> f64 {
         let of_site = |(site, rate): (&String, &NodeRate)| rate.cost_of(1.0, self.scheduler.nodes_under_way(site));
-        let of_lease = |lease: &Lease| {
-            let order = lease.order.as_ref().filter(|_| !lease.released)?;
-            let alive = if lease.is_acquired() { lease.instances().len() - lease.lost.len() } else { order.count as usize };
-            Some(order.usd_per_hour? / 3600.0 * alive as f64)
-        };
-        let runs: f64 = self.by_use.iter().map(of_site).sum();
-        runs + self.ledger.open_leases(self.state).filter_map(of_lease).sum::<f64>()
+        self.by_use.iter().map(of_site).sum()
     }
 
     /// Whether the price of everything that was launched is known.
     fn is_known(&self) -> bool {
-        self.ledger.leases_cost(self.state, jiff::Timestamp::now()).is_known()
+        self.ledger.leases_cost(self.state, clock::now()).is_known()
     }
 }
 
@@ -155,9 +156,12 @@ impl<'a> Budget<'a> {
         let wanted: Vec<(&PlannedRun, &Point)> =
             self.plan.runs.iter().filter_map(of_run).filter(|(r, _)| !books.scheduler.is_settled(books.state, r)).collect();
         let nodes = self.missing_nodes(books, site, wanted.iter().map(|(_, p)| p.mapping.nodes()))?;
-        let book = cost::PriceBook::open(&cost::cache_file());
-        let Some(rate) = cost::dearest_rate(&book, of_site, None) else {
-            return Some(OverBudget::new("the price of its instances is unknown, so it could be exceeded; `cvc prices` asks the cloud"));
+        let book = cost::PriceBook::open(&cost::cache_file()).for_budget();
+        let rate = match cost::dearest_rate(&book, of_site, None) {
+            Ok(rate) => rate,
+            Err(unknown) => {
+                return Some(OverBudget::new(format!("{unknown}, so it could be exceeded; `cvc prices` asks the cloud")));
+            }
         };
         let run_s = wanted.iter().map(|(r, _)| self.run_s(r, limit)).fold(f64::INFINITY, f64::min);
         let seconds = cost::SETUP_S + run_s + RELEASE_S;
@@ -169,11 +173,6 @@ impl<'a> Budget<'a> {
                 limit.usd
             ))
         })
-    }
-
-    /// What is left for instances, after the cost of giving them back.
-    pub(super) fn allowance(&self, books: &Books<'_>) -> Option<f64> {
-        Some((self.limit()?.usd - books.spent_after(RELEASE_S)).max(0.0))
     }
 
     /// Time at which running work must be ended so that the budget still pays for giving machines back; `None` if it lasts long enough.
@@ -189,17 +188,6 @@ impl<'a> Budget<'a> {
             seconds += ((limit.usd - books.spent_after(seconds + RELEASE_S)) / per_s).max(0.0);
         }
         Duration::try_from_secs_f64(seconds).ok()
-    }
-
-    /// The same for a site whose instances are about to be launched.
-    pub(super) fn lasts_with(&self, books: &Books<'_>, site: &str) -> Option<Duration> {
-        let limit = self.limit()?;
-        let of_site = self.spec.sites.get(site)?;
-        let points = self.plan.points.iter().filter(|p| p.point.site == site);
-        let nodes = self.missing_nodes(books, site, points.map(|p| p.point.mapping.nodes()))?;
-        let rate = cost::dearest_rate(&cost::PriceBook::open(&cost::cache_file()), of_site, None)?;
-        let seconds = (limit.usd - books.spent_after(0.0)) / (books.per_s() + rate.cost_of(1.0, nodes)) - RELEASE_S;
-        Duration::try_from_secs_f64(seconds.max(0.0)).ok()
     }
 
     /// Whether the budget covers keeping machines.

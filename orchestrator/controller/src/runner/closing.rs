@@ -1,12 +1,12 @@
 //! Ends everything that a campaign has on other machines, without running anything.
 
-use super::{CampaignRunner, Options, StopSignal};
+use super::{CampaignRunner, Options, StopSignal, campaign_lock::take_campaign_lock};
 use crate::error::CampaignError;
 use crate::observe::Observer;
 use cvc_core::{
     campaign::Spec,
     plan::Plan,
-    store::{CampaignDir, CampaignLock, StoreError},
+    store::{CampaignDir, StoreError},
 };
 use std::collections::HashMap;
 
@@ -24,7 +24,7 @@ pub async fn close_campaign(
 ) -> Result<Vec<String>, CampaignError> {
     let root = dir.root().canonicalize_utf8().map_err(StoreError::io("resolve", dir.root()))?;
     let dir = CampaignDir::at(&root);
-    let _lock = CampaignLock::take(&dir.lock())?;
+    let _lock = take_campaign_lock(&dir, &stop_signal, observer).await?;
     // nothing is wanted
     let plan = Plan { runs: Vec::new(), ..cvc_core::plan::build(spec) };
     let mut runner = CampaignRunner::begin(spec, &plan, |_, _| HashMap::new(), dir, options, stop_signal, observer)?;

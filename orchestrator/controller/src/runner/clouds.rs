@@ -47,8 +47,6 @@ pub(super) struct CloudOpening {
     program: Utf8PathBuf,
     site_events: mpsc::UnboundedSender<SiteEvent>,
     update_lock: bool,
-    /// Time for which the budget covers the fleet, from its launch.
-    lasts: Option<std::time::Duration>,
 }
 
 impl CampaignRunner<'_> {
@@ -115,12 +113,9 @@ impl CampaignRunner<'_> {
     /// What a task needs to open a cloud's site.
     pub(super) async fn cloud_opening(&mut self, name: &str, request: &FleetRequest) -> Result<CloudOpening, CampaignError> {
         let fleet = self.fleet(name, request).await?;
-        let books = self.books();
-        let (allowance, lasts) = (self.budget.allowance(&books), self.budget.lasts_with(&books, name));
-        fleet.set_allowance(allowance);
+        self.share_means();
         Ok(CloudOpening {
             fleet,
-            lasts,
             spec: self.spec.clone(),
             plan: self.plan.clone(),
             site: name.to_owned(),
@@ -133,25 +128,10 @@ impl CampaignRunner<'_> {
         })
     }
 
-    /// Gives back the fleets of sites on which nothing runs or remains to be run.
-    pub(super) async fn close_idle_clouds(&mut self) -> Result<(), CampaignError> {
-        let is_idle = |site: &&String| self.sites.is_open(site) && !self.scheduler.is_busy(self.journal.state(), site);
-        let idle: Vec<String> = self.sites.fleets.keys().filter(is_idle).cloned().collect();
-        for site in idle {
-            if let Err(error) = self.close_cloud(&site).await {
-                if self.journal.is_mute() {
-                    return Err(error);
-                }
-                // the end of the campaign tries again, and reports what stays
-                self.observer.on(&Progress::Site { what: error.to_string() });
-            }
-        }
-        Ok(())
-    }
-
     /// Ends fleets although the journal cannot be written.
     pub(super) async fn end_clouds_unwritten(&mut self) -> Result<(), CampaignError> {
         let mut first = Ok(());
+        self.closing.abort().await;
         for (site, fleet) in std::mem::take(&mut self.sites.fleets) {
             self.observer
                 .on(&Progress::Site { what: format!("{site}: the journal cannot be written; its instances are ended nevertheless") });
@@ -160,40 +140,6 @@ impl CampaignRunner<'_> {
             }
         }
         first
-    }
-
-    /// Gives a fleet back, or keeps it if the site says so.
-    #[tracing::instrument(name = "site", skip_all, fields(site))]
-    pub(super) async fn close_cloud(&mut self, site: &str) -> Result<(), CampaignError> {
-        let Some(fleet) = self.sites.fleets.get(site).cloned() else { return Ok(()) };
-        let remote = self.sites.remote(site);
-        let keep_s = self.spec.sites.get(site).and_then(|s| s.ec2.as_ref()).and_then(|e| e.keep_s);
-        let keep_s = keep_s.filter(|s| self.budget.pays_for_keeping(&self.books(), *s));
-        if let (Some(keep_s), Some(remote)) = (keep_s, &remote)
-            && fleet.gone().is_empty()
-        {
-            let (fleet, remote) = (Arc::clone(&fleet), Arc::clone(remote));
-            let kept = async move {
-                remote.close().await?;
-                fleet.keep(keep_s).await
-            };
-            match self.while_listening(kept).await? {
-                Ok(()) => {
-                    self.sites.remove(site);
-                    self.sites.fleets.remove(site);
-                    return Ok(());
-                }
-                Err(error) => {
-                    self.observer.on(&Progress::Site { what: format!("{site}: its instances cannot be kept and are given back: {error}") });
-                }
-            }
-        }
-        // do not wait for a head node that is about to go
-        drop(remote);
-        self.sites.remove(site);
-        self.while_listening(async move { fleet.down("the campaign no longer needs it").await }).await??;
-        self.sites.fleets.remove(site);
-        self.journal.write(Event::SiteClosed { site: site.into() })
     }
 
     /// Replaces reclaimed and failed instances of the sites that runs wait for. Returns whether there was something to replace.
@@ -252,9 +198,7 @@ impl CampaignRunner<'_> {
                 }
                 let reason = error.to_string();
                 self.observer.on(&Progress::Site { what: reason.clone() });
-                if let Err(error) = self.close_cloud(site).await {
-                    self.leftover.get_or_insert(error);
-                }
+                self.begin_closing(site);
                 let waiting = self.scheduler.open_runs(self.journal.state(), |s| s == site);
                 self.give_up(&waiting, format!("{reason}; the next `cvc run` tries again"))?;
                 Ok(true)
@@ -292,13 +236,7 @@ impl CloudOpening {
     #[tracing::instrument(name = "site", skip_all, fields(site = %self.site))]
     pub(super) async fn open(self, mut stop_signal: StopSignal) -> Result<Option<Remote>, CampaignError> {
         let fleet = Arc::clone(&self.fleet);
-        let lasts = self.lasts;
-        let out_of_money = async {
-            match lasts {
-                Some(lasts) => tokio::time::sleep(lasts).await,
-                None => std::future::pending().await,
-            }
-        };
+        let of_money = Arc::clone(&self.fleet);
         // setting up may take longer than the instances' own deadline
         let extend = {
             let fleet = Arc::clone(&fleet);
@@ -313,7 +251,7 @@ impl CloudOpening {
         let _ticker = AbortOnDropHandle::new(tokio::spawn(extend.in_current_span()));
         let opened = tokio::select! {
             opened = self.try_open(&mut stop_signal) => opened,
-            () = out_of_money => Err(CampaignError::OverBudget {
+            () = of_money.out_of_money() => Err(CampaignError::OverBudget {
                 site: fleet.name().to_owned(),
                 over: OverBudget::new("it was used up while the instances were set up"),
             }),
@@ -338,7 +276,7 @@ impl CloudOpening {
 
     async fn try_open(self, stop_signal: &mut StopSignal) -> Result<Option<Remote>, CampaignError> {
         let nodes = self.points.iter().map(|p| p.point.mapping.nodes()).max().unwrap_or(1);
-        let Self { fleet, mut spec, plan, site, points, dir, lineage, program, site_events, update_lock, lasts: _ } = self;
+        let Self { fleet, mut spec, plan, site, points, dir, lineage, program, site_events, update_lock } = self;
         let nodes = spec.sites.get(&site).map_or(1, |s| s.nodes_for(nodes));
         let Some(machines) = fleet.up(nodes, stop_signal).await? else { return Ok(None) };
         let reporter = SiteReporter(site_events.clone());

@@ -119,6 +119,10 @@ impl<'a> Ledger<'a> {
             | Event::LeaseLost { lease, .. }
             | Event::LeaseReleased { lease, .. } => self.count_lease(state, lease),
             Event::Opened { .. }
+            | Event::LineageGiven { .. }
+            | Event::RunDiscarded { .. }
+            | Event::Repaired { .. }
+            | Event::ResultsFetched { .. }
             | Event::Started { .. }
             | Event::SiteOpened { .. }
             | Event::SiteClosed { .. }
@@ -195,10 +199,12 @@ impl<'a> Ledger<'a> {
         rates.iter().filter_map(usd).sum()
     }
 
-    /// The cost of instances of clouds until then.
+    /// The cost of instances of clouds until then, and of what was fetched from them.
     pub(super) fn leases_cost(&self, state: &CampaignState, then: Timestamp) -> Spent {
-        let open: Vec<Spent> = self.open_leases(state).filter_map(|lease| spending::lease_cost(lease, then)).collect();
-        spending::total(open.iter().chain([&self.over_cost]))
+        let mut costs: Vec<Spent> = self.open_leases(state).filter_map(|lease| spending::lease_cost(lease, then)).collect();
+        // one for each site
+        costs.extend(state.fetched.values().map(spending::fetched_cost));
+        spending::total(costs.iter().chain([&self.over_cost]))
     }
 
     /// Orders to clouds that are not over.
@@ -276,7 +282,7 @@ mod tests {
             }),
             2 => (0usize..7, 1u32..3).prop_map(|(n, attempt)| Event::RunStarted { run: run(n), attempt, pid: 1, start_ticks: 1 }),
             2 => (0usize..7, 1u32..3).prop_map(|(n, attempt)| {
-                Event::RunFinished { run: run(n), attempt, outcome: Outcome::Succeeded, records: None }
+                Event::RunFinished { run: run(n), attempt, outcome: Outcome::Succeeded, records: None, manifest: None }
             }),
             2 => (0usize..7, 1u32..3).prop_map(|(n, attempt)| Event::RunAbandoned { run: run(n), attempt, ended: vec![], lost: false }),
             1 => (lease(), 1u32..4, prop::option::of(0.0..5.0), any::<bool>()).prop_map(|(lease, nodes, usd, cloud)| {

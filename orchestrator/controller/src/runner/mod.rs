@@ -1,8 +1,12 @@
 //! Walks through a plan: resumes, runs, retries, sets points aside, stops when asked.
 
 mod budget;
+mod campaign_lock;
 mod closing;
+mod closing_clouds;
 mod clouds;
+mod fleet_end;
+mod giving_back;
 mod journaled;
 mod ledger;
 mod opening;
@@ -10,6 +14,7 @@ mod queues;
 mod scheduler;
 #[cfg(test)]
 mod scheduler_model;
+mod sharing;
 mod sites;
 mod waiting;
 
@@ -21,6 +26,8 @@ use crate::{
 };
 use budget::{Books, Budget};
 use camino::{Utf8Path, Utf8PathBuf};
+use campaign_lock::take_campaign_lock;
+use closing_clouds::{ClosedCloud, ClosingClouds};
 use cvc_core::{
     campaign::{SiteKind, Spec},
     ids::{NodeName, PointId, RunId},
@@ -29,7 +36,7 @@ use cvc_core::{
     panics::{catch_panic, panic_if_asked},
     plan::{Plan, PlannedRun},
     stop::{StopRequest, StopSignal},
-    store::{CampaignDir, CampaignLock, OutcomeFile, StoreError, claim, remove_all, sealed_outcome, write_whole},
+    store::{CampaignDir, OutcomeFile, StoreError, claim, remove_all, sealed_outcome, write_whole},
 };
 use cvc_engine::attempt::{
     AttemptEvent, AttemptReporter, AttemptResult, LocalExecutor, Nodes, PendingCleanup, ReadySite, Steps, Task, conclude_failed,
@@ -98,6 +105,8 @@ struct CampaignRunner<'a> {
     scheduler: Scheduler<'a>,
     budget: Budget<'a>,
     sites: Sites,
+    /// Fleets that are being given back, beside everything else.
+    closing: ClosingClouds,
     observer: Guarded<'a>,
     /// The user's request to stop.
     stop_signal: StopSignal,
@@ -137,6 +146,8 @@ enum Step {
     Site(SiteEvent),
     /// The budget is used up.
     OutOfMoney,
+    /// A fleet was given back or kept, or could not be.
+    Closed(ClosedCloud),
     /// An attempt ended.
     Ended(RunId, Result<AttemptResult, CampaignError>),
 }
@@ -183,7 +194,7 @@ pub async fn run_campaign_on(
     fs::create_dir_all(dir.runs()).map_err(StoreError::io("make", dir.runs()))?;
     let root = dir.root().canonicalize_utf8().map_err(StoreError::io("resolve", dir.root()))?;
     let dir = CampaignDir::at(&root);
-    let _lock = CampaignLock::take(&dir.lock())?;
+    let _lock = take_campaign_lock(&dir, &stop_signal, observer).await?;
     write_whole(&dir.campaign_file(), spec.text.as_bytes())?;
     let plan_json = serde_json::to_vec_pretty(plan).map_err(|e| StoreError::damaged(dir.plan(), 0, e.to_string()))?;
     write_whole(&dir.plan(), &plan_json)?;
@@ -254,6 +265,7 @@ impl<'a> CampaignRunner<'a> {
             scheduler: Scheduler::new(plan, &spec.run),
             budget: Budget::new(spec, plan, &options.expected_s),
             sites: Sites::new(executors(&dir, &lineage)),
+            closing: ClosingClouds::default(),
             dir,
             observer: Guarded::new(observer),
             stop_signal,
@@ -419,7 +431,7 @@ impl CampaignRunner<'_> {
     /// Starts what may start, and waits for the next thing to happen; `None` when nothing is under way and nothing can start.
     async fn step(&mut self, attempts: &mut Attempts) -> Result<Option<Step>, CampaignError> {
         self.scheduler.advance(self.journal.state());
-        self.close_idle_clouds().await?;
+        self.close_idle_clouds();
         if self.goes_on() {
             self.start_all(attempts)?;
         }
@@ -427,19 +439,19 @@ impl CampaignRunner<'_> {
             // what was given up meanwhile is settled
             self.scheduler.advance(self.journal.state());
             let changed = self.goes_on() && !self.scheduler.is_done() && self.wait_for_nodes().await?;
-            return Ok(changed.then_some(Step::Changed));
+            return if changed { Ok(Some(Step::Changed)) } else { self.next_closed().await };
         }
         let books = self.books();
         let lasts = self.budget.lasts(&books).filter(|_| *self.cut.borrow() < StopRequest::StopNow);
-        let allowance = self.budget.allowance(&books);
         drop(books);
-        self.sites.share_allowance(allowance);
+        self.share_means();
         tokio::select! {
             // handle a run's events before its end
             biased;
             Some((run, event)) = attempts.events.recv() => Ok(Some(Step::AttemptReported(run, event))),
             Some(event) = self.sites.events.recv() => Ok(Some(Step::Site(event))),
             () = tokio::time::sleep(lasts.unwrap_or_default()), if lasts.is_some() => Ok(Some(Step::OutOfMoney)),
+            Some(closed) = self.closing.next(), if !self.closing.is_empty() => Ok(Some(Step::Closed(closed))),
             Some(ended) = attempts.tasks.join_next() => {
                 let (run, result) = ended.map_err(CampaignError::of_task)?;
                 Ok(Some(Step::Ended(run, result)))
@@ -470,6 +482,12 @@ impl CampaignRunner<'_> {
             Step::AttemptReported(run, event) => self.on_attempt_event(&run, event)?,
             Step::Site(event) => self.listen(event)?,
             Step::OutOfMoney => self.out_of_money()?,
+            Step::Closed(closed) => {
+                if let Err(error) = self.settle_closed(closed)? {
+                    // the end of the campaign tries again, and reports what stays
+                    self.observer.on(&Progress::Site { what: error.to_string() });
+                }
+            }
             Step::Ended(run, result) => {
                 while let Ok((run, event)) = attempts.events.try_recv() {
                     self.on_attempt_event(&run, event)?;
@@ -505,7 +523,10 @@ impl CampaignRunner<'_> {
         let books = self.books();
         let waiting = self.scheduler.open_runs(self.journal.state(), |site| self.budget.costs(&books, site));
         drop(books);
-        self.give_up(&waiting, format!("{used_up}; {}", OverBudget::hint("cvc run")))
+        self.give_up(&waiting, format!("{used_up}; {}", OverBudget::hint("cvc run")))?;
+        // those on which nothing runs; the others follow when their runs have ended
+        self.close_idle_clouds();
+        Ok(())
     }
 
     /// The result of a run that was ended because the budget is used up; it does not count as an attempt.

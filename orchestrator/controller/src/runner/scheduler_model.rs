@@ -184,7 +184,7 @@ fn fold(state: &mut CampaignState, task: &Task, end: End) {
         End::Abandoned => (None, true),
     };
     let last = match &outcome {
-        Some(outcome) => RunState::Finished { attempt: task.attempt, outcome: outcome.clone(), records: None },
+        Some(outcome) => RunState::Finished { attempt: task.attempt, outcome: outcome.clone(), records: None, manifest: None },
         None => RunState::Abandoned { attempts: task.attempt - 1 },
     };
     let attempt =

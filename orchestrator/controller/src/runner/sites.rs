@@ -79,12 +79,6 @@ impl Sites {
     pub(super) fn cores(&self, site: &str) -> Option<u32> {
         Some(self.executors.get(site)?.cores())
     }
-
-    /// Tells each fleet how much money is left, so that without cvc it ends before that is used up.
-    pub(super) fn share_allowance(&self, usd: Option<f64>) {
-        let fleets = self.fleets.len().max(1) as f64;
-        self.fleets.values().for_each(|f| f.set_allowance(usd.map(|usd| usd / fleets)));
-    }
 }
 
 impl Capacity for Sites {

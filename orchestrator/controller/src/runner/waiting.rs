@@ -1,6 +1,6 @@
 //! Handles events of sites, lost nodes, sites that no longer work, and the end of sites.
 
-use super::{super::observe::Progress, CampaignRunner};
+use super::{super::observe::Progress, CampaignRunner, fleet_end};
 use crate::{error::CampaignError, progress::SiteEvent, remote::Remote};
 use cvc_core::{
     ids::{PointId, RunId},
@@ -18,10 +18,11 @@ use tracing::Instrument;
 const NODES_PATIENCE: f64 = 8.0;
 
 impl CampaignRunner<'_> {
-    /// Waits for a future, and handles events of sites meanwhile.
+    /// Waits for a future, handles events of sites meanwhile, and ends what costs when the money does.
     pub(super) async fn while_listening<T>(&mut self, work: impl Future<Output = T>) -> Result<T, CampaignError> {
         tokio::pin!(work);
         loop {
+            let lasts = self.money_lasts();
             tokio::select! {
                 biased;
                 Some(event) = self.sites.events.recv() => self.listen(event)?,
@@ -32,8 +33,19 @@ impl CampaignRunner<'_> {
                     }
                     return Ok(done);
                 }
+                () = tokio::time::sleep(lasts.unwrap_or_default()), if lasts.is_some() => self.out_of_money()?,
             }
         }
+    }
+
+    /// Time at which what costs must be ended; `None` if the money lasts, or if there is nothing that could be ended.
+    fn money_lasts(&self) -> Option<Duration> {
+        self.budget.limit()?;
+        let can_end = self.sites.fleets.keys().any(|site| self.sites.is_open(site)) || !self.scheduler.under_way().is_empty();
+        if !can_end || *self.cut.borrow() == StopRequest::StopNow {
+            return None;
+        }
+        self.budget.lasts(&self.books())
     }
 
     /// Handles an event of a site; journals what the site is about to do before it does it.
@@ -42,7 +54,11 @@ impl CampaignRunner<'_> {
             SiteEvent::Note(what) => self.observer.on(&Progress::Site { what }),
             SiteEvent::Install(event) => self.observer.on(&Progress::Install(event)),
             SiteEvent::Write(event, written) => {
+                let changes_means = fleet_end::changes_means(&event);
                 self.journal.write(event)?;
+                if changes_means {
+                    self.share_means();
+                }
                 // the site may have stopped waiting
                 let _ = written.send(());
             }
@@ -57,15 +73,8 @@ impl CampaignRunner<'_> {
     /// is returned.
     pub(super) async fn close_sites(&mut self) -> Result<(), CampaignError> {
         let remotes: Vec<Arc<Remote>> = self.sites.remotes().filter(|r| !r.is_cloud()).collect();
-        let mut first = None;
-        let clouds: Vec<String> = self.sites.fleets.keys().cloned().collect();
-        for site in clouds {
-            match self.close_cloud(&site).await {
-                Ok(()) => {}
-                Err(error) if first.is_none() => first = Some(error),
-                Err(error) => self.observer.on(&Progress::Site { what: error.to_string() }),
-            }
-        }
+        // they cost
+        let mut first = self.close_clouds().await?;
         for remote in remotes {
             let site = remote.name().to_owned();
             let closed = match self.while_listening(async move { remote.close().await }).await {
@@ -123,6 +132,7 @@ impl CampaignRunner<'_> {
         let mut stop_signal = self.stop_signal.clone();
         let end = tokio::time::Instant::now() + patience;
         loop {
+            let lasts = self.money_lasts();
             tokio::select! {
                 biased;
                 Some(event) = self.sites.events.recv() => self.listen(event)?,
@@ -130,6 +140,10 @@ impl CampaignRunner<'_> {
                 // an error means that nobody can ask for a stop any more
                 Ok(_) = stop_signal.wait_for(|w| *w > StopRequest::GoOn) => return Ok(true),
                 () = tokio::time::sleep_until(end) => return Ok(false),
+                () = tokio::time::sleep(lasts.unwrap_or_default()), if lasts.is_some() => {
+                    self.out_of_money()?;
+                    return Ok(true);
+                }
             }
         }
     }

@@ -144,12 +144,28 @@ impl SshHost {
         max_bytes: u64,
         tell: &mut (dyn FnMut(Progress) + Send),
     ) -> Result<(), HostError> {
+        self.download_counted(from, to, exclude, max_bytes, tell, &mut 0).await
+    }
+
+    /// The same; adds the bytes that came from the host, also in vain, to `bytes`.
+    ///
+    /// # Errors
+    /// As [`Self::download`].
+    pub async fn download_counted(
+        &self,
+        from: &str,
+        to: &Utf8Path,
+        exclude: &[&str],
+        max_bytes: u64,
+        tell: &mut (dyn FnMut(Progress) + Send),
+        bytes: &mut u64,
+    ) -> Result<(), HostError> {
         let from = self.expand(from).await?;
         let mut reporter = TransferReporter::new(tell);
         let mut attempt = 1;
         loop {
             let began = Instant::now();
-            let brought = self.download_once(&from, to, exclude, max_bytes, &mut reporter).await;
+            let brought = self.download_once(&from, to, exclude, max_bytes, &mut reporter, bytes).await;
             self.log_transfer(&["download", from.as_str(), to.as_str()], began, &brought);
             match brought {
                 Err(HostError::Lost { .. }) if attempt < ATTEMPTS => attempt += 1,
@@ -165,6 +181,7 @@ impl SshHost {
         exclude: &[&str],
         max_bytes: u64,
         reporter: &mut TransferReporter<'_>,
+        bytes: &mut u64,
     ) -> Result<(), HostError> {
         let mut argv = vec!["tar".to_owned(), "-C".into(), from.to_string()];
         argv.extend(exclude.iter().map(|pattern| format!("--exclude=./{pattern}")));
@@ -189,8 +206,10 @@ impl SshHost {
                 let bytes = *updates.borrow_and_update();
                 reporter.at(bytes, None);
             }
+            *updates.borrow()
         };
-        let (message, unpacked, ()) = tokio::join!(bounded(stderr), unpack, report);
+        let (message, unpacked, came) = tokio::join!(bounded(stderr), unpack, report);
+        *bytes = bytes.saturating_add(came);
         let code = self.end(child, &master, &during).await;
         let mut unpacked = unpacked.map_err(|e| self.lost(&during, e.to_string()))?;
         if *updates.borrow() > max_bytes {

@@ -45,6 +45,12 @@ pub struct Ec2Settings {
     pub ready_limit_s: f64,
     /// Addresses from which ssh is allowed, as in `203.0.113.7/32`; `None` for the caller's own.
     pub allow_from: Option<String>,
+    /// Whether all EBS volumes are encrypted.
+    #[serde(default)]
+    pub encrypted: bool,
+    /// What burstable instances do when their processor credits are used up; `None` is the cloud's default for the type.
+    #[serde(default)]
+    pub credits: Option<Credits>,
     /// Whether what the campaign needs is installed on fresh instances.
     pub install: bool,
 }
@@ -81,6 +87,50 @@ pub enum Market {
     Spot,
     /// Spot, or on demand if no spot instances are available.
     SpotThenOnDemand,
+}
+
+/// What a burstable instance does when its processor credits are used up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Credits {
+    /// It computes at full speed, and what is above its baseline is charged.
+    Unlimited,
+    /// It is throttled to its baseline.
+    Standard,
+}
+
+impl Credits {
+    /// Families of burstable types, with what they do unless somebody says otherwise.
+    const FAMILIES: [(&str, Self); 4] =
+        [("t2", Self::Standard), ("t3", Self::Unlimited), ("t3a", Self::Unlimited), ("t4g", Self::Unlimited)];
+
+    /// What instances of this type do; `None` if they are not burstable. `wanted` is what the user says.
+    pub fn of(instance_type: &str, wanted: Option<Self>) -> Option<Self> {
+        let family = instance_type.split('.').next()?;
+        let (_, usual) = Self::FAMILIES.iter().find(|(name, _)| *name == family)?;
+        Some(wanted.unwrap_or(*usual))
+    }
+
+    /// The name, as the campaign file and the cloud write it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Unlimited => "unlimited",
+            Self::Standard => "standard",
+        }
+    }
+
+    /// What that means for measurements.
+    pub fn remark(self) -> &'static str {
+        match self {
+            Self::Unlimited => {
+                "burstable instances with unlimited credits: above their baseline they are charged, and share their processors"
+            }
+            Self::Standard => {
+                "burstable instances with standard credits: they are throttled to their baseline when these are used up, so times may not be comparable"
+            }
+        }
+    }
 }
 
 /// An EBS volume.

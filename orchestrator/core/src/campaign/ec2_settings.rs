@@ -3,7 +3,7 @@
 use super::{
     checker::{Checker, Place, path_text},
     cluster_settings::kind_name,
-    ec2::{Budget, Ec2Settings, Image, PriceSettings},
+    ec2::{Budget, Credits, Ec2Settings, Image, PriceSettings},
     model::SiteKind,
     raw::{RawBudget, RawEc2, RawImage},
 };
@@ -71,6 +71,10 @@ pub fn ec2(check: &mut Checker<'_>, kind: SiteKind, raw: Option<&RawEc2>, place:
         let hint = "write a network as in 203.0.113.7/32";
         check.fail(at(&["allow_from".into()]), format!("`{from}` is not a valid network"), hint);
     }
+    if raw.credits.is_some() && raw.instance_types.iter().all(|name| Credits::of(name, None).is_none()) {
+        let hint = "only t2, t3, t3a and t4g are burstable: remove it";
+        check.fail(at(&["credits".into()]), "`credits` without a burstable instance type", hint);
+    }
     disk(check, "root", &raw.root.kind, raw.root.iops, raw.root.throughput_mib_s, &|rest| at(&[&["root".into()], rest].concat()));
     for (i, volume) in raw.volumes.iter().enumerate() {
         let place = |rest: &[Step<'_>]| at(&[&["volumes".into(), i.into()], rest].concat());
@@ -110,6 +114,8 @@ pub fn ec2(check: &mut Checker<'_>, kind: SiteKind, raw: Option<&RawEc2>, place:
         keep_s: raw.keep.as_ref().map(|text| time(check, "keep", text, &at)),
         ready_limit_s,
         allow_from: raw.allow_from.clone(),
+        encrypted: raw.encrypted,
+        credits: raw.credits,
         install: raw.install,
     })
 }

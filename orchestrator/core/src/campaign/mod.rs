@@ -23,7 +23,7 @@ mod spec;
 mod variant;
 
 pub use cluster::{Allocation, Cluster, SlurmLauncher, SlurmSettings, WARNING_S};
-pub use ec2::{Budget, Disk, Ec2Settings, Image, Market, PriceSettings, Volume, WhenShort};
+pub use ec2::{Budget, Credits, Disk, Ec2Settings, Image, Market, PriceSettings, Volume, WhenShort};
 pub use ec2_settings::KNOWN_IMAGES;
 pub use expansion::{Combination, Expansion};
 pub use install::InstallSettings;

@@ -4,7 +4,7 @@
 
 use super::{
     cluster::{Allocation, SlurmLauncher},
-    ec2::{Disk, Market, PriceSettings, Volume, WhenShort},
+    ec2::{Credits, Disk, Market, PriceSettings, Volume, WhenShort},
     model::{Format, MpiFamily, MpiIo, Order, StorageKind, TracerKind},
 };
 use crate::hosts::HostKeys;
@@ -174,6 +174,13 @@ pub struct RawEc2 {
     /// Addresses from which ssh is allowed, as in `203.0.113.7/32`. Default: the caller's own address.
     #[serde(default)]
     pub allow_from: Option<String>,
+    /// Whether all EBS volumes are encrypted, with the key of the account. Default: true.
+    #[serde(default = "yes")]
+    pub encrypted: bool,
+    /// What burstable instances (t2, t3, t3a, t4g) do when their processor credits are used up. Default: `standard` for t2, `unlimited` for
+    /// the others.
+    #[serde(default)]
+    pub credits: Option<Credits>,
     /// Whether what the campaign needs is installed on fresh instances. Default: true.
     #[serde(default = "yes")]
     pub install: bool,

@@ -189,6 +189,7 @@ impl Mended {
             | Event::SiteOpened { .. }
             | Event::SiteClosed { .. }
             | Event::RunDiscarded { .. }
+            | Event::ResultsFetched { .. }
             | Event::Repaired { .. }
             | Event::PointQuarantined { .. }
             | Event::PointsSkipped { .. }

@@ -199,6 +199,18 @@ pub enum Event {
         /// How it ended.
         how: String,
     },
+    /// The results of a run, or a part of them, were fetched from a cloud. Also what was fetched in vain counts: the cloud charges it.
+    ResultsFetched {
+        /// From which site.
+        site: SiteName,
+        /// Of which run.
+        run: RunId,
+        /// Bytes that left the cloud.
+        bytes: u64,
+        /// Their price, US dollars, if it is known.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        usd: Option<f64>,
+    },
     /// Ctrl-C or SIGTERM.
     Interrupted {
         /// Whether the run under way was cut off.

@@ -10,4 +10,4 @@ pub use event::{Acquired, Entry, Event};
 pub use file::{FORMAT, Journal, read, read_each};
 pub use lineage::Lineage;
 pub use node_set::{NodeSets, WrittenNodes};
-pub use state::{Attempt, CampaignState, IllegalEvent, Lease, RunHistory, RunState};
+pub use state::{Attempt, CampaignState, Fetched, IllegalEvent, Lease, RunHistory, RunState};

@@ -135,6 +135,17 @@ pub struct CampaignState {
     pub leases: Vec<Lease>,
     /// The sets of nodes that attempts were given.
     pub node_sets: NodeSets,
+    /// What was fetched from clouds, by site.
+    pub fetched: BTreeMap<SiteName, Fetched>,
+}
+
+/// What was fetched from the instances of a site.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Fetched {
+    /// Bytes.
+    pub bytes: u64,
+    /// Their price, US dollars; `None` if a part of it is not known.
+    pub usd: Option<f64>,
 }
 
 /// Nodes that were requested from a scheduler or a cloud.
@@ -282,6 +293,7 @@ impl CampaignState {
             | Event::PointsSkipped { .. }
             | Event::PointReleased { .. }
             | Event::LeaseIntended { .. }
+            | Event::ResultsFetched { .. }
             | Event::Interrupted { .. }
             | Event::Completed { .. } => Ok(()),
         }
@@ -418,6 +430,11 @@ impl CampaignState {
                     lease.released = true;
                     lease.ended = Some(*at);
                 }
+            }
+            Event::ResultsFetched { site, bytes, usd, .. } => {
+                let fetched = self.fetched.entry(site.clone()).or_insert_with(|| Fetched { bytes: 0, usd: Some(0.0) });
+                fetched.bytes = fetched.bytes.saturating_add(*bytes);
+                fetched.usd = fetched.usd.zip(*usd).map(|(all, one)| all + one);
             }
             Event::PointsSkipped { points, reason } => {
                 self.skipped.extend(points.iter().map(|point| (point.clone(), reason.clone())));

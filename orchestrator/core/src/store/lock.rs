@@ -13,9 +13,28 @@ pub struct CampaignLock {
     _file: File,
 }
 
+/// What a sweep adds to its process id.
+const SWEEP: &str = "cvc sweep";
+
 impl CampaignLock {
     /// Takes the lock; the error names the holder.
     pub fn take(path: &Utf8Path) -> Result<Self, StoreError> {
+        Self::take_as(path, "")
+    }
+
+    /// Takes the lock for a sweep, which others may wait for.
+    pub fn take_for_sweep(path: &Utf8Path) -> Result<Self, StoreError> {
+        Self::take_as(path, SWEEP)
+    }
+
+    /// The process id of a sweep that holds the lock, as far as its file says. Another process may hold it by now.
+    pub fn sweeping(path: &Utf8Path) -> Option<String> {
+        let text = std::fs::read_to_string(path).ok()?;
+        let (pid, what) = text.trim().split_once(' ')?;
+        (what == SWEEP).then(|| pid.to_owned())
+    }
+
+    fn take_as(path: &Utf8Path, what: &str) -> Result<Self, StoreError> {
         let mut file =
             OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(StoreError::io("open", path))?;
         match file.try_lock() {
@@ -29,7 +48,8 @@ impl CampaignLock {
             }
             Err(TryLockError::Error(e)) => return Err(StoreError::io("lock", path)(e)),
         }
-        file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id())).map_err(StoreError::io("write", path))?;
+        let line = format!("{} {what}", std::process::id());
+        file.set_len(0).and_then(|()| writeln!(file, "{}", line.trim_end())).map_err(StoreError::io("write", path))?;
         Ok(Self { _file: file })
     }
 }

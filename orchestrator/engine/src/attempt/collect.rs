@@ -20,6 +20,7 @@ use crate::{
 };
 use cvc_core::{
     app::descriptor::{Figure, Take},
+    campaign::Credits,
     outcome::{Cause, Outcome},
     point::Compression,
     record::{Record, Source, Unit, names},
@@ -447,6 +448,9 @@ fn facts(evidence: &Evidence<'_>, seen: &IoEvidence) -> Value {
     if evidence.context.site.cluster.as_ref().is_some_and(|c| c.side_by_side) {
         notes.push("other points ran at the same time on the site (side_by_side = true), which may affect its times");
     }
+    let wanted = evidence.context.site.ec2.as_ref().and_then(|ec2| ec2.credits);
+    let credits = prepared.instances.iter().find_map(|i| Credits::of(i.kind.as_deref()?, wanted));
+    notes.extend(credits.map(Credits::remark));
     let mut facts = BTreeMap::from([
         ("cvc".to_owned(), json!(env!("CARGO_PKG_VERSION"))),
         ("mpi".into(), json!(prepared.install.describe())),
@@ -472,7 +476,7 @@ fn facts(evidence: &Evidence<'_>, seen: &IoEvidence) -> Value {
         facts.insert("dmtcp".into(), json!(dmtcp.version));
     }
     if !prepared.instances.is_empty() {
-        facts.insert("instance".into(), instance_facts(&prepared.instances));
+        facts.insert("instance".into(), instance_facts(&prepared.instances, credits));
     }
     facts.insert("node".into(), node_facts());
     if prepared.used.transport != Transport::Local {
@@ -483,16 +487,20 @@ fn facts(evidence: &Evidence<'_>, seen: &IoEvidence) -> Value {
 }
 
 /// Facts of a run's cloud machines: equal values once, others in the order of the nodes.
-fn instance_facts(instances: &[InstanceFacts]) -> Value {
+fn instance_facts(instances: &[InstanceFacts], credits: Option<Credits>) -> Value {
     let told = |of: fn(&InstanceFacts) -> Option<&str>| {
         let mut values: Vec<&str> = instances.iter().map(|i| of(i).unwrap_or("unknown")).collect();
         values.dedup();
         values.join(" ")
     };
-    json!({
+    let mut facts = json!({
         "type": told(|i| i.kind.as_deref()), "zone": told(|i| i.zone.as_deref()), "market": told(|i| i.market.as_deref()),
         "ids": told(|i| i.id.as_deref()),
-    })
+    });
+    if let Some(credits) = credits {
+        facts["credits"] = json!(credits.as_str());
+    }
+    facts
 }
 
 /// Kernel, processor, memory of this machine.

@@ -130,6 +130,39 @@ fn assert_done_once(cloud: &OnCloud, name: &str, launched: usize, case: &Case) {
     assert!(!cloud.on.campaign.root().join("cloud").exists(), "{case:?}: keys");
 }
 
+/// A controller dies before and after each record that says that its instances are kept; what is said to be gone by then is gone.
+#[test]
+fn while_instances_are_put_aside_for_the_next_campaign_and_none_is_forgotten() {
+    require!(Tool::Lab, Tool::Moto, Tool::Mpich5, Tool::Ansible);
+    let mut cloud = lab();
+    let keep = "keep = \"30m\"";
+    campaign(&mut cloud, "kept-whole", 1, keep);
+    cloud.run().expect(0);
+    let is_kept = |event: &serde_json::Value| event["event"] == "lease-kept";
+    let record = cloud.on.campaign.journal().iter().position(is_kept).expect("it is kept") + 1;
+    cloud.cvc(&["down", "campaign.toml"]).expect(0);
+    cloud.cloud.assert_nothing_left();
+    for at in [At::Before(record - 1), At::Before(record), At::After(record)] {
+        campaign(&mut cloud, &format!("kept-{}", at.written().replace(':', "-")), 1, keep);
+        dies(&cloud, at);
+        assert_eq!(cloud.cloud.alive().instances.len(), 1, "{at:?}");
+        // nothing is left to run, and whether it is kept depends on how far that went
+        cloud.run().expect(0);
+        cloud.cvc(&["down", "campaign.toml"]).expect(0);
+        cloud.cloud.assert_nothing_left();
+        assert!(!cloud.on.campaign.root().join("cloud").exists(), "{at:?}: keys");
+    }
+    // neither is one whose record was damaged
+    campaign(&mut cloud, "kept-damaged", 1, keep);
+    cloud.run().expect(0);
+    let shelf = cloud.on.campaign.root().parent().expect("campaigns").join(".kept");
+    for fleet in fs::read_dir(shelf).expect("kept fleets").flatten() {
+        fs::write(fleet.path().join("kept.json"), "").expect("writes");
+    }
+    cloud.cvc(&["down", "campaign.toml"]).expect(0);
+    cloud.cloud.assert_nothing_left();
+}
+
 /// One death, and what follows.
 fn check(cloud: &mut OnCloud, number: usize, case: Case, sums: &Sums) {
     let name = format!("killed-{number}");

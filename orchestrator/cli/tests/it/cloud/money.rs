@@ -2,6 +2,7 @@
 
 use crate::{
     cloud::on_cloud::{OnCloud, ec2_site},
+    cluster_faults::steps::STEPS,
     common::cluster::LIMIT,
 };
 use cvc_testkit::{Cloud, Finished, Lab, Tool, require};
@@ -92,5 +93,69 @@ fn with_finish_no_run_begins_that_might_have_to_be_ended() {
     assert_eq!(cloud.on.campaign.events("run-intended").len(), 0);
     again(&cloud, "usd = 1000.0\nwhen_short = \"finish\"").expect(0);
     cloud.on.campaign.assert_whole(2);
+    cloud.assert_nothing_left();
+}
+
+/// Two sites of one instance each, with one run of a script on each, one after another.
+fn two_sites(name: &str, usd_per_hour: f64, ec2: &str, budget: &str) -> OnCloud {
+    let lab = Lab::builder().nodes(1).build();
+    let cloud = Cloud::builder().price("c5.xlarge", usd_per_hour).start(&lab);
+    let first = ec2_site(&cloud, 1, "", &format!("install = false\n{ec2}"));
+    let second = first.replace("sites.cloud", "sites.second");
+    let matrix = "[matrix]\nsite = [\"cloud\", \"second\"]\napp = \"script\"\nprocesses = 1\nmpi = \"mpich5\"\n\
+                  [run]\nrepeats = 1\nretries = 0\ntimeout_s = 300\norder = \"as-written\"\n";
+    let text = format!("{first}{second}{matrix}{budget}");
+    let cloud = OnCloud::new(lab, cloud, name, &text);
+    cloud.count_in("starts");
+    cloud.on.set_script(STEPS);
+    cloud
+}
+
+#[test]
+fn two_fleets_whose_controller_is_gone_cost_no_more_than_the_budget() {
+    require!(Tool::Lab, Tool::Moto, Tool::Mpich5, Tool::Ansible);
+    let usd = 5.0;
+    // each of them alone could be there for its whole lifetime
+    let cloud = two_sites("both", 1.0, "lifetime = \"4h\"", &format!("[budget]\nusd = {usd}\n"));
+    let cvc = cloud.on.begin();
+    cloud.on.wait_start(1);
+    cloud.kill(cvc);
+    let instances = cloud.cloud.instances();
+    assert_eq!(instances.len(), 2);
+    let leases = cloud.on.campaign.events("lease-intended");
+    let ahead: f64 = instances
+        .iter()
+        .map(|instance| {
+            let deadline: i64 = cloud.cloud.node(&instance.id).shell("cat /etc/cvc-deadline").trim().parse().expect("seconds");
+            let acquired = cloud.on.campaign.events("lease-acquired");
+            let name = &acquired.iter().find(|a| a["by"]["instances"][0] == instance.id.as_str()).expect("acquired")["lease"];
+            let lease = leases.iter().find(|l| l["lease"] == *name).expect("intended");
+            let intended: jiff::Timestamp = lease["at"].as_str().expect("a time").parse().expect("a time");
+            (deadline - intended.as_second()) as f64 / 3600.0 * lease["order"]["usd_per_hour"].as_f64().expect("a price")
+        })
+        .sum();
+    assert!(ahead <= usd && ahead > 0.8 * usd, "${ahead}");
+    cloud.on.go_all();
+    cloud.run().expect(0);
+    cloud.assert_nothing_left();
+}
+
+#[test]
+fn runs_go_on_while_the_fleet_of_another_site_is_given_back() {
+    require!(Tool::Lab, Tool::Moto, Tool::Mpich5, Tool::Ansible);
+    let cloud = two_sites("beside", 1.0, "", "");
+    let cvc = cloud.on.begin();
+    cloud.on.wait_start(1);
+    // the group of the first one stays in use for ever
+    cloud.cloud.hold_group(100_000);
+    cloud.on.go(1);
+    cloud.on.wait_start(2);
+    assert!(cloud.on.campaign.events("site-closed").is_empty());
+    cloud.cloud.hold_group(0);
+    cloud.on.go(2);
+    cvc.wait(LIMIT).expect(0);
+    cloud.on.campaign.assert_whole(2);
+    let fetched = cloud.on.campaign.events("results-fetched");
+    assert!(fetched.len() == 2 && fetched.iter().all(|f| f["bytes"].as_u64() > Some(1000) && f["usd"].as_f64() > Some(0.0)), "{fetched:?}");
     cloud.assert_nothing_left();
 }

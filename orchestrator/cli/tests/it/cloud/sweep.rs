@@ -98,6 +98,24 @@ fn what_a_vanished_campaign_has_left_is_shown_and_removed() {
 }
 
 #[test]
+fn a_campaign_that_goes_on_meanwhile_waits_for_the_sweep() {
+    require!(Tool::Moto, Tool::Mpich5, Tool::Ansible);
+    let cloud = Cloud::without_nodes();
+    let killed = launched(&cloud, "killed", "us-east-1", "");
+    // it is not over yet, and is left alone by a sweep that does not know of its journal
+    assert_eq!(json(&sweep(&killed, &["--expired", "--dry-run", "--json"]).expect(0)), Vec::<Value>::new());
+    cloud.hold_group(100_000);
+    let sweeping = Running::start(killed.command(&["sweep"]));
+    wait_until("the end of its instances", SECOND * 60, || cloud.instances().iter().all(|i| i.state == "terminated"));
+    let down = Running::start(killed.command(&["down", "campaign.toml"]));
+    wait_until("that it waits", SECOND * 60, || down.stderr_so_far().contains("waiting for `cvc sweep` (process "));
+    cloud.hold_group(0);
+    sweeping.wait(LIMIT).expect(0);
+    down.wait(LIMIT).expect(0);
+    cloud.assert_nothing_left();
+}
+
+#[test]
 fn other_regions_are_looked_at_when_asked_for_or_when_a_campaign_was_there() {
     require!(Tool::Moto, Tool::Mpich5, Tool::Ansible);
     let cloud = Cloud::without_nodes();

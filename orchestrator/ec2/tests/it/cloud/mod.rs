@@ -138,6 +138,8 @@ fn order(site: &Site, fleet: &str, number: u32, count: u32, made: &Prepared) -> 
         root: Disk { size_gib: Some(20), ..Disk::default() },
         volumes: vec![Volume { mount: "/data".into(), kind: "gp3".into(), size_gib: 50, iops: Some(4000), throughput_mib_s: Some(250) }],
         config_digest: None,
+        encrypted: false,
+        credits: None,
         lifetime_s: 3600,
     }
 }
@@ -164,6 +166,8 @@ fn settings(types: &[&str]) -> Ec2Settings {
         keep_s: None,
         ready_limit_s: 60.0,
         allow_from: None,
+        encrypted: false,
+        credits: None,
         install: true,
     }
 }

@@ -1,0 +1,113 @@
+//! How often instances may be replaced: of each place in a fleet, in an hour. A market that takes back some instances each day may do so for a
+//! week, and a place whose instances fail again and again is given up soon, however large the fleet is.
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
+
+/// The time over which replacements are counted.
+pub(super) const WINDOW: Duration = Duration::from_secs(3600);
+/// Maximum number of replaced instances of one place within this time, if the spot market took them back.
+pub(super) const MAX_RECLAIMED: usize = 4;
+/// The same for instances that failed: a second one in its place is no accident.
+pub(super) const MAX_FAILED: usize = 1;
+
+/// An instance that was replaced.
+#[derive(Clone, Copy, Debug)]
+struct Replaced {
+    at: Instant,
+    reclaimed: bool,
+}
+
+/// The places of a fleet, with the instances that are in them and the times at which earlier ones were replaced.
+#[derive(Debug, Default)]
+pub(super) struct Slots {
+    instances: Vec<String>,
+    past: Vec<Vec<Replaced>>,
+}
+
+impl Slots {
+    /// Gives each new instance the place of one that is gone, or else a further one.
+    pub(super) fn seat(&mut self, ids: &[String]) {
+        let mut fresh: Vec<String> = ids.iter().filter(|id| !self.instances.contains(id)).cloned().collect();
+        fresh.reverse();
+        for seated in &mut self.instances {
+            if !ids.contains(seated)
+                && let Some(next) = fresh.pop()
+            {
+                *seated = next;
+            }
+        }
+        while let Some(next) = fresh.pop() {
+            self.instances.push(next);
+        }
+        self.past.resize(self.instances.len(), Vec::new());
+    }
+
+    /// Counts instances that are to be replaced, each with whether it was reclaimed. Returns one whose place has had too many within the
+    /// last hour.
+    pub(super) fn count<'f>(&mut self, failed: &'f BTreeMap<String, bool>, now: Instant) -> Option<&'f str> {
+        let unknown: Vec<String> = failed.keys().filter(|id| !self.instances.contains(id)).cloned().collect();
+        self.instances.extend(unknown);
+        self.past.resize(self.instances.len(), Vec::new());
+        let mut too_often = None;
+        for (id, &reclaimed) in failed {
+            let Some(past) = self.instances.iter().position(|i| i == id).and_then(|slot| self.past.get_mut(slot)) else { continue };
+            past.retain(|r| now.saturating_duration_since(r.at) < WINDOW);
+            past.push(Replaced { at: now, reclaimed });
+            let most = if reclaimed { MAX_RECLAIMED } else { MAX_FAILED };
+            if past.iter().filter(|r| r.reclaimed == reclaimed).count() > most {
+                too_often.get_or_insert(id.as_str());
+            }
+        }
+        too_often
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ids(names: &[&str]) -> Vec<String> {
+        names.iter().map(|n| (*n).to_owned()).collect()
+    }
+
+    fn failed(names: &[&str], reclaimed: bool) -> BTreeMap<String, bool> {
+        names.iter().map(|n| ((*n).to_owned(), reclaimed)).collect()
+    }
+
+    #[test]
+    fn each_instance_of_a_large_fleet_may_be_taken_back_in_one_hour() {
+        let names: Vec<String> = (0..20).map(|n| format!("i-{n}")).collect();
+        let mut slots = Slots::default();
+        slots.seat(&names);
+        assert_eq!(slots.count(&names.iter().map(|n| (n.clone(), true)).collect(), Instant::now()), None);
+    }
+
+    #[test]
+    fn a_place_whose_instances_fail_again_is_given_up_although_others_are_well() {
+        let (mut slots, now) = (Slots::default(), Instant::now());
+        slots.seat(&ids(&["a", "b", "c"]));
+        assert_eq!(slots.count(&failed(&["b"], false), now), None);
+        slots.seat(&ids(&["a", "c", "d"]));
+        assert_eq!(slots.count(&failed(&["a"], false), now), None, "it is another place");
+        slots.seat(&ids(&["c", "d", "e"]));
+        assert_eq!(slots.count(&failed(&["d"], false), now), Some("d"));
+    }
+
+    #[test]
+    fn what_was_replaced_more_than_an_hour_ago_does_not_count() {
+        let (mut slots, mut now) = (Slots::default(), Instant::now());
+        for n in 0..30 {
+            slots.seat(&ids(&[&format!("i-{n}")]));
+            assert_eq!(slots.count(&failed(&[&format!("i-{n}")], true), now), None, "{n}");
+            now += WINDOW / 4;
+        }
+        let often = |slots: &mut Slots, n: usize| {
+            slots.seat(&ids(&[&format!("j-{n}")]));
+            slots.count(&failed(&[&format!("j-{n}")], true), now).is_some()
+        };
+        assert!((0..5).any(|n| often(&mut slots, n)));
+    }
+}

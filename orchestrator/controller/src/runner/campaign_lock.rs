@@ -1,0 +1,46 @@
+//! The lock of a campaign. Another controller has it for hours, and that is an error; a sweep has it for as long as it removes something.
+
+use crate::{
+    error::CampaignError,
+    observe::{Observer, Progress},
+};
+use cvc_core::{
+    stop::{StopRequest, StopSignal},
+    store::{CampaignDir, CampaignLock, StoreError},
+};
+use std::time::{Duration, Instant};
+
+/// Time in which a sweep that has just taken the lock says that it is one.
+const SAYS_WITHIN: Duration = Duration::from_millis(300);
+/// Delay between two tries.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Takes the lock of a campaign, and waits for a sweep that has it.
+pub(super) async fn take_campaign_lock(
+    dir: &CampaignDir,
+    stop_signal: &StopSignal,
+    observer: &mut dyn Observer,
+) -> Result<CampaignLock, CampaignError> {
+    let (begun, mut stop_signal, mut is_told) = (Instant::now(), stop_signal.clone(), false);
+    loop {
+        let error = match CampaignLock::take(&dir.lock()) {
+            Err(error @ StoreError::Locked { .. }) => error,
+            other => return Ok(other?),
+        };
+        match CampaignLock::sweeping(&dir.lock()) {
+            Some(pid) if !is_told => {
+                is_told = true;
+                let what = format!("waiting for `cvc sweep` (process {pid}), which removes what this campaign has left in a cloud");
+                observer.on(&Progress::Site { what });
+            }
+            Some(_) => {}
+            None if begun.elapsed() < SAYS_WITHIN => {}
+            None => return Err(error.into()),
+        }
+        tokio::select! {
+            () = tokio::time::sleep(TICK) => {}
+            // an error means that nobody can ask for a stop any more
+            Ok(_) = stop_signal.wait_for(|w| *w > StopRequest::GoOn) => return Err(error.into()),
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! The end of each fleet, computed in one place and from the journal, without side effects: until when the rest of the budget pays for all instances together, even if
+//! cvc dies now and nobody ends one of them earlier.
+
+use cvc_core::{
+    journal::{Event, Lease},
+    means::{Costing, Means},
+    price::MIN_S,
+    spending,
+};
+use jiff::{SignedDuration, Timestamp};
+
+/// Whether an event changes what instances will cost.
+pub(super) fn changes_means(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::LeaseIntended { .. }
+            | Event::LeaseAcquired { .. }
+            | Event::LeaseExtended { .. }
+            | Event::LeaseKept { .. }
+            | Event::LeaseLost { .. }
+            | Event::LeaseReleased { .. }
+    )
+}
+
+/// The cost of each further second of a cloud's lease; `None` if it is over, if it is a scheduler's, or if its price is unknown.
+pub(super) fn lease_usd_per_s(lease: &Lease) -> Option<f64> {
+    let order = lease.order.as_ref().filter(|_| !lease.released)?;
+    // a journal may name an instance as lost that no lease has
+    let alive = if lease.is_acquired() { lease.instances().len().saturating_sub(lease.lost.len()) } else { order.count as usize };
+    Some(order.usd_per_hour? / 3600.0 * alive as f64)
+}
+
+/// A lease as something that costs.
+fn of_lease(lease: &Lease) -> Option<Costing> {
+    let minimum = SignedDuration::try_from_secs_f64(MIN_S).unwrap_or_default();
+    Some(Costing {
+        usd_per_s: lease_usd_per_s(lease)?,
+        paid_until: lease.intended.checked_add(minimum).unwrap_or(lease.intended),
+        promised_until: spending::promised_until(lease)?,
+    })
+}
+
+/// What is left at a moment for the fleet of a site. Its own promise does not bind it: it is about to get another one.
+pub(super) fn means_of(site: &str, at: Timestamp, left_usd: f64, leases: &[Lease], pending: &[(String, f64)], by_use_per_s: f64) -> Means {
+    let mut means = Means { at, left_usd, costing: Vec::new() };
+    for lease in leases {
+        let Some(mut costing) = of_lease(lease) else { continue };
+        if let Some(kept_until) = lease.kept_until.filter(|_| lease.site != site) {
+            // it ends then, and is not extended
+            let ahead_s = kept_until.duration_since(at.max(costing.paid_until)).as_secs_f64().max(0.0);
+            means.left_usd -= ahead_s * costing.usd_per_s;
+            continue;
+        }
+        if lease.site == site {
+            costing.promised_until = at;
+        }
+        means.costing.push(costing);
+    }
+    // what is not there yet, and what is billed by use
+    let others = pending.iter().filter(|(of, _)| of != site).map(|(_, usd_per_s)| *usd_per_s);
+    means.costing.extend(others.chain([by_use_per_s]).map(|usd_per_s| Costing { usd_per_s, paid_until: at, promised_until: at }));
+    means
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cvc_core::{
+        campaign::Disk,
+        journal::{Acquired, CampaignState, Entry},
+        lease::{LaunchOrder, Tags},
+    };
+
+    fn at(s: i64) -> Timestamp {
+        Timestamp::from_second(s).expect("a time")
+    }
+
+    fn order(site: &str, usd_per_hour: f64, intended_s: i64, lifetime_s: u64) -> LaunchOrder {
+        LaunchOrder {
+            tags: Tags {
+                site: site.into(),
+                lease: Some(site.into()),
+                expires: Some(at(intended_s + lifetime_s as i64)),
+                ..Tags::default()
+            },
+            region: "us-east-1".into(),
+            profile: None,
+            endpoint: None,
+            zone: None,
+            instance_type: "c5.large".into(),
+            vcpus: 2,
+            count: 1,
+            spot: false,
+            max_price_usd: None,
+            usd_per_hour: Some(usd_per_hour),
+            rate: None,
+            image: "ami-1".into(),
+            root_device: "/dev/xvda".into(),
+            key_name: "k".into(),
+            group_id: "sg-1".into(),
+            subnet: None,
+            placement_group: None,
+            efa: false,
+            root: Disk { kind: "gp3".into(), size_gib: Some(8), iops: None, throughput_mib_s: None },
+            volumes: Vec::new(),
+            encrypted: false,
+            credits: None,
+            lifetime_s,
+            config_digest: None,
+        }
+    }
+
+    /// The leases of a journal; each event with its time.
+    fn leases(events: Vec<(i64, Event)>) -> Vec<Lease> {
+        let entries: Vec<Entry> = (1..).zip(events).map(|(seq, (s, event))| Entry { seq, at: at(s), event }).collect();
+        CampaignState::of(&entries).expect("a legal journal").leases
+    }
+
+    fn launched(site: &str, usd_per_hour: f64, intended_s: i64, lifetime_s: u64) -> Vec<(i64, Event)> {
+        let order = Some(Box::new(order(site, usd_per_hour, intended_s, lifetime_s)));
+        let intended = Event::LeaseIntended { lease: site.into(), site: site.into(), nodes: 1, order };
+        let by = Acquired::instances([format!("i-{site}")]);
+        vec![(intended_s, intended), (intended_s + 5, Event::LeaseAcquired { lease: site.into(), by })]
+    }
+
+    #[test]
+    fn two_fleets_share_the_budget_although_only_one_is_there() {
+        // five dollars; each costs one an hour, and the second is still to be launched
+        let hour = 3600.0;
+        let first = leases(launched("a", 1.0, 0, 100));
+        let pending = [("b".to_owned(), 1.0 / hour)];
+        let of_a = means_of("a", at(0), 5.0, &first, &pending, 0.0);
+        assert_eq!(of_a.until(0.0).as_second(), (2.5 * hour) as i64 + 30, "the first minute is counted in what was spent");
+        // it is extended to that; the other one gets the rest, and neither gets more when cvc is gone
+        let extended = Event::LeaseExtended { lease: "a".into(), until: at(9_000) };
+        let mut events = launched("a", 1.0, 0, 100);
+        events.push((10, extended));
+        let of_b = means_of("b", at(600), 5.0 - 600.0 / hour, &leases(events), &[], 0.0);
+        assert_eq!(of_b.until(1.0 / hour).as_second(), 9_300);
+    }
+
+    #[test]
+    fn what_is_kept_costs_until_then_and_no_longer() {
+        let mut events = launched("a", 3.6, 0, 100);
+        events.push((100, Event::LeaseKept { lease: "a".into(), until: at(1_100) }));
+        // of two dollars one is kept for it
+        let of_b = means_of("b", at(100), 2.0, &leases(events), &[], 0.0);
+        assert_eq!(of_b.until(0.001), at(1_100));
+    }
+
+    #[test]
+    fn an_instance_that_was_lost_twice_costs_nothing_instead_of_everything() {
+        let mut events = launched("a", 3.6, 0, 100);
+        let lost = |id: &str| Event::LeaseLost { lease: "a".into(), instances: vec![id.into()], why: "gone".into() };
+        events.extend([(50, lost("i-a")), (60, lost("i-of-another-journal"))]);
+        assert_eq!(leases(events).first().and_then(lease_usd_per_s), Some(0.0));
+    }
+}
