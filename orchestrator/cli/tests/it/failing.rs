@@ -217,3 +217,25 @@ fn a_full_disk_fails_its_runs_and_the_others_go_on() {
     assert!(failures.len() == 1 && failures[0].0 == "disk-full" && failures[0].1.contains("says that it wrote 4194304"), "{failures:?}");
     drop(tmpfs);
 }
+
+#[test]
+fn a_figure_that_is_not_finite_is_missing() {
+    require!(Tool::Mpich);
+    let figure = |required: bool| {
+        format!("[[figures]]\nname = \"rate\"\npattern = '^rate = (\\S+)'\nunit = \"Mop/s\"\nbetter = \"higher\"\nrequired = {required}\n")
+    };
+    for value in ["NaN", "inf", "-Infinity", "1E+400"] {
+        let script = format!("sleep 0.1; echo 'rate = {value}'; echo SUCCESS");
+        let c = scripted("infinite", &script, "repeats = 1\nretries = 0");
+        c.script_app("script", &script, &figure(true));
+        let (cause, detail) = failure(&c);
+        assert!(cause == "application" && detail.contains("no finite rate"), "{value}: {cause}: {detail}");
+
+        let c = scripted("infinite", &script, "repeats = 1\nretries = 0");
+        c.script_app("script", &script, &figure(false));
+        c.run().expect(0);
+        c.assert_whole(1);
+        let run = c.run_names().into_iter().next().expect("a run");
+        assert!(c.records(&run).iter().all(|r| r["name"] != "rate" && r["value"].is_f64()), "{value}: {:?}", c.records(&run));
+    }
+}

@@ -358,10 +358,13 @@ impl Judge<'_> {
         for figure in self.evidence.prepared.app.figures.clone() {
             let values: Vec<f64> =
                 self.regex(&figure.pattern)?.captures_iter(&self.stdout).filter_map(|c| c.get(1)?.as_str().parse().ok()).collect();
-            match taken(&figure, &values) {
-                Some(value) => {
-                    self.record(&figure.name, value * figure.scale, figure.unit, Source::ApplicationOutput, Some("stdout"), &[]);
+            match taken(&figure, &values).map(|value| value * figure.scale) {
+                // NaN and infinity are not measurements, and JSON has no such numbers
+                Some(value) if !value.is_finite() && figure.required => {
+                    self.fail(Cause::Application, format!("its output has no finite {}, but {value} (`{}`)", figure.name, figure.pattern));
                 }
+                Some(value) if !value.is_finite() => {}
+                Some(value) => self.record(&figure.name, value, figure.unit, Source::ApplicationOutput, Some("stdout"), &[]),
                 None if figure.required => {
                     self.fail(Cause::Application, format!("its output has no {} (`{}`)", figure.name, figure.pattern))
                 }
@@ -430,7 +433,16 @@ fn taken(figure: &Figure, values: &[f64]) -> Option<f64> {
         Take::First => values.first().copied(),
         Take::Last => values.last().copied(),
         Take::Sum => (!values.is_empty()).then(|| values.iter().sum()),
-        Take::Max => values.iter().copied().reduce(f64::max),
+        // max itself would pass over NaN
+        Take::Max => values.iter().copied().reduce(|a, b| {
+            if a.is_nan() {
+                a
+            } else if b.is_nan() {
+                b
+            } else {
+                a.max(b)
+            }
+        }),
     }
 }
 

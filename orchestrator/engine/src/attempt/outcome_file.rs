@@ -18,6 +18,11 @@ pub(super) fn conclude(dir: &CampaignDir, run: &RunId, attempt: u32, executed: &
     fs::create_dir_all(&partial).map_err(StoreError::io("make", &partial))?;
     let mut text = Vec::new();
     for record in &executed.records {
+        // JSON has no such numbers, and one that cannot be read would take all others with it
+        if !record.value.is_finite() {
+            tracing::warn!(%run, name = record.name, value = record.value, "a record is left out, because it is not finite");
+            continue;
+        }
         serde_json::to_writer(&mut text, record).map_err(|e| StoreError::damaged(&partial, 0, e.to_string()))?;
         text.push(b'\n');
     }
@@ -56,4 +61,38 @@ pub fn seal(dir: &CampaignDir, run: &RunId, file: &OutcomeFile) -> Result<(), St
     remove_all(&last)?;
     disk::rename("run.rename", partial.as_std_path(), last.as_std_path()).map_err(StoreError::io("rename to", &last))?;
     disk::sync_directory("runs.sync", dir.runs().as_std_path()).map_err(StoreError::io("sync", dir.runs()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cvc_core::record::{Record, Source, Unit};
+    use proptest::prelude::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn what_is_concluded_can_be_read_back(values in prop::collection::vec(prop::num::f64::ANY, 0..20), text in ".{0,40}") {
+            let root = tempfile::tempdir().expect("a directory");
+            let dir = CampaignDir::at(Utf8Path::from_path(root.path()).expect("UTF-8"));
+            let run = RunId::of(b"run");
+            let record = |value: &f64| Record {
+                run: run.clone(),
+                name: "figure".into(),
+                value: *value,
+                unit: Unit::Seconds,
+                source: Source::ApplicationOutput,
+                artefact: Some(text.clone()),
+                labels: [("zone".to_owned(), text.clone())].into(),
+            };
+            let records = values.iter().map(record).collect();
+            let executed = Executed { records, outcome: Outcome::Succeeded, ..failed(RunFailure { cause: Cause::Timeout, detail: text.clone() }) };
+            let file = conclude(&dir, &run, 1, &executed).expect("writes");
+            seal(&dir, &run, &file).expect("renames");
+            prop_assert_eq!(sealed_outcome(&dir, &run, 1), Some(file));
+            let lines = fs::read_to_string(dir.run(&run).join("records.jsonl")).expect("reads");
+            let read: Result<Vec<Record>, _> = lines.lines().map(serde_json::from_str).collect();
+            prop_assert_eq!(read.expect("records").len(), values.iter().filter(|v| v.is_finite()).count());
+        }
+    }
 }
