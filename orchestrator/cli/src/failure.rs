@@ -1,6 +1,6 @@
 //! Errors as a user sees them, and their exit codes.
 
-use crate::{exit_status::ExitStatus, internal_error, output::note};
+use crate::{exit_status::ExitStatus, output::note, session_log};
 use cvc_analysis::{error::AnalysisError, predict::PredictError};
 use cvc_controller::{error::CampaignError, install::InstallError};
 use cvc_core::{source::SourceErrors, store::StoreError};
@@ -181,7 +181,7 @@ impl Failure {
                 let hint = match &error {
                     CampaignError::Run(RunError::Host(error)) => error.hint(),
                     CampaignError::Run(RunError::Crew(error)) => error.hint().map(str::to_owned),
-                    CampaignError::Run(RunError::Broken(_)) => Some(internal_error::hint()),
+                    CampaignError::Run(RunError::Broken(_)) => Some(session_log::how_to_report()),
                     CampaignError::Run(RunError::Store(error)) => store_hint(error),
                     CampaignError::Run(RunError::Shepherd { .. } | RunError::Render(_) | RunError::Descriptor { .. })
                     | CampaignError::Site { .. }

@@ -26,15 +26,7 @@ pub fn guard(command: impl FnOnce() -> Result<ExitStatus, Failure>) -> Result<Ex
         Err(Failure::Other {
             status: ExitStatus::Internal,
             message: format!("internal error (please report): {}", panic_text(panic.as_ref())),
-            hint: Some(hint()),
+            hint: Some(session_log::how_to_report()),
         })
     })
-}
-
-/// How to report an internal error.
-pub fn hint() -> String {
-    match session_log::file() {
-        Some(log) => format!("send the command, its whole output and {log}; `cvc run` goes on where it ended"),
-        None => "send the command and its whole output".to_owned(),
-    }
 }

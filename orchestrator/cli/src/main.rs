@@ -12,6 +12,7 @@ mod output;
 mod session_log;
 mod text;
 
+use crate::{exit_status::ExitStatus, failure::Failure};
 use clap::Parser;
 use std::process::ExitCode;
 
@@ -19,7 +20,7 @@ fn main() -> ExitCode {
     let _failpoints = cvc_probe::disk::failpoints();
     let arguments = match args::Arguments::try_parse() {
         Ok(arguments) => arguments,
-        Err(usage) => return output::show_usage(&usage),
+        Err(usage) => return show_usage(&usage),
     };
     cvc_core::log::start(arguments.log.into());
     internal_error::tell_panics();
@@ -29,4 +30,14 @@ fn main() -> ExitCode {
     };
     output::warn_of_loss();
     code
+}
+
+/// Shows the help, the version, or what is wrong with the command line.
+fn show_usage(usage: &clap::Error) -> ExitCode {
+    match output::show_usage(usage) {
+        // then the exit code says what is to be said
+        Ok(()) | Err(_) if usage.use_stderr() => ExitStatus::Usage.into(),
+        Ok(()) => ExitStatus::Done.into(),
+        Err(error) => Failure::from(error).report(),
+    }
 }

@@ -11,11 +11,8 @@ use std::{
     fmt::Display,
     io::{self, ErrorKind, IsTerminal, StdoutLock, Write},
     os::fd::AsFd,
-    process::ExitCode,
     sync::OnceLock,
 };
-
-use crate::{exit_status::ExitStatus, failure::Failure};
 
 /// The first error of [`told`].
 static LOST: OnceLock<(ErrorKind, String)> = OnceLock::new();
@@ -87,12 +84,12 @@ pub fn warn_of_loss() {
 }
 
 /// Shows the help, the version, or what is wrong with the command line.
-pub fn show_usage(usage: &clap::Error) -> ExitCode {
-    match usage.print().and_then(|()| io::stdout().flush()) {
-        Err(error) if !usage.use_stderr() => Failure::from(error).report(),
-        Ok(()) | Err(_) if usage.use_stderr() => ExitStatus::Usage.into(),
-        Ok(()) | Err(_) => ExitStatus::Done.into(),
-    }
+///
+/// # Errors
+/// When it cannot be written.
+pub fn show_usage(usage: &clap::Error) -> io::Result<()> {
+    usage.print()?;
+    io::stdout().flush()
 }
 
 /// Redirects output from a terminal that is gone. Files and pipes are written as before.

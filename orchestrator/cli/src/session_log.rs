@@ -8,9 +8,13 @@ use std::sync::Mutex;
 
 static FILE: Mutex<Option<Utf8PathBuf>> = Mutex::new(None);
 
-/// The log of this session, once it has begun; of several campaigns, that of the last.
-pub fn file() -> Option<Utf8PathBuf> {
-    FILE.lock().ok()?.as_deref().map(shown)
+/// The hint of an internal error: what to send with a report. The log of this session is a part of it, once it has begun; of several campaigns,
+/// that of the last.
+pub fn how_to_report() -> String {
+    match FILE.lock().ok().and_then(|file| file.as_deref().map(shown)) {
+        Some(log) => format!("send the command, its whole output and {log}; `cvc run` goes on where it ended"),
+        None => "send the command and its whole output".to_owned(),
+    }
 }
 
 /// Writes the log of this process to a new file of the campaign, from its first line on.
