@@ -82,12 +82,7 @@ pub fn campaign_dir_even_damaged(campaign: &Utf8Path, which: &Which, place: &Whe
     find_campaign(campaign, which, place, |dir| dir.journal().is_file() || dir.runs().is_dir())
 }
 
-fn find_campaign(
-    campaign: &Utf8Path,
-    which: &Which,
-    place: &Where,
-    is_one: impl Fn(&CampaignDir) -> bool,
-) -> Result<CampaignDir, Failure> {
+fn find_campaign(campaign: &Utf8Path, which: &Which, place: &Where, is_one: impl Fn(&CampaignDir) -> bool) -> Result<CampaignDir, Failure> {
     let missing = |dir: &Utf8Path| Failure::Other {
         status: ExitStatus::Store,
         message: format!("{dir} is not a campaign: it has no journal"),

@@ -15,14 +15,14 @@ use cvc_controller::{
 };
 use cvc_core::{
     campaign::{self, Spec},
-    journal::{CampaignState, Event, Journal},
+    journal::{CampaignState, Event, Journal, Lineage},
     outcome::Outcome,
     plan,
     point::PlannedPoint,
     stop::{StopRequest, StopSignal},
-    store::CampaignDir,
+    store::{CampaignDir, OutcomeFile},
 };
-use cvc_engine::attempt::{AttemptEvent, AttemptReporter, AttemptResult, Executor, OutcomeFile, SiteContext, Task};
+use cvc_engine::attempt::{AttemptEvent, AttemptReporter, AttemptResult, Executor, SiteContext, Task};
 use cvc_probe::proc::ProcessId;
 use std::{
     collections::{BTreeMap, HashMap},
@@ -67,7 +67,7 @@ impl Executor<CampaignError> for AtOnce {
         reporter.stage("computing");
         tokio::task::yield_now().await;
         let records = Some("0123456789abcdef".to_owned());
-        Ok(AttemptResult::Ended(OutcomeFile { attempt: task.attempt, outcome: Outcome::Succeeded, records, wall_s: 1.0 }))
+        Ok(AttemptResult::Ended(OutcomeFile { attempt: task.attempt, outcome: Outcome::Succeeded, records, wall_s: 1.0, manifest: None }))
     }
 
     fn cores(&self) -> u32 {
@@ -156,7 +156,7 @@ fn walk(runs: usize, shape: Shape) {
         update_lock: false,
     };
     let nodes: Vec<String> = (1..=NODES).map(|n| format!("n{n}")).collect();
-    let executors = |_: &CampaignDir| -> HashMap<String, SiteExecutor> {
+    let executors = |_: &CampaignDir, _: &Lineage| -> HashMap<String, SiteExecutor> {
         let executor = AtOnce { nodes, side_by_side: shape.side_by_side };
         [("many".to_owned(), Arc::new(executor) as SiteExecutor)].into()
     };
@@ -202,7 +202,7 @@ fn read(entries: usize) {
 }
 
 fn write(entries: usize, path: &Utf8Path) {
-    let (mut journal, _) = Journal::open(path, "scale").unwrap_or_else(|e| panic!("{e}"));
+    let mut journal = Journal::open(path, "scale", |_| Ok(())).unwrap_or_else(|e| panic!("{e}"));
     let mut state = CampaignState::default();
     let nodes: Vec<_> = (1..=NODES).map(|n| format!("n{n}").into()).collect();
     for number in 0..entries / 3 {
@@ -211,7 +211,7 @@ fn write(entries: usize, path: &Utf8Path) {
         for event in [
             Event::RunIntended { run: run.clone(), attempt, nodes: state.node_sets.write(&nodes) },
             Event::RunStarted { run: run.clone(), attempt, pid: 1, start_ticks: 1 },
-            Event::RunFinished { run, attempt, outcome: Outcome::Succeeded, records },
+            Event::RunFinished { run, attempt, outcome: Outcome::Succeeded, records, manifest: Some("0123456789abcdef".to_owned()) },
         ] {
             let entry = journal.append(event).unwrap_or_else(|e| panic!("{e}"));
             state.apply(&entry).unwrap_or_else(|e| panic!("{e}"));

@@ -23,9 +23,17 @@ pub enum Durability {
 /// # Errors
 /// When the file cannot be written; the old content is then untouched.
 pub fn write(path: &Path, bytes: &[u8], durability: Durability) -> io::Result<()> {
+    write_by(path, durability, |file| disk::write_all(&point(path, "write"), file, bytes))
+}
+
+/// The same with a content that is written piece by piece.
+///
+/// # Errors
+/// When the file cannot be written, and those of `write`; the old content is then untouched.
+pub fn write_by(path: &Path, durability: Durability, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
     let (temporary, mut file) = create_beside(path)?;
     let written = (|| {
-        disk::write_all(&point(path, "write"), &mut file, bytes)?;
+        write(&mut file)?;
         if durability == Durability::Synced {
             disk::sync_data(&point(path, "sync"), &file)?;
         }

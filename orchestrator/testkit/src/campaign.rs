@@ -188,7 +188,13 @@ impl Campaign {
     /// Makes a `cvc` command in this directory, with a cache that all tests share, so that kernels are compiled once.
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(&self.cvc);
-        command.args(args).current_dir(self.dir()).env("XDG_CACHE_HOME", cache()).env("XDG_STATE_HOME", self.dir().join(".state")).env_remove("CVC_CAMPAIGNS").envs(&self.env);
+        command
+            .args(args)
+            .current_dir(self.dir())
+            .env("XDG_CACHE_HOME", cache())
+            .env("XDG_STATE_HOME", self.dir().join(".state"))
+            .env_remove("CVC_CAMPAIGNS")
+            .envs(&self.env);
         command
     }
 

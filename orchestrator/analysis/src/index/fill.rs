@@ -42,6 +42,7 @@ pub(super) fn fill(file: &Path, campaign: &Utf8Path, plan: &Plan, state: &Campai
             figures(&t, app, &load::figures(&campaign.join("runs").join(run.id.as_str()).join("run.json")))?;
         }
     }
+    t.execute_batch(include_str!("indexes.sql"))?;
     leases(&t, state)?;
     transfers(&t, state)?;
     summaries(&t)?;
@@ -250,6 +251,10 @@ fn attempts(t: &Transaction<'_>, run: &PlannedRun, all: &[Attempt]) -> rusqlite:
 }
 
 fn insert_records(t: &Transaction<'_>, run: &PlannedRun, records: &[Record]) -> rusqlite::Result<()> {
+    if records.is_empty() {
+        return Ok(());
+    }
+    let before: i64 = t.prepare_cached("SELECT coalesce(max(rowid), 0) FROM records")?.query_row([], |row| row.get(0))?;
     let mut insert = t.prepare_cached("INSERT INTO records VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)")?;
     for r in records {
         let label = |name: &str| r.labels.get(name).map(String::as_str);
@@ -270,21 +275,21 @@ fn insert_records(t: &Transaction<'_>, run: &PlannedRun, records: &[Record]) -> 
             json_text(&r.labels),
         ])?;
     }
+    t.prepare_cached(include_str!("quantities.sql"))?.execute([before])?;
     Ok(())
 }
 
 fn summaries(t: &Transaction<'_>) -> rusqlite::Result<()> {
     let mut groups: BTreeMap<(String, String), (String, Vec<f64>)> = BTreeMap::new();
     let mut query = t.prepare(
-        "SELECT r.point, q.quantity, q.unit, q.value FROM v_quantities q JOIN runs r ON r.id = q.run
-         WHERE r.kind = 'measured' AND r.state = 'succeeded' ORDER BY r.seq",
+        "SELECT r.point, q.quantity, q.unit, q.value FROM quantities q JOIN runs r ON r.id = q.run
+         WHERE r.kind = 'measured' AND r.state = 'succeeded' ORDER BY q.rowid",
     )?;
     let mut rows = query.query([])?;
     while let Some(row) = rows.next()? {
-        groups.entry((row.get(0)?, row.get(1)?)).or_insert_with(|| (String::new(), Vec::new())).1.push(row.get(3)?);
-        if let Some(group) = groups.get_mut(&(row.get(0)?, row.get(1)?)) {
-            group.0 = row.get(2)?;
-        }
+        let group = groups.entry((row.get(0)?, row.get(1)?)).or_default();
+        group.0 = row.get(2)?;
+        group.1.push(row.get(3)?);
     }
     let mut insert = t.prepare("INSERT INTO summaries VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)")?;
     for ((point, quantity), (unit, values)) in groups {

@@ -55,9 +55,9 @@ row! {
 }
 
 row! {
-    /// Where records of one name and kind in a run come from.
+    /// Where records of one name and kind at a point come from.
     pub(crate) struct RecordSource {
-        run: String,
+        point: String,
         name: String,
         /// File kind, zone, rule and role, with a space between them.
         labels: String,
@@ -136,14 +136,14 @@ row! {
 }
 
 /// A record with its run: every column as text, and the value.
-#[derive(Clone, Debug)]
-pub(crate) struct LabelledRecord {
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LabelledRecord<'r> {
     /// The columns of [`LabelledRecord::COLUMNS`].
-    pub text: Vec<Option<String>>,
+    pub text: [Option<&'r str>; 15],
     pub value: Option<f64>,
 }
 
-impl LabelledRecord {
+impl LabelledRecord<'_> {
     /// Names of the columns of text. The first is the run.
     pub const COLUMNS: [&'static str; 15] = [
         "run", "run_kind", "repeat", "state", "name", "unit", "source", "artefact", "ckpt", "rank", "role", "image", "zone", "kind", "rule",
@@ -180,10 +180,14 @@ impl FromRow for IndexedFigure {
     }
 }
 
-impl FromRow for LabelledRecord {
-    fn from_row(r: &Row<'_>) -> rusqlite::Result<Self> {
-        let text = Self::COLUMNS.iter().map(|column| r.get(*column)).collect::<rusqlite::Result<_>>()?;
-        Ok(Self { text, value: r.get("value")? })
+impl<'r> LabelledRecord<'r> {
+    /// Reads it from a row whose columns are those of text in their order, then the value.
+    fn of(row: &'r Row<'_>) -> rusqlite::Result<Self> {
+        let mut text = [None; 15];
+        for (at, text) in text.iter_mut().enumerate() {
+            *text = row.get_ref(at)?.as_str_or_null()?;
+        }
+        Ok(Self { text, value: row.get(text.len())? })
     }
 }
 
@@ -194,9 +198,9 @@ impl Index {
         Ok(entries.into_iter().map(|entry| (entry.key, entry.value)).collect())
     }
 
-    /// The values of all quantities in all runs.
-    pub(crate) fn run_values(&self) -> Result<Vec<RunValue>, AnalysisError> {
-        self.read("SELECT run, quantity, unit, value FROM v_quantities", [])
+    /// The values of all quantities in all runs, in the order of the plan.
+    pub(crate) fn each_run_value(&self, each: impl FnMut(RunValue)) -> Result<(), AnalysisError> {
+        self.each("SELECT run, quantity, unit, value FROM quantities ORDER BY rowid", [], each)
     }
 
     /// The summaries of all quantities at all points.
@@ -210,8 +214,8 @@ impl Index {
     }
 
     /// The facts of all runs, by key and value.
-    pub(crate) fn facts(&self) -> Result<Vec<RunFact>, AnalysisError> {
-        self.read("SELECT f.run, r.point, f.key, f.value FROM facts f JOIN runs r ON r.id = f.run ORDER BY f.key, f.value", [])
+    pub(crate) fn each_fact(&self, each: impl FnMut(RunFact)) -> Result<(), AnalysisError> {
+        self.each("SELECT f.run, r.point, f.key, f.value FROM facts f JOIN runs r ON r.id = f.run ORDER BY f.key, f.value", [], each)
     }
 
     /// One fact of the runs that succeeded, in the order of the plan.
@@ -223,20 +227,25 @@ impl Index {
         )
     }
 
-    /// All records with their runs, in the order of the plan.
-    pub(crate) fn records(&self) -> Result<Vec<LabelledRecord>, AnalysisError> {
-        self.read(
-            "SELECT r.id AS run, r.kind AS run_kind, CAST(r.repeat AS TEXT) AS repeat, r.state, c.name, c.unit, c.source, c.artefact, c.ckpt,
-             c.rank, c.role, c.image, c.zone, c.kind, c.rule, c.value FROM records c JOIN runs r ON r.id = c.run ORDER BY r.seq, c.rowid",
-            [],
-        )
+    /// All records with their runs, in the order of the plan, which is that in which they were added.
+    pub(crate) fn each_record(&self, mut each: impl FnMut(LabelledRecord<'_>) -> Result<(), AnalysisError>) -> Result<(), AnalysisError> {
+        let sql =
+            "SELECT r.id, r.kind, CAST(r.repeat AS TEXT), r.state, c.name, c.unit, c.source, c.artefact, c.ckpt, c.rank, c.role, c.image,
+                   c.zone, c.kind, c.rule, c.value FROM records c CROSS JOIN runs r ON r.id = c.run ORDER BY c.rowid";
+        let mut statement = self.connection.prepare_cached(sql).map_err(self.failed())?;
+        let mut rows = statement.query([]).map_err(self.failed())?;
+        while let Some(row) = rows.next().map_err(self.failed())? {
+            each(LabelledRecord::of(row).map_err(self.failed())?)?;
+        }
+        Ok(())
     }
 
-    /// Where the records of all runs come from, each source once.
+    /// Where the records of the counted runs of each point come from, each source once.
     pub(crate) fn record_sources(&self) -> Result<Vec<RecordSource>, AnalysisError> {
         self.read(
-            "SELECT DISTINCT run, name, coalesce(kind, '') || ' ' || coalesce(zone, '') || ' ' || coalesce(rule, '') || ' ' || coalesce(role, '')
-             AS labels, source FROM records",
+            "SELECT DISTINCT r.point, c.name, coalesce(c.kind, '') || ' ' || coalesce(c.zone, '') || ' ' || coalesce(c.rule, '') || ' ' ||
+             coalesce(c.role, '') AS labels, c.source FROM records c CROSS JOIN runs r ON r.id = c.run
+             WHERE r.kind = 'measured' AND r.state = 'succeeded' AND r.records IN ('ok', 'changed')",
             [],
         )
     }
@@ -250,12 +259,14 @@ impl Index {
         )
     }
 
-    /// The sizes of the images of ranks.
-    pub(crate) fn image_sizes(&self) -> Result<Vec<ImageSize>, AnalysisError> {
-        self.read(
+    /// The sizes of the images of ranks, checkpoint by checkpoint.
+    pub(crate) fn each_image_size(&self, each: impl FnMut(ImageSize)) -> Result<(), AnalysisError> {
+        self.each(
             "SELECT r.point, r.id AS run, coalesce(c.ckpt, '') AS ckpt, c.value AS bytes FROM records c JOIN runs r ON r.id = c.run
-             WHERE c.name = ? AND c.rank IS NOT NULL AND c.value IS NOT NULL AND r.kind = 'measured' AND r.state = 'succeeded'",
+             WHERE c.name = ? AND c.rank IS NOT NULL AND c.value IS NOT NULL AND r.kind = 'measured' AND r.state = 'succeeded'
+             ORDER BY 1, 2, 3",
             [names::IMAGE_BYTES],
+            each,
         )
     }
 

@@ -4,7 +4,7 @@
 //!
 //! | file | what |
 //! | --- | --- |
-//! | `schema.sql`, `fill.rs`, `load.rs` | the tables, and how they are filled from the files of a campaign |
+//! | `schema.sql`, `quantities.sql`, `indexes.sql`, `fill.rs`, `load.rs` | the tables, and how they are filled from the files of a campaign |
 //! | `rows.rs` | points and runs, read back |
 //! | `measurements.rs` | records, quantities, facts, costs, read back |
 //! | `predictions.rs` | predictions of held-out points, written and read back |
@@ -19,7 +19,7 @@ mod row;
 mod rows;
 
 pub use fill::SCHEMA;
-pub(crate) use measurements::{ImageRecord, LabelledRecord, PointSummary, RecordSource, RunValue};
+pub(crate) use measurements::{ImageRecord, ImageSize, LabelledRecord, PointSummary, RecordSource, RunValue};
 pub use predictions::{CandidateRow, ModelName, PredictionLine, PredictionRow};
 pub use rows::IndexedFactors;
 pub(crate) use rows::{IndexedExclusion, IndexedPoint, IndexedRun};
@@ -106,7 +106,8 @@ impl Index {
         Self::open_file(campaign.join(FILE))
     }
 
-    fn open_file(path: Utf8PathBuf) -> Result<Self, AnalysisError> {
+    /// Opens an existing index.
+    pub(crate) fn open_file(path: Utf8PathBuf) -> Result<Self, AnalysisError> {
         if !path.exists() {
             return Err(StoreError::io("read", &path)(io::ErrorKind::NotFound.into()).into());
         }
@@ -128,6 +129,24 @@ impl Index {
     fn read<T: FromRow>(&self, sql: &str, params: impl Params) -> Result<Vec<T>, AnalysisError> {
         let rows = || self.connection.prepare_cached(sql)?.query_map(params, T::from_row)?.collect::<rusqlite::Result<Vec<T>>>();
         rows().map_err(self.failed())
+    }
+
+    /// Reads the rows of a statement one after another: all of them may be more than memory holds.
+    fn each<T: FromRow>(&self, sql: &str, params: impl Params, mut each: impl FnMut(T)) -> Result<(), AnalysisError> {
+        let read = || {
+            let mut statement = self.connection.prepare_cached(sql)?;
+            let mut rows = statement.query(params)?;
+            while let Some(row) = rows.next()? {
+                each(T::from_row(row)?);
+            }
+            Ok(())
+        };
+        read().map_err(self.failed())
+    }
+
+    /// Path of its file.
+    pub(crate) fn path(&self) -> &Utf8Path {
+        &self.path
     }
 
     /// For `map_err`: what SQLite said, with the path of the index.

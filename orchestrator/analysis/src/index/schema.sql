@@ -34,7 +34,6 @@ CREATE TABLE records (
     ckpt TEXT, rank TEXT, role TEXT, image TEXT, zone TEXT, kind TEXT, rule TEXT,
     labels TEXT NOT NULL      -- JSON object of all labels
 );
-CREATE INDEX records_run ON records (run, name);
 
 -- What the applications' descriptors say of their figures of merit.
 CREATE TABLE figures (
@@ -76,32 +75,9 @@ CREATE TABLE summaries (
     PRIMARY KEY (point, quantity)
 ) WITHOUT ROWID;
 
--- One value for each run and quantity. What belongs to one checkpoint is added up over kinds of files (totals) or averaged over the
--- images of the ranks (zones, image sizes); the checkpoints of a run are then averaged.
-CREATE VIEW v_quantities AS
-WITH per_checkpoint AS (
-    SELECT run, name AS quantity, unit, ckpt, sum(value) AS value FROM records WHERE name IN ('ckpt_files', 'ckpt_bytes') GROUP BY run, name, ckpt
-    UNION ALL
-    SELECT run, 'ckpt_files_' || kind, unit, ckpt, sum(value) FROM records WHERE name = 'ckpt_files' AND kind IS NOT NULL GROUP BY run, kind, ckpt
-    UNION ALL
-    SELECT run, 'ckpt_bytes_' || kind, unit, ckpt, sum(value) FROM records WHERE name = 'ckpt_bytes' AND kind IS NOT NULL GROUP BY run, kind, ckpt
-    UNION ALL
-    SELECT run, name || '_per_rank', unit, ckpt, avg(value) FROM records
-        WHERE name IN ('image_bytes', 'file_bytes', 'area_headers') AND rank IS NOT NULL GROUP BY run, name, ckpt
-    UNION ALL
-    SELECT run, name || '_' || zone || coalesce('_' || rule, ''), unit, ckpt,
-           sum(value) / count(DISTINCT rank) FROM records
-        WHERE name IN ('zone_bytes', 'zone_range_bytes') AND rank IS NOT NULL AND zone IS NOT NULL GROUP BY run, name, zone, rule, ckpt
-    UNION ALL
-    SELECT run, name || '_' || zone || '_' || json_extract(labels, '$.sub'), unit, ckpt, sum(value) / count(DISTINCT rank) FROM records
-        WHERE name IN ('sub_zone_bytes', 'sub_zone_range_bytes') AND rank IS NOT NULL AND zone IS NOT NULL AND json_extract(labels, '$.sub') IS NOT NULL
-        GROUP BY run, name, zone, json_extract(labels, '$.sub'), ckpt
-    UNION ALL
-    SELECT run, name, unit, ckpt, avg(value) FROM records
-        WHERE name NOT IN ('ckpt_files', 'ckpt_bytes', 'image_bytes', 'file_bytes', 'area_headers', 'zone_bytes', 'zone_range_bytes',
-                           'sub_zone_bytes', 'sub_zone_range_bytes') GROUP BY run, name, ckpt
-)
-SELECT run, quantity, min(unit) AS unit, avg(value) AS value FROM per_checkpoint WHERE value IS NOT NULL GROUP BY run, quantity;
+-- One value for each run and quantity, in the order of the plan: quantities.sql fills it as the records of each run come in.
+CREATE TABLE quantities (run TEXT NOT NULL REFERENCES runs(id), quantity TEXT NOT NULL, unit TEXT NOT NULL, value REAL NOT NULL);
+CREATE VIEW v_quantities AS SELECT run, quantity, unit, value FROM quantities;
 
 -- Each summary with the factors of its point. Warm-ups and runs that did not succeed are never in it.
 CREATE VIEW v_point_summary AS

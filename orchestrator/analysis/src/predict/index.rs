@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     error::AnalysisError,
-    index::{Index, IndexedFactors, IndexedPoint, PointSummary},
+    index::{ImageSize, Index, IndexedFactors, IndexedPoint, PointSummary},
 };
 use cvc_core::quantity::Quantity;
 use cvc_core::{mapping::Mapping, point::Compression, record::names, store::StoreError, units::MIB};
@@ -119,17 +119,27 @@ fn mpi_facts(index: &Index) -> Result<HashMap<String, String>, AnalysisError> {
 
 /// For each point the mean over its checkpoints of the largest image less the median one: where it is many MiB, some ranks aggregate I/O.
 fn surpluses(index: &Index) -> Result<HashMap<String, f64>, AnalysisError> {
-    let mut images: BTreeMap<(String, String, String), Vec<f64>> = BTreeMap::new();
-    for size in index.image_sizes()? {
-        images.entry((size.point, size.run, size.ckpt)).or_default().push(size.bytes);
-    }
     let mut differences: HashMap<String, Vec<f64>> = HashMap::new();
-    for ((point, _, _), mut sizes) in images {
+    let mut add = |point: String, mut sizes: Vec<f64>| {
         // with one or two images no typical one exists to compare an aggregator's with
         sizes.sort_by(f64::total_cmp);
         if let (Some(largest), Some(median), true) = (sizes.last(), stats::quantile(&sizes, 0.5), sizes.len() >= 3) {
             differences.entry(point).or_default().push(largest - median);
         }
+    };
+    // the images of one checkpoint come together
+    let mut of: Option<(ImageSize, Vec<f64>)> = None;
+    index.each_image_size(|size| match &mut of {
+        Some((first, sizes)) if (&first.point, &first.run, &first.ckpt) == (&size.point, &size.run, &size.ckpt) => sizes.push(size.bytes),
+        _ => {
+            let bytes = vec![size.bytes];
+            if let Some((first, sizes)) = of.replace((size, bytes)) {
+                add(first.point, sizes);
+            }
+        }
+    })?;
+    if let Some((first, sizes)) = of {
+        add(first.point, sizes);
     }
     Ok(differences.into_iter().map(|(point, d)| (point, d.iter().sum::<f64>() / d.len() as f64)).collect())
 }

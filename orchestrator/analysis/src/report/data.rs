@@ -2,14 +2,14 @@
 
 use super::{
     consistency::{self, Sources},
-    model::{RecordRow, Records},
     quantity::Tier,
+    records::Records,
     rows::{ExcludedRow, PointRow, RunRow},
 };
 use crate::{
     error::AnalysisError,
     holdout::HoldoutResult,
-    index::{Index, LabelledRecord, PointSummary, RecordSource, RunValue},
+    index::{Index, PointSummary, RecordSource, RunValue},
 };
 use cvc_core::{app::descriptor::Better, ids::PointId};
 use indexmap::{IndexMap, IndexSet};
@@ -49,7 +49,7 @@ impl Data {
         let units = values(index, &runs, &run_of, &mut points)?;
         summaries(index, &mut points)?;
         let facts = facts(index, &run_of)?;
-        let mixed = consistency::find(points.len(), &runs, &facts, &sources(index, &runs, &run_of)?);
+        let mixed = consistency::find(points.len(), &runs, &facts, &sources(index, &points)?);
         for (point, mixed) in points.iter_mut().zip(mixed) {
             point.mixed = mixed;
         }
@@ -122,19 +122,14 @@ impl Data {
         self.runs.iter().filter(|r| !r.warmup && r.state == state).count()
     }
 
-    /// Returns all records with the factors of their points.
-    pub fn records(&self, index: &Index) -> Result<Records, AnalysisError> {
-        let points = self.points.iter().map(|p| self.factors.iter().map(|f| p.factor(f).to_owned()).collect()).collect();
-        let by_id: HashMap<&str, usize> = self.runs.iter().map(|r| (r.id.as_str(), r.point)).collect();
-        let row = |record: LabelledRecord| {
-            let &point = record.text[0].as_deref().and_then(|run| by_id.get(run))?;
-            Some(RecordRow { point, text: record.text, value: record.value })
-        };
-        Ok(Records {
+    /// Returns what is needed to write all records with the factors of their points.
+    pub fn records(&self, index: &Index) -> Records {
+        Records {
             factors: self.factors.iter().map(|f| super::quantity::factor_column(f)).collect(),
-            points,
-            rows: index.records()?.into_iter().filter_map(row).collect(),
-        })
+            points: self.points.iter().map(|p| self.factors.iter().map(|f| p.factor(f).to_owned()).collect()).collect(),
+            point_of: self.runs.iter().map(|r| (r.id.clone(), r.point)).collect(),
+            index: Some(index.path().to_owned()),
+        }
     }
 }
 
@@ -155,19 +150,15 @@ fn runs(index: &Index, points: &mut [PointRow]) -> Result<Vec<RunRow>, AnalysisE
 
 /// Adds the values of all counted runs to their points, in the order of the plan. Returns the unit of each quantity.
 fn values(index: &Index, runs: &[RunRow], run_of: &RunsById, points: &mut [PointRow]) -> Result<BTreeMap<String, String>, AnalysisError> {
-    let with_run = |value: RunValue| {
-        let run = run_of.get(&value.run).copied().filter(|run| runs[*run].counts())?;
-        Some((run, value))
-    };
-    let mut values: Vec<_> = index.run_values()?.into_iter().filter_map(with_run).collect();
-    values.sort_by(|a, b| (a.0, &a.1.quantity).cmp(&(b.0, &b.1.quantity)));
     let mut units = BTreeMap::new();
-    for (run, RunValue { run: _, quantity, unit, value }) in values {
-        let point = &mut points[runs[run].point];
-        point.repeats.entry(quantity.clone()).or_default().push(runs[run].repeat);
+    // one value of a quantity for each run: their order within a run does not matter
+    index.each_run_value(|RunValue { run, quantity, unit, value }| {
+        let Some(run) = run_of.get(&run).map(|run| &runs[*run]).filter(|run| run.counts()) else { return };
+        let point = &mut points[run.point];
+        point.repeats.entry(quantity.clone()).or_default().push(run.repeat);
         point.values.entry(quantity.clone()).or_default().push(value);
         units.insert(quantity, unit);
-    }
+    })?;
     Ok(units)
 }
 
@@ -202,20 +193,21 @@ fn quantities(index: &Index, units: BTreeMap<String, String>) -> Result<IndexMap
 /// Returns the facts of all runs: key, then value, then the runs that have it.
 fn facts(index: &Index, run_of: &RunsById) -> Result<BTreeMap<String, BTreeMap<String, Vec<usize>>>, AnalysisError> {
     let mut facts: BTreeMap<String, BTreeMap<String, Vec<usize>>> = BTreeMap::new();
-    for fact in index.facts()? {
+    index.each_fact(|fact| {
         if let Some(&run) = run_of.get(&fact.run) {
             facts.entry(fact.key).or_default().entry(fact.value).or_default().push(run);
         }
-    }
+    })?;
     Ok(facts)
 }
 
 /// Returns the sources of the records of counted runs.
-fn sources(index: &Index, runs: &[RunRow], run_of: &RunsById) -> Result<Sources, AnalysisError> {
+fn sources(index: &Index, points: &[PointRow]) -> Result<Sources, AnalysisError> {
+    let ids: HashMap<&str, usize> = points.iter().enumerate().map(|(i, p)| (p.id.as_str(), i)).collect();
     let mut sources = Sources::new();
-    for RecordSource { run, name, labels, source } in index.record_sources()? {
-        if let Some(run) = run_of.get(&run).map(|run| &runs[*run]).filter(|run| run.enters()) {
-            sources.entry((run.point, name, labels)).or_default().insert(source);
+    for RecordSource { point, name, labels, source } in index.record_sources()? {
+        if let Some(&point) = ids.get(point.as_str()) {
+            sources.entry((point, name, labels)).or_default().insert(source);
         }
     }
     Ok(sources)

@@ -20,6 +20,7 @@ mod plot;
 mod prediction;
 mod prediction_plot;
 mod quantity;
+mod records;
 mod repeat;
 mod rows;
 mod size_by_zone;
@@ -29,7 +30,8 @@ mod time;
 mod versions;
 
 pub use emit::write_all;
-pub use model::{Against, Beside, Block, Cell, Column, Mark, Note, Plot, RecordRow, Records, Report, ReportKind, Section, Table};
+pub use model::{Against, Beside, Block, Cell, Column, Mark, Note, Plot, Report, ReportKind, Section, Table};
+pub use records::Records;
 pub(crate) use slug::slug;
 
 use crate::error::AnalysisError;
@@ -56,6 +58,6 @@ pub fn build(index: &Index) -> Result<Report, AnalysisError> {
         title: meta("title").or_else(|| meta("campaign")).unwrap_or_default(),
         span: meta("first_entry").zip(meta("last_entry")),
         sections,
-        records: data.records(index)?,
+        records: data.records(index),
     })
 }

@@ -1,6 +1,6 @@
 //! The parts of a report. Tables and plots make them, emitters write them, and neither side knows the other.
 
-use crate::index::LabelledRecord;
+use super::records::Records;
 use cvc_model::{
     Estimate,
     stats::{Comparison, Summary},
@@ -317,34 +317,6 @@ pub struct Plot {
     pub width: u32,
     /// An `<svg>` element that inherits its text colour.
     pub svg: String,
-}
-
-/// All records of a campaign in long form.
-#[derive(Clone, Debug, Default)]
-pub struct Records {
-    /// Names of the factor columns.
-    pub factors: Vec<String>,
-    /// Levels of the factors for each point.
-    pub points: Vec<Vec<String>>,
-    /// One for each record.
-    pub rows: Vec<RecordRow>,
-}
-
-/// One record.
-#[derive(Clone, Debug)]
-pub struct RecordRow {
-    /// Index into the points.
-    pub point: usize,
-    /// Run, kind, repeat, state, name, unit, source, artefact, ckpt, rank, role, image, zone, kind of file, rule: as [`RecordRow::COLUMNS`]
-    /// says.
-    pub text: Vec<Option<String>>,
-    /// The value.
-    pub value: Option<f64>,
-}
-
-impl RecordRow {
-    /// Names of the columns of `text`.
-    pub const COLUMNS: [&'static str; 15] = LabelledRecord::COLUMNS;
 }
 
 impl Column {

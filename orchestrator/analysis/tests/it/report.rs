@@ -55,6 +55,25 @@ fn the_index_holds_what_the_journal_says() {
 }
 
 #[test]
+fn the_quantities_of_each_run_are_those_of_all_records_together() {
+    let dir = tempfile::tempdir().expect("a directory");
+    common::campaign(dir.path());
+    let index = rebuild_index(utf8(dir.path())).expect("an index");
+    let all = include_str!("../../src/index/quantities.sql").replace("INSERT INTO quantities", "");
+    let rows = |sql: &str| {
+        let mut statement = index.connection().prepare(sql).expect("SQL");
+        let row = |r: &rusqlite::Row<'_>| Ok((r.get::<_, String>(0)?, r.get::<_, String>(1)?, r.get::<_, String>(2)?, r.get::<_, f64>(3)?));
+        statement.query_map([], row).expect("rows").collect::<Result<Vec<_>, _>>().expect("rows")
+    };
+    let stored = rows("SELECT run, quantity, unit, value FROM v_quantities ORDER BY run, quantity");
+    assert_eq!(
+        stored,
+        rows(&format!("SELECT * FROM ({}) ORDER BY run, quantity", all.replace("?1", "0").trim_end().trim_end_matches(';')))
+    );
+    assert!(stored.len() > 500, "{}", stored.len());
+}
+
+#[test]
 fn rebuilding_changes_nothing_and_needs_nothing() {
     let dir = tempfile::tempdir().expect("a directory");
     common::campaign(dir.path());

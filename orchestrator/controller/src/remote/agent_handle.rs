@@ -14,8 +14,8 @@ use cvc_core::{
     journal::{Event, Lease},
     outcome::{Cause, Outcome},
     stop::{StopSignal, stop_now},
-    units::counted,
     store::OutcomeFile,
+    units::counted,
 };
 use cvc_engine::{
     agent::Request,

@@ -216,7 +216,11 @@ impl AgentState {
     pub fn do_without(&self, missing: MissingEvents) {
         let of = self.change(|state| {
             state.seq = state.seq.max(missing.before - 1);
-            state.awaited.iter().map(|((run, dispatch), attempt)| Settled { run: run.clone(), dispatch: *dispatch, attempt: *attempt }).collect()
+            state
+                .awaited
+                .iter()
+                .map(|((run, dispatch), attempt)| Settled { run: run.clone(), dispatch: *dispatch, attempt: *attempt })
+                .collect()
         });
         self.ask(format!("report-{}", missing.before), Request::Report { of });
     }

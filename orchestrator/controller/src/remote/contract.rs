@@ -3,10 +3,10 @@
 use super::{Opening, Remote};
 use crate::error::CampaignError;
 use cvc_core::{
-    journal::Lineage,
     campaign::{Spec, load},
     hosts::HostKeys,
     ids::RunId,
+    journal::Lineage,
     outcome::{Cause, Outcome},
     plan::{Plan, PlannedRun},
     point::{PlannedPoint, Repeat},
@@ -14,8 +14,8 @@ use cvc_core::{
     store::{CampaignDir, OutcomeFile},
 };
 use cvc_engine::attempt::{
-    AttemptEvent, AttemptReporter, AttemptResult, Executor, LocalExecutor, Nodes, PendingCleanup, Readiness, ReadySite,
-    SiteContext, Steps, Task,
+    AttemptEvent, AttemptReporter, AttemptResult, Executor, LocalExecutor, Nodes, PendingCleanup, Readiness, ReadySite, SiteContext, Steps,
+    Task,
 };
 use cvc_testkit::{Lab, Tool, lab::Node, node_program, require, utf8};
 use std::{

@@ -7,6 +7,7 @@ use super::{
     job::JobRequest,
     nodes::{self, NodeInfo},
     reason,
+    shared::Shared,
     state::Stage,
 };
 use crate::backoff::Delays;
@@ -29,6 +30,8 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 /// Longest delay between questions.
 const MAX_PAUSE: Duration = Duration::from_secs(10);
+/// Maximum number of jobs in one question.
+const MAX_NAMES: usize = 1000;
 /// Time after which the reason why a job waits is reported.
 const REPORT_AFTER: Duration = Duration::from_secs(3);
 
@@ -55,6 +58,8 @@ struct Inner {
     user: OnceCell<String>,
     /// The only accounting is the list of completed jobs.
     no_accounting: AtomicBool,
+    /// Questions about jobs.
+    queries: Shared<BTreeMap<String, JobLookup>>,
 }
 
 impl std::fmt::Debug for Client {
@@ -80,9 +85,15 @@ impl Client {
 
     /// A client with another limit on how long a controller may be away.
     pub fn with_patience(host: Arc<dyn Host>, patience: Duration) -> Self {
-        let inner =
-            Inner { host, patience, clock: OnceCell::new(), user: OnceCell::new(), no_json: AtomicBool::new(false), no_accounting: AtomicBool::new(false) };
-        Self(Arc::new(inner))
+        Self(Arc::new(Inner {
+            host,
+            patience,
+            clock: OnceCell::new(),
+            user: OnceCell::new(),
+            no_json: AtomicBool::new(false),
+            no_accounting: AtomicBool::new(false),
+            queries: Shared::default(),
+        }))
     }
 
     fn host(&self) -> String {
@@ -190,16 +201,27 @@ impl Client {
         }
     }
 
-    /// What Slurm knows of the jobs of these names: one call for those that it has in memory, one more for those that have ended.
+    /// What Slurm knows of the jobs of these names. All who ask at the same time share a call for the jobs that Slurm has in memory, and one
+    /// more for those that have ended.
     pub async fn query(&self, names: &[&str]) -> Result<BTreeMap<String, JobLookup>, SlurmError> {
-        let mut found: BTreeMap<String, JobLookup> = names.iter().map(|n| ((*n).to_owned(), JobLookup::Unknown)).collect();
         if names.is_empty() {
-            return Ok(found);
+            return Ok(BTreeMap::new());
         }
-        take(&mut found, self.in_memory(names).await?);
+        let found = self.0.queries.ask(names, |names| self.query_now(names)).await?;
+        let of = |name: &str| found.get(name).cloned().unwrap_or(JobLookup::Unknown);
+        Ok(names.iter().map(|name| ((*name).to_owned(), of(name))).collect())
+    }
+
+    async fn query_now(&self, names: Vec<String>) -> Result<BTreeMap<String, JobLookup>, SlurmError> {
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let mut found: BTreeMap<String, JobLookup> = names.iter().map(|n| ((*n).to_owned(), JobLookup::Unknown)).collect();
+        // an argument of a program may have 128 KiB
+        for names in names.chunks(MAX_NAMES) {
+            take(&mut found, self.in_memory(names).await?);
+        }
         let missing: Vec<&str> = names.iter().copied().filter(|n| found.get(*n) == Some(&JobLookup::Unknown)).collect();
-        if !missing.is_empty() {
-            take(&mut found, self.ended(&missing).await?);
+        for missing in missing.chunks(MAX_NAMES) {
+            take(&mut found, self.ended(missing).await?);
         }
         Ok(found)
     }

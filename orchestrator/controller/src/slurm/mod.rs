@@ -10,6 +10,7 @@ mod info;
 mod job;
 mod nodes;
 mod reason;
+mod shared;
 mod state;
 
 pub use client::{Client, JobLookup};

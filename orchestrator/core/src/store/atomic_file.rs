@@ -3,10 +3,28 @@
 use super::error::StoreError;
 use camino::Utf8Path;
 use cvc_probe::atomic_file::{self, Durability};
+use std::io::{self, BufWriter, Write};
 
 /// Writes a file so that after a crash or a loss of power it has the old content or the new one.
 pub fn write_whole(path: &Utf8Path, bytes: &[u8]) -> Result<(), StoreError> {
     atomic_file::write(path.as_std_path(), bytes, Durability::Synced).map_err(StoreError::io("write", path))
+}
+
+/// The same with a content that is too long to be held in memory: `write` writes it piece by piece.
+///
+/// # Errors
+/// When the file cannot be written, and those of `write`; the old content is then untouched.
+pub fn write_whole_by<E: From<StoreError>>(path: &Utf8Path, write: impl FnOnce(&mut dyn Write) -> Result<(), E>) -> Result<(), E> {
+    let mut failure = None;
+    let written = atomic_file::write_by(path.as_std_path(), Durability::Synced, |file| {
+        let mut out = BufWriter::new(file);
+        if let Err(error) = write(&mut out) {
+            failure = Some(error);
+            return Err(io::Error::other("its content cannot be made"));
+        }
+        out.flush()
+    });
+    written.map_err(|error| failure.unwrap_or_else(|| StoreError::io("write", path)(error).into()))
 }
 
 /// Removes a file, or a directory with all below it. A path that does not exist is not an error.

@@ -63,7 +63,11 @@ impl StoreError {
     /// The file that it is about.
     pub fn path(&self) -> &Path {
         match self {
-            Self::Io { path, .. } | Self::Damaged { path, .. } | Self::Newer { path, .. } | Self::Copied { path, .. } | Self::Locked { path, .. } => path,
+            Self::Io { path, .. }
+            | Self::Damaged { path, .. }
+            | Self::Newer { path, .. }
+            | Self::Copied { path, .. }
+            | Self::Locked { path, .. } => path,
         }
     }
 

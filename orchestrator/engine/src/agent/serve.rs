@@ -72,6 +72,8 @@ struct Agent {
     spool_kind: Option<StorageKind>,
     /// Requests that were handled, also those that are no longer in the spool.
     taken: HashSet<String>,
+    /// Those of attempts under way, which stay in the spool: an agent after this one reads them.
+    kept: HashSet<String>,
     /// Tells of requests that this machine writes into the spool.
     changes: AsyncChanges,
     /// The file that a controller touches.
@@ -142,6 +144,7 @@ pub async fn serve(program: &Utf8Path, root: &Utf8Path) -> Result<(), AgentError
         executor: Arc::new(executor),
         spool_kind,
         taken: HashSet::new(),
+        kept: HashSet::new(),
         changes: AsyncChanges::of(&requests, ARRIVALS),
         controller: LastChange::new(Instant::now()),
         under_way: HashMap::new(),
@@ -298,7 +301,9 @@ impl Agent {
     /// Reports the end of an attempt. Nobody needs its request after that.
     fn settled(&mut self, end: Event, run: &RunId, dispatch: u32) -> Result<(), AgentError> {
         self.log.write(end)?;
-        self.spool.drop_request(&request_name(run, dispatch));
+        let name = request_name(run, dispatch);
+        self.kept.remove(&name);
+        self.spool.drop_request(&name);
         Ok(())
     }
 
@@ -320,7 +325,7 @@ impl Agent {
         for name in self.spool.names()? {
             if self.taken.contains(&name) {
                 // asked for once more after its end
-                if !self.under_way.iter().any(|(run, under_way)| request_name(run, under_way.dispatch) == name) {
+                if !self.kept.contains(&name) {
                     self.spool.drop_request(&name);
                 }
                 continue;
@@ -382,6 +387,7 @@ impl Agent {
         if let Some(reason) = lost.or(leaving) {
             return self.settled(Event::Lost { run: run.clone(), dispatch: task.dispatch, reason, time_limit: false }, &run, task.dispatch);
         }
+        self.kept.insert(request_name(&run, task.dispatch));
         let (stop_request, stop_signal) = watch::channel(StopRequest::GoOn);
         self.under_way
             .insert(run.clone(), UnderWay { dispatch: task.dispatch, first: !self.worked, nodes: task.nodes.clone(), stop_request });

@@ -66,6 +66,7 @@ pub fn seal(dir: &CampaignDir, run: &RunId, file: &OutcomeFile) -> Result<(), St
 #[cfg(test)]
 mod tests {
     use super::*;
+    use camino::Utf8Path;
     use cvc_core::record::{Record, Source, Unit};
     use proptest::prelude::*;
 
@@ -89,7 +90,7 @@ mod tests {
             let executed = Executed { records, outcome: Outcome::Succeeded, ..failed(RunFailure { cause: Cause::Timeout, detail: text.clone() }) };
             let file = conclude(&dir, &run, 1, &executed).expect("writes");
             seal(&dir, &run, &file).expect("renames");
-            prop_assert_eq!(sealed_outcome(&dir, &run, 1), Some(file));
+            prop_assert_eq!(cvc_core::store::sealed_outcome(&dir, &run, 1), Some(file));
             let lines = fs::read_to_string(dir.run(&run).join("records.jsonl")).expect("reads");
             let read: Result<Vec<Record>, _> = lines.lines().map(serde_json::from_str).collect();
             prop_assert_eq!(read.expect("records").len(), values.iter().filter(|v| v.is_finite()).count());

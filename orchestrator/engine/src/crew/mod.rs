@@ -121,7 +121,8 @@ impl Crew {
         let lost = Arc::new(watch::channel(BTreeMap::new()).0);
         let (presences, failed) = Self::open(members.iter().cloned().enumerate().collect(), settings, &lost).await;
         let mut presences: BTreeMap<usize, Presence> = presences.into_iter().collect();
-        let slots = members.into_iter().enumerate().map(|(i, member)| MemberSlot::new(member, presences.remove(&i).unwrap_or(Presence::Gone)));
+        let slots =
+            members.into_iter().enumerate().map(|(i, member)| MemberSlot::new(member, presences.remove(&i).unwrap_or(Presence::Gone)));
         let crew = Self(Arc::new(Inner { settings, slots: slots.collect(), lost }));
         let failed: Vec<NotStarted> = failed.into_iter().map(|(_, failure)| failure).collect();
         crew.0.lost.send_modify(|lost| lost.extend(failed.iter().map(|f| (f.host.clone(), f.reason()))));

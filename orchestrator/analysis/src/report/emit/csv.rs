@@ -1,6 +1,12 @@
 //! One tidy CSV file for each table (RFC 4180), with full precision and the units of the store; and all records.
 
-use crate::report::model::{Beside, Cell, Column, Mark, RecordRow, Report, ReportKind, Table};
+use crate::{
+    error::AnalysisError,
+    report::model::{Beside, Cell, Column, Mark, Report, ReportKind, Table},
+};
+use camino::Utf8Path;
+use cvc_core::store::StoreError;
+use std::io::Write;
 
 /// The values written for a measurement, as suffixes of its column's name.
 const OF_MEASURED: [&str; 10] =
@@ -28,14 +34,15 @@ const OF_AGAINST: [&str; 12] = [
     "_notes",
 ];
 
-/// Returns the names and contents of the files.
+/// Returns the names and contents of the files, one for each table.
 pub(super) fn files(report: &Report) -> Vec<(String, String)> {
     let shown = report.tables().filter(|t| !t.page_only);
-    let mut files: Vec<(String, String)> = shown.map(|t| (format!("{}.csv", t.id), table(t))).collect();
-    if report.kind == ReportKind::Campaign {
-        files.push(("records.csv".to_owned(), records(report)));
-    }
-    files
+    shown.map(|t| (format!("{}.csv", t.id), table(t))).collect()
+}
+
+/// Returns the name of the file with all records, if the report has one.
+pub(super) fn records_file(report: &Report) -> Option<&'static str> {
+    (report.kind == ReportKind::Campaign).then_some("records.csv")
 }
 
 fn table(table: &Table) -> String {
@@ -129,17 +136,22 @@ fn number(value: f64) -> String {
     format!("{value}")
 }
 
-fn records(report: &Report) -> String {
-    let records = &report.records;
-    let mut out = String::new();
-    let own = RecordRow::COLUMNS.iter().map(|c| (*c).to_owned());
-    line(&mut out, own.chain(["value".to_owned()]).chain(records.factors.iter().cloned()));
-    for row in &records.rows {
-        let own = row.text.iter().map(|t| inert(t.clone().unwrap_or_default()));
-        let value = row.value.map(number).unwrap_or_default();
-        line(&mut out, own.chain([value]).chain(records.points[row.point].iter().cloned()));
-    }
-    out
+/// Writes the file with all records, line by line.
+pub(super) fn write_records(report: &Report, path: &Utf8Path, out: &mut dyn Write) -> Result<(), AnalysisError> {
+    let mut text = String::new();
+    let mut write = |text: &mut String| {
+        let written = out.write_all(text.as_bytes()).map_err(StoreError::io("write", path));
+        text.clear();
+        Ok::<(), AnalysisError>(written?)
+    };
+    line(&mut text, report.records.columns().map(str::to_owned));
+    write(&mut text)?;
+    report.records.each(|own, value, levels| {
+        let own = own.iter().map(|t| inert(t.unwrap_or_default().to_owned()));
+        let value = value.map(number).unwrap_or_default();
+        line(&mut text, own.chain([value]).chain(levels.iter().cloned()));
+        write(&mut text)
+    })
 }
 
 /// A text of a program, with an apostrophe before it if a spreadsheet would take it for a formula.

@@ -11,7 +11,7 @@ use crate::error::AnalysisError;
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::{
     campaign::Format,
-    store::{StoreError, write_whole},
+    store::{StoreError, write_whole, write_whole_by},
 };
 
 /// Writes a report in each of the formats into a directory, which is created if it does not exist. Returns the files, the main one of each
@@ -28,12 +28,23 @@ pub fn write_all(report: &Report, dir: &Utf8Path, formats: &[Format]) -> Result<
         };
         for (name, text) in files {
             let path = dir.join(name);
-            if let Some(parent) = path.parent() {
-                std::fs::create_dir_all(parent).map_err(StoreError::io("create", parent))?;
-            }
+            make_parent(&path)?;
             write_whole(&path, text.as_bytes())?;
+            written.push(path);
+        }
+        if let (Format::Csv, Some(name)) = (format, csv::records_file(report)) {
+            let path = dir.join("csv").join(name);
+            make_parent(&path)?;
+            write_whole_by(&path, |out| csv::write_records(report, &path, out))?;
             written.push(path);
         }
     }
     Ok(written)
+}
+
+fn make_parent(path: &Utf8Path) -> Result<(), StoreError> {
+    match path.parent() {
+        Some(parent) => std::fs::create_dir_all(parent).map_err(StoreError::io("create", parent)),
+        None => Ok(()),
+    }
 }

@@ -1,0 +1,28 @@
+-- The quantities of one run, whose records are those behind row ?1. What belongs to one checkpoint is added up over kinds of files (totals)
+-- or averaged over the images of the ranks (zones, image sizes); the checkpoints of a run are then averaged.
+INSERT INTO quantities
+WITH of_run AS (SELECT * FROM records WHERE rowid > ?1),
+per_checkpoint AS (
+    SELECT run, name AS quantity, unit, ckpt, sum(value) AS value FROM of_run WHERE name IN ('ckpt_files', 'ckpt_bytes') GROUP BY run, name, ckpt
+    UNION ALL
+    SELECT run, 'ckpt_files_' || kind, unit, ckpt, sum(value) FROM of_run WHERE name = 'ckpt_files' AND kind IS NOT NULL GROUP BY run, kind, ckpt
+    UNION ALL
+    SELECT run, 'ckpt_bytes_' || kind, unit, ckpt, sum(value) FROM of_run WHERE name = 'ckpt_bytes' AND kind IS NOT NULL GROUP BY run, kind, ckpt
+    UNION ALL
+    SELECT run, name || '_per_rank', unit, ckpt, avg(value) FROM of_run
+        WHERE name IN ('image_bytes', 'file_bytes', 'area_headers') AND rank IS NOT NULL GROUP BY run, name, ckpt
+    UNION ALL
+    SELECT run, name || '_' || zone || coalesce('_' || rule, ''), unit, ckpt,
+           sum(value) / count(DISTINCT rank) FROM of_run
+        WHERE name IN ('zone_bytes', 'zone_range_bytes') AND rank IS NOT NULL AND zone IS NOT NULL GROUP BY run, name, zone, rule, ckpt
+    UNION ALL
+    SELECT run, name || '_' || zone || '_' || json_extract(labels, '$.sub'), unit, ckpt, sum(value) / count(DISTINCT rank) FROM of_run
+        WHERE name IN ('sub_zone_bytes', 'sub_zone_range_bytes') AND rank IS NOT NULL AND zone IS NOT NULL AND json_extract(labels, '$.sub') IS NOT NULL
+        GROUP BY run, name, zone, json_extract(labels, '$.sub'), ckpt
+    UNION ALL
+    SELECT run, name, unit, ckpt, avg(value) FROM of_run
+        WHERE name NOT IN ('ckpt_files', 'ckpt_bytes', 'image_bytes', 'file_bytes', 'area_headers', 'zone_bytes', 'zone_range_bytes',
+                           'sub_zone_bytes', 'sub_zone_range_bytes') GROUP BY run, name, ckpt
+)
+SELECT run, quantity, min(unit) AS unit, avg(value) AS value FROM per_checkpoint WHERE value IS NOT NULL GROUP BY run, quantity;
+
