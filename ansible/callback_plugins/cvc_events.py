@@ -3,7 +3,10 @@
 Used by cvc alone (ANSIBLE_STDOUT_CALLBACK=cvc_events); by hand, the usual output is better to read.
 """
 import json
+import os
+import signal
 import sys
+import threading
 import time
 
 from ansible.plugins.callback import CallbackBase
@@ -15,6 +18,9 @@ DOCUMENTATION = """
     description: plays, tasks, the result of each on each host, and the counts of all at the end
     requirements: []
 """
+
+# seconds between TERM and KILL
+GRACE_S = 3
 
 # number of characters kept of each text, from its end
 MOST = 4000
@@ -39,10 +45,40 @@ def may_be_rescued(task):
     return False
 
 
+def signal_all(mark, number):
+    """Sends a signal to every process with this mark in its environment but this one: workers have sessions of their own."""
+    for entry in os.listdir("/proc"):
+        if entry.isdigit() and int(entry) != os.getpid():
+            try:
+                with open(f"/proc/{entry}/environ", "rb") as environ:
+                    if mark in environ.read().split(b"\0"):
+                        os.kill(int(entry), number)
+            except OSError:
+                # it has ended, or is somebody else's
+                pass
+
+
+def end_without(line, mark):
+    """Ends everything when the other end of a pipe is gone: a controller that was killed leaves no installation beside the next one's."""
+    while os.read(line, 4096):
+        pass
+    signal_all(mark, signal.SIGTERM)
+    time.sleep(GRACE_S)
+    signal_all(mark, signal.SIGKILL)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 class CallbackModule(CallbackBase):
     CALLBACK_VERSION = 2.0
     CALLBACK_TYPE = "stdout"
     CALLBACK_NAME = "cvc_events"
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        mark = os.environ.get("CVC_INSTALL")
+        # by hand, nobody holds a pipe
+        if mark:
+            threading.Thread(target=end_without, args=(0, f"CVC_INSTALL={mark}".encode()), daemon=True).start()
 
     def say(self, event, **values):
         line = json.dumps(dict(event=event, time_s=round(time.time(), 3), **values), default=str)
@@ -50,7 +86,7 @@ class CallbackModule(CallbackBase):
             sys.stdout.write(line + "\n")
             sys.stdout.flush()
         except OSError:
-            # a reader that has gone does not stop the installation
+            # a reader that has gone ends the installation, but not here
             pass
 
     def result(self, event, result, **values):

@@ -192,7 +192,7 @@ impl Campaign {
             .args(args)
             .current_dir(self.dir())
             .env("XDG_CACHE_HOME", cache())
-            .env("XDG_STATE_HOME", self.dir().join(".state"))
+            .env("XDG_STATE_HOME", cache().join("state"))
             .env_remove("CVC_CAMPAIGNS")
             .envs(&self.env);
         command

@@ -18,7 +18,7 @@ use cvc_core::{
     campaign::{SiteKind, Spec},
     plan::{self, Plan},
     stop::{StopRequest, StopSignal},
-    store::CampaignDir,
+    store::{CampaignDir, CampaignLock, StoreError},
 };
 use std::io::Write;
 use tokio::{
@@ -84,6 +84,13 @@ fn write_only(request: &Request<'_>, to: &camino::Utf8Path) -> Result<ExitStatus
 
 async fn one(request: &Request<'_>, stop_signal: &mut StopSignal, observer: &mut dyn Observer) -> Result<InstallReport, Failure> {
     let mut on = |event: InstallEvent| observer.on(&Progress::Install(event));
+    // two at once would be in each other's way on the hosts, and in cvc.lock
+    let _lock = if request.check {
+        None
+    } else {
+        std::fs::create_dir_all(request.dir.root()).map_err(StoreError::io("make", request.dir.root()))?;
+        Some(CampaignLock::take(&request.dir.lock())?)
+    };
     Ok(install::install(request, stop_signal, &mut on).await?)
 }
 

@@ -16,7 +16,8 @@ fn campaign(name: &str) -> Campaign {
 fn fails_once(c: &Campaign, point: &str, at: usize, how: &str) -> bool {
     let when = format!("{point} at {at}: {how}");
     let skipped = if at == 0 { String::new() } else { format!("{at}*off->") };
-    let mut command = c.command(&["run", "campaign.toml"]);
+    let run = ["run", "campaign.toml"];
+    let mut command = c.command(&run);
     command.env("FAILPOINTS", format!("{point}={skipped}1*return({how})->off"));
     let failed = Running::start(command).wait(LIMIT);
     assert!(matches!(failed.code, Some(0 | 7 | 10)), "{when}: {failed:?}");

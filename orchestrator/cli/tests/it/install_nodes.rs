@@ -152,4 +152,12 @@ fn a_cut_link_is_no_matter_of_privileges_and_an_interrupted_installation_leaves_
     let stopped = running.wait(Duration::from_secs(30)).expect(130);
     assert!(stopped.stderr.contains("was interrupted"), "{}", stopped.stderr);
     assert!(laptop.lab.processes("ansible-playbook").is_empty(), "{:?}", laptop.lab.processes("ansible"));
+
+    // nor does one whose cvc was killed
+    let running = laptop.start(&["install", "lab", "--tags", "mpi"]);
+    wait_until("ansible-playbook", Duration::from_secs(60), || !laptop.lab.processes("ansible-playbook --inventory").is_empty());
+    let program = laptop.lab.processes("install lab --tags").into_iter().map(|p| p.pid).max().expect("cvc");
+    cvc_testkit::process::signal(program, nix::sys::signal::Signal::SIGKILL);
+    running.wait(Duration::from_secs(30));
+    wait_until("its end", Duration::from_secs(60), || laptop.lab.processes("ansible-playbook").is_empty());
 }

@@ -75,7 +75,8 @@ impl Play<'_> {
             // it refuses to work in any other encoding
             .env("LC_ALL", "C.UTF-8")
             .env(MARK, mark)
-            .stdin(Stdio::null())
+            // nothing is said: its end tells that cvc is gone, however that happened
+            .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .process_group(0)
@@ -101,6 +102,8 @@ impl Play<'_> {
             what: format!("cannot start {}: {e}", self.ansible.playbook),
             hint: "install ansible-core again".into(),
         })?;
+        // waiting would close it
+        let _line = child.stdin.take();
         let mut reader = Reader::new(self.site, self.check, self.hosts);
         let ended = tokio::select! {
             ended = follow(&mut child, &mut reader, on) => Ok(ended),

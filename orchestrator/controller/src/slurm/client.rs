@@ -445,6 +445,45 @@ fn take(found: &mut BTreeMap<String, JobLookup>, jobs: Vec<JobInfo>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use camino::Utf8Path;
+
+    /// A login node where two users have a job of one name, and whose squeue lists those of all whatever is asked.
+    struct TwoUsers;
+
+    #[async_trait::async_trait]
+    impl Host for TwoUsers {
+        fn name(&self) -> &str {
+            "login"
+        }
+
+        async fn run(&self, argv: &[String], _: &BTreeMap<String, String>, _: Duration) -> Result<Output, HostError> {
+            let job = |id: u64, user: &str, state: &str| serde_json::json!({ "job_id": id, "name": "cvc-demo-1", "user_name": user, "job_state": state, "nodes": "n1" });
+            let stdout = match argv[0].as_str() {
+                "id" => "ada\n".to_owned(),
+                "squeue" => {
+                    assert!(argv.iter().any(|word| word == "--user=ada"), "{argv:?}");
+                    serde_json::json!({ "jobs": [job(7, "ada", "RUNNING"), job(8, "eve", "COMPLETED")], "errors": [] }).to_string()
+                }
+                other => panic!("{other} is not asked"),
+            };
+            Ok(Output { code: Some(0), stdout, stderr: String::new() })
+        }
+
+        async fn put(&self, _: &[u8], to: &Utf8Path) -> Result<(), HostError> {
+            panic!("{to} is not written")
+        }
+
+        async fn get(&self, from: &Utf8Path) -> Result<Vec<u8>, HostError> {
+            panic!("{from} is not read")
+        }
+    }
+
+    #[tokio::test]
+    async fn a_job_of_another_user_with_the_same_name_does_not_count() {
+        let client = Client::new(Arc::new(TwoUsers));
+        let found = client.find("cvc-demo-1").await.expect("an answer").expect("a job");
+        assert_eq!((found.id.number, found.stage()), (7, Stage::Running));
+    }
 
     #[test]
     fn the_number_of_a_job_is_read_with_its_cluster() {

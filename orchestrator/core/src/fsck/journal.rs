@@ -1,6 +1,6 @@
 //! What a damaged journal still says.
 
-use super::{Problem, Remedy};
+use super::problem::{Problem, Remedy};
 use crate::{
     ids::NodeName,
     journal::{CampaignState, Entry, Event, FORMAT, RunState, WrittenNodes},

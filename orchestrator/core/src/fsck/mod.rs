@@ -1,85 +1,14 @@
 //! Checks the files of a campaign against each other, and repairs what can be repaired without guessing: the journal from its whole lines, and
 //! runs from the directories that were sealed.
 
+mod check;
 mod journal;
+mod problem;
 mod repair;
 mod runs;
-
-pub use repair::{Repaired, repair};
-
-use crate::{
-    ids::RunId,
-    journal::CampaignState,
-    store::{CampaignDir, OutcomeFile, StoreError},
-};
-use camino::Utf8PathBuf;
-use journal::OldJournal;
-
-/// How a problem is repaired.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Remedy {
-    /// The journal is written anew from its whole lines; the damaged one is kept beside it.
-    RewriteJournal,
-    /// A run that was sealed is written into the journal.
-    RecordRun(RunId, OutcomeFile),
-    /// What is left of a run is put aside, and the next `cvc run` repeats it.
-    RepeatRun {
-        /// Which run.
-        run: RunId,
-        /// The attempt that had succeeded.
-        attempt: u32,
-        /// What is wrong with its directory.
-        reason: String,
-    },
-}
-
-/// Something that is not as it should be.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Problem {
-    /// Where.
-    pub path: Utf8PathBuf,
-    /// Line, from 1, in a file of lines.
-    pub line: Option<usize>,
-    /// What.
-    pub what: String,
-    /// What is lost by it, and what can go on.
-    pub consequence: String,
-    /// How it is repaired; `None` if nothing needs to be done, or nothing can be.
-    pub remedy: Option<Remedy>,
-    /// Whether anything is wrong, or only remarkable.
-    pub is_damage: bool,
-}
-
-/// What was found.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Findings {
-    /// Whole entries of the journal.
-    pub entries: usize,
-    /// Run directories that were checked.
-    pub directories: usize,
-    /// Problems, in the order in which they are repaired.
-    pub problems: Vec<Problem>,
-    /// The state that follows from what is whole.
-    pub state: CampaignState,
-}
-
-impl Findings {
-    /// Whether anything is damaged.
-    pub fn is_damaged(&self) -> bool {
-        self.problems.iter().any(|p| p.is_damage)
-    }
-}
-
-/// Checks a campaign. `tell` is called with the number of directories done and to do.
-///
-/// # Errors
-/// When a file cannot be read, or was written by a newer cvc.
-pub fn check(dir: &CampaignDir, tell: impl FnMut(usize, usize)) -> Result<Findings, StoreError> {
-    let old = OldJournal::read(dir)?;
-    let (mut problems, mended) = (old.problems(dir), old.mend(dir));
-    let directories = runs::check(dir, &mended.state, &mut problems, tell)?;
-    Ok(Findings { entries: old.entries.len(), directories, problems, state: mended.state })
-}
-
 #[cfg(test)]
 mod tests;
+
+pub use check::check;
+pub use problem::{Findings, Problem, Remedy};
+pub use repair::{Repaired, repair};

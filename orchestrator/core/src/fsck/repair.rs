@@ -1,8 +1,8 @@
 //! Repairs what a check has found.
 
 use super::{
-    Findings, Remedy,
     journal::{OldJournal, finished},
+    problem::{Findings, Remedy},
 };
 use crate::{
     ids::RunId,

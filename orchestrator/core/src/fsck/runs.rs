@@ -1,6 +1,6 @@
 //! Whether the directories of runs are what the journal says.
 
-use super::{Problem, Remedy};
+use super::problem::{Problem, Remedy};
 use crate::{
     ids::RunId,
     journal::{CampaignState, RunState},

@@ -1,8 +1,9 @@
-use super::*;
+use super::{Findings, Repaired, check, repair};
 use crate::{
-    journal::{self, Entry, Event, Journal, RunState},
+    ids::RunId,
+    journal::{self, CampaignState, Entry, Event, Journal, RunState},
     outcome::{Cause, Outcome},
-    store::{OUTCOME, sealed_outcome, write_manifest},
+    store::{CampaignDir, OUTCOME, OutcomeFile, sealed_outcome, write_manifest},
 };
 use camino::Utf8Path;
 use std::fs;

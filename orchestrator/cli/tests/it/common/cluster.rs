@@ -53,7 +53,8 @@ impl OnLab {
         let here = self.campaign.command(args);
         let mut command = self.lab.command(here.get_program());
         command.args(here.get_args()).current_dir(self.campaign.dir());
-        for (name, value) in here.get_envs() {
+        // the state of the laptop is in its home
+        for (name, value) in here.get_envs().filter(|(name, _)| *name != "XDG_STATE_HOME") {
             match value {
                 Some(value) => command.env(name, value),
                 None => command.env_remove(name),

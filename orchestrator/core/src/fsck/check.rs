@@ -1,0 +1,15 @@
+//! Checks all files of a campaign.
+
+use super::{journal::OldJournal, problem::Findings, runs};
+use crate::store::{CampaignDir, StoreError};
+
+/// Checks a campaign. `tell` is called with the number of directories done and to do.
+///
+/// # Errors
+/// When a file cannot be read, or was written by a newer cvc.
+pub fn check(dir: &CampaignDir, tell: impl FnMut(usize, usize)) -> Result<Findings, StoreError> {
+    let old = OldJournal::read(dir)?;
+    let (mut problems, mended) = (old.problems(dir), old.mend(dir));
+    let directories = runs::check(dir, &mended.state, &mut problems, tell)?;
+    Ok(Findings { entries: old.entries.len(), directories, problems, state: mended.state })
+}
