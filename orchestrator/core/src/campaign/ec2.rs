@@ -221,3 +221,20 @@ pub enum WhenShort {
     /// A run begins only if the budget covers it up to its time limit, so no running one is ended.
     Finish,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_burstable_families_have_credits_and_the_user_may_choose() {
+        let of = |name| Credits::of(name, None);
+        assert_eq!(
+            (of("t2.micro"), of("t3.micro"), of("t3a.small")),
+            (Some(Credits::Standard), Some(Credits::Unlimited), Some(Credits::Unlimited))
+        );
+        assert_eq!((of("c5.xlarge"), of("t1.micro"), of("trn1.2xlarge"), of("")), (None, None, None, None));
+        assert_eq!(Credits::of("t3.micro", Some(Credits::Standard)), Some(Credits::Standard));
+        assert_eq!(Credits::of("c5.xlarge", Some(Credits::Standard)), None);
+    }
+}
