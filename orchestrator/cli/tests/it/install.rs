@@ -113,3 +113,36 @@ fn without_a_network_the_failed_installation_of_ansible_is_reported() {
         "{left:?}"
     );
 }
+
+#[test]
+fn nfs_is_exported_to_the_other_hosts_and_to_nobody_else() {
+    require!(Tool::Ansible, Tool::Python);
+    let dir = tempfile::tempdir().expect("a directory");
+    let template = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../ansible/roles/storage/templates/exports.j2");
+    let python = Tool::Python.find().expect("found before");
+    let inventory = "all:\n  hosts:\n    n1: {ansible_host: 10.0.0.1}\n    n2: {ansible_host: 10.0.0.2}\n    n3: {}\n";
+    let playbook = format!(
+        "- hosts: n1\n  gather_facts: false\n  connection: local\n  tasks:\n    - ansible.builtin.template:\n        src: {}\n        dest: {}\n",
+        template.display(),
+        dir.path().join("exports").display()
+    );
+    let values = serde_json::json!({
+        "ansible_python_interpreter": fs::canonicalize("/usr/bin/python3").unwrap_or(python),
+        "ansible_facts": { "user_id": "ada" },
+        "storage_nfs_server": "n1",
+        "storage_nfs_exports": [{ "path": "/shared" }, { "path": "/more", "clients": "10.1.0.0/16 h", "options": "ro" }],
+    });
+    for (name, text) in [("hosts.yml", inventory), ("play.yml", &playbook), ("values.json", &values.to_string())] {
+        fs::write(dir.path().join(name), text).expect("writes");
+    }
+    let ansible = Tool::Ansible.find().expect("found before");
+    let mut command = std::process::Command::new(ansible);
+    command.args(["-i", "hosts.yml", "--extra-vars", "@values.json", "play.yml"]).current_dir(dir.path());
+    let output = command.output().expect("ansible-playbook");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    let options = "(rw,sync,no_subtree_check)";
+    assert_eq!(
+        fs::read_to_string(dir.path().join("exports")).expect("exports"),
+        format!("/shared 10.0.0.2{options} n3{options}\n/more 10.1.0.0/16(ro) h(ro)\n")
+    );
+}
