@@ -84,6 +84,14 @@ fn four_empty_nodes_get_the_same_twice_over_and_by_hand() {
     let keys = "ssh -F none -o BatchMode=yes -o IdentitiesOnly=yes -o UserKnownHostsFile=/etc/ssh/ssh_known_hosts -o StrictHostKeyChecking=yes -i ~/.ssh/id_ed25519";
     let output = laptop.lab.ssh("ada@n1", &format!("{keys} n3 hostname"));
     assert_eq!(String::from_utf8_lossy(&output.stdout), "n3\n", "{}", String::from_utf8_lossy(&output.stderr));
+    // but not whoever has copied its key to another machine
+    let let_in =
+        String::from_utf8_lossy(&laptop.lab.ssh("ada@n3", "sed -n '/BEGIN cvc/,/END cvc/p' ~/.ssh/authorized_keys").stdout).into_owned();
+    for node in ["n1", "n2", "n3", "n4"] {
+        let address = String::from_utf8_lossy(&laptop.lab.ssh(node, "hostname -I").stdout).trim().to_owned();
+        assert!(let_in.contains(&format!("\nfrom=\"{address},127.0.0.1,::1\" ssh-ed25519 ")), "{node}, {address}: {let_in}");
+    }
+    assert_eq!(let_in.matches("ssh-ed25519").count(), 4, "{let_in}");
     let lock = fs::read_to_string(laptop.lock()).expect("a lock");
     assert!(lock.contains("package = \"mpich\"") && lock.contains("hosts = [\"n1\", \"n2\", \"n3\", \"n4\"]"), "{lock}");
 
