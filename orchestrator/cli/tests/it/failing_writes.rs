@@ -1,7 +1,7 @@
 //! Every write of a campaign fails once: nothing is lost, nothing is done twice, and the next `cvc run` goes on.
 
 use crate::common::scripted;
-use cvc_testkit::{Campaign, Running, Tool, campaign::utf8, require, wait_until};
+use cvc_testkit::{Campaign, Tool, campaign::utf8, require, wait_until};
 use serde_json::Value;
 use std::{collections::BTreeSet, time::Duration};
 
@@ -13,13 +13,12 @@ fn campaign(name: &str) -> Campaign {
 }
 
 /// Lets the write `point` fail in this way at its occurrence `at` (from 0), then runs the campaign to its end. Returns whether it occurred at all.
-fn fails_once(c: &Campaign, point: &str, at: usize, how: &str) -> bool {
+fn fails_once(mut c: Campaign, point: &str, at: usize, how: &str) -> bool {
     let when = format!("{point} at {at}: {how}");
     let skipped = if at == 0 { String::new() } else { format!("{at}*off->") };
-    let run = ["run", "campaign.toml"];
-    let mut command = c.command(&run);
-    command.env("FAILPOINTS", format!("{point}={skipped}1*return({how})->off"));
-    let failed = Running::start(command).wait(LIMIT);
+    c.env("FAILPOINTS", &format!("{point}={skipped}1*return({how})->off"));
+    let failed = c.run();
+    c.env("FAILPOINTS", "");
     assert!(matches!(failed.code, Some(0 | 7 | 10)), "{when}: {failed:?}");
     wait_until("the end of all processes", LIMIT, || c.processes().is_empty());
     let before = c.events("run-finished");
@@ -44,7 +43,7 @@ fn a_record_that_cannot_be_written_ends_the_session_and_the_next_one_goes_on() {
     require!(Tool::Mpich);
     for how in ["short:40", "enospc"] {
         let mut at = 0;
-        while fails_once(&campaign("records"), "journal.jsonl.append", at, how) {
+        while fails_once(campaign("records"), "journal.jsonl.append", at, how) {
             at += 1;
         }
         assert!(at >= 9, "{at} records");
@@ -55,7 +54,7 @@ fn a_record_that_cannot_be_written_ends_the_session_and_the_next_one_goes_on() {
 fn a_record_that_cannot_be_synced_ends_the_session_and_the_next_one_goes_on() {
     require!(Tool::Mpich);
     let mut at = 0;
-    while fails_once(&campaign("syncs"), "journal.jsonl.sync", at, "eio") {
+    while fails_once(campaign("syncs"), "journal.jsonl.sync", at, "eio") {
         at += 1;
     }
     assert!(at >= 9, "{at} records");
@@ -69,10 +68,10 @@ fn a_file_of_the_campaign_or_of_a_run_that_cannot_be_written_costs_at_most_an_at
     let of_run =
         ["records.jsonl.write", "facts.json.write", "outcome.json.write", "manifest.b3.write", "run.sync", "run.rename", "runs.sync"];
     for point in points.iter().map(String::as_str).chain(of_run) {
-        assert!(fails_once(&campaign("files"), point, 0, "enospc"), "{point} is written in every campaign");
+        assert!(fails_once(campaign("files"), point, 0, "enospc"), "{point} is written in every campaign");
     }
     // half of it
     for point in ["plan.json.write", "records.jsonl.write", "outcome.json.write", "manifest.b3.write"] {
-        assert!(fails_once(&campaign("halves"), point, 0, "short:7"), "{point} is written in every campaign");
+        assert!(fails_once(campaign("halves"), point, 0, "short:7"), "{point} is written in every campaign");
     }
 }
