@@ -106,7 +106,12 @@ fn a_newer_or_damaged_journal_is_refused_and_named() {
     c.run().expect(0);
     let path = c.root().join("journal.jsonl");
     let text = fs::read_to_string(&path).expect("journal");
-    fs::write(&path, text.replacen("\"format\":2", "\"format\":9", 1)).expect("writes");
+    let (first, rest) = text.split_once('\n').expect("lines");
+    let mut newer: serde_json::Value = serde_json::from_str(first).expect("JSON");
+    newer["format"] = 9.into();
+    newer.as_object_mut().expect("an object").remove("sum");
+    let newer = cvc_core::store::line_file::with_sum(serde_json::to_vec(&newer).expect("JSON")).expect("a line");
+    fs::write(&path, [newer.as_slice(), rest.as_bytes()].concat()).expect("writes");
     for command in ["run", "status", "report"] {
         let finished = c.cvc(&[command, "campaign.toml"]).expect(7);
         assert!(finished.stderr.contains("journal.jsonl") && finished.stderr.contains("newer"), "{command}: {}", finished.stderr);

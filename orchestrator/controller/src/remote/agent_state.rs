@@ -107,6 +107,8 @@ pub(super) struct State {
     pub ended: HashMap<(RunId, u32), Ended>,
     /// Attempts that were handed over and have no end, with their numbers.
     pub awaited: HashMap<(RunId, u32), u32>,
+    /// Whether events were done without.
+    pub has_missed: bool,
     /// Time since the agent's last heartbeat, as the relay sees it, seconds.
     pub silent_s: f64,
     /// Nodes that are lost.
@@ -178,8 +180,16 @@ impl AgentState {
 
     /// Hands an attempt over.
     pub fn run(&self, task: &Task) {
-        self.change(|state| state.awaited.insert((task.planned.id.clone(), task.dispatch), task.attempt));
-        self.ask(request_name(&task.planned.id, task.dispatch), Request::Run(Box::new(task.clone())));
+        let (run, dispatch, attempt) = (task.planned.id.clone(), task.dispatch, task.attempt);
+        let has_missed = self.change(|state| {
+            state.awaited.insert((run.clone(), dispatch), attempt);
+            state.has_missed
+        });
+        self.ask(request_name(&run, dispatch), Request::Run(Box::new(task.clone())));
+        if has_missed {
+            // it may have ended in an event that did not arrive
+            self.ask_for_ends(vec![Settled { run, dispatch, attempt }]);
+        }
     }
 
     /// Forgets an attempt, and has the agent remove what it keeps of it.
@@ -212,17 +222,29 @@ impl AgentState {
         })
     }
 
+    /// Asks the agent to report once more how these attempts ended. The name of a request is used once, by whichever controller.
+    fn ask_for_ends(&self, of: Vec<Settled>) {
+        self.ask(format!("report-{}", jiff::Timestamp::now().as_nanosecond()), Request::Report { of });
+    }
+
+    /// The event behind the last one, which arrived damaged.
+    pub fn damaged(&self) -> MissingEvents {
+        let after = self.state().seq;
+        MissingEvents { after, before: after + 2 }
+    }
+
     /// Does without events that cannot be had; asks the agent to report the ends of attempts once more.
     pub fn do_without(&self, missing: MissingEvents) {
         let of = self.change(|state| {
             state.seq = state.seq.max(missing.before - 1);
+            state.has_missed = true;
             state
                 .awaited
                 .iter()
                 .map(|((run, dispatch), attempt)| Settled { run: run.clone(), dispatch: *dispatch, attempt: *attempt })
                 .collect()
         });
-        self.ask(format!("report-{}", missing.before), Request::Report { of });
+        self.ask_for_ends(of);
     }
 }
 

@@ -27,6 +27,9 @@ const FIRST_PAUSE: Duration = Duration::from_millis(500);
 /// Longest delay between attempts.
 const MAX_PAUSE: Duration = Duration::from_secs(15);
 
+/// Delay before a request that was refused is sent again.
+const REFUSED_PAUSE: Duration = Duration::from_secs(2);
+
 /// What a connection needs.
 pub(super) struct Connection {
     pub head_node: HeadNode,
@@ -141,9 +144,20 @@ impl Connection {
                 }
                 RelayMessage::Written { name } => self.agent_state.change(|s| s.outbox.remove(&name)),
                 RelayMessage::Refused { name, problem } => {
-                    self.reporter.note(format!("{}: request {name} was refused: {problem}", self.head_node.name()))
+                    self.reporter.note(format!("{}: request {name} was refused: {problem}", self.head_node.name()));
+                    // room may be made
+                    tokio::time::sleep(REFUSED_PAUSE).await;
+                    self.agent_state.change(|s| s.outbox.begin_anew());
+                    self.agent_state.outgoing.notify_one();
                 }
             }
+        } else if line.starts_with(b"{\"seq\":") {
+            let missing = self.agent_state.damaged();
+            if missed != Some(missing) {
+                return Err(missing);
+            }
+            self.reporter.note(format!("{}: an event is damaged, also when asked for again; going on without", self.head_node.name()));
+            self.agent_state.do_without(missing);
         }
         Ok(())
     }

@@ -97,12 +97,15 @@ impl CampaignRunner<'_> {
         let Some(order) = leases.iter().rfind(|l| !l.released).and_then(|l| l.order.clone()) else { return Ok(()) };
         let request = FleetRequest::of_order(&order);
         let fleet = self.fleet(name, &request).await?;
-        self.sites.fleets.remove(name);
         self.observer.on(&Progress::Site { what: format!("{name}: no longer in the campaign file; its instances are given back") });
         match self.while_listening(async move { fleet.down("its site has left the campaign file").await }).await? {
-            Ok(()) => self.journal.write(Event::SiteClosed { site: name.into() }),
+            Ok(()) => {
+                self.sites.fleets.remove(name);
+                self.journal.write(Event::SiteClosed { site: name.into() })
+            }
             Err(error) if self.journal.is_mute() => Err(error),
             Err(error) => {
+                self.sites.fleets.remove(name);
                 self.observer.on(&Progress::Site { what: error.to_string() });
                 self.leftover.get_or_insert(CampaignError::Leftover { site: name.to_owned(), what: error.to_string() });
                 Ok(())

@@ -210,7 +210,15 @@ pub async fn run_campaign_on(
         pid: std::process::id(),
         cvc: env!("CARGO_PKG_VERSION").to_owned(),
     })?;
-    let walked = catch_panic(runner.carry_out()).await.unwrap_or_else(|panic| Err(CampaignError::internal(panic)));
+    let walked = match catch_panic(runner.carry_out()).await {
+        Ok(walked) => walked,
+        Err(panic) => {
+            // it may have been waiting for fleets that are being given back: all of that begins anew
+            runner.closing.abort().await;
+            runner.closing = ClosingClouds::default();
+            Err(CampaignError::internal(panic))
+        }
+    };
     let closed = runner.close_everything().await;
     match (walked, closed.err().or(runner.leftover)) {
         (Err(error), Some(CampaignError::Leftover { site, what })) => {

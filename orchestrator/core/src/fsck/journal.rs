@@ -3,9 +3,9 @@
 use super::problem::{Problem, Remedy};
 use crate::{
     ids::NodeName,
-    journal::{CampaignState, Entry, Event, FORMAT, RunState, WrittenNodes},
+    journal::{CampaignState, Entry, Event, FORMAT, Lineage, RunState, WrittenNodes, newer_format},
     store::{
-        CampaignDir, OutcomeFile, StoreError,
+        CampaignDir, OutcomeFile, StoreError, claimed_lineage,
         line_file::{self, BadLine},
         sealed_outcome,
     },
@@ -47,7 +47,10 @@ impl OldJournal {
         let mut old = Self { exists: true, ..Self::default() };
         let (mut last, mut newer) = (0, None);
         let scan = line_file::scan(file, |line, json| {
-            let entry: Entry = serde_json::from_slice(json).map_err(|error| error.to_string())?;
+            let entry: Entry = serde_json::from_slice(json).map_err(|error| {
+                newer = newer.or(newer_format(json));
+                error.to_string()
+            })?;
             if let Event::Opened { format, .. } = &entry.event {
                 newer = newer.or(Some(*format).filter(|format| *format > FORMAT));
             }
@@ -58,7 +61,8 @@ impl OldJournal {
             old.entries.push((line, entry));
             Ok(())
         })
-        .map_err(StoreError::io("read", &path))?;
+        .map_err(StoreError::io("read", &path))?
+        .with_synced_lines();
         if let Some(format) = newer {
             return Err(StoreError::newer(&path, format, FORMAT));
         }
@@ -108,7 +112,9 @@ impl OldJournal {
             }
         }
         for (line, why) in self.mend(dir).left_out {
-            problems.push(rewrite(Some(line), why, "it does not follow from the entries that are left, and is left out".into()));
+            let in_cloud = if why.starts_with("lease") { "; what it left in a cloud is found by `cvc sweep`" } else { "" };
+            let consequence = format!("it does not follow from the entries that are left, and is left out{in_cloud}");
+            problems.push(rewrite(Some(line), why, consequence));
         }
         if self.torn_bytes > 0 {
             problems.push(Problem {
@@ -131,13 +137,19 @@ impl OldJournal {
         let first_at = self.entries.first().map_or(jiff::Timestamp::now(), |(_, entry)| entry.at);
         if !matches!(self.entries.first(), Some((_, Entry { event: Event::Opened { .. }, .. }))) {
             let campaign = dir.root().file_name().unwrap_or("campaign").to_owned();
-            // its lineage is lost with its first line: the next session gives it another
-            let opened = Event::Opened { format: FORMAT, campaign, cvc: env!("CARGO_PKG_VERSION").to_owned(), lineage: None };
+            // lost with its first line; this machine may remember it
+            let lineage = claimed_lineage(dir.root()).map(|written| Lineage::from_written(&written)).or_else(|| Lineage::random().ok());
+            let opened = Event::Opened { format: FORMAT, campaign, cvc: env!("CARGO_PKG_VERSION").to_owned(), lineage };
             mended.push(first_at, opened);
         }
         let mut sets: BTreeMap<u32, Vec<NodeName>> = BTreeMap::new();
         for (line, Entry { at, event, .. }) in &self.entries {
-            let event = &mended.with_own_nodes(event.clone(), &mut sets);
+            let mut event = mended.with_own_nodes(event.clone(), &mut sets);
+            if let Event::Opened { format, .. } = &mut event {
+                // every line gets a checksum
+                *format = FORMAT;
+            }
+            let event = &event;
             for implied in mended.implied(dir, event) {
                 mended.push(*at, implied);
             }

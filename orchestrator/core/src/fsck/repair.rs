@@ -28,6 +28,9 @@ pub struct Repaired {
 /// # Errors
 /// When a controller works on the campaign, or a file cannot be written.
 pub fn repair(dir: &CampaignDir, findings: &Findings) -> Result<Repaired, StoreError> {
+    // by the same path as a session: versions without lineages were known by it
+    let root = dir.root().canonicalize_utf8().map_err(StoreError::io("resolve", dir.root()))?;
+    let dir = &CampaignDir::at(&root);
     let _lock = CampaignLock::take(&dir.lock())?;
     let mut repaired = Repaired::default();
     if findings.problems.iter().any(|p| p.remedy == Some(Remedy::RewriteJournal)) {
@@ -70,7 +73,8 @@ fn rewrite(dir: &CampaignDir) -> Result<Option<Utf8PathBuf>, StoreError> {
     let old = OldJournal::read(dir)?;
     let kept = if path.exists() {
         let kept = free_name(&path);
-        std::fs::copy(&path, &kept).map_err(StoreError::io("copy to", &kept))?;
+        let text = std::fs::read(&path).map_err(StoreError::io("read", &path))?;
+        write_whole(&kept, &text)?;
         Some(kept)
     } else {
         None

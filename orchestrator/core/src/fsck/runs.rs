@@ -15,6 +15,8 @@ enum Name {
     Succeeded(RunId),
     Failed(RunId, u32),
     Partial(RunId),
+    /// By an earlier repair.
+    PutAside,
     Other,
 }
 
@@ -22,6 +24,7 @@ fn parse(name: &str) -> Name {
     match name.split_once('.') {
         None => Name::Succeeded(RunId::from_written(name)),
         Some((run, "partial")) => Name::Partial(RunId::from_written(run)),
+        Some((_, rest)) if rest.starts_with("damaged-") => Name::PutAside,
         Some((run, rest)) => match rest.strip_prefix("failed-").and_then(|n| n.parse().ok()) {
             Some(attempt) => Name::Failed(RunId::from_written(run), attempt),
             None => Name::Other,
@@ -116,6 +119,7 @@ fn unrecorded(dir: &CampaignDir, state: &CampaignState, name: &str) -> Option<Pr
             let open = matches!(state.run(&run), Some(RunState::Open { .. }));
             (!open).then(|| note("an attempt that the journal does not know, or that has ended", "the next attempt at the run removes it"))
         }
+        Name::PutAside => None,
         Name::Other => Some(note("cvc gives no such name", "nothing reads it")),
     }
 }

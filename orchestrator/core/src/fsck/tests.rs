@@ -161,6 +161,32 @@ fn a_torn_end_is_told_and_needs_no_repair() {
 }
 
 #[test]
+fn a_journal_of_an_earlier_format_is_repaired_and_keeps_the_name_of_its_place() {
+    let made = Made::new();
+    let text = fs::read_to_string(made.dir.journal()).expect("reads");
+    let older: Vec<String> = text
+        .lines()
+        .map(|line| {
+            let mut value: serde_json::Value = serde_json::from_str(line).expect("JSON");
+            let fields = value.as_object_mut().expect("an object");
+            fields.remove("sum");
+            fields.remove("lineage");
+            if fields.contains_key("format") {
+                fields.insert("format".into(), 2.into());
+            }
+            value.to_string()
+        })
+        .collect();
+    // as a full disk left it: half a line, and the next one behind it
+    let older = [&older[..3], &[older[3][..20].to_owned() + &older[4]], &older[5..]].concat();
+    fs::write(made.dir.journal(), older.join("\n") + "\n").expect("writes");
+    made.repair();
+    let place = journal::Lineage::of_place(&made.dir.root().canonicalize_utf8().expect("a path"));
+    assert_eq!(made.state().lineage, Some(place));
+    assert!(succeeded(&made.state(), 1, 2) && succeeded(&made.state(), 2, 1));
+}
+
+#[test]
 fn a_rewritten_journal_has_only_whole_entries_with_numbers_without_gaps() {
     let made = Made::new();
     made.damage(&[3, 6, 9]);

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::store::{
     LineFile, StoreError,
-    line_file::{self, Scan},
+    line_file::{self, Scan, Sum},
 };
 use camino::{Utf8Path, Utf8PathBuf};
 use std::{
@@ -36,7 +36,8 @@ pub fn read(path: &Utf8Path) -> Result<Vec<Entry>, StoreError> {
 pub fn read_each(path: &Utf8Path, mut take: impl FnMut(Entry) -> Result<(), String>) -> Result<(), StoreError> {
     let file = File::open(path).map_err(StoreError::io("read", path))?;
     let mut reader = EntryReader::default();
-    let scan = line_file::scan(file, |_, json| reader.read(json).and_then(&mut take)).map_err(StoreError::io("read", path))?;
+    let scan =
+        line_file::scan(file, |_, json| reader.read(json).and_then(&mut take)).map_err(StoreError::io("read", path))?.with_synced_lines();
     reader.check(path, &scan)
 }
 
@@ -85,7 +86,7 @@ impl EntryReader {
 }
 
 /// The format number of a first line that this version cannot understand.
-fn newer_format(line: &[u8]) -> Option<u32> {
+pub(crate) fn newer_format(line: &[u8]) -> Option<u32> {
     let value: serde_json::Value = serde_json::from_slice(line).ok()?;
     let format = value.get("format")?.as_u64()?;
     u32::try_from(format).ok().filter(|f| *f > FORMAT)
@@ -100,6 +101,9 @@ fn raise_format(path: &Utf8Path) -> std::io::Result<()> {
     let mut first = [0; 512];
     let length = file.read_at(&mut first, 0)?;
     let line = first[..length].split(|b| *b == b'\n').next().unwrap_or_default();
+    if line_file::check_sum(line) != Sum::Missing {
+        return Ok(());
+    }
     let Some(at) = line.windows(KEY.len()).position(|part| part == KEY).map(|at| at + KEY.len()) else { return Ok(()) };
     if let [old @ (b'1' | b'2'), b',' | b'}', ..] = line[at..]
         && u32::from(old - b'0') < FORMAT
@@ -152,7 +156,7 @@ impl Journal {
     /// When the file cannot be read or written, was written by a newer cvc, or is damaged; `take` says what is wrong with an entry.
     pub fn open(path: &Utf8Path, campaign: &str, mut take: impl FnMut(&Entry) -> Result<(), String>) -> Result<Self, StoreError> {
         let mut reader = EntryReader::default();
-        let (file, scan) = LineFile::open(path, |_, json| take(&reader.read(json)?))?;
+        let (file, scan) = LineFile::open(path, true, |_, json| take(&reader.read(json)?))?;
         reader.check(path, &scan)?;
         let has_lineage = reader.has_lineage;
         let mut journal = Self { path: path.to_owned(), file, next: scan.good as u64 + 1, clock: Clock::after(reader.last_at) };

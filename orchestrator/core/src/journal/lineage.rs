@@ -37,6 +37,11 @@ impl Lineage {
         Self(digest_prefix(format!("{machine}:{directory}").as_bytes(), 8))
     }
 
+    /// Wraps one that was written before.
+    pub fn from_written(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+
     /// As text: hexadecimal digits.
     pub fn as_str(&self) -> &str {
         &self.0

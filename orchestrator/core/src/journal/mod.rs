@@ -7,6 +7,7 @@ mod node_set;
 mod state;
 
 pub use event::{Acquired, Entry, Event};
+pub(crate) use file::newer_format;
 pub use file::{FORMAT, Journal, read, read_each};
 pub use lineage::Lineage;
 pub use node_set::{NodeSets, WrittenNodes};

@@ -40,6 +40,15 @@ pub fn claim(lineage: &str, root: &Utf8Path, lineage_of: impl Fn(&Utf8Path) -> O
     claim_in(&claims(), lineage, root, lineage_of)
 }
 
+/// The lineage that this directory had last, if this machine remembers it.
+pub fn claimed_lineage(root: &Utf8Path) -> Option<String> {
+    let root = root.canonicalize_utf8().ok()?;
+    claims().read_dir_utf8().ok()?.flatten().find_map(|entry| {
+        let claim: Claim = serde_json::from_slice(&fs::read(entry.path()).ok()?).ok()?;
+        (claim.root == root).then(|| entry.file_name().to_owned())
+    })
+}
+
 fn claim_in(
     claims: &Utf8Path,
     lineage: &str,

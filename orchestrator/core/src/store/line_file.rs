@@ -80,6 +80,8 @@ pub struct Scan {
     pub good: usize,
     /// Lines that were damaged after they had been written.
     pub damaged: Vec<BadLine>,
+    /// Lines at the end that are none: an append that was torn, or some that were not synced.
+    pub torn: Vec<BadLine>,
     /// Bytes up to the end of the last line that is whole.
     pub whole_bytes: u64,
     /// Bytes of the file.
@@ -90,6 +92,15 @@ impl Scan {
     /// Bytes at the end that are no whole line: an append that was torn.
     pub fn torn_bytes(&self) -> u64 {
         self.bytes - self.whole_bytes
+    }
+
+    /// Of a file whose lines are synced one by one, at most the last can be torn: more than one at the end are damaged.
+    pub fn with_synced_lines(mut self) -> Self {
+        if self.torn.len() > 1 {
+            self.whole_bytes = self.torn.last().map_or(self.whole_bytes, |last| last.bytes.end);
+            self.damaged.append(&mut self.torn);
+        }
+        self
     }
 
     /// The first damaged line as an error.
@@ -114,8 +125,6 @@ impl Scan {
 pub fn scan(file: impl io::Read, mut take: impl FnMut(usize, &[u8]) -> Result<(), String>) -> io::Result<Scan> {
     let mut reader = BufReader::with_capacity(1 << 16, file);
     let (mut scan, mut line, mut number, mut summed) = (Scan::default(), Vec::new(), 0, false);
-    // lines that are damaged if a whole one follows, and torn otherwise
-    let mut doubtful: Vec<BadLine> = Vec::new();
     loop {
         line.clear();
         let length = reader.read_until(b'\n', &mut line)? as u64;
@@ -136,11 +145,12 @@ pub fn scan(file: impl io::Read, mut take: impl FnMut(usize, &[u8]) -> Result<()
         let is_json = sum == Sum::Right || serde_json::from_slice::<serde::de::IgnoredAny>(json).is_ok();
         if !is_json {
             let problem = problem.unwrap_or("the line is not JSON").to_owned();
-            doubtful.push(BadLine { number, bytes, problem });
+            // damaged if a whole one follows
+            scan.torn.push(BadLine { number, bytes, problem });
             continue;
         }
         // no torn write leaves JSON: what is wrong with it is damage, and so is what stands before it
-        scan.damaged.append(&mut doubtful);
+        scan.damaged.append(&mut scan.torn);
         scan.whole_bytes = bytes.end;
         summed |= sum == Sum::Right;
         match problem.map_or_else(|| take(number, json), |problem| Err(problem.to_owned())) {
@@ -164,15 +174,20 @@ pub struct LineFile {
 }
 
 impl LineFile {
-    /// Opens or creates a file and hands over its whole lines, as [`scan`] does. A torn end is cut off, unless lines before it are damaged: then
-    /// the file stays as it is, and nothing can be appended.
+    /// Opens or creates a file and hands over its whole lines, as [`scan`] does; `is_synced` says that each of its lines is synced before the
+    /// next is written. A torn end is cut off, unless lines before it are damaged: then the file stays as it is, and nothing can be appended.
     ///
     /// # Errors
     /// When the file cannot be opened, read or cut.
-    pub fn open(path: &Utf8Path, take: impl FnMut(usize, &[u8]) -> Result<(), String>) -> Result<(Self, Scan), StoreError> {
+    pub fn open(
+        path: &Utf8Path,
+        is_synced: bool,
+        take: impl FnMut(usize, &[u8]) -> Result<(), String>,
+    ) -> Result<(Self, Scan), StoreError> {
         let fail = |action| StoreError::io(action, path);
         let file = OpenOptions::new().read(true).append(true).create(true).open(path).map_err(fail("open"))?;
         let scan = scan(&file, take).map_err(fail("read"))?;
+        let scan = if is_synced { scan.with_synced_lines() } else { scan };
         let point = path.file_name().unwrap_or_default().to_owned();
         let mut lines = Self { path: path.to_owned(), point, file, length: scan.whole_bytes, refused: None };
         if !scan.damaged.is_empty() {
@@ -251,7 +266,7 @@ mod tests {
 
     fn open(path: &Utf8Path) -> (LineFile, Scan, Vec<usize>) {
         let mut read = Vec::new();
-        let (lines, scan) = LineFile::open(path, |_, json| {
+        let (lines, scan) = LineFile::open(path, true, |_, json| {
             let value: serde_json::Value = serde_json::from_slice(json).map_err(|e| e.to_string())?;
             read.push(value["seq"].as_u64().ok_or("no number")? as usize);
             Ok(())
@@ -321,6 +336,27 @@ mod tests {
             lines.append(line(5), true).expect_err("nothing is written behind damage");
             assert_eq!(std::fs::read(&path).expect("reads"), damaged);
         }
+    }
+
+    #[test]
+    fn several_lines_at_the_end_cannot_be_torn_where_each_was_synced() {
+        let (_dir, path) = file("several");
+        let (mut lines, ..) = open(&path);
+        for n in 1..4 {
+            lines.append(line(n), true).expect("appends");
+        }
+        let text = std::fs::read(&path).expect("reads");
+        let first = with_sum(line(1)).expect("a line").len();
+        let mut damaged = text.clone();
+        for at in [first, first + with_sum(line(2)).expect("a line").len()] {
+            damaged[at] = b'#';
+        }
+        std::fs::write(&path, &damaged).expect("writes");
+        let (_, scan, read) = open(&path);
+        assert_eq!((read, scan.damaged.len(), scan.torn_bytes()), (vec![1], 2, 0));
+        assert_eq!(std::fs::read(&path).expect("reads"), damaged);
+        let (_, scan) = LineFile::open(&path, false, |_, _| Ok(())).expect("opens");
+        assert_eq!((scan.damaged.len(), scan.torn.len()), (0, 2));
     }
 
     #[test]

@@ -42,7 +42,7 @@ pub enum ManifestProblem {
     },
 }
 
-/// Writes the manifest of a directory and returns its digest. `left_out` are files that are written later.
+/// Writes the manifest of a directory and returns its digest. Files that vanish meanwhile, or may not be read, are not in it. `left_out` are files that are written later.
 ///
 /// # Errors
 /// When a file cannot be read, or the manifest not written.
@@ -54,7 +54,12 @@ pub fn write_manifest(directory: &Utf8Path, left_out: &[&str]) -> Result<String,
     let mut text = String::new();
     for file in files {
         let path = directory.join(&file);
-        let digest = digest_of(&path).map_err(StoreError::io("read", &path))?;
+        let digest = match digest_of(&path) {
+            Ok(digest) => digest,
+            // a program may remove what it wrote, or keep it to itself
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) => continue,
+            Err(error) => return Err(StoreError::io("read", &path)(error)),
+        };
         // text can always be written to
         let _ = writeln!(text, "{digest}  {file}");
     }

@@ -12,7 +12,7 @@ mod outcome_file;
 pub use error::StoreError;
 
 pub use atomic_file::{copy_tree, read_text, remove_all, write_whole, write_whole_by};
-pub use claim::claim;
+pub use claim::{claim, claimed_lineage};
 pub use layout::CampaignDir;
 pub use line_file::LineFile;
 pub use lock::CampaignLock;

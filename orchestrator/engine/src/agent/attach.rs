@@ -6,7 +6,10 @@ use super::{
     wake::{Changes, GROWTH, LastChange, Pace, wait},
 };
 use camino::Utf8Path;
-use cvc_core::store::StoreError;
+use cvc_core::store::{
+    StoreError,
+    line_file::{Sum, check_sum},
+};
 use nix::poll::PollTimeout;
 use serde::{Deserialize, Serialize};
 use std::{
@@ -187,7 +190,10 @@ impl Follow {
             if seq.is_none_or(|seq| seq > self.from) {
                 out.write_all(line)?;
             }
-            self.from = self.from.max(seq.unwrap_or(0));
+            // a number in a line that is damaged is none
+            if check_sum(line.trim_ascii_end()) != Sum::Wrong {
+                self.from = self.from.max(seq.unwrap_or(0));
+            }
         }
         out.flush()?;
         self.partial = partial[whole..].to_vec();

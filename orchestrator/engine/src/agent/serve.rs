@@ -358,8 +358,9 @@ impl Agent {
     /// Reports once more how these attempts ended, if they have.
     fn report_ends(&mut self, of: Vec<Settled>) -> Result<(), AgentError> {
         for Settled { run, dispatch, attempt } in of {
-            let asked = self.spool.names()?.contains(&request_name(&run, dispatch));
-            if asked || self.under_way.contains_key(&run) {
+            let name = request_name(&run, dispatch);
+            let is_new = !self.taken.contains(&name) && self.spool.names()?.contains(&name);
+            if is_new || self.under_way.contains_key(&run) {
                 continue;
             }
             match sealed_outcome(&self.spool.campaign(), &run, attempt) {
@@ -375,6 +376,10 @@ impl Agent {
 
     fn begin(&mut self, task: Box<Task>) -> Result<(), AgentError> {
         let run = task.planned.id.clone();
+        // the report of its end may have been damaged
+        if let Some(file) = sealed_outcome(&self.spool.campaign(), &run, task.attempt) {
+            return self.finished(run, task.dispatch, file);
+        }
         // the controller may not know yet that a node is lost: this does not count as an attempt
         self.watch_nodes()?;
         self.on_cloud_notices()?;

@@ -199,10 +199,17 @@ impl EventLog {
     /// lie beside the log.
     pub fn open(path: &Utf8Path) -> Result<(Self, OldEvents), SpoolError> {
         let mut events: Vec<Numbered> = Vec::new();
-        let (mut lines, scan) = LineFile::open(path, |_, json| {
+        let (mut lines, scan) = LineFile::open(path, false, |_, json| {
             events.push(serde_json::from_slice(json).map_err(|error| error.to_string())?);
             Ok(())
         })?;
+        if scan.bytes == 0
+            && let Some(directory) = path.parent()
+        {
+            // its name must survive too, or the next agent would number its events from the beginning
+            cvc_probe::disk::sync_directory("events.jsonl.sync-directory", directory.as_std_path())
+                .map_err(StoreError::io("sync the directory of", path))?;
+        }
         let damage = scan.undamaged(path).err().map(|error| error.to_string());
         if damage.is_some() {
             lines.go_on_behind_damage()?;

@@ -239,8 +239,9 @@ impl LocalExecutor {
 
     /// Records how the run ended and gives its directory its final name, before a journal may record it.
     fn finish(&self, run: &RunId, work: &Utf8Path, attempt: u32, executed: Executed) -> Result<OutcomeFile, RunError> {
-        let file = conclude(&self.dir, run, attempt, &executed)?;
+        // what is kept of its work is a part of what is sealed
         self.clear_work(&self.dir.partial(run), work)?;
+        let file = conclude(&self.dir, run, attempt, &executed)?;
         seal(&self.dir, run, &file)?;
         Ok(file)
     }
