@@ -20,7 +20,12 @@ pub(super) struct Place {
 
 impl Place {
     pub fn new(campaign: &Utf8Path, site: &str) -> Self {
-        Self { dir: campaign.join("cloud").join(site) }
+        Self { dir: Self::all(campaign).join(site) }
+    }
+
+    /// The directory in which those of all sites of a campaign are.
+    pub fn all(campaign: &Utf8Path) -> Utf8PathBuf {
+        campaign.join("cloud")
     }
 
     /// The directory.

@@ -1,5 +1,6 @@
 //! Finds by tags alone what is left in a cloud, and removes it, whatever became of the journals that ordered it.
 
+use crate::cloud::warm_pool;
 use crate::provider::{Account, Clouds, Discovery, Provider, ProviderError, Resource, ResourceKind};
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::lease::{Tags, owner};
@@ -103,6 +104,13 @@ struct KnownDir {
     fleets: BTreeSet<FleetId>,
 }
 
+impl KnownDir {
+    /// Whether a resource may be this campaign's.
+    fn may_have(&self, tags: &Tags) -> bool {
+        self.names.contains(&tags.campaign) || self.fleets.contains(&tags.fleet)
+    }
+}
+
 /// The locks of campaigns for which something is removed: none of them begins or goes on meanwhile.
 type HeldLocks = BTreeMap<Utf8PathBuf, CampaignLock>;
 
@@ -152,10 +160,27 @@ impl Known {
             dirs.insert(Utf8PathBuf::from(path.trim()));
         }
         let mut known = Self::default();
+        // the shelves before the campaigns: what is taken over meanwhile is found in one or the other
+        let shelves: BTreeSet<&Utf8Path> = dirs.iter().filter_map(|dir| dir.parent()).chain([campaigns]).collect();
+        shelves.into_iter().for_each(|shelf| known.add_shelf(shelf));
         for dir in dirs {
             known.add(&CampaignDir::at(&dir), held.contains_key(&dir));
         }
         Ok(known)
+    }
+
+    /// Leaves kept fleets alone. Their keepers' journals may not say that they are kept: a controller was killed in between.
+    fn add_shelf(&mut self, campaigns: &Utf8Path) {
+        let now = jiff::Timestamp::now();
+        for (fleet, campaign, until) in warm_pool::shelved(campaigns).into_iter().filter(|(_, _, until)| *until > now) {
+            self.fleets.entry(fleet).or_insert_with(|| format!("kept until {until:.0}; `cvc down {campaign}` ends it"));
+        }
+    }
+
+    /// The reason to leave resources alone whose campaign could begin or go on while they are removed: its lock is not held for that.
+    fn is_free(&self, tags: &Tags, held: &HeldLocks) -> Option<String> {
+        let dir = self.dirs.iter().find(|dir| dir.may_have(tags) && !held.contains_key(&dir.root))?;
+        Some(format!("the campaign {} was running a moment ago", dir.root.file_name().unwrap_or_default()))
     }
 
     /// The reason why a resource is left alone, if it is.
@@ -170,8 +195,7 @@ impl Known {
     /// Takes the locks of the campaigns whose resources these may be, as far as they are free.
     fn lock(&self, all: &[&Tags], held: &mut HeldLocks) {
         for dir in &self.dirs {
-            let is_theirs = |tags: &&Tags| dir.names.contains(&tags.campaign) || dir.fleets.contains(&tags.fleet);
-            if !held.contains_key(&dir.root) && all.iter().any(is_theirs) {
+            if !held.contains_key(&dir.root) && all.iter().any(|tags| dir.may_have(tags)) {
                 // one that is held by its controller is seen when the journals are read again
                 if let Ok(lock) = CampaignLock::take_for_sweep(&CampaignDir::at(&dir.root).lock()) {
                     held.insert(dir.root.clone(), lock);
@@ -221,7 +245,8 @@ impl Known {
             entries.iter().filter_map(|e| if let Event::Opened { campaign, .. } = &e.event { Some(campaign.clone()) } else { None }),
         );
         names.insert(name);
-        let fleets = orders().map(|(_, order)| order.tags.fleet.clone()).collect();
+        let taken = warm_pool::taken_by(dir.root());
+        let fleets = orders().map(|(_, order)| order.tags.fleet.clone()).chain(taken.iter().cloned()).collect();
         self.dirs.push(KnownDir { root: dir.root().to_owned(), names: names.clone(), fleets });
         if let Some(why) = busy {
             let mut owners: BTreeSet<String> = orders().map(|(_, order)| order.tags.owner.clone()).collect();
@@ -233,13 +258,14 @@ impl Known {
                 self.campaigns.entry(name).or_default().push(ActiveCampaign { owners: owners.clone(), why: why.clone() });
             }
             // including what it took over from another campaign
-            self.fleets.extend(orders().filter(|(l, _)| !l.released).map(|(_, order)| (order.tags.fleet.clone(), why.clone())));
+            let open = orders().filter(|(l, _)| !l.released).map(|(_, order)| order.tags.fleet.clone());
+            self.fleets.extend(open.chain(taken).map(|fleet| (fleet, why.clone())));
             return;
         }
         let now = jiff::Timestamp::now();
         for (lease, order) in orders().filter(|(l, _)| !l.released) {
             let fleet = &order.tags.fleet;
-            let kept = lease.kept_until.filter(|until| *until > now && crate::cloud::warm_pool::kept_file(dir.root(), fleet).exists());
+            let kept = lease.kept_until.filter(|until| *until > now && warm_pool::kept_file(dir.root(), fleet).exists());
             if let Some(until) = kept {
                 let why = format!("kept until {until:.0}; `cvc down {}` ends it", order.tags.campaign);
                 self.fleets.entry(fleet.clone()).or_insert(why);
@@ -341,7 +367,8 @@ impl Sweep {
             let known = self.known(&held)?;
             let mut here = Vec::new();
             for one in found.iter_mut().filter(|f| f.account == account && f.left_alone.is_none()) {
-                one.left_alone = known.spares(&one.resource.tags).map(str::to_owned);
+                let tags = &one.resource.tags;
+                one.left_alone = known.spares(tags).map(str::to_owned).or_else(|| self.campaigns.as_ref().and(known.is_free(tags, &held)));
                 if one.left_alone.is_none() {
                     here.push(one.resource.clone());
                 }
@@ -434,6 +461,7 @@ fn youngest(there: &[Resource]) -> BTreeMap<FleetId, jiff::Timestamp> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use cvc_core::campaign::Disk;
     use cvc_core::journal::Journal;
 
     fn of(campaign: &str) -> Tags {
@@ -491,6 +519,57 @@ mod tests {
         let mut held = HeldLocks::new();
         read(&held).lock(&[&of("swept")], &mut held);
         assert_eq!(read(&held).spares(&of("swept")), Some("the campaign swept is running"));
+    }
+
+    /// The record of a kept fleet in a directory, with an order whose tags are these.
+    fn write_record(dir: &Utf8Path, tags: &Tags) {
+        let order = serde_json::json!({
+            "tags": tags, "region": "us-east-1", "instance_type": "c5.large", "vcpus": 2, "count": 1, "spot": false, "image": "ami-1",
+            "root_device": "/dev/xvda", "key_name": "k", "group_id": "sg-1", "efa": false, "volumes": [], "lifetime_s": 60,
+            "root": Disk { kind: "gp3".into(), size_gib: Some(8), iops: None, throughput_mib_s: None },
+        });
+        serde_json::from_value::<cvc_core::lease::LaunchOrder>(order.clone()).expect("an order");
+        let until = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(1);
+        let keeper = dir.parent().unwrap_or(dir).with_file_name("keeper");
+        let record = serde_json::json!({ "schema": 1, "keeper": keeper, "digest": "d", "until": until, "leases": [[order, "i-1"]] });
+        fs::create_dir_all(dir).expect("makes");
+        fs::write(dir.join("kept.json"), record.to_string()).expect("writes");
+    }
+
+    #[test]
+    fn a_fleet_on_the_shelf_is_spared_although_no_journal_says_that_it_is_kept() {
+        let temporary = tempfile::tempdir().expect("a directory");
+        let root = Utf8Path::from_path(temporary.path()).expect("UTF-8");
+        let dir = CampaignDir::new(root, "keeper");
+        fs::create_dir_all(dir.root()).expect("makes");
+        Journal::open(&dir.journal(), "keeper", |_| Ok(())).expect("opens");
+        let known = || Known::read(root).expect("reads");
+        assert_eq!(known().spares(&of("keeper")), None);
+        write_record(&root.join(".kept/cvc-keeper"), &of("keeper"));
+        let known = known();
+        let why = known.spares(&of("keeper")).unwrap_or_default();
+        assert!(why.starts_with("kept until") && why.ends_with("`cvc down keeper` ends it"), "{why}");
+    }
+
+    #[test]
+    fn a_fleet_that_was_just_taken_over_is_the_takers_although_its_journal_does_not_say_so() {
+        let temporary = tempfile::tempdir().expect("a directory");
+        let root = Utf8Path::from_path(temporary.path()).expect("UTF-8").canonicalize_utf8().expect("a path");
+        let dir = CampaignDir::new(&root, "taker");
+        fs::create_dir_all(dir.root()).expect("makes");
+        Journal::open(&dir.journal(), "taker", |_| Ok(())).expect("opens");
+        write_record(&dir.root().join("cloud/aws"), &of("keeper"));
+        let lock = CampaignLock::take(&dir.lock()).expect("takes");
+        assert_eq!(Known::read(&root).expect("reads").spares(&of("keeper")), Some("the campaign taker is running"));
+        drop(lock);
+        // its controller was killed: then it may be removed, but not while the next one begins to use it
+        let mut held = HeldLocks::new();
+        let known = Known::read(&root).expect("reads");
+        assert_eq!(known.spares(&of("keeper")), None);
+        assert_eq!(known.is_free(&of("keeper"), &held).as_deref(), Some("the campaign taker was running a moment ago"));
+        known.lock(&[&of("keeper")], &mut held);
+        assert_eq!(held.keys().collect::<Vec<_>>(), [dir.root()]);
+        assert_eq!(known.is_free(&of("keeper"), &held), None);
     }
 
     #[test]

@@ -31,9 +31,12 @@ pub(super) struct Kept {
     pub leases: Vec<(LaunchOrder, String)>,
 }
 
+/// Name of the directory of kept fleets, beside the campaigns.
+const SHELF: &str = ".kept";
+
 /// Directory of kept fleets.
 fn warm_pool(campaign: &Utf8Path) -> Utf8PathBuf {
-    campaign.parent().unwrap_or(campaign).join(".kept")
+    campaign.parent().unwrap_or(campaign).join(SHELF)
 }
 
 /// Path of a kept fleet.
@@ -85,6 +88,24 @@ pub(super) fn put(
 fn read(dir: &Utf8Path) -> Option<Kept> {
     let text = fs::read(dir.join(FILE)).ok()?;
     serde_json::from_slice::<Kept>(&text).ok().filter(|k| k.schema == SCHEMA)
+}
+
+/// The kept fleets of a directory of campaigns, each with the campaign that `cvc down` takes to end it, and with its end.
+pub(super) fn shelved(campaigns: &Utf8Path) -> Vec<(FleetId, String, jiff::Timestamp)> {
+    let Ok(entries) = campaigns.join(SHELF).read_dir_utf8() else { return Vec::new() };
+    let of = |entry: camino::Utf8DirEntry| {
+        let kept = read(entry.path())?;
+        let campaign = kept.keeper.file_name().unwrap_or_default().to_owned();
+        Some((entry.file_name().into(), campaign, kept.until))
+    };
+    entries.flatten().filter_map(of).collect()
+}
+
+/// The fleets that a campaign has taken from the warm pool, as the records in its directory say; its journal may not have them yet.
+pub(super) fn taken_by(campaign: &Utf8Path) -> Vec<FleetId> {
+    let Ok(sites) = Place::all(campaign).read_dir_utf8() else { return Vec::new() };
+    let records = sites.flatten().filter_map(|site| read(site.path()));
+    records.flat_map(|kept| kept.leases).map(|(order, _)| order.tags.fleet).collect()
 }
 
 /// Reads the record that was taken from the warm pool into a directory; `None` if there is none.
