@@ -56,6 +56,8 @@ pub(crate) struct Fleet {
     pub(super) place: Place,
     /// The fleet that this campaign took over from an earlier one.
     pub(super) taken: Option<Kept>,
+    /// Whether this session has put it on the shelf.
+    pub(super) shelved: AtomicBool,
     /// Whether another campaign has taken over what this one kept.
     pub(super) given_away: bool,
     pub(super) prepared: OnceCell<Prepared>,
@@ -160,6 +162,7 @@ impl Fleet {
             campaign: wanted.dir.to_owned(),
             place,
             taken,
+            shelved: AtomicBool::new(false),
             given_away,
             login: wanted.login.map(str::to_owned),
             prices: Mutex::new(wanted.prices),

@@ -39,10 +39,16 @@ fn known_ids(lease: &Lease) -> Vec<String> {
 impl Fleet {
     /// Ends everything of this fleet although the journal cannot be written, because it costs money. Returns what may be left, if anything.
     pub async fn end_unwritten(&self) -> Option<String> {
+        // any campaign may have it by now
+        if self.shelved.load(Ordering::Relaxed) {
+            return None;
+        }
         let quiet = |_: String| ();
         let until = self.may_still_show().map(|limit| Instant::now() + limit);
         let work = async {
-            let ids: Vec<String> = self.open_leases().iter().flat_map(known_ids).collect();
+            // what was given away has leases here until that is written down
+            let own = self.open_leases().into_iter().filter(|l| l.order.as_ref().is_some_and(|o| o.tags.fleet == self.tags.fleet));
+            let ids: Vec<String> = own.flat_map(|l| known_ids(&l)).collect();
             let ended = self.provider.terminate(&ids).await;
             loop {
                 let there = self.provider.discover(None, Some(self.tags.fleet.as_str())).await.whole()?;
@@ -194,6 +200,7 @@ impl Fleet {
         let leases = self.open_leases();
         // on the shelf first: until the journal says so, too, they are this campaign's, and its next controller finds them there
         warm_pool::put(&self.campaign, &self.place, &self.tags.fleet, &self.request, until, &leases)?;
+        self.shelved.store(true, Ordering::Relaxed);
         for lease in &leases {
             self.write(Event::LeaseKept { lease: lease.name.clone(), until }).await;
         }
