@@ -22,8 +22,8 @@ fn fails_once(mut c: Campaign, point: &str, at: usize, how: &str) -> bool {
     assert!(matches!(failed.code, Some(0 | 7 | 10)), "{when}: {failed:?}");
     wait_until("the end of all processes", LIMIT, || c.processes().is_empty());
     let before = c.events("run-finished");
-    let retried = if failed.code == Some(10) { &["run", "--retry-failed", "campaign.toml"][..] } else { &["run", "campaign.toml"] };
-    c.cvc(retried).expect(0);
+    let again = if failed.code == Some(10) { c.cvc(&["run", "--retry-failed", "campaign.toml"]) } else { c.run() };
+    again.expect(0);
     c.assert_nothing_left();
     let finished = c.events("run-finished");
     assert_eq!(finished[..before.len()], before, "{when}: no record is lost");
