@@ -1,21 +1,44 @@
-//! The time, for what costs money: it does not go back while this process lives, even if somebody sets the machine's clock back.
+//! The time, for what costs money and for journals: it does not go back, even if somebody sets the machine's clock back.
 
-use jiff::{SignedDuration, Timestamp};
-use std::{sync::LazyLock, time::Instant};
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use std::{
+    sync::LazyLock,
+    time::{Duration, Instant},
+};
 
-/// The machine's time when this was first asked, and the monotonic clock at that moment.
-static BEGAN: LazyLock<(Timestamp, Instant)> = LazyLock::new(|| (Timestamp::now(), Instant::now()));
+/// The time of this process.
+static CLOCK: LazyLock<Mutex<Clock>> = LazyLock::new(|| Mutex::new(Clock::after(None)));
 
 /// The machine's time, or what the time must be by now if its clock was set back meanwhile.
 pub fn now() -> Timestamp {
-    let (began, since) = *BEGAN;
-    later_of(Timestamp::now(), began, since.elapsed().as_secs_f64())
+    CLOCK.lock().now()
 }
 
-/// The later one of the wall clock and of a time with the seconds that have passed since.
-fn later_of(wall: Timestamp, began: Timestamp, passed_s: f64) -> Timestamp {
-    let passed = SignedDuration::try_from_secs_f64(passed_s).unwrap_or_default();
-    wall.max(began.checked_add(passed).unwrap_or(wall))
+/// Times that never go back: they follow the wall clock, and where that was set back, the time that has passed.
+#[derive(Debug)]
+pub struct Clock {
+    last: Timestamp,
+    since: Instant,
+}
+
+impl Clock {
+    /// A clock that goes on from this time, if there is one.
+    pub fn after(last: Option<Timestamp>) -> Self {
+        Self { last: last.unwrap_or(Timestamp::MIN), since: Instant::now() }
+    }
+
+    /// The time now.
+    pub fn now(&mut self) -> Timestamp {
+        self.at(Timestamp::now(), self.since.elapsed())
+    }
+
+    /// The time when the wall clock shows `wall`, and this much has passed since the last one.
+    fn at(&mut self, wall: Timestamp, passed: Duration) -> Timestamp {
+        self.since += passed;
+        self.last = self.last.saturating_add(passed).unwrap_or(self.last).max(wall);
+        self.last
+    }
 }
 
 #[cfg(test)]
@@ -25,9 +48,23 @@ mod tests {
     #[test]
     fn a_clock_that_is_set_back_does_not_turn_the_time_back() {
         let at = |s: i64| Timestamp::from_second(s).expect("a time");
-        assert_eq!(later_of(at(1_010), at(1_000), 10.0), at(1_010));
-        assert_eq!(later_of(at(400), at(1_000), 10.0), at(1_010));
+        let later_of = |wall, began, passed_s| Clock::after(Some(began)).at(wall, Duration::from_secs(passed_s));
+        assert_eq!(later_of(at(1_010), at(1_000), 10), at(1_010));
+        assert_eq!(later_of(at(400), at(1_000), 10), at(1_010));
         // the monotonic clock stands still while a laptop sleeps
-        assert_eq!(later_of(at(9_000), at(1_000), 10.0), at(9_000));
+        assert_eq!(later_of(at(9_000), at(1_000), 10), at(9_000));
+    }
+
+    #[test]
+    fn times_never_go_back_and_go_on_where_the_clock_was_set_back() {
+        let at = |s: &str| s.parse::<Timestamp>().expect("a time");
+        let second = Duration::from_secs(1);
+        let mut clock = Clock::after(Some(at("2026-01-01T12:00:00Z")));
+        assert_eq!(clock.at(at("2026-01-01T12:00:05Z"), 5 * second), at("2026-01-01T12:00:05Z"));
+        // an hour back
+        assert_eq!(clock.at(at("2026-01-01T11:00:06Z"), second), at("2026-01-01T12:00:06Z"));
+        assert_eq!(clock.at(at("2026-01-01T11:00:07Z"), second), at("2026-01-01T12:00:07Z"));
+        // and on again
+        assert_eq!(clock.at(at("2026-01-01T13:00:00Z"), second), at("2026-01-01T13:00:00Z"));
     }
 }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use std::{borrow::Borrow, fmt};
 
 /// Number of hexadecimal digits of a [`short_digest`]: 64 bits, enough for every campaign that fits on a disk.
-const DIGITS: usize = 16;
+pub(crate) const DIGITS: usize = 16;
 
 /// The first 16 hexadecimal digits of the BLAKE3 digest of these bytes.
 pub fn short_digest(bytes: &[u8]) -> String {

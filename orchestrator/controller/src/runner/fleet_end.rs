@@ -65,8 +65,8 @@ pub(super) fn means_of(site: &str, at: Timestamp, left_usd: f64, leases: &[Lease
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cost;
     use cvc_core::{
-        campaign::Disk,
         journal::{Acquired, CampaignState, Entry},
         lease::{LaunchOrder, Tags},
     };
@@ -76,38 +76,9 @@ mod tests {
     }
 
     fn order(site: &str, usd_per_hour: f64, intended_s: i64, lifetime_s: u64) -> LaunchOrder {
-        LaunchOrder {
-            tags: Tags {
-                site: site.into(),
-                lease: Some(site.into()),
-                expires: Some(at(intended_s + lifetime_s as i64)),
-                ..Tags::default()
-            },
-            region: "us-east-1".into(),
-            profile: None,
-            endpoint: None,
-            zone: None,
-            instance_type: "c5.large".into(),
-            vcpus: 2,
-            count: 1,
-            spot: false,
-            max_price_usd: None,
-            usd_per_hour: Some(usd_per_hour),
-            rate: None,
-            image: "ami-1".into(),
-            root_device: "/dev/xvda".into(),
-            key_name: "k".into(),
-            group_id: "sg-1".into(),
-            subnet: None,
-            placement_group: None,
-            efa: false,
-            root: Disk { kind: "gp3".into(), size_gib: Some(8), iops: None, throughput_mib_s: None },
-            volumes: Vec::new(),
-            encrypted: false,
-            credits: None,
-            lifetime_s,
-            config_digest: None,
-        }
+        let tags =
+            Tags { site: site.into(), lease: Some(site.into()), expires: Some(at(intended_s + lifetime_s as i64)), ..Tags::default() };
+        LaunchOrder { tags, lifetime_s, ..*cost::tests::order(1, Some(usd_per_hour)) }
     }
 
     /// The leases of a journal; each event with its time.

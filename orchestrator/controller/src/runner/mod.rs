@@ -300,12 +300,6 @@ fn forward_stop_requests(mut from: StopSignal, to: &Arc<watch::Sender<StopReques
     }))
 }
 
-/// The record of a run's end.
-fn finished(run: RunId, file: OutcomeFile) -> Event {
-    let OutcomeFile { attempt, outcome, records, wall_s: _, manifest } = file;
-    Event::RunFinished { run, attempt, outcome, records, manifest }
-}
-
 impl CampaignRunner<'_> {
     async fn carry_out(&mut self) -> Result<Summary, CampaignError> {
         // the compiler limits how deep futures may lie in one another
@@ -350,7 +344,7 @@ impl CampaignRunner<'_> {
             if self.is_remote(&run) {
                 // it may still be running there: its agent is asked when the site is opened
                 match sealed_outcome(&self.dir, &run, attempt) {
-                    Some(file) => self.journal.write(finished(run, file))?,
+                    Some(file) => self.journal.write(Event::finished(run, file))?,
                     None => {
                         remove_all(&self.dir.partial(&run))?;
                         self.scheduler.adopt(&run);
@@ -362,7 +356,7 @@ impl CampaignRunner<'_> {
             let (ended, whole) = recover_run(&self.dir, context_of, &run, attempt, shepherd)?;
             self.observer.on(&Progress::Recovered { run: run.clone(), ended: ended.len() as u64, kept: whole.is_some() });
             self.journal.write(match whole {
-                Some(file) => finished(run, file),
+                Some(file) => Event::finished(run, file),
                 None => Event::RunAbandoned { run, attempt, ended, lost: false },
             })?;
         }
@@ -659,7 +653,7 @@ impl CampaignRunner<'_> {
     fn ended_with(&mut self, task: &Task, file: OutcomeFile) -> Result<(), CampaignError> {
         let (run, attempt) = (task.planned.id.clone(), task.attempt);
         let (outcome, wall_s) = (file.outcome.clone(), file.wall_s);
-        self.journal.write(finished(run.clone(), file))?;
+        self.journal.write(Event::finished(run.clone(), file))?;
         if let Some(executor) = self.sites.executor(&task.point.site) {
             executor.forget(task);
         }

@@ -406,7 +406,7 @@ impl<'a> Scheduler<'a> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use cvc_core::{
         campaign::Order,
@@ -415,7 +415,7 @@ mod tests {
         point::{CheckpointerKind, Compression, PlannedPoint, Repeat},
     };
 
-    const SETTINGS: RunSettings = RunSettings {
+    pub(in super::super) const SETTINGS: RunSettings = RunSettings {
         repeats: 2,
         warmups: 0,
         seed: 1,

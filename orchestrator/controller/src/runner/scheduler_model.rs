@@ -1,9 +1,8 @@
 //! The scheduler against a plain one, which looks at every run of the plan each time, over random plans and histories; and how much it
 //! looks at.
 
-use super::scheduler::{Capacity, Scheduler};
+use super::scheduler::{Capacity, Scheduler, tests::SETTINGS};
 use cvc_core::{
-    campaign::{Order, RunSettings},
     ids::{PointId, RunId},
     journal::{Attempt, CampaignState, RunHistory, RunState},
     mapping::Mapping,
@@ -16,18 +15,6 @@ use proptest::prelude::*;
 use std::{
     cell::Cell,
     collections::{BTreeMap, BTreeSet, HashMap},
-};
-
-const SETTINGS: RunSettings = RunSettings {
-    repeats: 2,
-    warmups: 0,
-    seed: 1,
-    order: Order::Interleaved,
-    timeout_s: 60.0,
-    retries: 1,
-    quarantine_after: 2,
-    keep_images: false,
-    keep_outputs: false,
 };
 
 /// Sites: the last one is not open, the first takes one run at a time.

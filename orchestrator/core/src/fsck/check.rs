@@ -9,7 +9,8 @@ use crate::store::{CampaignDir, StoreError};
 /// When a file cannot be read, or was written by a newer cvc.
 pub fn check(dir: &CampaignDir, tell: impl FnMut(usize, usize)) -> Result<Findings, StoreError> {
     let old = OldJournal::read(dir)?;
-    let (mut problems, mended) = (old.problems(dir), old.mend(dir));
+    let mended = old.mend(dir);
+    let mut problems = old.problems(dir, &mended);
     let directories = runs::check(dir, &mended.state, &mut problems, tell)?;
     Ok(Findings { entries: old.entries.len(), directories, problems, state: mended.state })
 }

@@ -5,7 +5,7 @@ use crate::{
     ids::NodeName,
     journal::{CampaignState, Entry, Event, FORMAT, Lineage, RunState, WrittenNodes, newer_format},
     store::{
-        CampaignDir, OutcomeFile, StoreError, claimed_lineage,
+        CampaignDir, StoreError, claimed_lineage,
         line_file::{self, BadLine},
         sealed_outcome,
     },
@@ -82,7 +82,8 @@ impl OldJournal {
         !self.damaged.is_empty() || !self.missing.is_empty()
     }
 
-    pub(super) fn problems(&self, dir: &CampaignDir) -> Vec<Problem> {
+    /// What is wrong; `mended` is what is left of it.
+    pub(super) fn problems(&self, dir: &CampaignDir, mended: &Mended) -> Vec<Problem> {
         let path = dir.journal();
         let rewrite = |line, what: String, consequence: String| Problem {
             path: path.clone(),
@@ -111,10 +112,10 @@ impl OldJournal {
                 problems.push(rewrite(Some(*line), which, "what they said is lost".into()));
             }
         }
-        for (line, why) in self.mend(dir).left_out {
+        for (line, why) in &mended.left_out {
             let in_cloud = if why.starts_with("lease") { "; what it left in a cloud is found by `cvc sweep`" } else { "" };
             let consequence = format!("it does not follow from the entries that are left, and is left out{in_cloud}");
-            problems.push(rewrite(Some(line), why, consequence));
+            problems.push(rewrite(Some(*line), why.clone(), consequence));
         }
         if self.torn_bytes > 0 {
             problems.push(Problem {
@@ -219,7 +220,7 @@ impl Mended {
         match self.state.run(run) {
             Some(RunState::Open { attempt: open, .. }) if is_begin || *open != attempt => {
                 implied.push(match sealed_outcome(dir, run, *open) {
-                    Some(file) => finished(run.clone(), file),
+                    Some(file) => Event::finished(run.clone(), file),
                     None => Event::RunAbandoned { run: run.clone(), attempt: *open, ended: Vec::new(), lost: false },
                 });
                 if !is_begin {
@@ -236,10 +237,4 @@ impl Mended {
         }
         implied
     }
-}
-
-/// The record of a run's end.
-pub(super) fn finished(run: crate::ids::RunId, file: OutcomeFile) -> Event {
-    let OutcomeFile { attempt, outcome, records, wall_s: _, manifest } = file;
-    Event::RunFinished { run, attempt, outcome, records, manifest }
 }

@@ -1,7 +1,7 @@
 //! Repairs what a check has found.
 
 use super::{
-    journal::{OldJournal, finished},
+    journal::OldJournal,
     problem::{Findings, Remedy},
 };
 use crate::{
@@ -52,7 +52,7 @@ pub fn repair(dir: &CampaignDir, findings: &Findings) -> Result<Repaired, StoreE
         match &problem.remedy {
             Some(Remedy::RecordRun(run, file)) => {
                 write(Event::RunIntended { run: run.clone(), attempt: file.attempt, nodes: Default::default() })?;
-                if write(finished(run.clone(), file.clone()))? {
+                if write(Event::finished(run.clone(), file.clone()))? {
                     repaired.recorded.push(run.clone());
                 }
             }

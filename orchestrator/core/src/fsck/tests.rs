@@ -73,7 +73,7 @@ impl Made {
 }
 
 fn seal_event(dir: &CampaignDir, n: u32, attempt: u32, outcome: Outcome) -> Event {
-    super::journal::finished(run(n), seal(dir, &run(n), attempt, outcome))
+    Event::finished(run(n), seal(dir, &run(n), attempt, outcome))
 }
 
 fn succeeded(state: &CampaignState, n: u32, with: u32) -> bool {

@@ -5,6 +5,7 @@ use crate::{
     ids::{InstanceId, JobId, LeaseId, PointId, RunId, SiteName},
     lease::LaunchOrder,
     outcome::Outcome,
+    store::OutcomeFile,
 };
 use serde::{Deserialize, Serialize};
 
@@ -223,6 +224,14 @@ pub enum Event {
         /// Runs that failed.
         failed: u64,
     },
+}
+
+impl Event {
+    /// The end of a run, as it is recorded in its directory.
+    pub fn finished(run: RunId, file: OutcomeFile) -> Self {
+        let OutcomeFile { attempt, outcome, records, wall_s: _, manifest } = file;
+        Self::RunFinished { run, attempt, outcome, records, manifest }
+    }
 }
 
 /// What a lease consists of.

@@ -4,15 +4,17 @@ use super::{
     event::{Entry, Event},
     lineage::Lineage,
 };
-use crate::store::{
-    LineFile, StoreError,
-    line_file::{self, Scan, Sum},
+use crate::{
+    clock::Clock,
+    store::{
+        LineFile, StoreError,
+        line_file::{self, Scan, Sum},
+    },
 };
 use camino::{Utf8Path, Utf8PathBuf};
 use std::{
     fs::{File, OpenOptions},
     os::unix::fs::FileExt,
-    time::Instant,
 };
 
 /// Version of the format that this program writes, and the newest that it reads. Version 2 distinguishes the job of a lease from its
@@ -112,31 +114,6 @@ fn raise_format(path: &Utf8Path) -> std::io::Result<()> {
         file.sync_data()?;
     }
     Ok(())
-}
-
-/// Timestamps that never go back: they follow the wall clock, and where that was set back, the time that has passed.
-#[derive(Debug)]
-struct Clock {
-    last: jiff::Timestamp,
-    since: Instant,
-}
-
-impl Clock {
-    /// A clock that goes on from the last entry.
-    fn after(last: Option<jiff::Timestamp>) -> Self {
-        Self { last: last.unwrap_or(jiff::Timestamp::MIN), since: Instant::now() }
-    }
-
-    fn now(&mut self) -> jiff::Timestamp {
-        self.at(jiff::Timestamp::now(), self.since.elapsed())
-    }
-
-    /// The time when the wall clock shows `wall`, and this much has passed since the last one.
-    fn at(&mut self, wall: jiff::Timestamp, passed: std::time::Duration) -> jiff::Timestamp {
-        self.since += passed;
-        self.last = self.last.saturating_add(passed).unwrap_or(self.last).max(wall);
-        self.last
-    }
 }
 
 /// An open journal. One writer at a time: the caller holds the lock of the campaign.
@@ -309,19 +286,6 @@ mod tests {
         let unknown = String::from_utf8(line_file::with_sum(unknown.to_vec()).expect("a line")).expect("text");
         let error = told(&unknown);
         assert!(error.contains("teleported") && error.contains("a newer cvc may have written it"), "{error}");
-    }
-
-    #[test]
-    fn times_never_go_back_and_go_on_where_the_clock_was_set_back() {
-        let at = |s: &str| s.parse::<jiff::Timestamp>().expect("a time");
-        let second = std::time::Duration::from_secs(1);
-        let mut clock = Clock::after(Some(at("2026-01-01T12:00:00Z")));
-        assert_eq!(clock.at(at("2026-01-01T12:00:05Z"), 5 * second), at("2026-01-01T12:00:05Z"));
-        // an hour back
-        assert_eq!(clock.at(at("2026-01-01T11:00:06Z"), second), at("2026-01-01T12:00:06Z"));
-        assert_eq!(clock.at(at("2026-01-01T11:00:07Z"), second), at("2026-01-01T12:00:07Z"));
-        // and on again
-        assert_eq!(clock.at(at("2026-01-01T13:00:00Z"), second), at("2026-01-01T13:00:00Z"));
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! line that was torn while it was written (which can only be the end of the file) from one that was damaged later.
 
 use super::error::StoreError;
+use crate::ids::{DIGITS, short_digest};
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_probe::disk;
 use std::{
@@ -15,8 +16,6 @@ use std::{
 
 /// What stands between a line's content and its checksum.
 const SUM: &[u8] = br#","sum":""#;
-/// Hexadecimal digits of a checksum.
-const DIGITS: usize = 16;
 /// What stands behind it.
 const END: &[u8] = br#""}"#;
 
@@ -28,16 +27,12 @@ pub fn with_sum(mut json: Vec<u8>) -> io::Result<Vec<u8>> {
     if json.len() < 3 || json.pop() != Some(b'}') {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "a line must be a JSON object with a field"));
     }
-    let sum = sum_of(&json);
+    let sum = short_digest(&json);
     json.extend_from_slice(SUM);
     json.extend_from_slice(sum.as_bytes());
     json.extend_from_slice(END);
     json.push(b'\n');
     Ok(json)
-}
-
-fn sum_of(content: &[u8]) -> String {
-    blake3::hash(content).to_hex()[..DIGITS].to_owned()
 }
 
 /// What a line's checksum says.
@@ -56,7 +51,7 @@ pub fn check_sum(line: &[u8]) -> Sum {
     let Some(at) = line.len().checked_sub(SUM.len() + DIGITS + END.len()) else { return Sum::Missing };
     let (content, rest) = line.split_at(at);
     match rest.strip_prefix(SUM).and_then(|rest| rest.strip_suffix(END)) {
-        Some(sum) if sum == sum_of(content).as_bytes() => Sum::Right,
+        Some(sum) if sum == short_digest(content).as_bytes() => Sum::Right,
         Some(_) => Sum::Wrong,
         None => Sum::Missing,
     }
