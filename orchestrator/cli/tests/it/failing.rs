@@ -98,7 +98,7 @@ fn retries_are_counted_points_set_aside_and_tried_again_on_request() {
     assert_eq!(c.run_names().iter().filter(|n| n.contains(".failed-")).count(), 8, "{:?}", c.run_names());
 
     // fixed (the program, not its descriptor): all is done, the point's other runs too
-    c.put("bin/bad.sh", "echo SUCCESS");
+    c.put("bin/bad.sh", "sleep 0.05; echo SUCCESS");
     c.cvc(&["run", "campaign.toml", "--retry-failed"]).expect(0);
     assert_eq!(c.run_names().iter().filter(|n| !n.contains('.')).count(), 10);
     c.assert_nothing_left();

@@ -113,7 +113,7 @@ fn shared_memory_files_of_a_cut_off_mpi_program_are_removed() {
             process::signal(c.events("run-started")[0]["pid"].as_i64().expect("a pid") as i32, Signal::SIGKILL);
         }
         controller.kill();
-        c.put("bin/script.sh", "echo SUCCESS");
+        c.put("bin/script.sh", "sleep 0.05; echo SUCCESS");
         c.run().expect(0);
         wait_until("the end of the orphans", LIMIT, || c.processes().is_empty());
         assert!(!Path::new(&segment).exists(), "{segment} is left, shepherd killed too: {shepherd_too}");

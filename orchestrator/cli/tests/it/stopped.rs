@@ -53,7 +53,7 @@ fn twice_stops_at_once_and_nothing_lives_on() {
     c.assert_nothing_left();
     assert!(c.finishes().is_empty() && c.events("run-abandoned").len() == 1);
     // what was cut off is done again, and has lost no attempt
-    c.put("bin/script.sh", "echo SUCCESS");
+    c.put("bin/script.sh", "sleep 0.05; echo SUCCESS");
     c.run().expect(0);
     c.assert_whole(2);
     assert!(c.events("run-intended").iter().all(|e| e["attempt"] == 1));
