@@ -3,6 +3,7 @@
 use crate::{ids::hex_prefix, paths, store::StoreError};
 use camino::{Utf8Path, Utf8PathBuf};
 use include_dir::Dir;
+use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 use std::path::PathBuf;
 
 /// Number of hexadecimal digits of the digest in a directory's name.
@@ -21,7 +22,12 @@ fn directory_below(parent: &Utf8Path, files: &Dir<'_>) -> Result<Utf8PathBuf, St
         let staging = parent.join(format!("new-{}", std::process::id()));
         std::fs::create_dir_all(&staging).map_err(StoreError::io("make", &staging))?;
         files.extract(&staging).map_err(StoreError::io("write files to", &staging))?;
-        replace_directory(&staging, &directory);
+        if is_whole(files, &directory) {
+            // another process was faster
+            let _ = std::fs::remove_dir_all(&staging);
+        } else {
+            replace_directory(&staging, &directory);
+        }
     }
     Ok(directory)
 }
@@ -34,17 +40,20 @@ fn is_whole(files: &Dir<'_>, directory: &Utf8Path) -> bool {
     files.files().all(is_same) && files.dirs().all(|below| is_whole(below, directory))
 }
 
-/// Puts a new directory in the place of a damaged one, or of none.
+/// Puts a new directory in the place of a damaged one, or of none. Whoever looks meanwhile finds one or the other: processes of several
+/// sites may share a cache.
 pub fn replace_directory(new: &Utf8Path, place: &Utf8Path) {
-    let damaged = Utf8PathBuf::from(format!("{place}.damaged-{}", std::process::id()));
-    let was_there = std::fs::rename(place, &damaged).is_ok();
-    // another cvc may have been faster: its files are the same
-    if std::fs::rename(new, place).is_err() {
-        let _ = std::fs::remove_dir_all(new);
+    let exchanged = || renameat2(AT_FDCWD, new.as_std_path(), AT_FDCWD, place.as_std_path(), RenameFlags::RENAME_EXCHANGE).is_ok();
+    if std::fs::rename(new, place).is_err() && !exchanged() {
+        // NFS cannot exchange
+        let damaged = Utf8PathBuf::from(format!("{place}.damaged-{}", std::process::id()));
+        let was_there = std::fs::rename(place, &damaged).is_ok();
+        let _ = std::fs::rename(new, place);
+        if was_there {
+            let _ = std::fs::remove_dir_all(&damaged);
+        }
     }
-    if was_there {
-        let _ = std::fs::remove_dir_all(&damaged);
-    }
+    let _ = std::fs::remove_dir_all(new);
 }
 
 fn digest(files: &Dir<'_>, hasher: &mut blake3::Hasher) {
@@ -58,7 +67,7 @@ fn digest(files: &Dir<'_>, hasher: &mut blake3::Hasher) {
 
 #[cfg(test)]
 mod tests {
-    use super::directory_below;
+    use super::{directory_below, replace_directory};
     use camino::Utf8Path;
     use include_dir::{Dir, include_dir};
 
@@ -77,5 +86,35 @@ mod tests {
         assert_eq!(std::fs::read(&demo).expect("reads"), content);
         assert!(cube.is_file());
         assert_eq!(parent.read_dir_utf8().expect("a directory").count(), 1, "nothing else is left");
+    }
+
+    #[test]
+    fn a_directory_is_there_all_the_time_while_it_is_replaced() {
+        let parent = tempfile::tempdir().expect("a directory");
+        let parent = Utf8Path::from_path(parent.path()).expect("UTF-8");
+        let (new, place) = (parent.join("new"), parent.join("place"));
+        let make = || {
+            std::fs::create_dir(&new).expect("makes");
+            std::fs::write(new.join("file"), "content").expect("writes");
+        };
+        make();
+        replace_directory(&new, &place);
+        let done = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|threads| {
+            let looker = threads.spawn(|| {
+                let mut missed = 0;
+                while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                    missed += u32::from(!place.join("file").exists());
+                }
+                missed
+            });
+            for _ in 0..300 {
+                make();
+                replace_directory(&new, &place);
+                assert!(!new.exists());
+            }
+            done.store(true, std::sync::atomic::Ordering::Relaxed);
+            assert_eq!(looker.join().expect("ends"), 0, "times that it was not there");
+        });
     }
 }

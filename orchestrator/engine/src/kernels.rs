@@ -83,6 +83,11 @@ pub async fn ensure(install: &MpiInstall) -> Result<Utf8PathBuf, Missing> {
         return Err(failed(format!("the built-in kernels do not compile with {mpicc}: {}", end.join(" | "))));
     }
     write_list(&staging).map_err(|e| failed(format!("cannot write {LIST} in {staging}: {e}")))?;
+    if is_whole(&directory) {
+        // the agent of another site on this machine was faster
+        let _ = std::fs::remove_dir_all(&staging);
+        return Ok(directory);
+    }
     replace_directory(&staging, &directory);
     if is_whole(&directory) { Ok(directory) } else { Err(failed(format!("cannot rename {staging} to {directory}"))) }
 }

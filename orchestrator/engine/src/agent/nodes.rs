@@ -153,7 +153,7 @@ pub(super) async fn spread_file(access: &NodeAccess, file: &Utf8Path) -> Result<
     through(access, &script, input.into()).await.map_err(failed)
 }
 
-/// Copies a directory of this machine to the same path on a node.
+/// Copies a directory of this machine to the same path on a node. Each file is replaced at once: ranks of another site may use them there.
 pub(super) async fn spread_directory(access: &NodeAccess, directory: &Utf8Path) -> Result<(), ReadyError> {
     let failed = |problem| ReadyError::Spread { node: access.node.name.clone(), path: directory.to_owned(), problem };
     let start = |source| failed(SpreadError::Start { program: "tar".into(), source });
@@ -167,7 +167,10 @@ pub(super) async fn spread_directory(access: &NodeAccess, directory: &Utf8Path) 
     let stdout = tar.stdout.take().ok_or_else(|| start(io::Error::other("it has no output")))?;
     let stdout: Stdio = stdout.try_into().map_err(start)?;
     let d = quoted(directory);
-    let script = format!("rm -rf {d}.$$ && mkdir -p {d}.$$ && tar -C {d}.$$ -xf - && rm -rf {d} && mv {d}.$$ {d}");
+    let script = format!(
+        "rm -rf {d}.$$ && mkdir -p {d}.$$ && tar -C {d}.$$ -xf - && cd {d}.$$ && find . -type d -exec mkdir -p {d}/{{}} \\; \
+         && find . -type f -exec mv -f {{}} {d}/{{}} \\; && cd / && rm -rf {d}.$$"
+    );
     through(access, &script, stdout).await.map_err(failed)
 }
 
@@ -319,4 +322,49 @@ pub(super) async fn differing(
         }
     }
     Ok(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{
+        fs,
+        sync::{
+            Arc,
+            atomic::{AtomicBool, Ordering},
+        },
+    };
+
+    #[tokio::test]
+    async fn what_another_site_uses_is_never_missing_while_it_is_copied_again() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let kernels = Utf8PathBuf::from_path_buf(dir.path().join("the kernels")).expect("UTF-8");
+        fs::create_dir_all(kernels.join("src")).expect("makes");
+        fs::write(kernels.join("kernel"), "content").expect("writes");
+        fs::write(kernels.join("src/kernel.c"), "source").expect("writes");
+        let access = NodeAccess {
+            node: Node { name: "n1".into(), among: "n1".into(), hostname: String::new() },
+            // this machine again, at the same path
+            argv: Some(vec!["env".into()]),
+        };
+        let done = Arc::new(AtomicBool::new(false));
+        let looker = std::thread::spawn({
+            let (done, kernels) = (done.clone(), kernels.clone());
+            move || {
+                let mut missed = 0;
+                while !done.load(Ordering::Relaxed) {
+                    missed += u32::from(!kernels.join("kernel").exists() || !kernels.join("src/kernel.c").exists());
+                }
+                missed
+            }
+        });
+        for _ in 0..20 {
+            spread_directory(&access, &kernels).await.expect("copies");
+        }
+        done.store(true, Ordering::Relaxed);
+        assert_eq!(looker.join().expect("ends"), 0, "times that it was not there");
+        assert_eq!(fs::read_to_string(kernels.join("src/kernel.c")).expect("is there"), "source");
+        let left: Vec<_> = fs::read_dir(dir.path()).expect("lists").flatten().map(|e| e.file_name()).collect();
+        assert_eq!(left, ["the kernels"]);
+    }
 }
