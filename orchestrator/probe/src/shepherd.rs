@@ -25,7 +25,10 @@ use std::{
     collections::BTreeMap,
     fs::{self, File},
     io::{self, Read, Write},
-    os::{fd::AsFd, unix::process::CommandExt},
+    os::{
+        fd::AsFd,
+        unix::{fs::DirBuilderExt, process::CommandExt},
+    },
     path::{Path, PathBuf},
     process::{Command, Stdio},
     time::{Duration, Instant},
@@ -45,6 +48,9 @@ pub struct Job {
     pub env: BTreeMap<String, String>,
     /// Working directory.
     pub cwd: PathBuf,
+    /// Directory for temporary files of the run, which only its user may read: made anew before the start, and removed at the end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub private_dir: Option<PathBuf>,
     /// File for standard output (created).
     pub stdout: PathBuf,
     /// File for standard error (created).
@@ -109,8 +115,12 @@ pub fn run(job: &Job) -> io::Result<Exit> {
 
     let me = ProcessId::of(std::process::id()).ok_or_else(|| io::Error::other("/proc does not list this process"))?;
     atomic_file::write(&job.pid_file, &serde_json::to_vec(&me)?, Durability::Visible)?;
+    announce(&me);
     let begin = Instant::now();
-    let main = match start(job, mask) {
+    let started = make_private_dir(job).and_then(|()| {
+        start(job, mask).map_err(|error| io::Error::other(format!("{}: {error}", job.argv.first().map_or("", String::as_str))))
+    });
+    let main = match started {
         Ok(pid) => pid,
         Err(error) => {
             let exit = Exit {
@@ -122,7 +132,7 @@ pub fn run(job: &Job) -> io::Result<Exit> {
                 system_s: 0.0,
                 max_rss_kib: 0,
                 leftovers: 0,
-                start_error: Some(format!("{}: {error}", job.argv.first().map_or("", String::as_str))),
+                start_error: Some(error.to_string()),
             };
             atomic_file::write(&job.exit_file, &serde_json::to_vec(&exit)?, Durability::Visible)?;
             return Ok(exit);
@@ -131,6 +141,10 @@ pub fn run(job: &Job) -> io::Result<Exit> {
     let (status, ended_by) = watch(job, main, &signals, begin + Duration::from_secs_f64(job.timeout_s.clamp(0.0, 1e9)));
     let wall_s = begin.elapsed().as_secs_f64();
     let leftovers = end_tree(me.pid, if ended_by.is_none() { LEFTOVER_GRACE } else { Duration::ZERO });
+    if let Some(dir) = &job.private_dir {
+        // its name is the run's own: the next attempt, or a recovery, removes what stays
+        let _ = fs::remove_dir_all(dir);
+    }
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
     let seconds = |t: nix::sys::time::TimeVal| t.tv_sec() as f64 + t.tv_usec() as f64 * 1e-6;
     let (code, signal) = match status {
@@ -151,6 +165,25 @@ pub fn run(job: &Job) -> io::Result<Exit> {
     };
     atomic_file::write(&job.exit_file, &serde_json::to_vec(&exit)?, Durability::Visible)?;
     Ok(exit)
+}
+
+/// Tells who reads standard output which process this is, so that nobody has to look for the file again and again.
+fn announce(me: &ProcessId) {
+    let mut line = serde_json::to_vec(me).unwrap_or_default();
+    line.push(b'\n');
+    // if nobody reads, the file says it
+    let _ = io::stdout().lock().write_all(&line);
+}
+
+/// Makes the directory for temporary files. Its name can be known to others, so it must not be there.
+fn make_private_dir(job: &Job) -> io::Result<()> {
+    let Some(dir) = &job.private_dir else { return Ok(()) };
+    let failed = |error: io::Error| io::Error::new(error.kind(), format!("cannot make {}: {error}", dir.display()));
+    match fs::remove_dir_all(dir) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
+        _ => {}
+    }
+    fs::DirBuilder::new().mode(0o700).create(dir).map_err(failed)
 }
 
 fn start(job: &Job, mask: SigSet) -> io::Result<Pid> {
@@ -306,6 +339,5 @@ pub fn main(job_file: &Path) -> io::Result<()> {
     let job: Job = serde_json::from_slice(&fs::read(job_file)?)?;
     // an error means that it leads a session already
     let _ = nix::unistd::setsid();
-    let exit = run(&job)?;
-    io::stdout().write_all(&serde_json::to_vec(&exit)?)
+    run(&job).map(drop)
 }

@@ -57,7 +57,8 @@ fn a_record_that_cannot_be_synced_ends_the_session_and_the_next_one_goes_on() {
     while fails_once(campaign("syncs"), "journal.jsonl.sync", at, "eio") {
         at += 1;
     }
-    assert!(at >= 9, "{at} records");
+    // the end of a run is synced with the beginning of the next, or with what ends the session
+    assert!(at >= 8, "{at} syncs");
 }
 
 #[test]
@@ -65,8 +66,7 @@ fn a_file_of_the_campaign_or_of_a_run_that_cannot_be_written_costs_at_most_an_at
     require!(Tool::Mpich);
     let whole = |file: &str| ["write", "sync", "rename", "sync-directory"].map(|step| format!("{file}.{step}"));
     let points: Vec<String> = ["plan.json", "campaign.toml"].iter().flat_map(|file| whole(file)).collect();
-    let of_run =
-        ["records.jsonl.write", "facts.json.write", "outcome.json.write", "manifest.b3.write", "run.sync", "run.rename", "runs.sync"];
+    let of_run = ["records.jsonl.write", "facts.json.write", "outcome.json.write", "manifest.b3.write", "run.rename", "run.sync"];
     for point in points.iter().map(String::as_str).chain(of_run) {
         assert!(fails_once(campaign("files"), point, 0, "enospc"), "{point} is written in every campaign");
     }

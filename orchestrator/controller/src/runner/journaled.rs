@@ -5,7 +5,7 @@ use crate::error::CampaignError;
 use camino::Utf8Path;
 use cvc_core::{
     ids::RunId,
-    journal::{CampaignState, Event, Journal, Lineage, RunState},
+    journal::{CampaignState, Entry, Event, Journal, Lineage, RunState},
     outcome::Outcome,
     plan::Plan,
     store::StoreError,
@@ -31,24 +31,44 @@ impl<'a> Journaled<'a> {
     /// Appends an event, syncs it, and takes it into the state. An illegal event is a bug of cvc and is not written, because the journal
     /// could not be read again.
     pub(super) fn write(&mut self, event: Event) -> Result<(), CampaignError> {
+        self.write_by(event, Journal::append)
+    }
+
+    /// The same without syncing: [`sync`](Self::sync), or the next event, must follow before anything is waited for.
+    pub(super) fn write_unsynced(&mut self, event: Event) -> Result<(), CampaignError> {
+        self.write_by(event, Journal::append_unsynced)
+    }
+
+    /// Puts on disk what is not there.
+    pub(super) fn sync(&mut self) -> Result<(), CampaignError> {
+        if self.mute.is_some() {
+            return Ok(());
+        }
+        self.journal.sync().map_err(|error| self.fall_silent(error))
+    }
+
+    fn write_by(
+        &mut self,
+        event: Event,
+        append: impl FnOnce(&mut Journal, Event) -> Result<Entry, StoreError>,
+    ) -> Result<(), CampaignError> {
         self.state.check(&event).map_err(CampaignError::internal)?;
         if let Some(why) = &self.mute {
             return Err(StoreError::io("append to", self.journal.path())(std::io::Error::other(why.clone())).into());
         }
-        match self.journal.append(event) {
-            Ok(entry) => {
-                self.state.apply(&entry).map_err(|illegal| CampaignError::internal(illegal.to_string()))?;
-                self.ledger.take_in(&self.state, &entry.event);
-                Ok(())
-            }
-            Err(error) => {
-                self.mute = Some(match &error {
-                    StoreError::Io { source, .. } => format!("{source} (nothing more is written in this session)"),
-                    other => other.to_string(),
-                });
-                Err(error.into())
-            }
-        }
+        let entry = append(&mut self.journal, event).map_err(|error| self.fall_silent(error))?;
+        self.state.apply(&entry).map_err(|illegal| CampaignError::internal(illegal.to_string()))?;
+        self.ledger.take_in(&self.state, &entry.event);
+        Ok(())
+    }
+
+    /// Writes nothing more, because of this.
+    fn fall_silent(&mut self, error: StoreError) -> CampaignError {
+        self.mute = Some(match &error {
+            StoreError::Io { source, .. } => format!("{source} (nothing more is written in this session)"),
+            other => other.to_string(),
+        });
+        error.into()
     }
 
     /// The identity of the campaign.

@@ -437,6 +437,7 @@ impl CampaignRunner<'_> {
         if self.goes_on() {
             self.start_all(attempts)?;
         }
+        self.journal.sync()?;
         if attempts.tasks.is_empty() {
             // what was given up meanwhile is settled
             self.scheduler.advance(self.journal.state());
@@ -653,9 +654,15 @@ impl CampaignRunner<'_> {
     fn ended_with(&mut self, task: &Task, file: OutcomeFile) -> Result<(), CampaignError> {
         let (run, attempt) = (task.planned.id.clone(), task.attempt);
         let (outcome, wall_s) = (file.outcome.clone(), file.wall_s);
-        self.journal.write(Event::finished(run.clone(), file))?;
-        if let Some(executor) = self.sites.executor(&task.point.site) {
-            executor.forget(task);
+        let finished = Event::finished(run.clone(), file);
+        match self.sites.executor(&task.point.site) {
+            // its sealed directory tells the same: it may go to disk with the beginning of the next run
+            Some(here) if here.local_context().is_some() => self.journal.write_unsynced(finished)?,
+            Some(executor) => {
+                self.journal.write(finished)?;
+                executor.forget(task);
+            }
+            None => self.journal.write(finished)?,
         }
         let retry = outcome != Outcome::Succeeded && !self.scheduler.used_up(self.journal.state(), &run, attempt);
         self.observer.on(&Progress::RunFinished { run, outcome, wall_s, retry });

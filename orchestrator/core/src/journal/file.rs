@@ -123,6 +123,8 @@ pub struct Journal {
     file: LineFile,
     next: u64,
     clock: Clock,
+    /// Whether the last entry is on disk.
+    is_synced: bool,
 }
 
 impl Journal {
@@ -136,7 +138,8 @@ impl Journal {
         let (file, scan) = LineFile::open(path, true, |_, json| take(&reader.read(json)?))?;
         reader.check(path, &scan)?;
         let has_lineage = reader.has_lineage;
-        let mut journal = Self { path: path.to_owned(), file, next: scan.good as u64 + 1, clock: Clock::after(reader.last_at) };
+        let mut journal =
+            Self { path: path.to_owned(), file, next: scan.good as u64 + 1, clock: Clock::after(reader.last_at), is_synced: true };
         let mut begin = |event| -> Result<(), StoreError> {
             let entry = journal.append(event)?;
             take(&entry).map_err(|problem| StoreError::damaged(path, usize::try_from(entry.seq).unwrap_or(usize::MAX), problem))
@@ -167,11 +170,38 @@ impl Journal {
     /// # Errors
     /// When it cannot be written.
     pub fn append(&mut self, event: Event) -> Result<Entry, StoreError> {
+        self.write(event, true)
+    }
+
+    /// Appends one event that the next [`sync`](Self::sync) or [`append`](Self::append) puts on disk: for what can be found again after a loss of
+    /// power. One of them must follow before anything is waited for.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn append_unsynced(&mut self, event: Event) -> Result<Entry, StoreError> {
+        self.write(event, false)
+    }
+
+    /// Puts on disk what was appended, if it is not there.
+    ///
+    /// # Errors
+    /// When the system refuses: then nothing more is written.
+    pub fn sync(&mut self) -> Result<(), StoreError> {
+        if self.is_synced {
+            return Ok(());
+        }
+        self.file.sync()?;
+        self.is_synced = true;
+        Ok(())
+    }
+
+    fn write(&mut self, event: Event, synced: bool) -> Result<Entry, StoreError> {
         let entry = Entry { seq: self.next, at: self.clock.now(), event };
         let json = serde_json::to_vec(&entry).map_err(|e| StoreError::damaged(&self.path, self.next as usize, e.to_string()))?;
         #[cfg(debug_assertions)]
         die_if_asked("before", self.next);
-        self.file.append(json, true)?;
+        self.file.append(json, synced)?;
+        self.is_synced = synced;
         #[cfg(debug_assertions)]
         die_if_asked("after", self.next);
         self.next += 1;

@@ -89,9 +89,9 @@ impl Scan {
         self.bytes - self.whole_bytes
     }
 
-    /// Of a file whose lines are synced one by one, at most the last can be torn: more than one at the end are damaged.
+    /// Of a file whose lines are synced one by one or by twos, at most the last two can be torn: more at the end are damaged.
     pub fn with_synced_lines(mut self) -> Self {
-        if self.torn.len() > 1 {
+        if self.torn.len() > 2 {
             self.whole_bytes = self.torn.last().map_or(self.whole_bytes, |last| last.bytes.end);
             self.damaged.append(&mut self.torn);
         }
@@ -169,8 +169,8 @@ pub struct LineFile {
 }
 
 impl LineFile {
-    /// Opens or creates a file and hands over its whole lines, as [`scan`] does; `is_synced` says that each of its lines is synced before the
-    /// next is written. A torn end is cut off, unless lines before it are damaged: then the file stays as it is, and nothing can be appended.
+    /// Opens or creates a file and hands over its whole lines, as [`scan`] does; `is_synced` says that no more than two of its lines
+    /// are ever written without a sync. A torn end is cut off, unless lines before it are damaged: then the file stays as it is, and nothing can be appended.
     ///
     /// # Errors
     /// When the file cannot be opened, read or cut.
@@ -230,6 +230,21 @@ impl LineFile {
         disk::check(&format!("{}.cut", self.point))?;
         self.file.set_len(self.length)?;
         self.file.sync_all()
+    }
+
+    /// Syncs what was appended without it.
+    ///
+    /// # Errors
+    /// When the system refuses, now or earlier: then nothing more is written.
+    pub fn sync(&mut self) -> Result<(), StoreError> {
+        let result = match &self.refused {
+            Some((kind, why)) => Err(io::Error::new(*kind, why.clone())),
+            None => disk::sync_data(&format!("{}.sync", self.point), &self.file),
+        };
+        result.map_err(|error| {
+            self.refused.get_or_insert((error.kind(), error.to_string()));
+            StoreError::io("sync", &self.path)(error)
+        })
     }
 
     /// Allows to append to a damaged file: for files whose reader does without what is damaged. A torn end is cut off.
@@ -334,24 +349,30 @@ mod tests {
     }
 
     #[test]
-    fn several_lines_at_the_end_cannot_be_torn_where_each_was_synced() {
+    fn more_than_two_lines_at_the_end_cannot_be_torn_where_they_were_synced() {
         let (_dir, path) = file("several");
         let (mut lines, ..) = open(&path);
-        for n in 1..4 {
+        for n in 1..5 {
             lines.append(line(n), true).expect("appends");
         }
         let text = std::fs::read(&path).expect("reads");
-        let first = with_sum(line(1)).expect("a line").len();
+        let length = |n| with_sum(line(n)).expect("a line").len();
         let mut damaged = text.clone();
-        for at in [first, first + with_sum(line(2)).expect("a line").len()] {
-            damaged[at] = b'#';
+        for n in 2..5 {
+            damaged[(1..n).map(length).sum::<usize>()] = b'#';
         }
         std::fs::write(&path, &damaged).expect("writes");
         let (_, scan, read) = open(&path);
-        assert_eq!((read, scan.damaged.len(), scan.torn_bytes()), (vec![1], 2, 0));
+        assert_eq!((read, scan.damaged.len(), scan.torn_bytes()), (vec![1], 3, 0));
         assert_eq!(std::fs::read(&path).expect("reads"), damaged);
         let (_, scan) = LineFile::open(&path, false, |_, _| Ok(())).expect("opens");
-        assert_eq!((scan.damaged.len(), scan.torn.len()), (0, 2));
+        assert_eq!((scan.damaged.len(), scan.torn.len()), (0, 3));
+        // two may be written before one sync
+        damaged[length(1)] = text[length(1)];
+        std::fs::write(&path, &damaged).expect("writes");
+        let (_, scan, read) = open(&path);
+        assert_eq!((read, scan.damaged.len(), scan.torn.len()), (vec![1, 2], 0, 2));
+        assert_eq!(std::fs::read(&path).expect("reads").len(), length(1) + length(2));
     }
 
     #[test]

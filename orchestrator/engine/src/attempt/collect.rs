@@ -18,6 +18,7 @@ use crate::{
     mpi::{self, IoEvidence},
     transport::Transport,
 };
+use camino::Utf8Path;
 use cvc_core::{
     app::descriptor::{Figure, Take},
     campaign::Credits,
@@ -30,8 +31,13 @@ use cvc_probe::{
     sentinel::{FileFound, InstanceFacts},
     shepherd::EndedBy,
 };
+use parking_lot::Mutex;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::{
+    collections::{BTreeMap, HashMap},
+    os::unix::fs::MetadataExt,
+    sync::LazyLock,
+};
 
 /// Name and value of a label of a record.
 type Label = (&'static str, String);
@@ -455,7 +461,7 @@ pub(super) async fn own_files(prepared: &Prepared) -> Result<Vec<(String, FileFo
 
 fn facts(evidence: &Evidence<'_>, seen: &IoEvidence) -> Value {
     let prepared = evidence.prepared;
-    let digest = std::fs::read(&prepared.program).map(|b| cvc_core::ids::short_digest(&b)).unwrap_or_default();
+    let digest = program_digest(&prepared.program);
     let mut notes: Vec<&str> = prepared.quirks.iter().filter_map(|q| q.note.as_deref()).collect();
     if evidence.context.site.cluster.as_ref().is_some_and(|c| c.side_by_side) {
         notes.push("other points ran at the same time on the site (side_by_side = true), which may affect its times");
@@ -515,8 +521,30 @@ fn instance_facts(instances: &[InstanceFacts], credits: Option<Credits>) -> Valu
     facts
 }
 
-/// Kernel, processor, memory of this machine.
+/// What tells whether a file has changed: device, inode, size, and time of the last change with its nanoseconds.
+type Version = (u64, u64, u64, i64, i64);
+
+/// Digest of a program, read once for each version of the file: it may be large, and is the same in most runs.
+fn program_digest(program: &Utf8Path) -> String {
+    static SEEN: LazyLock<Mutex<HashMap<Version, String>>> = LazyLock::new(Default::default);
+    let Ok(of) = std::fs::metadata(program) else { return String::new() };
+    let version = (of.dev(), of.ino(), of.len(), of.ctime(), of.ctime_nsec());
+    if let Some(digest) = SEEN.lock().get(&version) {
+        return digest.clone();
+    }
+    let Ok(content) = std::fs::read(program) else { return String::new() };
+    let digest = cvc_core::ids::short_digest(&content);
+    SEEN.lock().insert(version, digest.clone());
+    digest
+}
+
+/// Kernel, processor, memory of this machine, which do not change while this process lives.
 fn node_facts() -> Value {
+    static FACTS: LazyLock<Value> = LazyLock::new(read_node_facts);
+    FACTS.clone()
+}
+
+fn read_node_facts() -> Value {
     let first = |path: &str, key: &str| {
         std::fs::read_to_string(path).ok().and_then(|t| {
             t.lines().find_map(|l| {

@@ -49,18 +49,22 @@ pub fn conclude_failed(dir: &CampaignDir, run: &RunId, attempt: u32, cause: Caus
     Ok(file)
 }
 
-/// Gives a complete directory its final name, after everything in it is on disk.
+/// Gives a complete directory its final name, and puts it on disk with everything in it. A directory whose name was on disk before its
+/// content does not agree with its manifest, and does not count as sealed.
 ///
 /// # Errors
-/// When the system refuses: then it has its old name, or the new one with all that is in it.
+/// When the system refuses: then it has its old name.
 pub fn seal(dir: &CampaignDir, run: &RunId, file: &OutcomeFile) -> Result<(), StoreError> {
     let partial = dir.partial(run);
-    // one call for all files, those that a program left as well
-    disk::sync_file_system("run.sync", partial.as_std_path()).map_err(StoreError::io("sync", &partial))?;
     let last = if file.outcome == Outcome::Succeeded { dir.run(run) } else { dir.failed(run, file.attempt) };
     remove_all(&last)?;
     disk::rename("run.rename", partial.as_std_path(), last.as_std_path()).map_err(StoreError::io("rename to", &last))?;
-    disk::sync_directory("runs.sync", dir.runs().as_std_path()).map_err(StoreError::io("sync", dir.runs()))
+    // one call for all files, those that a program left as well, and for the name
+    disk::sync_file_system("run.sync", last.as_std_path()).map_err(|error| {
+        // what was read back from memory would agree with its manifest
+        let _ = fs::rename(&last, &partial);
+        StoreError::io("sync", &last)(error)
+    })
 }
 
 #[cfg(test)]

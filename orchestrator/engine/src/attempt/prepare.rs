@@ -124,10 +124,12 @@ fn write_files(choice: &Choice, plan: &LaunchPlan, context: &SiteContext, task: 
         write(path, text)?;
     }
     for input in &plan.inputs {
-        let stored = choice.dir.join("inputs").join(&input.name);
-        write(&stored, &input.content)?;
-        if input.executable {
-            fs::set_permissions(&stored, PermissionsExt::from_mode(0o755)).map_err(StoreError::io("make executable", &stored))?;
+        for place in [choice.dir.join("inputs"), choice.work.clone()] {
+            let file = place.join(&input.name);
+            write(&file, &input.content)?;
+            if input.executable {
+                fs::set_permissions(&file, PermissionsExt::from_mode(0o755)).map_err(StoreError::io("make executable", &file))?;
+            }
         }
     }
     write(&choice.dir.join(LAUNCH), render::render(Template::RUN_SCRIPT, &plan.values)?)?;
@@ -143,6 +145,8 @@ fn write(path: &Utf8Path, content: impl AsRef<[u8]>) -> Result<(), StoreError> {
     fs::write(path, content).map_err(StoreError::io("write", path))
 }
 
+/// Tells the script of a run that directories and inputs are made already.
+const READY: &str = "CVC_READY";
 /// Name of the script of a run, in its directory.
 const LAUNCH: &str = "launch.sh";
 
@@ -155,9 +159,11 @@ fn job(choice: &Choice, timeout_s: f64) -> Job {
             ("CVC_RUN".to_owned(), choice.marker.clone()),
             // the environment is clean already
             ("CVC_CLEAN".to_owned(), "1".to_owned()),
+            (READY.to_owned(), "1".to_owned()),
             ("PATH".to_owned(), std::env::var("PATH").unwrap_or_else(|_| "/usr/bin:/bin".into())),
         ]),
         cwd: dir.clone().into(),
+        private_dir: Some(choice.tmp.clone().into()),
         stdout: dir.join("stdout").into(),
         stderr: dir.join("stderr").into(),
         pid_file: dir.join("shepherd.json").into(),
@@ -198,9 +204,14 @@ impl Prepared {
         Ok(Some(self.second_job(&script)))
     }
 
+    /// The job of a script that makes its directories itself.
     fn second_job(&self, script: &Utf8Path) -> Job {
+        let mut env = self.job.env.clone();
+        env.remove(READY);
         Job {
             argv: vec!["bash".into(), script.to_string()],
+            env,
+            private_dir: None,
             stdout: self.dir.join("restart.stdout").into(),
             stderr: self.dir.join("restart.stderr").into(),
             pid_file: self.dir.join("restart.shepherd.json").into(),

@@ -12,9 +12,14 @@ use std::{
     time::{Duration, Instant},
 };
 use tokio::{
-    io::AsyncWriteExt,
+    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
     process::{Child, ChildStdin},
 };
+
+/// Time for a shepherd to identify itself, also on a machine with much other work.
+const READY_LIMIT: Duration = Duration::from_secs(60);
+/// Bytes of its answer that are read at most.
+const ANSWER_BYTES: u64 = 4096;
 
 /// A running shepherd. Dropping it closes its input, and the shepherd ends the run by itself.
 #[derive(Debug)]
@@ -45,26 +50,31 @@ impl Shepherd {
             .env_clear()
             .envs(&job.env)
             .stdin(Stdio::piped())
-            .stdout(Stdio::null())
+            .stdout(Stdio::piped())
             .stderr(log)
             // a Ctrl-C of the terminal is for the controller
             .process_group(0)
             .spawn()
             .map_err(|e| fail(e.to_string()))?;
-        for _ in 0..2000 {
-            if let Some(id) = std::fs::read(&job.pid_file).ok().and_then(|text| serde_json::from_slice(&text).ok()) {
-                let exit_file = Utf8PathBuf::from(job.exit_file.to_string_lossy().into_owned());
-                let line = child.stdin.take();
-                let stderr = Utf8PathBuf::from(job.stderr.to_string_lossy().into_owned());
-                return Ok(Self { child, line, id, exit_file, argv: Some(job.argv.clone()), began: Instant::now(), stderr });
-            }
-            if let Ok(Some(status)) = child.try_wait() {
-                let message = std::fs::read_to_string(job_file.with_extension("err")).unwrap_or_default();
-                return Err(fail(format!("it ended at once ({status}): {}", message.trim())));
-            }
-            tokio::time::sleep(Duration::from_micros(if child.id().is_some() { 500 } else { 5000 })).await;
+        let mut first = String::new();
+        let answer = match child.stdout.take() {
+            // it reads nothing back: a pipe that is closed does not disturb it
+            Some(out) => tokio::time::timeout(READY_LIMIT, BufReader::new(out.take(ANSWER_BYTES)).read_line(&mut first)).await,
+            None => Ok(Ok(0)),
+        };
+        if let Ok(id) = serde_json::from_str(&first) {
+            let exit_file = Utf8PathBuf::from(job.exit_file.to_string_lossy().into_owned());
+            let line = child.stdin.take();
+            let stderr = Utf8PathBuf::from(job.stderr.to_string_lossy().into_owned());
+            return Ok(Self { child, line, id, exit_file, argv: Some(job.argv.clone()), began: Instant::now(), stderr });
         }
-        Err(fail("it did not identify itself".into()))
+        if answer.is_err() {
+            let _ = child.kill().await;
+            return Err(fail(format!("it did not identify itself within {} s", READY_LIMIT.as_secs())));
+        }
+        let status = child.wait().await.map_err(|e| fail(e.to_string()))?;
+        let message = std::fs::read_to_string(job_file.with_extension("err")).unwrap_or_default();
+        Err(fail(format!("it ended at once ({status}): {}", message.trim())))
     }
 
     /// Waits for the end of the run.
