@@ -1,6 +1,7 @@
 //! What cvc adds to each run: a campaign of 500 runs that do nothing, beside the same launches without cvc, in the same minutes.
 //!
-//! A user's alternative is a loop in bash that keeps each run's output; it journals nothing, ends nothing and cannot resume.
+//! A user's alternative is a loop in bash that keeps each run's output; it journals nothing, ends nothing and cannot resume. Others are
+//! ReFrame, Snakemake and JUBE, which take part if they are on the PATH, each with the settings that it starts with, one run at a time.
 //! `CVC_BENCH_RUNS` changes the number of runs. Without `--bench` (cargo test) only a few are run, to see that it works.
 
 #![expect(clippy::print_stdout, reason = "a benchmark tells what it measured")]
@@ -9,6 +10,7 @@
 use cvc_testkit::{Campaign, Tool};
 use std::{
     fs::File,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
     time::{Duration, Instant},
 };
@@ -25,8 +27,6 @@ fn main() {
     let given = std::env::var("CVC_BENCH_RUNS").ok().and_then(|n| n.parse().ok());
     let runs: usize = if bench { given.unwrap_or(500) } else { 3 };
     let dir = tempfile::tempdir().expect("a directory");
-    let script = dir.path().join("noop.sh");
-    std::fs::write(&script, "echo SUCCESS\n").expect("writes");
     let out = || File::create(dir.path().join("out")).expect("a file");
 
     let text = |n: usize| {
@@ -36,6 +36,14 @@ fn main() {
     };
     let c = Campaign::new(env!("CARGO_BIN_EXE_cvc"), "overhead", &text(1));
     c.script_app("noop", "echo SUCCESS\n", "");
+    let script = c.dir().join("bin/noop.sh");
+    let mut peers: Vec<(Peer, PathBuf, Duration)> = Vec::new();
+    for peer in PEERS {
+        match on_path(peer.program) {
+            Some(program) => peers.push((peer, program, Duration::ZERO)),
+            None => cvc_testkit::tool::skipped("overhead", peer.program),
+        }
+    }
     let (mut plain, mut bash, mut cvc, mut whole) = (Duration::ZERO, Duration::ZERO, Duration::ZERO, Duration::ZERO);
     let mut done = 0;
     while done < runs {
@@ -58,6 +66,18 @@ fn main() {
             .status();
         assert!(status.is_ok_and(|s| s.success()), "the loop in bash");
         bash += begin.elapsed();
+
+        for (peer, program, took) in &mut peers {
+            let place = dir.path().join(format!("{}-{done}", peer.program));
+            std::fs::create_dir(&place).expect("makes");
+            let text = peer.text.replace("RUNS", &round.to_string()).replace("MPIEXEC", utf8(&mpiexec)).replace("SCRIPT", utf8(&script));
+            std::fs::write(place.join(peer.file), text).expect("writes");
+            let begin = Instant::now();
+            let output = Command::new(program).args(peer.args).current_dir(&place).env("HOME", &place).stdin(Stdio::null()).output();
+            *took += begin.elapsed();
+            let output = output.expect("starts");
+            assert!(output.status.success(), "{}: {}", peer.program, String::from_utf8_lossy(&output.stderr));
+        }
 
         // more repeats of the same campaign: it does only what is new
         done += round;
@@ -82,6 +102,54 @@ fn main() {
         runs.div_ceil(ROUND)
     );
     println!("  overhead of cvc            {:8.2} ms a run over mpiexec alone", ms(cvc) - ms(plain));
+    for (peer, _, took) in &peers {
+        let (name, over, of_cvc) = (peer.program, ms(*took) - ms(plain), ms(whole) - ms(plain));
+        println!("  {:<27}{:8.2} ms a run, start to exit: {:.1} times the overhead of cvc, start to exit", name, ms(*took), over / of_cvc);
+    }
+}
+
+/// A program that does the same runs, one after another.
+struct Peer {
+    program: &'static str,
+    args: &'static [&'static str],
+    file: &'static str,
+    /// What it reads; `RUNS`, `MPIEXEC` and `SCRIPT` are put in.
+    text: &'static str,
+}
+
+const PEERS: [Peer; 3] = [
+    Peer {
+        program: "snakemake",
+        args: &["--cores", "1", "--quiet", "all"],
+        file: "Snakefile",
+        text: "rule all:\n    input: expand(\"out/{n}\", n=range(RUNS))\nrule one:\n    output: \"out/{n}\"\n    \
+               shell: \"MPIEXEC -n 1 sh SCRIPT >{output} && grep -q SUCCESS {output}\"\n",
+    },
+    Peer {
+        program: "reframe",
+        args: &["-c", "noop.py", "-r", "--exec-policy=serial"],
+        file: "noop.py",
+        text: "import reframe as rfm\nimport reframe.utility.sanity as sn\n\n@rfm.simple_test\nclass Noop(rfm.RunOnlyRegressionTest):\n    \
+               n = parameter(range(RUNS))\n    valid_systems = ['*']\n    valid_prog_environs = ['*']\n    executable = 'MPIEXEC'\n    \
+               executable_opts = ['-n', '1', 'sh', 'SCRIPT']\n\n    @sanity_function\n    def ok(self):\n        \
+               return sn.assert_found('SUCCESS', self.stdout)\n",
+    },
+    Peer {
+        program: "jube",
+        args: &["run", "noop.yaml"],
+        file: "noop.yaml",
+        text: "name: noop\noutpath: runs\nparameterset:\n  name: p\n  parameter: {name: n, type: int, mode: python, _: \"','.join(map(str, range(RUNS)))\"}\n\
+               step:\n  name: run\n  use: p\n  do: MPIEXEC -n 1 sh SCRIPT\n",
+    },
+];
+
+fn on_path(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|dir| dir.join(program)).find(|file| file.is_file())
+}
+
+fn utf8(path: &Path) -> &str {
+    path.to_str().expect("UTF-8")
 }
 
 /// Seconds of the day; a benchmark over midnight is lost.
