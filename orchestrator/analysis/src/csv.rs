@@ -8,23 +8,30 @@ use std::path::Path;
 
 /// A field with its position.
 #[derive(Clone, Debug)]
-pub(crate) struct CsvField {
+pub struct CsvField {
+    /// Its text, without quotation marks around it.
     pub text: String,
+    /// Where it stands.
     pub span: Span,
 }
 
 /// The fields of a row, and the line on which it begins, from 1.
 #[derive(Clone, Debug)]
-pub(crate) struct CsvRecord {
+pub struct CsvRecord {
+    /// The line.
     pub line: usize,
+    /// The fields.
     pub fields: Vec<CsvField>,
 }
 
 /// A file: its header and its rows, all of the same length.
 #[derive(Clone, Debug)]
-pub(crate) struct CsvTable {
+pub struct CsvTable {
+    /// The file.
     pub source: Source,
+    /// Its first line.
     pub head: Vec<CsvField>,
+    /// Its other lines.
     pub rows: Vec<Vec<CsvField>>,
 }
 
@@ -65,7 +72,7 @@ impl CsvTable {
 ///
 /// # Errors
 /// A quotation mark that is not closed, or text beside a quoted field.
-pub(crate) fn records(source: &Source, comment: Option<u8>) -> Result<Vec<CsvRecord>, SourceError> {
+pub fn records(source: &Source, comment: Option<u8>) -> Result<Vec<CsvRecord>, SourceError> {
     let text = source.text.as_ref();
     let mut reader = ReaderBuilder::new().comment(comment).build();
     // no field is longer than the text

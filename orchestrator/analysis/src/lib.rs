@@ -1,6 +1,6 @@
 //! Analysis of results: the index over a campaign, predictions, reports, and papers compared with measurements.
 
-mod csv;
+pub mod csv;
 pub mod error;
 pub mod holdout;
 pub mod index;

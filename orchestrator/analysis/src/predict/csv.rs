@@ -45,7 +45,10 @@ pub fn from_csv(path: &Utf8Path) -> Result<Vec<Observation>, PredictError> {
 }
 
 /// Reads the text of a table.
-pub(super) fn parse(path: &Utf8Path, text: &str) -> Result<Vec<Observation>, PredictError> {
+///
+/// # Errors
+/// The first problem, with line, column and hint.
+pub fn parse(path: &Utf8Path, text: &str) -> Result<Vec<Observation>, PredictError> {
     let source = Source { path: path.into(), text: text.into() };
     let records = csv::records(&source, Some(b'#')).map_err(|e| {
         let line = e.position().map_or(1, |(line, _)| line);

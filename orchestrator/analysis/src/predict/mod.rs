@@ -33,7 +33,7 @@ mod registry;
 mod setting;
 mod time;
 
-pub use csv::from_csv;
+pub use csv::{from_csv, parse};
 pub use error::PredictError;
 pub use filter::Filter;
 pub use forecast::{CandidateAnswer, Forecast, ForecastLine, Forecasts, ObservedValue, Prediction, ScheduleBudget, Scheduled};

@@ -7,7 +7,7 @@ mod error;
 pub mod inventory;
 pub mod lock;
 mod play;
-mod playbook;
+pub mod playbook;
 mod report;
 mod spack;
 pub mod wanted;

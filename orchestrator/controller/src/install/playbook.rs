@@ -38,16 +38,17 @@ struct TaskOutcome {
 
 /// Collects the report from the lines.
 #[derive(Debug)]
-pub(super) struct Reader {
+pub struct Reader {
     report: InstallReport,
     /// The last failure of each host: the one that ended it, unless the final counts say that none did.
     last: IndexMap<String, FailedTask>,
     /// Whether the final counts have come.
-    pub(super) is_whole: bool,
+    pub is_whole: bool,
 }
 
 impl Reader {
-    pub(super) fn new(site: &str, check: bool, hosts: &[String]) -> Self {
+    /// For the hosts of a site; `check` is a dry run.
+    pub fn new(site: &str, check: bool, hosts: &[String]) -> Self {
         let hosts = hosts.iter().map(|h| (h.clone(), HostReport::default())).collect();
         Self {
             report: InstallReport { site: site.into(), check, hosts, ..InstallReport::default() },
@@ -57,7 +58,7 @@ impl Reader {
     }
 
     /// Handles a line; `None` if it does not concern the user or is not the plugin's.
-    pub(super) fn line(&mut self, line: &str) -> Option<InstallEvent> {
+    pub fn line(&mut self, line: &str) -> Option<InstallEvent> {
         let line = serde_json::from_str::<Line>(line).ok()?;
         match line {
             Line::Play {} | Line::Started {} | Line::Skipped {} => None,
@@ -101,7 +102,7 @@ impl Reader {
     }
 
     /// The report, with the failures of the hosts that did not finish.
-    pub(super) fn finish(mut self) -> InstallReport {
+    pub fn finish(mut self) -> InstallReport {
         for (host, counts) in &mut self.report.hosts {
             if self.is_whole && counts.is_done() {
                 continue;

@@ -9,11 +9,8 @@ use crate::{
     },
 };
 use camino::Utf8PathBuf;
-use cvc_core::{
-    panics::panic_if_asked,
-    store::line_file::{Sum, check_sum},
-};
-use cvc_engine::agent::{Numbered, RelayMessage};
+use cvc_core::panics::panic_if_asked;
+use cvc_engine::agent::{RelayLine, RelayMessage, read_relay_line};
 use parking_lot::Mutex;
 use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
@@ -119,45 +116,45 @@ impl Connection {
 
     /// Takes a line in. Those that were damaged on their way are noticed by the numbers that are missing then.
     async fn take_in(&self, line: &[u8], missed: Option<MissingEvents>) -> Result<(), MissingEvents> {
-        let numbered = serde_json::from_slice::<Numbered>(line).ok().filter(|_| check_sum(line.trim_ascii_end()) != Sum::Wrong);
-        if let Some(numbered) = numbered {
-            let told = match self.agent_state.apply_event(numbered.clone()) {
-                Err(missing) if missed == Some(missing) => {
-                    self.reporter.note(format!("{}: {missing}, also when asked for again; going on without", self.head_node.name()));
-                    self.agent_state.do_without(missing);
-                    self.agent_state.apply_event(numbered)?
-                }
-                told => told?,
-            };
-            if let Some(told) = told {
-                self.reporter.note(told);
-            }
-        } else if let Ok(message) = serde_json::from_slice::<RelayMessage>(line) {
-            match message {
-                RelayMessage::Alive { agent, silent_s } => {
-                    // the relay sends this after all earlier events
-                    self.agent_state.change(|s| s.replayed = true);
-                    match agent {
-                        Some(false) => self.agent_is_gone().await,
-                        Some(true) | None => self.agent_state.change(|s| s.silent_s = silent_s),
+        match read_relay_line(line) {
+            RelayLine::Event(numbered) => {
+                let told = match self.agent_state.apply_event((*numbered).clone()) {
+                    Err(missing) if missed == Some(missing) => {
+                        self.reporter.note(format!("{}: {missing}, also when asked for again; going on without", self.head_node.name()));
+                        self.agent_state.do_without(missing);
+                        self.agent_state.apply_event(*numbered)?
                     }
-                }
-                RelayMessage::Written { name } => self.agent_state.change(|s| s.outbox.remove(&name)),
-                RelayMessage::Refused { name, problem } => {
-                    self.reporter.note(format!("{}: request {name} was refused: {problem}", self.head_node.name()));
-                    // room may be made
-                    tokio::time::sleep(REFUSED_PAUSE).await;
-                    self.agent_state.change(|s| s.outbox.begin_anew());
-                    self.agent_state.outgoing.notify_one();
+                    told => told?,
+                };
+                if let Some(told) = told {
+                    self.reporter.note(told);
                 }
             }
-        } else if line.starts_with(b"{\"seq\":") {
-            let missing = self.agent_state.damaged();
-            if missed != Some(missing) {
-                return Err(missing);
+            RelayLine::Message(RelayMessage::Alive { agent, silent_s }) => {
+                // the relay sends this after all earlier events
+                self.agent_state.change(|s| s.replayed = true);
+                match agent {
+                    Some(false) => self.agent_is_gone().await,
+                    Some(true) | None => self.agent_state.change(|s| s.silent_s = silent_s),
+                }
             }
-            self.reporter.note(format!("{}: an event is damaged, also when asked for again; going on without", self.head_node.name()));
-            self.agent_state.do_without(missing);
+            RelayLine::Message(RelayMessage::Written { name }) => self.agent_state.change(|s| s.outbox.remove(&name)),
+            RelayLine::Message(RelayMessage::Refused { name, problem }) => {
+                self.reporter.note(format!("{}: request {name} was refused: {problem}", self.head_node.name()));
+                // room may be made
+                tokio::time::sleep(REFUSED_PAUSE).await;
+                self.agent_state.change(|s| s.outbox.begin_anew());
+                self.agent_state.outgoing.notify_one();
+            }
+            RelayLine::Damaged => {
+                let missing = self.agent_state.damaged();
+                if missed != Some(missing) {
+                    return Err(missing);
+                }
+                self.reporter.note(format!("{}: an event is damaged, also when asked for again; going on without", self.head_node.name()));
+                self.agent_state.do_without(missing);
+            }
+            RelayLine::Noise => {}
         }
         Ok(())
     }

@@ -8,26 +8,30 @@ const LAST: usize = 4;
 
 /// A host key that ssh found in a known-hosts file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Recognised {
+pub struct Recognised {
     /// The name that it looked for.
-    pub(super) name: String,
+    pub name: String,
     /// Where it found the key.
-    pub(super) file: String,
+    pub file: String,
     /// Its line there, from 1.
-    pub(super) line: usize,
+    pub line: usize,
 }
 
 /// A changed key, as ssh tells it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Changed {
-    pub(super) name: String,
-    pub(super) offered: String,
-    pub(super) file: String,
-    pub(super) line: usize,
+pub struct Changed {
+    /// The name that it looked for.
+    pub name: String,
+    /// Fingerprint of the key that was offered.
+    pub offered: String,
+    /// The file with the known key.
+    pub file: String,
+    /// Its line there, from 1.
+    pub line: usize,
 }
 
 /// Where the keys of the hops were found, in the order of the connection.
-pub(super) fn recognised(log: &str) -> Vec<Recognised> {
+pub fn recognised(log: &str) -> Vec<Recognised> {
     let mut found = Vec::new();
     let mut name = None;
     for line in log.lines() {
@@ -44,7 +48,7 @@ pub(super) fn recognised(log: &str) -> Vec<Recognised> {
 }
 
 /// The fingerprint that the last host of the log offered.
-pub(super) fn offered(log: &str) -> Option<String> {
+pub fn offered(log: &str) -> Option<String> {
     let line = log
         .lines()
         .rev()
@@ -53,7 +57,7 @@ pub(super) fn offered(log: &str) -> Option<String> {
 }
 
 /// The changed key that the log reports.
-pub(super) fn changed(log: &str) -> Option<Changed> {
+pub fn changed(log: &str) -> Option<Changed> {
     log.lines().find(|l| l.contains("HOST IDENTIFICATION HAS CHANGED"))?;
     let place = log.lines().find_map(|l| l.strip_prefix("Offending ")?.split_once(" key in "))?.1;
     let (file, line) = place.trim_end().rsplit_once(':')?;
@@ -62,13 +66,13 @@ pub(super) fn changed(log: &str) -> Option<Changed> {
 }
 
 /// The name of a host whose key is unknown.
-pub(super) fn unknown(log: &str) -> Option<String> {
+pub fn unknown(log: &str) -> Option<String> {
     let line = log.lines().find(|l| l.contains("host key is known for") && l.contains("strict checking"))?;
     Some(line.split_once("is known for ")?.1.split_once(" and you have")?.0.to_lowercase())
 }
 
 /// The lines that are not debugging output.
-pub(super) fn plain(log: &str) -> Vec<&str> {
+pub fn plain(log: &str) -> Vec<&str> {
     let noise = |l: &str| {
         l.is_empty()
             || l.starts_with("debug")
@@ -84,14 +88,14 @@ pub(super) fn plain(log: &str) -> Vec<&str> {
 }
 
 /// The last lines, for people.
-pub(super) fn last(log: &str) -> String {
+pub fn last(log: &str) -> String {
     let lines = plain(log);
     let kept = &lines[lines.len().saturating_sub(LAST)..];
     if kept.is_empty() { "it gave no message".to_owned() } else { kept.join("; ") }
 }
 
 /// The error that a log reports, host keys aside.
-pub(super) fn interpret(host: &str, hops: &[Hop], log: &str) -> HostError {
+pub fn interpret(host: &str, hops: &[Hop], log: &str) -> HostError {
     let lines = plain(log);
     let says = |phrase: &str| lines.iter().any(|l| l.contains(phrase));
     let message = last(log);

@@ -4,7 +4,7 @@
 //! process, and never falls back to a direct connection without time limits, as ssh does once its master has died.
 
 mod config;
-mod diagnostics;
+pub mod diagnostics;
 mod hops;
 mod master;
 mod notice;
@@ -18,8 +18,8 @@ mod transfer;
 pub use notice::Notice;
 pub use pins::file_of as pinned_file;
 pub use pipe::Pipe;
-pub use target::Target;
-pub use transfer::Progress;
+pub use target::{Hop, Target};
+pub use transfer::{Progress, unpack};
 
 use backon::{ExponentialBuilder, Retryable};
 use camino::Utf8PathBuf;

@@ -47,19 +47,19 @@ impl Target {
 
 /// One machine on the way.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Hop {
+pub struct Hop {
     /// As the command line or `ProxyJump` has it.
-    pub(super) written: String,
+    pub written: String,
     /// Its name in known-hosts files.
-    pub(super) name: String,
+    pub name: String,
     /// Name or address that is connected to.
-    pub(super) hostname: String,
+    pub hostname: String,
     /// User there.
-    pub(super) user: String,
+    pub user: String,
     /// The pinned file, if it has its key.
-    pub(super) pinned: Option<Utf8PathBuf>,
+    pub pinned: Option<Utf8PathBuf>,
     /// The user's files that may have its key.
-    pub(super) vouching: Vec<Utf8PathBuf>,
+    pub vouching: Vec<Utf8PathBuf>,
     /// Whether the user's configuration has a command that gives keys.
-    pub(super) has_command: bool,
+    pub has_command: bool,
 }

@@ -260,7 +260,10 @@ impl Read for Counted {
 }
 
 /// Unpacks an untrusted archive: nothing leaves the directory by name or by link, and only files, directories and links are unpacked.
-fn unpack(host: &str, reader: impl Read, to: &Utf8Path) -> Result<(), HostError> {
+///
+/// # Errors
+/// When it cannot be read or written here, or has an entry that would leave `to`.
+pub fn unpack(host: &str, reader: impl Read, to: &Utf8Path) -> Result<(), HostError> {
     let here = |source| HostError::File { host: "localhost".into(), action: "unpack into", path: to.to_string(), source };
     let refused =
         |path: &str, problem: &str| HostError::Refused { host: host.to_owned(), path: path.to_owned(), problem: problem.to_owned() };

@@ -12,4 +12,5 @@ mod read;
 mod yaml;
 
 pub use error::InventoryError;
-pub use read::read;
+pub use program::parse_answer;
+pub use read::{parse, read};

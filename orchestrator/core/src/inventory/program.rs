@@ -49,7 +49,16 @@ pub(super) fn list(path: &Path, reason: &'static str, group: &str) -> Result<Vec
     let program = find().ok_or_else(|| InventoryError::NeedsAnsible { path: path.to_owned(), reason })?;
     let failed = |message: String| InventoryError::Ansible { path: path.to_owned(), message };
     let out = ask(Command::new(program).arg("-i").arg(path).arg("--list")).map_err(failed)?;
-    let value: Value = serde_json::from_str(&out).map_err(|e| failed(format!("its answer is not JSON: {e}")))?;
+    parse_answer(path, &out, group)
+}
+
+/// The hosts of a group in the answer of `ansible-inventory --list`.
+///
+/// # Errors
+/// When the answer cannot be understood, or the group has no host.
+pub fn parse_answer(path: &Path, answer: &str, group: &str) -> Result<Vec<HostEntry>, InventoryError> {
+    let failed = |message: String| InventoryError::Ansible { path: path.to_owned(), message };
+    let value: Value = serde_json::from_str(answer).map_err(|e| failed(format!("its answer is not JSON: {e}")))?;
     groups::entries(path, Ok(groups_of(&value)), group).map_err(|error| match error {
         // the answer has no lines to point at
         InventoryError::Line { problem, .. } => failed(problem),

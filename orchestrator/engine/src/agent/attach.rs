@@ -1,7 +1,7 @@
 //! The relay between a controller's connection and a spool: requests in, events out, as long as the connection lasts.
 
 use super::{
-    protocol::Request,
+    protocol::{Numbered, Request},
     spool::Spool,
     wake::{Changes, GROWTH, LastChange, Pace, wait},
 };
@@ -58,6 +58,33 @@ pub enum RelayMessage {
         /// Why.
         problem: String,
     },
+}
+
+/// What a line of the relay means.
+#[derive(Debug)]
+pub enum RelayLine {
+    /// An event of the agent.
+    Event(Box<Numbered>),
+    /// The relay's own message.
+    Message(RelayMessage),
+    /// An event that was damaged.
+    Damaged,
+    /// Nothing: a banner, or a part of something.
+    Noise,
+}
+
+/// Reads a line of the relay.
+pub fn read_relay_line(line: &[u8]) -> RelayLine {
+    let numbered = serde_json::from_slice::<Numbered>(line).ok().filter(|_| check_sum(line.trim_ascii_end()) != Sum::Wrong);
+    if let Some(numbered) = numbered {
+        RelayLine::Event(Box::new(numbered))
+    } else if let Ok(message) = serde_json::from_slice(line) {
+        RelayLine::Message(message)
+    } else if line.starts_with(b"{\"seq\":") {
+        RelayLine::Damaged
+    } else {
+        RelayLine::Noise
+    }
 }
 
 /// Relays until standard input ends. Sends the events after number `from`, old ones first.

@@ -26,11 +26,11 @@ mod start;
 mod wake;
 
 pub use attach::attach;
-pub use attach::{Named, RelayMessage};
+pub use attach::{Named, RelayLine, RelayMessage, read_relay_line};
 pub use error::AgentError;
 pub use protocol::PROTOCOL;
 pub use protocol::{Event, Numbered, Orders, Request, Settled};
 pub use serve::request_name;
 pub use serve::serve;
-pub use spool::{Spool, SpoolError};
+pub use spool::{EventLog, OldEvents, Spool, SpoolError};
 pub use start::start;

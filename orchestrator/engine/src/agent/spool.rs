@@ -180,14 +180,15 @@ impl Fence {
 }
 
 /// Writes events.
-pub(super) struct EventLog {
+pub struct EventLog {
     lines: LineFile,
     next: u64,
     fence: Option<Fence>,
 }
 
 /// What an event log had when it was opened.
-pub(super) struct OldEvents {
+#[derive(Debug)]
+pub struct OldEvents {
     /// Its events.
     pub events: Vec<Numbered>,
     /// What is wrong with the file, if anything is.
@@ -197,6 +198,9 @@ pub(super) struct OldEvents {
 impl EventLog {
     /// Opens the log, cuts off a torn end, and returns its events. Lines that are damaged are left out: the runs of which they told the end
     /// lie beside the log.
+    ///
+    /// # Errors
+    /// When it cannot be opened, read or cut.
     pub fn open(path: &Utf8Path) -> Result<(Self, OldEvents), SpoolError> {
         let mut events: Vec<Numbered> = Vec::new();
         let (mut lines, scan) = LineFile::open(path, false, |_, json| {
@@ -219,7 +223,7 @@ impl EventLog {
     }
 
     /// Takes the spool over: from now on no agent before this one writes to it.
-    pub fn take_over(&mut self, spool: &Spool, process: ProcessId) -> Result<(), SpoolError> {
+    pub(super) fn take_over(&mut self, spool: &Spool, process: ProcessId) -> Result<(), SpoolError> {
         // what cannot be read is of no agent that is alive
         let epoch = spool.holder().map_or(0, |before| before.epoch) + 1;
         let holder = Holder { process, host: cvc_core::paths::host_name().unwrap_or_default(), epoch };
@@ -232,12 +236,15 @@ impl EventLog {
     ///
     /// # Errors
     /// When another has taken the spool over, or the spool is gone.
-    pub fn check_fence(&self) -> Result<(), SpoolError> {
+    pub(super) fn check_fence(&self) -> Result<(), SpoolError> {
         self.fence.as_ref().map_or(Ok(()), Fence::check)
     }
 
     /// Appends an event; those that a controller acts upon are synced, and others are left out where they cannot be written. After a failure the
     /// log is as it was.
+    ///
+    /// # Errors
+    /// When an event that must not be lost cannot be written.
     pub fn write(&mut self, event: Event) -> Result<(), SpoolError> {
         let lasting = !matches!(event, Event::Stage { .. } | Event::Note { .. });
         if lasting {

@@ -120,8 +120,8 @@ impl Lines {
     }
 }
 
-/// A line of a sentinel, or noise.
-fn understand(line: &[u8]) -> Option<SentinelMessage> {
+/// Reads a line of a sentinel; `None` is noise.
+pub fn read_sentinel_line(line: &[u8]) -> Option<SentinelMessage> {
     let message: SentinelMessage = serde_json::from_slice(line).ok()?;
     (message.id.is_some() || message.hello.is_some() || message.beat.is_some() || message.error.is_some()).then_some(message)
 }
@@ -296,7 +296,7 @@ struct Process {
 async fn greeted(lines: &mut Lines, heard: &StderrTail) -> Option<Hello> {
     loop {
         match lines.next().await {
-            Next::Line(line) => match understand(&line) {
+            Next::Line(line) => match read_sentinel_line(&line) {
                 Some(SentinelMessage { hello: Some(hello), .. }) => return Some(hello),
                 Some(_) => {}
                 None => heard.add(&line),
@@ -403,7 +403,7 @@ impl Keeper {
 
 /// Passes an answer to the request that waits for it.
 fn take(line: &[u8], pending: &Mutex<Pending>, heard: &StderrTail) {
-    let Some(message) = understand(line) else {
+    let Some(message) = read_sentinel_line(line) else {
         heard.add(line);
         return;
     };

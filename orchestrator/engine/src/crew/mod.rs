@@ -9,6 +9,7 @@ mod member;
 mod typed;
 
 pub use error::{CrewError, NotStarted};
+pub use line::read_sentinel_line;
 pub use member::{Member, Settings};
 pub use typed::{Skew, whole};
 

@@ -43,15 +43,23 @@ pub struct Space {
 
 /// A line of `/proc/self/mountinfo`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Mount {
+pub struct Mount {
+    /// Where it is mounted.
     pub point: PathBuf,
+    /// Type of the file system.
     pub file_system: String,
+    /// What is mounted.
     pub source: String,
 }
 
 /// What is mounted, in order: a later mount hides an earlier one of the same point.
 pub(super) fn mounts() -> Vec<Mount> {
-    let table = fs::read("/proc/self/mountinfo").unwrap_or_default();
+    read_mounts(&fs::read("/proc/self/mountinfo").unwrap_or_default())
+}
+
+/// Reads a table in the form of `/proc/self/mountinfo`; lines of another form are passed over.
+#[must_use]
+pub fn read_mounts(table: &[u8]) -> Vec<Mount> {
     table.split(|b| *b == b'\n').filter_map(parse).collect()
 }
 

@@ -160,15 +160,17 @@ fn serve_events(
             Ok(Event::Closed) | Err(RecvTimeoutError::Disconnected) => break,
             Ok(Event::Line(line)) => {
                 heard = Instant::now();
-                match understand(&line) {
-                    Input::Nothing => {}
-                    Input::Hello(terms) => {
+                match read_agent_line(&line) {
+                    AgentMessage::Nothing => {}
+                    AgentMessage::Hello(terms) => {
                         beat = seconds(terms.beat_s);
                         silence = terms.silence_s.map(seconds);
                         voice.say(&SentinelMessage { hello: Some(Hello::of_this_process()), ..SentinelMessage::default() });
                     }
-                    Input::Wrong(id, problem) => voice.say(&SentinelMessage { id, error: Some(problem), ..SentinelMessage::default() }),
-                    Input::Request(id, request) => work(&sentinel, &at_work, &voice, id, request),
+                    AgentMessage::Wrong(id, problem) => {
+                        voice.say(&SentinelMessage { id, error: Some(problem), ..SentinelMessage::default() })
+                    }
+                    AgentMessage::Request(id, request) => work(&sentinel, &at_work, &voice, id, request),
                 }
             }
         }
@@ -221,37 +223,44 @@ fn listen(input: impl Read, events: &Sender<Event>) {
     }
 }
 
-/// The meaning of a line.
-enum Input {
+/// What a line of an agent means.
+#[derive(Clone, Debug, PartialEq)]
+pub enum AgentMessage {
+    /// It is alive.
     Nothing,
+    /// Its first line.
     Hello(AgentHello),
+    /// A request with its number.
     Request(u64, Request),
+    /// It cannot be understood: its number, if it has one, and the problem.
     Wrong(Option<u64>, String),
 }
 
-fn understand(line: &[u8]) -> Input {
+/// Reads a line of an agent.
+#[must_use]
+pub fn read_agent_line(line: &[u8]) -> AgentMessage {
     if line.iter().all(u8::is_ascii_whitespace) {
-        return Input::Nothing;
+        return AgentMessage::Nothing;
     }
     let mut value: serde_json::Value = match serde_json::from_slice(line) {
         Ok(value) => value,
-        Err(error) => return Input::Wrong(None, format!("not a request: {error}")),
+        Err(error) => return AgentMessage::Wrong(None, format!("not a request: {error}")),
     };
     if value.get("ping").is_some() {
-        return Input::Nothing;
+        return AgentMessage::Nothing;
     }
     if let Some(terms) = value.get_mut("hello") {
         return match serde_json::from_value(terms.take()) {
-            Ok(terms) => Input::Hello(terms),
-            Err(error) => Input::Wrong(None, format!("not a hello: {error}")),
+            Ok(terms) => AgentMessage::Hello(terms),
+            Err(error) => AgentMessage::Wrong(None, format!("not a hello: {error}")),
         };
     }
     let Some(id) = value.get("id").and_then(serde_json::Value::as_u64) else {
-        return Input::Wrong(None, "not a request: it has no `id`".into());
+        return AgentMessage::Wrong(None, "not a request: it has no `id`".into());
     };
     match serde_json::from_value(value) {
-        Ok(request) => Input::Request(id, request),
-        Err(error) => Input::Wrong(Some(id), format!("not a request: {error}")),
+        Ok(request) => AgentMessage::Request(id, request),
+        Err(error) => AgentMessage::Wrong(Some(id), format!("not a request: {error}")),
     }
 }
 
