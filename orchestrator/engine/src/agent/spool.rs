@@ -146,6 +146,8 @@ pub(super) fn put_json<T: Serialize>(path: &Utf8Path, value: &T) -> Result<(), S
 /// Numbers that a new life of the agent leaves out. A controller may have heard events that were not synced, such as stages, before a loss of
 /// power took them: their numbers must not come again.
 const LIFE: u64 = 1 << 20;
+/// A number that is so far behind all before it is damaged, and those that follow it would have no room.
+const MAX_GAP: u64 = 1 << 40;
 
 /// Which agent a spool belongs to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -203,8 +205,14 @@ impl EventLog {
     /// When it cannot be opened, read or cut.
     pub fn open(path: &Utf8Path) -> Result<(Self, OldEvents), SpoolError> {
         let mut events: Vec<Numbered> = Vec::new();
+        let mut last = 0u64;
         let (mut lines, scan) = LineFile::open(path, false, |_, json| {
-            events.push(serde_json::from_slice(json).map_err(|error| error.to_string())?);
+            let numbered: Numbered = serde_json::from_slice(json).map_err(|error| error.to_string())?;
+            if numbered.seq.saturating_sub(last) > MAX_GAP {
+                return Err(format!("no event has the number {}", numbered.seq));
+            }
+            last = last.max(numbered.seq);
+            events.push(numbered);
             Ok(())
         })?;
         if scan.bytes == 0
@@ -218,7 +226,7 @@ impl EventLog {
         if damage.is_some() {
             lines.go_on_behind_damage()?;
         }
-        let next = events.iter().map(|e| e.seq).max().map_or(1, |last| (last / LIFE + 1) * LIFE + 1);
+        let next = if events.is_empty() { 1 } else { (last / LIFE + 1) * LIFE + 1 };
         Ok((Self { lines, next, fence: None }, OldEvents { events, damage }))
     }
 
@@ -327,6 +335,19 @@ mod tests {
         assert!(old.damage.is_some_and(|d| d.contains("line 2") && d.contains("checksum")));
         log.write(note("four")).expect("writes");
         assert_eq!(numbers(&EventLog::open(&path).expect("opens").1), [1, 3, LIFE + 1]);
+    }
+
+    #[test]
+    fn a_number_that_no_event_has_is_damage() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = Utf8Path::from_path(dir.path()).expect("UTF-8").join("events.jsonl");
+        let line = |seq: u64| format!("{{\"seq\":{seq},\"at\":\"2026-01-02T03:04:05Z\",\"event\":\"note\",\"what\":\"w\"}}\n");
+        fs::write(&path, line(1) + &line(u64::MAX)).expect("writes");
+        let (mut log, old) = EventLog::open(&path).expect("opens");
+        assert_eq!(numbers(&old), [1]);
+        assert!(old.damage.is_some_and(|d| d.contains("no event has the number")));
+        log.write(note("two")).expect("writes");
+        assert_eq!(numbers(&EventLog::open(&path).expect("opens").1), [1, LIFE + 1]);
     }
 
     #[test]
