@@ -45,7 +45,7 @@ impl OldJournal {
             Err(error) => return Err(StoreError::io("read", &path)(error)),
         };
         let mut old = Self { exists: true, ..Self::default() };
-        let (mut last, mut newer) = (0, None);
+        let (mut last, mut newer) = (0_u64, None);
         let scan = line_file::scan(file, |line, json| {
             let entry: Entry = serde_json::from_slice(json).map_err(|error| {
                 newer = newer.or(newer_format(json));
@@ -54,7 +54,7 @@ impl OldJournal {
             if let Event::Opened { format, .. } = &entry.event {
                 newer = newer.or(Some(*format).filter(|format| *format > FORMAT));
             }
-            if entry.seq > last + 1 {
+            if entry.seq > last.saturating_add(1) {
                 old.missing.push((line, last + 1, entry.seq - 1));
             }
             last = last.max(entry.seq);
@@ -73,7 +73,7 @@ impl OldJournal {
 
     /// Number of entries that are lost.
     pub(super) fn lost(&self) -> u64 {
-        let missing: u64 = self.missing.iter().map(|(_, first, last)| last - first + 1).sum();
+        let missing = self.missing.iter().fold(0_u64, |sum, (_, first, last)| sum.saturating_add((last - first).saturating_add(1)));
         missing.max(self.damaged.len() as u64)
     }
 

@@ -65,7 +65,8 @@ impl EntryReader {
             let known = if error.to_string().contains("unknown variant") { ": a newer cvc may have written it" } else { "" };
             format!("{error}{known}")
         })?;
-        let expected = self.last + 1;
+        // a damaged number may be the largest
+        let expected = self.last.saturating_add(1);
         self.last = entry.seq;
         if entry.seq != expected {
             return Err(format!("expected entry {expected}, found entry {}", entry.seq));
@@ -310,6 +311,10 @@ mod tests {
         let lines: Vec<&str> = text.split_inclusive('\n').collect();
         let error = told(&[lines[0], lines[1], lines[3]].concat());
         assert!(error.contains("line 3: expected entry 3, found entry 4"), "{error}");
+        let last = format!("{{\"seq\":{},\"at\":\"2026-01-01T00:00:00Z\",\"event\":\"interrupted\",\"now\":false}}", u64::MAX);
+        let last = String::from_utf8(line_file::with_sum(last.into_bytes()).expect("a line")).expect("text");
+        let error = told(&[lines[0], &last, lines[1]].concat());
+        assert!(error.contains("line 2: expected entry 2") && error.contains("and 1 further"), "{error}");
         let error = told(&lines[0].replacen("\"format\":3", "\"format\":7", 1).replace(",\"sum\"", ",\"old\""));
         assert!(error.contains('7') && error.contains("newer"), "{error}");
         let unknown = br#"{"seq":1,"at":"2026-01-01T00:00:00Z","event":"teleported"}"#;
