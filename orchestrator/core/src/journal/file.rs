@@ -57,8 +57,9 @@ struct EntryReader {
 
 impl EntryReader {
     fn read(&mut self, json: &[u8]) -> Result<Entry, String> {
+        const NEWER: &str = "written by a newer cvc";
         if self.newer.is_some() {
-            return Err("written by a newer cvc".to_owned());
+            return Err(NEWER.to_owned());
         }
         let entry: Entry = serde_json::from_slice(json).map_err(|error| {
             self.newer = newer_format(json);
@@ -73,6 +74,10 @@ impl EntryReader {
         }
         if let Event::Opened { format, lineage, .. } = &entry.event {
             self.newer = Some(*format).filter(|format| *format > FORMAT);
+            // an error, so that nothing is cut off at its end: this program does not know what is torn there
+            if self.newer.is_some() {
+                return Err(NEWER.to_owned());
+            }
             self.has_lineage = lineage.is_some();
         }
         self.has_lineage |= matches!(entry.event, Event::LineageGiven { .. });
@@ -317,6 +322,9 @@ mod tests {
         assert!(error.contains("line 2: expected entry 2") && error.contains("and 1 further"), "{error}");
         let error = told(&lines[0].replacen("\"format\":3", "\"format\":7", 1).replace(",\"sum\"", ",\"old\""));
         assert!(error.contains('7') && error.contains("newer"), "{error}");
+        // its end may only look torn
+        let error = told(&(lines[0].replacen("\"format\":3", "\"format\":7", 1).replace(",\"sum\"", ",\"old\"") + "a new kind of line"));
+        assert!(error.contains("newer"), "{error}");
         let unknown = br#"{"seq":1,"at":"2026-01-01T00:00:00Z","event":"teleported"}"#;
         let unknown = String::from_utf8(line_file::with_sum(unknown.to_vec()).expect("a line")).expect("text");
         let error = told(&unknown);
