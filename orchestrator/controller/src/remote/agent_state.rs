@@ -125,7 +125,7 @@ pub(super) struct State {
 
 /// Events of an agent that were not heard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("its events {} to {} did not arrive", after + 1, before - 1)]
+#[error("its events {} to {} did not arrive", after.saturating_add(1), before.saturating_sub(1))]
 pub(super) struct MissingEvents {
     /// The last that was heard before them.
     after: u64,
@@ -230,7 +230,7 @@ impl AgentState {
     /// The event behind the last one, which arrived damaged.
     pub fn damaged(&self) -> MissingEvents {
         let after = self.state().seq;
-        MissingEvents { after, before: after + 2 }
+        MissingEvents { after, before: after.saturating_add(2) }
     }
 
     /// Does without events that cannot be had; asks the agent to report the ends of attempts once more.
@@ -357,6 +357,16 @@ mod tests {
         plan::PlannedRun,
         point::{CheckpointerKind, Compression, Point, Repeat},
     };
+
+    #[test]
+    fn damage_behind_the_largest_number_is_told() {
+        let agent = AgentState::new();
+        let at = "2026-01-02T03:04:05Z".parse().expect("a time");
+        agent.apply_event(Numbered { seq: u64::MAX, at, event: Event::Began }).expect("a new life");
+        let missing = agent.damaged();
+        assert!(missing.to_string().starts_with("its events"), "{missing}");
+        agent.do_without(missing);
+    }
 
     fn run() -> RunId {
         RunId::from_written("r")
