@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::{
     fs,
     io::{self, Read},
+    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
 };
 
@@ -57,7 +58,9 @@ pub(super) fn read_files_dir(path: &Path, image: String, has_image: bool) -> Res
     let (mut files, mut bytes) = (0, 0);
     count(path, MAX_DEPTH, &mut files, &mut bytes)?;
     let info = path.join(FD_INFO);
-    let saved = match fs::File::open(&info) {
+    // without O_NONBLOCK, opening a FIFO of this name would wait for ever
+    let saved = match fs::OpenOptions::new().read(true).custom_flags(nix::libc::O_NONBLOCK).open(&info) {
+        Ok(file) if !file.metadata().is_ok_and(|m| m.is_file()) => Vec::new(),
         Ok(file) => {
             let mut text = Vec::new();
             file.take(MAX_FD_INFO).read_to_end(&mut text).map_err(|error| ImageError::io(&info, error))?;

@@ -35,6 +35,22 @@ fn checkpoint() -> tempfile::TempDir {
 }
 
 #[test]
+fn a_table_of_saved_files_that_is_no_file_is_passed_over() {
+    let dir = tempfile::tempdir().unwrap();
+    for (image, is_pipe) in [("ckpt_a_1-2-3_files", false), ("ckpt_a_1-4-3_files", true)] {
+        let info = dir.path().join(image).join("fd-info.txt");
+        fs::create_dir(dir.path().join(image)).unwrap();
+        if is_pipe {
+            nix::unistd::mkfifo(&info, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        } else {
+            fs::create_dir(&info).unwrap();
+        }
+    }
+    let read = read_dir(dir.path()).unwrap();
+    assert!(read.files_dirs.len() == 2 && read.files_dirs.iter().all(|d| d.saved.is_empty()));
+}
+
+#[test]
 fn a_directory_is_read_image_by_image() {
     let dir = checkpoint();
     let read = read_dir(dir.path()).unwrap();
