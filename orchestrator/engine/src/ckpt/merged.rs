@@ -82,6 +82,8 @@ pub struct WrongLoad {
 ///
 /// # Errors
 /// When nodes see different lengths of the same file.
+///
+/// Sums saturate: a node may tell any number.
 pub fn merge<'a>(
     views: &'a [(String, CheckpointDir)],
     order: &[&'a str],
@@ -127,16 +129,16 @@ impl<'a> Files<'a> {
                 files.add_image(node, image)?;
             }
             for broken in &dir.broken {
-                files.bytes += files.once(&broken.file, node, broken.file_bytes)?.unwrap_or(0);
+                files.bytes = files.bytes.saturating_add(files.once(&broken.file, node, broken.file_bytes)?.unwrap_or(0));
             }
             for saved in &dir.files_dirs {
                 // the directory's own name is the image's with another ending
                 let Some(name) = saved.path.file_name().and_then(|n| n.to_str()) else { continue };
                 if let Some(bytes) = files.once(name, node, saved.bytes)? {
                     files.dirs.dirs += 1;
-                    files.dirs.files += saved.files;
-                    files.dirs.bytes += bytes;
-                    files.bytes += bytes;
+                    files.dirs.files = files.dirs.files.saturating_add(saved.files);
+                    files.dirs.bytes = files.dirs.bytes.saturating_add(bytes);
+                    files.bytes = files.bytes.saturating_add(bytes);
                 }
             }
         }
@@ -180,13 +182,13 @@ impl<'a> Merged<'a> {
     fn add(&mut self, image: &'a DirImage, node: Option<&'a str>) {
         self.images.push(Placed { node, rank: None, image });
         for sums in [Some(&mut self.all), node.map(|n| self.nodes.entry(n).or_default())].into_iter().flatten() {
-            sums.file_bytes += image.image.file_bytes;
+            sums.file_bytes = sums.file_bytes.saturating_add(image.image.file_bytes);
             if image.role == Role::Rank {
                 sums.ranks += 1;
                 sums.zones.add_all(&image.image.zones);
             }
         }
-        self.stored_bytes += image.image.file_bytes;
+        self.stored_bytes = self.stored_bytes.saturating_add(image.image.file_bytes);
     }
 
     /// Puts the images in order and gives ranks their numbers, as far as the nodes of those before them are known.
@@ -342,6 +344,17 @@ mod tests {
         let views = [("a".to_owned(), a), ("b".to_owned(), stale)];
         let error = merge(&views, &["a", "b"], by_host).expect_err("they differ");
         assert_eq!(error, Disagreement { file, node: "b".into(), bytes: size - 1, other: "a".into(), other_bytes: size });
+    }
+
+    #[test]
+    fn whatever_sizes_a_node_tells_they_are_summed_up() {
+        let (mut a, _) = on_two_nodes();
+        for image in &mut a.images {
+            image.image.file_bytes = u64::MAX;
+        }
+        let views = [("a".to_owned(), a)];
+        let merged = merge(&views, &["a"], |_, seen| seen.first().copied()).expect("whole");
+        assert_eq!((merged.all.file_bytes, merged.stored_bytes), (u64::MAX, u64::MAX));
     }
 
     #[test]
