@@ -3,7 +3,7 @@
 
 use super::error::StoreError;
 use crate::ids::short_digest;
-use camino::{Utf8Path, Utf8PathBuf};
+use camino::{Utf8Component, Utf8Path, Utf8PathBuf};
 use cvc_probe::disk;
 use std::{
     fmt::Write,
@@ -34,6 +34,14 @@ pub enum ManifestProblem {
     /// The manifest is not the one that was sealed.
     #[error("{MANIFEST} is not what was sealed: its digest differs")]
     OtherManifest,
+    /// A line of the manifest names what is not below the directory.
+    #[error("{MANIFEST}, line {line}: {file} is not a file of the directory")]
+    Outside {
+        /// The line, from 1.
+        line: usize,
+        /// What it names.
+        file: Utf8PathBuf,
+    },
     /// A line of the manifest is none.
     #[error("{MANIFEST}, line {line}: expected a digest and the name of a file")]
     Malformed {
@@ -86,6 +94,10 @@ pub fn check_manifest(directory: &Utf8Path, digest: &str) -> Result<(), Manifest
     for (at, line) in text.lines().enumerate() {
         let (sealed, file) = line.split_once("  ").ok_or(ManifestProblem::Malformed { line: at + 1 })?;
         let file = Utf8Path::new(file);
+        // whoever wrote the manifest must not choose what is read here
+        if !file.components().all(|part| matches!(part, Utf8Component::Normal(_))) {
+            return Err(ManifestProblem::Outside { line: at + 1, file: file.to_owned() });
+        }
         if digest_of(&directory.join(file)).map_err(unreadable(file))? != sealed {
             return Err(ManifestProblem::Changed { file: file.to_owned() });
         }
@@ -117,6 +129,23 @@ fn list(directory: &Utf8Path, below: &Utf8Path, files: &mut Vec<Utf8PathBuf>) ->
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_manifest_names_only_files_of_its_directory() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let dir = Utf8Path::from_path(dir.path()).expect("UTF-8");
+        let run = dir.join("run");
+        fs::create_dir(&run).expect("makes");
+        fs::write(dir.join("secret"), "s").expect("writes");
+        let secret = blake3::hash(b"s").to_hex().to_string();
+        // the last one would be read for ever
+        for file in ["../secret", dir.join("secret").as_str(), "a/../../secret", "/dev/zero"] {
+            let text = format!("{secret}  {file}\n");
+            fs::write(run.join(MANIFEST), &text).expect("writes");
+            let problem = check_manifest(&run, &short_digest(text.as_bytes())).expect_err(file);
+            assert!(matches!(problem, ManifestProblem::Outside { line: 1, .. }), "{problem}");
+        }
+    }
 
     #[test]
     fn whatever_is_changed_removed_or_exchanged_is_named() {
