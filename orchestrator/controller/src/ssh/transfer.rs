@@ -199,7 +199,7 @@ impl SshHost {
         let (host, place) = (self.name().to_owned(), to.to_owned());
         let unpack = tokio::task::spawn_blocking(move || {
             let incoming = Counted { inner: File::from(stdout), bytes: 0, max_bytes, place: place.clone(), checked: 0, done };
-            unpack(&host, incoming, &place)
+            unpack(&host, incoming, &place, max_bytes)
         });
         let report = async {
             while updates.changed().await.is_ok() {
@@ -259,11 +259,12 @@ impl Read for Counted {
     }
 }
 
-/// Unpacks an untrusted archive: nothing leaves the directory by name or by link, and only files, directories and links are unpacked.
+/// Unpacks an untrusted archive: nothing leaves the directory by name or by link, only files, directories and links are unpacked, and all files
+/// together have `max_bytes` at most: a few bytes of an archive can make a sparse file that nobody could read to its end.
 ///
 /// # Errors
-/// When it cannot be read or written here, or has an entry that would leave `to`.
-pub fn unpack(host: &str, reader: impl Read, to: &Utf8Path) -> Result<(), HostError> {
+/// When it cannot be read or written here, has larger files, or an entry that would leave `to`.
+pub fn unpack(host: &str, reader: impl Read, to: &Utf8Path, max_bytes: u64) -> Result<(), HostError> {
     let here = |source| HostError::File { host: "localhost".into(), action: "unpack into", path: to.to_string(), source };
     let refused =
         |path: &str, problem: &str| HostError::Refused { host: host.to_owned(), path: path.to_owned(), problem: problem.to_owned() };
@@ -272,6 +273,7 @@ pub fn unpack(host: &str, reader: impl Read, to: &Utf8Path) -> Result<(), HostEr
     archive.set_preserve_permissions(false);
     archive.set_preserve_mtime(true);
     archive.set_overwrite(true);
+    let mut left = max_bytes;
     for entry in archive.entries().map_err(here)? {
         let mut entry = entry.map_err(here)?;
         let path = Utf8PathBuf::from_path_buf(entry.path().map_err(here)?.into_owned())
@@ -283,6 +285,10 @@ pub fn unpack(host: &str, reader: impl Read, to: &Utf8Path) -> Result<(), HostEr
         if path.ancestors().skip(1).any(|a| to.join(a).is_symlink() && !a.as_str().is_empty()) {
             return Err(refused(path.as_str(), "it would be written through a link"));
         }
+        left = left.checked_sub(entry.size()).ok_or_else(|| {
+            let problem = format!("with it there would be more than {} MiB, the most that there should be", max_bytes >> 20);
+            refused(path.as_str(), &problem)
+        })?;
         let kind = entry.header().entry_type();
         match kind {
             EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse | EntryType::Directory => {}
@@ -378,7 +384,7 @@ mod tests {
         let root = Utf8PathBuf::from_path_buf(dir.path().to_owned()).expect("UTF-8");
         std::fs::write(root.join("secret"), "secret").expect("writes");
         let to = root.join("runs/run");
-        let _ = unpack("head", archive(entries).as_slice(), &to);
+        let _ = unpack("head", archive(entries).as_slice(), &to, 1 << 20);
         (dir, to)
     }
 
@@ -403,6 +409,28 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_sparse_file_is_no_larger_than_what_may_come() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let to = Utf8PathBuf::from_path_buf(dir.path().join("run")).expect("UTF-8");
+        let mut header = tar::Header::new_gnu();
+        header.set_path("core").expect("a name");
+        header.set_entry_type(EntryType::GNUSparse);
+        header.set_mode(0o644);
+        header.set_size(0);
+        let gnu = header.as_gnu_mut().expect("a header of GNU");
+        for (field, value) in [(&mut gnu.realsize, 1_u64 << 32), (&mut gnu.sparse[0].offset, 1 << 32), (&mut gnu.sparse[0].numbytes, 0)] {
+            field.copy_from_slice(format!("{value:011o}\0").as_bytes());
+        }
+        header.set_cksum();
+        let bytes = [header.as_bytes().as_slice(), &[0; 1024]].concat();
+        let error = unpack("head", bytes.as_slice(), &to, 1 << 20).expect_err("too large").to_string();
+        assert!(error.contains("core") && error.contains("more than 1 MiB"), "{error}");
+        assert!(!to.join("core").exists());
+        unpack("head", bytes.as_slice(), &to, 1 << 33).expect("unpacks");
+        assert_eq!(to.join("core").metadata().expect("a file").len(), 1 << 32);
     }
 
     #[test]
