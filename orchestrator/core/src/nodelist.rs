@@ -17,6 +17,8 @@ const MAX_NODES: usize = 1 << 20;
 /// Maximum number of digits in a number of a name, leading zeros included; a host name has 253 characters.
 const MAX_DIGITS: usize = 253;
 
+const TOO_MANY: &str = "more nodes than any machine has";
+
 /// Piece of a name: text, or the numbers that stand there in turn.
 enum Piece {
     Text(String),
@@ -40,7 +42,7 @@ pub fn expand(list: &str) -> Result<Vec<String>, NodeListError> {
             Piece::Numbers(numbers) => n.checked_mul(numbers.len()),
         });
         if count.and_then(|c| c.checked_add(nodes.len())).is_none_or(|all| all > MAX_NODES) {
-            return Err(wrong("more nodes than any machine has", at));
+            return Err(wrong(TOO_MANY, at));
         }
         let mut names = vec![String::new()];
         for piece in &pieces {
@@ -78,17 +80,23 @@ fn split_outside_brackets(list: &str) -> Result<Vec<(usize, &str)>, (&'static st
 }
 
 fn pieces(name: &str) -> Result<Vec<Piece>, (&'static str, usize)> {
-    let (mut pieces, mut rest, mut at) = (Vec::new(), name, 0);
+    if let Some(at) = name.find(char::is_whitespace) {
+        return Err(("a space within a name", at));
+    }
+    let (mut pieces, mut rest, mut at, mut count) = (Vec::new(), name, 0, 1usize);
     while let Some((text, after)) = rest.split_once('[') {
         let (inside, behind) = after.split_once(']').ok_or(("a bracket is not closed", at))?;
         pieces.push(Piece::Text(text.to_owned()));
         at += text.len() + 1;
-        pieces.push(Piece::Numbers(numbers(inside).map_err(|problem| (problem, at))?));
+        let numbers = numbers(inside).map_err(|problem| (problem, at))?;
+        // before the next bracket is expanded: each may hold as many
+        count = count.saturating_mul(numbers.len());
+        if count > MAX_NODES {
+            return Err((TOO_MANY, at));
+        }
+        pieces.push(Piece::Numbers(numbers));
         at += inside.len() + 1;
         rest = behind;
-    }
-    if rest.contains(char::is_whitespace) {
-        return Err(("a space within a name", at));
     }
     pieces.push(Piece::Text(rest.to_owned()));
     Ok(pieces)
@@ -109,7 +117,7 @@ fn numbers(ranges: &str) -> Result<Vec<String>, &'static str> {
             return Err("a range that ends before it begins");
         }
         if (to - from) as usize >= MAX_NODES || all.len() >= MAX_NODES {
-            return Err("more nodes than any machine has");
+            return Err(TOO_MANY);
         }
         let width = low.len();
         all.extend((from..=to).map(|n| format!("{n:0width$}")));
@@ -185,6 +193,13 @@ mod tests {
     }
 
     #[test]
+    fn brackets_that_make_too_many_nodes_are_refused_before_the_next_one() {
+        // some gigabytes, were all of them expanded
+        let list = format!("n{}", "[0-1048575]".repeat(200));
+        assert_eq!(expand(&list).expect_err("too many").column, "n[0-1048575][".len() + 1);
+    }
+
+    #[test]
     fn lists_are_short_and_in_order() {
         let short = |list: &str| compress(&list.split(' ').map(str::to_owned).collect::<Vec<_>>());
         assert_eq!(short("n1 n2 n3 n07 n08 x"), "n[1-3,07-08],x");
@@ -196,7 +211,9 @@ mod tests {
 
     #[test]
     fn what_is_no_list_is_refused_with_its_place() {
-        for bad in ["n[1-", "n1]", "n[[1]]", "n[a]", "n[3-1]", "n1,,n2", "n[]", "n[1-99999999999]", "n[0-1023]x[0-1023]x[0-9]", "n 1"] {
+        for bad in
+            ["n[1-", "n1]", "n[[1]]", "n[a]", "n[3-1]", "n1,,n2", "n[]", "n[1-99999999999]", "n[0-1023]x[0-1023]x[0-9]", "n 1", "n 1[1-2]"]
+        {
             let error = expand(bad).expect_err(bad).to_string();
             assert!(error.contains(bad) && error.contains("column"), "{error}");
         }
