@@ -8,6 +8,9 @@ pub(super) fn expand(pattern: &str) -> Result<(Vec<String>, Option<u16>), String
     if names.is_empty() {
         return Err("a host without a name".to_owned());
     }
+    if names.matches('[').count() > MAX_RANGES {
+        return Err(format!("a host with more than {MAX_RANGES} ranges"));
+    }
     let mut all = Vec::new();
     expand_into(names, &mut all)?;
     Ok((all, port))
@@ -30,6 +33,9 @@ fn split(pattern: &str) -> (&str, Option<u16>) {
         Ok(_) | Err(_) => (pattern, None),
     }
 }
+
+/// Maximum number of ranges in a pattern.
+const MAX_RANGES: usize = 16;
 
 fn expand_into(name: &str, all: &mut Vec<String>) -> Result<(), String> {
     let Some((head, rest)) = name.split_once('[') else {
@@ -117,6 +123,8 @@ mod tests {
             "n[1:9:0]",
             "n[0:4000000000]",
             "n[0:999][0:999]",
+            // as many as would end the stack
+            &"[0:0]".repeat(20_000),
             "[:]",
             "",
         ] {

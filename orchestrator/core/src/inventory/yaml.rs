@@ -6,12 +6,16 @@ use super::{
     ranges,
 };
 use saphyr::{LoadableYamlNode, MarkedYaml, Scalar, YamlData};
+use saphyr_parser::{Event, Parser};
 
 /// Maximum depth of nested groups.
 const MAX_DEPTH: usize = 64;
+/// Maximum depth of nested mappings and lists, of which a group has two and a host four. Values are read by functions that call themselves.
+const MAX_NESTING: usize = 2 * MAX_DEPTH + 16;
 
 /// Reads an inventory.
 pub(super) fn read(text: &str) -> Result<Groups, Complaint> {
+    check_nesting(text)?;
     let documents =
         MarkedYaml::load_from_str(text).or_else(|error| complain(error.marker().line(), format!("cannot parse YAML: {}", error.info())))?;
     let mut groups = Groups::default();
@@ -25,6 +29,22 @@ pub(super) fn read(text: &str) -> Result<Groups, Complaint> {
         group(&mut groups, &name, value, 0)?;
     }
     Ok(groups)
+}
+
+/// Refuses what would end the stack. What cannot be parsed is told by who reads it.
+fn check_nesting(text: &str) -> Result<(), Complaint> {
+    let mut depth = 0usize;
+    for (event, span) in Parser::new_from_str(text).map_while(Result::ok) {
+        match event {
+            Event::SequenceStart(..) | Event::MappingStart(..) => depth += 1,
+            Event::SequenceEnd | Event::MappingEnd => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth > MAX_NESTING {
+            return complain(span.start.line(), format!("values are nested more than {MAX_NESTING} levels deep"));
+        }
+    }
+    Ok(())
 }
 
 fn group(groups: &mut Groups, name: &str, value: &MarkedYaml<'_>, depth: usize) -> Result<(), Complaint> {
@@ -101,4 +121,18 @@ fn scalar(value: &MarkedYaml<'_>) -> Option<String> {
 
 fn line_of(value: &MarkedYaml<'_>) -> usize {
     value.span.start.line()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_that_are_nested_too_deep_are_refused() {
+        let lines = |line: &dyn Fn(usize) -> String| (0..5000).map(line).collect::<String>();
+        for text in ["- ".repeat(20_000), "[".repeat(20_000), "{a: ".repeat(20_000), lines(&|i| format!("{}a:\n", " ".repeat(i)))] {
+            let problem = read(&text).expect_err("too deep").problem;
+            assert!(problem.contains("nested more than") || problem.contains("cannot parse"), "{problem}");
+        }
+    }
 }
