@@ -66,10 +66,12 @@ impl Groups {
     /// Makes a group part of another.
     pub(super) fn nest(&mut self, parent: &str, child: &str, line: usize) -> Result<(), Complaint> {
         self.group(child);
-        self.group(parent).children.insert(child.to_owned());
+        self.group(parent);
+        // before it is: what follows relies on groups without circles
         if self.below(child).contains(parent) {
             return complain(line, format!("the group `{child}` is part of itself, by way of `{parent}`"));
         }
+        self.group(parent).children.insert(child.to_owned());
         Ok(())
     }
 

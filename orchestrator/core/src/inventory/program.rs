@@ -142,3 +142,15 @@ fn groups_of(value: &Value) -> Groups {
     }
     groups
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_that_are_part_of_themselves_are_read_without_the_circle() {
+        let answer = r#"{ "all": { "children": ["a"] }, "a": { "hosts": ["n1"], "children": ["b", "a"] }, "b": { "hosts": ["n2"], "children": ["a"] } }"#;
+        let hosts = parse_answer(Path::new("inventory"), answer, "a").expect("hosts");
+        assert_eq!(hosts.iter().map(|h| h.name.as_str()).collect::<Vec<_>>(), ["n1", "n2"]);
+    }
+}
