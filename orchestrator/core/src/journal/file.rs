@@ -14,6 +14,7 @@ use crate::{
 use camino::{Utf8Path, Utf8PathBuf};
 use std::{
     fs::{File, OpenOptions},
+    io::{BufRead, BufReader},
     os::unix::fs::FileExt,
 };
 
@@ -106,9 +107,10 @@ fn raise_format(path: &Utf8Path) -> std::io::Result<()> {
     const KEY: &[u8] = b"\"format\":";
     // a handle that appends ignores positions
     let file = OpenOptions::new().read(true).write(true).open(path)?;
-    let mut first = [0; 512];
-    let length = file.read_at(&mut first, 0)?;
-    let line = first[..length].split(|b| *b == b'\n').next().unwrap_or_default();
+    // all of it: its checksum stands at its end
+    let mut line = Vec::new();
+    BufReader::new(&file).read_until(b'\n', &mut line)?;
+    let line = line.trim_ascii_end();
     if line_file::check_sum(line) != Sum::Missing {
         return Ok(());
     }
@@ -274,6 +276,18 @@ mod tests {
         let continued = read(&path).expect("reads");
         assert_eq!((format(&continued), continued.len()), (FORMAT, 3));
         assert_eq!(open(&path).expect("opens").1.len(), 3);
+    }
+
+    #[test]
+    fn a_long_first_line_with_a_checksum_is_not_changed() {
+        let (_dir, path) = journal();
+        let line = format!(
+            "{{\"seq\":1,\"at\":\"2026-01-01T00:00:00Z\",\"event\":\"opened\",\"format\":1,\"campaign\":\"{}\",\"cvc\":\"0.1.0\"}}",
+            "c".repeat(600)
+        );
+        std::fs::write(&path, line_file::with_sum(line.into_bytes()).expect("a line")).expect("writes");
+        open(&path).expect("opens");
+        assert_eq!(read(&path).expect("reads again").len(), 2);
     }
 
     #[test]
