@@ -7,6 +7,7 @@
 )]
 
 mod fresh;
+mod fuzz;
 mod interrupt;
 mod layers;
 mod node;
@@ -22,6 +23,8 @@ usage: cargo xtask COMMAND
   test [ARGS]   run all tests (ARGS go to `cargo test`), then name those that were skipped and count all
   fresh [--user] [--target DIR] COMMAND...
                 run a command in a clone of this repository on a fresh machine
+  fuzz TARGET [--inputs N] [--seed S] [--input FILE]
+                feed damaged input to a reader on all processors; TARGET `all` is all of them
   layers [CRATE] [--all]
                 print the module graph of each crate; fail on import cycles and forbidden dependencies
   node [--release]
@@ -36,6 +39,7 @@ fn main() -> ExitCode {
     let result = match command.as_deref() {
         Some("test") => suite::run(&arguments).map(code),
         Some("fresh") => fresh::run(&arguments),
+        Some("fuzz") => fuzz::run(&arguments).map(code),
         Some("layers") => layers::run(&arguments).map(code),
         Some("node") => node::run(&arguments).map(|()| ExitCode::SUCCESS),
         Some("programs") => programs::run().map(code),

@@ -1,0 +1,54 @@
+//! All targets.
+
+use crate::targets::{agents, files, images, install, inventories, nodes, slurm, ssh, tables};
+
+/// A reader under test.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    /// Its name, and that of the directory of its seeds.
+    pub name: &'static str,
+    /// Gives bytes to the reader and panics if something does not hold.
+    pub check: fn(&[u8]),
+    /// Words of the format, which are put into seeds.
+    pub words: &'static [&'static str],
+}
+
+const fn target_of(name: &'static str, check: fn(&[u8]), words: &'static [&'static str]) -> Target {
+    Target { name, check, words }
+}
+
+/// Every target.
+pub const TARGETS: &[Target] = &[
+    target_of("agent-request", agents::agent_request, agents::REQUEST_WORDS),
+    target_of("ansible-answer", inventories::answer, inventories::ANSWER_WORDS),
+    target_of("ansible-events", install::ansible_events, install::WORDS),
+    target_of("archive", files::archive, files::ARCHIVE_WORDS),
+    target_of("checkpoint-dir", images::checkpoint_dir, images::DIR_WORDS),
+    target_of("csv", tables::csv, tables::WORDS),
+    target_of("dmtcp-events", images::dmtcp_events, images::EVENT_WORDS),
+    target_of("dmtcp-text", images::dmtcp_text, images::TEXT_WORDS),
+    target_of("event-log", files::event_log, files::LINE_WORDS),
+    target_of("image", images::image, images::IMAGE_WORDS),
+    target_of("inventory-ini", inventories::ini, inventories::INI_WORDS),
+    target_of("inventory-yaml", inventories::yaml, inventories::YAML_WORDS),
+    target_of("journal", files::journal, files::LINE_WORDS),
+    target_of("line-file", files::lines, files::LINE_WORDS),
+    target_of("manifest", files::manifest, files::MANIFEST_WORDS),
+    target_of("mountinfo", nodes::mountinfo, nodes::MOUNT_WORDS),
+    target_of("node-list", slurm::node_list, slurm::LIST_WORDS),
+    target_of("relay-line", agents::relay_line, agents::EVENT_WORDS),
+    target_of("sacct", slurm::sacct, slurm::TEXT_WORDS),
+    target_of("scontrol", slurm::scontrol, slurm::TEXT_WORDS),
+    target_of("sentinel-answer", nodes::sentinel_answer, nodes::ANSWER_WORDS),
+    target_of("sentinel-request", nodes::sentinel_request, nodes::REQUEST_WORDS),
+    target_of("sinfo", slurm::sinfo, slurm::TEXT_WORDS),
+    target_of("squeue-json", slurm::squeue_json, slurm::JSON_WORDS),
+    target_of("squeue-text", slurm::squeue_text, slurm::TEXT_WORDS),
+    target_of("ssh-log", ssh::log, ssh::WORDS),
+];
+
+/// The target of this name.
+#[must_use]
+pub fn target(name: &str) -> Option<&'static Target> {
+    TARGETS.iter().find(|target| target.name == name)
+}

@@ -1,0 +1,12 @@
+//! The targets, by what is read.
+
+pub(crate) mod agents;
+pub(crate) mod files;
+pub(crate) mod images;
+pub(crate) mod install;
+pub(crate) mod inventories;
+pub(crate) mod nodes;
+mod scratch;
+pub(crate) mod slurm;
+pub(crate) mod ssh;
+pub(crate) mod tables;

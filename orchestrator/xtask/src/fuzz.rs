@@ -1,0 +1,22 @@
+//! `cargo xtask fuzz`: feeds damaged input to the readers of cvc, as fast as they are in a release, and with all their checks.
+
+use std::process::Stdio;
+
+/// Runs `cvc-fuzz` with these arguments; returns whether no reader failed.
+///
+/// # Errors
+/// If cargo cannot be started, or the arguments are wrong.
+pub fn run(arguments: &[String]) -> Result<bool, String> {
+    let status = crate::workspace::cargo()
+        .args(["run", "--quiet", "--locked", "--profile", "fuzz", "--package", "cvc-fuzz", "--"])
+        .args(arguments)
+        .current_dir(crate::workspace::root()?)
+        .stdin(Stdio::null())
+        .status()
+        .map_err(|e| format!("cannot start cargo: {e}"))?;
+    match status.code() {
+        Some(0) => Ok(true),
+        Some(1) => Ok(false),
+        _ => Err(format!("the program could not do its work ({status}): its message is above")),
+    }
+}
