@@ -147,7 +147,7 @@ pub(crate) fn sinfo(data: &[u8]) {
     assert!(read_sinfo(&text).len() <= text.lines().count());
 }
 
-pub(crate) const LIST_WORDS: &[&str] = &["[", "]", ",", "-", "[0-9]", "[001-100]", "[0-9999]", "n", "18446744073709551615", "é"];
+pub(crate) const LIST_WORDS: &[&str] = &["[", "]", ",", "-", "[0-9]", "[001-100]", "[0-99]", "n", "18446744073709551615", "é"];
 
 /// A list of nodes.
 pub(crate) fn node_list(data: &[u8]) {
