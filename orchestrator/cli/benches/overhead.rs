@@ -127,7 +127,7 @@ const PEERS: [Peer; 3] = [
     },
     Peer {
         program: "reframe",
-        args: &["-c", "noop.py", "-r", "--exec-policy=serial"],
+        args: &["--checkpath=noop.py", "-r", "--exec-policy=serial"],
         file: "noop.py",
         text: "import reframe as rfm\nimport reframe.utility.sanity as sn\n\n@rfm.simple_test\nclass Noop(rfm.RunOnlyRegressionTest):\n    \
                n = parameter(range(RUNS))\n    valid_systems = ['*']\n    valid_prog_environs = ['*']\n    executable = 'MPIEXEC'\n    \

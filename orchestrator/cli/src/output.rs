@@ -1,21 +1,97 @@
 //! Everything that cvc prints: the only place that touches standard output and standard error.
 //!
-//! Output never ends a command that changes something, such as `cvc run`: machines may have to be given back. What such a command tells goes
-//! to [`told`], [`tell`] and [`note`], which go on without a reader and on a full disk. A command that only shows something writes to
-//! [`shown`], and ends with the first error.
+//! Output never ends a command that changes something, such as `cvc run`, nor makes it wait: machines may have to be given back, and what runs
+//! on them to be looked after, while a reader such as `less` rests. What such a command tells goes to [`told`], [`tell`] and [`note`]: a thread
+//! writes it, without a reader and on a full disk as well, and [`warn_of_loss`] waits for the thread at the end. A command that only shows
+//! something writes to [`shown`], and ends with the first error.
 
 #![expect(clippy::disallowed_methods, reason = "here, and nowhere else")]
 
-use nix::unistd::{dup2_stderr, dup2_stdout};
+use nix::{
+    sys::signal::{SigHandler, Signal, signal},
+    unistd::{dup2_stderr, dup2_stdout},
+};
 use std::{
     fmt::Display,
     io::{self, ErrorKind, IsTerminal, StdoutLock, Write},
     os::fd::AsFd,
-    sync::OnceLock,
+    sync::{
+        Arc, LazyLock, OnceLock,
+        atomic::{AtomicUsize, Ordering},
+        mpsc,
+    },
 };
+
+/// Bytes that wait for a reader at most; what comes when there are as many is lost.
+const WAITING: usize = 16 << 20;
 
 /// The first error of [`told`].
 static LOST: OnceLock<(ErrorKind, String)> = OnceLock::new();
+/// The thread that writes; `None` if none could be started.
+static WRITER: LazyLock<Option<Writer>> = LazyLock::new(|| {
+    let (sender, texts) = mpsc::channel();
+    let waiting = Arc::new(AtomicUsize::new(0));
+    let left = Arc::clone(&waiting);
+    let thread = std::thread::Builder::new().name("output".into()).spawn(move || write_all(&texts, &left));
+    thread.ok().map(|_| Writer { sender, waiting })
+});
+
+/// What is told to the thread that writes.
+enum Text {
+    ToStdout(Vec<u8>),
+    ToStderr(Vec<u8>),
+    /// To be answered when everything before it is written.
+    Flush(mpsc::SyncSender<()>),
+}
+
+impl Text {
+    fn len(&self) -> usize {
+        match self {
+            Self::ToStdout(text) | Self::ToStderr(text) => text.len(),
+            Self::Flush(_) => 0,
+        }
+    }
+
+    fn write(self) {
+        match self {
+            Self::ToStdout(text) => {
+                let written = io::stdout().write_all(&text).and_then(|()| io::stdout().flush());
+                if let Err(error) = written {
+                    LOST.get_or_init(|| (error.kind(), error.to_string()));
+                }
+            }
+            // the exit code still tells
+            Self::ToStderr(text) => drop(io::stderr().write_all(&text)),
+            // who asked does not wait any more
+            Self::Flush(done) => drop(done.send(())),
+        }
+    }
+}
+
+struct Writer {
+    sender: mpsc::Sender<Text>,
+    waiting: Arc<AtomicUsize>,
+}
+
+fn write_all(texts: &mpsc::Receiver<Text>, waiting: &AtomicUsize) {
+    for text in texts {
+        let length = text.len();
+        text.write();
+        waiting.fetch_sub(length, Ordering::Relaxed);
+    }
+}
+
+/// Has a text written, in the order in which texts come.
+fn put(text: Text) {
+    let Some(writer) = WRITER.as_ref() else { return text.write() };
+    let length = text.len();
+    if writer.waiting.fetch_add(length, Ordering::Relaxed) > WAITING && length > 0 {
+        writer.waiting.fetch_sub(length, Ordering::Relaxed);
+        LOST.get_or_init(|| (ErrorKind::WouldBlock, "nobody reads it".to_owned()));
+    } else if let Err(mpsc::SendError(text)) = writer.sender.send(text) {
+        text.write();
+    }
+}
 
 /// Standard output of a command that only shows something.
 pub fn shown() -> StdoutLock<'static> {
@@ -32,30 +108,28 @@ pub const fn told() -> Told {
 
 impl Write for Told {
     fn write(&mut self, text: &[u8]) -> io::Result<usize> {
-        if let Err(error) = io::stdout().write_all(text) {
-            LOST.get_or_init(|| (error.kind(), error.to_string()));
-        }
+        put(Text::ToStdout(text.to_vec()));
         Ok(text.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        if let Err(error) = io::stdout().flush() {
-            LOST.get_or_init(|| (error.kind(), error.to_string()));
-        }
+        let (sender, done) = mpsc::sync_channel(1);
+        put(Text::Flush(sender));
+        // an error: it was answered without the thread
+        let _ = done.recv();
         Ok(())
     }
 }
 
 /// Writes a line to standard output, if that is possible.
 pub fn tell(line: impl Display) {
-    // never fails
-    let _ = told().write_all(format!("{line}\n").as_bytes());
+    put(Text::ToStdout(format!("{line}\n").into_bytes()));
 }
 
 /// Writes a line to standard error, if that is possible; the exit code still tells.
 pub fn note(line: impl Display) {
     // in one piece: others write there too
-    let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
+    put(Text::ToStderr(format!("{line}\n").into_bytes()));
 }
 
 /// Whether standard error is a terminal.
@@ -63,7 +137,7 @@ pub fn is_stderr_terminal() -> bool {
     io::stderr().is_terminal()
 }
 
-/// Writes what is still in memory.
+/// Waits until everything that was told is written, as long as its reader takes.
 ///
 /// # Errors
 /// When something that was told could not be written.
@@ -72,12 +146,17 @@ pub fn check() -> io::Result<()> {
     LOST.get().map_or(Ok(()), |(kind, text)| Err(io::Error::new(*kind, text.clone())))
 }
 
-/// Warns if something that was told could not be written although somebody wanted to read it.
+/// Waits until everything that was told is written. Warns if something could not be, although somebody wanted to read it.
 pub fn warn_of_loss() {
+    // nothing is at stake any more: Ctrl-C ends the waiting
+    #[expect(unsafe_code, reason = "the default action is no handler of this program")]
+    // SAFETY: no function of this program is called
+    let _ = unsafe { signal(Signal::SIGINT, SigHandler::SigDfl) };
     match check() {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             tracing::warn!(%error, "standard output is incomplete");
             note(format_args!("warning: standard output is incomplete: {error}"));
+            let _ = told().flush();
         }
         Ok(()) | Err(_) => {}
     }

@@ -3,6 +3,7 @@
 
 use crate::common::{SITE, campaign, scripted, waiting};
 use cvc_testkit::{Campaign, Tool, require, wait_until};
+use nix::fcntl::{FcntlArg, fcntl};
 use std::{
     fs,
     io::{BufRead, BufReader, Read},
@@ -139,6 +140,23 @@ fn a_campaign_is_completed_when_the_reader_of_its_messages_ends_after_the_first_
     assert_eq!(child.wait().expect("ends").code(), Some(0));
     c.assert_whole(3);
     c.assert_nothing_left();
+}
+
+#[test]
+fn a_campaign_is_completed_while_the_reader_of_its_output_rests_and_then_has_all_of_it() {
+    require!(Tool::Mpich);
+    let c = scripted("rests", "echo SUCCESS", "repeats = 24");
+    let mut child = c.command(&["run", "campaign.toml", "--json"]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("starts");
+    let mut out = child.stdout.take().expect("a pipe");
+    let bytes = fcntl(&out, FcntlArg::F_SETPIPE_SZ(4096)).expect("a small pipe");
+    wait_until("the end of the campaign", LIMIT, || c.events("completed").len() == 1);
+    let mut text = String::new();
+    out.read_to_string(&mut text).expect("reads");
+    assert_eq!(child.wait().expect("ends").code(), Some(0));
+    assert!(text.len() > 2 * usize::try_from(bytes).expect("a size"), "more than the pipe holds: {}", text.len());
+    let finished = text.lines().filter(|l| serde_json::from_str::<serde_json::Value>(l).expect("JSON")["event"] == "run-finished");
+    assert_eq!(finished.count(), 24, "{text}");
+    c.assert_whole(24);
 }
 
 /// What a report about a bug needs: how the campaign ended, and where more about it is.
