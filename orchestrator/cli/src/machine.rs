@@ -2,7 +2,7 @@
 
 use crate::{args::Where, exit_status::ExitStatus, failure::Failure};
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_controller::runner::Options;
+use cvc_controller::{remote::BySsh, runner::Options};
 use cvc_core::campaign::{SiteKind, Spec};
 use cvc_engine::attempt::{Readiness, ReadySite, SiteContext};
 use indexmap::IndexMap;
@@ -51,11 +51,13 @@ pub fn options(place: &Where) -> Result<Options, Failure> {
     })?;
     Ok(Options {
         campaigns: place.campaigns.clone(),
+        state: cvc_core::paths::state(),
         node_program: node_program(&myself),
         shepherd: vec![myself.into_string(), "shepherd".into()],
         retry_failed: false,
         update_lock: false,
         clouds: clouds(),
+        reach: Arc::new(BySsh),
         disk_bytes: HashMap::new(),
         expected_s: HashMap::new(),
     })

@@ -11,6 +11,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use cvc_controller::{
     error::CampaignError,
     observe::{Observer, Progress},
+    remote::BySsh,
     runner::{Options, SiteExecutor, run_campaign_on},
 };
 use cvc_core::{
@@ -147,11 +148,13 @@ fn walk(runs: usize, shape: Shape) {
     let dir = directory();
     let options = Options {
         campaigns: utf8(dir.path()),
+        state: utf8(dir.path()).join("state"),
         shepherd: Vec::new(),
         node_program: "cvc-node".into(),
         retry_failed: false,
         disk_bytes: HashMap::new(),
         clouds: None,
+        reach: Arc::new(BySsh),
         expected_s: HashMap::new(),
         update_lock: false,
     };

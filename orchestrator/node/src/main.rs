@@ -28,6 +28,11 @@ enum Command {
         /// The spool
         dir: Utf8PathBuf,
     },
+    /// End what agents of a spool that were killed left on this machine
+    End {
+        /// The spool
+        dir: Utf8PathBuf,
+    },
     /// Relay between standard streams and a spool
     Attach {
         /// The spool
@@ -87,6 +92,7 @@ fn run(command: Command) -> Result<ExitCode, Box<dyn Error>> {
             let alive = agent::Spool::at(&dir).agent().is_some();
             return Ok(if alive { ExitCode::SUCCESS } else { ExitCode::FAILURE });
         }
+        Command::End { dir } => agent::end_leftovers(&dir)?,
         Command::Attach { dir, from, agent_is_here } => agent::attach(&dir, from, agent_is_here)?,
         Command::Sentinel { beat_s } => cvc_probe::sentinel::main(beat_s)?,
         Command::Shepherd { job } => cvc_probe::shepherd::main(job.as_std_path()).map_err(|e| format!("{job}: {e}"))?,

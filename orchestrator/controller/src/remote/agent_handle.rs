@@ -3,7 +3,7 @@
 use super::{
     agent_state::{AgentState, DOUBTFUL, Ended, News, Over, Ready, Told},
     connection::Connection,
-    head_node::SHORT,
+    head_node::{SHORT, get},
     job_monitor::Watch,
     setting::Setting,
 };
@@ -74,7 +74,7 @@ impl Deref for AgentUse {
 impl AgentHandle {
     fn connection(setting: &Arc<Setting>, root: &Utf8Path, agent_state: &Arc<AgentState>) -> AbortOnDropHandle<()> {
         let connection = Connection {
-            head_node: setting.head_node.clone(),
+            head_node: Arc::clone(&setting.head_node),
             program: setting.program.clone(),
             root: root.to_owned(),
             agent_is_here: setting.slurm.is_none(),
@@ -137,7 +137,7 @@ impl AgentHandle {
             for lease in leases.iter().filter(|l| !l.released) {
                 Self::end_job(setting, lease.name.as_str(), "nothing was left to run").await?;
             }
-        } else if setting.head_node.get(&setting.root.join("orders.json")).await?.is_some() {
+        } else if get(&*setting.head_node, &setting.root.join("orders.json")).await?.is_some() {
             Self::new(setting, &setting.root.clone(), None).close().await?;
         }
         setting.clean(&setting.root).await
@@ -168,6 +168,7 @@ impl AgentHandle {
             unable.map(Err).or_else(|| s.ready.clone().map(Ok))
         });
         let waited = tokio::select! {
+            biased;
             waited = tokio::time::timeout(READY_LIMIT, waiting) => Some(waited),
             () = stop_now(stop_signal) => None,
         };
@@ -209,6 +210,7 @@ impl AgentHandle {
             self.agent_state.run(task);
         }
         let ended = tokio::select! {
+            biased;
             ended = self.follow(run, dispatch, reporter) => ended,
             () = stop_now(stop_signal) => self.stop(run, dispatch).await,
         };
@@ -305,6 +307,7 @@ impl AgentHandle {
             let closed = self.agent_state.wait(|s| s.closed.clone().or_else(|| s.over.as_ref().map(|o| o.detail.clone())));
             let closed = async {
                 tokio::select! {
+                    biased;
                     _ = closed => {}
                     () = self.gone() => {}
                 }

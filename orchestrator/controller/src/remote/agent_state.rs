@@ -13,7 +13,7 @@ use cvc_engine::{
 use cvc_probe::proc::ProcessId;
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, HashMap};
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 
 /// Failures that may really be the end of the job, which takes ranks and nodes away one by one.
 pub(super) const DOUBTFUL: [Cause; 3] = [Cause::NodeLost, Cause::Launch, Cause::Application];
@@ -137,14 +137,14 @@ pub(super) struct MissingEvents {
 #[derive(Debug)]
 pub(super) struct AgentState {
     state: Mutex<State>,
-    version: watch::Sender<u64>,
+    changed: Notify,
     /// Notified when there is something to send.
     pub outgoing: Notify,
 }
 
 impl AgentState {
     pub fn new() -> Self {
-        Self { state: Mutex::default(), version: watch::channel(0).0, outgoing: Notify::new() }
+        Self { state: Mutex::default(), changed: Notify::new(), outgoing: Notify::new() }
     }
 
     pub fn state(&self) -> MutexGuard<'_, State> {
@@ -154,21 +154,19 @@ impl AgentState {
     /// Changes the state.
     pub fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
         let changed = change(&mut self.state());
-        self.version.send_modify(|v| *v += 1);
+        self.changed.notify_waiters();
         changed
     }
 
     /// Waits until a condition holds.
     pub async fn wait<T>(&self, mut probe: impl FnMut(&State) -> Option<T>) -> T {
-        let mut version = self.version.subscribe();
         loop {
+            // what changes after the question is heard of
+            let changed = self.changed.notified();
             if let Some(found) = probe(&self.state()) {
                 return found;
             }
-            if version.changed().await.is_err() {
-                // the sender lives as long as this
-                std::future::pending::<()>().await;
-            }
+            changed.await;
         }
     }
 
@@ -214,8 +212,9 @@ impl AgentState {
                 return Ok(None);
             }
             // a new life of the agent begins with numbers of its own
-            if numbered.seq != state.seq + 1 && !matches!(numbered.event, Event::Began) {
-                return Err(MissingEvents { after: state.seq, before: numbered.seq });
+            let before = if let Event::Began { after } = numbered.event { after } else { numbered.seq - 1 };
+            if before > state.seq {
+                return Err(MissingEvents { after: state.seq, before: before.saturating_add(1) });
             }
             state.seq = numbered.seq;
             Ok(state.take_in(numbered.event))
@@ -225,6 +224,12 @@ impl AgentState {
     /// Asks the agent to report once more how these attempts ended. The name of a request is used once, by whichever controller.
     fn ask_for_ends(&self, of: Vec<Settled>) {
         self.ask(format!("report-{}", jiff::Timestamp::now().as_nanosecond()), Request::Report { of });
+    }
+
+    /// The events up to this one that were not heard.
+    pub fn missing_up_to(&self, last: u64) -> Option<MissingEvents> {
+        let after = self.state().seq;
+        (after < last).then_some(MissingEvents { after, before: last.saturating_add(1) })
     }
 
     /// The event behind the last one, which arrived damaged.
@@ -252,7 +257,7 @@ impl State {
     /// What follows from an event; what is worth telling people.
     fn take_in(&mut self, event: Event) -> Option<String> {
         match event {
-            Event::Began => {
+            Event::Began { .. } => {
                 self.ready = None;
                 self.unable = None;
                 self.closed = None;
@@ -362,7 +367,7 @@ mod tests {
     fn damage_behind_the_largest_number_is_told() {
         let agent = AgentState::new();
         let at = "2026-01-02T03:04:05Z".parse().expect("a time");
-        agent.apply_event(Numbered { seq: u64::MAX, at, event: Event::Began }).expect("a new life");
+        agent.apply_event(Numbered { seq: u64::MAX, at, event: Event::Began { after: 0 } }).expect("a new life");
         let missing = agent.damaged();
         assert!(missing.to_string().starts_with("its events"), "{missing}");
         agent.do_without(missing);
@@ -411,7 +416,7 @@ mod tests {
     #[test]
     fn events_that_did_not_arrive_are_noticed_and_ends_asked_for_if_they_cannot_be_had() {
         let agent = AgentState::new();
-        apply_event(&agent, 1, Event::Began);
+        apply_event(&agent, 1, Event::Began { after: 0 });
         let late = || Numbered { seq: 4, at: jiff::Timestamp::UNIX_EPOCH, event: ready() };
         let missing = agent.apply_event(late()).expect_err("a gap");
         assert_eq!(missing.to_string(), "its events 2 to 3 did not arrive");
@@ -426,7 +431,7 @@ mod tests {
             assert!(matches!(&report.request, Request::Report { of } if of.len() == 1 && of[0].attempt == task().attempt), "{report:?}");
         });
         // another agent has numbers of its own
-        apply_event(&agent, 1 << 20, Event::Began);
+        apply_event(&agent, 1 << 20, Event::Began { after: 0 });
         assert_eq!(agent.state().seq, 1 << 20);
     }
 
@@ -453,7 +458,7 @@ mod tests {
         apply_event(&agent, 4, Event::Closing { reason: "r".into() });
         apply_event(&agent, 5, Event::Closed { reason: "r".into() });
         assert!(agent.state().ready.is_none() && agent.state().was_ready.is_some());
-        apply_event(&agent, 6, Event::Began);
+        apply_event(&agent, 6, Event::Began { after: 0 });
         apply_event(&agent, 7, ready());
         let state = agent.state();
         assert!(state.ready.is_some() && state.closed.is_none() && !state.going && state.lost.is_empty());

@@ -29,7 +29,7 @@ const REFUSED_PAUSE: Duration = Duration::from_secs(2);
 
 /// What a connection needs.
 pub(super) struct Connection {
-    pub head_node: HeadNode,
+    pub head_node: Arc<dyn HeadNode>,
     pub program: Utf8PathBuf,
     pub root: Utf8PathBuf,
     /// Whether agent and relay are on the same machine: only then can the relay see whether the agent is alive, and restart it.
@@ -77,7 +77,7 @@ impl Connection {
     ///
     /// Events that do not arrive are asked for again by another connection; `missed` remembers which, since those that do not arrive then are
     /// done without.
-    async fn converse(&self, mut channel: Channel, missed: &mut Option<MissingEvents>) -> (bool, String) {
+    async fn converse(&self, mut channel: Box<dyn Channel>, missed: &mut Option<MissingEvents>) -> (bool, String) {
         let mut heard = false;
         let mut begun = Vec::new();
         let mut deadline = Instant::now() + SILENCE;
@@ -96,6 +96,7 @@ impl Connection {
                 continue;
             }
             tokio::select! {
+                biased;
                 () = self.agent_state.outgoing.notified() => {}
                 () = tokio::time::sleep_until(deadline) => return (heard, format!("no heartbeat for {} s", SILENCE.as_secs())),
                 line = channel.line(&mut begun) => match line {
@@ -119,19 +120,21 @@ impl Connection {
         match read_relay_line(line) {
             RelayLine::Event(numbered) => {
                 let told = match self.agent_state.apply_event((*numbered).clone()) {
-                    Err(missing) if missed == Some(missing) => {
-                        self.reporter.note(format!("{}: {missing}, also when asked for again; going on without", self.head_node.name()));
-                        self.agent_state.do_without(missing);
+                    Err(missing) => {
+                        self.go_on_without(missing, missed)?;
                         self.agent_state.apply_event(*numbered)?
                     }
-                    told => told?,
+                    Ok(told) => told,
                 };
                 if let Some(told) = told {
                     self.reporter.note(told);
                 }
             }
-            RelayLine::Message(RelayMessage::Alive { agent, silent_s }) => {
+            RelayLine::Message(RelayMessage::Alive { agent, silent_s, last }) => {
                 // the relay sends this after all earlier events
+                if let Some(missing) = self.agent_state.missing_up_to(last) {
+                    self.go_on_without(missing, missed)?;
+                }
                 self.agent_state.change(|s| s.replayed = true);
                 match agent {
                     Some(false) => self.agent_is_gone().await,
@@ -146,16 +149,19 @@ impl Connection {
                 self.agent_state.change(|s| s.outbox.begin_anew());
                 self.agent_state.outgoing.notify_one();
             }
-            RelayLine::Damaged => {
-                let missing = self.agent_state.damaged();
-                if missed != Some(missing) {
-                    return Err(missing);
-                }
-                self.reporter.note(format!("{}: an event is damaged, also when asked for again; going on without", self.head_node.name()));
-                self.agent_state.do_without(missing);
-            }
+            RelayLine::Damaged => self.go_on_without(self.agent_state.damaged(), missed)?,
             RelayLine::Noise => {}
         }
+        Ok(())
+    }
+
+    /// Does without events that did not arrive when they were asked for again, either.
+    fn go_on_without(&self, missing: MissingEvents, missed: Option<MissingEvents>) -> Result<(), MissingEvents> {
+        if missed != Some(missing) {
+            return Err(missing);
+        }
+        self.reporter.note(format!("{}: {missing}, also when asked for again; going on without", self.head_node.name()));
+        self.agent_state.do_without(missing);
         Ok(())
     }
 

@@ -1,6 +1,6 @@
 //! The contract of executors, asked of all of them: the one of this machine, and the one by an agent that is reached by ssh.
 
-use super::{Opening, Remote};
+use super::{BySsh, Opening, Remote};
 use crate::error::CampaignError;
 use cvc_core::{
     campaign::{Spec, load},
@@ -300,6 +300,7 @@ async fn by_agent(spec: &Spec, plan: &Plan, dir: &CampaignDir) -> Remote {
         site_events,
         leases: Vec::new(),
         fleet: None,
+        reach: Arc::new(BySsh),
     };
     let opened = Remote::open(opening, watch::channel(StopRequest::GoOn).1).await;
     opened.unwrap_or_else(|e| panic!("{e}")).expect("nobody stopped")

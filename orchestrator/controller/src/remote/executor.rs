@@ -273,9 +273,9 @@ impl Remote {
             std::fs::remove_dir_all(&partial).map_err(StoreError::io("remove", &partial)).map_err(here)?;
         }
         std::fs::create_dir_all(&partial).map_err(StoreError::io("make", &partial)).map_err(here)?;
-        let tell = |what: String| self.setting.reporter.note(format!("{run}: {what}"));
+        let mut tell = |what: String| self.setting.reporter.note(format!("{run}: {what}"));
         let mut bytes = 0;
-        let brought = self.setting.head_node.download(from, &partial, max_bytes, tell, &mut bytes).await;
+        let brought = self.setting.head_node.download(from, &partial, max_bytes, &mut tell, &mut bytes).await;
         if let Some(fleet) = self.setting.fleet.as_ref().filter(|_| bytes > 0) {
             // the cloud charges also what came in vain
             let usd = PriceBook::shipped().transfer(fleet.region(), bytes).ok();

@@ -1,6 +1,7 @@
 //! Access to the machine with the spool: by ssh, or directly if sbatch runs on this machine.
 
 use crate::ssh::{Pipe, Progress, SshHost};
+use async_trait::async_trait;
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::store::copy_tree;
 use cvc_engine::host::{Host, HostError, LocalHost, Output, tool};
@@ -13,166 +14,233 @@ use tokio::{
 /// Time limit of small questions.
 pub(super) const SHORT: Duration = Duration::from_secs(60);
 
-/// Access to a machine.
-#[derive(Clone, Debug)]
-pub(super) enum HeadNode {
-    /// This one.
-    Here,
-    /// Another.
-    Ssh(SshHost),
-}
+/// Reports the progress of a copy, for people.
+pub type Tell<'a> = &'a mut (dyn FnMut(String) + Send);
 
-/// A program there that exchanges lines.
-pub(super) enum Channel {
-    Here { stdin: ChildStdin, lines: Lines<BufReader<ChildStdout>>, _child: Box<Child> },
-    Ssh(Box<Pipe>),
-}
+/// The machine with a site's spools, on which its agents work.
+#[async_trait]
+pub trait HeadNode: Send + Sync {
+    /// Returns its name for messages.
+    fn name(&self) -> String;
 
-impl Channel {
-    /// Sends a line.
-    pub async fn send(&mut self, line: &[u8]) -> io::Result<()> {
-        match self {
-            Self::Here { stdin, .. } => {
-                stdin.write_all(line).await?;
-                stdin.flush().await
-            }
-            Self::Ssh(pipe) => {
-                let Some(stdin) = pipe.stdin.as_mut() else { return Err(io::ErrorKind::BrokenPipe.into()) };
-                stdin.write_all(line).await?;
-                stdin.flush().await
-            }
-        }
+    /// Returns the machine as a host.
+    fn host(&self) -> Arc<dyn Host>;
+
+    /// Connects to it.
+    ///
+    /// # Errors
+    /// When it cannot be reached.
+    async fn connect(&self) -> Result<(), HostError> {
+        Ok(())
     }
 
-    /// Reads the next line; `None` at the end. Cancel-safe: a partial line is kept.
-    pub async fn line(&mut self, begun: &mut Vec<u8>) -> io::Result<Option<Vec<u8>>> {
-        match self {
-            Self::Here { lines, .. } => Ok(lines.next_line().await?.map(String::into_bytes)),
-            Self::Ssh(pipe) => {
-                pipe.stdout.read_until(b'\n', begun).await?;
-                let line = std::mem::take(begun);
-                Ok(if line.is_empty() { None } else { Some(line) })
-            }
-        }
-    }
+    /// Sets for how long it is waited for while it does not answer.
+    fn set_patience(&self, _patience: Duration) {}
 
-    /// The end of the program's standard error so far.
-    pub fn stderr_tail(&self) -> String {
-        match self {
-            Self::Here { .. } => String::new(),
-            Self::Ssh(pipe) => pipe.stderr_tail(),
-        }
-    }
-}
-
-impl HeadNode {
-    /// The machine as a host.
-    pub fn host(&self) -> Arc<dyn Host> {
-        match self {
-            Self::Here => Arc::new(LocalHost),
-            Self::Ssh(host) => Arc::new(host.clone()),
-        }
-    }
+    /// Drops the connection: the machine is gone.
+    async fn disconnect(&self) {}
 
     /// Runs a program that may be run twice if the connection is lost meanwhile.
-    pub async fn run(&self, argv: &[&str], limit: Duration) -> Result<Output, HostError> {
-        let argv: Vec<String> = argv.iter().map(|a| (*a).to_owned()).collect();
-        match self {
-            Self::Here => LocalHost.run(&argv, &BTreeMap::new(), limit).await,
-            Self::Ssh(host) => host.ask(&argv, &BTreeMap::new(), limit).await,
-        }
-    }
+    ///
+    /// # Errors
+    /// When it cannot be run, or not in this time.
+    async fn run(&self, argv: &[&str], limit: Duration) -> Result<Output, HostError>;
 
     /// Resolves a path there.
-    pub async fn expand(&self, path: &str) -> Result<Utf8PathBuf, HostError> {
-        match self {
-            Self::Here => Ok(cvc_core::paths::expand(path)),
-            Self::Ssh(host) => host.expand(path).await,
-        }
-    }
-
-    /// Writes a file there.
-    pub async fn put(&self, content: &[u8], to: &Utf8Path) -> Result<(), HostError> {
-        self.host().put(content, to).await
-    }
-
-    /// Reads a file there; `None` if there is none.
-    pub async fn get(&self, from: &Utf8Path) -> Result<Option<Vec<u8>>, HostError> {
-        match self.host().get(from).await {
-            Ok(content) => Ok(Some(content)),
-            Err(HostError::File { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
+    ///
+    /// # Errors
+    /// When the machine cannot be asked.
+    async fn expand(&self, path: &str) -> Result<Utf8PathBuf, HostError>;
 
     /// Copies a program there, and reports the progress if it takes long.
-    pub async fn upload(&self, from: &Utf8Path, to: &Utf8Path, mut tell: impl FnMut(String) + Send) -> Result<(), HostError> {
-        let name = to.file_name().unwrap_or_default().to_owned();
-        match self {
-            Self::Here => {
-                let error = |source| HostError::File { host: "localhost".into(), action: "write", path: to.to_string(), source };
-                let staging = Utf8PathBuf::from(format!("{to}.{}", std::process::id()));
-                std::fs::copy(from, &staging).and_then(|_| std::fs::rename(&staging, to)).map_err(error)
-            }
-            Self::Ssh(host) => host.upload(from, to.as_str(), 0o755, &mut |at| tell(format!("{name}: {} MiB there", at.done >> 20))).await,
-        }
-    }
+    ///
+    /// # Errors
+    /// When it cannot be copied.
+    async fn upload(&self, from: &Utf8Path, to: &Utf8Path, tell: Tell<'_>) -> Result<(), HostError>;
 
-    /// Copies a directory from there; over ssh, `max_bytes` at most. Adds the bytes that came over the network to `bytes`.
-    pub async fn download(
-        &self,
-        from: &Utf8Path,
-        to: &Utf8Path,
-        max_bytes: u64,
-        mut tell: impl FnMut(String) + Send,
-        bytes: &mut u64,
-    ) -> Result<(), HostError> {
-        match self {
-            Self::Here => copy_tree(from, to).map_err(|e| HostError::File {
-                host: "localhost".into(),
-                action: "copy",
-                path: from.to_string(),
-                source: io::Error::other(e.to_string()),
-            }),
-            Self::Ssh(host) => {
-                let mut tell = |at: Progress| tell(format!("{} MiB brought", at.done >> 20));
-                host.download_counted(from.as_str(), to, &[], max_bytes, &mut tell, bytes).await
-            }
-        }
-    }
+    /// Copies a directory from there; over a network, `max_bytes` at most. Adds the bytes that came over it to `bytes`.
+    ///
+    /// # Errors
+    /// When it cannot be copied, or is larger.
+    async fn download(&self, from: &Utf8Path, to: &Utf8Path, max_bytes: u64, tell: Tell<'_>, bytes: &mut u64) -> Result<(), HostError>;
 
     /// Starts a program there that exchanges lines.
-    pub async fn channel(&self, argv: &[String]) -> Result<Channel, HostError> {
-        match self {
-            Self::Here => {
-                let error = |source| HostError::Start { host: "localhost".into(), argv: argv.to_vec(), source };
-                let (program, args) =
-                    argv.split_first().ok_or_else(|| error(io::Error::other("internal error (please report): no program to run")))?;
-                let mut child = tool(program)
-                    .args(args)
-                    .stdin(Stdio::piped())
-                    .stdout(Stdio::piped())
-                    .stderr(Stdio::null())
-                    .process_group(0)
-                    .kill_on_drop(true)
-                    .spawn()
-                    .map_err(error)?;
-                match (child.stdin.take(), child.stdout.take()) {
-                    (Some(stdin), Some(stdout)) => {
-                        Ok(Channel::Here { stdin, lines: BufReader::new(stdout).lines(), _child: Box::new(child) })
-                    }
-                    _ => Err(error(io::Error::other("internal error (please report): ssh was started without standard streams"))),
-                }
-            }
-            Self::Ssh(host) => Ok(Channel::Ssh(Box::new(host.pipe(argv).await?))),
-        }
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    async fn channel(&self, argv: &[String]) -> Result<Box<dyn Channel>, HostError>;
+}
+
+/// A program on a head node that exchanges lines.
+#[async_trait]
+pub trait Channel: Send {
+    /// Sends a line.
+    ///
+    /// # Errors
+    /// When the program has ended, or the connection.
+    async fn send(&mut self, line: &[u8]) -> io::Result<()>;
+
+    /// Reads the next line; `None` at the end. May be dropped and called again: what has come of a line is kept in `begun`.
+    ///
+    /// # Errors
+    /// When the connection has ended.
+    async fn line(&mut self, begun: &mut Vec<u8>) -> io::Result<Option<Vec<u8>>>;
+
+    /// Returns the end of the program's standard error so far.
+    fn stderr_tail(&self) -> String;
+}
+
+/// Reads a file there; `None` if there is none.
+pub(super) async fn get(head_node: &dyn HeadNode, from: &Utf8Path) -> Result<Option<Vec<u8>>, HostError> {
+    match head_node.host().get(from).await {
+        Ok(content) => Ok(Some(content)),
+        Err(HostError::File { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// This machine: the one on which sbatch runs.
+pub(super) struct ThisMachine;
+
+struct LocalChannel {
+    stdin: ChildStdin,
+    lines: Lines<BufReader<ChildStdout>>,
+    _child: Child,
+}
+
+#[async_trait]
+impl HeadNode for ThisMachine {
+    fn name(&self) -> String {
+        "this machine".to_owned()
     }
 
-    /// Its name for messages.
-    pub fn name(&self) -> String {
-        match self {
-            Self::Here => "this machine".to_owned(),
-            Self::Ssh(host) => host.name().to_owned(),
+    fn host(&self) -> Arc<dyn Host> {
+        Arc::new(LocalHost)
+    }
+
+    async fn run(&self, argv: &[&str], limit: Duration) -> Result<Output, HostError> {
+        LocalHost.run(&owned(argv), &BTreeMap::new(), limit).await
+    }
+
+    async fn expand(&self, path: &str) -> Result<Utf8PathBuf, HostError> {
+        Ok(cvc_core::paths::expand(path))
+    }
+
+    async fn upload(&self, from: &Utf8Path, to: &Utf8Path, _tell: Tell<'_>) -> Result<(), HostError> {
+        let error = |source| HostError::File { host: "localhost".into(), action: "write", path: to.to_string(), source };
+        let staging = Utf8PathBuf::from(format!("{to}.{}", std::process::id()));
+        std::fs::copy(from, &staging).and_then(|_| std::fs::rename(&staging, to)).map_err(error)
+    }
+
+    async fn download(&self, from: &Utf8Path, to: &Utf8Path, _max: u64, _tell: Tell<'_>, _bytes: &mut u64) -> Result<(), HostError> {
+        copy_tree(from, to).map_err(|e| HostError::File {
+            host: "localhost".into(),
+            action: "copy",
+            path: from.to_string(),
+            source: io::Error::other(e.to_string()),
+        })
+    }
+
+    async fn channel(&self, argv: &[String]) -> Result<Box<dyn Channel>, HostError> {
+        let error = |source| HostError::Start { host: "localhost".into(), argv: argv.to_vec(), source };
+        let broken = |what: &str| error(io::Error::other(format!("internal error (please report): {what}")));
+        let (program, args) = argv.split_first().ok_or_else(|| broken("no program to run"))?;
+        let mut child = tool(program)
+            .args(args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .process_group(0)
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(error)?;
+        match (child.stdin.take(), child.stdout.take()) {
+            (Some(stdin), Some(stdout)) => Ok(Box::new(LocalChannel { stdin, lines: BufReader::new(stdout).lines(), _child: child })),
+            _ => Err(broken("a program was started without standard streams")),
         }
     }
+}
+
+#[async_trait]
+impl Channel for LocalChannel {
+    async fn send(&mut self, line: &[u8]) -> io::Result<()> {
+        self.stdin.write_all(line).await?;
+        self.stdin.flush().await
+    }
+
+    async fn line(&mut self, _begun: &mut Vec<u8>) -> io::Result<Option<Vec<u8>>> {
+        Ok(self.lines.next_line().await?.map(String::into_bytes))
+    }
+
+    fn stderr_tail(&self) -> String {
+        String::new()
+    }
+}
+
+#[async_trait]
+impl HeadNode for SshHost {
+    fn name(&self) -> String {
+        Host::name(self).to_owned()
+    }
+
+    fn host(&self) -> Arc<dyn Host> {
+        Arc::new(self.clone())
+    }
+
+    async fn connect(&self) -> Result<(), HostError> {
+        SshHost::connect(self).await
+    }
+
+    fn set_patience(&self, patience: Duration) {
+        SshHost::set_patience(self, patience);
+    }
+
+    async fn disconnect(&self) {
+        SshHost::disconnect(self).await;
+    }
+
+    async fn run(&self, argv: &[&str], limit: Duration) -> Result<Output, HostError> {
+        self.ask(&owned(argv), &BTreeMap::new(), limit).await
+    }
+
+    async fn expand(&self, path: &str) -> Result<Utf8PathBuf, HostError> {
+        SshHost::expand(self, path).await
+    }
+
+    async fn upload(&self, from: &Utf8Path, to: &Utf8Path, tell: Tell<'_>) -> Result<(), HostError> {
+        let name = to.file_name().unwrap_or_default();
+        SshHost::upload(self, from, to.as_str(), 0o755, &mut |at| tell(format!("{name}: {} MiB there", at.done >> 20))).await
+    }
+
+    async fn download(&self, from: &Utf8Path, to: &Utf8Path, max_bytes: u64, tell: Tell<'_>, bytes: &mut u64) -> Result<(), HostError> {
+        let mut tell = |at: Progress| tell(format!("{} MiB brought", at.done >> 20));
+        self.download_counted(from.as_str(), to, &[], max_bytes, &mut tell, bytes).await
+    }
+
+    async fn channel(&self, argv: &[String]) -> Result<Box<dyn Channel>, HostError> {
+        Ok(Box::new(self.pipe(argv).await?))
+    }
+}
+
+#[async_trait]
+impl Channel for Pipe {
+    async fn send(&mut self, line: &[u8]) -> io::Result<()> {
+        let Some(stdin) = self.stdin.as_mut() else { return Err(io::ErrorKind::BrokenPipe.into()) };
+        stdin.write_all(line).await?;
+        stdin.flush().await
+    }
+
+    async fn line(&mut self, begun: &mut Vec<u8>) -> io::Result<Option<Vec<u8>>> {
+        self.stdout.read_until(b'\n', begun).await?;
+        let line = std::mem::take(begun);
+        Ok(if line.is_empty() { None } else { Some(line) })
+    }
+
+    fn stderr_tail(&self) -> String {
+        Pipe::stderr_tail(self)
+    }
+}
+
+fn owned(argv: &[&str]) -> Vec<String> {
+    argv.iter().map(|a| (*a).to_owned()).collect()
 }

@@ -10,8 +10,13 @@ mod executor;
 mod head_node;
 mod job_monitor;
 mod outbox;
+mod reach;
 mod setting;
 mod site;
 mod submission;
 
+pub use head_node::{Channel, HeadNode, Tell};
+pub use reach::{BySsh, Notes, Reach};
+pub use setting::{MAKE_SPOOL, REMOVE_SPOOL};
+pub use site::PREPARE_PROGRAM;
 pub(crate) use site::{Opening, Remote};

@@ -1,7 +1,7 @@
 //! What all agents of a site have in common: where they work, and their spools.
 
 use super::{
-    head_node::{HeadNode, SHORT},
+    head_node::{HeadNode, SHORT, get},
     job_monitor::JobMonitor,
 };
 use crate::{cloud::Fleet, error::CampaignError, progress::SiteReporter, slurm::Client};
@@ -10,6 +10,12 @@ use cvc_core::campaign::Cluster;
 use cvc_engine::agent::Orders;
 use std::{sync::Arc, time::Duration};
 
+/// Makes a spool, whose path follows.
+pub const MAKE_SPOOL: &str = "mkdir -p \"$1/in\" && chmod 700 \"$1\"";
+/// Removes a spool, whose path follows; also the directories above it that are this campaign's and empty.
+pub const REMOVE_SPOOL: &str = "rm -rf \"$1\"; up=$(dirname \"$1\"); while [ \"$(basename \"$up\")\" != spool ] && \
+                                rmdir \"$up\" 2>/dev/null; do up=$(dirname \"$up\"); done; [ ! -e \"$1\" ]";
+
 /// Time limit for removing a spool with its contents, on a slow file system.
 const CLEAN_LIMIT: Duration = Duration::from_secs(1800);
 
@@ -17,7 +23,7 @@ const CLEAN_LIMIT: Duration = Duration::from_secs(1800);
 pub(super) struct Setting {
     pub name: String,
     pub cluster: Cluster,
-    pub head_node: HeadNode,
+    pub head_node: Arc<dyn HeadNode>,
     /// `cvc-node`, there.
     pub program: Utf8PathBuf,
     /// Directory of spools.
@@ -39,19 +45,19 @@ impl Setting {
     pub async fn make(&self, root: &Utf8Path) -> Result<bool, CampaignError> {
         let text = serde_json::to_vec(&self.orders).map_err(|e| self.error(e.to_string()))?;
         let file = root.join("orders.json");
-        let made = self.head_node.run(&["sh", "-c", "mkdir -p \"$1/in\" && chmod 700 \"$1\"", "sh", root.as_str()], SHORT).await?;
+        let made = self.head_node.run(&["sh", "-c", MAKE_SPOOL, "sh", root.as_str()], SHORT).await?;
         if made.code != Some(0) {
             let hint = "set `base` to a directory where you may write";
             return Err(self.error(format!("cannot make {root} on {}: {}; {hint}", self.head_node.name(), made.stderr.trim())));
         }
-        let old = self.head_node.get(&file).await?;
+        let old = get(&*self.head_node, &file).await?;
         if old.as_deref() == Some(text.as_slice()) {
             return Ok(false);
         }
         if old.is_some() {
             return Ok(true);
         }
-        self.head_node.put(&text, &file).await?;
+        self.head_node.host().put(&text, &file).await?;
         Ok(false)
     }
 
@@ -60,18 +66,17 @@ impl Setting {
         self.orders.points.iter().flat_map(|p| p.point.mapping.node_loads()).max().unwrap_or(1)
     }
 
-    /// Removes a spool.
+    /// Removes a spool, and what agents that were killed left there. In a job Slurm has ended that.
     pub async fn clean(&self, root: &Utf8Path) -> Result<(), CampaignError> {
-        // also the directories above it that are this campaign's and empty
-        let script = "rm -rf \"$1\"; up=$(dirname \"$1\"); while [ \"$(basename \"$up\")\" != spool ] && rmdir \"$up\" 2>/dev/null; do \
-                      up=$(dirname \"$up\"); done; [ ! -e \"$1\" ]";
-        let removed = self.head_node.run(&["sh", "-c", script, "sh", root.as_str()], CLEAN_LIMIT).await?;
-        if removed.code == Some(0) {
-            return Ok(());
+        let program = self.program.as_str();
+        let commands: [&[&str]; 2] = [&[program, "end", root.as_str()], &["sh", "-c", REMOVE_SPOOL, "sh", root.as_str()]];
+        for argv in &commands[usize::from(self.slurm.is_some())..] {
+            let done = self.head_node.run(argv, CLEAN_LIMIT).await?;
+            if done.code != Some(0) {
+                let what = format!("{root} on {}: {}", self.head_node.name(), done.stderr.trim());
+                return Err(CampaignError::Leftover { site: self.name.clone(), what });
+            }
         }
-        Err(CampaignError::Leftover {
-            site: self.name.clone(),
-            what: format!("{root} on {}: {}", self.head_node.name(), removed.stderr.trim()),
-        })
+        Ok(())
     }
 }

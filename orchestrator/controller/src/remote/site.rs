@@ -1,11 +1,7 @@
 //! A site of several machines, as the campaign runner uses it.
 
 use crate::error::CampaignError;
-use crate::{
-    cloud::Fleet,
-    slurm::Client,
-    ssh::{Notice, SshHost, Target},
-};
+use crate::{cloud::Fleet, slurm::Client};
 use crate::{
     progress::{SiteEvent, SiteReporter},
     remote::{
@@ -13,6 +9,7 @@ use crate::{
         agent_state::{AgentState, Over, Ready},
         head_node::{HeadNode, SHORT},
         job_monitor::JobMonitor,
+        reach::Reach,
         setting::Setting,
         submission::by_job,
     },
@@ -20,7 +17,6 @@ use crate::{
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::{
     campaign::{Allocation, Cluster},
-    hosts::HostEntry,
     ids::RunId,
     journal::{Lease, Lineage},
     outcome::Cause,
@@ -55,6 +51,9 @@ const PATIENCE: Duration = Duration::from_secs(24 * 3600);
 const CLOSE_PATIENCE: Duration = Duration::from_secs(120);
 /// Time limit for attempts to fetch their results from an agent that has ended.
 const FETCH_LIMIT: Duration = Duration::from_secs(300);
+/// Makes the directory of programs, and says whether `cvc-node` is there with its whole length: after a crash of the head, a file that was sent
+/// before may be empty. The directory, the program and its length follow.
+pub const PREPARE_PROGRAM: &str = "mkdir -p \"$1\" && if [ -x \"$2\" ] && [ \"$(wc -c <\"$2\")\" -eq \"$3\" ]; then echo there; fi";
 /// Delay between queries of a cloud's instances.
 const WATCH_TICK: Duration = Duration::from_secs(10);
 
@@ -92,18 +91,8 @@ pub(crate) struct Opening {
     pub leases: Vec<Lease>,
     /// Its machines, if a cloud gave them.
     pub fleet: Option<Arc<Fleet>>,
-}
-
-/// The machine with the spool.
-fn head_node(name: &str, cluster: &Cluster, base: &Utf8Path, reporter: &SiteReporter) -> HeadNode {
-    let entry: Option<&HostEntry> = match &cluster.slurm {
-        Some(_) => cluster.head.as_ref(),
-        None => cluster.head.as_ref().or(cluster.hosts.first()),
-    };
-    let Some(entry) = entry else { return HeadNode::Here };
-    let reporter = reporter.clone();
-    let tell = move |notice: Notice| reporter.note(notice.to_string());
-    HeadNode::Ssh(SshHost::with_listener(Target::new(name, &entry.below(base), &cluster.ssh.below(base)), Arc::new(tell)))
+    /// How its head node is reached.
+    pub reach: Arc<dyn Reach>,
 }
 
 /// Nodes that a job needs at most: as many as one point, or where points run side by side all that the site has.
@@ -117,7 +106,7 @@ fn most_nodes(points: &[PlannedPoint], cluster: &Cluster) -> u32 {
 /// Puts `cvc-node` on the head node, unless it is there. It is called by its digest: an agent that works with another one keeps its own.
 async fn put_program(
     site: &str,
-    head_node: &HeadNode,
+    head_node: &dyn HeadNode,
     program: &Utf8Path,
     bin: &Utf8Path,
     reporter: &SiteReporter,
@@ -128,9 +117,7 @@ async fn put_program(
     };
     let digest = blake3::hash(&read).to_hex();
     let there = bin.join(format!("cvc-node-{}", &digest[..16]));
-    // after a crash of the head, a file that was sent before may be empty
-    let prepare = "mkdir -p \"$1\" && if [ -x \"$2\" ] && [ \"$(wc -c <\"$2\")\" -eq \"$3\" ]; then echo there; fi";
-    let made = head_node.run(&["sh", "-c", prepare, "sh", bin.as_str(), there.as_str(), &read.len().to_string()], SHORT).await?;
+    let made = head_node.run(&["sh", "-c", PREPARE_PROGRAM, "sh", bin.as_str(), there.as_str(), &read.len().to_string()], SHORT).await?;
     if made.code != Some(0) {
         let hint = "set `base` to a directory where you may write";
         let problem = format!("cannot make {bin} on {}: {}; {hint}", head_node.name(), made.stderr.trim());
@@ -138,7 +125,7 @@ async fn put_program(
     }
     if made.stdout.trim() != "there" {
         reporter.note(format!("{site}: cvc-node to {}", head_node.name()));
-        head_node.upload(program, &there, |what| reporter.note(format!("{site}: {what}"))).await?;
+        head_node.upload(program, &there, &mut |what| reporter.note(format!("{site}: {what}"))).await?;
     }
     Ok(there)
 }
@@ -171,20 +158,19 @@ impl Remote {
 
     /// Connects to the head node and puts cvc there; no agent is started yet.
     async fn reach(opening: Opening) -> Result<Self, CampaignError> {
-        let Opening { context, points, dir, program, only_close: _, site_events, leases, fleet } = opening;
+        let Opening { context, points, dir, program, only_close: _, site_events, leases, fleet, reach } = opening;
         let (name, reporter) = (context.name.clone(), SiteReporter(site_events));
         let cluster = context.site.cluster.clone();
         let cluster = cluster.ok_or_else(|| CampaignError::Site { site: name.clone(), problem: "it has no machines".into() })?;
-        let head_node = head_node(&name, &cluster, &context.base, &reporter);
+        let notes = reporter.clone();
+        let head_node = reach.head_node(&name, &cluster, &context.base, Arc::new(move |what| notes.note(what)));
         reporter.note(format!("{name}: connecting to {}", head_node.name()));
-        if let HeadNode::Ssh(host) = &head_node {
-            host.connect().await?;
-            host.set_patience(PATIENCE);
-        }
+        head_node.connect().await?;
+        head_node.set_patience(PATIENCE);
         let base = head_node.expand(&cluster.base).await?;
         let Some(lineage) = context.lineage.clone() else { return Err(CampaignError::internal("a site without its campaign's lineage")) };
         let root = base.join("spool").join(format!("{}-{lineage}", context.campaign)).join(&name);
-        let there = put_program(&name, &head_node, &program, &base.join("bin"), &reporter).await?;
+        let there = put_program(&name, &*head_node, &program, &base.join("bin"), &reporter).await?;
         let slurm = cluster.slurm.as_ref().map(|_| Client::new(head_node.host()));
         let idle_s = if slurm.is_some() { IDLE_IN_JOB_S } else { IDLE_S };
         let most_nodes = most_nodes(&points, &cluster);
@@ -276,7 +262,7 @@ impl Remote {
         let agent = made.map(Arc::new);
         if let (Some(agent), Some(fleet)) = (&agent, &self.setting.fleet) {
             let head = self.setting.cluster.hosts.first().map(|h| h.name.clone()).unwrap_or_default();
-            let (fleet, agent_state, head_node) = (Arc::clone(fleet), Arc::clone(&agent.agent_state), self.setting.head_node.clone());
+            let (fleet, agent_state, head_node) = (Arc::clone(fleet), Arc::clone(&agent.agent_state), Arc::clone(&self.setting.head_node));
             let watch = watch(fleet, agent_state, head, head_node, self.setting.reporter.clone());
             let watch = self.setting.reporter.spawn(watch);
             *self.watch.lock() = Some(watch);
@@ -339,10 +325,8 @@ impl Remote {
     /// Ends the agent and everything that it started, gives nodes back, and removes the campaign's files there.
     #[tracing::instrument(name = "site", skip_all, fields(site = %self.name()))]
     pub async fn close(&self) -> Result<(), CampaignError> {
-        if let HeadNode::Ssh(host) = &self.setting.head_node {
-            // do not wait a day for the end
-            host.set_patience(CLOSE_PATIENCE);
-        }
+        // do not wait a day for the end
+        self.setting.head_node.set_patience(CLOSE_PATIENCE);
         if let Some(agent) = self.current() {
             agent.close().await?;
         }
@@ -356,7 +340,7 @@ impl Remote {
 }
 
 /// Watches the instances of a fleet, and gives up the agent of a head node that is gone.
-async fn watch(fleet: Arc<Fleet>, agent_state: Arc<AgentState>, head: String, head_node: HeadNode, reporter: SiteReporter) {
+async fn watch(fleet: Arc<Fleet>, agent_state: Arc<AgentState>, head: String, head_node: Arc<dyn HeadNode>, reporter: SiteReporter) {
     let mut told = BTreeMap::new();
     let mut extend_at = Instant::now() + fleet.extend_after();
     loop {
@@ -381,11 +365,9 @@ async fn watch(fleet: Arc<Fleet>, agent_state: Arc<AgentState>, head: String, he
             agent_state.change(|s| {
                 s.over.get_or_insert(Over { cause, detail: format!("node {head}: {why}") });
             });
-            if let HeadNode::Ssh(host) = &head_node {
-                // it is not waited for
-                host.set_patience(Duration::ZERO);
-                host.disconnect().await;
-            }
+            // it is not waited for
+            head_node.set_patience(Duration::ZERO);
+            head_node.disconnect().await;
             return;
         }
     }

@@ -9,7 +9,7 @@ use crate::{
     install::{self, InstallError, Request},
     progress::{SiteEvent, SiteReporter},
     provider::FleetRequest,
-    remote::{Opening, Remote},
+    remote::{Opening, Reach, Remote},
 };
 use camino::Utf8PathBuf;
 use cvc_core::{
@@ -47,6 +47,7 @@ pub(super) struct CloudOpening {
     program: Utf8PathBuf,
     site_events: mpsc::UnboundedSender<SiteEvent>,
     update_lock: bool,
+    reach: Arc<dyn Reach>,
 }
 
 impl CampaignRunner<'_> {
@@ -128,6 +129,7 @@ impl CampaignRunner<'_> {
             program: self.options.node_program.clone(),
             site_events: self.sites.sender(),
             update_lock: self.options.update_lock,
+            reach: Arc::clone(&self.options.reach),
         })
     }
 
@@ -253,6 +255,7 @@ impl CloudOpening {
         };
         let _ticker = AbortOnDropHandle::new(tokio::spawn(extend.in_current_span()));
         let opened = tokio::select! {
+            biased;
             opened = self.try_open(&mut stop_signal) => opened,
             () = of_money.out_of_money() => Err(CampaignError::OverBudget {
                 site: fleet.name().to_owned(),
@@ -279,7 +282,7 @@ impl CloudOpening {
 
     async fn try_open(self, stop_signal: &mut StopSignal) -> Result<Option<Remote>, CampaignError> {
         let nodes = self.points.iter().map(|p| p.point.mapping.nodes()).max().unwrap_or(1);
-        let Self { fleet, mut spec, plan, site, points, dir, lineage, program, site_events, update_lock } = self;
+        let Self { fleet, mut spec, plan, site, points, dir, lineage, program, site_events, update_lock, reach } = self;
         let nodes = spec.sites.get(&site).map_or(1, |s| s.nodes_for(nodes));
         let Some(machines) = fleet.up(nodes, stop_signal).await? else { return Ok(None) };
         let reporter = SiteReporter(site_events.clone());
@@ -319,7 +322,8 @@ impl CloudOpening {
         context.lineage = Some(lineage);
         // of what was launched, not of what was wanted
         context.rate = fleet.rate();
-        let opening = Opening { context, points, dir, program, only_close: false, site_events, leases: Vec::new(), fleet: Some(fleet) };
+        let opening =
+            Opening { context, points, dir, program, only_close: false, site_events, leases: Vec::new(), fleet: Some(fleet), reach };
         Remote::open(opening, stop_signal.clone()).await
     }
 }

@@ -23,6 +23,7 @@ use crate::{
     error::{CampaignError, OverBudget},
     progress::SiteEvent,
     provider::Clouds,
+    remote::Reach,
 };
 use budget::{Books, Budget};
 use camino::{Utf8Path, Utf8PathBuf};
@@ -62,6 +63,8 @@ pub use sites::SiteExecutor;
 pub struct Options {
     /// Directory of all campaigns.
     pub campaigns: Utf8PathBuf,
+    /// Directory of what cvc remembers of this machine.
+    pub state: Utf8PathBuf,
     /// Program and arguments that start a shepherd; the job file follows.
     pub shepherd: Vec<String>,
     /// The program that cvc puts on nodes.
@@ -72,6 +75,8 @@ pub struct Options {
     pub disk_bytes: HashMap<PointId, u64>,
     /// The clouds; `None` in a cvc that was built without any.
     pub clouds: Option<Arc<dyn Clouds>>,
+    /// How the head nodes of sites are reached.
+    pub reach: Arc<dyn Reach>,
     /// Expected duration of a run of a point, seconds, if known.
     pub expected_s: HashMap<PointId, f64>,
     /// Whether to record the software of sites with several machines in the lock file, instead of comparing it.
@@ -262,7 +267,7 @@ impl<'a> CampaignRunner<'a> {
         let journal = Journaled::open(&dir.journal(), plan)?;
         let lineage = journal.lineage()?.clone();
         let lineage_of = |root: &Utf8Path| Some(CampaignState::read(&CampaignDir::at(root).journal()).ok()?.lineage?.to_string());
-        if let Some(what) = claim(lineage.as_str(), dir.root(), lineage_of)? {
+        if let Some(what) = claim(&options.state, lineage.as_str(), dir.root(), lineage_of)? {
             observer.on(&Progress::Site { what });
         }
         Ok(Self {

@@ -201,6 +201,7 @@ impl CampaignRunner<'_> {
                 site_events: self.sites.sender(),
                 leases: self.journal.state().leases_of(&plan.site),
                 fleet: None,
+                reach: Arc::clone(&self.options.reach),
             };
             return Box::pin(Remote::open(opening, stop_signal));
         };

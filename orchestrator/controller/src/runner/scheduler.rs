@@ -272,8 +272,15 @@ impl<'a> Scheduler<'a> {
         #[cfg(test)]
         self.looks.set(self.looks.get() + 1);
         self.obstacles.contains_key(&planned.point)
-            || state.quarantined.contains(&planned.point)
+            || self.is_set_aside(state, planned)
             || self.attempts_before(state, &planned.id).is_none()
+    }
+
+    /// Whether a run is not to be tried because its point failed too often. What an earlier controller began is under way all the same, and
+    /// nothing may start beside it.
+    fn is_set_aside(&self, state: &CampaignState, planned: &PlannedRun) -> bool {
+        let is_adopted = || self.numbers.get(&planned.id).is_some_and(|n| self.adopted.contains(n) || self.taken_up.contains(n));
+        state.quarantined.contains(&planned.point) && !is_adopted()
     }
 
     fn is_open(&self, state: &CampaignState, planned: &PlannedRun) -> bool {
@@ -313,7 +320,7 @@ impl<'a> Scheduler<'a> {
 
     /// Sites that have something left to do.
     pub(super) fn wanted_sites(&self, state: &CampaignState) -> BTreeSet<String> {
-        let wanted = |r: &&PlannedRun| !state.quarantined.contains(&r.point) && self.attempts_before(state, &r.id).is_some();
+        let wanted = |r: &&PlannedRun| !self.is_set_aside(state, r) && self.attempts_before(state, &r.id).is_some();
         self.plan.runs.iter().filter(wanted).filter_map(|r| Some(self.point(&r.point)?.site.clone())).collect()
     }
 

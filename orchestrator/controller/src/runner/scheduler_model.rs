@@ -84,7 +84,8 @@ struct Plain {
 impl Plain {
     fn is_settled(&self, plan: &Plan, scheduler: &Scheduler<'_>, state: &CampaignState, run: &PlannedRun) -> bool {
         let _ = plan;
-        self.obstacles.contains(&run.point) || state.quarantined.contains(&run.point) || scheduler.attempts_before(state, &run.id).is_none()
+        let is_set_aside = state.quarantined.contains(&run.point) && !self.adopted.contains(&run.id);
+        self.obstacles.contains(&run.point) || is_set_aside || scheduler.attempts_before(state, &run.id).is_none()
     }
 
     fn advance(&mut self, plan: &Plan, scheduler: &Scheduler<'_>, state: &CampaignState) {

@@ -9,7 +9,7 @@ use crate::{
 };
 use cvc_engine::attempt::Executor;
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
 };
 use tokio::sync::mpsc;
@@ -19,11 +19,11 @@ pub type SiteExecutor = Arc<dyn Executor<CampaignError>>;
 
 /// Open sites, their cloud instances, and their events.
 pub(super) struct Sites {
-    executors: HashMap<String, SiteExecutor>,
+    executors: BTreeMap<String, SiteExecutor>,
     /// Those of them that have something on other machines, which may lose nodes and is to be closed.
-    remotes: HashMap<String, Arc<Remote>>,
+    remotes: BTreeMap<String, Arc<Remote>>,
     /// Machines of clouds, of sites that are open or being opened.
-    pub(super) fleets: HashMap<String, Arc<Fleet>>,
+    pub(super) fleets: BTreeMap<String, Arc<Fleet>>,
     pub(super) events: mpsc::UnboundedReceiver<SiteEvent>,
     event_sender: mpsc::UnboundedSender<SiteEvent>,
 }
@@ -32,7 +32,7 @@ impl Sites {
     /// Begins with what is open from the first, since it needs no other machine.
     pub(super) fn new(executors: HashMap<String, SiteExecutor>) -> Self {
         let (event_sender, events) = mpsc::unbounded_channel();
-        Self { executors, remotes: HashMap::new(), fleets: HashMap::new(), events, event_sender }
+        Self { executors: executors.into_iter().collect(), remotes: BTreeMap::new(), fleets: BTreeMap::new(), events, event_sender }
     }
 
     /// The reporter for sites' events.

@@ -27,23 +27,29 @@ impl Claim {
     }
 }
 
-/// Directory of claims: `$XDG_STATE_HOME/cvc/lineages` or `~/.local/state/cvc/lineages`.
-fn claims() -> Utf8PathBuf {
-    paths::state().join("lineages")
+/// Directory of claims: `lineages` in `$XDG_STATE_HOME/cvc` or `~/.local/state/cvc`.
+fn claims(state: &Utf8Path) -> Utf8PathBuf {
+    state.join("lineages")
 }
 
-/// Claims a lineage for a directory. Returns a note if the claim cannot be kept, which only the next copy would notice.
+/// Claims a lineage for a directory, below `state`, where cvc keeps what it remembers of this machine. Returns a note if the claim cannot be
+/// kept, which only the next copy would notice.
 ///
 /// # Errors
 /// When another directory of this machine has it: then this one is a copy.
-pub fn claim(lineage: &str, root: &Utf8Path, lineage_of: impl Fn(&Utf8Path) -> Option<String>) -> Result<Option<String>, StoreError> {
-    claim_in(&claims(), lineage, root, lineage_of)
+pub fn claim(
+    state: &Utf8Path,
+    lineage: &str,
+    root: &Utf8Path,
+    lineage_of: impl Fn(&Utf8Path) -> Option<String>,
+) -> Result<Option<String>, StoreError> {
+    claim_in(&claims(state), lineage, root, lineage_of)
 }
 
 /// The lineage that this directory had last, if this machine remembers it.
 pub fn claimed_lineage(root: &Utf8Path) -> Option<String> {
     let root = root.canonicalize_utf8().ok()?;
-    claims().read_dir_utf8().ok()?.flatten().find_map(|entry| {
+    claims(&paths::state()).read_dir_utf8().ok()?.flatten().find_map(|entry| {
         let claim: Claim = serde_json::from_slice(&fs::read(entry.path()).ok()?).ok()?;
         (claim.root == root).then(|| entry.file_name().to_owned())
     })

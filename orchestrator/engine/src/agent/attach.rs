@@ -16,8 +16,9 @@ use std::{
     fs::File,
     io::{self, BufRead, Read, Seek, SeekFrom, Write},
     os::unix::net::UnixStream,
-    time::{Duration, Instant},
+    time::Duration,
 };
+use tokio::time::Instant;
 
 /// Delay between checks for new events that the kernel does not tell of: those that an agent on another machine writes.
 const PACE: Pace = Pace { shortest: Duration::from_millis(5), longest: Duration::from_millis(250) };
@@ -45,6 +46,9 @@ pub enum RelayMessage {
         agent: Option<bool>,
         /// Time since the agent's last heartbeat, seconds.
         silent_s: f64,
+        /// Number of the last event in the spool; all that can be read were sent before.
+        #[serde(default)]
+        last: u64,
     },
     /// A request is in the spool, and needs not be sent again.
     Written {
@@ -92,21 +96,17 @@ pub fn read_relay_line(line: &[u8]) -> RelayLine {
 /// # Errors
 /// When the spool does not exist, or the connection is gone.
 pub fn attach(root: &Utf8Path, from: u64, agent_is_here: bool) -> Result<(), StoreError> {
-    let spool = Spool::at(root);
     // a byte for each request; its end is that of standard input
     let (mut requests, asked) = UnixStream::pair().map_err(StoreError::io("wait for requests to", root))?;
     requests.set_nonblocking(true).map_err(StoreError::io("wait for requests to", root))?;
+    let mut relay = Relay::new(root, from);
     let reader = {
-        let (spool, mut asked) = (spool.clone(), asked);
+        let (spool, mut asked) = (relay.spool.clone(), asked);
         std::thread::spawn(move || {
             for line in io::stdin().lock().lines() {
                 let Ok(line) = line else { break };
-                let Ok(named) = serde_json::from_str::<Named>(&line) else { continue };
-                let name = named.name;
-                say(&match spool.ask(&name, &named.request) {
-                    Ok(()) => RelayMessage::Written { name },
-                    Err(error) => RelayMessage::Refused { name, problem: error.to_string() },
-                });
+                let Some(answer) = Relay::take(&spool, line.as_bytes()) else { continue };
+                say(&answer);
                 // a full buffer wakes it as well
                 let _ = asked.write(b".");
             }
@@ -114,24 +114,14 @@ pub fn attach(root: &Utf8Path, from: u64, agent_is_here: bool) -> Result<(), Sto
     };
     let changes = Changes::of(root, GROWTH).filter(|_| agent_is_here);
     let mut active = Instant::now();
-    let path = spool.events();
-    let mut follow = Follow { offset: 0, from, partial: Vec::new() };
-    let mut last: Option<Instant> = None;
-    let mut beat = LastChange::new(Instant::now());
     loop {
-        while follow.tell(&path).map_err(StoreError::io("tell", &path))? {
+        while relay.tell(&mut io::stdout().lock())? {
             active = Instant::now();
         }
-        if last.is_none_or(|at| at.elapsed() > ALIVE) {
-            let alive = spool.controller();
-            std::fs::write(&alive, b"").map_err(StoreError::io("write", &alive))?;
-            let agent = agent_is_here.then(|| spool.agent().is_some());
-            let now = Instant::now();
-            beat.look(std::fs::metadata(spool.beat()).and_then(|m| m.modified()).ok(), now);
-            if !say(&RelayMessage::Alive { agent, silent_s: beat.age(now).as_secs_f64() }) {
-                break;
-            }
-            last = Some(now);
+        if let Some(alive) = relay.beat(|spool| agent_is_here.then(|| spool.agent().is_some()))?
+            && !say(&alive)
+        {
+            break;
         }
         let pause = if changes.is_some() { TICK } else { PACE.delay(active.elapsed()) };
         match wait_for_news(&mut requests, changes.as_ref(), pause).map_err(StoreError::io("wait for changes in", root))? {
@@ -143,6 +133,59 @@ pub fn attach(root: &Utf8Path, from: u64, agent_is_here: bool) -> Result<(), Sto
     // it waits for input that will never come
     drop(reader);
     Ok(())
+}
+
+/// A relay without its connection.
+pub struct Relay {
+    spool: Spool,
+    follow: Follow,
+    agent: LastChange,
+    /// When it sent its last heartbeat.
+    beaten: Option<Instant>,
+}
+
+impl Relay {
+    /// A relay of a spool that sends the events after number `from`.
+    pub fn new(root: &Utf8Path, from: u64) -> Self {
+        let follow = Follow { offset: 0, from, seen: 0, damaged: 0, partial: Vec::new() };
+        Self { spool: Spool::at(root), follow, agent: LastChange::new(Instant::now()), beaten: None }
+    }
+
+    /// Puts a request into a spool. Returns the answer; `None` if the line is no request.
+    pub fn take(spool: &Spool, line: &[u8]) -> Option<RelayMessage> {
+        let Named { name, request } = serde_json::from_slice(line).ok()?;
+        Some(match spool.ask(&name, &request) {
+            Ok(()) => RelayMessage::Written { name },
+            Err(error) => RelayMessage::Refused { name, problem: error.to_string() },
+        })
+    }
+
+    /// Sends new events. Returns whether there were any.
+    ///
+    /// # Errors
+    /// When they cannot be read or sent.
+    pub fn tell(&mut self, to: &mut impl Write) -> Result<bool, StoreError> {
+        let path = self.spool.events();
+        self.follow.tell(&path, to).map_err(StoreError::io("tell", &path))
+    }
+
+    /// Shows the agent that a controller is there, if it is time to. Returns the heartbeat for the controller then; `is_alive` tells
+    /// whether the agent is, if that can be known.
+    ///
+    /// # Errors
+    /// When the spool cannot be written.
+    pub fn beat(&mut self, is_alive: impl FnOnce(&Spool) -> Option<bool>) -> Result<Option<RelayMessage>, StoreError> {
+        let now = Instant::now();
+        if self.beaten.is_some_and(|at| now.duration_since(at) <= ALIVE) {
+            return Ok(None);
+        }
+        self.beaten = Some(now);
+        let controller = self.spool.controller();
+        std::fs::write(&controller, b"").map_err(StoreError::io("write", &controller))?;
+        self.agent.look(std::fs::metadata(self.spool.beat()).and_then(|m| m.modified()).ok(), now);
+        let silent_s = self.agent.age(now).as_secs_f64();
+        Ok(Some(RelayMessage::Alive { agent: is_alive(&self.spool), silent_s, last: self.follow.last() }))
+    }
 }
 
 /// Why a wait ended.
@@ -176,30 +219,39 @@ fn say<T: Serialize>(what: &T) -> bool {
     out.write_all(&line).and_then(|()| out.flush()).is_ok()
 }
 
-/// Reads a growing file by whole lines.
+/// Reads a growing file by whole lines. Those that are damaged are left out: their numbers tell that they are missing.
 struct Follow {
     offset: u64,
+    /// Events up to this one are not wanted.
     from: u64,
+    /// Number of the last event, and how many lines behind it are damaged.
+    seen: u64,
+    damaged: u64,
     partial: Vec<u8>,
 }
 
 impl Follow {
+    /// Number of the last event, also if its line is damaged.
+    fn last(&self) -> u64 {
+        self.seen.saturating_add(self.damaged)
+    }
+
     /// Tells what is new. Returns whether anything was.
-    fn tell(&mut self, path: &Utf8Path) -> io::Result<bool> {
-        let mut file = match File::open(path) {
-            Ok(file) => file,
+    fn tell(&mut self, path: &Utf8Path, out: &mut impl Write) -> io::Result<bool> {
+        let length = match std::fs::metadata(path) {
+            Ok(metadata) => metadata.len(),
             // the agent has not started
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
             Err(e) => return Err(e),
         };
-        let length = file.metadata()?.len();
         if length < self.offset {
             // a new agent has cut off a line that was torn, of which the beginning was read: from the beginning
-            (self.offset, self.partial) = (0, Vec::new());
+            (self.offset, self.partial, self.damaged) = (0, Vec::new(), 0);
         }
         if length <= self.offset {
             return Ok(false);
         }
+        let mut file = File::open(path)?;
         file.seek(SeekFrom::Start(self.offset))?;
         let mut new = Vec::new();
         file.take(4 << 20).read_to_end(&mut new)?;
@@ -207,19 +259,20 @@ impl Follow {
         self.partial.extend_from_slice(&new);
         let whole = self.partial.iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1);
         let partial = std::mem::take(&mut self.partial);
-        let mut out = io::stdout().lock();
         for line in partial[..whole].split_inclusive(|b| *b == b'\n') {
             #[derive(Deserialize)]
             struct Seq {
                 seq: u64,
             }
-            let seq = serde_json::from_slice::<Seq>(line).ok().map(|s| s.seq);
-            if seq.is_none_or(|seq| seq > self.from) {
+            let seq = serde_json::from_slice::<Seq>(line).ok().filter(|_| check_sum(line.trim_ascii_end()) != Sum::Wrong);
+            let Some(Seq { seq }) = seq else {
+                self.damaged += 1;
+                continue;
+            };
+            (self.seen, self.damaged) = (self.seen.max(seq), 0);
+            if seq > self.from {
                 out.write_all(line)?;
-            }
-            // a number in a line that is damaged is none
-            if check_sum(line.trim_ascii_end()) != Sum::Wrong {
-                self.from = self.from.max(seq.unwrap_or(0));
+                self.from = seq;
             }
         }
         out.flush()?;

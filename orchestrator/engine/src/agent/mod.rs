@@ -16,6 +16,7 @@
 
 mod attach;
 mod error;
+mod head;
 mod nodes;
 mod protocol;
 mod ready;
@@ -25,12 +26,14 @@ mod spot_interruption;
 mod start;
 mod wake;
 
-pub use attach::attach;
-pub use attach::{Named, RelayLine, RelayMessage, read_relay_line};
+pub use attach::{Named, Relay, RelayLine, RelayMessage, attach, read_relay_line};
 pub use error::AgentError;
+pub use head::{Head, LostNodes, Workplace};
 pub use protocol::PROTOCOL;
 pub use protocol::{Event, Numbered, Orders, Request, Settled};
 pub use serve::request_name;
-pub use serve::serve;
+pub use serve::{end_leftovers, serve, serve_on};
 pub use spool::{EventLog, OldEvents, Spool, SpoolError};
+pub use spot_interruption::NodeNotice;
 pub use start::start;
+pub use wake::Arrivals;

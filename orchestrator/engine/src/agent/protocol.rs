@@ -73,7 +73,11 @@ pub struct Settled {
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum Event {
     /// An agent starts: what earlier ones reported about themselves no longer holds.
-    Began,
+    Began {
+        /// Number of the last event before this one; 0 if there is none, or in a log of an earlier version.
+        #[serde(default)]
+        after: u64,
+    },
     /// A preparation step: one line for people.
     Note {
         /// What it does.
@@ -186,7 +190,7 @@ pub enum Event {
 /// A line of `events.jsonl`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Numbered {
-    /// From 1, without gaps but for those in front of [`Event::Began`].
+    /// From 1, without gaps but for those in front of [`Began`](Event::Began).
     pub seq: u64,
     /// When, by the head's clock.
     pub at: jiff::Timestamp,

@@ -2,17 +2,16 @@
 
 use super::{
     error::{AgentError, ReadyError},
-    nodes,
+    head::{Head, ThisHead, Workplace},
     protocol::{Event, Orders, PROTOCOL, Request, Settled},
-    ready::{ReadyAgent, get_ready},
     spool::{self, EventLog, OldEvents, Spool},
-    spot_interruption::{NodeNotice, Watch},
-    wake::{ARRIVALS, AsyncChanges, LastChange, Pace},
+    spot_interruption::NodeNotice,
+    wake::{Arrivals, LastChange, Pace},
 };
-use crate::attempt::{AttemptEvent, AttemptReporter, AttemptResult, LATER, LocalExecutor, RunError, Task, area_name};
+use crate::attempt::{AttemptEvent, AttemptReporter, AttemptResult, RunError, Task};
 use camino::Utf8Path;
 use cvc_core::{
-    campaign::{StorageKind, WARNING_S},
+    campaign::WARNING_S,
     ids::RunId,
     outcome::{Cause, Outcome},
     stop::StopRequest,
@@ -20,17 +19,16 @@ use cvc_core::{
 };
 use cvc_probe::proc::ProcessId;
 use std::{
-    collections::{BTreeSet, HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     fs::{self, File},
     io::{Seek, SeekFrom},
-    path::PathBuf,
     sync::Arc,
-    time::{Duration, Instant, SystemTime},
+    time::{Duration, SystemTime},
 };
 use tokio::{
-    signal::unix::{Signal, SignalKind, signal},
-    sync::{mpsc, watch},
+    sync::{Notify, mpsc, watch},
     task::{JoinHandle, JoinSet},
+    time::Instant,
 };
 use tracing::Instrument;
 
@@ -44,6 +42,8 @@ const BEAT: Duration = Duration::from_secs(3);
 const REVIVE: Duration = Duration::from_secs(5);
 /// Time limit of the last of them.
 const REVIVE_LAST: Duration = Duration::from_secs(8);
+/// Time limit for an agent that ends to be gone.
+const LOCK_LIMIT: Duration = Duration::from_secs(10);
 /// Time limit of runs that are cut off: with all that follows, less than a controller waits for an agent that it closes.
 const CUT_LIMIT: Duration = Duration::from_secs(20);
 
@@ -56,36 +56,119 @@ struct UnderWay {
     stop_request: watch::Sender<StopRequest>,
 }
 
-/// Writes down that the agent cannot work, and why.
-fn refuse(log: &mut EventLog, reason: String) -> Result<AgentError, AgentError> {
+/// Writes down that the agent cannot work, and why, once nothing of earlier agents is left.
+fn refuse(log: &mut EventLog, reason: String, ended: Result<(), StoreError>) -> Result<AgentError, AgentError> {
+    if let Err(error) = ended {
+        log.write(Event::Unable { reason: format!("{reason}; what an earlier agent left cannot be ended: {error}") })?;
+        return Ok(error.into());
+    }
     log.write(Event::Unable { reason: reason.clone() })?;
     log.write(Event::Closed { reason: "it could not work".into() })?;
     Ok(AgentError::Unable(reason))
+}
+
+/// What the agents before this one did.
+#[derive(Default)]
+struct Past {
+    /// Attempts whose end was reported.
+    settled: HashSet<(RunId, u32)>,
+    shepherds: HashMap<(RunId, u32), (u32, u64)>,
+    /// Whether the last one that had nodes was killed, so that its attempts without an end may live on.
+    has_left_something: bool,
+}
+
+impl Past {
+    fn of(events: &[Event]) -> Self {
+        let mut past = Self::default();
+        for event in events {
+            match event {
+                Event::Finished { run, dispatch, .. } | Event::Interrupted { run, dispatch } | Event::Lost { run, dispatch, .. } => {
+                    past.settled.insert((run.clone(), *dispatch));
+                }
+                Event::Started { run, dispatch, pid, start_ticks } => {
+                    past.shepherds.insert((run.clone(), *dispatch), (*pid, *start_ticks));
+                }
+                Event::Ready { .. } => past.has_left_something = true,
+                // it cut off its own attempts: requests without an end came later and are for this agent
+                Event::Closed { .. } => past.has_left_something = false,
+                Event::Began { .. }
+                | Event::Note { .. }
+                | Event::Unable { .. }
+                | Event::Stage { .. }
+                | Event::NodeLost { .. }
+                | Event::NodeLeaving { .. }
+                | Event::NodeBack { .. }
+                | Event::Closing { .. } => {}
+            }
+        }
+        past
+    }
+
+    fn shepherd(&self, task: &Task) -> Option<(u32, u64)> {
+        self.shepherds.get(&(task.planned.id.clone(), task.dispatch)).copied()
+    }
+
+    /// Ends what is left of attempts without an end on this machine, without reporting it: those whose directory is whole are reported when
+    /// they are asked for.
+    fn end_leftovers(&self, head: &dyn Head, spool: &Spool, orders: &Orders) -> Result<(), StoreError> {
+        if !self.has_left_something {
+            return Ok(());
+        }
+        for name in spool.names()? {
+            // a request that cannot be read was never carried out
+            if let Ok(Request::Run(task)) = spool.request(&name)
+                && !self.settled.contains(&(task.planned.id.clone(), task.dispatch))
+            {
+                head.end_leftovers(spool, orders, &task, self.shepherd(&task))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Ends what agents that were killed left of their attempts on this machine.
+///
+/// # Errors
+/// When an agent works in the spool, or what is left cannot be ended.
+pub fn end_leftovers(root: &Utf8Path) -> Result<(), StoreError> {
+    let spool = Spool::at(root);
+    if !root.exists() {
+        return Ok(());
+    }
+    // an agent that has just said that it ends may still be there
+    let begun = Instant::now();
+    let _lock = loop {
+        match spool.lock() {
+            Err(StoreError::Locked { .. }) if begun.elapsed() < LOCK_LIMIT => std::thread::sleep(Duration::from_millis(50)),
+            taken => break taken?,
+        }
+    };
+    let (_, OldEvents { events, .. }) = EventLog::open(&spool.events())?;
+    let past = Past::of(&events.into_iter().map(|e| e.event).collect::<Vec<_>>());
+    // without orders there were no attempts
+    let Ok(orders) = spool.orders() else { return Ok(()) };
+    past.end_leftovers(&ThisHead { program: orders.program.clone() }, &spool, &orders)
 }
 
 struct Agent {
     spool: Spool,
     orders: Orders,
     log: EventLog,
-    executor: Arc<LocalExecutor>,
-    /// Whether the other nodes see this spool, as far as any was there to be asked.
-    spool_kind: Option<StorageKind>,
+    workplace: Arc<dyn Workplace>,
     /// Requests that were handled, also those that are no longer in the spool.
     taken: HashSet<String>,
     /// Those of attempts under way, which stay in the spool: an agent after this one reads them.
     kept: HashSet<String>,
     /// Tells of requests that this machine writes into the spool.
-    changes: AsyncChanges,
+    arrivals: Arrivals,
     /// The file that a controller touches.
     controller: LastChange,
-    under_way: HashMap<RunId, UnderWay>,
+    under_way: BTreeMap<RunId, UnderWay>,
     attempts: JoinSet<(Box<Task>, Result<AttemptResult, RunError>)>,
     tell: mpsc::UnboundedSender<(RunId, AttemptEvent)>,
     lost: BTreeSet<String>,
     /// Nodes that the cloud is about to reclaim.
     leaving: BTreeSet<String>,
-    /// Watches for that, if the cloud may reclaim nodes.
-    watch: Option<Watch>,
     /// An attempt to reach lost nodes again, and when the last one ended.
     reviving: Option<JoinHandle<()>>,
     revived: Instant,
@@ -104,55 +187,69 @@ struct Agent {
 /// # Errors
 /// When the spool cannot be used, another agent works in it, or the nodes cannot be gathered.
 pub async fn serve(program: &Utf8Path, root: &Utf8Path) -> Result<(), AgentError> {
-    let begun = Instant::now();
     // an error means that it already leads a session
     let _ = nix::unistd::setsid();
+    serve_on(&ThisHead { program: program.to_owned() }, root).await
+}
+
+/// The same on any head.
+///
+/// # Errors
+/// Those of [`serve`].
+pub async fn serve_on(head: &dyn Head, root: &Utf8Path) -> Result<(), AgentError> {
+    let begun = Instant::now();
     let root = root.canonicalize_utf8().map_err(StoreError::io("resolve", root))?;
     let spool = Spool::at(&root);
     spool.make()?;
     let _lock = spool.lock()?;
-    let me = ProcessId::of(std::process::id()).ok_or_else(|| AgentError::Unable("/proc does not list this process".into()))?;
+    let me = head.process()?;
+    // what comes later is for this agent
+    let old_requests = spool.names()?;
     let (mut log, OldEvents { events, damage }) = EventLog::open(&spool.events())?;
     // before others see that it is alive: they read the log from here
-    log.write(Event::Began)?;
+    log.write(Event::Began { after: events.iter().map(|event| event.seq).max().unwrap_or(0) })?;
     if let Some(what) = damage {
         log.write(Event::Note { what })?;
     }
     log.take_over(&spool, me)?;
     let protocol = spool.protocol()?;
+    let events: Vec<Event> = events.into_iter().map(|e| e.event).collect();
     if protocol != PROTOCOL {
-        return Err(refuse(&mut log, ReadyError::Protocol { controller: protocol, agent: PROTOCOL }.to_string())?);
+        let ended = spool.orders().map_or(Ok(()), |orders| Past::of(&events).end_leftovers(head, &spool, &orders));
+        return Err(refuse(&mut log, ReadyError::Protocol { controller: protocol, agent: PROTOCOL }.to_string(), ended)?);
     }
     let orders = spool.orders()?;
-    let mut terminate = signal(SignalKind::terminate()).map_err(StoreError::io("wait for signals in", &root))?;
+    let terminated = head.terminated()?;
     // an agent that takes over uses the remaining nodes
-    let takes_over = events.iter().any(|e| matches!(e.event, Event::Ready { .. }));
+    let takes_over = events.iter().any(|event| matches!(event, Event::Ready { .. }));
     let ready = tokio::select! {
-        ready = get_ready(&spool, &orders, takes_over, program, &mut log) => ready.map_err(|e| e.to_string()),
-        _ = terminate.recv() => Err("it was ended by a signal".to_owned()),
+        biased;
+        () = terminated.notified() => Err("it was ended by a signal".to_owned()),
+        ready = head.get_ready(&spool, &orders, takes_over, &mut log) => ready,
     };
-    let ReadyAgent { executor, ready, spool_kind } = match ready {
+    let (workplace, ready) = match ready {
         Ok(ready) => ready,
-        Err(reason) => return Err(refuse(&mut log, reason)?),
+        Err(reason) => {
+            let ended = Past::of(&events).end_leftovers(head, &spool, &orders);
+            return Err(refuse(&mut log, reason, ended)?);
+        }
     };
     let (tell, mut attempt_events) = mpsc::unbounded_channel();
-    let requests = spool.requests();
+    let arrivals = head.arrivals(&spool);
     let mut agent = Agent {
         spool,
         orders,
         log,
-        executor: Arc::new(executor),
-        spool_kind,
+        workplace,
         taken: HashSet::new(),
         kept: HashSet::new(),
-        changes: AsyncChanges::of(&requests, ARRIVALS),
+        arrivals,
         controller: LastChange::new(Instant::now()),
-        under_way: HashMap::new(),
+        under_way: BTreeMap::new(),
         attempts: JoinSet::new(),
         tell,
         lost: BTreeSet::new(),
         leaving: BTreeSet::new(),
-        watch: None,
         reviving: None,
         revived: Instant::now(),
         active: Instant::now(),
@@ -160,8 +257,7 @@ pub async fn serve(program: &Utf8Path, root: &Utf8Path) -> Result<(), AgentError
         beaten: None,
         worked: false,
     };
-    let events: Vec<Event> = events.into_iter().map(|e| e.event).collect();
-    match agent.work(&events, ready, &mut terminate, &mut attempt_events).await {
+    match agent.work(&events, old_requests, ready, &terminated, &mut attempt_events).await {
         Ok(reason) => agent.close(reason, &mut attempt_events).await,
         Err(error) => {
             // nothing may be left running in any case; the first error is reported
@@ -176,15 +272,15 @@ impl Agent {
     async fn work(
         &mut self,
         events: &[Event],
+        old_requests: BTreeSet<String>,
         ready: Event,
-        terminate: &mut Signal,
+        terminated: &Notify,
         attempt_events: &mut mpsc::UnboundedReceiver<(RunId, AttemptEvent)>,
     ) -> Result<&'static str, AgentError> {
         // finish what an earlier agent left before taking new runs
-        self.recover(events).await?;
+        self.recover(events, old_requests).await?;
         self.log.write(ready)?;
-        self.watch = self.orders.context.site.ec2.as_ref().and_then(|ec2| Watch::begin(&self.executor.nodes, ec2.market));
-        let mut lost = self.executor.nodes.crew.lost();
+        let mut lost = self.workplace.lost();
         loop {
             let pause = self.pause();
             tokio::select! {
@@ -197,9 +293,9 @@ impl Agent {
                     let (task, result) = ended.map_err(|e| AgentError::Unable(format!("internal error (please report): {e}")))?;
                     self.ended(&task, result)?;
                 }
-                _ = terminate.recv() => return Ok("it was ended by a signal"),
+                () = terminated.notified() => return Ok("it was ended by a signal"),
                 Ok(()) = lost.changed() => self.watch_nodes()?,
-                () = self.changes.next() => {
+                () = self.arrivals.next() => {
                     if self.take_requests()? {
                         return Ok("the controller closed it");
                     }
@@ -223,48 +319,24 @@ impl Agent {
     /// Time until the next look at the spool. Without Slurm the relay is on this machine, and the kernel tells of what it writes.
     fn pause(&self) -> Duration {
         let slurm = self.orders.context.site.cluster.as_ref().is_some_and(|c| c.slurm.is_some());
-        let told = self.changes.are_told() && !slurm;
+        let told = self.arrivals.are_told() && !slurm;
         let pause = if told { TICK } else { PACE.delay(self.active.elapsed()) };
         // a controller must be noticed while it is there
         pause.min(Duration::from_secs_f64(self.orders.idle_s / 4.0))
     }
 
     /// Ends what an earlier agent left, and reports the results.
-    async fn recover(&mut self, events: &[Event]) -> Result<(), AgentError> {
-        let mut settled: HashSet<(RunId, u32)> = HashSet::new();
-        let mut started: HashMap<(RunId, u32), (u32, u64)> = HashMap::new();
-        let mut worked_before = false;
-        for event in events {
-            match event {
-                Event::Finished { run, dispatch, .. } | Event::Interrupted { run, dispatch } | Event::Lost { run, dispatch, .. } => {
-                    settled.insert((run.clone(), *dispatch));
-                }
-                Event::Started { run, dispatch, pid, start_ticks } => {
-                    started.insert((run.clone(), *dispatch), (*pid, *start_ticks));
-                }
-                Event::Ready { .. } => worked_before = true,
-                // it cut off its own attempts: requests without an end came later and are for this agent
-                Event::Closed { .. } => worked_before = false,
-                Event::Began
-                | Event::Note { .. }
-                | Event::Unable { .. }
-                | Event::Stage { .. }
-                | Event::NodeLost { .. }
-                | Event::NodeLeaving { .. }
-                | Event::NodeBack { .. }
-                | Event::Closing { .. } => {}
-            }
-        }
+    async fn recover(&mut self, events: &[Event], old_requests: BTreeSet<String>) -> Result<(), AgentError> {
+        let past = Past::of(events);
         // also if they are asked for again
-        self.taken.extend(settled.iter().map(|(run, dispatch)| request_name(run, *dispatch)));
-        for name in self.spool.names()? {
+        self.taken.extend(past.settled.iter().map(|(run, dispatch)| request_name(run, *dispatch)));
+        for name in old_requests {
             match self.spool.request(&name)? {
                 Request::Run(task) => {
                     if self.taken.contains(&name) {
-                        self.spool.drop_request(&name);
-                    } else if worked_before {
-                        let key = (task.planned.id.clone(), task.dispatch);
-                        self.recover_run(&task, started.get(&key).copied()).await?;
+                        self.report_again(&task)?;
+                    } else if past.has_left_something {
+                        self.recover_run(&task, past.shepherd(&task)).await?;
                         self.taken.insert(name);
                     }
                 }
@@ -278,8 +350,7 @@ impl Agent {
 
     async fn recover_run(&mut self, task: &Task, shepherd: Option<(u32, u64)>) -> Result<(), AgentError> {
         let (run, dispatch) = (task.planned.id.clone(), task.dispatch);
-        let (_, whole) = self.executor.recover(task, shepherd).await?;
-        match whole {
+        match self.workplace.recover(task, shepherd).await? {
             Some(file) => self.finished(run, dispatch, file),
             None => {
                 let restarts = std::env::var("SLURM_RESTART_COUNT").ok().filter(|c| c != "0");
@@ -322,18 +393,35 @@ impl Agent {
 
     /// Handles new requests. Returns whether the agent must end.
     fn take_requests(&mut self) -> Result<bool, AgentError> {
-        for name in self.spool.names()? {
+        let names = self.spool.names()?;
+        for name in &names {
+            let name = name.clone();
             if self.taken.contains(&name) {
-                // asked for once more after its end
+                // asked for once more after its end, of which the report may have been damaged
                 if !self.kept.contains(&name) {
-                    self.spool.drop_request(&name);
+                    match self.spool.request(&name)? {
+                        Request::Run(task) => self.report_again(&task)?,
+                        _ => self.spool.drop_request(&name),
+                    }
                 }
                 continue;
             }
             self.active = Instant::now();
             let request = self.spool.request(&name)?;
+            if let Request::Run(task) = &request
+                && let Some(under_way) = self.under_way.get(&task.planned.id).filter(|under_way| under_way.dispatch < task.dispatch)
+            {
+                // the controller has given that one up: this one begins when nothing of it is left
+                under_way.stop_request.send_replace(StopRequest::StopNow);
+                continue;
+            }
             self.taken.insert(name.clone());
             match request {
+                Request::Run(task) if self.is_superseded(&task, &names) => {
+                    let (run, dispatch) = (task.planned.id, task.dispatch);
+                    let reason = "a later attempt at the run was asked for before it began".to_owned();
+                    self.settled(Event::Lost { run: run.clone(), dispatch, reason, time_limit: false }, &run, dispatch)?;
+                }
                 Request::Run(task) => self.begin(task)?,
                 Request::Stop { run } => {
                     if let Some(under_way) = self.under_way.get(&run) {
@@ -353,6 +441,22 @@ impl Agent {
             }
         }
         Ok(false)
+    }
+
+    /// Whether a later attempt at the same run is asked for, or under way. Never two of them live at once.
+    fn is_superseded(&self, task: &Task, requests: &BTreeSet<String>) -> bool {
+        let run = &task.planned.id;
+        let of_run = format!("run-{run}-");
+        let asked = requests.iter().filter_map(|name| name.strip_prefix(&of_run)?.parse::<u32>().ok());
+        let under_way = self.under_way.get(run).map(|under_way| under_way.dispatch);
+        asked.chain(under_way).any(|dispatch| dispatch > task.dispatch)
+    }
+
+    /// Reports once more how an attempt ended that is asked for again, and drops the request.
+    fn report_again(&mut self, task: &Task) -> Result<(), AgentError> {
+        let (run, dispatch, attempt) = (task.planned.id.clone(), task.dispatch, task.attempt);
+        self.spool.drop_request(&request_name(&run, dispatch));
+        self.report_ends(vec![Settled { run, dispatch, attempt }])
     }
 
     /// Reports once more how these attempts ended, if they have.
@@ -385,9 +489,10 @@ impl Agent {
         self.on_cloud_notices()?;
         let lost = task.nodes.iter().find(|n| self.lost.contains(*n)).map(|node| format!("{node} was lost before it began"));
         // an earlier controller chose it, and the site has other nodes now
-        let unknown = task.nodes.iter().find(|n| self.executor.nodes.all.iter().all(|known| known.name != **n));
+        let unknown = task.nodes.iter().find(|n| !self.workplace.nodes().contains(n));
         let lost = lost.or_else(|| unknown.map(|node| format!("its node {node} no longer exists")));
-        let leaving = task.nodes.iter().chain([&self.executor.nodes.head.name]).find(|n| self.leaving.contains(*n));
+        let on_or_head = task.nodes.iter().map(String::as_str).chain([self.workplace.head()]);
+        let leaving = on_or_head.into_iter().find(|n| self.leaving.contains(*n));
         let leaving = leaving.map(|node| format!("the cloud is reclaiming {node}, and the run had not begun"));
         if let Some(reason) = lost.or(leaving) {
             return self.settled(Event::Lost { run: run.clone(), dispatch: task.dispatch, reason, time_limit: false }, &run, task.dispatch);
@@ -396,12 +501,12 @@ impl Agent {
         let (stop_request, stop_signal) = watch::channel(StopRequest::GoOn);
         self.under_way
             .insert(run.clone(), UnderWay { dispatch: task.dispatch, first: !self.worked, nodes: task.nodes.clone(), stop_request });
-        let (executor, reporter) = (Arc::clone(&self.executor), AttemptReporter { run: run.clone(), to: self.tell.clone() });
+        let (workplace, reporter) = (Arc::clone(&self.workplace), AttemptReporter { run: run.clone(), to: self.tell.clone() });
         let span = tracing::info_span!("run", run = %run, point = %task.planned.point);
         let (log, before) = (self.spool.trace(), fs::metadata(self.spool.trace()).map_or(0, |m| m.len()));
         let dir = self.spool.campaign();
         let attempt = async move {
-            let result = executor.attempt(&task, stop_signal, &reporter).await;
+            let result = workplace.attempt(&task, stop_signal, &reporter).await;
             tracing::info!(outcome = ?result, "attempt ended");
             if let Ok(AttemptResult::Ended(file)) = &result {
                 let kept = if file.outcome == Outcome::Succeeded { dir.run(&run) } else { dir.failed(&run, file.attempt) };
@@ -463,7 +568,7 @@ impl Agent {
 
     /// Handles notices of nodes that the cloud is about to reclaim.
     fn on_cloud_notices(&mut self) -> Result<(), AgentError> {
-        while let Some(heard) = self.watch.as_mut().and_then(Watch::next) {
+        while let Some(heard) = self.workplace.notice() {
             match heard {
                 NodeNotice::Leaving(node, notice) => {
                     self.leaving.insert(node.clone());
@@ -479,7 +584,7 @@ impl Agent {
     }
 
     fn watch_nodes(&mut self) -> Result<(), AgentError> {
-        let now = self.executor.nodes.crew.lost().borrow().clone();
+        let now = self.workplace.lost().borrow().clone();
         for (node, reason) in &now {
             if self.lost.insert(node.clone()) {
                 self.log.write(Event::NodeLost { node: node.clone(), reason: reason.clone() })?;
@@ -511,28 +616,25 @@ impl Agent {
         if wanted.is_empty() {
             return;
         }
-        let executor = Arc::clone(&self.executor);
-        let revive = async move {
-            executor.bring_back(|name| wanted.contains(name)).await;
-        };
-        self.reviving = Some(tokio::spawn(revive.in_current_span()));
+        let workplace = Arc::clone(&self.workplace);
+        self.reviving = Some(tokio::spawn(async move { workplace.bring_back(wanted).await }.in_current_span()));
     }
 
     /// Before the end, removes leftovers on nodes that are back or nearly so.
     async fn last_revival(&mut self) {
-        let executor = Arc::clone(&self.executor);
+        let workplace = Arc::clone(&self.workplace);
         let reviving = self.reviving.take();
         let last = async move {
             if let Some(reviving) = reviving {
                 // a failed attempt to reconnect has no result
                 let _ = reviving.await;
             }
-            let lost: Vec<String> = executor.nodes.crew.lost().borrow().keys().cloned().collect();
+            let lost: Vec<String> = workplace.lost().borrow().keys().cloned().collect();
             let mut last = JoinSet::new();
             // each by itself: a node that hangs is in the way of no other
             for node in lost {
-                let executor = Arc::clone(&executor);
-                last.spawn(async move { executor.bring_back(|name| name == node).await }.in_current_span());
+                let workplace = Arc::clone(&workplace);
+                last.spawn(async move { workplace.bring_back([node].into()).await }.in_current_span());
             }
             while last.join_next().await.is_some() {}
         };
@@ -557,38 +659,6 @@ impl Agent {
         let end = end.and_then(|s| SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(s)));
         let left = end.map(|end| end.duration_since(SystemTime::now()).unwrap_or_default());
         near_end(limit, left, self.begun.elapsed())
-    }
-
-    /// Removes the campaign's directories on the other nodes. On this one the controller does so, or they are the same. Returns what could
-    /// not be removed.
-    async fn clear_others(&self) -> Vec<String> {
-        let nodes = &self.executor.nodes;
-        let others = nodes.others();
-        if others.is_empty() {
-            return Vec::new();
-        }
-        let mut dirs: Vec<PathBuf> = Vec::new();
-        let spool_kind = match self.spool_kind {
-            Some(kind) => Some(kind),
-            None => nodes::storage_kind(nodes, self.spool.root()).await.ok(),
-        };
-        if spool_kind == Some(StorageKind::NodeLocal) {
-            dirs.push(self.spool.root().into());
-        }
-        let context = &self.executor.site.context;
-        let kept = context.run.keep_images || context.run.keep_outputs;
-        for (name, directory) in nodes::areas(&self.orders, self.spool.root()) {
-            let area = context.site.storage.get(&name).filter(|a| a.path.is_some() && a.kind == StorageKind::NodeLocal);
-            if area.is_some() && !kept {
-                dirs.push(directory.join(area_name(context, &self.executor.dir)).into());
-            }
-        }
-        let removed = nodes.crew.remove(&others, &dirs, &[], LATER).await;
-        removed
-            .into_iter()
-            .filter_map(|(_, removed)| removed.err())
-            .map(|e| format!("not everything of the campaign is removed: {e}"))
-            .collect()
     }
 
     /// Ends everything, even if events cannot be written. The first such failure is returned at the end.
@@ -624,15 +694,15 @@ impl Agent {
             }
         }
         self.last_revival().await;
-        for what in self.clear_others().await {
+        for what in self.workplace.clear().await {
             written = written.and(self.note(what));
         }
-        let lost: Vec<String> = self.executor.nodes.crew.lost().borrow().keys().cloned().collect();
+        let lost: Vec<String> = self.workplace.lost().borrow().keys().cloned().collect();
         for node in lost {
             let what = format!("{node} is lost: what runs left there in {} and /tmp/cvc-* is not removed", self.spool.root());
             written = written.and(self.note(what));
         }
-        self.executor.nodes.crew.close().await;
+        self.workplace.close().await;
         written.and(self.log.write(Event::Closed { reason: reason.to_owned() }).map_err(AgentError::from))
     }
 

@@ -23,7 +23,7 @@ pub(super) fn service() -> Option<String> {
 
 /// An observation about a node.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum NodeNotice {
+pub enum NodeNotice {
     /// The cloud takes this node back.
     Leaving(String, Notice),
     /// Its service does not answer: there will be no notice.

@@ -14,9 +14,9 @@ use std::{
         unix::net::UnixStream,
     },
     sync::Arc,
-    time::{Duration, Instant, SystemTime},
+    time::{Duration, SystemTime},
 };
-use tokio::sync::Notify;
+use tokio::{sync::Notify, time::Instant};
 
 /// Files that take their name in a directory.
 pub(super) const ARRIVALS: AddWatchFlags = AddWatchFlags::IN_MOVED_TO;
@@ -52,14 +52,15 @@ impl AsFd for Changes {
     }
 }
 
-/// The same for tasks: a thread waits, since to wait for a descriptor in a task is not safe code.
-pub(super) struct AsyncChanges {
+/// Requests that arrive in a spool, for tasks: a thread waits, since to wait for a descriptor in a task is not safe code.
+pub struct Arrivals {
     told: Arc<Notify>,
+    are_told: bool,
     /// Ends the thread when it is closed; `None` without one.
-    thread: Option<UnixStream>,
+    _thread: Option<UnixStream>,
 }
 
-impl AsyncChanges {
+impl Arrivals {
     pub(super) fn of(directory: &Utf8Path, which: AddWatchFlags) -> Self {
         let told = Arc::new(Notify::new());
         let thread = Changes::of(directory, which).zip(UnixStream::pair().ok()).map(|(changes, (here, there))| {
@@ -71,12 +72,17 @@ impl AsyncChanges {
             });
             here
         });
-        Self { told, thread }
+        Self { told, are_told: thread.is_some(), _thread: thread }
+    }
+
+    /// Arrivals that somebody else tells of.
+    pub fn told_by(told: Arc<Notify>) -> Self {
+        Self { told, are_told: true, _thread: None }
     }
 
     /// Whether changes by this machine are told.
     pub(super) fn are_told(&self) -> bool {
-        self.thread.is_some()
+        self.are_told
     }
 
     /// Waits for a change. May be dropped and called again.
@@ -179,7 +185,7 @@ mod tests {
         let path = Utf8Path::from_path(dir.path()).expect("UTF-8");
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         runtime.block_on(async {
-            let changes = AsyncChanges::of(path, ARRIVALS);
+            let changes = Arrivals::of(path, ARRIVALS);
             assert!(changes.are_told());
             for name in ["a", "b"] {
                 std::fs::write(path.join("x"), "request").expect("writes");
