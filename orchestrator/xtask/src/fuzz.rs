@@ -1,14 +1,14 @@
-//! `cargo xtask fuzz`: feeds damaged input to the readers of cvc, as fast as they are in a release, and with all their checks.
+//! `cargo xtask fuzz` and `cargo xtask simulate`: programs that try much, as fast as they are in a release, and with all their checks.
 
 use std::process::Stdio;
 
-/// Runs `cvc-fuzz` with these arguments; returns whether no reader failed.
+/// Runs the program of a package with these arguments; returns whether nothing failed.
 ///
 /// # Errors
 /// If cargo cannot be started, or the arguments are wrong.
-pub fn run(arguments: &[String]) -> Result<bool, String> {
+pub fn run(package: &str, arguments: &[String]) -> Result<bool, String> {
     let status = crate::workspace::cargo()
-        .args(["run", "--quiet", "--locked", "--profile", "fuzz", "--package", "cvc-fuzz", "--"])
+        .args(["run", "--quiet", "--locked", "--profile", "fuzz", "--package", package, "--"])
         .args(arguments)
         .current_dir(crate::workspace::root()?)
         .stdin(Stdio::null())

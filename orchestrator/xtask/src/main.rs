@@ -30,7 +30,9 @@ usage: cargo xtask COMMAND
   node [--release]
                 build cvc-node statically; print its path
   programs      list the programs that are called; fail on those that packages.txt does not declare
-  reference     write the generated pages and schemas again";
+  reference     write the generated pages and schemas again
+  simulate [--schedules N] [--from SEED] | --seed SEED
+                carry out campaigns in a simulation in which much goes wrong; `--seed` tells the story of one";
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
@@ -39,11 +41,12 @@ fn main() -> ExitCode {
     let result = match command.as_deref() {
         Some("test") => suite::run(&arguments).map(code),
         Some("fresh") => fresh::run(&arguments),
-        Some("fuzz") => fuzz::run(&arguments).map(code),
+        Some("fuzz") => fuzz::run("cvc-fuzz", &arguments).map(code),
         Some("layers") => layers::run(&arguments).map(code),
         Some("node") => node::run(&arguments).map(|()| ExitCode::SUCCESS),
         Some("programs") => programs::run().map(code),
         Some("reference") => reference::write().map(|()| ExitCode::SUCCESS),
+        Some("simulate") => fuzz::run("cvc-simulation", &arguments).map(code),
         _ => Err(USAGE.into()),
     };
     result.unwrap_or_else(|problem| {

@@ -23,6 +23,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("cvc-protocol", &[]),
     // feeds the readers of the others; nothing depends on it
     ("cvc-fuzz", &["cvc-core", "cvc-engine", "cvc-controller", "cvc-analysis", "cvc-probe"]),
+    ("cvc-simulation", &["cvc-core", "cvc-engine", "cvc-controller", "cvc-probe"]),
     (TESTKIT, &[]),
     ("xtask", &[]),
 ];

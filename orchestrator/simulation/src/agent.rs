@@ -1,0 +1,246 @@
+//! Agents: the real one, on simulated nodes.
+
+use crate::world::{AgentProcess, Ended, Live, World};
+use async_trait::async_trait;
+use camino::Utf8Path;
+use cvc_core::{
+    ids::short_digest,
+    outcome::{Cause, Outcome},
+    stop::{StopSignal, stop_now},
+    store::{CampaignDir, OUTCOME, OutcomeFile, StoreError, remove_all, sealed_outcome, write_manifest},
+};
+use cvc_engine::{
+    agent::{AgentError, Arrivals, Event, EventLog, Head, LostNodes, NodeNotice, Orders, Spool, Workplace, serve_on},
+    attempt::{AttemptEvent, AttemptReporter, AttemptResult, Found, RunError, Task, seal},
+};
+use cvc_probe::proc::ProcessId;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    sync::Arc,
+};
+use tokio::sync::{Notify, watch};
+
+/// Starts an agent unless one is alive. Returns what it says if it does not start.
+pub(crate) async fn start(world: &World, site: &str, root: &Utf8Path) -> Result<(), String> {
+    let bad = world.machine(site, |machine| {
+        let bad = machine.agent.is_none() && machine.bad_starts > 0;
+        machine.bad_starts -= u32::from(bad);
+        bad
+    });
+    if bad {
+        return Err("agent.log: the agent ended at once (exit status: 1)".into());
+    }
+    if world.machine(site, |machine| machine.agent.is_some()) {
+        return Ok(());
+    }
+    let pid = world.number();
+    let (terminated, arrivals) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let head =
+        OnHead { world: world.clone(), site: site.to_owned(), pid, terminated: Arc::clone(&terminated), arrivals: Arc::clone(&arrivals) };
+    let task = {
+        let (world, site, root) = (world.clone(), site.to_owned(), root.to_owned());
+        tokio::spawn(async move {
+            let ended = serve_on(&head, &root).await;
+            world.tell(format!("{site}: agent {pid} ends: {}", ended.map_or_else(|e| e.to_string(), |()| "as it should".into())));
+            world.machine(&site, |machine| {
+                machine.agent.take_if(|agent| agent.pid == pid);
+            });
+        })
+    };
+    world.tell(format!("{site}: agent {pid} starts"));
+    world.machine(site, |machine| machine.agent = Some(AgentProcess { pid, task: task.abort_handle(), terminated, arrivals }));
+    world.pause(20..400).await;
+    if world.machine(site, |machine| machine.agent.is_some()) { Ok(()) } else { Err("agent.log: the agent ended at once".into()) }
+}
+
+/// The machine of an agent.
+struct OnHead {
+    world: World,
+    site: String,
+    pid: u32,
+    terminated: Arc<Notify>,
+    arrivals: Arc<Notify>,
+}
+
+#[async_trait]
+impl Head for OnHead {
+    fn process(&self) -> Result<ProcessId, AgentError> {
+        Ok(ProcessId { pid: self.pid, start_ticks: u64::from(self.pid) })
+    }
+
+    fn terminated(&self) -> Result<Arc<Notify>, AgentError> {
+        Ok(Arc::clone(&self.terminated))
+    }
+
+    fn arrivals(&self, _: &Spool) -> Arrivals {
+        Arrivals::told_by(Arc::clone(&self.arrivals))
+    }
+
+    async fn get_ready(&self, spool: &Spool, _: &Orders, _: bool, _: &mut EventLog) -> Result<(Arc<dyn Workplace>, Event), String> {
+        self.world.pause(100..8_000).await;
+        let (nodes, lost) = self.world.machine(&self.site, |machine| {
+            let lost: LostNodes = machine.down.get().iter().map(|node| (node.clone(), "it does not answer".to_owned())).collect();
+            // of this agent: those of the one before are nobody's business any more
+            machine.lost = watch::Sender::new(lost);
+            (machine.nodes.clone(), machine.lost.subscribe())
+        });
+        let ready = Event::Ready { nodes: nodes.clone(), cores: 4, obstacles: BTreeMap::new(), found: Found::default() };
+        let nodes = OnNodes { world: self.world.clone(), site: self.site.clone(), pid: self.pid, nodes, lost, dir: spool.campaign() };
+        Ok((Arc::new(nodes), ready))
+    }
+
+    fn end_leftovers(&self, _: &Spool, _: &Orders, task: &Task, _: Option<(u32, u64)>) -> Result<(), StoreError> {
+        self.world.machine(&self.site, |machine| machine.live.remove(&task.planned.id));
+        Ok(())
+    }
+}
+
+struct OnNodes {
+    world: World,
+    site: String,
+    pid: u32,
+    nodes: Vec<String>,
+    lost: watch::Receiver<LostNodes>,
+    dir: CampaignDir,
+}
+
+/// How a simulated attempt goes.
+enum Course {
+    Ends(Outcome),
+    CutOff,
+}
+
+impl OnNodes {
+    /// What becomes of the processes of an attempt.
+    async fn course(&self, task: &Task, mut stop_signal: StopSignal) -> Course {
+        let (length, fails) = {
+            let mut state = self.world.lock();
+            let seconds = match state.rng.u32(0..10) {
+                0 => 0..1,
+                1 => 100..600,
+                _ => 1..40,
+            };
+            let ms = state.rng.u64(seconds.start * 1000 + 30..seconds.end * 1000 + 31);
+            (std::time::Duration::from_millis(ms), state.rng.u32(0..8) == 0)
+        };
+        let down = self.world.machine(&self.site, |machine| machine.down.clone());
+        let is_lost = down.wait_for(|down| task.nodes.iter().any(|node| down.contains(node)));
+        let failed = |cause, detail: &str| Course::Ends(Outcome::Failed { cause, detail: detail.to_owned() });
+        tokio::select! {
+            biased;
+            () = stop_now(&mut stop_signal) => {
+                self.world.pause(10..6_000).await;
+                Course::CutOff
+            }
+            () = is_lost => failed(Cause::NodeLost, "a node is lost"),
+            () = tokio::time::sleep(length) => {
+                if fails { failed(Cause::Application, "exit code 3") } else { Course::Ends(Outcome::Succeeded) }
+            }
+        }
+    }
+
+    /// Writes the directory of an attempt as the engine does.
+    fn write(&self, task: &Task, outcome: Outcome) -> Result<OutcomeFile, StoreError> {
+        let (run, attempt) = (&task.planned.id, task.attempt);
+        let wall_s = f64::from(self.world.number());
+        let partial = self.dir.partial(run);
+        remove_all(&partial)?;
+        let put = |name: &str, text: &[u8]| fs::write(partial.join(name), text).map_err(StoreError::io("write", partial.join(name)));
+        fs::create_dir_all(&partial).map_err(StoreError::io("make", &partial))?;
+        let records = format!("{{\"run\":\"{run}\",\"name\":\"wall_s\",\"value\":{wall_s},\"unit\":\"s\",\"source\":\"shepherd\"}}\n");
+        put("records.jsonl", records.as_bytes())?;
+        let succeeded = outcome == Outcome::Succeeded;
+        let manifest = Some(write_manifest(&partial, &[OUTCOME])?);
+        let file = OutcomeFile { attempt, outcome, records: succeeded.then(|| short_digest(records.as_bytes())), wall_s, manifest };
+        put(OUTCOME, &serde_json::to_vec(&file).unwrap_or_default())?;
+        seal(&self.dir, run, &file)?;
+        self.world.lock().ended.entry(run.clone()).or_default().push(Ended { attempt, succeeded, wall_s });
+        Ok(file)
+    }
+}
+
+#[async_trait]
+impl Workplace for OnNodes {
+    fn nodes(&self) -> Vec<String> {
+        self.nodes.clone()
+    }
+
+    fn head(&self) -> &str {
+        self.nodes.first().map_or("", String::as_str)
+    }
+
+    fn lost(&self) -> watch::Receiver<LostNodes> {
+        self.lost.clone()
+    }
+
+    fn notice(&self) -> Option<NodeNotice> {
+        None
+    }
+
+    async fn attempt(&self, task: &Task, stop_signal: StopSignal, reporter: &AttemptReporter) -> Result<AttemptResult, RunError> {
+        let run = task.planned.id.clone();
+        let live = Live { attempt: task.attempt, dispatch: task.dispatch, nodes: task.nodes.clone() };
+        let what = format!("{}: run {run} attempt {} dispatch {}", self.site, task.attempt, task.dispatch);
+        self.world.tell(format!("{what} begins on {}", task.nodes.join(" ")));
+        let (same, nodes) = self.world.machine(&self.site, |machine| {
+            let shares = |other: &&Live| other.nodes.iter().any(|node| live.nodes.contains(node));
+            let nodes = machine.live.values().find(shares).cloned();
+            (machine.live.insert(run.clone(), live.clone()), nodes)
+        });
+        if let Some(other) = same {
+            self.world.is_wrong(format!("{what} begins while attempt {} dispatch {} lives", other.attempt, other.dispatch));
+        } else if let Some(other) = nodes {
+            self.world.is_wrong(format!("{what} begins on a node of a run that lives there: {other:?}"));
+        }
+        self.world.pause(1..300).await;
+        reporter.tell(AttemptEvent::Started(ProcessId { pid: self.world.number(), start_ticks: 1 }));
+        let course = self.course(task, stop_signal).await;
+        self.world.machine(&self.site, |machine| machine.live.remove(&run));
+        match course {
+            Course::CutOff => {
+                self.world.tell(format!("{what} is cut off"));
+                remove_all(&self.dir.partial(&run))?;
+                Ok(AttemptResult::Interrupted)
+            }
+            Course::Ends(outcome) => {
+                reporter.stage("collecting");
+                self.world.pause(1..2_000).await;
+                let file = self.write(task, outcome)?;
+                self.world.tell(format!("{what} ends: {:?}, {}", file.outcome, file.wall_s));
+                Ok(AttemptResult::Ended(file))
+            }
+        }
+    }
+
+    async fn recover(&self, task: &Task, _: Option<(u32, u64)>) -> Result<Option<OutcomeFile>, StoreError> {
+        self.world.pause(5..3_000).await;
+        let run = &task.planned.id;
+        self.world.machine(&self.site, |machine| machine.live.remove(run));
+        let whole = sealed_outcome(&self.dir, run, task.attempt);
+        let found = if whole.is_some() { "whole" } else { "cut off" };
+        self.world.tell(format!("{}: run {run} attempt {} is recovered: {found}", self.site, task.attempt));
+        remove_all(&self.dir.partial(run))?;
+        Ok(whole)
+    }
+
+    async fn bring_back(&self, wanted: BTreeSet<String>) {
+        self.world.pause(100..3_000).await;
+        self.world.machine(&self.site, |machine| {
+            let up: Vec<String> = wanted.into_iter().filter(|node| !machine.down.get().contains(node)).collect();
+            machine.lost.send_if_modified(|lost| up.iter().filter(|node| lost.remove(*node).is_some()).count() > 0);
+        });
+    }
+
+    async fn clear(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    async fn close(&self) {
+        self.world.pause(1..500).await;
+        let live = self.world.machine(&self.site, |machine| machine.live.clone());
+        for (run, live) in live {
+            self.world.is_wrong(format!("{}: agent {} ends while run {run} lives: {live:?}", self.site, self.pid));
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! What a schedule happens to: machines with agents, attempts, relays and connections, and chance. Everything else is the real cvc.
+
+use cvc_core::ids::RunId;
+use cvc_engine::agent::LostNodes;
+use fastrand::Rng;
+use parking_lot::{Mutex, MutexGuard};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Range,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+use tokio::{
+    sync::{Notify, watch},
+    task::AbortHandle,
+    time::Instant,
+};
+
+/// Something that several tasks wait for. They are woken in the order in which they began to wait; those of a watch channel of tokio are woken
+/// in any order, and a schedule would not follow from its seed.
+#[derive(Clone)]
+pub(crate) struct Shared<T>(Arc<(Mutex<T>, Notify)>);
+
+impl<T: Clone + PartialEq> Shared<T> {
+    pub fn new(value: T) -> Self {
+        Self(Arc::new((Mutex::new(value), Notify::new())))
+    }
+
+    pub fn get(&self) -> T {
+        self.0.0.lock().clone()
+    }
+
+    pub fn set(&self, value: T) {
+        *self.0.0.lock() = value;
+        self.0.1.notify_waiters();
+    }
+
+    /// Waits until it is so.
+    pub async fn wait_for(&self, is_so: impl Fn(&T) -> bool) {
+        loop {
+            let changed = self.0.1.notified();
+            if is_so(&self.get()) {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    /// Whether nobody else has it.
+    pub fn is_alone(&self) -> bool {
+        Arc::strong_count(&self.0) == 1
+    }
+}
+
+/// State of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Line {
+    Fine,
+    /// Nothing arrives any more, and nobody is told.
+    Silent,
+    Closed,
+}
+
+/// A process of an agent.
+pub(crate) struct AgentProcess {
+    pub pid: u32,
+    pub task: AbortHandle,
+    pub terminated: Arc<Notify>,
+    pub arrivals: Arc<Notify>,
+}
+
+/// An attempt whose processes live, whether or not its agent does.
+#[derive(Clone, Debug)]
+pub(crate) struct Live {
+    pub attempt: u32,
+    pub dispatch: u32,
+    pub nodes: Vec<String>,
+}
+
+/// How an attempt really ended.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Ended {
+    pub attempt: u32,
+    pub succeeded: bool,
+    /// Different for each: tells whose result something is.
+    pub wall_s: f64,
+}
+
+/// A site's head node with what is on it, and its nodes.
+pub(crate) struct Machine {
+    /// Whether the head node can be reached.
+    pub reachable: Shared<bool>,
+    pub agent: Option<AgentProcess>,
+    pub nodes: Vec<String>,
+    /// Nodes that are down.
+    pub down: Shared<BTreeSet<String>>,
+    /// Nodes that the present agent has lost.
+    pub lost: watch::Sender<LostNodes>,
+    pub live: BTreeMap<RunId, Live>,
+    pub connections: Vec<Shared<Line>>,
+    pub relays: Vec<AbortHandle>,
+    /// How many of the next lines to the controller are damaged.
+    pub damage: u32,
+    /// How many of the next starts of an agent fail.
+    pub bad_starts: u32,
+}
+
+pub(crate) struct State {
+    pub rng: Rng,
+    pub machines: BTreeMap<String, Machine>,
+    pub ended: BTreeMap<RunId, Vec<Ended>>,
+    story: Vec<String>,
+    wrong: Vec<String>,
+    numbers: u32,
+}
+
+/// The machines of a schedule.
+#[derive(Clone)]
+pub(crate) struct World {
+    state: Arc<Mutex<State>>,
+    begun: Instant,
+}
+
+impl World {
+    pub fn new(rng: Rng) -> Self {
+        let (machines, ended) = (BTreeMap::new(), BTreeMap::new());
+        let state = State { rng, machines, ended, story: Vec::new(), wrong: Vec::new(), numbers: 100 };
+        Self { state: Arc::new(Mutex::new(state)), begun: Instant::now() }
+    }
+
+    pub fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock()
+    }
+
+    /// Simulated time since the beginning.
+    pub fn now(&self) -> Duration {
+        self.begun.elapsed()
+    }
+
+    /// The same as a time of files.
+    pub fn file_time(&self) -> SystemTime {
+        SystemTime::UNIX_EPOCH + self.now()
+    }
+
+    /// Adds a line to the story.
+    pub fn tell(&self, what: impl AsRef<str>) {
+        let line = format!("{:10.3} {}", self.now().as_secs_f64(), what.as_ref());
+        self.lock().story.push(line);
+    }
+
+    /// Notes that something must never be so.
+    pub fn is_wrong(&self, what: impl AsRef<str>) {
+        self.tell(format!("WRONG: {}", what.as_ref()));
+        self.lock().wrong.push(what.as_ref().to_owned());
+    }
+
+    pub fn story(&self) -> (Vec<String>, Vec<String>) {
+        let state = self.lock();
+        (state.story.clone(), state.wrong.clone())
+    }
+
+    /// A number that nothing else has.
+    pub fn number(&self) -> u32 {
+        let mut state = self.lock();
+        state.numbers += 1;
+        state.numbers
+    }
+
+    /// Whether something with this probability happens now.
+    pub fn happens(&self, probability: f64) -> bool {
+        self.lock().rng.f64() < probability
+    }
+
+    /// A duration within these milliseconds.
+    pub fn ms(&self, range: Range<u64>) -> Duration {
+        Duration::from_millis(self.lock().rng.u64(range))
+    }
+
+    /// Lets a time within these milliseconds pass.
+    pub async fn pause(&self, range: Range<u64>) {
+        tokio::time::sleep(self.ms(range)).await;
+    }
+
+    /// Something of a machine, which exists.
+    pub fn machine<T>(&self, site: &str, of: impl FnOnce(&mut Machine) -> T) -> T {
+        let mut state = self.lock();
+        let machine = state.machines.entry(site.to_owned()).or_insert_with(Machine::new);
+        of(machine)
+    }
+
+    /// Ends an agent as `kill -9` does: its attempts' processes live on.
+    pub fn kill_agent(&self, site: &str) -> bool {
+        let agent = self.machine(site, |machine| machine.agent.take());
+        let Some(agent) = agent else { return false };
+        agent.task.abort();
+        self.tell(format!("{site}: agent {} is killed", agent.pid));
+        true
+    }
+}
+
+impl Machine {
+    fn new() -> Self {
+        Self {
+            reachable: Shared::new(true),
+            agent: None,
+            nodes: Vec::new(),
+            down: Shared::new(BTreeSet::new()),
+            lost: watch::Sender::new(LostNodes::new()),
+            live: BTreeMap::new(),
+            connections: Vec::new(),
+            relays: Vec::new(),
+            damage: 0,
+            bad_starts: 0,
+        }
+    }
+
+    /// Changes all connections.
+    pub fn set_lines(&mut self, line: Line) {
+        self.connections.retain(|connection| !connection.is_alone());
+        for connection in self.connections.iter().filter(|connection| connection.get() != Line::Closed) {
+            connection.set(line);
+        }
+    }
+
+    /// Whether a node is down.
+    pub fn set_down(&self, node: &str, is_down: bool) {
+        let mut down = self.down.get();
+        if is_down {
+            down.insert(node.to_owned())
+        } else {
+            down.remove(node)
+        };
+        self.down.set(down);
+    }
+}

@@ -1,0 +1,52 @@
+//! Schedules that follow from their seeds.
+
+use cvc_simulation::{Story, directory, simulate};
+
+/// Number of schedules: more by `cargo xtask simulate`.
+const SCHEDULES: u64 = 1000;
+
+fn story(seed: u64) -> Story {
+    let (_made, dir) = directory();
+    simulate(seed, &dir)
+}
+
+#[test]
+fn whatever_breaks_each_run_has_one_end_and_nothing_is_left() {
+    let next = std::sync::atomic::AtomicU64::new(1);
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                    if seed > SCHEDULES {
+                        return;
+                    }
+                    let wrong = story(seed).wrong;
+                    assert!(wrong.is_empty(), "seed {seed}: {wrong:?}\nits story: cargo xtask simulate --seed {seed}");
+                }
+            });
+        }
+    });
+}
+
+/// Without those in which a user asks to stop: tokio wakes several tasks that wait for that in any order.
+#[test]
+fn a_seed_has_one_story() {
+    let mut compared = 0;
+    for seed in 1..=60 {
+        let (first, second) = (story(seed), story(seed));
+        if first.lines.iter().any(|line| line.contains("fault: Stop")) {
+            continue;
+        }
+        compared += 1;
+        let differs = first.lines.iter().zip(&second.lines).position(|(a, b)| without_names(a) != without_names(b));
+        assert_eq!(differs, None, "seed {seed}: {:?}", differs.map(|at| (&first.lines[at], &second.lines[at])));
+        assert_eq!(first.lines.len(), second.lines.len(), "seed {seed}");
+    }
+    assert!(compared > 20, "{compared}");
+}
+
+/// A line without directory and lineage, which are random.
+fn without_names(line: &str) -> String {
+    line.split_whitespace().filter(|word| !word.contains('/')).collect::<Vec<_>>().join(" ")
+}
