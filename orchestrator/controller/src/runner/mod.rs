@@ -36,7 +36,7 @@ use cvc_core::{
     outcome::{Cause, Outcome},
     panics::{catch_panic, panic_if_asked},
     plan::{Plan, PlannedRun},
-    stop::{StopRequest, StopSignal},
+    stop::{StopRequest, StopRequests, StopSignal},
     store::{CampaignDir, OutcomeFile, StoreError, claim, remove_all, sealed_outcome, write_whole},
 };
 use cvc_engine::attempt::{
@@ -49,7 +49,7 @@ use scheduler::{Loss, Scheduler, Tally};
 use sites::Sites;
 use std::{collections::HashMap, fs, sync::Arc};
 use tokio::{
-    sync::{mpsc, watch},
+    sync::mpsc,
     task::JoinSet,
 };
 use tokio_util::task::AbortOnDropHandle;
@@ -115,8 +115,10 @@ struct CampaignRunner<'a> {
     observer: Guarded<'a>,
     /// The user's request to stop.
     stop_signal: StopSignal,
-    /// The stop signal of attempts that cost money: the user's request, or the end of the budget.
-    cut: Arc<watch::Sender<StopRequest>>,
+    /// Stops attempts: the user's request.
+    stops: Arc<StopRequests>,
+    /// Stops attempts that cost money: the same, or the end of the budget.
+    cut: Arc<StopRequests>,
     /// Whether everything is being closed, so that no failure of a site's task may interrupt that.
     is_closing: bool,
     /// Whether kept machines are given back, too.
@@ -282,7 +284,8 @@ impl<'a> CampaignRunner<'a> {
             dir,
             observer: Guarded::new(observer),
             stop_signal,
-            cut: Arc::new(watch::channel(StopRequest::GoOn).0),
+            stops: Arc::default(),
+            cut: Arc::default(),
             is_closing: false,
             ends_kept: false,
             leftover: None,
@@ -292,15 +295,14 @@ impl<'a> CampaignRunner<'a> {
 }
 
 /// Passes on the user's stop requests until the returned handle is dropped.
-fn forward_stop_requests(mut from: StopSignal, to: &Arc<watch::Sender<StopRequest>>) -> AbortOnDropHandle<()> {
-    let to = Arc::clone(to);
-    let pass_on = |to: &watch::Sender<StopRequest>, now: StopRequest| to.send_modify(|request| *request = (*request).max(now));
-    pass_on(&to, *from.borrow_and_update());
+fn forward_stop_requests(mut from: StopSignal, to: Vec<Arc<StopRequests>>) -> AbortOnDropHandle<()> {
+    let pass_on = move |now: StopRequest| to.iter().for_each(|to| to.request(now));
+    pass_on(*from.borrow_and_update());
     AbortOnDropHandle::new(tokio::spawn(async move {
         // without a sender there can be no further request
         while from.changed().await.is_ok() {
             let now = *from.borrow_and_update();
-            pass_on(&to, now);
+            pass_on(now);
         }
     }))
 }
@@ -419,7 +421,7 @@ impl CampaignRunner<'_> {
         let (runs, done) = self.scheduler.progress(self.journal.state());
         self.observer.on(&Progress::Started { runs, done });
         let mut attempts = Attempts::new();
-        let _forward = forward_stop_requests(self.stop_signal.clone(), &self.cut);
+        let _forward = forward_stop_requests(self.stop_signal.clone(), vec![Arc::clone(&self.stops), Arc::clone(&self.cut)]);
         let mut cut_off = false;
         while let Some(step) = self.step(&mut attempts).await? {
             cut_off |= self.take_in(step, &mut attempts)?;
@@ -450,7 +452,7 @@ impl CampaignRunner<'_> {
             return if changed { Ok(Some(Step::Changed)) } else { self.next_closed().await };
         }
         let books = self.books();
-        let lasts = self.budget.lasts(&books).filter(|_| *self.cut.borrow() < StopRequest::StopNow);
+        let lasts = self.budget.lasts(&books).filter(|_| self.cut.now() < StopRequest::StopNow);
         drop(books);
         self.share_means();
         tokio::select! {
@@ -527,7 +529,7 @@ impl CampaignRunner<'_> {
         self.budget.note_exceeded();
         let used_up = format!("the budget of ${limit:.2} is used up");
         self.observer.on(&Progress::Site { what: format!("{used_up}: ending runs and giving machines back") });
-        self.cut.send_replace(StopRequest::StopNow);
+        self.cut.request(StopRequest::StopNow);
         let books = self.books();
         let waiting = self.scheduler.open_runs(self.journal.state(), |site| self.budget.costs(&books, site));
         drop(books);
@@ -597,7 +599,7 @@ impl CampaignRunner<'_> {
         };
         self.scheduler.begin(task.clone());
         let costs = self.budget.costs(&self.books(), &task.point.site);
-        let stop_signal = if costs { self.cut.subscribe() } else { self.stop_signal.clone() };
+        let stop_signal = if costs { self.cut.subscribe() } else { self.stops.subscribe() };
         let reporter = AttemptReporter { run: run.clone(), to: attempts.event_sender.clone() };
         let span = tracing::info_span!("run", run = %run, site = %task.point.site, point = %task.planned.point);
         attempts.tasks.spawn(

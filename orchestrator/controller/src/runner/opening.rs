@@ -12,14 +12,14 @@ use cvc_core::{
     journal::{CampaignState, Event},
     plan::Plan,
     point::PlannedPoint,
-    stop::{StopRequest, StopSignal},
+    stop::{StopRequest, StopRequests, StopSignal},
 };
 use cvc_engine::{
     attempt::{RunError, SiteContext},
     host::HostError,
 };
 use std::{collections::BTreeSet, pin::Pin, sync::Arc};
-use tokio::{sync::watch, task::JoinSet};
+use tokio::task::JoinSet;
 use tracing::Instrument;
 
 /// The purpose of opening a site.
@@ -97,8 +97,8 @@ impl CampaignRunner<'_> {
     /// Opens sites side by side. Returns the failure of the only wanted site. After an error that concerns the whole campaign the others
     /// stop opening; the caller closes those that are open by then.
     async fn open_side_by_side(&mut self, batch: Vec<OpenPlan>, is_only: bool) -> Result<Option<CampaignError>, CampaignError> {
-        let halt = Arc::new(watch::channel(StopRequest::GoOn).0);
-        let _forward = forward_stop_requests(self.stop_signal.clone(), &halt);
+        let halt = Arc::new(StopRequests::default());
+        let _forward = forward_stop_requests(self.stop_signal.clone(), vec![Arc::clone(&halt)]);
         let mut opening: JoinSet<(Admitted, Opened)> = JoinSet::new();
         let (mut failed, mut first) = (None, Ok(()));
         for plan in batch {
@@ -109,7 +109,7 @@ impl CampaignRunner<'_> {
         }
         while !opening.is_empty() {
             if first.is_err() {
-                halt.send_replace(StopRequest::StopNow);
+                halt.request(StopRequest::StopNow);
             }
             // nothing may go on without a journal: openings under way end with the set
             let Some(ended) = self.while_listening(opening.join_next()).await? else { break };

@@ -42,7 +42,7 @@ impl CampaignRunner<'_> {
     fn money_lasts(&self) -> Option<Duration> {
         self.budget.limit()?;
         let can_end = self.sites.fleets.keys().any(|site| self.sites.is_open(site)) || !self.scheduler.under_way().is_empty();
-        if !can_end || *self.cut.borrow() == StopRequest::StopNow {
+        if !can_end || self.cut.now() == StopRequest::StopNow {
             return None;
         }
         self.budget.lasts(&self.books())

@@ -29,21 +29,14 @@ fn whatever_breaks_each_run_has_one_end_and_nothing_is_left() {
     });
 }
 
-/// Without those in which a user asks to stop: tokio wakes several tasks that wait for that in any order.
 #[test]
 fn a_seed_has_one_story() {
-    let mut compared = 0;
     for seed in 1..=60 {
         let (first, second) = (story(seed), story(seed));
-        if first.lines.iter().any(|line| line.contains("fault: Stop")) {
-            continue;
-        }
-        compared += 1;
         let differs = first.lines.iter().zip(&second.lines).position(|(a, b)| without_names(a) != without_names(b));
         assert_eq!(differs, None, "seed {seed}: {:?}", differs.map(|at| (&first.lines[at], &second.lines[at])));
         assert_eq!(first.lines.len(), second.lines.len(), "seed {seed}");
     }
-    assert!(compared > 20, "{compared}");
 }
 
 /// A line without directory and lineage, which are random.
