@@ -66,10 +66,22 @@ pub fn lease_cost(lease: &Lease, now: Timestamp) -> Option<Spent> {
     };
     let mut spent = Spent { instances: times.len() as u32, instance_s: times.iter().sum(), ..Spent::default() };
     match order.usd_per_hour {
-        Some(usd) => spent.usd = times.iter().map(|s| s.max(MIN_S) / 3600.0 * usd).sum(),
+        Some(usd) => spent.usd = times.iter().map(|s| usd_for(lease, usd, s.max(MIN_S))).sum(),
         None => spent.unknown = spent.instances,
     }
     Some(spent)
+}
+
+/// The cost of an instance of a lease that exists for this time, each part of it at the price that held then.
+fn usd_for(lease: &Lease, ordered_usd_per_hour: f64, seconds: f64) -> f64 {
+    let begins = lease.prices.iter().map(|(since, usd)| (since.duration_since(lease.intended).as_secs_f64().clamp(0.0, seconds), *usd));
+    let mut usd = 0.0;
+    let (mut from_s, mut per_hour) = (0.0, ordered_usd_per_hour);
+    for (until_s, next) in begins.chain([(seconds, 0.0)]) {
+        usd += (until_s - from_s) / 3600.0 * per_hour;
+        (from_s, per_hour) = (until_s, next);
+    }
+    usd
 }
 
 /// The end of a lease's instances if nobody extends or ends them; `None` for a lease of a scheduler.

@@ -80,7 +80,8 @@ impl Fleet {
             return Err(self.error(ProviderError::before(ErrorKind::Capacity, "looking for instances", self.provider.region(), message)));
         }
         self.check_quota(&tries, count).await?;
-        self.ask_prices(offer).await;
+        let types: Vec<String> = offer.types.iter().map(|t| t.name.clone()).collect();
+        self.ask_prices(&types).await;
         let prepared = self.prepared(offer).await?;
         let mut last = None;
         for (facts, spot, zone) in &tries {
@@ -236,14 +237,18 @@ impl Fleet {
         })
     }
 
+    /// The known prices, as they count for this campaign.
+    pub(super) fn price_book(&self) -> cost::PriceBook {
+        let book = self.prices.lock().clone();
+        if self.means.borrow().is_some() { book.for_budget() } else { book }
+    }
+
     /// The price of a node of this type.
     pub fn rate_of(&self, instance_type: &str, spot: bool, zone: Option<&String>, root_gib: Option<u32>) -> Option<NodeRate> {
-        let book = self.prices.lock().clone();
-        let book = if self.means.borrow().is_some() { book.for_budget() } else { book };
         // spot prices differ between zones
         let zones = zone.map_or_else(|| self.request.zones.clone(), |z| vec![z.clone()]);
         let there = FleetRequest { zones, ..self.request.clone() };
-        cost::instance_rate(&book, &there, instance_type, spot, root_gib).ok()
+        cost::instance_rate(&self.price_book(), &there, instance_type, spot, root_gib).ok()
     }
 
     /// The price of a node of the fleet when it was ordered; it stays the same when a campaign is resumed.
@@ -253,10 +258,9 @@ impl Fleet {
     }
 
     /// Asks the cloud for today's prices; if it does not answer, the known ones are used.
-    async fn ask_prices(&self, offer: &Offer) {
-        let types: Vec<String> = offer.types.iter().map(|t| t.name.clone()).collect();
+    pub(super) async fn ask_prices(&self, types: &[String]) {
         let spot = self.request.market != Market::OnDemand;
-        match cost::refresh(self.provider.as_ref(), &types, spot, &cost::cache_file()).await {
+        match cost::refresh(self.provider.as_ref(), types, spot, &cost::cache_file()).await {
             Ok(book) => *self.prices.lock() = book,
             Err(error) => self.reporter.note(format!("{}: cannot get today's prices: {error}", self.name)),
         }

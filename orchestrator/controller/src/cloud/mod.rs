@@ -10,9 +10,11 @@ mod reconcile;
 mod release;
 mod slots;
 mod sweep;
+mod upkeep;
 mod warm_pool;
 
 pub(crate) use fleet::{Fleet, Wanted};
 pub(crate) use loss::LossReason;
+pub(crate) use upkeep::Upkeep;
 
 pub use sweep::{ActiveCampaign, Found, Known, Removed, Sweep, SweepFindings, register};

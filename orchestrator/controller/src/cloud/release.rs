@@ -186,7 +186,7 @@ impl Fleet {
     }
 
     /// Delay between two extensions of the deadline.
-    pub fn extend_after(&self) -> Duration {
+    pub(super) fn extend_after(&self) -> Duration {
         Duration::from_secs_f64(self.request.lifetime_s / 4.0)
     }
 

@@ -92,14 +92,7 @@ impl PriceBook {
     /// An hour of an instance of the spot market: the highest of the zones that it may be in (empty: of all). Without a quote it is the
     /// price on demand, or the site's maximum, as an upper bound. It never exceeds the maximum.
     pub fn spot(&self, region: &str, instance_type: &str, zones: &[String], max_price_usd: Option<f64>) -> Result<Price, UnknownPrice> {
-        let may_be = |quote: &&Quote| {
-            quote.spot
-                && quote.region == region
-                && quote.instance_type == instance_type
-                && (zones.is_empty() || quote.zone.as_ref().is_none_or(|z| zones.contains(z)))
-                && (!self.certain || self.now.duration_since(quote.held_at()).as_hours() < SPOT_CERTAIN_HOURS)
-        };
-        let quoted = self.quotes.iter().filter(may_be).max_by(|a, b| a.usd_per_hour.total_cmp(&b.usd_per_hour));
+        let quoted = self.spot_quote(region, instance_type, zones);
         let limit = max_price_usd.map(|usd| Price { at_most: true, ..Price::new(usd, PriceFrom::Campaign) });
         let price = match (quoted, &limit) {
             (Some(quote), _) => {
@@ -116,6 +109,23 @@ impl PriceBook {
             Some(limit) if limit.usd_per_hour < price.usd_per_hour => limit,
             _ => price,
         })
+    }
+
+    /// Since when the market has the price that [`Self::spot`] returns; `None` if it is an upper bound, because the market's is not known.
+    pub fn spot_since(&self, region: &str, instance_type: &str, zones: &[String]) -> Option<Timestamp> {
+        self.spot_quote(region, instance_type, zones).map(|quote| quote.at)
+    }
+
+    /// The highest quote of the spot market among these zones.
+    fn spot_quote(&self, region: &str, instance_type: &str, zones: &[String]) -> Option<&Quote> {
+        let may_be = |quote: &&Quote| {
+            quote.spot
+                && quote.region == region
+                && quote.instance_type == instance_type
+                && (zones.is_empty() || quote.zone.as_ref().is_none_or(|z| zones.contains(z)))
+                && (!self.certain || self.now.duration_since(quote.held_at()).as_hours() < SPOT_CERTAIN_HOURS)
+        };
+        self.quotes.iter().filter(may_be).max_by(|a, b| a.usd_per_hour.total_cmp(&b.usd_per_hour))
     }
 
     /// An hour of an EBS volume.

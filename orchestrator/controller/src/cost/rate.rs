@@ -4,8 +4,11 @@ use super::book::{DiskSize, PriceBook};
 use crate::provider::{FleetRequest, Instance};
 use cvc_core::{
     campaign::{Credits, Market, Site},
+    clock,
+    lease::LaunchOrder,
     price::{MIN_S, NodeRate, RatePart, UnknownPrice},
 };
+use jiff::Timestamp;
 
 /// Size of the root volume, GiB, where neither the campaign file nor the image gives it: that of the images that cvc knows.
 pub const ROOT_GIB: u32 = 8;
@@ -46,6 +49,23 @@ pub fn instance_rate(
     }
     parts.push(RatePart { what: "public IPv4 address".into(), price: book.address() });
     Ok(NodeRate::new(parts, MIN_S))
+}
+
+/// The price that a launched instance has now, and since when: that of its order, with the machine's own price of today. Where the market's
+/// price is not known, an upper bound holds from now on. `zones` are those that it may be in, where the order names none. `None` if it was
+/// ordered without a price, or if nothing is known of the present one.
+pub fn present_rate(book: &PriceBook, order: &LaunchOrder, zones: &[String]) -> Option<(NodeRate, Timestamp)> {
+    let mut rate = order.rate.clone()?;
+    let of_order: Vec<String> = order.zone.iter().cloned().collect();
+    let zones = if of_order.is_empty() { zones } else { &of_order };
+    let (region, name) = (&order.region, &order.instance_type);
+    let (price, since) = if order.spot {
+        (book.spot(region, name, zones, order.max_price_usd), book.spot_since(region, name, zones))
+    } else {
+        (book.on_demand(region, name), None)
+    };
+    rate.parts.first_mut()?.price = price.ok()?;
+    Some((NodeRate::new(rate.parts, rate.least_s), since.unwrap_or_else(clock::now)))
 }
 
 /// The price of a node of a launched fleet: of several types the dearest, as an upper bound. `None` if one of the prices is unknown.

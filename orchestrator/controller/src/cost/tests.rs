@@ -5,7 +5,7 @@ use cvc_core::{
     campaign::{Disk, Ec2Settings, Image, Market, PriceSettings, Volume},
     journal::{Acquired, CampaignState, Entry, Event},
     lease::{LaunchOrder, Tags},
-    price::NodeRate,
+    price::{NodeRate, Price, PriceFrom, RatePart},
     spending::{Spent, campaign_cost, total},
 };
 use jiff::Timestamp;
@@ -288,6 +288,60 @@ fn a_lease_costs_from_its_order_to_the_end_of_each_instance() {
     let kept = Event::LeaseKept { lease: "l".into(), until };
     near(spent(vec![(0, intended("l", 2, usd)), (5, acquired()), (300, kept)], 1000).usd, 1.2);
     assert_eq!(spent(whole, 100_000).instances, 2);
+}
+
+#[test]
+fn each_hour_of_an_instance_costs_what_the_market_asked_then() {
+    let second = |s| Timestamp::from_second(s).expect("a time");
+    let priced = |usd: f64, since| {
+        let part = RatePart { what: "c5.xlarge (spot)".into(), price: Price::new(usd, PriceFrom::Campaign) };
+        Event::LeasePriced { lease: "l".into(), rate: Box::new(NodeRate::new(vec![part], 60.0)), since: second(since) }
+    };
+    let begun = || {
+        let acquired = Event::LeaseAcquired { lease: "l".into(), by: Acquired::instances(["i-1", "i-2"]) };
+        vec![(0, intended("l", 2, Some(3.6))), (5, acquired)]
+    };
+    let after = |events: &[(i64, Event)], now| spent([begun(), events.to_vec()].concat(), now).usd;
+    // two instances: 0.002 a second, and 0.01 from second 400 on, which was asked in second 500
+    let dearer = [(500, priced(18.0, 400))];
+    near(after(&dearer, 1000), 0.8 + 6.0);
+    // what ended before is as it was
+    let lost = (300, Event::LeaseLost { lease: "l".into(), instances: vec!["i-2".into()], why: "taken back".into() });
+    near(after(&[lost, dearer[0].clone()], 1000), 0.4 + 0.3 + 3.0);
+    // a price that was assumed while nobody could ask gives way to the one that held
+    near(after(&[(500, priced(36.0, 500)), (700, priced(18.0, 400))], 1000), 0.8 + 6.0);
+    near(after(&[(500, priced(18.0, 400)), (700, priced(1.8, 600))], 1000), 0.8 + 2.0 + 0.4);
+    // it held before the order, or for less than the minute that is billed
+    near(after(&[(500, priced(18.0, -400))], 1000), 10.0);
+    near(after(&[(30, priced(7.2, 30)), (40, Event::LeaseReleased { lease: "l".into(), how: "done".into() })], 1000), 0.06 + 0.12);
+    assert_eq!(folded([begun(), dearer.to_vec()].concat()).leases[0].usd_per_hour(), Some(18.0));
+}
+
+#[test]
+fn a_launched_instance_has_the_price_of_today_and_without_one_an_upper_bound() {
+    let part = |what: &str, usd| RatePart { what: what.into(), price: Price::new(usd, PriceFrom::Campaign) };
+    let rate = NodeRate::new(vec![part("c5.xlarge (spot)", 0.03), part("root volume", 0.01)], 60.0);
+    let spot = LaunchOrder { spot: true, zone: Some("us-east-1a".into()), rate: Some(rate.clone()), ..*order(1, Some(0.04)) };
+    let ago = |minutes: i64| Timestamp::now() - jiff::SignedDuration::from_mins(minutes);
+    let asked = |usd, zone, at, minutes| Quote { at, asked: Some(ago(minutes)), ..quote(usd, "2026-03-01T00:00:00Z", Some(zone)) };
+    let mut book = PriceBook::shipped();
+    let present = |book: &PriceBook, order: &LaunchOrder| {
+        let (rate, since) = present_rate(&book.clone().for_budget(), order, &[]).expect("a price");
+        ((rate.usd_per_hour * 1e6).round() / 1e6, since)
+    };
+    let changed = ago(20);
+    book.add([asked(0.05, "us-east-1a", changed, 1), asked(0.09, "us-east-1b", ago(10), 1)]);
+    assert_eq!(present(&book, &spot), (0.06, changed));
+    // the market was not asked for an hour
+    let mut old = PriceBook::shipped();
+    old.add([asked(0.05, "us-east-1a", changed, 61)]);
+    let (usd, since) = present(&old, &spot);
+    assert!(usd == 0.18 && since > ago(1), "{usd} since {since}");
+    assert_eq!(present(&old, &LaunchOrder { max_price_usd: Some(0.1), ..spot.clone() }).0, 0.11);
+    // on demand it is that of the list
+    book.add([Quote { usd_per_hour: 0.2, spot: false, ..quote(0.2, "2027-01-01T00:00:00Z", None) }]);
+    assert_eq!(present(&book, &LaunchOrder { spot: false, ..spot.clone() }).0, 0.21);
+    assert!(present_rate(&book, &LaunchOrder { rate: None, ..spot }, &[]).is_none());
 }
 
 #[test]

@@ -1,7 +1,10 @@
 //! A site of several machines, as the campaign runner uses it.
 
 use crate::error::CampaignError;
-use crate::{cloud::Fleet, slurm::Client};
+use crate::{
+    cloud::{Fleet, Upkeep},
+    slurm::Client,
+};
 use crate::{
     progress::{SiteEvent, SiteReporter},
     remote::{
@@ -36,7 +39,7 @@ use std::{
         Arc,
         atomic::{AtomicU32, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
@@ -342,16 +345,10 @@ impl Remote {
 /// Watches the instances of a fleet, and gives up the agent of a head node that is gone.
 async fn watch(fleet: Arc<Fleet>, agent_state: Arc<AgentState>, head: String, head_node: Arc<dyn HeadNode>, reporter: SiteReporter) {
     let mut told = BTreeMap::new();
-    let mut extend_at = Instant::now() + fleet.extend_after();
+    let mut upkeep = Upkeep::begin(&fleet);
     loop {
         tokio::time::sleep(WATCH_TICK).await;
-        if Instant::now() > extend_at {
-            extend_at = Instant::now() + fleet.extend_after();
-            if let Err(error) = fleet.extend().await {
-                reporter.note(format!("{}: a deadline could not be extended: {error}", fleet.name()));
-                extend_at = Instant::now() + Duration::from_secs(60);
-            }
-        }
+        fleet.keep_up(&mut upkeep).await;
         // do not give up because a cloud does not answer for a while
         let Ok(gone) = fleet.look_for_gone().await else { continue };
         for (node, why) in &gone {

@@ -4,7 +4,7 @@
 use super::{super::observe::Progress, CampaignRunner};
 use crate::error::{CampaignError, OverBudget};
 use crate::{
-    cloud::{Fleet, LossReason, Wanted},
+    cloud::{Fleet, LossReason, Upkeep, Wanted},
     cost::{self, PriceBook},
     install::{self, InstallError, Request},
     progress::{SiteEvent, SiteReporter},
@@ -243,17 +243,17 @@ impl CloudOpening {
         let fleet = Arc::clone(&self.fleet);
         let of_money = Arc::clone(&self.fleet);
         // setting up may take longer than the instances' own deadline
-        let extend = {
+        let keep_up = {
             let fleet = Arc::clone(&fleet);
             async move {
+                let mut upkeep = Upkeep::begin(&fleet);
                 loop {
-                    tokio::time::sleep(fleet.extend_after()).await;
-                    // the next tick tries again
-                    let _ = fleet.extend().await;
+                    tokio::time::sleep_until(upkeep.due().into()).await;
+                    fleet.keep_up(&mut upkeep).await;
                 }
             }
         };
-        let _ticker = AbortOnDropHandle::new(tokio::spawn(extend.in_current_span()));
+        let _upkeep = AbortOnDropHandle::new(tokio::spawn(keep_up.in_current_span()));
         let opened = tokio::select! {
             biased;
             opened = self.try_open(&mut stop_signal) => opened,

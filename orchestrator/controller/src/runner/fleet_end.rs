@@ -16,6 +16,7 @@ pub(super) fn changes_means(event: &Event) -> bool {
         Event::LeaseIntended { .. }
             | Event::LeaseAcquired { .. }
             | Event::LeaseExtended { .. }
+            | Event::LeasePriced { .. }
             | Event::LeaseKept { .. }
             | Event::LeaseLost { .. }
             | Event::LeaseReleased { .. }
@@ -27,7 +28,7 @@ pub(super) fn lease_usd_per_s(lease: &Lease) -> Option<f64> {
     let order = lease.order.as_ref().filter(|_| !lease.released)?;
     // a journal may name an instance as lost that no lease has
     let alive = if lease.is_acquired() { lease.instances().len().saturating_sub(lease.lost.len()) } else { order.count as usize };
-    Some(order.usd_per_hour? / 3600.0 * alive as f64)
+    Some(lease.usd_per_hour()? / 3600.0 * alive as f64)
 }
 
 /// A lease as something that costs.

@@ -115,6 +115,7 @@ impl<'a> Ledger<'a> {
             Event::LeaseIntended { .. } => self.count_leases(state),
             Event::LeaseAcquired { lease, .. }
             | Event::LeaseExtended { lease, .. }
+            | Event::LeasePriced { lease, .. }
             | Event::LeaseKept { lease, .. }
             | Event::LeaseLost { lease, .. }
             | Event::LeaseReleased { lease, .. } => self.count_lease(state, lease),
@@ -265,8 +266,11 @@ mod tests {
         }
     }
 
+    fn rate(usd: f64) -> NodeRate {
+        NodeRate::new(vec![RatePart { what: "node".into(), price: Price::new(usd, PriceFrom::Campaign) }], 0.0)
+    }
+
     fn rates() -> BTreeMap<String, NodeRate> {
-        let rate = |usd: f64| NodeRate::new(vec![RatePart { what: "node".into(), price: Price::new(usd, PriceFrom::Campaign) }], 0.0);
         [("cheap".to_owned(), rate(0.1)), ("dear".to_owned(), rate(7.0))].into()
     }
 
@@ -290,6 +294,9 @@ mod tests {
             }),
             1 => lease().prop_map(|lease| Event::LeaseAcquired { lease, by: Acquired::instances(["i-1", "i-2"]) }),
             1 => (lease(), until.clone()).prop_map(|(lease, until)| Event::LeaseExtended { lease, until }),
+            1 => (lease(), until.clone(), 0.0..5.0).prop_map(|(lease, since, usd)| {
+                Event::LeasePriced { lease, rate: Box::new(rate(usd)), since }
+            }),
             1 => (lease(), until).prop_map(|(lease, until)| Event::LeaseKept { lease, until }),
             1 => lease().prop_map(|lease| Event::LeaseLost { lease, instances: vec!["i-2".into()], why: String::new() }),
             1 => lease().prop_map(|lease| Event::LeaseReleased { lease, how: String::new() }),

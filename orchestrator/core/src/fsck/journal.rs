@@ -210,6 +210,7 @@ impl Mended {
             | Event::LeaseIntended { .. }
             | Event::LeaseAcquired { .. }
             | Event::LeaseExtended { .. }
+            | Event::LeasePriced { .. }
             | Event::LeaseKept { .. }
             | Event::LeaseLost { .. }
             | Event::LeaseReleased { .. }

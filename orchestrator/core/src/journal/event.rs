@@ -5,6 +5,7 @@ use crate::{
     ids::{InstanceId, JobId, LeaseId, PointId, RunId, SiteName},
     lease::LaunchOrder,
     outcome::Outcome,
+    price::NodeRate,
     store::OutcomeFile,
 };
 use serde::{Deserialize, Serialize};
@@ -176,6 +177,15 @@ pub enum Event {
         lease: LeaseId,
         /// The new deadline.
         until: jiff::Timestamp,
+    },
+    /// The price of a cloud's instances has changed since they were ordered, or nobody can say any more that it has not.
+    LeasePriced {
+        /// Its name.
+        lease: LeaseId,
+        /// The price of one of them.
+        rate: Box<NodeRate>,
+        /// Since when it holds: the market may have changed some time before it was asked.
+        since: jiff::Timestamp,
     },
     /// A cloud's lease is kept after the campaign, for the next campaign with the same settings.
     LeaseKept {

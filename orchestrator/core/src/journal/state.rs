@@ -169,6 +169,8 @@ pub struct Lease {
     pub kept_until: Option<Timestamp>,
     /// When its instances terminate themselves, if that was extended since they were launched.
     pub deadline: Option<Timestamp>,
+    /// What an instance costs an hour, US dollars, since when, as far as that differs from its order; in order.
+    pub prices: Vec<(Timestamp, f64)>,
     /// Whether it is over.
     pub released: bool,
     /// When it was released.
@@ -179,6 +181,12 @@ impl Lease {
     /// Whether the scheduler has accepted it, or the cloud has launched it.
     pub fn is_acquired(&self) -> bool {
         self.by.is_some()
+    }
+
+    /// What an instance costs an hour by the newest price, US dollars; `None` if that is not known.
+    pub fn usd_per_hour(&self) -> Option<f64> {
+        let ordered = self.order.as_ref()?.usd_per_hour?;
+        Some(self.prices.last().map_or(ordered, |(_, usd)| *usd))
     }
 
     /// The scheduler's identifier of the job.
@@ -279,6 +287,7 @@ impl CampaignState {
             }
             Event::LeaseAcquired { lease, .. } => self.check_lease(lease, "acquired"),
             Event::LeaseExtended { lease, .. } => self.check_lease(lease, "extended"),
+            Event::LeasePriced { lease, .. } => self.check_lease(lease, "priced"),
             Event::LeaseKept { lease, .. } => self.check_lease(lease, "kept"),
             Event::LeaseLost { lease, .. } => self.check_lease(lease, "lost"),
             Event::LeaseReleased { lease, .. } => self.check_lease(lease, "released"),
@@ -398,6 +407,7 @@ impl CampaignState {
                     lost: BTreeMap::new(),
                     kept_until: None,
                     deadline: None,
+                    prices: Vec::new(),
                     released: false,
                     ended: None,
                 });
@@ -412,6 +422,13 @@ impl CampaignState {
             Event::LeaseExtended { lease, until } => {
                 if let Some(lease) = self.lease(lease) {
                     lease.deadline = Some(*until);
+                }
+            }
+            Event::LeasePriced { lease, rate, since } => {
+                if let Some(lease) = self.lease(lease) {
+                    // what was assumed meanwhile does not count any more
+                    lease.prices.retain(|(at, _)| at < since);
+                    lease.prices.push((*since, rate.usd_per_hour));
                 }
             }
             Event::LeaseKept { lease, until } => {
@@ -461,7 +478,7 @@ impl CampaignState {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::journal::WrittenNodes;
+    use crate::{journal::WrittenNodes, price::NodeRate};
 
     fn entries(events: Vec<Event>) -> Vec<Entry> {
         (1..).zip(events).map(|(seq, event)| Entry { seq, at: Timestamp::from_second(seq as i64).expect("a time"), event }).collect()
@@ -545,6 +562,7 @@ mod tests {
             ),
             (vec![], Event::LeaseAcquired { lease: lease(), by: Acquired::Job("1".into()) }, "never intended"),
             (vec![], Event::LeaseExtended { lease: lease(), until }, "never intended"),
+            (vec![], Event::LeasePriced { lease: lease(), rate: Box::new(NodeRate::new(vec![], 0.0)), since: until }, "never intended"),
             (vec![], Event::LeaseKept { lease: lease(), until }, "never intended"),
             (vec![], Event::LeaseLost { lease: lease(), instances: vec![], why: "gone".into() }, "never intended"),
             (vec![], Event::LeaseReleased { lease: lease(), how: String::new() }, "never intended"),

@@ -57,6 +57,9 @@ fn lease(l: &Lease) -> String {
         lost.join(", ")
     )
     .expect("text");
+    for (since, usd) in &l.prices {
+        write!(text, "\n    ${usd:.4} an hour since {since}").expect("text");
+    }
     text
 }
 
@@ -106,6 +109,7 @@ fn journals_of_version_0_1_0_are_read(#[case] kind: &str) {
 
 #[rstest]
 #[case("format-3")]
+#[case("format-3-prices")]
 // begun by version 0.1.0
 #[case("continued")]
 fn journals_of_format_3_are_read(#[case] name: &str) {
@@ -134,6 +138,7 @@ fn name_of(event: &Event) -> &'static str {
         Event::LeaseIntended { .. } => "lease-intended",
         Event::LeaseAcquired { .. } => "lease-acquired",
         Event::LeaseExtended { .. } => "lease-extended",
+        Event::LeasePriced { .. } => "lease-priced",
         Event::LeaseKept { .. } => "lease-kept",
         Event::LeaseLost { .. } => "lease-lost",
         Event::LeaseReleased { .. } => "lease-released",
@@ -145,9 +150,10 @@ fn name_of(event: &Event) -> &'static str {
 
 #[test]
 fn every_event_occurs_in_a_golden_journal_of_the_newest_format() {
-    let all = ["format-3", "continued"].map(|name| journal::read(&golden(&format!("{name}.jsonl"))).unwrap_or_else(|e| panic!("{e}")));
+    let all = ["format-3", "format-3-prices", "continued"]
+        .map(|name| journal::read(&golden(&format!("{name}.jsonl"))).unwrap_or_else(|e| panic!("{e}")));
     let found: BTreeSet<&str> = all.iter().flatten().map(|entry| name_of(&entry.event)).collect();
-    assert_eq!(found.len(), 23, "{found:?}");
+    assert_eq!(found.len(), 24, "{found:?}");
     let text = std::fs::read_to_string(golden("format-3.jsonl")).expect("one");
     assert!(text.lines().all(|line| line.contains("\"sum\":\"")), "each line has its checksum");
 }

@@ -284,6 +284,11 @@ impl Cloud {
         self.world.lock().held_groups = times;
     }
 
+    /// Raises all spot prices to this multiple of what they were at the start.
+    pub fn raise_spot_prices(&self, factor: f64) {
+        self.world.lock().spot_rise = factor - 1.0;
+    }
+
     /// Reclaims a spot instance: its metadata service announces that from now on, and after this time the instance loses power.
     #[track_caller]
     pub fn interrupt(&self, instance: &str, notice: Duration) {

@@ -61,11 +61,15 @@ pub(super) fn history(world: &World, region: &str, parameters: &Parameters) -> H
     let products: Vec<String> =
         parameters.list("ProductDescription").into_iter().chain(filter("product-description").unwrap_or_default()).collect();
     let zones = parameters.get("AvailabilityZone").map(|z| vec![z.to_owned()]).or_else(|| filter("availability-zone"));
-    let now = world.lock().clock.now().strftime("%Y-%m-%dT%H:%M:%S.000Z").to_string();
+    let (now, rise) = {
+        let state = world.lock();
+        (state.clock.now().strftime("%Y-%m-%dT%H:%M:%S.000Z").to_string(), state.spot_rise)
+    };
     let all_zones = super::zones::list(world, region);
     let mut found = Vec::new();
     for (n, zone) in all_zones.iter().enumerate() {
         for (kind, price) in world.settings.prices.spot_in(n) {
+            let price = price * (1.0 + rise);
             let is_meant = (kinds.is_empty() || query::is_any(&kinds, &kind)) && zones.as_ref().is_none_or(|z| query::is_any(z, zone));
             for product in ["Linux/UNIX", "Windows"] {
                 if is_meant && (products.is_empty() || query::is_any(&products, product)) {

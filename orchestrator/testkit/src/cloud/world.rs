@@ -66,6 +66,8 @@ pub(super) struct CloudState {
     pub(super) never_reachable: usize,
     pub(super) impaired: usize,
     pub(super) held_groups: usize,
+    /// What the spot market asks more than at the start, as a factor less one.
+    pub(super) spot_rise: f64,
     /// Regions that received any request.
     pub(super) regions: BTreeSet<String>,
     /// vCPUs by instance type, cached from moto.

@@ -8,6 +8,9 @@ use crate::{
 use cvc_testkit::{Cloud, Finished, Lab, Running, Tool, require, wait_until};
 use std::fs;
 
+/// Exit code when the budget does not pay for more.
+const OVER_BUDGET: i32 = 12;
+
 const MATRIX: &str = "[matrix]\napp = \"script\"\nmapping = \"2Nx1P\"\n[run]\nrepeats = 2\nretries = 0\ntimeout_s = 120\n";
 
 /// Two spot instances, and two runs over both that go on when the test says so.
@@ -99,5 +102,29 @@ fn a_run_that_is_lost_with_its_node_is_reclaimed_and_done_again() {
     let output = ends(running);
     cloud.on.assert_runs(2);
     assert_eq!(cloud.cloud.instances().len(), 3, "{}", output.stderr);
+    cloud.assert_nothing_left();
+}
+
+#[test]
+fn a_price_that_rises_while_instances_run_counts_for_the_budget() {
+    require!(Tool::Lab, Tool::Moto, Tool::Mpich5, Tool::Ansible);
+    let mut cloud = spot("dearer");
+    let text = fs::read_to_string(cloud.on.campaign.dir().join("campaign.toml")).expect("the campaign");
+    let from = text.find("[sites").expect("sites");
+    cloud.on.campaign.rewrite(&format!("{}[budget]\nusd = 50.0\n", &text[from..]));
+    cloud.on.campaign.env("CVC_PRICES_AGAIN_S", "1");
+    let mut running = cloud.on.begin();
+    wait_start(&cloud, &mut running, 1);
+    assert!(cloud.on.campaign.events("lease-priced").is_empty());
+    let ordered = cloud.on.campaign.events("lease-intended")[0]["order"]["rate"].clone();
+    // two instances for 200000 dollars an hour each
+    let machine = ordered["parts"][0]["usd_per_hour"].as_f64().expect("a price");
+    cloud.cloud.raise_spot_prices(2e5 / machine);
+    running.wait(LIMIT).expect(OVER_BUDGET);
+    let priced = cloud.on.campaign.events("lease-priced");
+    let now = priced[0]["rate"]["parts"].as_array().expect("parts");
+    assert!((now[0]["usd_per_hour"].as_f64().expect("a price") / 2e5 - 1.0).abs() < 1e-3, "{now:?}");
+    assert_eq!(now[1..], ordered["parts"].as_array().expect("parts")[1..], "disks and addresses cost what they did");
+    assert_eq!(priced.len(), 1, "it is written down once");
     cloud.assert_nothing_left();
 }
