@@ -8,7 +8,7 @@ use cvc_core::{
     point::PlannedPoint,
 };
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 /// Version of the protocol; a spool of another version is refused.
 pub const PROTOCOL: u32 = 3;
@@ -25,7 +25,15 @@ pub struct Orders {
     /// Path of `cvc-node` on the nodes.
     pub program: Utf8PathBuf,
     /// Time without a controller and without a run under way after which the agent ends, seconds.
+    #[serde(deserialize_with = "duration_s")]
     pub idle_s: f64,
+}
+
+/// Reads a number of seconds that is a duration.
+fn duration_s<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    let seconds = f64::deserialize(deserializer)?;
+    let expected = |_| serde::de::Error::custom(format!("expected a duration in seconds, found {seconds}"));
+    Duration::try_from_secs_f64(seconds).map_err(expected).map(|_| seconds)
 }
 
 /// A request of a controller. Requests have names, and each name is carried out once.
@@ -202,6 +210,15 @@ pub struct Numbered {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn seconds_that_are_no_duration_are_refused() {
+        let read = |text: &str| duration_s(&mut serde_json::Deserializer::from_str(text)).map_err(|e| e.to_string());
+        assert_eq!((read("0"), read("3600.5")), (Ok(0.0), Ok(3600.5)));
+        for text in ["-1", "1e300", "1.8446744073709552e19"] {
+            assert!(read(text).is_err_and(|e| e.starts_with("expected a duration in seconds, found ")), "{text}: {:?}", read(text));
+        }
+    }
 
     #[test]
     fn a_node_that_leaves_is_read_back() {
