@@ -56,6 +56,21 @@ struct UnderWay {
     stop_request: watch::Sender<StopRequest>,
 }
 
+/// Time of the agent's next look at everything that nobody tells it of. Events do not put it off.
+struct NextLook(Instant);
+
+impl NextLook {
+    fn after(pause: Duration) -> Self {
+        Self(Instant::now() + pause)
+    }
+
+    /// The time, which is sooner if the agent has less patience by now.
+    fn within(&mut self, pause: Duration) -> Instant {
+        self.0 = self.0.min(Instant::now() + pause);
+        self.0
+    }
+}
+
 /// Writes down that the agent cannot work, and why, once nothing of earlier agents is left.
 fn refuse(log: &mut EventLog, reason: String, ended: Result<(), StoreError>) -> Result<AgentError, AgentError> {
     if let Err(error) = ended {
@@ -281,10 +296,20 @@ impl Agent {
         self.recover(events, old_requests).await?;
         self.log.write(ready)?;
         let mut lost = self.workplace.lost();
+        let mut look = NextLook::after(self.pause());
         loop {
-            let pause = self.pause();
             tokio::select! {
                 biased;
+                // first, because events may come without a pause
+                () = tokio::time::sleep_until(look.within(self.pause())) => {
+                    if self.look_around()? {
+                        return Ok("the controller closed it");
+                    }
+                    if self.idle() {
+                        return Ok("no controller came for a long time");
+                    }
+                    look = NextLook::after(self.pause());
+                }
                 Some((run, what)) = attempt_events.recv() => self.on_attempt_event(run, what)?,
                 Some(ended) = self.attempts.join_next(), if !self.attempts.is_empty() => {
                     while let Ok((run, what)) = attempt_events.try_recv() {
@@ -300,20 +325,20 @@ impl Agent {
                         return Ok("the controller closed it");
                     }
                 }
-                () = tokio::time::sleep(pause) => {
-                    if self.take_requests()? {
-                        return Ok("the controller closed it");
-                    }
-                    self.beat()?;
-                    self.watch_nodes()?;
-                    self.on_cloud_notices()?;
-                    self.revive();
-                    if self.idle() {
-                        return Ok("no controller came for a long time");
-                    }
-                }
             }
         }
+    }
+
+    /// Looks at everything that nobody tells of. Returns whether the agent must end.
+    fn look_around(&mut self) -> Result<bool, AgentError> {
+        if self.take_requests()? {
+            return Ok(true);
+        }
+        self.beat()?;
+        self.watch_nodes()?;
+        self.on_cloud_notices()?;
+        self.revive();
+        Ok(false)
     }
 
     /// Time until the next look at the spool. Without Slurm the relay is on this machine, and the kernel tells of what it writes.
@@ -322,7 +347,7 @@ impl Agent {
         let told = self.arrivals.are_told() && !slurm;
         let pause = if told { TICK } else { PACE.delay(self.active.elapsed()) };
         // a controller must be noticed while it is there
-        pause.min(Duration::from_secs_f64(self.orders.idle_s / 4.0))
+        pause.min(Duration::from_secs_f64(self.orders.idle_s / 4.0)).max(PACE.shortest)
     }
 
     /// Ends what an earlier agent left, and reports the results.
@@ -741,6 +766,15 @@ pub fn request_name(run: &RunId, dispatch: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn events_do_not_put_the_next_look_off() {
+        let mut look = NextLook::after(Duration::from_secs(100));
+        let due = look.0;
+        // an event comes, and the agent waits again
+        assert_eq!(look.within(Duration::from_secs(200)), due);
+        assert!(look.within(Duration::from_secs(1)) < due, "there is work, for which it looks more often");
+    }
 
     #[test]
     fn a_warning_is_that_of_the_time_limit_only_near_the_end() {
