@@ -169,3 +169,30 @@ fn a_cut_link_is_no_matter_of_privileges_and_an_interrupted_installation_leaves_
     running.wait(Duration::from_secs(30));
     wait_until("its end", Duration::from_secs(60), || laptop.lab.processes("ansible-playbook").is_empty());
 }
+
+#[test]
+fn two_installations_are_not_at_work_on_one_host() {
+    require!(Tool::LabImage, Tool::Ansible);
+    let laptop = Laptop::new(2, "\"openmpi\"");
+    let node = laptop.lab.node("n2");
+    let is_free = |node: &str| laptop.lab.ssh(node, "flock -n /run true").status.success();
+    node.shell("flock /run sleep 1000 >/dev/null 2>&1 </dev/null & echo");
+    wait_until("somebody else's lock", LIMIT, || !is_free("n2"));
+    let refused = laptop.cvc(&["install", "lab", "--tags", "mpi"]).expect(5).stderr;
+    assert!(refused.contains("error: site lab: another installation is at work on n2\n  hint: wait for its end"), "{refused}");
+    assert!(!refused.contains("n1: ") && is_free("n1"), "nothing is begun: {refused}");
+    node.shell("pkill -f '[s]leep 1000'");
+    wait_until("the end of that lock", LIMIT, || is_free("n2"));
+
+    let mut running = laptop.start(&["install", "lab", "--tags", "mpi"]);
+    wait_until("apt", LIMIT, || !node.processes("apt-get").is_empty() || !running.is_alive());
+    assert!(!is_free("n1") && !is_free("n2"), "{}", running.stderr_so_far());
+    // however it ends
+    let program = laptop.lab.processes("install lab --tags").into_iter().map(|p| p.pid).max().expect("cvc");
+    cvc_testkit::process::signal(program, nix::sys::signal::Signal::SIGKILL);
+    running.wait(LIMIT);
+    wait_until("the end of its locks", LIMIT, || is_free("n1") && is_free("n2"));
+    wait_until("its end", LIMIT, || laptop.lab.processes("ansible-playbook").is_empty() && node.processes("apt-get").is_empty());
+    let done = laptop.cvc(&["install", "lab", "--tags", "mpi"]).expect(0).stderr;
+    assert!(done.contains("2 of 2 hosts done") && is_free("n1") && is_free("n2"), "{done}");
+}

@@ -36,6 +36,14 @@ pub enum InstallError {
         /// The end of its output.
         message: String,
     },
+    /// Another installation, of any campaign and from any machine, is at work on hosts.
+    #[error("site {site}: another installation is at work on {}", hosts.join(", "))]
+    Busy {
+        /// Which site.
+        site: String,
+        /// Which hosts.
+        hosts: Vec<String>,
+    },
     /// Hosts failed; the others are done.
     #[error("{0}")]
     Failed(Box<InstallReport>),
@@ -83,6 +91,7 @@ impl InstallError {
             Self::Path { .. } => "move the file to another path".into(),
             Self::NoAnsible { hint, .. } => hint.clone(),
             Self::Playbook { .. } => "see the message; `cvc install SITE --inventory-only DIR` writes the files that ansible-playbook was given".into(),
+            Self::Busy { .. } => "wait for its end, then repeat the command; `fuser -v /run` on the host shows who holds its lock".into(),
             Self::Failed(report) => return report.hint(),
             Self::Differ { component, .. } => {
                 format!(

@@ -4,6 +4,7 @@
 pub mod ansible;
 mod difference;
 mod error;
+mod host_lock;
 pub mod inventory;
 pub mod lock;
 mod play;
@@ -25,6 +26,7 @@ use cvc_core::{
     stop::StopSignal,
     store::{CampaignDir, StoreError},
 };
+use host_lock::HostLocks;
 use include_dir::{Dir, include_dir};
 use play::Play;
 use std::time::Duration;
@@ -75,8 +77,7 @@ pub struct Written {
 /// # Errors
 /// When a file cannot be written, or a value cannot be given to ssh.
 pub fn write(request: &Request<'_>, site: &Site, lock: &Lock, to: &Utf8Path) -> Result<Written, InstallError> {
-    let base = request.spec.directory();
-    let base = camino::absolute_utf8(if base.as_str().is_empty() { Utf8Path::new(".") } else { base }).unwrap_or_else(|_| base.to_owned());
+    let base = base_of(request.spec);
     let pins = if request.update_lock { Default::default() } else { lock.pins(request.site) };
     let wanted = wanted::of(request.spec, request.plan, request.site, site, &pins);
     let roles = embedded::directory("ansible", &ROLES)?;
@@ -100,7 +101,7 @@ pub fn write(request: &Request<'_>, site: &Site, lock: &Lock, to: &Utf8Path) -> 
 /// Installs what the campaign needs on a site, and locks it.
 ///
 /// # Errors
-/// When Ansible is not available, a host fails (the others are finished nevertheless), hosts differ, or the site differs from the lock.
+/// When Ansible is not available, another installation is at work on a host, a host fails (the others are finished nevertheless), hosts differ, or the site differs from the lock.
 pub async fn install(
     request: &Request<'_>,
     stop_signal: &mut StopSignal,
@@ -126,12 +127,30 @@ pub async fn install(
         only: request.only,
         limit: request.limit,
     };
-    let report = play.run(stop_signal, on).await?;
+    // instances are launched for one campaign, and its lock is enough; a check changes nothing
+    let locks = if request.check || site.ec2.is_some() {
+        HostLocks::default()
+    } else {
+        let base = base_of(request.spec);
+        tokio::select! {
+            locks = HostLocks::take(request.site, site, &base) => locks?,
+            () = play::stopped(stop_signal) => return Err(InstallError::Interrupted { site: request.site.into() }),
+        }
+    };
+    let report = play.run(stop_signal, on).await;
+    locks.release().await;
+    let report = report?;
     if !request.check {
         let now = lock::of(request.site, site, &report)?;
         Lock::record(request.dir, request.site, now, request.update_lock)?;
     }
     Ok(report)
+}
+
+/// The directory that paths of the campaign file are relative to.
+fn base_of(spec: &Spec) -> Utf8PathBuf {
+    let base = spec.directory();
+    absolute(if base.as_str().is_empty() { Utf8Path::new(".") } else { base })
 }
 
 fn absolute(path: &Utf8Path) -> Utf8PathBuf {

@@ -183,7 +183,7 @@ async fn follow(child: &mut Child, reader: &mut Reader, on: &mut (dyn FnMut(Inst
 }
 
 /// Waits for any request to stop: an installation has no run to finish first.
-async fn stopped(stop_signal: &mut StopSignal) {
+pub(super) async fn stopped(stop_signal: &mut StopSignal) {
     if stop_signal.wait_for(|w| *w != StopRequest::GoOn).await.is_err() {
         std::future::pending::<()>().await;
     }

@@ -1,0 +1,127 @@
+//! One installation at a time on a host, whoever begins it and from where. The lock lies on the host and belongs to a process there whose
+//! input is held open from here: it goes with the connection or with cvc, and leaves no file that could grow old.
+
+use super::{InstallError, inventory};
+use crate::ssh::{Pipe, SshHost, Target};
+use camino::Utf8Path;
+use cvc_core::campaign::Site;
+use cvc_engine::host::Host;
+use std::{
+    collections::BTreeSet,
+    fs::{File, TryLockError},
+    time::Duration,
+};
+use tokio::io::AsyncBufReadExt;
+use tracing::Instrument;
+
+/// What is locked: a directory that every machine has for itself, and that every user can read.
+const DIRECTORY: &str = "/run";
+/// Says whether it has the lock, with the identity of what is locked, and holds it until its input ends. Where nothing can be locked it
+/// says nothing.
+const HOLD: &str = "command -v flock >/dev/null && exec 9<\"$0\" || exit 0; flock -n 9; got=$?; \
+    id=$(cat /proc/sys/kernel/random/boot_id):$(stat -L -c %d:%i \"$0\"); \
+    case $got in 0) echo \"held $id\"; exec cat >/dev/null;; 1) echo \"taken $id\";; esac";
+/// Time limit for the answer of a host.
+const ANSWER_LIMIT: Duration = Duration::from_secs(30);
+
+/// The locks of the hosts of a site.
+#[derive(Debug, Default)]
+pub(super) struct HostLocks {
+    here: Option<File>,
+    held: Vec<(SshHost, Pipe)>,
+}
+
+/// The answer of a host.
+enum Answer {
+    Held { host: SshHost, pipe: Pipe, id: String },
+    Taken { host: SshHost, id: String },
+}
+
+impl HostLocks {
+    /// Takes the locks of all hosts. One that cannot be reached or cannot lock is left out: the installation itself reports the former.
+    /// `base` is the directory that paths of ssh's files are relative to.
+    ///
+    /// # Errors
+    /// When another installation is at work on one of them.
+    pub(super) async fn take(name: &str, site: &Site, base: &Utf8Path) -> Result<Self, InstallError> {
+        let mut locks = Self::default();
+        let mut taken = Vec::new();
+        if inventory::hosts(site).iter().any(|host| host == inventory::LOCAL) {
+            match lock_here() {
+                Ok(file) => locks.here = file,
+                Err(()) => taken.push(inventory::LOCAL.to_owned()),
+            }
+        }
+        let mut ids = BTreeSet::new();
+        let mut others = Vec::new();
+        let asked: Vec<_> = targets(name, site, base).map(|target| tokio::spawn(ask(target).in_current_span())).collect();
+        for answer in asked {
+            match answer.await {
+                Ok(Some(Answer::Held { host, pipe, id })) => {
+                    ids.insert(id);
+                    locks.held.push((host, pipe));
+                }
+                Ok(Some(Answer::Taken { host, id })) => others.push((host, id)),
+                Ok(None) | Err(_) => {}
+            }
+        }
+        for (host, id) in others {
+            // one machine may have two names in a site
+            if !ids.contains(&id) {
+                taken.push(host.name().to_owned());
+            }
+            host.disconnect().await;
+        }
+        if taken.is_empty() {
+            return Ok(locks);
+        }
+        locks.release().await;
+        Err(InstallError::Busy { site: name.to_owned(), hosts: taken })
+    }
+
+    /// Gives all of them back.
+    pub(super) async fn release(self) {
+        for (host, pipe) in self.held {
+            // a connection that broke has given its lock back
+            let _ = tokio::time::timeout(ANSWER_LIMIT, pipe.wait()).await;
+            host.disconnect().await;
+        }
+    }
+}
+
+/// The hosts that are reached by ssh.
+fn targets<'s>(name: &'s str, site: &'s Site, base: &'s Utf8Path) -> impl Iterator<Item = Target> + 's {
+    site.cluster.iter().flat_map(move |cluster| {
+        let ssh = cluster.ssh.below(base);
+        let head = cluster.head.iter().filter(|head| cluster.hosts.iter().all(|host| host.name != head.name));
+        cluster.hosts.iter().chain(head).map(move |entry| Target::new(name, &entry.below(base), &ssh))
+    })
+}
+
+/// Locks this machine; nothing if it cannot be locked, and an error if somebody else has done that.
+fn lock_here() -> Result<Option<File>, ()> {
+    let Ok(file) = File::open(DIRECTORY) else { return Ok(None) };
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::WouldBlock) => Err(()),
+        Err(TryLockError::Error(_)) => Ok(None),
+    }
+}
+
+/// Asks a host for its lock.
+async fn ask(target: Target) -> Option<Answer> {
+    let host = SshHost::new(target);
+    host.connect().await.ok()?;
+    let argv = ["sh", "-c", HOLD, DIRECTORY].map(str::to_owned);
+    let mut pipe = host.pipe(&argv).await.ok()?;
+    let mut line = String::new();
+    let _ = tokio::time::timeout(ANSWER_LIMIT, pipe.stdout.read_line(&mut line)).await;
+    match line.trim().split_once(' ') {
+        Some(("held", id)) => Some(Answer::Held { id: id.to_owned(), host, pipe }),
+        Some(("taken", id)) => Some(Answer::Taken { id: id.to_owned(), host }),
+        _ => {
+            host.disconnect().await;
+            None
+        }
+    }
+}
