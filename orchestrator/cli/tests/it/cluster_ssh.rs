@@ -56,3 +56,26 @@ fn a_program_that_a_crash_of_the_head_has_emptied_is_sent_again() {
     on.run().expect(0);
     on.campaign.assert_whole(1);
 }
+
+#[test]
+fn a_result_that_cannot_be_fetched_costs_its_run_an_attempt_and_stays_on_the_head() {
+    require!(Tool::Lab, Tool::Mpich5);
+    let lab = Lab::builder().nodes(1).build();
+    let text =
+        format!("{}[matrix]\napp = \"script\"\nmapping = \"1Nx1P\"\nmpi = \"mpich5\"\n[run]\nrepeats = 2\nretries = 0\n", site(1, ""));
+    // the first run puts a link into its directory that cvc does not fetch
+    let script = "[ -e /shared/first ] || ln -s /etc/passwd /root/.cvc/spool/*/*/runs/*.partial/link 2>/shared/log; touch /shared/first; echo SUCCESS";
+    let on = on_lab(lab, "unfetched", &text, script);
+    let output = on.run();
+    eprintln!("{}", on.lab.node("n1").shell("cat /shared/log; ls -la /shared"));
+    let output = output.expect(1).stderr;
+    let failures = on.campaign.failures();
+    let [(cause, detail)] = &failures[..] else { panic!("{failures:?}\n{output}") };
+    assert!(cause == "store" && detail.contains("cannot be fetched") && detail.contains("/etc/passwd, which is outside"), "{detail}");
+    let left = on.lab.node("n1").shell("ls -d /root/.cvc/unfetched/*");
+    assert!(detail.contains(&format!("it is left in {} on n1", left.trim())), "{detail}: {left}");
+    assert!(on.lab.node("n1").shell("ls /root/.cvc/unfetched/*").contains("outcome.json"));
+    // the other run of the site is done
+    assert_eq!(on.campaign.events("run-finished").len(), 2);
+    on.assert_nothing_left(&["n1"]);
+}

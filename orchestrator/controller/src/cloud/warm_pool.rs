@@ -12,7 +12,7 @@ use cvc_core::{
     store::{StoreError, write_whole},
 };
 use serde::{Deserialize, Serialize};
-use std::fs;
+use std::{fs, io::ErrorKind};
 
 const SCHEMA: u32 = 1;
 const FILE: &str = "kept.json";
@@ -119,23 +119,36 @@ pub(super) fn take_back(campaign: &Utf8Path, place: &Place, fleet: &FleetId) -> 
     if place.dir().join(FILE).exists() {
         return Ok(Whereabouts::Here);
     }
-    let (shelf, notes) = (kept_file(campaign, fleet), notes(campaign, fleet));
-    let is_own = match read(&shelf) {
-        Some(kept) => kept.keeper == campaign || !notes.exists(),
-        // damaged, or of a newer version: who has put it there is not known
-        None => !notes.exists(),
-    };
-    if !is_own {
-        return Ok(Whereabouts::GivenAway);
+    let shelf = kept_file(campaign, fleet);
+    loop {
+        // in this order: who takes it from the shelf has left a note before
+        let (is_on_shelf, is_noted) = (shelf.exists(), has_note(&notes(campaign, fleet))?);
+        // a record that is damaged, or of a newer version, does not say who has put it there
+        let is_own = !is_noted || read(&shelf).is_some_and(|kept| kept.keeper == campaign);
+        if !is_own {
+            return Ok(Whereabouts::GivenAway);
+        }
+        if !is_on_shelf {
+            return Ok(Whereabouts::Here);
+        }
+        // an earlier session may have died when it had only made a directory; what lies on the shelf has the key
+        if place.dir().exists() {
+            fs::remove_dir_all(place.dir()).map_err(StoreError::io("remove", place.dir()))?;
+        }
+        // if it is still there: as long as it is, another campaign may take it over
+        if move_to(&shelf, place)? {
+            return Ok(Whereabouts::Here);
+        }
     }
-    if shelf.exists() {
-        move_to(&shelf, place)?;
+}
+
+/// Whether there is a note about a fleet.
+fn has_note(notes: &Utf8Path) -> Result<bool, StoreError> {
+    match notes.read_dir_utf8() {
+        Ok(mut entries) => Ok(entries.next().is_some()),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(StoreError::io("list", notes)(error)),
     }
-    // it was being taken over by somebody quicker, who has left a note by then
-    if !place.dir().join(FILE).exists() && notes.exists() {
-        return Ok(Whereabouts::GivenAway);
-    }
-    Ok(Whereabouts::Here)
 }
 
 /// Moves a kept fleet to a campaign. Returns whether it was still there.
@@ -143,8 +156,12 @@ fn move_to(shelf: &Utf8Path, place: &Place) -> Result<bool, StoreError> {
     if let Some(parent) = place.dir().parent() {
         fs::create_dir_all(parent).map_err(StoreError::io("make", parent))?;
     }
-    // another campaign may be quicker: then there is nothing left to rename
-    Ok(!place.dir().exists() && fs::rename(shelf, place.dir()).is_ok())
+    match fs::rename(shelf, place.dir()) {
+        Ok(()) => Ok(true),
+        // another campaign was quicker
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(StoreError::io("rename to", place.dir())(error)),
+    }
 }
 
 /// Takes any kept fleet over with the same configuration whose deadline is far enough. Returns whether there was one.
@@ -153,6 +170,10 @@ pub(super) fn take(campaign: &Utf8Path, place: &Place, request: &FleetRequest) -
     let Ok(entries) = warm_pool.read_dir_utf8() else { return Ok(false) };
     // less than a minute is not worth a login
     let soon = jiff::Timestamp::now().saturating_add(jiff::SignedDuration::from_mins(1)).unwrap_or(jiff::Timestamp::MAX);
+    // it has one already, or what an earlier session has left of one
+    if place.dir().exists() {
+        return Ok(false);
+    }
     for entry in entries.flatten() {
         let Some(kept) = read(entry.path()).filter(|k| k.digest == request.config_digest && k.until > soon) else { continue };
         // whose journal still has its leases must be able to learn of it
@@ -169,11 +190,8 @@ pub(super) fn take(campaign: &Utf8Path, place: &Place, request: &FleetRequest) -
         if move_to(entry.path(), place)? {
             return Ok(true);
         }
-        // it is not this campaign that has it
+        // it is not this campaign that has it; the directory stays, because another may be about to write its own note there
         let _ = fs::remove_file(&note);
-        if let Some(dir) = note.parent() {
-            let _ = fs::remove_dir(dir);
-        }
     }
     Ok(false)
 }
@@ -270,5 +288,27 @@ mod tests {
         assert!(!takes(&second));
         assert_eq!(back(&moved, &fleet), Whereabouts::Here);
         assert!(Place::new(&moved, "cloud").dir().exists());
+    }
+
+    #[test]
+    fn a_fleet_that_is_taken_back_is_no_longer_on_the_shelf() {
+        let (_temporary, first, second, fleet) = two();
+        keep(&first, &fleet);
+        // killed when it had only made a directory
+        fs::create_dir_all(Place::new(&first, "cloud").dir()).expect("makes");
+        assert_eq!(back(&first, &fleet), Whereabouts::Here);
+        assert!(!takes(&second), "two campaigns would use it");
+        assert!(Place::new(&first, "cloud").dir().join(FILE).exists(), "its key is where it is looked for");
+    }
+
+    #[test]
+    fn a_taker_that_was_too_late_leaves_no_trace_of_itself() {
+        let (_temporary, first, second, fleet) = two();
+        keep(&first, &fleet);
+        // it has removed its note again
+        fs::create_dir_all(notes(&first, &fleet)).expect("makes");
+        fs::write(kept_file(&first, &fleet).join(FILE), "").expect("damages");
+        assert_eq!(back(&first, &fleet), Whereabouts::Here);
+        assert!(!takes(&second));
     }
 }

@@ -3,13 +3,14 @@
 use super::{
     agent_handle::{AgentHandle, AgentUse},
     agent_state::Ended,
+    head_node::SHORT,
     site::Remote,
     submission::by_job,
 };
 use crate::{cost::PriceBook, error::CampaignError};
 use async_trait::async_trait;
 use backon::{ExponentialBuilder, Retryable};
-use camino::Utf8Path;
+use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::{
     campaign::Allocation,
     ids::RunId,
@@ -30,6 +31,9 @@ const FETCH_REPEATS: usize = 4;
 const FETCH_PAUSE: Duration = Duration::from_secs(1);
 const MAX_FETCH_PAUSE: Duration = Duration::from_secs(4);
 
+/// Directory, beside the spools, of what could not be fetched.
+const UNFETCHED: &str = "unfetched";
+
 /// Size up to which a run's directory is fetched whatever the plan says, in bytes: programs may write much that is not planned.
 const FETCH_FLOOR_BYTES: u64 = 16 << 30;
 /// Beyond that, as a multiple of what the run needs on the storage by the plan.
@@ -43,7 +47,7 @@ fn fetch_limit(planned_bytes: Option<u64>) -> u64 {
 /// Reason why a directory was not fetched.
 enum FetchError {
     /// It arrived incomplete, or was refused.
-    Incomplete(Incomplete),
+    Incomplete { from: Utf8PathBuf, why: Incomplete },
     /// It cannot be written here.
     Here(CampaignError),
 }
@@ -52,8 +56,8 @@ impl FetchError {
     /// Whether another attempt may succeed.
     fn is_transient(&self) -> bool {
         match self {
-            Self::Incomplete(Incomplete::Download(HostError::Refused { .. })) | Self::Here(_) => false,
-            Self::Incomplete(_) => true,
+            Self::Incomplete { why: Incomplete::Download(HostError::Refused { .. }), .. } | Self::Here(_) => false,
+            Self::Incomplete { .. } => true,
         }
     }
 }
@@ -74,6 +78,21 @@ enum Incomplete {
     OtherRecords,
     #[error(transparent)]
     Changed(ManifestProblem),
+}
+
+impl Incomplete {
+    /// Whether the directory itself is the reason, so that others may be fetched.
+    fn is_of_run(&self) -> bool {
+        match self {
+            Self::Download(HostError::Refused { .. })
+            | Self::Missing { .. }
+            | Self::NoOutcome(_)
+            | Self::OtherOutcome
+            | Self::OtherRecords
+            | Self::Changed(_) => true,
+            Self::Download(_) => false,
+        }
+    }
 }
 
 #[async_trait]
@@ -207,8 +226,34 @@ impl Remote {
     async fn fetch_verified(&self, root: &Utf8Path, task: &Task, file: OutcomeFile) -> Result<AttemptResult, CampaignError> {
         match self.fetch(root, task, &file).await {
             Ok(()) => Ok(AttemptResult::Ended(file)),
-            Err(error) => self.head_gone().map(|(cause, detail)| AttemptResult::Failed { cause, detail }).ok_or(error),
+            Err(failed) => {
+                if let Some((cause, detail)) = self.head_gone() {
+                    return Ok(AttemptResult::Failed { cause, detail });
+                }
+                match failed {
+                    FetchError::Incomplete { from, why } if why.is_of_run() => {
+                        Ok(AttemptResult::Failed { cause: Cause::Store, detail: self.leave_behind(&from, task, &why).await })
+                    }
+                    FetchError::Incomplete { from, why } => Err(self.setting.error(format!("cannot fetch {from}: {why}"))),
+                    FetchError::Here(error) => Err(error),
+                }
+            }
         }
+    }
+
+    /// Puts a directory that cannot be fetched where it outlives the campaign's files. Returns what to say about it.
+    async fn leave_behind(&self, from: &Utf8Path, task: &Task, why: &Incomplete) -> String {
+        let head_node = &self.setting.head_node;
+        let base = self.setting.root.ancestors().find(|dir| dir.file_name() == Some("spool")).and_then(Utf8Path::parent);
+        let to = base.unwrap_or(&self.setting.root).join(UNFETCHED).join(format!("{}-{}-{}", self.lineage, task.planned.id, task.dispatch));
+        let script = "mkdir -p \"$(dirname \"$2\")\" && mv \"$1\" \"$2\"";
+        let moved = head_node.run(&["sh", "-c", script, "sh", from.as_str(), to.as_str()], SHORT).await;
+        let left = match moved {
+            Ok(output) if output.code == Some(0) => format!("it is left in {to} on {}", head_node.name()),
+            Ok(output) => format!("it cannot be kept there: {}", output.stderr.trim()),
+            Err(error) => format!("it cannot be kept there: {error}"),
+        };
+        format!("its directory cannot be fetched: {why}; {left}")
     }
 
     /// The node of a task that the cloud announced to reclaim, or the head node, without which nothing goes on.
@@ -247,7 +292,7 @@ impl Remote {
     }
 
     /// Fetches the directory of an attempt, verifies it, and gives it its final name.
-    async fn fetch(&self, root: &Utf8Path, task: &Task, file: &OutcomeFile) -> Result<(), CampaignError> {
+    async fn fetch(&self, root: &Utf8Path, task: &Task, file: &OutcomeFile) -> Result<(), FetchError> {
         let (run, max_bytes) = (&task.planned.id, fetch_limit(task.disk_bytes));
         let there = CampaignDir::at(root);
         let from = match &file.outcome {
@@ -256,19 +301,14 @@ impl Remote {
         };
         let again = ExponentialBuilder::new().with_min_delay(FETCH_PAUSE).with_max_delay(MAX_FETCH_PAUSE).with_max_times(FETCH_REPEATS);
         let fetched = (|| self.fetch_once(&from, run, max_bytes, file)).retry(again).when(FetchError::is_transient).await;
-        match fetched {
-            Ok(()) => {
-                seal(&self.dir, run, file)?;
-                Ok(())
-            }
-            Err(FetchError::Incomplete(why)) => Err(self.setting.error(format!("cannot fetch {from}: {why}"))),
-            Err(FetchError::Here(error)) => Err(error),
-        }
+        fetched?;
+        seal(&self.dir, run, file).map_err(|error| FetchError::Here(error.into()))
     }
 
     async fn fetch_once(&self, from: &Utf8Path, run: &RunId, max_bytes: u64, file: &OutcomeFile) -> Result<(), FetchError> {
         let partial = self.dir.partial(run);
         let here = |error: StoreError| FetchError::Here(error.into());
+        let incomplete = |why| FetchError::Incomplete { from: from.to_owned(), why };
         if partial.exists() {
             std::fs::remove_dir_all(&partial).map_err(StoreError::io("remove", &partial)).map_err(here)?;
         }
@@ -283,9 +323,9 @@ impl Remote {
             self.setting.reporter.write(Event::ResultsFetched { site, run, bytes, usd }).await;
         }
         match brought {
-            Ok(()) => verify(&partial, file).map_err(FetchError::Incomplete),
+            Ok(()) => verify(&partial, file).map_err(incomplete),
             Err(error @ HostError::File { .. }) => Err(FetchError::Here(error.into())),
-            Err(error) => Err(FetchError::Incomplete(Incomplete::Download(error))),
+            Err(error) => Err(incomplete(Incomplete::Download(error))),
         }
     }
 }

@@ -187,6 +187,8 @@ impl Client {
                 }
                 Ok(output) => message(&output),
                 Err(HostError::Timeout { limit_s, .. }) => format!("no answer within {limit_s} s"),
+                // it may have been on its way to Slurm
+                Err(error @ HostError::Lost { .. }) => error.to_string(),
                 Err(error) => return Err(error.into()),
             };
             delays.pause().await;
@@ -483,6 +485,52 @@ mod tests {
         let client = Client::new(Arc::new(TwoUsers));
         let found = client.find("cvc-demo-1").await.expect("an answer").expect("a job");
         assert_eq!((found.id.number, found.stage()), (7, Stage::Running));
+    }
+
+    /// A login node that is lost while sbatch runs there, and is back after it.
+    #[derive(Default)]
+    struct LostMeanwhile(parking_lot::Mutex<Vec<String>>);
+
+    #[async_trait::async_trait]
+    impl Host for LostMeanwhile {
+        fn name(&self) -> &str {
+            "login"
+        }
+
+        async fn run(&self, argv: &[String], _: &BTreeMap<String, String>, _: Duration) -> Result<Output, HostError> {
+            self.0.lock().push(argv[0].clone());
+            let stdout = match argv[0].as_str() {
+                "id" => "ada\n".to_owned(),
+                "sbatch" => {
+                    let (during, message) = ("while sbatch ran".into(), "broken pipe".into());
+                    return Err(HostError::Lost { host: "login".into(), during, message });
+                }
+                "squeue" => {
+                    let job =
+                        serde_json::json!({ "job_id": 9, "name": "cvc-7f3a", "user_name": "ada", "job_state": "PENDING", "nodes": "" });
+                    serde_json::json!({ "jobs": [job], "errors": [] }).to_string()
+                }
+                other => panic!("{other} is not asked"),
+            };
+            Ok(Output { code: Some(0), stdout, stderr: String::new() })
+        }
+
+        async fn put(&self, _: &[u8], _: &Utf8Path) -> Result<(), HostError> {
+            Ok(())
+        }
+
+        async fn get(&self, from: &Utf8Path) -> Result<Vec<u8>, HostError> {
+            panic!("{from} is not read")
+        }
+    }
+
+    #[tokio::test]
+    async fn a_job_that_was_submitted_as_the_connection_broke_is_found_by_its_name() {
+        let host = Arc::new(LostMeanwhile::default());
+        let client = Client::new(Arc::clone(&host) as Arc<dyn Host>);
+        let job = client.submit_new(&crate::slurm::job::tests::request(), None).await.expect("a job");
+        assert_eq!(job.number, 9);
+        assert_eq!(host.0.lock().iter().filter(|program| *program == "sbatch").count(), 1, "not a second one");
     }
 
     #[test]

@@ -78,11 +78,11 @@ impl JobRequest {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use cvc_core::campaign::{Allocation, SlurmLauncher};
 
-    pub(super) fn request() -> JobRequest {
+    pub(in crate::slurm) fn request() -> JobRequest {
         JobRequest {
             name: "cvc-7f3a".into(),
             nodes: 4,
