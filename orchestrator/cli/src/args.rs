@@ -83,10 +83,7 @@ pub enum Command {
     Reference,
     /// Start and watch the processes of one run (cvc itself uses it)
     #[command(hide = true)]
-    Shepherd {
-        /// The job, as JSON
-        job: std::path::PathBuf,
-    },
+    Shepherd,
 }
 
 #[derive(Clone, Copy, ValueEnum)]

@@ -50,10 +50,7 @@ enum Command {
         beat_s: f64,
     },
     /// Start and watch the processes of one run
-    Shepherd {
-        /// The job, as JSON
-        job: Utf8PathBuf,
-    },
+    Shepherd,
     /// Read checkpoint images
     Image(cvc_probe::image::command::ImageArgs),
 }
@@ -95,7 +92,7 @@ fn run(command: Command) -> Result<ExitCode, Box<dyn Error>> {
         Command::End { dir } => agent::end_leftovers(&dir)?,
         Command::Attach { dir, from, agent_is_here } => agent::attach(&dir, from, agent_is_here)?,
         Command::Sentinel { beat_s } => cvc_probe::sentinel::main(beat_s)?,
-        Command::Shepherd { job } => cvc_probe::shepherd::main(job.as_std_path()).map_err(|e| format!("{job}: {e}"))?,
+        Command::Shepherd => cvc_probe::shepherd::main()?,
         Command::Image(args) => {
             if let Err(error) = cvc_probe::image::command::run(&args, &mut std::io::stdout().lock()) {
                 let _ = std::io::Write::write_all(&mut std::io::stderr(), format!("error: {error}\n").as_bytes());

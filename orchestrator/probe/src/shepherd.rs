@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeMap,
     fs::{self, File},
-    io::{self, Read, Write},
+    io::{self, BufRead, Read, Write},
     os::{
         fd::AsFd,
         unix::{fs::DirBuilderExt, process::CommandExt},
@@ -38,6 +38,8 @@ use std::{
 const TERM_GRACE: Duration = Duration::from_millis(1500);
 /// Maximum time for processes that outlive the main program to end by themselves.
 const LEFTOVER_GRACE: Duration = Duration::from_millis(300);
+/// Bytes of an order that are read at most.
+const ORDER_BYTES: u64 = 64 << 10;
 
 /// What a shepherd must start and supervise.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -334,10 +336,36 @@ fn end_tree(own: u32, grace: Duration) -> u32 {
     u32::try_from(ended.len()).unwrap_or(u32::MAX)
 }
 
-/// Entry point of the shepherd's process: reads the job, becomes the leader of a session of its own, runs.
-pub fn main(job_file: &Path) -> io::Result<()> {
-    let job: Job = serde_json::from_slice(&fs::read(job_file)?)?;
+/// What a shepherd reads first: where its job is.
+///
+/// # Errors
+/// When the path is not UTF-8.
+pub fn order(job_file: &Path) -> io::Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(job_file)?;
+    line.push(b'\n');
+    Ok(line)
+}
+
+/// File beside a job's for what goes wrong with its shepherd.
+pub fn error_file(job_file: &Path) -> PathBuf {
+    job_file.with_extension("err")
+}
+
+/// Entry point of the shepherd's process: becomes the leader of a session of its own, waits for an [`order`], runs that job. If the controller
+/// is gone before it has one, it ends.
+///
+/// # Errors
+/// When the job cannot be read, or what it did cannot be written.
+pub fn main() -> io::Result<()> {
     // an error means that it leads a session already
     let _ = nix::unistd::setsid();
-    run(&job).map(drop)
+    let mut order = Vec::new();
+    io::stdin().lock().take(ORDER_BYTES).read_until(b'\n', &mut order)?;
+    if order.last() != Some(&b'\n') {
+        return Ok(());
+    }
+    let job_file: PathBuf = serde_json::from_slice(&order)?;
+    nix::unistd::dup2_stderr(File::create(error_file(&job_file))?)?;
+    let job: Job = serde_json::from_slice(&fs::read(&job_file)?)?;
+    run(&job).map(drop).map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", job_file.display())))
 }

@@ -54,12 +54,8 @@ pub fn dispatch(arguments: Arguments) -> Result<ExitStatus, Failure> {
             Ok(ExitStatus::Done)
         }
         Command::Reference => reference::reference(),
-        Command::Shepherd { job } => {
-            cvc_probe::shepherd::main(&job).map_err(|e| Failure::Other {
-                status: ExitStatus::Host,
-                message: format!("{}: {e}", job.display()),
-                hint: None,
-            })?;
+        Command::Shepherd => {
+            cvc_probe::shepherd::main().map_err(|e| Failure::Other { status: ExitStatus::Host, message: e.to_string(), hint: None })?;
             Ok(ExitStatus::Done)
         }
     }

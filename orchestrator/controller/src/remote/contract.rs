@@ -14,7 +14,7 @@ use cvc_core::{
     store::{CampaignDir, OutcomeFile},
 };
 use cvc_engine::attempt::{
-    AttemptEvent, AttemptReporter, AttemptResult, Executor, LocalExecutor, Nodes, PendingCleanup, Readiness, ReadySite, SiteContext, Steps,
+    AttemptEvent, AttemptReporter, AttemptResult, Executor, LocalExecutor, Nodes, PendingCleanup, Readiness, ReadySite, Shepherds, SiteContext, Steps,
     Task,
 };
 use cvc_testkit::{Lab, Tool, lab::Node, node_program, require, utf8};
@@ -276,7 +276,7 @@ async fn local(spec: &Spec, dir: &CampaignDir) -> LocalExecutor {
         site: Arc::new(ReadySite::ask(Arc::new(context), Readiness::Build, |_| {}).await),
         nodes: Arc::new(Nodes::here()),
         dir: dir.clone(),
-        shepherd: vec![utf8(&node_program()).to_string(), "shepherd".into()],
+        shepherds: Shepherds::new(vec![utf8(&node_program()).to_string(), "shepherd".into()]),
         pending_cleanup: PendingCleanup::default(),
         steps: Steps::default(),
     }

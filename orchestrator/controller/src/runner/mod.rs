@@ -40,7 +40,7 @@ use cvc_core::{
     store::{CampaignDir, OutcomeFile, StoreError, claim, remove_all, sealed_outcome, write_whole},
 };
 use cvc_engine::attempt::{
-    AttemptEvent, AttemptReporter, AttemptResult, LocalExecutor, Nodes, PendingCleanup, ReadySite, Steps, Task, conclude_failed,
+    AttemptEvent, AttemptReporter, AttemptResult, LocalExecutor, Nodes, PendingCleanup, ReadySite, Shepherds, Steps, Task, conclude_failed,
     recover_run,
 };
 use indexmap::IndexMap;
@@ -181,7 +181,7 @@ fn execute_here(mut site: ReadySite, dir: &CampaignDir, lineage: &Lineage, optio
         site: Arc::new(site),
         nodes: Arc::new(Nodes::here()),
         dir: dir.clone(),
-        shepherd: options.shepherd.clone(),
+        shepherds: Shepherds::new(options.shepherd.clone()),
         pending_cleanup: PendingCleanup::default(),
         steps: Steps::default(),
     })

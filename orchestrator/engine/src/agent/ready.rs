@@ -7,7 +7,7 @@ use super::{
     spool::{EventLog, Spool},
 };
 use crate::{
-    attempt::{Found, LocalExecutor, Nodes, PendingCleanup, Readiness, ReadySite, SiteContext, Steps},
+    attempt::{Found, LocalExecutor, Nodes, PendingCleanup, Readiness, ReadySite, Shepherds, SiteContext, Steps},
     ckpt::checkpointer,
     transport::Transport,
 };
@@ -73,7 +73,7 @@ pub(super) async fn get_ready(
         site: Arc::new(site),
         nodes: Arc::new(gathered),
         dir: spool.campaign(),
-        shepherd: vec![program.to_string(), "shepherd".into()],
+        shepherds: Shepherds::new(vec![program.to_string(), "shepherd".into()]),
         pending_cleanup: PendingCleanup::default(),
         steps: Steps::default(),
     };

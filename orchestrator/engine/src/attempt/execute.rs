@@ -14,7 +14,7 @@ use super::{
     reporter::{AttemptEvent, AttemptReporter},
     restart::{self, Restarted},
     run_failure::RunFailure,
-    shepherd::Shepherd,
+    shepherd::{Shepherd, Shepherds},
 };
 use crate::{
     ckpt::{Course, Restart},
@@ -50,7 +50,7 @@ struct Execution<'a> {
     context: &'a SiteContext,
     prepared: &'a Prepared,
     course: Course,
-    shepherd_program: &'a [String],
+    shepherds: &'a Shepherds,
     stop_signal: &'a mut StopSignal,
     reporter: &'a AttemptReporter,
 }
@@ -63,12 +63,12 @@ struct Execution<'a> {
 pub(super) async fn execute(
     context: &SiteContext,
     prepared: &Prepared,
-    shepherd_program: &[String],
+    shepherds: &Shepherds,
     stop_signal: &mut StopSignal,
     reporter: &AttemptReporter,
 ) -> Result<Executed, RunError> {
     let course = prepared.checkpointer.course(&context.checkpoint);
-    let mut execution = Execution { context, prepared, course, shepherd_program, stop_signal, reporter };
+    let mut execution = Execution { context, prepared, course, shepherds, stop_signal, reporter };
     let Some(mut ran) = execution.run().await? else { return Ok(interrupted()) };
     if ran.cut_off.is_none() {
         ran.cut_off = execution.explain_end(&ran).await;
@@ -87,7 +87,7 @@ impl Execution<'_> {
     /// Runs the program to its end; `None` when the user has interrupted it.
     async fn run(&mut self) -> Result<Option<EndedProgram>, RunError> {
         let prepared = self.prepared;
-        let mut shepherd = Shepherd::start(self.shepherd_program, &prepared.job, &prepared.dir.join("job.json")).await?;
+        let mut shepherd = self.shepherds.start(&prepared.job, &prepared.dir.join("job.json")).await?;
         self.reporter.tell(AttemptEvent::Started(shepherd.id));
         let driven = if self.course.on_request {
             dmtcp::drive(prepared, &self.context.checkpoint, &mut shepherd, self.stop_signal, self.reporter).await
@@ -107,6 +107,8 @@ impl Execution<'_> {
             Ending::Exited(exit) => (exit, None),
             Ending::CutOff { failure, exit } => (exit, Some(failure)),
         };
+        // not while the program ran, which is measured
+        self.shepherds.prepare();
         prepared.used.end_others().await;
         Ok(Some(EndedProgram { driven, exit, cut_off }))
     }
@@ -165,7 +167,7 @@ impl Execution<'_> {
         let prepared = self.prepared;
         self.reporter.stage("restart");
         restart::restore_session_files(prepared).await?;
-        let mut shepherd = Shepherd::start(self.shepherd_program, job, &prepared.dir.join("restart.job.json")).await?;
+        let mut shepherd = self.shepherds.start(job, &prepared.dir.join("restart.job.json")).await?;
         // the placement of its ranks was checked before
         let exit = match watch(prepared, &mut shepherd, self.stop_signal, pending()).await {
             Ending::Interrupted => return Ok(None),
@@ -175,6 +177,7 @@ impl Execution<'_> {
                 exit
             }
         };
+        self.shepherds.prepare();
         prepared.used.end_others().await;
         let text = |name: &str| evidence::text(&prepared.dir.join(name));
         Ok(Some(Restarted { exit, stdout: text("restart.stdout"), stderr: text("restart.stderr") }))

@@ -55,6 +55,10 @@ pub(super) struct LaunchPlan {
     pub inputs: Vec<Input>,
     /// What is started for every rank, where ranks must tell on which node they are.
     pub rank_script: Option<(Utf8PathBuf, String)>,
+    /// What is started, unless a checkpointer must be started before it.
+    pub command: Vec<String>,
+    /// Its environment.
+    pub env: BTreeMap<String, String>,
     /// Values for the scripts of the run and of its restart.
     pub values: Value,
     /// Processes that a checkpointer must see before a checkpoint makes sense.
@@ -90,6 +94,7 @@ impl LaunchPlan {
             rank_script = Some((path, text));
         }
         let inputs = inputs(choice, &request, &launch, &values)?;
+        let command = wrap(&launcher, &choice.program, &args);
         let values = json!({
             "run": choice.run.as_str(),
             "campaign": context.campaign,
@@ -103,13 +108,14 @@ impl LaunchPlan {
             "inputs": inputs.iter()
                 .map(|i| json!({ "stored": format!("inputs/{}", i.name), "target": choice.work.join(&i.name) })).collect::<Vec<_>>(),
             "prefix": prefix,
-            "command": wrap(&launcher, &choice.program, &args),
+            "command": command,
             "exit": ScriptFailure::values(),
             "dmtcp": choice.dmtcp.as_ref()
                 .map(|(install, layout)| dmtcp_values(install, layout, point, &choice.used, context.run.timeout_s)),
         });
         let peers = point.processes() + launch.launcher_processes;
-        Ok(Self { request, quirks, inputs, rank_script, values, peers })
+        let command = prefix.into_iter().chain(command).collect();
+        Ok(Self { request, quirks, inputs, rank_script, command, env, values, peers })
     }
 
     /// Returns what the other nodes must have before the run starts: directories, and where they see other files than this one, the inputs

@@ -13,6 +13,7 @@ use super::{
     reporter::AttemptReporter,
     run_dirs::{marker, tmp_dir, work_dir},
     run_failure::RunFailure,
+    shepherd::Shepherds,
     site::ReadySite,
     slurm_steps::Steps,
     task::Task,
@@ -49,8 +50,8 @@ pub struct LocalExecutor {
     pub nodes: Arc<Nodes>,
     /// Directory of the campaign.
     pub dir: CampaignDir,
-    /// Program and arguments that start a shepherd; the job file follows.
-    pub shepherd: Vec<String>,
+    /// What supervises its runs.
+    pub shepherds: Shepherds,
     /// Directories to remove once lost nodes are back.
     pub pending_cleanup: PendingCleanup,
     /// Whether Slurm starts steps in this job.
@@ -96,7 +97,7 @@ impl LocalExecutor {
         let mut executed = match ready {
             Err(failure) => failed(failure),
             Ok(false) => interrupted(),
-            Ok(true) => match execute(&self.site.context, &prepared, &self.shepherd, &mut stop_signal, reporter).await {
+            Ok(true) => match execute(&self.site.context, &prepared, &self.shepherds, &mut stop_signal, reporter).await {
                 Ok(executed) => executed,
                 Err(error) => {
                     used.end_others().await;

@@ -42,5 +42,7 @@ pub use reporter::{AttemptEvent, AttemptReporter};
 
 pub use run_dirs::area_name;
 
+pub use shepherd::Shepherds;
+
 pub use site::{Found, FoundComponent, Readiness, ReadySite};
 pub use slurm_steps::Steps;

@@ -7,7 +7,7 @@ use super::{
     error::RunError,
     launch_plan::{Ambient, LaunchPlan, RANK_SCRIPT, arguments, wrap},
     nodes::{AllocatedNodes, Nodes},
-    run_dirs::RANKS,
+    run_dirs::{RANKS, SHEPHERD},
     site::ReadySite,
     task::Task,
 };
@@ -81,7 +81,7 @@ pub(super) fn prepare(site: &ReadySite, nodes: &Nodes, campaign: &CampaignDir, t
     make_directories(&choice, &plan)?;
     write_files(&choice, &plan, context, task)?;
     Ok(Prepared {
-        job: job(&choice, context.run.timeout_s),
+        job: job(&choice, &plan, context.run.timeout_s),
         elsewhere: plan.elsewhere(&choice),
         point: task.point.clone(),
         tracer: context.trace.tracer,
@@ -150,27 +150,37 @@ const READY: &str = "CVC_READY";
 /// Name of the script of a run, in its directory.
 const LAUNCH: &str = "launch.sh";
 
-/// The job of a run's shepherd.
-fn job(choice: &Choice, timeout_s: f64) -> Job {
+/// The job of a run's shepherd: its command, or the script that starts DMTCP's coordinator first.
+fn job(choice: &Choice, plan: &LaunchPlan, timeout_s: f64) -> Job {
     let dir = &choice.dir;
-    Job {
+    let scripted = Job {
         argv: vec!["bash".into(), dir.join(LAUNCH).into_string()],
-        env: BTreeMap::from([
-            ("CVC_RUN".to_owned(), choice.marker.clone()),
-            // the environment is clean already
-            ("CVC_CLEAN".to_owned(), "1".to_owned()),
-            (READY.to_owned(), "1".to_owned()),
-            ("PATH".to_owned(), std::env::var("PATH").unwrap_or_else(|_| "/usr/bin:/bin".into())),
-        ]),
+        env: script_env(&choice.marker).into_iter().chain([(READY.to_owned(), "1".to_owned())]).collect(),
         cwd: dir.clone().into(),
         private_dir: Some(choice.tmp.clone().into()),
         stdout: dir.join("stdout").into(),
         stderr: dir.join("stderr").into(),
-        pid_file: dir.join("shepherd.json").into(),
+        pid_file: dir.join(SHEPHERD).into(),
         exit_file: dir.join("exit.json").into(),
         timeout_s,
         ends_with_controller: true,
+    };
+    if choice.dmtcp.is_some() {
+        return scripted;
     }
+    // without a shell, whose start would count as time of the run
+    let own = [("CVC_RUN".to_owned(), choice.marker.clone()), ("PWD".to_owned(), choice.work.to_string())];
+    Job { argv: plan.command.clone(), env: plan.env.clone().into_iter().chain(own).collect(), cwd: choice.work.clone().into(), ..scripted }
+}
+
+/// What a script of a run with this marker is started with.
+fn script_env(marker: &str) -> BTreeMap<String, String> {
+    BTreeMap::from([
+        ("CVC_RUN".to_owned(), marker.to_owned()),
+        // the environment is clean already
+        ("CVC_CLEAN".to_owned(), "1".to_owned()),
+        ("PATH".to_owned(), std::env::var("PATH").unwrap_or_else(|_| "/usr/bin:/bin".into())),
+    ])
 }
 
 impl Prepared {
@@ -206,11 +216,10 @@ impl Prepared {
 
     /// The job of a script that makes its directories itself.
     fn second_job(&self, script: &Utf8Path) -> Job {
-        let mut env = self.job.env.clone();
-        env.remove(READY);
         Job {
             argv: vec!["bash".into(), script.to_string()],
-            env,
+            env: script_env(&self.used.marker),
+            cwd: self.dir.clone().into(),
             private_dir: None,
             stdout: self.dir.join("restart.stdout").into(),
             stderr: self.dir.join("restart.stderr").into(),

@@ -2,7 +2,7 @@
 
 use super::{
     context::SiteContext,
-    run_dirs::{marker, tmp_dir, work_dir},
+    run_dirs::{SHEPHERD, marker, tmp_dir, work_dir},
 };
 use camino::Utf8Path;
 use cvc_core::{
@@ -21,15 +21,15 @@ pub(super) fn end_leftovers(campaign: &CampaignDir, run: &RunId, shepherd: Optio
     let mark = format!("CVC_RUN={}", marker(campaign, run));
     let begin = Instant::now();
     let mut ended: Vec<u32> = Vec::new();
+    // it has no marker, because it may wait before it knows its run
+    let shepherds: Vec<ProcessId> =
+        shepherd.map(|(pid, start_ticks)| ProcessId { pid, start_ticks }).into_iter().chain(written_shepherd(campaign, run)).collect();
     loop {
         let mut alive: Vec<ProcessId> = proc::marked(&mark);
         alive.extend(proc::restarted_in(&[work.as_std_path(), campaign.partial(run).as_std_path(), tmp_dir(campaign, run).as_std_path()]));
-        if let Some((pid, start_ticks)) = shepherd {
-            let shepherd = ProcessId { pid, start_ticks };
-            if shepherd.is_alive() {
-                alive.extend(proc::descendants(pid));
-                alive.push(shepherd);
-            }
+        for shepherd in shepherds.iter().filter(|shepherd| shepherd.is_alive()) {
+            alive.extend(proc::descendants(shepherd.pid));
+            alive.push(*shepherd);
         }
         if alive.is_empty() || begin.elapsed() > Duration::from_secs(15) {
             break;
@@ -68,6 +68,11 @@ pub fn recover_run<'b>(
         remove_all(&partial)?;
     }
     Ok((ended, whole))
+}
+
+/// The shepherd of a run whose engine was killed before it could report it.
+fn written_shepherd(campaign: &CampaignDir, run: &RunId) -> Option<ProcessId> {
+    serde_json::from_slice(&fs::read(campaign.partial(run).join(SHEPHERD)).ok()?).ok()
 }
 
 fn recorded_point(partial: &Utf8Path) -> Option<Point> {

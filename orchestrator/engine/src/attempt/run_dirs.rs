@@ -12,6 +12,8 @@ use cvc_core::{
 pub(super) const RANKS: &str = ".cvc-ranks";
 /// Directory in the working directory that keeps the MPI library's session files for a restart.
 pub(super) const SESSION: &str = "session";
+/// File in the directory of a run that says which process supervises it.
+pub(super) const SHEPHERD: &str = "shepherd.json";
 
 /// What marks every process of a run in its environment.
 pub(super) fn marker(campaign: &CampaignDir, run: &RunId) -> String {

@@ -1,19 +1,22 @@
-//! Starts a shepherd, and talks to it.
+//! Starts shepherds, and talks to them.
 
 use super::error::RunError;
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::log::{Ended, command_event};
 use cvc_probe::{
     proc::ProcessId,
-    shepherd::{Exit, Job},
+    shepherd::{self, Exit, Job},
 };
+use parking_lot::Mutex;
 use std::{
+    io,
     process::Stdio,
     time::{Duration, Instant},
 };
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
     process::{Child, ChildStdin},
+    task::JoinHandle,
 };
 
 /// Time for a shepherd to identify itself, also on a machine with much other work.
@@ -26,7 +29,7 @@ const ANSWER_BYTES: u64 = 4096;
 pub(super) struct Shepherd {
     child: Child,
     /// Kept separately: waiting for a child closes its standard input, which would end the run.
-    line: Option<ChildStdin>,
+    line: ChildStdin,
     /// Its process.
     pub id: ProcessId,
     exit_file: Utf8PathBuf,
@@ -36,47 +39,93 @@ pub(super) struct Shepherd {
     stderr: Utf8PathBuf,
 }
 
-impl Shepherd {
-    /// Starts a shepherd and waits until it has identified itself.
-    pub async fn start(program: &[String], job: &Job, job_file: &Utf8Path) -> Result<Self, RunError> {
-        let fail = |problem: String| RunError::Shepherd { program: program.join(" "), problem };
+/// Starts shepherds. One waits for the next job already, so that no run waits for the start of a program.
+#[derive(Debug)]
+pub struct Shepherds {
+    /// Program and arguments.
+    program: Vec<String>,
+    spare: Mutex<Option<JoinHandle<io::Result<Child>>>>,
+}
+
+impl Shepherds {
+    /// Those that this program with these arguments becomes.
+    pub fn new(program: Vec<String>) -> Self {
+        Self { program, spare: Mutex::default() }
+    }
+
+    /// Has one started that waits for the next job, unless there is one. It ends with this process.
+    pub(super) fn prepare(&self) {
+        let mut spare = self.spare.lock();
+        if spare.is_none() {
+            let program = self.program.clone();
+            *spare = Some(tokio::task::spawn_blocking(move || spawn(&program)));
+        }
+    }
+
+    /// One that waits for a job.
+    async fn take(&self) -> io::Result<Child> {
+        let spare = self.spare.lock().take();
+        if let Some(spare) = spare
+            && let Ok(Ok(mut child)) = spare.await
+            // somebody may have ended it meanwhile
+            && matches!(child.try_wait(), Ok(None))
+        {
+            return Ok(child);
+        }
+        spawn(&self.program)
+    }
+
+    /// Gives a job to a shepherd, and waits until it has identified itself.
+    pub(super) async fn start(&self, job: &Job, job_file: &Utf8Path) -> Result<Shepherd, RunError> {
+        let fail = |problem: String| RunError::Shepherd { program: self.program.join(" "), problem };
         let json = serde_json::to_vec_pretty(job).map_err(|e| fail(e.to_string()))?;
         std::fs::write(job_file, json).map_err(|e| fail(format!("{job_file}: {e}")))?;
-        let (command, args) = program.split_first().ok_or_else(|| fail("it has no name".into()))?;
-        let log = std::fs::File::create(job_file.with_extension("err")).map_err(|e| fail(e.to_string()))?;
-        let mut child = tokio::process::Command::new(command)
-            .args(args)
-            .arg(job_file)
-            .env_clear()
-            .envs(&job.env)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(log)
-            // a Ctrl-C of the terminal is for the controller
-            .process_group(0)
-            .spawn()
-            .map_err(|e| fail(e.to_string()))?;
-        let mut first = String::new();
-        let answer = match child.stdout.take() {
-            // it reads nothing back: a pipe that is closed does not disturb it
-            Some(out) => tokio::time::timeout(READY_LIMIT, BufReader::new(out.take(ANSWER_BYTES)).read_line(&mut first)).await,
-            None => Ok(Ok(0)),
+        let order = shepherd::order(job_file.as_std_path()).map_err(|e| fail(e.to_string()))?;
+        let mut child = self.take().await.map_err(|e| fail(e.to_string()))?;
+        let (Some(mut line), Some(out)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(fail("internal error (please report): it was started without standard streams".into()));
         };
+        // if it has ended, its answer says so
+        let _ = line.write_all(&order).await;
+        let _ = line.flush().await;
+        let mut first = String::new();
+        // it reads nothing back: a pipe that is closed does not disturb it
+        let answer = tokio::time::timeout(READY_LIMIT, BufReader::new(out.take(ANSWER_BYTES)).read_line(&mut first)).await;
         if let Ok(id) = serde_json::from_str(&first) {
             let exit_file = Utf8PathBuf::from(job.exit_file.to_string_lossy().into_owned());
-            let line = child.stdin.take();
             let stderr = Utf8PathBuf::from(job.stderr.to_string_lossy().into_owned());
-            return Ok(Self { child, line, id, exit_file, argv: Some(job.argv.clone()), began: Instant::now(), stderr });
+            let (argv, began) = (Some(job.argv.clone()), Instant::now());
+            return Ok(Shepherd { child, line, id, exit_file, argv, began, stderr });
         }
         if answer.is_err() {
             let _ = child.kill().await;
             return Err(fail(format!("it did not identify itself within {} s", READY_LIMIT.as_secs())));
         }
+        drop(line);
         let status = child.wait().await.map_err(|e| fail(e.to_string()))?;
-        let message = std::fs::read_to_string(job_file.with_extension("err")).unwrap_or_default();
+        let message = std::fs::read_to_string(shepherd::error_file(job_file.as_std_path())).unwrap_or_default();
         Err(fail(format!("it ended at once ({status}): {}", message.trim())))
     }
+}
 
+/// Starts a shepherd, which waits for its job.
+fn spawn(program: &[String]) -> io::Result<Child> {
+    let (command, args) = program.split_first().ok_or_else(|| io::Error::other("it has no name"))?;
+    tokio::process::Command::new(command)
+        .args(args)
+        // nothing private of the caller's
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        // once it has a job, it writes beside that
+        .stderr(Stdio::null())
+        // a Ctrl-C of the terminal is for the controller
+        .process_group(0)
+        .spawn()
+}
+
+impl Shepherd {
     /// Waits for the end of the run.
     pub async fn exit(&mut self) -> Option<Exit> {
         // the file tells how the run ended, whatever the wait returns
@@ -106,11 +155,9 @@ impl Shepherd {
 
     /// Ends the run, and waits for its end.
     pub async fn end(&mut self) -> Option<Exit> {
-        if let Some(line) = self.line.as_mut() {
-            // it may have ended by itself: then nobody reads
-            let _ = line.write_all(b"kill\n").await;
-            let _ = line.flush().await;
-        }
+        // it may have ended by itself: then nobody reads
+        let _ = self.line.write_all(b"kill\n").await;
+        let _ = self.line.flush().await;
         match tokio::time::timeout(Duration::from_secs(20), self.exit()).await {
             Ok(exit) => exit,
             Err(_) => {
@@ -120,5 +167,92 @@ impl Shepherd {
                 self.exit().await
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::{
+        sys::signal::{Signal, kill},
+        unistd::Pid,
+    };
+    use std::collections::BTreeMap;
+
+    /// Answers an order as a shepherd does, and waits for the word that ends it.
+    const FAKE: &str = "read -r order && echo \"{\\\"pid\\\":$$,\\\"start_ticks\\\":1}\" && read -r word";
+
+    fn shepherds(script: &str) -> Shepherds {
+        Shepherds::new(["sh", "-c", script].map(str::to_owned).into())
+    }
+
+    fn job(dir: &Utf8Path) -> Job {
+        Job {
+            argv: vec!["true".into()],
+            env: BTreeMap::new(),
+            cwd: dir.into(),
+            private_dir: None,
+            stdout: dir.join("stdout").into(),
+            stderr: dir.join("stderr").into(),
+            pid_file: dir.join("shepherd.json").into(),
+            exit_file: dir.join("exit.json").into(),
+            timeout_s: 60.0,
+            ends_with_controller: true,
+        }
+    }
+
+    /// Process number of the one that waits.
+    async fn waiting(shepherds: &Shepherds) -> u32 {
+        shepherds.prepare();
+        let child = shepherds.take().await.expect("starts");
+        let pid = child.id().expect("runs");
+        *shepherds.spare.lock() = Some(tokio::spawn(async { Ok(child) }));
+        pid
+    }
+
+    #[tokio::test]
+    async fn the_shepherd_that_waits_gets_the_next_job() {
+        let temporary = temporary_dir();
+        let (dir, shepherds) = (temporary.1.as_path(), shepherds(FAKE));
+        let first = waiting(&shepherds).await;
+        shepherds.prepare();
+        let mut started = shepherds.start(&job(dir), &dir.join("job.json")).await.expect("starts");
+        assert_eq!(started.id.pid, first);
+        let mut second = shepherds.start(&job(dir), &dir.join("job.json")).await.expect("starts without one that waits");
+        assert_ne!(second.id.pid, first);
+        started.end().await;
+        second.end().await;
+        assert!(!started.at_work() && !second.at_work());
+    }
+
+    #[tokio::test]
+    async fn one_that_was_ended_while_it_waited_is_replaced() {
+        let temporary = temporary_dir();
+        let (dir, shepherds) = (temporary.1.as_path(), shepherds(FAKE));
+        let first = waiting(&shepherds).await;
+        kill(Pid::from_raw(first as i32), Signal::SIGKILL).expect("is there");
+        // its parent learns of it in its own time
+        while cvc_probe::proc::ProcessId::of(first).is_some_and(|p| p.is_alive()) {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let mut started = shepherds.start(&job(dir), &dir.join("job.json")).await.expect("starts");
+        assert_ne!(started.id.pid, first);
+        started.end().await;
+    }
+
+    #[tokio::test]
+    async fn a_program_that_is_no_shepherd_is_told_with_its_end() {
+        let temporary = temporary_dir();
+        let dir = temporary.1.as_path();
+        let failed = shepherds("exit 3").start(&job(dir), &dir.join("job.json")).await.expect_err("no shepherd").to_string();
+        assert!(failed.contains("exit status: 3"), "{failed}");
+        let missing = Shepherds::new(vec!["/nonexistent/cvc".into()]).start(&job(dir), &dir.join("job.json")).await;
+        assert!(missing.expect_err("no program").to_string().contains("No such file"));
+    }
+
+    fn temporary_dir() -> (tempfile::TempDir, Utf8PathBuf) {
+        let temporary = tempfile::tempdir().expect("a directory");
+        let path = Utf8PathBuf::from_path_buf(temporary.path().to_owned()).expect("UTF-8");
+        (temporary, path)
     }
 }
