@@ -117,7 +117,7 @@ pub fn run(job: &Job) -> io::Result<Exit> {
 
     let me = ProcessId::of(std::process::id()).ok_or_else(|| io::Error::other("/proc does not list this process"))?;
     atomic_file::write(&job.pid_file, &serde_json::to_vec(&me)?, Durability::Visible)?;
-    announce(&me);
+    tell(&serde_json::to_vec(&me)?);
     let begin = Instant::now();
     let started = make_private_dir(job).and_then(|()| {
         start(job, mask).map_err(|error| io::Error::other(format!("{}: {error}", job.argv.first().map_or("", String::as_str))))
@@ -166,15 +166,14 @@ pub fn run(job: &Job) -> io::Result<Exit> {
         start_error: None,
     };
     atomic_file::write(&job.exit_file, &serde_json::to_vec(&exit)?, Durability::Visible)?;
+    tell(b"ended");
     Ok(exit)
 }
 
-/// Tells who reads standard output which process this is, so that nobody has to look for the file again and again.
-fn announce(me: &ProcessId) {
-    let mut line = serde_json::to_vec(me).unwrap_or_default();
-    line.push(b'\n');
-    // if nobody reads, the file says it
-    let _ = io::stdout().lock().write_all(&line);
+/// Writes a line to whoever reads standard output, so that nobody has to look for a file again and again.
+fn tell(line: &[u8]) {
+    // if nobody reads, the files say it
+    let _ = io::stdout().lock().write_all(&[line, b"\n"].concat());
 }
 
 /// Makes the directory for temporary files. Its name can be known to others, so it must not be there.
