@@ -15,4 +15,4 @@ pub use input::input;
 pub use mutate::mutated;
 pub use run::{Campaign, Failure, Progress, fuzz, work};
 pub use seeds::{Seed, seeds};
-pub use table::{TARGETS, Target, target};
+pub use table::{TARGETS, Target, check, target};

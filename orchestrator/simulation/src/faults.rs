@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 
 /// Faults come within this time from the beginning, seconds.
-const WITHIN_S: u64 = 600;
+const WITHIN_S: u64 = 300;
 /// Most of what is away comes back within this time, seconds.
 const AWAY_S: u64 = 120;
 /// The rest within this one: longer than anything is waited for.

@@ -349,8 +349,8 @@ impl TheirEnd {
 }
 
 /// Delays between looks at the spool: shorter while something happens.
-const SHORTEST: Duration = Duration::from_millis(5);
-const LONGEST: Duration = Duration::from_secs(1);
+const SHORTEST: Duration = Duration::from_millis(20);
+const LONGEST: Duration = Duration::from_secs(3);
 
 /// The relay of a connection, until the line is closed and it has noticed that, or the spool is gone.
 async fn relay(mut line: TheirEnd, root: Utf8PathBuf, from: u64, mut requests: Queue, state: Shared<Line>) {

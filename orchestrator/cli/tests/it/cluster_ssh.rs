@@ -24,7 +24,7 @@ fn mappings_over_nodes_and_both_libraries_run_and_leave_nothing() {
     // what the agent did for a run came with the run, and what the controller did is in its own log
     for run in on.campaign.run_names() {
         let log = fs::read_to_string(on.campaign.run_dir(&run).join("agent-trace.log")).expect("the log of the agent");
-        assert!(log.contains(&format!("run{{run={run} ")) && log.contains("launch.sh"), "{run}: {log}");
+        assert!(log.contains(&format!("run{{run={run} ")) && (log.contains("mpiexec") || log.contains("mpirun")), "{run}: {log}");
     }
     let session = fs::read_dir(on.campaign.root().join("logs")).expect("logs/").flatten().next().expect("a log").path();
     let log = fs::read_to_string(session).expect("the log of the session");

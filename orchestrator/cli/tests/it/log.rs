@@ -28,7 +28,7 @@ fn the_log_alone_tells_why_a_run_failed() {
     // the session and its end
     assert!(line(&["session began", "run campaign.toml"]).is_some() && line(&["session ended", "failed: 1"]).is_some(), "{log}");
     // the command that failed, with where it belongs, its duration, its code and what it said
-    let launch = line(&["command failed", "launch.sh"]).unwrap_or_else(|| panic!("{log}"));
+    let launch = line(&["command failed", "mpiexec"]).unwrap_or_else(|| panic!("{log}"));
     for part in [
         "campaign{name=log-fails}",
         "run{run=",
@@ -66,7 +66,7 @@ fn on_a_cluster_every_command_names_its_campaign_and_site() {
     let failed = runs.filter(|p| p.to_string_lossy().ends_with(".failed-1")).collect::<Vec<_>>();
     assert_eq!(failed.len(), 1, "{failed:?}");
     let trace = fs::read_to_string(failed[0].join("agent-trace.log")).expect("the agent's log");
-    let launch = trace.lines().find(|l| l.contains("launch.sh")).unwrap_or_else(|| panic!("{trace}"));
+    let launch = trace.lines().find(|l| l.contains("mpiexec")).unwrap_or_else(|| panic!("{trace}"));
     assert!(launch.contains("run{run=") && launch.contains("exit=3") && launch.contains("no mesh of that name: cube17"), "{launch}");
 }
 

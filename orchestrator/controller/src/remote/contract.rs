@@ -14,8 +14,8 @@ use cvc_core::{
     store::{CampaignDir, OutcomeFile},
 };
 use cvc_engine::attempt::{
-    AttemptEvent, AttemptReporter, AttemptResult, Executor, LocalExecutor, Nodes, PendingCleanup, Readiness, ReadySite, Shepherds, SiteContext, Steps,
-    Task,
+    AttemptEvent, AttemptReporter, AttemptResult, Executor, LocalExecutor, Nodes, PendingCleanup, Readiness, ReadySite, Shepherds,
+    SiteContext, Steps, Task,
 };
 use cvc_testkit::{Lab, Tool, lab::Node, node_program, require, utf8};
 use std::{

@@ -48,10 +48,7 @@ use journaled::Journaled;
 use scheduler::{Loss, Scheduler, Tally};
 use sites::Sites;
 use std::{collections::HashMap, fs, sync::Arc};
-use tokio::{
-    sync::mpsc,
-    task::JoinSet,
-};
+use tokio::{sync::mpsc, task::JoinSet};
 use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument;
 

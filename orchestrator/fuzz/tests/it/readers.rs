@@ -1,6 +1,6 @@
 //! Ten thousand inputs for every reader, the same each time.
 
-use cvc_fuzz::{Campaign, TARGETS, fuzz, seeds, target};
+use cvc_fuzz::{Campaign, TARGETS, Target, fuzz, seeds, target};
 use std::{path::Path, time::Duration};
 
 /// Inputs for each reader.
@@ -68,6 +68,18 @@ readers! {
 #[test]
 fn every_target_is_tested() {
     assert_eq!(TARGETS.iter().map(|target| target.name).collect::<Vec<_>>(), TESTED);
+}
+
+#[test]
+fn every_target_has_a_program_for_libfuzzer() {
+    let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz");
+    let manifest = std::fs::read_to_string(format!("{dir}/Cargo.toml")).expect("a manifest");
+    assert_eq!(manifest.matches("[[bin]]").count(), TARGETS.len());
+    for Target { name, .. } in TARGETS {
+        assert!(manifest.contains(&format!("name = \"{name}\"\npath = \"fuzz_targets/{name}.rs\"")), "{name}");
+        let program = std::fs::read_to_string(format!("{dir}/fuzz_targets/{name}.rs")).expect("a program");
+        assert!(program.contains(&format!("cvc_fuzz::check(\"{name}\", bytes)")), "{program}");
+    }
 }
 
 #[test]
