@@ -7,8 +7,29 @@ use cvc_engine::host::{output_within, tool};
 use std::{fs::File, process::Stdio, time::Duration};
 use tokio::process::Command;
 
-/// Versions of ansible-core that cvc installs, with the lowest minor version of Python 3 that each runs with; newest first.
-pub const PINNED: [(u32, &str); 3] = [(11, "2.19.14"), (10, "2.17.14"), (9, "2.15.13")];
+/// A version of ansible-core that cvc installs.
+#[derive(Clone, Copy, Debug)]
+pub struct Pinned {
+    /// The lowest minor version of Python 3 that it runs with.
+    pub python: u32,
+    /// Its version.
+    pub version: &'static str,
+    /// It and everything that it needs, for pip: versions, and digests of all files that they may be installed from.
+    pub requirements: &'static str,
+}
+
+macro_rules! pinned {
+    ($python:literal, $version:literal) => {
+        Pinned {
+            python: $python,
+            version: $version,
+            requirements: include_str!(concat!("requirements/ansible-core-", $version, ".txt")),
+        }
+    };
+}
+
+/// Versions of ansible-core that cvc installs, newest first.
+pub const PINNED: [Pinned; 3] = [pinned!(11, "2.19.14"), pinned!(10, "2.17.14"), pinned!(9, "2.15.13")];
 /// The oldest version that the roles support.
 const MIN_VERSION: (u32, u32) = (2, 14);
 const PIP_LIMIT: Duration = Duration::from_secs(900);
@@ -39,14 +60,15 @@ pub async fn ensure(note: &mut (dyn FnMut(String) + Send)) -> Result<Ansible, In
         hint: "install ansible-core 2.14 or newer, or Python 3.9 or newer".into(),
     })?;
     let pinned = pinned(&python).await?;
-    let environment = paths::cache().join(format!("ansible-{pinned}"));
+    let name = format!("ansible-{}", pinned.version);
+    let environment = paths::cache().join(&name);
     let playbook = environment.join("bin/ansible-playbook");
     // only one process at a time makes it; the others find it ready
-    let _lock = locked(environment.with_file_name(format!("ansible-{pinned}.lock"))).await?;
+    let _lock = locked(environment.with_file_name(format!("{name}.lock"))).await?;
     if let Some(version) = version(&playbook).await {
         return Ok(Ansible { playbook, version });
     }
-    note(format!("ansible-core {pinned} into {environment}"));
+    note(format!("ansible-core {} into {environment}", pinned.version));
     bring(&python, &environment, pinned).await?;
     match version(&playbook).await {
         Some(version) => Ok(Ansible { playbook, version }),
@@ -73,13 +95,13 @@ fn is_new(version: &str) -> bool {
     matches!((parts.next(), parts.next()), (Some(major), Some(minor)) if (major, minor) >= MIN_VERSION)
 }
 
-async fn pinned(python: &Utf8Path) -> Result<&'static str, InstallError> {
+async fn pinned(python: &Utf8Path) -> Result<&'static Pinned, InstallError> {
     let mut asking = tool(python);
     asking.args(["-c", "import sys; print(sys.version_info.major, sys.version_info.minor)"]);
     let text = output(&mut asking, Duration::from_secs(60)).await.map(|s| s.0).unwrap_or_default();
     let minor = text.trim().strip_prefix("3 ").and_then(|m| m.parse::<u32>().ok());
-    let fits = minor.and_then(|minor| PINNED.iter().find(|(least, _)| minor >= *least));
-    fits.map(|(_, version)| *version).ok_or_else(|| InstallError::NoAnsible {
+    let fits = minor.and_then(|minor| PINNED.iter().find(|pinned| minor >= pinned.python));
+    fits.ok_or_else(|| InstallError::NoAnsible {
         what: format!(
             "ansible-playbook is not installed, and {python} (Python {}) is too old to install it",
             text.trim().replace(' ', ".")
@@ -102,7 +124,8 @@ async fn locked(file: Utf8PathBuf) -> Result<File, InstallError> {
     Ok(taken.await.unwrap_or_else(|e| Err(std::io::Error::other(e))).map_err(failed)?)
 }
 
-async fn bring(python: &Utf8Path, environment: &Utf8Path, version: &str) -> Result<(), InstallError> {
+async fn bring(python: &Utf8Path, environment: &Utf8Path, pinned: &Pinned) -> Result<(), InstallError> {
+    let version = pinned.version;
     let by_hand = "or install ansible-core 2.14 or newer with your package manager (Debian, Ubuntu: apt-get install ansible-core), or put ansible-playbook on PATH";
     let wrong = |what: String, hint: String| InstallError::NoAnsible { what, hint };
     let made = output(tool(python).args(["-m", "venv", "--clear", environment.as_str()]), PIP_LIMIT).await;
@@ -114,8 +137,11 @@ async fn bring(python: &Utf8Path, environment: &Utf8Path, version: &str) -> Resu
         }
         Err(e) => return Err(wrong(format!("cannot start {python}: {e}"), by_hand.into())),
     }
+    let requirements = environment.join("requirements.txt");
+    std::fs::write(&requirements, pinned.requirements).map_err(StoreError::io("write", &requirements))?;
     let mut pip = tool(environment.join("bin/python"));
-    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input", &format!("ansible-core=={version}")]);
+    // nothing but the files that are known, whatever an index offers
+    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input", "--require-hashes", "-r"]).arg(&requirements);
     match output(&mut pip, PIP_LIMIT).await {
         Ok((_, true)) => Ok(()),
         Ok((text, false)) => {

@@ -159,7 +159,18 @@ fn ansible_lint_finds_nothing_at_the_production_profile() {
 #[test]
 fn the_set_up_brings_the_versions_that_cvc_would() {
     let script = std::fs::read_to_string(root().join("orchestrator/xtask/setup.sh")).expect("the script");
-    for (_, version) in ansible::PINNED {
+    for ansible::Pinned { version, .. } in ansible::PINNED {
         assert!(script.contains(&format!("version={version}")), "{version}");
+    }
+}
+
+#[test]
+fn everything_that_ansible_needs_is_pinned_with_digests() {
+    for ansible::Pinned { version, requirements, .. } in ansible::PINNED {
+        let lines: Vec<&str> = requirements.lines().filter(|line| !line.starts_with('#')).collect();
+        let (digests, packages): (Vec<&str>, Vec<&str>) = lines.iter().partition(|line| line.starts_with("    --hash=sha256:"));
+        assert!(packages.len() > 8 && digests.len() > 10 * packages.len(), "{version}: {packages:?}");
+        assert!(packages.iter().all(|line| line.contains("==") && line.ends_with(" \\")), "{version}: {packages:?}");
+        assert!(packages[0].starts_with(&format!("ansible-core=={version} ")), "{packages:?}");
     }
 }
