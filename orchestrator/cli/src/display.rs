@@ -10,7 +10,7 @@ use cvc_core::{
     point::{Point, Repeat},
     units::counted,
 };
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressStyle};
 use std::time::{Duration, Instant};
 
 /// The factors that tell points apart, so that lines stay short.
@@ -261,7 +261,7 @@ struct Bar {
 
 impl Bar {
     fn new(varying: Varying, expected_s: f64) -> Self {
-        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(8));
+        let bar = output::bar();
         // a wrong template is a bug: fall back to the plain style
         let style = ProgressStyle::with_template("{spinner} {wide_msg}").unwrap_or_else(|_| ProgressStyle::default_spinner());
         bar.set_style(style);

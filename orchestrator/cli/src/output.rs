@@ -7,10 +7,12 @@
 
 #![expect(clippy::disallowed_methods, reason = "here, and nowhere else")]
 
+use indicatif::{ProgressBar, ProgressDrawTarget, TermLike};
 use nix::{
     sys::signal::{SigHandler, Signal, signal},
     unistd::{dup2_stderr, dup2_stdout},
 };
+use parking_lot::Mutex;
 use std::{
     fmt::Display,
     io::{self, ErrorKind, IsTerminal, StdoutLock, Write},
@@ -24,6 +26,8 @@ use std::{
 
 /// Bytes that wait for a reader at most; what comes when there are as many is lost.
 const WAITING: usize = 16 << 20;
+/// How often a bar is drawn at most, each second.
+const FRAMES_HZ: u8 = 8;
 
 /// The first error of [`told`].
 static LOST: OnceLock<(ErrorKind, String)> = OnceLock::new();
@@ -135,6 +139,74 @@ pub fn note(line: impl Display) {
 /// Whether standard error is a terminal.
 pub fn is_stderr_terminal() -> bool {
     io::stderr().is_terminal()
+}
+
+/// The terminal of the messages, for a bar. The thread writes to it: one that was stopped by Ctrl-S holds nothing up.
+#[derive(Debug, Default)]
+struct Terminal(Mutex<Vec<u8>>);
+
+impl Terminal {
+    fn add(&self, text: impl Display) -> io::Result<()> {
+        write!(self.0.lock(), "{text}")
+    }
+
+    /// A control sequence of ECMA-48 with a number.
+    fn control(&self, number: usize, function: char) -> io::Result<()> {
+        if number == 0 { Ok(()) } else { self.add(format_args!("\x1b[{number}{function}")) }
+    }
+}
+
+impl TermLike for Terminal {
+    fn width(&self) -> u16 {
+        console::Term::stderr().size().1
+    }
+
+    fn height(&self) -> u16 {
+        console::Term::stderr().size().0
+    }
+
+    fn move_cursor_up(&self, n: usize) -> io::Result<()> {
+        self.control(n, 'A')
+    }
+
+    fn move_cursor_down(&self, n: usize) -> io::Result<()> {
+        self.control(n, 'B')
+    }
+
+    fn move_cursor_right(&self, n: usize) -> io::Result<()> {
+        self.control(n, 'C')
+    }
+
+    fn move_cursor_left(&self, n: usize) -> io::Result<()> {
+        self.control(n, 'D')
+    }
+
+    fn write_line(&self, text: &str) -> io::Result<()> {
+        self.add(format_args!("{text}\n"))
+    }
+
+    fn write_str(&self, text: &str) -> io::Result<()> {
+        self.add(text)
+    }
+
+    fn clear_line(&self) -> io::Result<()> {
+        self.add("\r\x1b[2K")
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        put(Text::ToStderr(std::mem::take(&mut *self.0.lock())));
+        Ok(())
+    }
+}
+
+/// A bar on the terminal of the messages; nothing where that is none.
+pub fn bar() -> ProgressBar {
+    let target = if is_stderr_terminal() {
+        ProgressDrawTarget::term_like_with_hz(Box::new(Terminal::default()), FRAMES_HZ)
+    } else {
+        ProgressDrawTarget::hidden()
+    };
+    ProgressBar::with_draw_target(None, target)
 }
 
 /// Waits until everything that was told is written, as long as its reader takes.

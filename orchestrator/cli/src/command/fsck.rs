@@ -13,7 +13,7 @@ use cvc_core::{
     store::CampaignDir,
     units::counted,
 };
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::ProgressStyle;
 use serde_json::{Value, json};
 use std::io::Write;
 
@@ -38,7 +38,7 @@ pub fn fsck(args: &FsckArgs) -> Result<ExitStatus, Failure> {
 
 /// Checks a campaign, with a bar on a terminal while its directories are read.
 fn check(dir: &CampaignDir) -> Result<Findings, Failure> {
-    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(8));
+    let bar = output::bar();
     if let Ok(style) = ProgressStyle::with_template("{bar:16.green/dim} {pos}/{len} checking directories of runs") {
         bar.set_style(style);
     }

@@ -6,7 +6,7 @@ use cvc_testkit::{Campaign, Tool, require, wait_until};
 use nix::fcntl::{FcntlArg, fcntl};
 use std::{
     fs,
-    io::{BufRead, BufReader, Read},
+    io::{BufRead, BufReader, Read, Write},
     process::{Command, Stdio},
     time::Duration,
 };
@@ -157,6 +157,53 @@ fn a_campaign_is_completed_while_the_reader_of_its_output_rests_and_then_has_all
     let finished = text.lines().filter(|l| serde_json::from_str::<serde_json::Value>(l).expect("JSON")["event"] == "run-finished");
     assert_eq!(finished.count(), 24, "{text}");
     c.assert_whole(24);
+}
+
+/// Starts a command on a terminal that is stopped as by Ctrl-S; once a line is there to read, it goes on as by Ctrl-Q. Prints what the terminal
+/// was sent, and ends with the command's exit code.
+const START_STOPPED: &str = r#"
+import os, pty, subprocess, sys, termios, threading
+
+master, terminal = pty.openpty()
+termios.tcflow(terminal, termios.TCOOFF)
+child = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=terminal)
+sys.stdin.readline()
+seen = []
+
+def drain():
+    try:
+        while True:
+            seen.append(os.read(master, 4096))
+    except OSError:
+        pass
+
+reader = threading.Thread(target=drain)
+reader.start()
+termios.tcflow(terminal, termios.TCOON)
+code = child.wait()
+os.close(terminal)
+reader.join()
+sys.stdout.buffer.write(b"".join(seen))
+sys.exit(code)
+"#;
+
+#[test]
+fn a_campaign_is_completed_while_its_terminal_is_stopped() {
+    require!(Tool::Mpich);
+    let c = scripted("stopped", "echo SUCCESS", "repeats = 3");
+    let cvc = c.command(&["run", "campaign.toml"]);
+    let mut command = Command::new(Tool::Python.find().expect("the test requires it"));
+    command.args(["-c", START_STOPPED]).arg(cvc.get_program()).args(cvc.get_args()).current_dir(c.dir());
+    command.envs(cvc.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("python3");
+    wait_until("the end of the campaign", LIMIT, || c.events("completed").len() == 1);
+    let mut resume = child.stdin.take().expect("a pipe");
+    resume.write_all(b"\n").expect("writes");
+    let mut shown = String::new();
+    child.stdout.take().expect("a pipe").read_to_string(&mut shown).expect("reads");
+    assert_eq!(child.wait().expect("ends").code(), Some(0), "{shown}");
+    assert!(shown.contains("3/3") && shown.contains("3 runs succeeded"), "{shown:?}");
+    c.assert_whole(3);
 }
 
 /// What a report about a bug needs: how the campaign ended, and where more about it is.

@@ -9,6 +9,7 @@ use crate::{
 use cvc_controller::doctor::{self, Check, State};
 use cvc_core::campaign::Spec;
 use indexmap::IndexMap;
+use indicatif::ProgressStyle;
 use std::{io::Write, time::Duration};
 
 /// Findings by site.
@@ -18,8 +19,7 @@ pub(super) type Clusters = IndexMap<String, Vec<Check>>;
 pub(super) async fn examine(spec: &Spec) -> Clusters {
     let mut clusters = Clusters::new();
     for (name, site) in spec.sites.iter().filter(|(_, site)| site.cluster.is_some()) {
-        // shown only on a terminal
-        let bar = indicatif::ProgressBar::new_spinner();
+        let bar = output::bar().with_style(ProgressStyle::default_spinner());
         bar.enable_steady_tick(Duration::from_millis(100));
         let checks = doctor::examine(name, site, spec.directory(), &mut |what| bar.set_message(format!("{name}: {what}"))).await;
         bar.finish_and_clear();
