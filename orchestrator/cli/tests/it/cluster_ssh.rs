@@ -64,11 +64,10 @@ fn a_result_that_cannot_be_fetched_costs_its_run_an_attempt_and_stays_on_the_hea
     let text =
         format!("{}[matrix]\napp = \"script\"\nmapping = \"1Nx1P\"\nmpi = \"mpich5\"\n[run]\nrepeats = 2\nretries = 0\n", site(1, ""));
     // the first run puts a link into its directory that cvc does not fetch
-    let script = "[ -e /shared/first ] || ln -s /etc/passwd /root/.cvc/spool/*/*/runs/*.partial/link 2>/shared/log; touch /shared/first; echo SUCCESS";
+    let script =
+        "[ -e /shared/first ] || ln -s /etc/passwd \"${CVC_RUN#*@}/runs/${CVC_RUN%%@*}.partial/link\"; touch /shared/first; echo SUCCESS";
     let on = on_lab(lab, "unfetched", &text, script);
-    let output = on.run();
-    eprintln!("{}", on.lab.node("n1").shell("cat /shared/log; ls -la /shared"));
-    let output = output.expect(1).stderr;
+    let output = on.run().expect(10).stderr;
     let failures = on.campaign.failures();
     let [(cause, detail)] = &failures[..] else { panic!("{failures:?}\n{output}") };
     assert!(cause == "store" && detail.contains("cannot be fetched") && detail.contains("/etc/passwd, which is outside"), "{detail}");

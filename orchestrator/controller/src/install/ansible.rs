@@ -20,11 +20,7 @@ pub struct Pinned {
 
 macro_rules! pinned {
     ($python:literal, $version:literal) => {
-        Pinned {
-            python: $python,
-            version: $version,
-            requirements: include_str!(concat!("requirements/ansible-core-", $version, ".txt")),
-        }
+        Pinned { python: $python, version: $version, requirements: include_str!(concat!("requirements/ansible-core-", $version, ".txt")) }
     };
 }
 

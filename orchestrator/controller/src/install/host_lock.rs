@@ -9,26 +9,73 @@ use cvc_engine::host::Host;
 use std::{
     collections::BTreeSet,
     fs::{File, TryLockError},
-    time::Duration,
+    time::{Duration, Instant},
 };
-use tokio::io::AsyncBufReadExt;
+use tokio::{
+    io::{AsyncBufReadExt, AsyncWriteExt},
+    sync::oneshot,
+    task::JoinHandle,
+};
 use tracing::Instrument;
 
 /// What is locked: a directory that every machine has for itself, and that every user can read.
 const DIRECTORY: &str = "/run";
-/// Says whether it has the lock, with the identity of what is locked, and holds it until its input ends. Where nothing can be locked it
-/// says nothing.
-const HOLD: &str = "command -v flock >/dev/null && exec 9<\"$0\" || exit 0; flock -n 9; got=$?; \
+/// Says whether it has the lock, with the identity of what is locked, and holds it as long as it hears from here: a server may notice only
+/// after hours that a connection was cut. Where nothing can be locked it says nothing.
+const HOLD: &str = "command -v flock >/dev/null && command -v timeout >/dev/null && exec 9<\"$0\" || exit 0; flock -n 9; got=$?; \
     id=$(cat /proc/sys/kernel/random/boot_id):$(stat -L -c %d:%i \"$0\"); \
-    case $got in 0) echo \"held $id\"; exec cat >/dev/null;; 1) echo \"taken $id\";; esac";
+    case $got in 0) echo \"held $id\"; while [ \"$(timeout \"$1\" head -c 1 | wc -c)\" = 1 ]; do :; done;; 1) echo \"taken $id\";; esac";
 /// Time limit for the answer of a host.
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
+/// Delay between signs of life to a host, and the time after which one without them gives its lock back, in seconds.
+const BEAT: Duration = Duration::from_secs(4);
+const SILENCE_S: &str = "15";
+/// How long a lock is waited for: a little longer than that of an installation whose connection was cut. Not without end, because two may wait
+/// for each other's hosts.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Delay between questions for a lock.
+const AGAIN: Duration = Duration::from_secs(2);
 
-/// The locks of the hosts of a site.
+/// The locks of the hosts of a site. They are given back when it is dropped, too.
 #[derive(Debug, Default)]
 pub(super) struct HostLocks {
     here: Option<File>,
-    held: Vec<(SshHost, Pipe)>,
+    held: Vec<Held>,
+}
+
+/// The lock of a host that is reached by ssh.
+#[derive(Debug)]
+struct Held {
+    /// Ends it, also when dropped.
+    release: oneshot::Sender<()>,
+    ended: JoinHandle<()>,
+}
+
+impl Held {
+    fn begin(host: SshHost, pipe: Pipe) -> Self {
+        let (release, released) = oneshot::channel();
+        Self { release, ended: tokio::spawn(hold(host, pipe, released).in_current_span()) }
+    }
+}
+
+/// Holds the lock of a host until it is released or the connection breaks.
+async fn hold(host: SshHost, mut pipe: Pipe, mut released: oneshot::Receiver<()>) {
+    let mut beats = tokio::time::interval(BEAT);
+    loop {
+        tokio::select! {
+            biased;
+            _ = &mut released => break,
+            _ = beats.tick() => {
+                let Some(line) = pipe.stdin.as_mut() else { break };
+                // a connection that broke has given its lock back
+                if line.write_all(b".").await.is_err() || line.flush().await.is_err() {
+                    break;
+                }
+            }
+        }
+    }
+    let _ = tokio::time::timeout(ANSWER_LIMIT, pipe.wait()).await;
+    host.disconnect().await;
 }
 
 /// The answer of a host.
@@ -38,12 +85,34 @@ enum Answer {
 }
 
 impl HostLocks {
-    /// Takes the locks of all hosts. One that cannot be reached or cannot lock is left out: the installation itself reports the former.
-    /// `base` is the directory that paths of ssh's files are relative to.
+    /// Takes the locks of all hosts, and waits a while for those that another installation has. A host that cannot be reached or cannot lock
+    /// is left out: the installation itself reports the former. `base` is the directory that paths of ssh's files are relative to; `note` is
+    /// told what is waited for.
     ///
     /// # Errors
-    /// When another installation is at work on one of them.
-    pub(super) async fn take(name: &str, site: &Site, base: &Utf8Path) -> Result<Self, InstallError> {
+    /// When another installation is still at work on one of them.
+    pub(super) async fn take(
+        name: &str,
+        site: &Site,
+        base: &Utf8Path,
+        note: &mut (dyn FnMut(String) + Send),
+    ) -> Result<Self, InstallError> {
+        let until = Instant::now() + PATIENCE;
+        let mut is_told = false;
+        loop {
+            match Self::take_now(name, site, base).await {
+                Err(InstallError::Busy { hosts, .. }) if Instant::now() < until => {
+                    if !std::mem::replace(&mut is_told, true) {
+                        note(format!("another installation is at work on {}: waiting {} s for it", hosts.join(", "), PATIENCE.as_secs()));
+                    }
+                }
+                taken => return taken,
+            }
+            tokio::time::sleep(AGAIN).await;
+        }
+    }
+
+    async fn take_now(name: &str, site: &Site, base: &Utf8Path) -> Result<Self, InstallError> {
         let mut locks = Self::default();
         let mut taken = Vec::new();
         if inventory::hosts(site).iter().any(|host| host == inventory::LOCAL) {
@@ -59,7 +128,7 @@ impl HostLocks {
             match answer.await {
                 Ok(Some(Answer::Held { host, pipe, id })) => {
                     ids.insert(id);
-                    locks.held.push((host, pipe));
+                    locks.held.push(Held::begin(host, pipe));
                 }
                 Ok(Some(Answer::Taken { host, id })) => others.push((host, id)),
                 Ok(None) | Err(_) => {}
@@ -81,10 +150,9 @@ impl HostLocks {
 
     /// Gives all of them back.
     pub(super) async fn release(self) {
-        for (host, pipe) in self.held {
-            // a connection that broke has given its lock back
-            let _ = tokio::time::timeout(ANSWER_LIMIT, pipe.wait()).await;
-            host.disconnect().await;
+        let ended: Vec<_> = self.held.into_iter().map(|held| (held.release.send(()), held.ended)).collect();
+        for (_, ended) in ended {
+            let _ = ended.await;
         }
     }
 }
@@ -112,7 +180,7 @@ fn lock_here() -> Result<Option<File>, ()> {
 async fn ask(target: Target) -> Option<Answer> {
     let host = SshHost::new(target);
     host.connect().await.ok()?;
-    let argv = ["sh", "-c", HOLD, DIRECTORY].map(str::to_owned);
+    let argv = ["sh", "-c", HOLD, DIRECTORY, SILENCE_S].map(str::to_owned);
     let mut pipe = host.pipe(&argv).await.ok()?;
     let mut line = String::new();
     let _ = tokio::time::timeout(ANSWER_LIMIT, pipe.stdout.read_line(&mut line)).await;

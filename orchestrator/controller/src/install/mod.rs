@@ -132,8 +132,9 @@ pub async fn install(
         HostLocks::default()
     } else {
         let base = base_of(request.spec);
+        let mut note = |what| on(InstallEvent::Preparing { what });
         tokio::select! {
-            locks = HostLocks::take(request.site, site, &base) => locks?,
+            locks = HostLocks::take(request.site, site, &base, &mut note) => locks?,
             () = play::stopped(stop_signal) => return Err(InstallError::Interrupted { site: request.site.into() }),
         }
     };
