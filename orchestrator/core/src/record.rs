@@ -132,3 +132,27 @@ pub struct Record {
     #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
     pub labels: BTreeMap<String, String>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_figure_is_read_to_its_last_digit(value in any::<f64>().prop_filter("finite", |value| value.is_finite())) {
+            let record = Record {
+                run: RunId::from_written("r"),
+                name: names::COST_USD.to_owned(),
+                value,
+                unit: Unit::Usd,
+                source: Source::Price,
+                artefact: None,
+                labels: Default::default(),
+            };
+            let text = serde_json::to_string(&record).expect("JSON");
+            let read: Record = serde_json::from_str(&text).expect("a record");
+            prop_assert_eq!(read.value.to_bits(), value.to_bits(), "{}", text);
+        }
+    }
+}
