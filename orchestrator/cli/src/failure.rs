@@ -175,6 +175,7 @@ impl Failure {
                     CampaignError::Install(_) => ExitStatus::Installation,
                     CampaignError::Slurm(_) | CampaignError::Provider { .. } => ExitStatus::Provider,
                     CampaignError::Site { .. } => ExitStatus::Host,
+                    CampaignError::NotWritten { .. } => ExitStatus::Store,
                     CampaignError::Leftover { .. } => ExitStatus::Leftover,
                     CampaignError::OverBudget { .. } => ExitStatus::OverBudget,
                 };
@@ -189,6 +190,7 @@ impl Failure {
                     | CampaignError::OverBudget { .. } => None,
                     CampaignError::Provider { error, .. } => error.hint(),
                     CampaignError::Install(error) => error.hint(),
+                    CampaignError::NotWritten { .. } => Some("make room, and type the same command again: it goes on where it was".into()),
                     CampaignError::Leftover { .. } => {
                         Some("`cvc run` or `cvc down` finds and ends it; `cvc sweep` also finds instances, from any machine".into())
                     }

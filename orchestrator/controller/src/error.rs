@@ -3,7 +3,11 @@
 use camino::Utf8Path;
 use cvc_core::{panics::panic_text, store::StoreError};
 use cvc_engine::{attempt::RunError, crew::CrewError, host::HostError, render::RenderError};
+use std::io::ErrorKind;
 use tokio::task::JoinError;
+
+/// The name of this machine in errors of files.
+pub(crate) const THIS_MACHINE: &str = "localhost";
 
 /// The campaign cannot go on.
 #[derive(Debug, thiserror::Error)]
@@ -40,6 +44,16 @@ pub enum CampaignError {
         site: String,
         /// What it would need.
         over: OverBudget,
+    },
+    /// Results that are complete on a site cannot be written on this machine.
+    #[error("site {site}: the results of run {run} cannot be written here: {error}")]
+    NotWritten {
+        /// Which site.
+        site: String,
+        /// Whose results.
+        run: String,
+        /// Why.
+        error: Box<CampaignError>,
     },
     /// Resources are left.
     #[error("site {site}: resources are left: {what}")]
@@ -86,6 +100,21 @@ impl CampaignError {
     pub(crate) fn of_task(error: JoinError) -> Self {
         let text = error.to_string();
         Self::internal(error.try_into_panic().map_or(text, |panic| panic_text(panic.as_ref())))
+    }
+
+    /// Whether this machine has no room for a file. What a site has finished is then safe only there.
+    pub(crate) fn is_full_disk(&self) -> bool {
+        let source = match self {
+            Self::Run(RunError::Store(StoreError::Io { source, .. })) => source,
+            Self::Run(RunError::Host(HostError::File { host, source, .. })) if host == THIS_MACHINE => source,
+            _ => return false,
+        };
+        matches!(source.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
+    }
+
+    /// Whether results may be left that exist only on their site, because this machine cannot write them.
+    pub(crate) fn leaves_results(&self) -> bool {
+        matches!(self, Self::NotWritten { .. }) || self.is_full_disk()
     }
 
     /// An internal error of cvc.

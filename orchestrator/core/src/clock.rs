@@ -15,6 +15,14 @@ pub fn now() -> Timestamp {
     CLOCK.lock().now()
 }
 
+/// Lets the time of this process go on from the last record of a journal, if the machine's clock was set back since: what is open in the journal
+/// would otherwise cost nothing for as long.
+pub fn go_on_from(last: Timestamp) {
+    let mut clock = CLOCK.lock();
+    clock.now();
+    clock.go_on_from(last);
+}
+
 /// Times that never go back: they follow the wall clock, and where that was set back, the time that has passed.
 #[derive(Debug)]
 pub struct Clock {
@@ -26,6 +34,10 @@ impl Clock {
     /// A clock that goes on from this time, if there is one.
     pub fn after(last: Option<Timestamp>) -> Self {
         Self { last: last.unwrap_or(Timestamp::MIN), since: Instant::now() }
+    }
+
+    fn go_on_from(&mut self, last: Timestamp) {
+        self.last = self.last.max(last);
     }
 
     /// The time now.
@@ -53,6 +65,16 @@ mod tests {
         assert_eq!(later_of(at(400), at(1_000), 10), at(1_010));
         // the monotonic clock stands still while a laptop sleeps
         assert_eq!(later_of(at(9_000), at(1_000), 10), at(9_000));
+    }
+
+    #[test]
+    fn a_clock_goes_on_from_a_record_that_is_later() {
+        let at = |s: i64| Timestamp::from_second(s).expect("a time");
+        let mut clock = Clock::after(Some(at(1_000)));
+        clock.go_on_from(at(4_600));
+        assert_eq!(clock.at(at(1_010), Duration::from_secs(10)), at(4_610));
+        clock.go_on_from(at(2_000));
+        assert_eq!(clock.at(at(1_020), Duration::from_secs(10)), at(4_620));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use cvc_core::{
     store::{StoreError, write_whole},
 };
 use cvc_engine::host::{output_within, tool};
-use std::{fs, os::unix::fs::DirBuilderExt, process::Stdio, time::Duration};
+use std::{fs, io::ErrorKind, os::unix::fs::DirBuilderExt, process::Stdio, time::Duration};
 
 /// Time limit of ssh-keygen.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -62,12 +62,13 @@ impl Place {
             command.args(["-q", "-t", "ed25519", "-N", "", "-C", comment, "-f", key.as_str()]);
             command.stdin(Stdio::null());
             let site = self.dir.file_name().unwrap_or_default();
-            let failed = |why: String| CampaignError::Site {
-                site: site.to_owned(),
-                problem: format!("cannot make a key with ssh-keygen: {why}; install OpenSSH's client (Debian: openssh-client)"),
-            };
+            let failed =
+                |why: String| CampaignError::Site { site: site.to_owned(), problem: format!("cannot make a key with ssh-keygen: {why}") };
             let made = output_within(&mut command, LIMIT).await;
-            let made = made.map_err(|_| failed("it did not end in time".into()))?.map_err(|e| failed(e.to_string()))?;
+            let made = made.map_err(|_| failed("it did not end in time".into()))?.map_err(|e| match e.kind() {
+                ErrorKind::NotFound => failed(format!("{e}; install OpenSSH's client (Debian: openssh-client)")),
+                _ => failed(e.to_string()),
+            })?;
             if !made.status.success() {
                 return Err(failed(String::from_utf8_lossy(&made.stderr).trim().to_owned()));
             }

@@ -107,9 +107,9 @@ impl AgentHandle {
     }
 
     /// Waits until no attempt works with it any more, at most this long.
-    pub(super) async fn wait_until_unused(&self, limit: Duration) {
-        // an error would mean that this handle is gone, and with it the last user
-        let _ = tokio::time::timeout(limit, self.users.subscribe().wait_for(|users| *users == 0)).await;
+    pub(super) async fn wait_until_unused(&self, limit: Duration) -> bool {
+        // an error of the channel would mean that this handle is gone, and with it the last user
+        tokio::time::timeout(limit, self.users.subscribe().wait_for(|users| *users == 0)).await.is_ok()
     }
 
     /// Starts an agent over ssh, or finds the running one. `None` if the user wanted to stop: then nothing is left there.

@@ -17,19 +17,26 @@ use cvc_core::{
     journal::Event,
     outcome::{Cause, Outcome},
     point::PlannedPoint,
-    stop::{StopRequest, StopSignal},
-    store::{CampaignDir, ManifestProblem, OutcomeFile, StoreError, check_manifest},
+    stop::{StopRequest, StopSignal, stop_now},
+    store::{CampaignDir, ManifestProblem, OutcomeFile, StoreError, check_manifest, remove_all},
 };
 use cvc_engine::{
     attempt::{AttemptReporter, AttemptResult, Executor, SiteContext, Task, seal},
     host::HostError,
 };
+use nix::sys::statvfs::statvfs;
 use std::{io, sync::Arc, time::Duration};
 
 /// Maximum number of further attempts to fetch a directory, and the delays between them.
 const FETCH_REPEATS: usize = 4;
 const FETCH_PAUSE: Duration = Duration::from_secs(1);
 const MAX_FETCH_PAUSE: Duration = Duration::from_secs(4);
+
+/// Time limit for room on this machine, and the delay between looks at it.
+const ROOM_LIMIT: Duration = Duration::from_secs(600);
+const ROOM_TICK: Duration = Duration::from_secs(1);
+/// More room than before that makes another attempt worthwhile, bytes. What comes from a cloud in vain costs, too.
+const NOTABLE_ROOM_BYTES: u64 = 16 << 20;
 
 /// Directory, beside the spools, of what could not be fetched.
 const UNFETCHED: &str = "unfetched";
@@ -42,6 +49,18 @@ const FETCH_FACTOR: u64 = 4;
 /// The size up to which a run's directory is fetched, in bytes.
 fn fetch_limit(planned_bytes: Option<u64>) -> u64 {
     planned_bytes.unwrap_or(0).saturating_mul(FETCH_FACTOR).max(FETCH_FLOOR_BYTES)
+}
+
+/// Bytes that are free where a directory is; none if that cannot be said.
+fn free_bytes(dir: &Utf8Path) -> u64 {
+    statvfs(dir.as_std_path()).map_or(0, |s| s.blocks_available().saturating_mul(s.fragment_size()))
+}
+
+/// Waits until notably more than this is free.
+async fn room_grows(dir: &Utf8Path, before: u64) {
+    while free_bytes(dir) < before.saturating_add(NOTABLE_ROOM_BYTES) {
+        tokio::time::sleep(ROOM_TICK).await;
+    }
 }
 
 /// Reason why a directory was not fetched.
@@ -120,7 +139,7 @@ impl Executor<CampaignError> for Remote {
             Ended::Lost { reason, time_limit } => AttemptResult::Lost { reason, time_limit },
             Ended::Failed(cause, detail) => AttemptResult::Failed { cause, detail },
             // what cannot be fetched stays there, with its job's lease, for the next `cvc run`
-            Ended::Finished(file) => self.fetch_verified(&agent.root, task, file).await?,
+            Ended::Finished(file) => self.fetch_verified(&agent.root, task, file, &mut stop_signal).await?,
         };
         if own_job {
             self.put_away(&agent).await?;
@@ -223,8 +242,14 @@ impl Remote {
     }
 
     /// Fetches the directory of an attempt, which is lost if the head node of a cloud's site is gone.
-    async fn fetch_verified(&self, root: &Utf8Path, task: &Task, file: OutcomeFile) -> Result<AttemptResult, CampaignError> {
-        match self.fetch(root, task, &file).await {
+    async fn fetch_verified(
+        &self,
+        root: &Utf8Path,
+        task: &Task,
+        file: OutcomeFile,
+        stop_signal: &mut StopSignal,
+    ) -> Result<AttemptResult, CampaignError> {
+        match self.fetch_when_there_is_room(root, task, &file, stop_signal).await {
             Ok(()) => Ok(AttemptResult::Ended(file)),
             Err(failed) => {
                 if let Some((cause, detail)) = self.head_gone() {
@@ -235,8 +260,47 @@ impl Remote {
                         Ok(AttemptResult::Failed { cause: Cause::Store, detail: self.leave_behind(&from, task, &why).await })
                     }
                     FetchError::Incomplete { from, why } => Err(self.setting.error(format!("cannot fetch {from}: {why}"))),
-                    FetchError::Here(error) => Err(error),
+                    FetchError::Here(error) => {
+                        let (site, run) = (self.setting.name.clone(), task.planned.id.to_string());
+                        Err(CampaignError::NotWritten { site, run, error: Box::new(error) })
+                    }
                 }
+            }
+        }
+    }
+
+    /// Fetches a directory; while this machine has no room for it, waits for that, unless the user stops now.
+    async fn fetch_when_there_is_room(
+        &self,
+        root: &Utf8Path,
+        task: &Task,
+        file: &OutcomeFile,
+        stop_signal: &mut StopSignal,
+    ) -> Result<(), FetchError> {
+        let run = &task.planned.id;
+        let end = tokio::time::Instant::now() + ROOM_LIMIT;
+        let mut told = false;
+        loop {
+            let fetched = self.fetch(root, task, file).await;
+            let Err(FetchError::Here(error)) = &fetched else { return fetched };
+            if !error.is_full_disk() {
+                return fetched;
+            }
+            // others need what a part of it takes
+            let partial = self.dir.partial(run);
+            remove_all(&partial).map_err(|error| FetchError::Here(error.into()))?;
+            if !told {
+                let limit_min = ROOM_LIMIT.as_secs() / 60;
+                self.setting.reporter.note(format!("{run}: no room for its results, waiting {limit_min} min at most: {error}"));
+                told = true;
+            }
+            let runs = self.dir.runs();
+            let before = free_bytes(&runs);
+            tokio::select! {
+                biased;
+                () = stop_now(stop_signal) => return fetched,
+                () = tokio::time::sleep_until(end) => return fetched,
+                () = room_grows(&runs, before) => {}
             }
         }
     }

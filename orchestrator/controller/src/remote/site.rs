@@ -237,11 +237,14 @@ impl Remote {
                 return Ok(Some(AgentUse::begin(agent)));
             }
             // its job is over: what lies in its spool has been told, but another attempt may still be fetching
-            agent.wait_until_unused(FETCH_LIMIT).await;
+            let is_unused = agent.wait_until_unused(FETCH_LIMIT).await;
             agent.close().await?;
             // its process has ended
             *self.agent.lock() = None;
-            self.setting.clean(&agent.root).await?;
+            // what is still being fetched stays until the site is closed; by ssh all agents have the same spool
+            if is_unused || self.setting.slurm.is_none() {
+                self.setting.clean(&agent.root).await?;
+            }
         }
         let made = match &self.setting.slurm {
             None => AgentHandle::by_ssh(&self.setting, stop_signal).await?,

@@ -120,6 +120,8 @@ struct CampaignRunner<'a> {
     is_closing: bool,
     /// Whether kept machines are given back, too.
     ends_kept: bool,
+    /// Whether clusters keep what they have, because this machine has no room for the results that are only there.
+    keeps_results: bool,
     /// Sites of earlier sessions that could not be cleared, or an attempt's end that left something.
     leftover: Option<CampaignError>,
     /// The reason why the only site no longer works.
@@ -223,6 +225,7 @@ pub async fn run_campaign_on(
             Err(CampaignError::internal(panic))
         }
     };
+    runner.keeps_results = walked.as_ref().is_err_and(CampaignError::leaves_results);
     let closed = runner.close_everything().await;
     match (walked, closed.err().or(runner.leftover)) {
         (Err(error), Some(CampaignError::Leftover { site, what })) => {
@@ -284,6 +287,7 @@ impl<'a> CampaignRunner<'a> {
             stops: Arc::default(),
             cut: Arc::default(),
             is_closing: false,
+            keeps_results: false,
             ends_kept: false,
             leftover: None,
             failure: None,

@@ -77,6 +77,11 @@ impl CampaignRunner<'_> {
         let mut first = self.close_clouds().await?;
         for remote in remotes {
             let site = remote.name().to_owned();
+            if self.keeps_results {
+                let what = format!("{site}: what runs there goes on, and results stay there; the next `cvc run` fetches them");
+                self.observer.on(&Progress::Site { what });
+                continue;
+            }
             let closed = match self.while_listening(async move { remote.close().await }).await {
                 Ok(Ok(())) => self.journal.write(Event::SiteClosed { site: site.into() }),
                 Ok(Err(error)) | Err(error) => Err(error),

@@ -1,6 +1,7 @@
 //! Large files and directories.
 
 use super::{ATTEMPTS, SshHost, remote};
+use crate::error::THIS_MACHINE;
 use camino::{Utf8Component, Utf8Path, Utf8PathBuf};
 use cvc_core::log::{Ended, command_event};
 use cvc_engine::{
@@ -221,10 +222,20 @@ impl SshHost {
             Some(0 | 1) => unpacked,
             _ => Err(match unpacked {
                 Err(refused @ HostError::Refused { .. }) => refused,
+                // tar there ended because nobody here read on
+                Err(HostError::File { host, action, path, source }) if cannot_be_of_archive(&source) => {
+                    HostError::File { host, action, path, source }
+                }
                 Err(_) | Ok(()) => self.file_error("read", from.as_str(), &message),
             }),
         }
     }
+}
+
+/// Whether an error of unpacking comes from this machine's files: an archive that is cut off or damaged has other errors.
+fn cannot_be_of_archive(error: &io::Error) -> bool {
+    use io::ErrorKind::{InvalidData, InvalidInput, Other, UnexpectedEof};
+    !matches!(error.kind(), InvalidData | InvalidInput | Other | UnexpectedEof)
 }
 
 /// A reader that counts the bytes that went through it, and ends with an error before they are too many for their purpose or this machine.
@@ -265,7 +276,7 @@ impl Read for Counted {
 /// # Errors
 /// When it cannot be read or written here, has larger files, or an entry that would leave `to`.
 pub fn unpack(host: &str, reader: impl Read, to: &Utf8Path, max_bytes: u64) -> Result<(), HostError> {
-    let here = |source| HostError::File { host: "localhost".into(), action: "unpack into", path: to.to_string(), source };
+    let here = |source| HostError::File { host: THIS_MACHINE.into(), action: "unpack into", path: to.to_string(), source };
     let refused =
         |path: &str, problem: &str| HostError::Refused { host: host.to_owned(), path: path.to_owned(), problem: problem.to_owned() };
     std::fs::create_dir_all(to).map_err(here)?;

@@ -5,7 +5,7 @@ use super::{
     lineage::Lineage,
 };
 use crate::{
-    clock::Clock,
+    clock::{self, Clock},
     store::{
         LineFile, StoreError,
         line_file::{self, Scan, Sum},
@@ -146,6 +146,9 @@ impl Journal {
         let (file, scan) = LineFile::open(path, true, |_, json| take(&reader.read(json)?))?;
         reader.check(path, &scan)?;
         let has_lineage = reader.has_lineage;
+        if let Some(last) = reader.last_at {
+            clock::go_on_from(last);
+        }
         let mut journal =
             Self { path: path.to_owned(), file, next: scan.good as u64 + 1, clock: Clock::after(reader.last_at), is_synced: true };
         let mut begin = |event| -> Result<(), StoreError> {

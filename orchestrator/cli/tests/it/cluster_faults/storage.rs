@@ -1,10 +1,11 @@
 //! Storage areas, and full disks.
 
 use crate::{
-    cluster_faults::steps::{STEPS, ends, on_lab, scripted, site, turn},
+    cluster_faults::steps::{SOON, STEPS, ends, interrupt_twice, on_lab, scripted, site, turn},
     common::cluster::libraries,
 };
-use cvc_testkit::{Lab, Tool, require};
+use cvc_testkit::{Campaign, Lab, Tool, require, wait_until};
+use std::process::Command;
 
 const LOCAL: &str = "[sites.lab.storage.local]\npath = \"/scratch-local\"\nkind = \"node-local\"\n";
 const SHARED: &str = "[sites.lab.storage.shared]\npath = \"/shared/area\"\nkind = \"shared\"\n";
@@ -89,4 +90,76 @@ fn areas_are_a_factor_and_one_that_is_not_what_it_is_called_is_refused() {
     on.assert_clean(&["n1", "n2"]);
     let left = std::fs::read_dir(on.lab.shared().join("area")).map(|d| d.flatten().count()).unwrap_or(0);
     assert_eq!(left, 0, "outputs are not kept");
+}
+
+/// A script whose output is more than a small disk has room for.
+const LOUD: &str = "echo \"$CVC_RUN\" >>/shared/starts\nhead -c 12000000 /dev/urandom | od -An -tx1 -w64\necho SUCCESS\n";
+
+/// A disk of 20 MiB for the runs of a campaign, on the laptop; unmounted at the end, also of a test that failed.
+struct SmallDisk(tempfile::TempDir);
+
+impl SmallDisk {
+    /// To be made before the lab, which sees what was mounted before it.
+    fn mount() -> Self {
+        let disk = Self(tempfile::tempdir().expect("a directory"));
+        disk.mount_with("size=20m");
+        disk
+    }
+
+    /// Lets a campaign that has not begun have its runs there.
+    fn take_runs_of(&self, campaign: &Campaign) {
+        std::fs::create_dir_all(campaign.root()).expect("a campaign's directory");
+        std::os::unix::fs::symlink(self.0.path(), campaign.root().join("runs")).expect("a link");
+    }
+
+    fn grow(&self) {
+        self.mount_with("remount,size=400m");
+    }
+
+    fn mount_with(&self, options: &str) {
+        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", options, "cvc-test"]).arg(self.0.path()).status();
+        assert!(mounted.is_ok_and(|s| s.success()), "mount {options}");
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(self.0.path()).status();
+    }
+}
+
+#[test]
+fn results_wait_on_the_site_while_the_laptop_has_no_room_for_them() {
+    require!(Tool::Lab, Tool::Mpich5, Tool::Tmpfs);
+    let _turn = turn();
+    let disk = SmallDisk::mount();
+    let on = scripted(1, "no-room", "", LOUD, "processes = 1", "repeats = 2\nretries = 0\ntimeout_s = 600");
+    disk.take_runs_of(&on.campaign);
+    let cvc = on.begin();
+    wait_until("it to wait for room", SOON, || cvc.stderr_so_far().contains("no room for its results"));
+    disk.grow();
+    ends(cvc, 0);
+    on.campaign.assert_whole(2);
+    assert_eq!(on.starts().len(), 2, "no run was repeated");
+    on.assert_clean(&["n1"]);
+}
+
+#[test]
+fn results_stay_on_the_site_when_the_laptop_gets_no_room_for_them() {
+    require!(Tool::Lab, Tool::Mpich5, Tool::Tmpfs);
+    let _turn = turn();
+    let disk = SmallDisk::mount();
+    let on = scripted(1, "never-room", "", LOUD, "processes = 1", "repeats = 1\nretries = 0\ntimeout_s = 600");
+    disk.take_runs_of(&on.campaign);
+    let cvc = on.begin();
+    wait_until("it to wait for room", SOON, || cvc.stderr_so_far().contains("no room for its results"));
+    interrupt_twice(&cvc);
+    let output = ends(cvc, 7);
+    assert!(output.stderr.contains("cannot be written here") && output.stderr.contains("hint: make room"), "{}", output.stderr);
+    assert!(output.stderr.contains("results stay there; the next `cvc run` fetches them"), "{}", output.stderr);
+    disk.grow();
+    ends(on.begin(), 0);
+    on.campaign.assert_whole(1);
+    assert_eq!(on.starts().len(), 1, "the run was not repeated");
+    on.assert_clean(&["n1"]);
 }
