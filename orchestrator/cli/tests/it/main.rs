@@ -24,6 +24,8 @@ mod killed;
 mod log;
 #[path = "../../../analysis/tests/it/common/measured.rs"]
 mod measured;
+#[cfg(feature = "ec2")]
+mod ordeal;
 mod outputs;
 mod predict;
 mod predictions;

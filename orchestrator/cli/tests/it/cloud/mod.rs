@@ -7,7 +7,7 @@ mod faults;
 mod kept;
 mod killed;
 mod money;
-mod on_cloud;
+pub mod on_cloud;
 mod reclaim;
 mod secrets;
 mod sweep;

@@ -1,7 +1,7 @@
 //! Campaigns of a script whose runs go on when the test says so.
 
 use crate::common::cluster::{LIMIT, OnLab};
-use cvc_testkit::{Finished, Lab, Running, Tool, lab, wait_until};
+use cvc_testkit::{Campaign, Finished, Lab, Running, Tool, lab, wait_until};
 use nix::sys::signal::Signal;
 use std::{collections::BTreeMap, fs, time::Duration};
 
@@ -59,15 +59,20 @@ pub fn on_lab(lab: Lab, name: &str, text: &str, script: &str) -> OnLab {
     on
 }
 
+/// Replaces the script of the application `script` of a campaign.
+pub fn put_script(campaign: &Campaign, script: &str) {
+    let descriptor = format!(
+        "schema = 1\nname = \"script\"\ntitle = \"a script of a test\"\n[program]\nnames = [\"sh\"]\ninstall = \"any system has it\"\n\
+         [command]\nargs = [\"{{{{storage}}}}/steps.sh\"]\n[[command.files]]\npath = \"steps.sh\"\ncontent = '''{script}'''\n\
+         [workloads.any]\ncore_s = 0.1\n[success]\npattern = '^SUCCESS'\nforbid = '^FAILURE'\n[progress]\nstep = '^Time step (\\d+)'\n"
+    );
+    campaign.put("apps/script.toml", &descriptor);
+}
+
 impl OnLab {
     /// Replaces the script of the application `script`, which nodes get with each run.
     pub fn set_script(&self, script: &str) {
-        let descriptor = format!(
-            "schema = 1\nname = \"script\"\ntitle = \"a script of a test\"\n[program]\nnames = [\"sh\"]\ninstall = \"any system has it\"\n\
-             [command]\nargs = [\"{{{{storage}}}}/steps.sh\"]\n[[command.files]]\npath = \"steps.sh\"\ncontent = '''{script}'''\n\
-             [workloads.any]\ncore_s = 0.1\n[success]\npattern = '^SUCCESS'\nforbid = '^FAILURE'\n[progress]\nstep = '^Time step (\\d+)'\n"
-        );
-        self.campaign.put("apps/script.toml", &descriptor);
+        put_script(&self.campaign, script);
     }
 
     /// Starts `cvc run`.

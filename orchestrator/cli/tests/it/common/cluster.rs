@@ -50,9 +50,14 @@ impl OnLab {
 
     /// `cvc` on the laptop.
     pub fn command(&self, args: &[&str]) -> Command {
-        let here = self.campaign.command(args);
-        let mut command = self.lab.command(here.get_program());
-        command.args(here.get_args()).current_dir(self.campaign.dir());
+        Self::command_of(&self.lab, &self.campaign, args)
+    }
+
+    /// `cvc` on the laptop of a lab, for a campaign.
+    pub fn command_of(lab: &Lab, campaign: &Campaign, args: &[&str]) -> Command {
+        let here = campaign.command(args);
+        let mut command = lab.command(here.get_program());
+        command.args(here.get_args()).current_dir(campaign.dir());
         // the state of the laptop is in its home
         for (name, value) in here.get_envs().filter(|(name, _)| *name != "XDG_STATE_HOME") {
             match value {

@@ -1,0 +1,356 @@
+//! Campaigns on an ssh site, on Slurm and on the test cloud, from one laptop on which much goes wrong in random order: it gets other names,
+//! campaigns are killed and moved, its disk is full for a while, nobody reads what cvc says, its clock is set back. Nothing may be lost, doubled
+//! or left.
+//!
+//! `CVC_ORDEAL_S` sets for how many seconds things go wrong, `CVC_ORDEAL_SEED` which and when.
+
+use crate::{
+    cloud::on_cloud::{ec2_site, know},
+    cluster_faults::steps::{controller_below, put_script, turn},
+    common::cluster::{OnLab, slurm_site, ssh_site},
+};
+use cvc_testkit::{Campaign, Cloud, Lab, Tool, process, require, wait_until};
+use nix::sys::signal::Signal;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    env, fs,
+    io::{BufRead, BufReader},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+/// How long things go wrong where nothing else is asked for: enough for a few of them.
+const DEFAULT_S: u64 = 30;
+/// Time limit for everything to come to its end once nothing goes wrong any more.
+const END_LIMIT: Duration = Duration::from_secs(900);
+const TICK: Duration = Duration::from_millis(100);
+/// Runs of a campaign: a campaign that has ended is followed by another one until the time is over.
+const RUNS: usize = 4;
+
+/// Says that a run begins, and whether the same run is alive already: then somebody else holds the lock.
+const SCRIPT: &str = r#"
+echo "$CVC_RUN" >>/shared/starts
+exec 9>>"/shared/alive.${CVC_RUN%%@*}.$(printf %s "${CVC_RUN#*@}" | tr / _)"
+flock --nonblock 9 || echo "$CVC_RUN" >>/shared/doubled
+for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do sleep 0.1 9>&-; done
+head -c 100000 /dev/zero | tr '\0' x
+echo SUCCESS
+"#;
+
+/// What goes wrong on the laptop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Mishap {
+    HostRenamed,
+    CampaignMoved,
+    DiskFull,
+    MessagesUnread,
+    ClockSetBack,
+}
+
+const MISHAPS: [Mishap; 5] = [Mishap::HostRenamed, Mishap::CampaignMoved, Mishap::DiskFull, Mishap::MessagesUnread, Mishap::ClockSetBack];
+
+/// A `cvc run` whose messages are read until nobody wants to.
+struct Session {
+    child: Child,
+    said: Arc<Mutex<String>>,
+    is_unread: Arc<AtomicBool>,
+}
+
+impl Session {
+    fn start(mut command: Command) -> Self {
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("cvc starts");
+        let (said, is_unread) = (Arc::new(Mutex::new(String::new())), Arc::new(AtomicBool::new(false)));
+        let pipe = child.stderr.take().expect("a pipe");
+        let (to, ends) = (Arc::clone(&said), Arc::clone(&is_unread));
+        thread::spawn(move || {
+            for line in BufReader::new(pipe).lines().map_while(Result::ok) {
+                to.lock().expect("no panic").push_str(&format!("{line}\n"));
+                if ends.load(Ordering::Relaxed) {
+                    break;
+                }
+            }
+        });
+        Self { child, said, is_unread }
+    }
+
+    fn said(&self) -> String {
+        self.said.lock().expect("no panic").clone()
+    }
+}
+
+/// One kind of site, on which one campaign follows the other.
+struct Way {
+    kind: &'static str,
+    text: String,
+    environment: Vec<(String, String)>,
+    campaign: Campaign,
+    /// Directory of all campaigns, on the small disk.
+    place: PathBuf,
+    rounds: usize,
+    session: Option<Session>,
+    /// Whether its campaign has ended as it should.
+    is_done: bool,
+    not_before: Instant,
+    exits: BTreeMap<Option<i32>, usize>,
+}
+
+struct Ordeal {
+    // the cloud goes before the lab in which it lives
+    cloud: Cloud,
+    lab: Lab,
+    disk: PathBuf,
+    clock: PathBuf,
+    library: PathBuf,
+    ways: Vec<Way>,
+    moves: usize,
+}
+
+/// A tmpfs for the campaigns; unmounted at the end, also of a test that failed.
+struct SmallDisk(tempfile::TempDir);
+
+impl SmallDisk {
+    fn mount() -> Self {
+        let disk = Self(tempfile::tempdir().expect("a directory"));
+        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=48m", "cvc-test"]).arg(disk.0.path()).status();
+        assert!(mounted.is_ok_and(|s| s.success()), "mount");
+        disk
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(self.0.path()).status();
+    }
+}
+
+impl Way {
+    fn new(kind: &'static str, text: String, environment: Vec<(String, String)>, disk: &Path) -> Self {
+        let (campaign, place) = Self::campaign(kind, 1, &text, &environment, disk);
+        let not_before = Instant::now();
+        Self { kind, text, environment, campaign, place, rounds: 1, session: None, is_done: false, not_before, exits: BTreeMap::new() }
+    }
+
+    /// A campaign whose directory is on the small disk.
+    fn campaign(kind: &str, round: usize, text: &str, environment: &[(String, String)], disk: &Path) -> (Campaign, PathBuf) {
+        let name = format!("{kind}-{round}");
+        let mut campaign = OnLab::campaign(&name, text);
+        for (variable, value) in environment {
+            campaign.env(variable, value);
+        }
+        put_script(&campaign, SCRIPT);
+        let place = disk.join(&name);
+        fs::create_dir(&place).expect("a directory");
+        std::os::unix::fs::symlink(&place, campaign.dir().join("campaigns")).expect("a link");
+        (campaign, place)
+    }
+
+    /// Begins the next campaign.
+    fn begin_next(&mut self, disk: &Path) {
+        fs::remove_dir_all(&self.place).expect("removes");
+        self.rounds += 1;
+        self.is_done = false;
+        (self.campaign, self.place) = Self::campaign(self.kind, self.rounds, &self.text, &self.environment, disk);
+    }
+
+    /// The campaign has ended as it should: each run succeeded once, and its directory is there.
+    fn check(&self, starts: &str) {
+        let said = self.session.as_ref().map(Session::said).unwrap_or_default();
+        let succeeded: Vec<String> = self
+            .campaign
+            .events("run-finished")
+            .iter()
+            .filter(|e| e["outcome"]["result"] == "succeeded")
+            .map(|e| e["run"].as_str().expect("a run").to_owned())
+            .collect();
+        let different: BTreeSet<&String> = succeeded.iter().collect();
+        assert!(succeeded.len() == RUNS && different.len() == RUNS, "{} {}: {succeeded:?}\n{said}", self.kind, self.rounds);
+        for run in &succeeded {
+            assert!(!self.campaign.records(run).is_empty(), "{}: run {run} has records", self.kind);
+        }
+        self.campaign.assert_nothing_left();
+        let of_campaign = format!("/{}-{}-", self.kind, self.rounds);
+        let begun = starts.lines().filter(|line| line.contains(&of_campaign)).count();
+        // a fleet that had to be given back takes its results with it
+        assert!(begun == RUNS || self.kind == "cloud" && begun >= RUNS, "{} {}: {begun} starts\n{said}", self.kind, self.rounds);
+    }
+}
+
+impl Ordeal {
+    fn start(&mut self, at: usize) {
+        let way = &self.ways[at];
+        let mut command = OnLab::command_of(&self.lab, &way.campaign, &["run", "campaign.toml", "--campaigns"]);
+        command.arg(&way.place);
+        command.env("LD_PRELOAD", &self.library).env("FAKETIME_TIMESTAMP_FILE", &self.clock);
+        command.env("FAKETIME_NO_CACHE", "1").env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
+        self.ways[at].session = Some(Session::start(command));
+    }
+
+    fn kill(&mut self, at: usize) {
+        let place = self.ways[at].place.display().to_string();
+        if let Some(mut session) = self.ways[at].session.take() {
+            process::signal(controller_below(i32::try_from(session.child.id()).expect("a process id")), Signal::SIGKILL);
+            let _ = session.child.wait();
+            wait_until("the end of cvc", Duration::from_secs(20), || self.lab.processes(&place).is_empty());
+        }
+    }
+
+    /// Looks after sessions that have ended. Returns whether all campaigns are done, which can be only if no other is to follow.
+    fn tend(&mut self, others_follow: bool) -> bool {
+        let mut done = true;
+        for at in 0..self.ways.len() {
+            let starts = fs::read_to_string(self.lab.shared().join("starts")).unwrap_or_default();
+            let disk = self.disk.clone();
+            let way = &mut self.ways[at];
+            if way.is_done && others_follow {
+                way.begin_next(&disk);
+            }
+            if way.is_done {
+                continue;
+            }
+            let Some(session) = &mut way.session else {
+                if way.not_before < Instant::now() {
+                    self.start(at);
+                }
+                done = false;
+                continue;
+            };
+            let Some(status) = session.child.try_wait().expect("a child") else {
+                done = false;
+                continue;
+            };
+            *way.exits.entry(status.code()).or_default() += 1;
+            let said = session.said();
+            assert!(!matches!(status.code(), Some(1 | 101)) && !said.contains("internal error"), "{}: {status}\n{said}", way.kind);
+            if env::var_os("CVC_TEST_SAID").is_some() {
+                eprintln!("{} {}: {status}\n{said}", way.kind, way.rounds);
+            }
+            if status.code() == Some(0) {
+                way.check(&starts);
+                way.is_done = true;
+            } else {
+                way.not_before = Instant::now() + Duration::from_secs(1);
+                done = false;
+            }
+            way.session = None;
+        }
+        done
+    }
+
+    /// Lets something go wrong.
+    fn happen(&mut self, mishap: Mishap, random: &mut fastrand::Rng) {
+        let at = random.usize(..self.ways.len());
+        match mishap {
+            Mishap::HostRenamed => {
+                self.lab.exec(&["hostname", &format!("laptop-{}", random.u16(..))]);
+            }
+            Mishap::CampaignMoved => {
+                // killed as by a loss of power
+                self.kill(at);
+                self.moves += 1;
+                let way = &mut self.ways[at];
+                let to = self.disk.join(format!("moved-{}", self.moves));
+                fs::rename(&way.place, &to).expect("moves");
+                let link = way.campaign.dir().join("campaigns");
+                fs::remove_file(&link).expect("removes");
+                std::os::unix::fs::symlink(&to, &link).expect("a link");
+                way.place = to;
+            }
+            Mishap::DiskFull => {
+                let filler = self.disk.join("filler");
+                let mut file = fs::File::create(&filler).expect("a file");
+                // until nothing more fits
+                let _ = std::io::copy(&mut std::io::repeat(0), &mut file);
+                let end = Instant::now() + Duration::from_millis(random.u64(200..8_000));
+                while Instant::now() < end {
+                    self.tend(false);
+                    thread::sleep(TICK);
+                }
+                fs::remove_file(&filler).expect("removes");
+            }
+            Mishap::MessagesUnread => {
+                if let Some(session) = &self.ways[at].session {
+                    session.is_unread.store(true, Ordering::Relaxed);
+                }
+            }
+            Mishap::ClockSetBack => {
+                let hours = if fs::read_to_string(&self.clock).is_ok_and(|text| text.starts_with("-1")) { "+0h" } else { "-1h" };
+                fs::write(&self.clock, hours).expect("writes");
+            }
+        }
+    }
+}
+
+fn number_of(variable: &str) -> Option<u64> {
+    env::var(variable).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{variable} is no number: {text}")))
+}
+
+#[test]
+fn campaigns_survive_what_goes_wrong_on_a_laptop() {
+    require!(Tool::Lab, Tool::Slurm, Tool::Moto, Tool::Mpich5, Tool::Ansible, Tool::Tmpfs, Tool::Faketime);
+    let _turn = turn();
+    let length = Duration::from_secs(number_of("CVC_ORDEAL_S").unwrap_or(DEFAULT_S));
+    let seed = number_of("CVC_ORDEAL_SEED").unwrap_or_else(|| fastrand::u64(..1_000_000));
+    eprintln!("CVC_ORDEAL_SEED={seed}");
+    let mut random = fastrand::Rng::with_seed(seed);
+    // before the lab, which sees what was mounted before it
+    let disk = SmallDisk::mount();
+    let lab = Lab::builder().nodes(4).login(true).build();
+    lab.slurm().wait_idle(4);
+    let cloud = Cloud::start(&lab);
+    let shared = lab.shared();
+    for file in ["starts", "doubled"] {
+        fs::write(shared.join(file), "").expect("writes");
+        fs::set_permissions(shared.join(file), std::os::unix::fs::PermissionsExt::from_mode(0o666)).expect("for all users");
+    }
+    fs::set_permissions(&shared, std::os::unix::fs::PermissionsExt::from_mode(0o1777)).expect("for all users");
+    let matrix =
+        format!("[matrix]\napp = \"script\"\nprocesses = 1\nmpi = \"mpich5\"\n[run]\nrepeats = {RUNS}\nretries = 3\ntimeout_s = 300\n");
+    let of_cloud = {
+        let mut known = Campaign::new("cvc", "known", "");
+        know(&mut known, &cloud);
+        known.command(&[]).get_envs().filter_map(|(name, value)| Some((name.to_str()?.to_owned(), value?.to_str()?.to_owned()))).collect()
+    };
+    let ways = vec![
+        Way::new("ssh", format!("{}{matrix}", ssh_site(2, "")), Vec::new(), disk.0.path()),
+        Way::new("slurm", format!("{}{matrix}", slurm_site("", "")), Vec::new(), disk.0.path()),
+        Way::new("cloud", format!("{}{matrix}", ec2_site(&cloud, 1, "", "")), of_cloud, disk.0.path()),
+    ];
+    let clock = lab.directory().join("clock");
+    fs::write(&clock, "+0h").expect("writes");
+    let library = Tool::Faketime.find().expect("the test requires it");
+    let mut ordeal = Ordeal { cloud, lab, disk: disk.0.path().to_owned(), clock, library, ways, moves: 0 };
+
+    let mut happened: BTreeMap<Mishap, usize> = BTreeMap::new();
+    let end = Instant::now() + length;
+    let mut next = Instant::now() + Duration::from_secs(5);
+    while Instant::now() < end {
+        ordeal.tend(true);
+        if Instant::now() > next {
+            let mishap = MISHAPS[random.usize(..MISHAPS.len())];
+            *happened.entry(mishap).or_default() += 1;
+            ordeal.happen(mishap, &mut random);
+            next = Instant::now() + Duration::from_millis(random.u64(500..6_000));
+        }
+        thread::sleep(TICK);
+    }
+    wait_until("the end of all campaigns", END_LIMIT, || ordeal.tend(false));
+
+    let exits: Vec<_> = ordeal.ways.iter().map(|way| (way.kind, way.rounds, &way.exits)).collect();
+    eprintln!("seed {seed}, {} s: {happened:?}; campaigns and exit codes: {exits:?}", length.as_secs());
+    assert_eq!(fs::read_to_string(shared.join("doubled")).expect("reads"), "", "runs that were alive twice");
+    ordeal.cloud.assert_nothing_left();
+    for node in ["login", "n1", "n2", "n3", "n4"] {
+        let node = ordeal.lab.node(node);
+        wait_until("the end of relays", Duration::from_secs(60), || node.processes("cvc-node").is_empty());
+        assert_eq!(node.processes("steps.sh"), Vec::new(), "{}", node.name());
+        assert_eq!(node.shell("ls -d /root/.cvc/spool/*/* /shared/cvc/spool/*/* 2>/dev/null || :"), "", "{}", node.name());
+    }
+    assert_eq!(ordeal.lab.login().shell("squeue -h | wc -l").trim(), "0");
+}
