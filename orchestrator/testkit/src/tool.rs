@@ -34,8 +34,6 @@ pub enum Tool {
     Npb,
     /// The right to mount a tmpfs, to simulate a full disk.
     Tmpfs,
-    /// faketime's library, to set the clock of a program.
-    Faketime,
     /// LaTeX, to typeset reports as readers do.
     Latex,
     /// Python 3, for comparison in benchmarks and to read reports.
@@ -89,7 +87,6 @@ impl Tool {
             Self::Hdf5Parallel => ["h5pcc.mpich", "h5pcc.openmpi", "h5pcc"].iter().find_map(|n| on_path(n)),
             Self::Npb => env::var_os("CVC_NPB_DIR").map(PathBuf::from).filter(|p| p.is_dir()),
             Self::Tmpfs => on_path("mount").filter(|_| nix::unistd::geteuid().is_root() && can_mount()),
-            Self::Faketime => glob::glob("/usr/lib/*/faketime/libfaketime.so.1").ok()?.flatten().next(),
             Self::Latex => ["pdflatex", "tectonic"].iter().find_map(|n| on_path(n)),
             Self::Python => on_path("python3"),
             Self::CargoDeny => on_path("cargo-deny"),
@@ -128,7 +125,6 @@ impl Tool {
             | Self::Hdf5Parallel
             | Self::Npb
             | Self::Tmpfs
-            | Self::Faketime
             | Self::Latex
             | Self::Python
             | Self::CargoDeny
@@ -152,7 +148,6 @@ impl Tool {
             Self::Hdf5Parallel => "parallel HDF5",
             Self::Npb => "NAS Parallel Benchmarks (CVC_NPB_DIR)",
             Self::Tmpfs => "the right to mount a tmpfs (root)",
-            Self::Faketime => "faketime",
             Self::Latex => "LaTeX (pdflatex or tectonic)",
             Self::Python => "python3",
             Self::CargoDeny => "cargo-deny",
