@@ -4,6 +4,7 @@
 //! The largest one needs 8 GB in the directory of temporary files. Without `--bench` (cargo test) only a small one is made, to see that it
 //! works.
 #![allow(missing_docs, clippy::allow_attributes, reason = "a benchmark is not a library")]
+#![expect(clippy::print_stdout, reason = "a benchmark tells what it measured")]
 
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_analysis::{holdout::rebuild_index, report};

@@ -5,6 +5,7 @@
 //! Each measurement is a process of its own, so that peaks are not mixed. The journal lies in /dev/shm if that exists: syncing is not what
 //! is measured. Without `--bench` (cargo test) only small plans are run, to see that it works.
 #![allow(missing_docs, clippy::allow_attributes, reason = "a benchmark is not a library")]
+#![expect(clippy::print_stdout, reason = "a benchmark tells what it measured")]
 
 use async_trait::async_trait;
 use camino::{Utf8Path, Utf8PathBuf};

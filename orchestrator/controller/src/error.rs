@@ -2,12 +2,14 @@
 
 use camino::Utf8Path;
 use cvc_core::{panics::panic_text, store::StoreError};
-use cvc_engine::{attempt::RunError, crew::CrewError, host::HostError, render::RenderError};
+use cvc_engine::{
+    attempt::RunError,
+    crew::CrewError,
+    host::{HostError, THIS_MACHINE},
+    render::RenderError,
+};
 use std::io::ErrorKind;
 use tokio::task::JoinError;
-
-/// The name of this machine in errors of files.
-pub(crate) const THIS_MACHINE: &str = "localhost";
 
 /// The campaign cannot go on.
 #[derive(Debug, thiserror::Error)]

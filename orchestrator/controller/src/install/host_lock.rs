@@ -80,7 +80,7 @@ async fn hold(host: SshHost, mut pipe: Pipe, mut released: oneshot::Receiver<()>
 
 /// The answer of a host.
 enum Answer {
-    Held { host: SshHost, pipe: Pipe, id: String },
+    Held { host: SshHost, pipe: Box<Pipe>, id: String },
     Taken { host: SshHost, id: String },
 }
 
@@ -128,7 +128,7 @@ impl HostLocks {
             match answer.await {
                 Ok(Some(Answer::Held { host, pipe, id })) => {
                     ids.insert(id);
-                    locks.held.push(Held::begin(host, pipe));
+                    locks.held.push(Held::begin(host, *pipe));
                 }
                 Ok(Some(Answer::Taken { host, id })) => others.push((host, id)),
                 Ok(None) | Err(_) => {}
@@ -185,7 +185,7 @@ async fn ask(target: Target) -> Option<Answer> {
     let mut line = String::new();
     let _ = tokio::time::timeout(ANSWER_LIMIT, pipe.stdout.read_line(&mut line)).await;
     match line.trim().split_once(' ') {
-        Some(("held", id)) => Some(Answer::Held { id: id.to_owned(), host, pipe }),
+        Some(("held", id)) => Some(Answer::Held { id: id.to_owned(), host, pipe: Box::new(pipe) }),
         Some(("taken", id)) => Some(Answer::Taken { id: id.to_owned(), host }),
         _ => {
             host.disconnect().await;

@@ -1,11 +1,10 @@
 //! Large files and directories.
 
 use super::{ATTEMPTS, SshHost, remote};
-use crate::error::THIS_MACHINE;
 use camino::{Utf8Component, Utf8Path, Utf8PathBuf};
 use cvc_core::log::{Ended, command_event};
 use cvc_engine::{
-    host::{Host, HostError, bounded},
+    host::{Host, HostError, THIS_MACHINE, bounded},
     render::shell_quote,
 };
 use nix::sys::statvfs::statvfs;

@@ -1,6 +1,7 @@
 //! Starts shepherds, and talks to them.
 
 use super::error::RunError;
+use crate::host::THIS_MACHINE;
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::log::{Ended, command_event};
 use cvc_probe::{
@@ -145,9 +146,9 @@ impl Shepherd {
         let message = std::fs::read(&self.stderr).map(|text| String::from_utf8_lossy(&text).into_owned()).unwrap_or_default();
         let why = exit.and_then(|e| e.start_error.clone().or_else(|| e.ended_by.map(|by| format!("ended by {by:?}; {message}"))));
         match (exit, &why) {
-            (Some(_), Some(why)) => command_event("localhost", argv, self.began.elapsed(), Ended::Failed(why)),
-            (Some(exit), None) => command_event("localhost", argv, self.began.elapsed(), Ended::Exit(exit.code, &message)),
-            (None, _) => command_event("localhost", argv, self.began.elapsed(), Ended::Failed(&"its shepherd was lost")),
+            (Some(_), Some(why)) => command_event(THIS_MACHINE, argv, self.began.elapsed(), Ended::Failed(why)),
+            (Some(exit), None) => command_event(THIS_MACHINE, argv, self.began.elapsed(), Ended::Exit(exit.code, &message)),
+            (None, _) => command_event(THIS_MACHINE, argv, self.began.elapsed(), Ended::Failed(&"its shepherd was lost")),
         }
     }
 

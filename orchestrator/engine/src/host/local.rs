@@ -1,6 +1,6 @@
 //! This machine.
 
-use super::{Host, HostError, MAX_OUTPUT, Output, tool::log_run};
+use super::{Host, HostError, MAX_OUTPUT, Output, THIS_MACHINE, tool::log_run};
 use async_trait::async_trait;
 use camino::Utf8Path;
 use cvc_probe::atomic_file::Durability;
@@ -20,7 +20,7 @@ pub struct LocalHost;
 
 impl LocalHost {
     async fn run_unlogged(argv: &[String], env: &BTreeMap<String, String>, limit: Duration) -> Result<Output, HostError> {
-        let start_error = |source| HostError::Start { host: "localhost".into(), argv: argv.to_vec(), source };
+        let start_error = |source| HostError::Start { host: THIS_MACHINE.into(), argv: argv.to_vec(), source };
         let (program, args) =
             argv.split_first().ok_or_else(|| start_error(std::io::Error::other("internal error (please report): no program to run")))?;
         let mut child = Command::new(program)
@@ -38,7 +38,7 @@ impl LocalHost {
         let whole = async { tokio::join!(bounded(out), bounded(err), child.wait()) };
         match tokio::time::timeout(limit, whole).await {
             Ok((stdout, stderr, status)) => Ok(Output { code: status.map_err(start_error)?.code(), stdout, stderr }),
-            Err(_) => Err(HostError::Timeout { host: "localhost".into(), argv: argv.to_vec(), limit_s: limit.as_secs_f64() }),
+            Err(_) => Err(HostError::Timeout { host: THIS_MACHINE.into(), argv: argv.to_vec(), limit_s: limit.as_secs_f64() }),
         }
     }
 
@@ -65,7 +65,7 @@ pub async fn bounded(stream: Option<impl tokio::io::AsyncRead + Unpin>) -> Strin
 #[async_trait]
 impl Host for LocalHost {
     fn name(&self) -> &str {
-        "localhost"
+        THIS_MACHINE
     }
 
     async fn run(&self, argv: &[String], env: &BTreeMap<String, String>, limit: Duration) -> Result<Output, HostError> {
@@ -77,7 +77,7 @@ impl Host for LocalHost {
 
     async fn put(&self, content: &[u8], to: &Utf8Path) -> Result<(), HostError> {
         cvc_probe::atomic_file::write(to.as_std_path(), content, Durability::Visible).map_err(|source| HostError::File {
-            host: "localhost".into(),
+            host: THIS_MACHINE.into(),
             action: "write",
             path: to.to_string(),
             source,
@@ -85,6 +85,6 @@ impl Host for LocalHost {
     }
 
     async fn get(&self, from: &Utf8Path) -> Result<Vec<u8>, HostError> {
-        std::fs::read(from).map_err(|source| HostError::File { host: "localhost".into(), action: "read", path: from.to_string(), source })
+        std::fs::read(from).map_err(|source| HostError::File { host: THIS_MACHINE.into(), action: "read", path: from.to_string(), source })
     }
 }

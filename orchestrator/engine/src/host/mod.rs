@@ -13,6 +13,9 @@ use async_trait::async_trait;
 use camino::Utf8Path;
 use std::{collections::BTreeMap, time::Duration};
 
+/// The name of this machine among hosts, in errors and logs.
+pub const THIS_MACHINE: &str = "localhost";
+
 /// The result of a program that ran to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Output {
