@@ -281,6 +281,8 @@ impl Remote {
         let end = tokio::time::Instant::now() + ROOM_LIMIT;
         let mut told = false;
         loop {
+            let runs = self.dir.runs();
+            let before = free_bytes(&runs);
             let fetched = self.fetch(root, task, file).await;
             let Err(FetchError::Here(error)) = &fetched else { return fetched };
             if !error.is_full_disk() {
@@ -294,8 +296,8 @@ impl Remote {
                 self.setting.reporter.note(format!("{run}: no room for its results, waiting {limit_min} min at most: {error}"));
                 told = true;
             }
-            let runs = self.dir.runs();
-            let before = free_bytes(&runs);
+            // room that was made meanwhile counts, and what others still take of it does not
+            let before = before.min(free_bytes(&runs));
             tokio::select! {
                 biased;
                 () = stop_now(stop_signal) => return fetched,
