@@ -115,9 +115,7 @@ fn store_hint(error: &StoreError) -> Option<String> {
         StoreError::Copied { original, .. } => {
             Some(format!("work with {}, or remove it; a campaign of its own starts from the campaign file", original.display()))
         }
-        StoreError::Io { source, .. } if source.kind() == std::io::ErrorKind::StorageFull => {
-            Some("make room, and type the same command again: it goes on where it was".into())
-        }
+        StoreError::Io { .. } if error.is_full_disk() => Some("make room, and type the same command again: it goes on where it was".into()),
         StoreError::Io { .. } | StoreError::Damaged { .. } | StoreError::Newer { .. } | StoreError::Locked { .. } => None,
     }
 }

@@ -106,12 +106,13 @@ impl CampaignError {
 
     /// Whether this machine has no room for a file. What a site has finished is then safe only there.
     pub(crate) fn is_full_disk(&self) -> bool {
-        let source = match self {
-            Self::Run(RunError::Store(StoreError::Io { source, .. })) => source,
-            Self::Run(RunError::Host(HostError::File { host, source, .. })) if host == THIS_MACHINE => source,
-            _ => return false,
-        };
-        matches!(source.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
+        match self {
+            Self::Run(RunError::Store(error)) => error.is_full_disk(),
+            Self::Run(RunError::Host(HostError::File { host, source, .. })) if host == THIS_MACHINE => {
+                matches!(source.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
+            }
+            _ => false,
+        }
     }
 
     /// Whether results may be left that exist only on their site, because this machine cannot write them.

@@ -35,7 +35,10 @@ const MAX_FETCH_PAUSE: Duration = Duration::from_secs(4);
 /// Time limit for room on this machine, and the delay between looks at it.
 const ROOM_LIMIT: Duration = Duration::from_secs(600);
 const ROOM_TICK: Duration = Duration::from_secs(1);
-/// More room than before that makes another attempt worthwhile, bytes. What comes from a cloud in vain costs, too.
+/// First delay before another attempt where no room is seen to be made, as with quotas and inodes; each further one is twice as long, because what
+/// comes from a cloud in vain costs, too.
+const BLIND_PAUSE: Duration = Duration::from_secs(10);
+/// More room than before that makes another attempt worthwhile at once, bytes.
 const NOTABLE_ROOM_BYTES: u64 = 16 << 20;
 
 /// Directory, beside the spools, of what could not be fetched.
@@ -280,6 +283,7 @@ impl Remote {
         let run = &task.planned.id;
         let end = tokio::time::Instant::now() + ROOM_LIMIT;
         let mut told = false;
+        let mut pause = BLIND_PAUSE;
         loop {
             let runs = self.dir.runs();
             let before = free_bytes(&runs);
@@ -303,6 +307,7 @@ impl Remote {
                 () = stop_now(stop_signal) => return fetched,
                 () = tokio::time::sleep_until(end) => return fetched,
                 () = room_grows(&runs, before) => {}
+                () = tokio::time::sleep(pause) => pause *= 2,
             }
         }
     }

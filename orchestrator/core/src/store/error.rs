@@ -60,6 +60,12 @@ impl StoreError {
         move |source| Self::Io { verb, path, source }
     }
 
+    /// Whether the disk is full, or the user's part of it.
+    pub fn is_full_disk(&self) -> bool {
+        let Self::Io { source, .. } = self else { return false };
+        matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+    }
+
     /// The file that it is about.
     pub fn path(&self) -> &Path {
         match self {

@@ -315,7 +315,7 @@ impl<E: From<RunError> + Send + 'static> Executor<E> for LocalExecutor {
 /// What of a run's own directory could not be used is that run's failure, not the campaign's.
 fn failure_of(error: &RunError) -> RunFailure {
     let cause = match error {
-        RunError::Store(StoreError::Io { source, .. }) if source.kind() == std::io::ErrorKind::StorageFull => Cause::DiskFull,
+        RunError::Store(error) if error.is_full_disk() => Cause::DiskFull,
         RunError::Store(_) => Cause::Store,
         RunError::Host(_) | RunError::Render(_) | RunError::Descriptor { .. } | RunError::Shepherd { .. } | RunError::Broken(_) => {
             Cause::Launch

@@ -3,6 +3,7 @@
 
 mod both;
 mod deadline;
+mod failing_writes;
 mod faults;
 mod kept;
 mod killed;
