@@ -355,6 +355,7 @@ impl Agent {
         let past = Past::of(events);
         // also if they are asked for again
         self.taken.extend(past.settled.iter().map(|(run, dispatch)| request_name(run, *dispatch)));
+        let mut reports = Vec::new();
         for name in old_requests {
             match self.spool.request(&name)? {
                 Request::Run(task) => {
@@ -366,9 +367,15 @@ impl Agent {
                     }
                 }
                 // they were for an agent that is gone
-                Request::Stop { .. } | Request::Report { .. } | Request::Close => self.spool.drop_request(&name),
+                Request::Stop { .. } | Request::Close => self.spool.drop_request(&name),
+                Request::Report { of } => reports.push((name, of)),
                 Request::Forget { .. } => {}
             }
+        }
+        // the controller knows that this one arrived, and asks no other agent
+        for (name, of) in reports {
+            self.report_ends(of)?;
+            self.spool.drop_request(&name);
         }
         Ok(())
     }
@@ -456,8 +463,8 @@ impl Agent {
                 }
                 Request::Forget { run, dispatch: _, attempt } => self.forget(&run, attempt, &name),
                 Request::Report { of } => {
-                    self.spool.drop_request(&name);
                     self.report_ends(of)?;
+                    self.spool.drop_request(&name);
                 }
                 Request::Close => {
                     self.spool.drop_request(&name);
@@ -480,8 +487,10 @@ impl Agent {
     /// Reports once more how an attempt ended that is asked for again, and drops the request.
     fn report_again(&mut self, task: &Task) -> Result<(), AgentError> {
         let (run, dispatch, attempt) = (task.planned.id.clone(), task.dispatch, task.attempt);
-        self.spool.drop_request(&request_name(&run, dispatch));
-        self.report_ends(vec![Settled { run, dispatch, attempt }])
+        let name = request_name(&run, dispatch);
+        self.report_ends(vec![Settled { run, dispatch, attempt }])?;
+        self.spool.drop_request(&name);
+        Ok(())
     }
 
     /// Reports once more how these attempts ended, if they have.
