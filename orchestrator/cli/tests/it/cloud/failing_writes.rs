@@ -105,6 +105,10 @@ fn check(cloud: &mut OnCloud, number: usize, case: &Case) -> bool {
     let failed = cloud.cvc_with(&["run", "campaign.toml"], &[("FAILPOINTS", &case.failpoints())]);
     assert!(matches!(failed.code, Some(0 | 7 | 9 | 10)), "{case:?}: {failed:?}");
     assert!(!failed.stderr.contains("internal error"), "{case:?}: {failed:?}");
+    let shelf = cloud.on.campaign.root().parent().expect("campaigns").join(".kept");
+    let on_shelf = || fs::read_dir(&shelf).map_or(0, Iterator::count);
+    let alive = cloud.cloud.alive().instances.len();
+    assert!(alive <= on_shelf(), "{case:?}: {alive} instances, {} on the shelf: {failed:?}", on_shelf());
     let before = cloud.on.campaign.events("run-finished");
     let again: &[&str] = if failed.code == Some(10) { &["run", "--retry-failed", "campaign.toml"] } else { &["run", "campaign.toml"] };
     cloud.cvc(again).expect(0);
@@ -132,9 +136,7 @@ fn check(cloud: &mut OnCloud, number: usize, case: &Case) -> bool {
     let left = cloud.cloud.alive();
     assert!(left.instances.is_empty(), "{case:?}: {left:?}");
     cloud.assert_nothing_left();
-    let shelf = cloud.on.campaign.root().parent().expect("campaigns").join(".kept");
-    let kept: Vec<_> = fs::read_dir(shelf).map(|dir| dir.flatten().map(|e| e.path()).collect()).unwrap_or_default();
-    assert!(kept.is_empty(), "{case:?}: {kept:?}");
+    assert_eq!(on_shelf(), 0, "{case:?}: kept fleets");
     let spent_usd = spent_usd(cloud);
     assert!(spent_usd <= BUDGET_USD, "{case:?}: {spent_usd} USD");
     wait_until("the end of all processes", Duration::from_secs(30), || cloud.on.campaign.processes().is_empty());

@@ -2,7 +2,11 @@
 
 use super::{Site, fleet, order};
 use cvc_controller::provider::{ErrorKind, InstanceState, ResourceKind, SideEffect};
-use cvc_testkit::{Cloud, Tool, cloud::Fault, require};
+use cvc_testkit::{
+    Cloud, Tool,
+    cloud::{ApiCall, Fault},
+    require,
+};
 use std::{
     collections::BTreeSet,
     time::{Duration, Instant},
@@ -39,6 +43,11 @@ fn a_lease_gives_the_same_instances_however_often_it_is_asked_for() {
         (parameter("BlockDeviceMapping.2.DeviceName"), parameter("BlockDeviceMapping.2.Ebs.Iops")),
         (Some("/dev/sdf"), Some("4000"))
     );
+    let encrypted = |call: &ApiCall| {
+        let keys = ["BlockDeviceMapping.1.Ebs.Encrypted", "BlockDeviceMapping.2.Ebs.Encrypted"];
+        keys.map(|key| call.parameters.get(key).cloned())
+    };
+    assert_eq!(encrypted(&calls[0]), [None, None], "as the order says");
     assert_eq!(site.cloud.instances()[0].user_data, Some(wanted.user_data().into_bytes()));
 
     let mut other = wanted.clone();
@@ -48,10 +57,17 @@ fn a_lease_gives_the_same_instances_however_often_it_is_asked_for() {
     assert_eq!(site.alive("f").len(), 3);
 
     // the answer is lost, and the SDK asks again by itself
-    let lost = order(&site, "f", 2, 2, &made);
+    let mut lost = order(&site, "f", 2, 2, &made);
+    lost.encrypted = true;
     site.cloud.fault(Fault::lost_answer("RunInstances"));
     assert_eq!(site.launch(&lost).len(), 2);
     assert_eq!(site.alive("f").len(), 5);
+    let launches: Vec<_> = site.cloud.calls().into_iter().filter(|c| c.action == "RunInstances").collect();
+    assert_eq!(
+        encrypted(launches.last().expect("a launch")),
+        [Some("true".to_owned()), Some("true".to_owned())],
+        "root and further volumes"
+    );
 
     // it is lost every time: nobody may say that nothing was done
     let lost = order(&site, "f", 3, 1, &made);
