@@ -138,8 +138,10 @@ impl OldJournal {
         let first_at = self.entries.first().map_or(jiff::Timestamp::now(), |(_, entry)| entry.at);
         if !matches!(self.entries.first(), Some((_, Entry { event: Event::Opened { .. }, .. }))) {
             let campaign = dir.root().file_name().unwrap_or("campaign").to_owned();
-            // lost with its first line; this machine may remember it
-            let lineage = claimed_lineage(dir.root()).map(|written| Lineage::from_written(&written)).or_else(|| Lineage::random().ok());
+            // lost with its first line, unless it was given later; this machine may remember it
+            let is_given = self.entries.iter().any(|(_, entry)| matches!(entry.event, Event::LineageGiven { .. }));
+            let remembered = || claimed_lineage(dir.root()).map(|written| Lineage::from_written(&written));
+            let lineage = if is_given { None } else { remembered().or_else(|| Lineage::random().ok()) };
             let opened = Event::Opened { format: FORMAT, campaign, cvc: env!("CARGO_PKG_VERSION").to_owned(), lineage };
             mended.push(first_at, opened);
         }

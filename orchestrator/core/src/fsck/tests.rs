@@ -187,6 +187,31 @@ fn a_journal_of_an_earlier_format_is_repaired_and_keeps_the_name_of_its_place() 
 }
 
 #[test]
+fn a_lineage_that_was_given_later_is_kept_where_the_first_line_is_lost() {
+    let made = Made::new();
+    let text = fs::read_to_string(made.dir.journal()).expect("reads");
+    let lines: Vec<String> = text
+        .lines()
+        .map(|line| {
+            let mut value: serde_json::Value = serde_json::from_str(line).expect("JSON");
+            let fields = value.as_object_mut().expect("an object");
+            fields.remove("sum");
+            if fields.remove("lineage").is_some() {
+                fields.insert("format".into(), 2.into());
+            }
+            value.to_string() + "\n"
+        })
+        .collect();
+    fs::write(made.dir.journal(), lines.concat()).expect("writes");
+    drop(Journal::open(&made.dir.journal(), "demo", |_| Ok(())).expect("opens"));
+    let given = made.state().lineage;
+    made.damage(&[1]);
+    assert!(made.check().problems.iter().all(|problem| !problem.what.contains("lineage")), "{:#?}", made.check().problems);
+    made.repair();
+    assert_eq!(made.state().lineage, given);
+}
+
+#[test]
 fn a_rewritten_journal_has_only_whole_entries_with_numbers_without_gaps() {
     let made = Made::new();
     made.damage(&[3, 6, 9]);
