@@ -188,7 +188,10 @@ impl Failure {
                     | CampaignError::OverBudget { .. } => None,
                     CampaignError::Provider { error, .. } => error.hint(),
                     CampaignError::Install(error) => error.hint(),
-                    CampaignError::NotWritten { .. } => Some("make room, and type the same command again: it goes on where it was".into()),
+                    CampaignError::NotWritten { .. } => {
+                        let first = if error.is_full_disk() { "make room" } else { "mend that" };
+                        Some(format!("{first}, and type the same command again: it goes on where it was"))
+                    }
                     CampaignError::Leftover { .. } => {
                         Some("`cvc run` or `cvc down` finds and ends it; `cvc sweep` also finds instances, from any machine".into())
                     }

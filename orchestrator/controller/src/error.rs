@@ -105,8 +105,9 @@ impl CampaignError {
     }
 
     /// Whether this machine has no room for a file. What a site has finished is then safe only there.
-    pub(crate) fn is_full_disk(&self) -> bool {
+    pub fn is_full_disk(&self) -> bool {
         match self {
+            Self::NotWritten { error, .. } => error.is_full_disk(),
             Self::Run(RunError::Store(error)) => error.is_full_disk(),
             Self::Run(RunError::Host(HostError::File { host, source, .. })) if host == THIS_MACHINE => {
                 matches!(source.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)

@@ -16,7 +16,7 @@ use cvc_engine::{
 use cvc_probe::proc::ProcessId;
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs,
+    fs, io,
     sync::Arc,
 };
 use tokio::sync::{Notify, watch};
@@ -216,6 +216,15 @@ impl Workplace for OnNodes {
     async fn recover(&self, task: &Task, _: Option<(u32, u64)>) -> Result<Option<OutcomeFile>, StoreError> {
         self.world.pause(5..3_000).await;
         let run = &task.planned.id;
+        let is_full = self.world.machine(&self.site, |machine| {
+            let is_full = machine.bad_recoveries > 0;
+            machine.bad_recoveries -= u32::from(is_full);
+            is_full
+        });
+        if is_full {
+            let path = self.dir.partial(run);
+            return Err(StoreError::Io { verb: "write", path: path.into(), source: io::ErrorKind::StorageFull.into() });
+        }
         self.world.machine(&self.site, |machine| machine.live.remove(run));
         let whole = sealed_outcome(&self.dir, run, task.attempt);
         let found = if whole.is_some() { "whole" } else { "cut off" };

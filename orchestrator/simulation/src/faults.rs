@@ -31,6 +31,8 @@ pub(crate) enum Fault {
     TerminateAgent(String),
     /// Agents do not start.
     BadStarts(String, u32),
+    /// The agent is killed, and the head node's disk is full when the next ones end what it left.
+    KillAgentOnFullDisk(String, u32),
     /// The head node loses power.
     Reboot(String, Duration),
     /// A node is silent.
@@ -73,7 +75,7 @@ fn one(rng: &mut Rng, sites: &[(String, Vec<String>)]) -> Fault {
     let site = site.clone();
     let away_s = if rng.u32(0..8) == 0 { LONG_AWAY_S } else { AWAY_S };
     let away = Duration::from_millis(rng.u64(100..away_s * 1000));
-    match rng.u32(0..14) {
+    match rng.u32(0..15) {
         0 | 1 => Fault::Break(site),
         2 => Fault::Silence(site),
         3 => Fault::Unreachable(site, away),
@@ -84,6 +86,7 @@ fn one(rng: &mut Rng, sites: &[(String, Vec<String>)]) -> Fault {
         9 => Fault::Reboot(site, away),
         10 => Fault::NodeDown(site, nodes[rng.usize(0..nodes.len())].clone(), away),
         11 | 12 => Fault::KillController(away),
+        13 => Fault::KillAgentOnFullDisk(site, rng.u32(1..3)),
         _ => Fault::Stop(if rng.bool() { StopRequest::Finish } else { StopRequest::StopNow }, away),
     }
 }
@@ -124,6 +127,10 @@ pub(crate) async fn happen(
                 }
             }
             Fault::BadStarts(site, starts) => world.machine(&site, |machine| machine.bad_starts += starts),
+            Fault::KillAgentOnFullDisk(site, recoveries) => {
+                world.kill_agent(&site);
+                world.machine(&site, |machine| machine.bad_recoveries += recoveries);
+            }
             Fault::Reboot(site, away) => {
                 world.kill_agent(&site);
                 world.machine(&site, |machine| {
@@ -158,6 +165,7 @@ pub(crate) async fn happen(
     while healing.join_next().await.is_some() {}
     for machine in world.lock().machines.values_mut() {
         machine.bad_starts = 0;
+        machine.bad_recoveries = 0;
     }
     world.tell("faults are over");
     over.send_replace(true);

@@ -103,6 +103,8 @@ pub(crate) struct Machine {
     pub damage: u32,
     /// How many of the next starts of an agent fail.
     pub bad_starts: u32,
+    /// How many of the next attempts that an agent left cannot be ended, because the disk is full.
+    pub bad_recoveries: u32,
 }
 
 pub(crate) struct State {
@@ -211,6 +213,7 @@ impl Machine {
             relays: Vec::new(),
             damage: 0,
             bad_starts: 0,
+            bad_recoveries: 0,
         }
     }
 

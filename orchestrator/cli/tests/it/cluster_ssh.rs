@@ -4,8 +4,8 @@ use crate::{
     cluster_faults::steps::{on_lab, site},
     common::cluster::{OnLab, ssh_site},
 };
-use cvc_testkit::{Lab, Tool, require};
-use std::fs;
+use cvc_testkit::{Lab, Running, Tool, require};
+use std::{fs, time::Duration};
 
 #[test]
 fn mappings_over_nodes_and_both_libraries_run_and_leave_nothing() {
@@ -57,16 +57,43 @@ fn a_program_that_a_crash_of_the_head_has_emptied_is_sent_again() {
     on.campaign.assert_whole(1);
 }
 
+/// The first run puts a link into its directory that cvc does not fetch.
+const LINKED_AT_FIRST: &str =
+    "[ -e /shared/first ] || ln -s /etc/passwd \"${CVC_RUN#*@}/runs/${CVC_RUN%%@*}.partial/link\"; touch /shared/first; echo SUCCESS";
+
+#[test]
+fn a_result_that_was_left_on_the_head_before_the_journal_could_say_so_is_left_once() {
+    require!(Tool::Lab, Tool::Mpich5);
+    let lab = Lab::builder().nodes(1).build();
+    let text =
+        format!("{}[matrix]\napp = \"script\"\nmapping = \"1Nx1P\"\nmpi = \"mpich5\"\n[run]\nrepeats = 1\nretries = 0\n", site(1, ""));
+    let on = on_lab(lab, "left-before", &text, LINKED_AT_FIRST);
+    on.run().expect(10);
+    let journal = fs::read_to_string(on.campaign.root().join("journal.jsonl")).expect("a journal");
+    let end = journal.lines().position(|line| line.contains("run-finished")).expect("an end");
+    // the same once more, without that record
+    fs::remove_dir_all(on.campaign.root()).expect("a campaign");
+    on.lab.node("n1").shell("rm -r /shared/first /root/.cvc/unfetched");
+    let mut command = on.command(&["run", "campaign.toml"]);
+    command.env("FAILPOINTS", format!("journal.jsonl.append={end}*off->1*return(enospc)->off"));
+    Running::start(command).wait(Duration::from_secs(120)).expect(7);
+    assert!(on.campaign.events("run-finished").is_empty());
+    let left = on.lab.node("n1").shell("ls -d /root/.cvc/unfetched/*");
+    let output = on.run().expect(10).stderr;
+    let failures = on.campaign.failures();
+    let [(cause, detail)] = &failures[..] else { panic!("{failures:?}\n{output}") };
+    assert!(cause == "store" && detail.contains(&format!("it is left in {} on n1", left.trim())), "{detail}: {left}");
+    assert_eq!(on.lab.node("n1").shell("ls -d /root/.cvc/unfetched/*"), left);
+    on.assert_nothing_left(&["n1"]);
+}
+
 #[test]
 fn a_result_that_cannot_be_fetched_costs_its_run_an_attempt_and_stays_on_the_head() {
     require!(Tool::Lab, Tool::Mpich5);
     let lab = Lab::builder().nodes(1).build();
     let text =
         format!("{}[matrix]\napp = \"script\"\nmapping = \"1Nx1P\"\nmpi = \"mpich5\"\n[run]\nrepeats = 2\nretries = 0\n", site(1, ""));
-    // the first run puts a link into its directory that cvc does not fetch
-    let script =
-        "[ -e /shared/first ] || ln -s /etc/passwd \"${CVC_RUN#*@}/runs/${CVC_RUN%%@*}.partial/link\"; touch /shared/first; echo SUCCESS";
-    let on = on_lab(lab, "unfetched", &text, script);
+    let on = on_lab(lab, "unfetched", &text, LINKED_AT_FIRST);
     let output = on.run().expect(10).stderr;
     let failures = on.campaign.failures();
     let [(cause, detail)] = &failures[..] else { panic!("{failures:?}\n{output}") };

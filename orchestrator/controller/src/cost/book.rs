@@ -111,13 +111,19 @@ impl PriceBook {
         })
     }
 
-    /// Since when the market has the price that [`Self::spot`] returns; `None` if it is an upper bound, because the market's is not known.
+    /// Since when the market has the price that [`Self::spot`] returns; `None` if it is an upper bound, because the market's is not known. Of
+    /// several zones, since the last change in any of them: until then another one may have been the dearest.
     pub fn spot_since(&self, region: &str, instance_type: &str, zones: &[String]) -> Option<Timestamp> {
-        self.spot_quote(region, instance_type, zones).map(|quote| quote.at)
+        self.spot_quotes(region, instance_type, zones).into_iter().map(|quote| quote.at).max()
     }
 
     /// The highest quote of the spot market among these zones.
     fn spot_quote(&self, region: &str, instance_type: &str, zones: &[String]) -> Option<&Quote> {
+        self.spot_quotes(region, instance_type, zones).into_iter().max_by(|a, b| a.usd_per_hour.total_cmp(&b.usd_per_hour))
+    }
+
+    /// The quotes of the spot market that count in these zones.
+    fn spot_quotes(&self, region: &str, instance_type: &str, zones: &[String]) -> Vec<&Quote> {
         let may_be = |quote: &&Quote| {
             quote.spot
                 && quote.region == region
@@ -125,7 +131,7 @@ impl PriceBook {
                 && (zones.is_empty() || quote.zone.as_ref().is_none_or(|z| zones.contains(z)))
                 && (!self.certain || self.now.duration_since(quote.held_at()).as_hours() < SPOT_CERTAIN_HOURS)
         };
-        self.quotes.iter().filter(may_be).max_by(|a, b| a.usd_per_hour.total_cmp(&b.usd_per_hour))
+        self.quotes.iter().filter(may_be).collect()
     }
 
     /// An hour of an EBS volume.

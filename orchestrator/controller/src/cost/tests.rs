@@ -332,6 +332,12 @@ fn a_launched_instance_has_the_price_of_today_and_without_one_an_upper_bound() {
     let changed = ago(20);
     book.add([asked(0.05, "us-east-1a", changed, 1), asked(0.09, "us-east-1b", ago(10), 1)]);
     assert_eq!(present(&book, &spot), (0.06, changed));
+    // anywhere in the region, the dearest zone has been that since the last change in any of them
+    let anywhere = LaunchOrder { zone: None, ..spot.clone() };
+    let mut zones = PriceBook::shipped();
+    zones.add([asked(0.09, "us-east-1a", changed, 1), asked(0.05, "us-east-1b", ago(10), 1)]);
+    let (usd, since) = present(&zones, &anywhere);
+    assert!(usd == 0.1 && since > ago(11) && since < ago(9), "{usd} since {since}");
     // the market was not asked for an hour
     let mut old = PriceBook::shipped();
     old.add([asked(0.05, "us-east-1a", changed, 61)]);

@@ -46,41 +46,46 @@ pub(super) struct HostLocks {
 /// The lock of a host that is reached by ssh.
 #[derive(Debug)]
 struct Held {
+    /// Name of the host.
+    host: String,
     /// Ends it, also when dropped.
     release: oneshot::Sender<()>,
-    ended: JoinHandle<()>,
+    /// Whether it was held until then.
+    ended: JoinHandle<bool>,
 }
 
 impl Held {
     fn begin(host: SshHost, pipe: Pipe) -> Self {
         let (release, released) = oneshot::channel();
-        Self { release, ended: tokio::spawn(hold(host, pipe, released).in_current_span()) }
+        let name = host.name().to_owned();
+        Self { host: name, release, ended: tokio::spawn(hold(host, pipe, released).in_current_span()) }
     }
 }
 
-/// Holds the lock of a host until it is released or the connection breaks.
-async fn hold(host: SshHost, mut pipe: Pipe, mut released: oneshot::Receiver<()>) {
+/// Holds the lock of a host until it is released or the connection breaks. Returns whether it was held until then.
+async fn hold(host: SshHost, mut pipe: Pipe, mut released: oneshot::Receiver<()>) -> bool {
     let mut beats = tokio::time::interval(BEAT);
-    loop {
+    let held = loop {
         tokio::select! {
             biased;
-            _ = &mut released => break,
+            _ = &mut released => break true,
             _ = beats.tick() => {
-                let Some(line) = pipe.stdin.as_mut() else { break };
+                let Some(line) = pipe.stdin.as_mut() else { break false };
                 // a connection that broke has given its lock back
                 if line.write_all(b".").await.is_err() || line.flush().await.is_err() {
-                    break;
+                    break false;
                 }
             }
         }
-    }
+    };
     let _ = tokio::time::timeout(ANSWER_LIMIT, pipe.wait()).await;
     host.disconnect().await;
+    held
 }
 
 /// The answer of a host.
 enum Answer {
-    Held { host: SshHost, pipe: Box<Pipe>, id: String },
+    Held { held: Held, id: String },
     Taken { host: SshHost, id: String },
 }
 
@@ -126,9 +131,9 @@ impl HostLocks {
         let asked: Vec<_> = targets(name, site, base).map(|target| tokio::spawn(ask(target).in_current_span())).collect();
         for answer in asked {
             match answer.await {
-                Ok(Some(Answer::Held { host, pipe, id })) => {
+                Ok(Some(Answer::Held { held, id })) => {
                     ids.insert(id);
-                    locks.held.push(Held::begin(host, *pipe));
+                    locks.held.push(held);
                 }
                 Ok(Some(Answer::Taken { host, id })) => others.push((host, id)),
                 Ok(None) | Err(_) => {}
@@ -144,16 +149,20 @@ impl HostLocks {
         if taken.is_empty() {
             return Ok(locks);
         }
-        locks.release().await;
+        let _ = locks.release().await;
         Err(InstallError::Busy { site: name.to_owned(), hosts: taken })
     }
 
-    /// Gives all of them back.
-    pub(super) async fn release(self) {
-        let ended: Vec<_> = self.held.into_iter().map(|held| (held.release.send(()), held.ended)).collect();
-        for (_, ended) in ended {
-            let _ = ended.await;
+    /// Gives all of them back. Returns the hosts whose lock was lost before.
+    pub(super) async fn release(self) -> Vec<String> {
+        let ended: Vec<_> = self.held.into_iter().map(|held| (held.host, held.release.send(()), held.ended)).collect();
+        let mut lost = Vec::new();
+        for (host, _, ended) in ended {
+            if !ended.await.unwrap_or(false) {
+                lost.push(host);
+            }
         }
+        lost
     }
 }
 
@@ -185,7 +194,8 @@ async fn ask(target: Target) -> Option<Answer> {
     let mut line = String::new();
     let _ = tokio::time::timeout(ANSWER_LIMIT, pipe.stdout.read_line(&mut line)).await;
     match line.trim().split_once(' ') {
-        Some(("held", id)) => Some(Answer::Held { id: id.to_owned(), host, pipe: Box::new(pipe) }),
+        // at once, because another host may take longer to answer than this one waits for a sign of life
+        Some(("held", id)) => Some(Answer::Held { id: id.to_owned(), held: Held::begin(host, pipe) }),
         Some(("taken", id)) => Some(Answer::Taken { id: id.to_owned(), host }),
         _ => {
             host.disconnect().await;

@@ -139,7 +139,10 @@ pub async fn install(
         }
     };
     let report = play.run(stop_signal, on).await;
-    locks.release().await;
+    for host in locks.release().await {
+        let what = format!("{host}: the connection that kept other installations away was lost; run it again if another one was at work");
+        on(InstallEvent::Preparing { what });
+    }
     let report = report?;
     if !request.check {
         let now = lock::of(request.site, site, &report)?;

@@ -4,7 +4,7 @@ use super::{
     agent_handle::{AgentHandle, AgentUse},
     agent_state::Ended,
     head_node::SHORT,
-    site::Remote,
+    site::{ROOM_LIMIT, Remote},
     submission::by_job,
 };
 use crate::{cost::PriceBook, error::CampaignError};
@@ -22,7 +22,7 @@ use cvc_core::{
 };
 use cvc_engine::{
     attempt::{AttemptReporter, AttemptResult, Executor, SiteContext, Task, seal},
-    host::HostError,
+    host::{HostError, THIS_MACHINE},
 };
 use nix::sys::statvfs::statvfs;
 use std::{io, sync::Arc, time::Duration};
@@ -32,8 +32,7 @@ const FETCH_REPEATS: usize = 4;
 const FETCH_PAUSE: Duration = Duration::from_secs(1);
 const MAX_FETCH_PAUSE: Duration = Duration::from_secs(4);
 
-/// Time limit for room on this machine, and the delay between looks at it.
-const ROOM_LIMIT: Duration = Duration::from_secs(600);
+/// Delay between looks at the room on this machine.
 const ROOM_TICK: Duration = Duration::from_secs(1);
 /// First delay before another attempt where no room is seen to be made, as with quotas and inodes; each further one is twice as long, because what
 /// comes from a cloud in vain costs, too.
@@ -106,7 +105,8 @@ impl Incomplete {
     /// Whether the directory itself is the reason, so that others may be fetched.
     fn is_of_run(&self) -> bool {
         match self {
-            Self::Download(HostError::Refused { .. })
+            // what the other machine cannot read, or no machine like this one can hold
+            Self::Download(HostError::Refused { .. } | HostError::File { .. })
             | Self::Missing { .. }
             | Self::NoOutcome(_)
             | Self::OtherOutcome
@@ -282,7 +282,7 @@ impl Remote {
     ) -> Result<(), FetchError> {
         let run = &task.planned.id;
         let end = tokio::time::Instant::now() + ROOM_LIMIT;
-        let mut told = false;
+        let mut turn = None;
         let mut pause = BLIND_PAUSE;
         loop {
             let runs = self.dir.runs();
@@ -295,10 +295,16 @@ impl Remote {
             // others need what a part of it takes
             let partial = self.dir.partial(run);
             remove_all(&partial).map_err(|error| FetchError::Here(error.into()))?;
-            if !told {
+            if turn.is_none() {
                 let limit_min = ROOM_LIMIT.as_secs() / 60;
                 self.setting.reporter.note(format!("{run}: no room for its results, waiting {limit_min} min at most: {error}"));
-                told = true;
+                // two that do not fit together would make room for each other for ever
+                turn = tokio::select! {
+                    biased;
+                    () = stop_now(stop_signal) => return fetched,
+                    () = tokio::time::sleep_until(end) => return fetched,
+                    turn = self.room.lock() => Some(turn),
+                };
             }
             // room that was made meanwhile counts, and what others still take of it does not
             let before = before.min(free_bytes(&runs));
@@ -307,8 +313,9 @@ impl Remote {
                 () = stop_now(stop_signal) => return fetched,
                 () = tokio::time::sleep_until(end) => return fetched,
                 () = room_grows(&runs, before) => {}
-                () = tokio::time::sleep(pause) => pause *= 2,
+                () = tokio::time::sleep(pause) => {}
             }
+            pause *= 2;
         }
     }
 
@@ -317,10 +324,14 @@ impl Remote {
         let head_node = &self.setting.head_node;
         let base = self.setting.root.ancestors().find(|dir| dir.file_name() == Some("spool")).and_then(Utf8Path::parent);
         let to = base.unwrap_or(&self.setting.root).join(UNFETCHED).join(format!("{}-{}-{}", self.lineage, task.planned.id, task.dispatch));
-        let script = "mkdir -p \"$(dirname \"$2\")\" && mv \"$1\" \"$2\"";
+        // it may have been moved by a session that could not write that down
+        let script = "mkdir -p \"$(dirname \"$2\")\" && { [ -e \"$2\" ] || mv \"$1\" \"$2\"; }";
         let moved = head_node.run(&["sh", "-c", script, "sh", from.as_str(), to.as_str()], SHORT).await;
         let left = match moved {
-            Ok(output) if output.code == Some(0) => format!("it is left in {to} on {}", head_node.name()),
+            Ok(output) if output.code == Some(0) => {
+                let until = if self.setting.fleet.is_some() { " until that instance ends" } else { "" };
+                format!("it is left in {to} on {}{until}", head_node.name())
+            }
             Ok(output) => format!("it cannot be kept there: {}", output.stderr.trim()),
             Err(error) => format!("it cannot be kept there: {error}"),
         };
@@ -395,7 +406,7 @@ impl Remote {
         }
         match brought {
             Ok(()) => verify(&partial, file).map_err(incomplete),
-            Err(error @ HostError::File { .. }) => Err(FetchError::Here(error.into())),
+            Err(error) if matches!(&error, HostError::File { host, .. } if host == THIS_MACHINE) => Err(FetchError::Here(error.into())),
             Err(error) => Err(incomplete(Incomplete::Download(error))),
         }
     }

@@ -3,8 +3,8 @@
 use crate::ssh::{Pipe, Progress, SshHost};
 use async_trait::async_trait;
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_core::store::copy_tree;
-use cvc_engine::host::{Host, HostError, LocalHost, Output, tool};
+use cvc_core::store::{StoreError, copy_tree};
+use cvc_engine::host::{Host, HostError, LocalHost, Output, THIS_MACHINE, tool};
 use std::{collections::BTreeMap, io, process::Stdio, sync::Arc, time::Duration};
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines},
@@ -127,22 +127,22 @@ impl HeadNode for ThisMachine {
     }
 
     async fn upload(&self, from: &Utf8Path, to: &Utf8Path, _tell: Tell<'_>) -> Result<(), HostError> {
-        let error = |source| HostError::File { host: "localhost".into(), action: "write", path: to.to_string(), source };
+        let error = |source| HostError::File { host: THIS_MACHINE.into(), action: "write", path: to.to_string(), source };
         let staging = Utf8PathBuf::from(format!("{to}.{}", std::process::id()));
         std::fs::copy(from, &staging).and_then(|_| std::fs::rename(&staging, to)).map_err(error)
     }
 
     async fn download(&self, from: &Utf8Path, to: &Utf8Path, _max: u64, _tell: Tell<'_>, _bytes: &mut u64) -> Result<(), HostError> {
-        copy_tree(from, to).map_err(|e| HostError::File {
-            host: "localhost".into(),
-            action: "copy",
-            path: from.to_string(),
-            source: io::Error::other(e.to_string()),
+        copy_tree(from, to).map_err(|error| {
+            let kind = if let StoreError::Io { source, .. } = &error { source.kind() } else { io::ErrorKind::Other };
+            // others may be of what is copied, as on another machine
+            let host = if error.is_full_disk() { THIS_MACHINE.to_owned() } else { self.name() };
+            HostError::File { host, action: "copy", path: from.to_string(), source: io::Error::new(kind, error.to_string()) }
         })
     }
 
     async fn channel(&self, argv: &[String]) -> Result<Box<dyn Channel>, HostError> {
-        let error = |source| HostError::Start { host: "localhost".into(), argv: argv.to_vec(), source };
+        let error = |source| HostError::Start { host: THIS_MACHINE.into(), argv: argv.to_vec(), source };
         let broken = |what: &str| error(io::Error::other(format!("internal error (please report): {what}")));
         let (program, args) = argv.split_first().ok_or_else(|| broken("no program to run"))?;
         let mut child = tool(program)

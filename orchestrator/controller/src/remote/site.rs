@@ -52,8 +52,10 @@ const IDLE_IN_JOB_S: f64 = 600.0;
 const PATIENCE: Duration = Duration::from_secs(24 * 3600);
 /// The same when the campaign is over.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(120);
-/// Time limit for attempts to fetch their results from an agent that has ended.
-const FETCH_LIMIT: Duration = Duration::from_secs(300);
+/// Time limit for room on this machine for the results of a run.
+pub(super) const ROOM_LIMIT: Duration = Duration::from_secs(600);
+/// Time limit for attempts to fetch their results from an agent that has ended, also where they wait for room.
+const FETCH_LIMIT: Duration = ROOM_LIMIT.saturating_add(Duration::from_secs(300));
 /// Makes the directory of programs, and says whether `cvc-node` is there with its whole length: after a crash of the head, a file that was sent
 /// before may be empty. The directory, the program and its length follow.
 pub const PREPARE_PROGRAM: &str = "mkdir -p \"$1\" && if [ -x \"$2\" ] && [ \"$(wc -c <\"$2\")\" -eq \"$3\" ]; then echo there; fi";
@@ -69,6 +71,8 @@ pub(crate) struct Remote {
     agent: Mutex<Option<Arc<AgentHandle>>>,
     /// Held while an agent is made.
     making: tokio::sync::Mutex<()>,
+    /// Held by the attempt whose results are the next to be fetched when there is room for them.
+    pub(super) room: tokio::sync::Mutex<()>,
     pub(super) ready: Ready,
     pub(super) dir: CampaignDir,
     /// Distinguishes this campaign's jobs from those of any other.
@@ -184,6 +188,7 @@ impl Remote {
             most_nodes,
             agent: Mutex::new(None),
             making: tokio::sync::Mutex::new(()),
+            room: tokio::sync::Mutex::new(()),
             ready: Ready::default(),
             dir,
             lineage,

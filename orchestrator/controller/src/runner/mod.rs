@@ -62,7 +62,7 @@ pub struct Options {
     pub campaigns: Utf8PathBuf,
     /// Directory of what cvc remembers of this machine.
     pub state: Utf8PathBuf,
-    /// Program and arguments that start a shepherd; the job file follows.
+    /// Program and arguments that start a shepherd.
     pub shepherd: Vec<String>,
     /// The program that cvc puts on nodes.
     pub node_program: Utf8PathBuf,

@@ -7,7 +7,7 @@ use super::{
     target::{Hop, Target},
 };
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_engine::host::{ChangedKey, HostError, tool};
+use cvc_engine::host::{ChangedKey, HostError, THIS_MACHINE, tool};
 use openssh::Session;
 use parking_lot::Mutex;
 use std::{fs, io::ErrorKind, os::unix::net::UnixStream, path::Path, process::Stdio, sync::Arc, time::Duration};
@@ -70,12 +70,12 @@ pub(super) async fn connect(target: &Target, tell: &(dyn Fn(Notice) + Send + Syn
     })?;
     let hops = hops::resolve(target, path).await?;
     let (fresh, file) = (path.join("fresh"), path.join("config"));
-    let here = |source| HostError::File { host: "localhost".into(), action: "write", path: file.to_string(), source };
+    let here = |source| HostError::File { host: THIS_MACHINE.into(), action: "write", path: file.to_string(), source };
     fs::write(&file, config::text(&target.ssh, &hops, &fresh)).map_err(here)?;
     let mut argv: Vec<String> = ["ssh", "-T", "-M", "-S", path.join(SOCKET).as_str(), "-F", file.as_str()].map(str::to_owned).to_vec();
     argv.extend(target.place());
     argv.extend(["--".to_owned(), target.destination().to_owned(), format!("echo {READY}; exec cat >/dev/null")]);
-    let start = |source| HostError::Start { host: "localhost".into(), argv: argv.clone(), source };
+    let start = |source| HostError::Start { host: THIS_MACHINE.into(), argv: argv.clone(), source };
     // a process group of its own: Ctrl-C is for cvc, which may still need the connection
     let mut child = tool(&argv[0])
         .args(&argv[1..])
@@ -209,7 +209,7 @@ fn directory() -> Result<TempDir, HostError> {
         }
     }
     let made = tempfile::Builder::new().prefix(PREFIX).tempdir_in(&place);
-    made.map_err(|source| HostError::File { host: "localhost".into(), action: "create a directory in", path: place.to_string(), source })
+    made.map_err(|source| HostError::File { host: THIS_MACHINE.into(), action: "create a directory in", path: place.to_string(), source })
 }
 
 /// Whether the process that listened on this socket has ended. A socket that is not there yet may still come.

@@ -231,10 +231,11 @@ impl SshHost {
     }
 }
 
-/// Whether an error of unpacking comes from this machine's files: an archive that is cut off or damaged has other errors.
+/// Whether an error of unpacking comes from this machine's files: an archive that is cut off or damaged, or has names that are too long, has
+/// other errors.
 fn cannot_be_of_archive(error: &io::Error) -> bool {
-    use io::ErrorKind::{InvalidData, InvalidInput, Other, UnexpectedEof};
-    !matches!(error.kind(), InvalidData | InvalidInput | Other | UnexpectedEof)
+    use io::ErrorKind::{InvalidData, InvalidFilename, InvalidInput, Other, UnexpectedEof};
+    !matches!(error.kind(), InvalidData | InvalidFilename | InvalidInput | Other | UnexpectedEof)
 }
 
 /// A reader that counts the bytes that went through it, and ends with an error before they are too many for their purpose or this machine.
@@ -275,7 +276,10 @@ impl Read for Counted {
 /// # Errors
 /// When it cannot be read or written here, has larger files, or an entry that would leave `to`.
 pub fn unpack(host: &str, reader: impl Read, to: &Utf8Path, max_bytes: u64) -> Result<(), HostError> {
-    let here = |source| HostError::File { host: THIS_MACHINE.into(), action: "unpack into", path: to.to_string(), source };
+    let here = |source: io::Error| {
+        let host = if cannot_be_of_archive(&source) { THIS_MACHINE } else { host };
+        HostError::File { host: host.to_owned(), action: "unpack into", path: to.to_string(), source }
+    };
     let refused =
         |path: &str, problem: &str| HostError::Refused { host: host.to_owned(), path: path.to_owned(), problem: problem.to_owned() };
     std::fs::create_dir_all(to).map_err(here)?;

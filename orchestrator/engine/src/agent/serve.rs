@@ -195,6 +195,8 @@ struct Agent {
     beaten: Option<Instant>,
     /// Whether an attempt has ended here.
     worked: bool,
+    /// Whether nothing of earlier agents is left.
+    has_recovered: bool,
 }
 
 /// Works in a spool until it is closed, nobody needs it any more, or a signal ends it.
@@ -271,6 +273,7 @@ pub async fn serve_on(head: &dyn Head, root: &Utf8Path) -> Result<(), AgentError
         begun,
         beaten: None,
         worked: false,
+        has_recovered: false,
     };
     match agent.work(&events, old_requests, ready, &terminated, &mut attempt_events).await {
         Ok(reason) => agent.close(reason, &mut attempt_events).await,
@@ -294,6 +297,7 @@ impl Agent {
     ) -> Result<&'static str, AgentError> {
         // finish what an earlier agent left before taking new runs
         self.recover(events, old_requests).await?;
+        self.has_recovered = true;
         self.log.write(ready)?;
         let mut lost = self.workplace.lost();
         let mut look = NextLook::after(self.pause());
@@ -737,7 +741,10 @@ impl Agent {
             written = written.and(self.note(what));
         }
         self.workplace.close().await;
-        written.and(self.log.write(Event::Closed { reason: reason.to_owned() }).map_err(AgentError::from))
+        // the next agent must try again
+        let reason = reason.to_owned();
+        let last = if self.has_recovered { Event::Closed { reason } } else { Event::Unable { reason } };
+        written.and(self.log.write(last).map_err(AgentError::from))
     }
 
     fn note(&mut self, what: String) -> Result<(), AgentError> {

@@ -110,8 +110,11 @@ fn check(cloud: &mut OnCloud, number: usize, case: &Case) -> bool {
     let alive = cloud.cloud.alive().instances.len();
     assert!(alive <= on_shelf(), "{case:?}: {alive} instances, {} on the shelf: {failed:?}", on_shelf());
     let before = cloud.on.campaign.events("run-finished");
-    let again: &[&str] = if failed.code == Some(10) { &["run", "--retry-failed", "campaign.toml"] } else { &["run", "campaign.toml"] };
-    cloud.cvc(again).expect(0);
+    if failed.code == Some(10) {
+        cloud.cvc(&["run", "--retry-failed", "campaign.toml"]).expect(0);
+    } else {
+        cloud.cvc(&["run", "campaign.toml"]).expect(0);
+    }
 
     let finished = cloud.on.campaign.events("run-finished");
     assert_eq!(finished[..before.len()], before, "{case:?}: no record is lost");
