@@ -17,7 +17,10 @@ use cvc_probe::proc::ProcessId;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs, io,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 use tokio::sync::{Notify, watch};
 
@@ -86,7 +89,8 @@ impl Head for OnHead {
             (machine.nodes.clone(), machine.lost.subscribe())
         });
         let ready = Event::Ready { nodes: nodes.clone(), cores: 4, obstacles: BTreeMap::new(), found: Found::default() };
-        let nodes = OnNodes { world: self.world.clone(), site: self.site.clone(), pid: self.pid, nodes, lost, dir: spool.campaign() };
+        let (world, site, dir) = (self.world.clone(), self.site.clone(), spool.campaign());
+        let nodes = OnNodes { world, site, pid: self.pid, nodes, lost, dir, has_failed: AtomicBool::new(false) };
         Ok((Arc::new(nodes), ready))
     }
 
@@ -103,6 +107,8 @@ struct OnNodes {
     nodes: Vec<String>,
     lost: watch::Receiver<LostNodes>,
     dir: CampaignDir,
+    /// Whether something of an earlier agent could not be ended.
+    has_failed: AtomicBool,
 }
 
 /// How a simulated attempt goes.
@@ -222,6 +228,7 @@ impl Workplace for OnNodes {
             is_full
         });
         if is_full {
+            self.has_failed.store(true, Ordering::Relaxed);
             let path = self.dir.partial(run);
             return Err(StoreError::Io { verb: "write", path: path.into(), source: io::ErrorKind::StorageFull.into() });
         }
@@ -247,6 +254,10 @@ impl Workplace for OnNodes {
 
     async fn close(&self) {
         self.world.pause(1..500).await;
+        // the next one has to end what this one could not
+        if self.has_failed.load(Ordering::Relaxed) {
+            return;
+        }
         let live = self.world.machine(&self.site, |machine| machine.live.clone());
         for (run, live) in live {
             self.world.is_wrong(format!("{}: agent {} ends while run {run} lives: {live:?}", self.site, self.pid));
