@@ -7,6 +7,7 @@ pub mod image;
 pub mod proc;
 pub mod sentinel;
 pub mod shepherd;
+pub mod tree;
 
 /// Name of this machine; `None` if it has none that is text.
 pub fn host_name() -> Option<String> {

@@ -7,6 +7,7 @@
 use crate::{
     atomic_file::{self, Durability},
     proc::{self, ProcessId},
+    tree::remove_tree,
 };
 use nix::{
     errno::Errno,
@@ -145,7 +146,7 @@ pub fn run(job: &Job) -> io::Result<Exit> {
     let leftovers = end_tree(me.pid, if ended_by.is_none() { LEFTOVER_GRACE } else { Duration::ZERO });
     if let Some(dir) = &job.private_dir {
         // its name is the run's own: the next attempt, or a recovery, removes what stays
-        let _ = fs::remove_dir_all(dir);
+        let _ = remove_tree(dir);
     }
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
     let seconds = |t: nix::sys::time::TimeVal| t.tv_sec() as f64 + t.tv_usec() as f64 * 1e-6;
@@ -180,7 +181,7 @@ fn tell(line: &[u8]) {
 fn make_private_dir(job: &Job) -> io::Result<()> {
     let Some(dir) = &job.private_dir else { return Ok(()) };
     let failed = |error: io::Error| io::Error::new(error.kind(), format!("cannot make {}: {error}", dir.display()));
-    match fs::remove_dir_all(dir) {
+    match remove_tree(dir) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
         _ => {}
     }

@@ -391,9 +391,7 @@ impl Remote {
         let partial = self.dir.partial(run);
         let here = |error: StoreError| FetchError::Here(error.into());
         let incomplete = |why| FetchError::Incomplete { from: from.to_owned(), why };
-        if partial.exists() {
-            std::fs::remove_dir_all(&partial).map_err(StoreError::io("remove", &partial)).map_err(here)?;
-        }
+        remove_all(&partial).map_err(here)?;
         std::fs::create_dir_all(&partial).map_err(StoreError::io("make", &partial)).map_err(here)?;
         let mut tell = |what: String| self.setting.reporter.note(format!("{run}: {what}"));
         let mut bytes = 0;

@@ -13,7 +13,7 @@ use std::{sync::Arc, time::Duration};
 /// Makes a spool, whose path follows.
 pub const MAKE_SPOOL: &str = "mkdir -p \"$1/in\" && chmod 700 \"$1\"";
 /// Removes a spool, whose path follows; also the directories above it that are this campaign's and empty.
-pub const REMOVE_SPOOL: &str = "rm -rf \"$1\"; up=$(dirname \"$1\"); while [ \"$(basename \"$up\")\" != spool ] && \
+pub const REMOVE_SPOOL: &str = "rm -rf \"$1\" 2>/dev/null || { chmod -R u+rwX \"$1\"; rm -rf \"$1\"; }; up=$(dirname \"$1\"); while [ \"$(basename \"$up\")\" != spool ] && \
                                 rmdir \"$up\" 2>/dev/null; do up=$(dirname \"$up\"); done; [ ! -e \"$1\" ]";
 
 /// Time limit for removing a spool with its contents, on a slow file system.

@@ -9,8 +9,9 @@ use cvc_engine::{
 };
 use nix::sys::statvfs::statvfs;
 use std::{
-    fs::File,
+    fs::{File, Permissions},
     io::{self, Read},
+    os::unix::fs::PermissionsExt,
     time::{Duration, Instant},
 };
 use tar::EntryType;
@@ -26,6 +27,8 @@ const BLOCK: usize = 256 << 10;
 /// Room that a transfer leaves on a disk: the journal must still be written. Looked for after each interval.
 const MIN_ROOM_BYTES: u64 = 1 << 30;
 const ROOM_INTERVAL_BYTES: u64 = 256 << 20;
+/// Rights of its owner that a file needs, to be checked and reported.
+const OWNER_RW: u32 = 0o600;
 
 /// The progress of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -305,7 +308,12 @@ pub fn unpack(host: &str, reader: impl Read, to: &Utf8Path, max_bytes: u64) -> R
         })?;
         let kind = entry.header().entry_type();
         match kind {
-            EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse | EntryType::Directory => {}
+            EntryType::Directory => {
+                // with this machine's usual rights: what has none there could not be filled, read or removed here
+                std::fs::create_dir_all(to.join(&path)).map_err(here)?;
+                continue;
+            }
+            EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => {}
             EntryType::Symlink | EntryType::Link => {
                 let link = entry.link_name().map_err(here)?.map(|l| l.to_string_lossy().into_owned()).unwrap_or_default();
                 let base = if kind == EntryType::Symlink { path.parent().unwrap_or(Utf8Path::new("")) } else { Utf8Path::new("") };
@@ -323,19 +331,26 @@ pub fn unpack(host: &str, reader: impl Read, to: &Utf8Path, max_bytes: u64) -> R
             _ => continue,
         }
         // a link cannot replace an existing entry
-        if kind != EntryType::Directory {
-            match std::fs::remove_file(to.join(&path)) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(here(error)),
-                Ok(()) | Err(_) => {}
-            }
+        match std::fs::remove_file(to.join(&path)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(here(error)),
+            Ok(()) | Err(_) => {}
         }
         if !entry.unpack_in(to).map_err(here)? {
             return Err(refused(path.as_str(), "it would be written outside"));
+        }
+        if !matches!(kind, EntryType::Symlink | EntryType::Link) {
+            make_readable(&to.join(&path)).map_err(here)?;
         }
     }
     // the padding at the end, so that the other side is not cut off
     io::copy(&mut archive.into_inner(), &mut io::sink()).map_err(here)?;
     Ok(())
+}
+
+/// Lets its owner read and write a file, whatever rights it had on the other machine.
+fn make_readable(path: &Utf8Path) -> io::Result<()> {
+    let mode = std::fs::metadata(path)?.permissions().mode();
+    if mode & OWNER_RW == OWNER_RW { Ok(()) } else { std::fs::set_permissions(path, Permissions::from_mode(mode | OWNER_RW)) }
 }
 
 /// Whether a path goes up after it has gone down: what is below may be a link, and then up leads elsewhere than it seems. Without that, each
@@ -445,6 +460,23 @@ mod tests {
         assert!(!to.join("core").exists());
         unpack("head", bytes.as_slice(), &to, 1 << 33).expect("unpacks");
         assert_eq!(to.join("core").metadata().expect("a file").len(), 1 << 32);
+    }
+
+    #[test]
+    fn what_has_no_rights_there_is_filled_read_and_removed_here() {
+        let mut archive = tar::Builder::new(Vec::new());
+        for (path, kind, mode) in [("closed/", EntryType::Directory, 0o000), ("closed/file", EntryType::Regular, 0o000)] {
+            let mut header = tar::Header::new_gnu();
+            header.set_entry_type(kind);
+            header.set_mode(mode);
+            header.set_size(0);
+            archive.append_data(&mut header, path, io::empty()).expect("an entry");
+        }
+        let dir = tempfile::tempdir().expect("a directory");
+        let to = Utf8PathBuf::from_path_buf(dir.path().join("run")).expect("UTF-8");
+        unpack("head", archive.into_inner().expect("an archive").as_slice(), &to, u64::MAX).expect("unpacks");
+        let owner = |path: &str| std::fs::metadata(to.join(path)).expect("metadata").permissions().mode() & 0o700;
+        assert_eq!((owner("closed"), owner("closed/file")), (0o700, 0o600));
     }
 
     #[test]

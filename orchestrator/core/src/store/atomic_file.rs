@@ -2,7 +2,10 @@
 
 use super::error::StoreError;
 use camino::Utf8Path;
-use cvc_probe::atomic_file::{self, Durability};
+use cvc_probe::{
+    atomic_file::{self, Durability},
+    tree::remove_tree,
+};
 use std::io::{self, BufWriter, Write};
 
 /// Writes a file so that after a crash or a loss of power it has the old content or the new one.
@@ -33,7 +36,7 @@ pub fn write_whole_by<E: From<StoreError>>(path: &Utf8Path, write: impl FnOnce(&
 /// When something is there and cannot be removed.
 pub fn remove_all(path: &Utf8Path) -> Result<(), StoreError> {
     let Ok(metadata) = std::fs::symlink_metadata(path) else { return Ok(()) };
-    let removed = if metadata.is_dir() { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) };
+    let removed = if metadata.is_dir() { remove_tree(path.as_std_path()) } else { std::fs::remove_file(path) };
     removed.map_err(StoreError::io("remove", path))
 }
 

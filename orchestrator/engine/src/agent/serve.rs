@@ -15,7 +15,7 @@ use cvc_core::{
     ids::RunId,
     outcome::{Cause, Outcome},
     stop::StopRequest,
-    store::{OutcomeFile, StoreError, sealed_outcome},
+    store::{OutcomeFile, StoreError, remove_all, sealed_outcome},
 };
 use cvc_probe::proc::ProcessId;
 use std::{
@@ -564,7 +564,7 @@ impl Agent {
             let of = fs::read(dir.join("outcome.json")).ok().and_then(|text| serde_json::from_slice::<OutcomeFile>(&text).ok());
             if of.is_some_and(|file| file.attempt == attempt) {
                 // what cannot be removed now is removed with the spool
-                let _ = fs::remove_dir_all(&dir);
+                let _ = remove_all(&dir);
             }
         }
         self.spool.drop_request(name);

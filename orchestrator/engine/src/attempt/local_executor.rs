@@ -117,7 +117,7 @@ impl LocalExecutor {
             executed.records.push(rate.record(&run, began.elapsed().as_secs_f64(), task.point.mapping.nodes()));
         }
         // its script removes it, unless it was killed; the name is the run's own
-        let _ = fs::remove_dir_all(&prepared.request.tmp_dir);
+        let _ = remove_all(&prepared.request.tmp_dir);
         if executed.shepherd_lost {
             // nobody has ended what it watched over
             recover::end_leftovers(&self.dir, &run, None, &prepared.work);

@@ -28,7 +28,7 @@ use cvc_core::{
     campaign::TracerKind,
     ids::RunId,
     point::Point,
-    store::{CampaignDir, StoreError},
+    store::{CampaignDir, StoreError, remove_all},
 };
 use cvc_probe::{
     sentinel::{InstanceFacts, Request},
@@ -106,9 +106,7 @@ pub(super) fn prepare(site: &ReadySite, nodes: &Nodes, campaign: &CampaignDir, t
 /// Replaces what an earlier attempt left by new, empty directories.
 fn make_directories(choice: &Choice, plan: &LaunchPlan) -> Result<(), StoreError> {
     for old in [&choice.dir, &choice.work] {
-        if old.exists() {
-            fs::remove_dir_all(old).map_err(StoreError::io("remove", old))?;
-        }
+        remove_all(old)?;
     }
     let ranks = plan.rank_script.iter().map(|_| choice.work.join(RANKS));
     let new = [choice.dir.join("inputs"), choice.work.clone()].into_iter().chain(choice.traced.dirs.iter().cloned()).chain(ranks);

@@ -41,7 +41,7 @@ pub(super) fn end_leftovers(campaign: &CampaignDir, run: &RunId, shepherd: Optio
         std::thread::sleep(Duration::from_millis(20));
     }
     // the run's own: its name is made of the run's
-    let _ = fs::remove_dir_all(tmp_dir(campaign, run));
+    let _ = remove_all(&tmp_dir(campaign, run));
     ended.sort_unstable();
     ended.dedup();
     ended

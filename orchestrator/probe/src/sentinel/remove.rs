@@ -1,6 +1,7 @@
 //! Removes files, within limits: requests come from another machine, and a mistake there must not cost a node its files.
 
 use super::mounts::{absolute, mounts};
+use crate::tree::remove_tree;
 use nix::unistd::{Uid, User};
 use std::{
     fs, io,
@@ -66,17 +67,6 @@ pub(super) fn remove_one(path: &Path) -> Result<(), String> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(format!("cannot remove {}: {error}", path.display())),
         Ok(()) | Err(_) => Ok(()),
     }
-}
-
-/// Removes a directory. A program that is just ending may still write into it, so it tries twice.
-fn remove_tree(path: &Path) -> io::Result<()> {
-    for _ in 0..5 {
-        match fs::remove_dir_all(path) {
-            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => std::thread::sleep(std::time::Duration::from_millis(20)),
-            other => return other,
-        }
-    }
-    fs::remove_dir_all(path)
 }
 
 /// Removes directories and files.
