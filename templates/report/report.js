@@ -1,4 +1,4 @@
-// Filters long tables: shows only the rows that contain all words typed.
+// Filters long tables: shows only the rows that contain all words typed, as they are shown or as they are sorted.
 for (const table of document.querySelectorAll("table")) {
   const rows = [...table.tBodies[0].rows];
   if (rows.length <= 16) continue;
@@ -8,7 +8,7 @@ for (const table of document.querySelectorAll("table")) {
   input.type = "search";
   label.append("Filter rows: ", input);
   table.parentElement.before(label);
-  const texts = new Map(rows.map((row) => [row, [...row.cells].map((cell) => cell.dataset.sort).join(" ").toLowerCase()]));
+  const texts = new Map(rows.map((row) => [row, [...row.cells].map((cell) => `${cell.textContent} ${cell.dataset.sort}`).join(" ").toLowerCase()]));
   input.addEventListener("input", () => {
     const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
     for (const row of rows) row.hidden = !words.every((word) => texts.get(row).includes(word));

@@ -8,3 +8,4 @@ pub mod paper;
 pub mod predict;
 pub mod report;
 pub mod rerun;
+pub mod space;

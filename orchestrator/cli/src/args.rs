@@ -98,8 +98,14 @@ pub enum SchemaOf {
 #[derive(Args, Clone)]
 pub struct Where {
     /// Directory that contains the directories of campaigns
-    #[arg(long, env = "CVC_CAMPAIGNS", default_value = "campaigns", value_name = "DIR")]
+    #[arg(long, env = "CVC_CAMPAIGNS", default_value = "campaigns", value_name = "DIR", value_parser = directory)]
     pub campaigns: Utf8PathBuf,
+}
+
+/// A directory, which need not exist.
+fn directory(text: &str) -> Result<Utf8PathBuf, String> {
+    let path = Utf8PathBuf::from(text);
+    if path.exists() && !path.is_dir() { Err("it is a file, and a directory is needed".to_owned()) } else { Ok(path) }
 }
 
 /// The campaign of a file.
@@ -116,6 +122,8 @@ pub struct PlanArgs {
     pub file: Utf8PathBuf,
     #[command(flatten)]
     pub which: Which,
+    #[command(flatten)]
+    pub place: Where,
     /// Print the plan as JSON; the same file and seed give the same bytes on every machine
     #[arg(long)]
     pub json: bool,
@@ -349,7 +357,7 @@ pub struct PredictArgs {
     /// Mean time between failures, as in 30m, 24h or 30d; gives the interval between checkpoints
     #[arg(long, value_name = "TIME", value_parser = seconds, allow_hyphen_values = true)]
     pub mtbf: Option<f64>,
-    /// Show every model that was fitted, with its parameters
+    /// Show all quantities, every model that was fitted with its parameters, and the runs behind each number
     #[arg(long)]
     pub detail: bool,
     #[command(flatten)]
@@ -419,14 +427,13 @@ mod tests {
 
     #[test]
     fn times_and_parts_have_units() {
-        for (text, is) in
-            [("3000", 3000.0), ("90s", 90.0), ("30m", 1800.0), ("2min", 120.0), ("1.5h", 5400.0), ("1h 30m", 5400.0), ("30d", 2_592_000.0)]
-        {
+        for (text, is) in [("90s", 90.0), ("30m", 1800.0), ("2min", 120.0), ("1.5h", 5400.0), ("1h 30m", 5400.0), ("30d", 2_592_000.0)] {
             assert_eq!(seconds(text), Ok(is), "{text}");
         }
-        for wrong in ["", "h", "-3s", "0s", "0", "3 lightyears", "inf", "NaN"] {
+        for wrong in ["", "h", "-3s", "0s", "0", "24", "1.5", "-3", "3 lightyears", "inf", "NaN"] {
             assert!(seconds(wrong).is_err(), "{wrong}");
         }
+        assert_eq!(seconds("24"), Err("`24` has no unit: write 24s, 24m, 24h or 24d".to_owned()));
         assert!((part("30%").expect("a part") - 0.3).abs() < 1e-12);
         assert_eq!(part("0.3"), Ok(0.3));
         assert_eq!(part("30"), Err("`30` means 3000 %: write 30% or 0.3".to_owned()));
@@ -441,7 +448,7 @@ mod tests {
         let Command::Predict(args) = Arguments::try_parse_from(predict).expect("a command line").command else { panic!("predict") };
         assert_eq!((args.mtbf, args.app_time), (Some(1800.0), Some(5400.0)));
         let Command::Sweep(args) =
-            Arguments::try_parse_from(["cvc", "sweep", "--older-than", "30m", "--wait", "900"]).expect("a command line").command
+            Arguments::try_parse_from(["cvc", "sweep", "--older-than", "30m", "--wait", "15m"]).expect("a command line").command
         else {
             panic!("sweep")
         };

@@ -68,7 +68,10 @@ pub fn duration(seconds: f64) -> String {
         0..60 if seconds < 10.0 => format!("{seconds:.1} s"),
         0..60 => format!("{whole} s"),
         60..3600 => format!("{} min {:02} s", whole / 60, whole % 60),
-        _ => format!("{} h {:02} min", whole / 3600, whole % 3600 / 60),
+        _ => {
+            let minutes = (seconds / 60.0).round() as u64;
+            format!("{} h {:02} min", minutes / 60, minutes % 60)
+        }
     }
 }
 
@@ -204,6 +207,14 @@ fn line(progress: &Progress, varying: &Varying) -> Option<String> {
             let what = if *kept { "its results were complete and are kept" } else { "it will be repeated" };
             format!("run {run} was cut off: {ended} processes ended, {what}")
         }
+        Progress::Missing { runs } => match runs.as_slice() {
+            [run] => format!("run {run} had succeeded, and its directory is missing: it will be repeated"),
+            [first, ..] => format!(
+                "{} had succeeded, and their directories are missing ({first}, ...): they will be repeated",
+                counted(runs.len(), "run")
+            ),
+            [] => String::new(),
+        },
         Progress::Quarantined { point, skipped } => format!("point {point} failed too often: its other {skipped} runs are skipped"),
         Progress::Stopping { now: false } => "stopping after the run under way; Ctrl-C again stops at once".into(),
         Progress::Stopping { now: true } => "stopping now".into(),

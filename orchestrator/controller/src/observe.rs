@@ -88,6 +88,11 @@ pub enum Progress {
         /// Whether its results were complete and are kept.
         kept: bool,
     },
+    /// Directories of runs that succeeded are missing; these runs are repeated.
+    Missing {
+        /// Which runs.
+        runs: Vec<RunId>,
+    },
     /// A point failed too often.
     Quarantined {
         /// Which point.

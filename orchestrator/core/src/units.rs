@@ -9,26 +9,29 @@ pub const MIB: f64 = 1_048_576.0;
 /// Returns a count with its noun, which is plural unless the count is 1: `1 run`, `2 runs`.
 pub fn counted(count: impl fmt::Display, noun: &str) -> String {
     let count = count.to_string();
-    let plural = if count == "1" { "" } else { "s" };
-    format!("{count} {noun}{plural}")
+    if count == "1" {
+        return format!("{count} {noun}");
+    }
+    match noun.strip_suffix('y') {
+        Some(stem) if !stem.ends_with(['a', 'e', 'o', 'u']) => format!("{count} {stem}ies"),
+        Some(_) | None => format!("{count} {noun}s"),
+    }
 }
 
-/// Parses a duration into seconds: `90s`, `30m`, `4h`, `1h 30m`, `2d`; a number alone is seconds.
+/// Parses a duration into seconds: `90s`, `30m`, `4h`, `1h 30m`, `2d`. A number alone is refused: who writes `24` may mean hours.
 ///
 /// # Errors
-/// When the text is not a duration, or the duration is not above zero.
+/// When the text is not a duration, has no unit, or the duration is not above zero.
 pub fn seconds(text: &str) -> Result<f64, String> {
     let text = text.trim();
     let wrong = || format!("`{text}` is not a valid duration: write a number and a unit, as in 90s, 30m, 4h");
     let is_number = text.strip_prefix('-').unwrap_or(text).starts_with(|c: char| c.is_ascii_digit());
-    let number = if is_number { text.parse::<f64>().ok() } else { None };
-    let seconds = match number {
-        Some(number) => number,
-        None => {
-            let span: jiff::Span = text.parse().map_err(|_| wrong())?;
-            span.total((jiff::Unit::Second, jiff::SpanRelativeTo::days_are_24_hours())).map_err(|_| wrong())?
-        }
-    };
+    if is_number && text.parse::<f64>().is_ok() {
+        let number = text.trim_start_matches('-');
+        return Err(format!("`{text}` has no unit: write {number}s, {number}m, {number}h or {number}d"));
+    }
+    let span: jiff::Span = text.parse().map_err(|_| wrong())?;
+    let seconds = span.total((jiff::Unit::Second, jiff::SpanRelativeTo::days_are_24_hours())).map_err(|_| wrong())?;
     if !seconds.is_finite() {
         return Err(wrong());
     }

@@ -23,7 +23,7 @@ fn renew(campaign: &Utf8Path, index: Index, split: Option<&Split>) -> Result<(),
     let file = campaign.join(FILE);
     let Some(split) = split else {
         return match fs::remove_file(&file) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(StoreError::io("remove", &file)(e).into()),
+            Err(e) if e.kind() != io::ErrorKind::NotFound && file.exists() => Err(StoreError::io("remove", &file)(e).into()),
             Ok(()) | Err(_) => Ok(()),
         };
     };
@@ -34,6 +34,10 @@ fn renew(campaign: &Utf8Path, index: Index, split: Option<&Split>) -> Result<(),
         text.push_str(&serde_json::to_string(line).unwrap_or_default());
         text.push('\n');
     }
-    write_whole(&file, text.as_bytes())?;
+    match write_whole(&file, text.as_bytes()) {
+        // a campaign that may only be read is reported without the file
+        Err(error) if error.is_read_only() => {}
+        written => written?,
+    }
     index.add_predictions(split, &lines)
 }

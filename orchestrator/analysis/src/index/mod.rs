@@ -35,7 +35,7 @@ use cvc_core::{
 };
 use row::FromRow;
 use rusqlite::{Connection, OpenFlags, Params};
-use std::{collections::HashSet, fs, io};
+use std::{collections::HashSet, fs, io, path::Path};
 
 /// File name of the index in a campaign's directory.
 pub const FILE: &str = "index.sqlite";
@@ -51,27 +51,19 @@ pub struct Index {
 
 impl Index {
     /// Rebuilds the index of a campaign's directory and opens it. It takes its name only when it is complete, so a reader sees the old
-    /// one or the new one.
+    /// one or the new one. In a directory that may only be read, it is [apart](Self::apart).
     ///
     /// Before that, `complete` may add what is derived from everything else, as [`crate::holdout::rebuild_index`] does with predictions.
     ///
     /// Missing or damaged records are not an error: the run is marked, and the report says so.
     pub fn rebuild(campaign: &Utf8Path, complete: impl FnOnce(Self, &Plan) -> Result<(), AnalysisError>) -> Result<Self, AnalysisError> {
-        let plan: Plan = load::json(&campaign.join("plan.json"))?;
-        let journal = campaign.join("journal.jsonl");
-        // Without a journal it is a campaign that was planned and never run.
-        let state = if journal.exists() { CampaignState::read(&journal)? } else { CampaignState::default() };
-        let plan = without_skipped(plan, &state);
+        let made = tempfile::Builder::new().prefix(".index-").suffix(".sqlite").tempfile_in(campaign);
+        let temporary = match made.map_err(StoreError::io("create a file in", campaign)) {
+            Err(error) if error.is_read_only() => return Self::apart_with(campaign, complete),
+            made => made?,
+        };
+        fill_with(campaign, temporary.path(), complete)?;
         let path = campaign.join(FILE);
-        let temporary = tempfile::Builder::new()
-            .prefix(".index-")
-            .suffix(".sqlite")
-            .tempfile_in(campaign)
-            .map_err(StoreError::io("create a file in", campaign))?;
-        fill::fill(temporary.path(), campaign, &plan, &state)
-            .map_err(|source| AnalysisError::Index { path: temporary.path().to_owned(), source })?;
-        let unnamed = Self::open_file(Utf8PathBuf::from(temporary.path().to_string_lossy().into_owned()))?;
-        complete(unnamed, &plan)?;
         temporary.persist(&path).map_err(|e| StoreError::io("write", &path)(e.error))?;
         // A temporary file is private; the index is as readable as its directory lets it be.
         #[cfg(unix)]
@@ -85,10 +77,11 @@ impl Index {
     /// Builds the index of a campaign's directory in a temporary file, which goes with it: the directory is only read, so that it may be an
     /// archive. It has no predictions.
     pub fn apart(campaign: &Utf8Path) -> Result<Self, AnalysisError> {
-        let plan: Plan = load::json(&campaign.join("plan.json"))?;
-        let journal = campaign.join("journal.jsonl");
-        let state = if journal.exists() { CampaignState::read(&journal)? } else { CampaignState::default() };
-        let plan = without_skipped(plan, &state);
+        Self::apart_with(campaign, |_, _| Ok(()))
+    }
+
+    /// The same, completed.
+    fn apart_with(campaign: &Utf8Path, complete: impl FnOnce(Self, &Plan) -> Result<(), AnalysisError>) -> Result<Self, AnalysisError> {
         let anywhere = Utf8PathBuf::from(std::env::temp_dir().to_string_lossy().into_owned());
         let temporary = tempfile::Builder::new()
             .prefix("cvc-index-")
@@ -96,7 +89,7 @@ impl Index {
             .tempfile()
             .map_err(StoreError::io("create a file in", &anywhere))?
             .into_temp_path();
-        fill::fill(&temporary, campaign, &plan, &state).map_err(|source| AnalysisError::Index { path: temporary.to_path_buf(), source })?;
+        fill_with(campaign, &temporary, complete)?;
         let index = Self::open_file(Utf8PathBuf::from(temporary.to_string_lossy().into_owned()))?;
         Ok(Self { _temporary: Some(temporary), ..index })
     }
@@ -153,6 +146,21 @@ impl Index {
     fn failed(&self) -> impl Fn(rusqlite::Error) -> AnalysisError + Copy + '_ {
         |source| AnalysisError::Index { path: self.path.clone().into(), source }
     }
+}
+
+/// Fills the file of an index from a campaign's directory, and completes it.
+fn fill_with(
+    campaign: &Utf8Path,
+    file: &Path,
+    complete: impl FnOnce(Index, &Plan) -> Result<(), AnalysisError>,
+) -> Result<(), AnalysisError> {
+    let plan: Plan = load::json(&campaign.join("plan.json"))?;
+    let journal = campaign.join("journal.jsonl");
+    // Without a journal it is a campaign that was planned and never run.
+    let state = if journal.exists() { CampaignState::read(&journal)? } else { CampaignState::default() };
+    let plan = without_skipped(plan, &state);
+    fill::fill(file, campaign, &plan, &state).map_err(|source| AnalysisError::Index { path: file.to_owned(), source })?;
+    complete(Index::open_file(Utf8PathBuf::from(file.to_string_lossy().into_owned()))?, &plan)
 }
 
 /// The plan as it could be carried out: points whose software is missing here, and that have no run from elsewhere, stand with the

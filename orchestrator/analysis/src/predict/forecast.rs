@@ -2,7 +2,7 @@
 
 use super::question::Question;
 use cvc_core::quantity::Quantity;
-use cvc_model::{Estimate, ModelInfo, Parameter, stored::FileGroup};
+use cvc_model::{Estimate, ModelInfo, Parameter, stats::Interval, stored::FileGroup};
 use serde::Serialize;
 
 /// The forecasts of all quantities for one question.
@@ -16,9 +16,9 @@ pub struct Forecasts {
     pub lines: Vec<ForecastLine>,
     /// The files of one checkpoint, alike ones together; empty if their sizes are not known.
     pub files: Vec<FileGroup>,
-    /// How often to take checkpoints; empty without a time of the program and of a checkpoint.
+    /// How often to take checkpoints, as far as that follows.
     pub schedules: Vec<Scheduled>,
-    /// The reason why there are no schedules, if there are none.
+    /// The reason why there is no number of checkpoints, if one was asked for.
     pub no_schedules: Option<String>,
     /// Warnings, each once.
     pub warnings: Vec<String>,
@@ -99,12 +99,14 @@ pub struct Scheduled {
     pub rule: &'static str,
     /// Where it comes from.
     pub source: &'static str,
-    /// Checkpoints in the whole run.
-    pub checkpoints: u64,
+    /// Checkpoints in the whole run; `None` if the time of the program is not known.
+    pub checkpoints: Option<u64>,
     /// Seconds from the start of one to the start of the next, so with the checkpoint in it; `None` without any.
     pub interval_s: Option<f64>,
-    /// Seconds of the program with them.
-    pub total_s: f64,
+    /// The same for the ends of the interval of the checkpoint time; `None` if that has none.
+    pub interval_range_s: Option<Interval>,
+    /// Seconds of the program with them; `None` if its time is not known.
+    pub total_s: Option<f64>,
 }
 
 /// The limits for schedules.

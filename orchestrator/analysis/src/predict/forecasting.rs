@@ -30,19 +30,20 @@ impl Predictor<'_> {
             warnings: sizes.warnings,
         };
         let latency = self.latency(question, &forecasts);
-        let ckpt_s = latency.forecast.estimate().map(|e| e.value);
+        let ckpt = latency.forecast.estimate();
         forecasts.push(Quantity::Latency, latency);
         let app = self.app_time(question, budget);
         if budget.overhead.is_some() || budget.mtbf_s.is_some() || budget.app_s.is_some() {
-            let planned = match (&app, ckpt_s) {
-                (Ok((app_s, _)), Ok(ckpt_s)) => time::schedules(*app_s, ckpt_s, budget),
-                (_, Err(_)) => Err("the time of a checkpoint is unknown".to_owned()),
-                (Err(reason), _) => Err(reason.clone()),
+            let app_s = app.as_ref().map(|(app_s, _)| *app_s);
+            let planned = match ckpt {
+                Ok(ckpt) => time::schedules(app_s.as_ref().ok().copied(), ckpt, budget),
+                Err(_) => Err("the time of a checkpoint is unknown".to_owned()),
             };
             match planned {
                 Ok((schedules, warnings)) => {
                     forecasts.schedules = schedules;
                     forecasts.warnings.extend(warnings);
+                    forecasts.no_schedules = app_s.err().cloned();
                 }
                 Err(reason) => forecasts.no_schedules = Some(reason),
             }

@@ -9,7 +9,7 @@ use super::{
 };
 use cvc_core::quantity::Quantity;
 use cvc_core::{point::Compression, units::MIB};
-use cvc_model::{Answer, Estimate, FitError, ModelInfo, Output, Setting, latency, schedule, zone_time};
+use cvc_model::{Answer, Estimate, FitError, ModelInfo, Output, Setting, latency, schedule, stats::Interval, zone_time};
 use std::collections::BTreeSet;
 
 /// Maximum time of a run, as a multiple of that without failures; beyond it the run hardly ever ends.
@@ -17,6 +17,9 @@ const NEVER: f64 = 100.0;
 
 /// A checkpoint and its interval above this part of the mean time between failures: too much is lost for the rules to hold.
 const TOO_LONG: f64 = 0.25;
+
+/// The least part of a checkpoint's time that its interval is taken to reach down to.
+const SHORTEST: f64 = 0.01;
 
 /// The files of a node.
 struct OfNode {
@@ -109,7 +112,7 @@ impl Predictor<'_> {
             let seen = seen.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
             let elsewhere = if seen.is_empty() { String::new() } else { format!(", only on {seen}") };
             return Err(format!(
-                "no run of {what} without checkpoint was observed on {} processes{elsewhere}; give the time of the program",
+                "no run of {what} without checkpoint was observed on {} processes{elsewhere}; give the time of the program with --app-time",
                 question.setting.mapping.processes()
             ));
         }
@@ -193,61 +196,96 @@ fn published(question: &Question, forecasts: &Forecasts, nodes: &[OfNode], parts
     Answered::with(prediction, warnings)
 }
 
-/// Checkpoints for a budget and for a mean time between failures, with warnings.
+/// Checkpoints for a budget and for a mean time between failures, with warnings. The interval for failures needs no time of the program.
 ///
 /// # Errors
 /// The reason why there is no schedule.
-pub(super) fn schedules(app_s: f64, ckpt_s: f64, budget: &ScheduleBudget) -> Result<(Vec<Scheduled>, Vec<String>), String> {
+pub(super) fn schedules(app_s: Option<f64>, ckpt: Estimate, budget: &ScheduleBudget) -> Result<(Vec<Scheduled>, Vec<String>), String> {
     let (mut all, mut warnings) = (Vec::new(), Vec::new());
     let answer = |e: FitError| e.to_string();
-    if let Some(overhead) = budget.overhead {
-        let published = schedule::published(app_s, ckpt_s, overhead).map_err(answer)?;
-        let whole = schedule::whole_budget(app_s, ckpt_s, overhead).map_err(answer)?;
-        // the published interval is a part of the whole run, checkpoints included; ours are of the program's own time
-        let spread = whole.interval_s.map(|own| own + ckpt_s);
-        for (rule, source, s, interval_s) in [
-            ("published rule", "thesis, section 5.3: leaves part of the budget unused", published, published.interval_s),
-            ("whole budget", "as many as the budget allows, evenly spread", whole, spread),
-        ] {
-            all.push(Scheduled { rule, source, checkpoints: s.count, interval_s, total_s: s.total_s });
+    let ckpt_s = ckpt.value;
+    // a checkpoint takes some time, however short its interval says it may be
+    let ends = ckpt.interval.map(|i| (i.low.max(ckpt_s * SHORTEST), i.high));
+    if ends.is_none() && (budget.overhead.is_some() || budget.mtbf_s.is_some()) {
+        warnings.push("the time of a checkpoint has no interval, so what follows from it for a schedule has none either".to_owned());
+    }
+    if let (Some(overhead), Some(app_s)) = (budget.overhead, app_s) {
+        let rules = |ckpt_s: f64| -> Result<_, FitError> {
+            let (published, whole) = (schedule::published(app_s, ckpt_s, overhead)?, schedule::whole_budget(app_s, ckpt_s, overhead)?);
+            // the published interval is a part of the whole run, checkpoints included; ours are of the program's own time
+            let spread = whole.interval_s.map(|own| own + ckpt_s);
+            Ok([(published, published.interval_s), (whole, spread)])
+        };
+        let at_ends = ends.and_then(|(low, high)| Some((rules(low).ok()?, rules(high).ok()?)));
+        let names = [
+            ("published rule", "thesis, section 5.3: leaves part of the budget unused"),
+            ("whole budget", "as many as the budget allows, evenly spread"),
+        ];
+        for (which, ((rule, source), (s, interval_s))) in names.into_iter().zip(rules(ckpt_s).map_err(answer)?).enumerate() {
+            let interval_range_s = at_ends.as_ref().and_then(|(low, high)| range(low[which].1, high[which].1));
+            all.push(Scheduled { rule, source, checkpoints: Some(s.count), interval_s, interval_range_s, total_s: Some(s.total_s) });
         }
     }
     if let Some(mtbf_s) = budget.mtbf_s {
-        let young = schedule::young_s(ckpt_s, mtbf_s).map_err(answer)?;
-        let daly = schedule::daly_s(ckpt_s, mtbf_s).map_err(answer)?;
         let mut longest = 0.0_f64;
-        for (rule, source, interval) in [
-            ("Young", "J. W. Young 1974: least expected loss, first order", young),
-            ("Daly", "J. T. Daly 2006: least expected loss, higher order", daly),
-        ] {
+        let rules: [(_, _, fn(f64, f64) -> Result<f64, FitError>); 2] = [
+            ("Young", "J. W. Young 1974: least expected loss, first order", schedule::young_s),
+            ("Daly", "J. T. Daly 2006: least expected loss, higher order", schedule::daly_s),
+        ];
+        for (rule, source, interval_of) in rules {
+            let interval = interval_of(ckpt_s, mtbf_s).map_err(answer)?;
+            let start_to_start = |ckpt_s: f64| interval_of(ckpt_s, mtbf_s).ok().map(|interval| interval + ckpt_s);
             // a checkpoint at the very end would save nothing
-            let checkpoints = ((app_s / interval).ceil() - 1.0).max(0.0);
-            let interval_s = (checkpoints > 0.0).then_some(interval + ckpt_s);
-            all.push(Scheduled { rule, source, checkpoints: checkpoints as u64, interval_s, total_s: app_s + checkpoints * ckpt_s });
-            longest = longest.max(interval.min(app_s));
+            let checkpoints = app_s.map(|app_s| ((app_s / interval).ceil() - 1.0).max(0.0));
+            let is_any = checkpoints.is_none_or(|count| count > 0.0);
+            all.push(Scheduled {
+                rule,
+                source,
+                checkpoints: checkpoints.map(|count| count as u64),
+                interval_s: is_any.then_some(interval + ckpt_s),
+                interval_range_s: ends.filter(|_| is_any).and_then(|(low, high)| range(start_to_start(low), start_to_start(high))),
+                total_s: app_s.zip(checkpoints).map(|(app_s, count)| app_s + count * ckpt_s),
+            });
+            longest = longest.max(app_s.map_or(interval, |app_s| interval.min(app_s)));
         }
         if ckpt_s + longest > TOO_LONG * mtbf_s {
-            let expected = schedule::expected_s(app_s, ckpt_s, daly.min(app_s), mtbf_s).map_err(answer)?;
-            let end = if expected > NEVER * app_s {
-                "with failures the run would hardly ever end".to_owned()
-            } else {
-                format!("with failures and Daly's interval the run takes {:.1} times as long as without any, on average", expected / app_s)
+            let cost = match app_s {
+                None => String::new(),
+                Some(app_s) => {
+                    let daly = schedule::daly_s(ckpt_s, mtbf_s).map_err(answer)?;
+                    let expected = schedule::expected_s(app_s, ckpt_s, daly.min(app_s), mtbf_s).map_err(answer)?;
+                    if expected > NEVER * app_s {
+                        ": the run times do not include their cost; with failures the run would hardly ever end".to_owned()
+                    } else {
+                        let times = expected / app_s;
+                        format!(
+                            ": the run times do not include their cost; with failures and Daly's interval the run takes {times:.1} times as long as without any, on average"
+                        )
+                    }
+                }
             };
             warnings.push(format!(
-                "failures every {mtbf_s:.0} s are frequent for a checkpoint of {ckpt_s:.3} s and an interval of {longest:.3} s: the run times do not include their cost; {end}"
+                "failures every {mtbf_s:.0} s are frequent for a checkpoint of {ckpt_s:.3} s and an interval of {longest:.3} s{cost}"
             ));
         }
     }
     Ok((all, warnings))
 }
 
+/// The range between two intervals, whichever is longer.
+fn range(a: Option<f64>, b: Option<f64>) -> Option<Interval> {
+    a.zip(b).map(|(a, b)| Interval { low: a.min(b), high: a.max(b) })
+}
+
 #[cfg(test)]
 mod tests {
     use super::schedules;
     use crate::predict::ScheduleBudget;
+    use cvc_model::Estimate;
 
     fn of(overhead: Option<f64>, mtbf_s: Option<f64>) -> (Vec<f64>, Vec<String>) {
-        let (all, warnings) = schedules(600.0, 2.0, &ScheduleBudget { overhead, app_s: None, mtbf_s }).expect("schedules");
+        let budget = ScheduleBudget { overhead, app_s: None, mtbf_s };
+        let (all, warnings) = schedules(Some(600.0), Estimate::between(2.0, 1.5, 3.0), &budget).expect("schedules");
         (all.iter().filter_map(|s| s.interval_s).collect(), warnings)
     }
 
@@ -256,6 +294,19 @@ mod tests {
         // k = 6: (1 + 0.02)·600/6 as published; 600 s of the program in 7 parts, each with a checkpoint
         assert_eq!(of(Some(0.02), None).0, [102.0, 600.0 / 7.0 + 2.0]);
         assert_eq!(of(None, Some(2500.0)).0[0], 102.0);
+    }
+
+    #[test]
+    fn an_interval_between_failures_needs_no_time_of_the_program_and_has_a_range() {
+        let budget = ScheduleBudget { overhead: Some(0.3), app_s: None, mtbf_s: Some(5000.0) };
+        let (all, warnings) = schedules(None, Estimate::between(4.0, 1.0, 9.0), &budget).expect("schedules");
+        let young = &all[0];
+        // √(2·4·5000) = 200, √(2·1·5000) = 100, √(2·9·5000) = 300, and the checkpoint itself
+        assert_eq!((young.rule, young.checkpoints, young.total_s), ("Young", None, None));
+        assert_eq!((young.interval_s, young.interval_range_s.map(|r| (r.low, r.high))), (Some(204.0), Some((101.0, 309.0))));
+        assert_eq!((all.len(), warnings.len()), (2, 0));
+        let (bare, warnings) = schedules(None, Estimate::bare(4.0), &budget).expect("schedules");
+        assert!(bare[0].interval_range_s.is_none() && warnings[0].contains("no interval"), "{warnings:?}");
     }
 
     #[test]

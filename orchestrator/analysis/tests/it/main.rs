@@ -8,3 +8,4 @@ mod predict;
 mod predictions;
 mod report;
 mod rerun;
+mod space;

@@ -14,6 +14,7 @@ mod report;
 mod reproduce;
 mod run;
 mod schema;
+mod space;
 mod status;
 mod sweep;
 

@@ -1,6 +1,6 @@
 //! `cvc plan`
 
-use super::costs;
+use super::{costs, space};
 use crate::{
     args::PlanArgs,
     campaigns::load,
@@ -8,14 +8,16 @@ use crate::{
     exit_status::ExitStatus,
     failure::Failure,
     machine::{ask_sites, runtime},
-    output,
+    output::{self, note},
     text::{paragraph, table},
 };
+use camino::Utf8Path;
 use cvc_controller::cost::{self, PriceBook};
 use cvc_core::{
     campaign::Spec,
     plan::{self, Plan},
     point::{ExcludedBy, Point, Repeat},
+    store::CampaignDir,
     units::counted,
 };
 use cvc_engine::attempt::{Readiness, ReadySite};
@@ -33,15 +35,37 @@ pub fn plan(args: &PlanArgs) -> Result<ExitStatus, Failure> {
         return Ok(ExitStatus::Done);
     }
     let sites = runtime()?.block_on(ask_sites(&spec, Readiness::Look, |_| ()));
-    show(&mut out, &spec, &plan, &sites, args.runs)?;
+    let dir = CampaignDir::new(&args.place.campaigns, &plan.campaign);
+    show(&mut out, &spec, &plan, &sites, &dir, args.runs)?;
     out.flush()?;
-    Ok(ExitStatus::Done)
+    drop(out);
+    for what in plan::without_effect(&spec, &plan) {
+        note(format_args!("warning: {what}"));
+    }
+    // the same as `cvc run` ends with, so that a script notices
+    if plan.runs.is_empty() { Err(nothing_to_run(&args.file, &plan)) } else { Ok(ExitStatus::Done) }
 }
 
-fn show(out: &mut impl Write, spec: &Spec, plan: &Plan, sites: &IndexMap<String, ReadySite>, every_run: bool) -> std::io::Result<()> {
+/// No point is left.
+pub fn nothing_to_run(file: &Utf8Path, plan: &Plan) -> Failure {
+    Failure::Other {
+        status: ExitStatus::Usage,
+        message: format!("{file}: nothing to run: {}, all excluded", counted(plan.excluded.len(), "point")),
+        hint: Some("`cvc plan` shows each with its reason".into()),
+    }
+}
+
+fn show(
+    out: &mut impl Write,
+    spec: &Spec,
+    plan: &Plan,
+    sites: &IndexMap<String, ReadySite>,
+    dir: &CampaignDir,
+    every_run: bool,
+) -> std::io::Result<()> {
     let book = PriceBook::open(&cost::cache_file());
     let machines = costs::machines(spec, sites, &book);
-    let estimates = plan::estimate(spec, plan, &machines);
+    let (estimates, spaces) = space::estimate(spec, plan, &machines, dir);
     let varying = Varying::of(plan.points.iter().map(|p| &p.point));
     writeln!(out, "campaign {}, seed {}", plan.campaign, plan.seed)?;
     if !spec.description.is_empty() {
@@ -82,7 +106,8 @@ fn show(out: &mut impl Write, spec: &Spec, plan: &Plan, sites: &IndexMap<String,
         row.extend(varying.names().iter().map(|n| planned.point.factor(n).unwrap_or_else(|| "-".into())));
         row.push(if warmups > 0 { format!("{measured} + {warmups} warm-up") } else { measured.to_string() });
         row.push(format!("{}{}", if estimate.known { "" } else { "~" }, duration(estimate.seconds)));
-        row.push(mib(estimate.peak_bytes));
+        let is_whole = spaces.get(&planned.id).is_none_or(|s| s.is_whole);
+        row.push(format!("{}{}", if is_whole { "" } else { "≥" }, mib(estimate.peak_bytes)));
         if expected.has_price() {
             row.push(costs::of_point(&expected, &one, &planned.id, &planned.point.site, warmups + measured));
         }
@@ -132,8 +157,9 @@ fn show(out: &mut impl Write, spec: &Spec, plan: &Plan, sites: &IndexMap<String,
         writeln!(out, "(the descriptors of {} points, marked ~, do not say how long they compute)", estimates.unknown)?;
     }
     for need in &estimates.disk {
-        space(out, spec, plan, need)?;
+        area(out, spec, dir, need)?;
     }
+    space::show_basis(out, plan.points.iter().filter(|p| !obstacles.contains_key(&p.id)).filter_map(|p| spaces.get(&p.id)))?;
     if expected.has_price() {
         costs::show(out, spec, &expected, &book)?;
     }
@@ -168,7 +194,8 @@ fn grouped(out: &mut impl Write, items: impl Iterator<Item = (String, String)>) 
     Ok(())
 }
 
-fn space(out: &mut impl Write, spec: &Spec, plan: &Plan, need: &plan::DiskNeed) -> std::io::Result<()> {
+/// Shows what is needed and free in a storage area.
+fn area(out: &mut impl Write, spec: &Spec, dir: &CampaignDir, need: &plan::DiskNeed) -> std::io::Result<()> {
     let site = spec.sites.get(&need.site);
     let area = site.and_then(|s| s.storage.get(&need.storage));
     if let Some(cluster) = site.and_then(|s| s.cluster.as_ref()) {
@@ -179,7 +206,7 @@ fn space(out: &mut impl Write, spec: &Spec, plan: &Plan, need: &plan::DiskNeed) 
     let base = spec.directory();
     let directory = match area.and_then(|a| a.path.as_ref()) {
         Some(path) => cvc_core::paths::expand_below(base, path),
-        None => camino::Utf8PathBuf::from("campaigns").join(&plan.campaign),
+        None => dir.root().to_owned(),
     };
     let free = cvc_engine::attempt::free_bytes(&directory);
     let verdict = match free {

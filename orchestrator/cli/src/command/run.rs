@@ -1,6 +1,6 @@
 //! `cvc run`
 
-use super::{costs, install, report};
+use super::{costs, install, plan::nothing_to_run, report, space};
 use crate::{
     args::RunArgs,
     campaigns::load,
@@ -38,11 +38,12 @@ pub fn run(args: &RunArgs) -> Result<ExitStatus, Failure> {
     let spec = load(&args.file, &args.which)?;
     let plan = plan::build(&spec);
     if plan.runs.is_empty() {
-        return Err(Failure::Other {
-            status: ExitStatus::Usage,
-            message: format!("{}: nothing to run: {}, all excluded", args.file, counted(plan.excluded.len(), "point")),
-            hint: Some("`cvc plan` shows each with its reason".into()),
-        });
+        return Err(nothing_to_run(&args.file, &plan));
+    }
+    if !args.json {
+        for what in plan::without_effect(&spec, &plan) {
+            note(format_args!("warning: {what}"));
+        }
     }
     let base = options(&args.place)?;
     find_node_program(&spec, &plan, &base)?;
@@ -62,7 +63,7 @@ pub fn run(args: &RunArgs) -> Result<ExitStatus, Failure> {
             Lock::keep(&dir, name, &Found::of(site), args.update_lock)?;
         }
         let book = PriceBook::open(&cost::cache_file());
-        let estimates = plan::estimate(&spec, &plan, &costs::machines(&spec, &sites, &book));
+        let (estimates, _) = space::estimate(&spec, &plan, &costs::machines(&spec, &sites, &book), &dir);
         let options = Options {
             retry_failed: args.retry_failed,
             update_lock: args.update_lock,

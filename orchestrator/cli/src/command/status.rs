@@ -14,52 +14,61 @@ use cvc_core::{
     journal::{CampaignState, RunState},
     outcome::Outcome,
     plan::{Plan, PlannedRun},
-    store::read_text,
+    store::{CampaignDir, read_text},
     units::counted,
 };
-use std::{collections::HashMap, io::Write};
+use std::{
+    collections::{HashMap, HashSet},
+    io::Write,
+};
 
 pub fn status(args: &CampaignArgs) -> Result<ExitStatus, Failure> {
     let dir = campaign_dir(&args.campaign, &args.which, &args.place)?;
     let state = CampaignState::read(&dir.journal())?;
-    let plan: Plan = serde_json::from_str(&read_text(&dir.plan())?).map_err(|e| Failure::Other {
+    let unusable = |problem: String| Failure::Other {
         status: ExitStatus::Store,
-        message: format!("{}: {e}", dir.plan()),
-        hint: Some("`cvc run` writes it again".into()),
-    })?;
+        message: problem,
+        hint: Some("`cvc run` with the campaign's file writes it again".into()),
+    };
+    let text = read_text(&dir.plan()).map_err(|error| unusable(error.to_string()))?;
+    let plan: Plan = serde_json::from_str(&text).map_err(|error| unusable(format!("{}: {error}", dir.plan())))?;
+    let words = Words::of(&dir, &plan, state);
     let mut out = output::shown();
     if args.json {
         let runs: Vec<_> = plan
             .runs
             .iter()
             .map(|r| {
-                let (word, detail) = word(state.run(&r.id), state.quarantined.contains(&r.point));
+                let (word, detail) = words.of_run(r);
                 serde_json::json!({ "run": r.id, "point": r.point, "repeat": r.repeat, "state": word, "detail": detail })
             })
             .collect();
-        let value = serde_json::json!({ "campaign": plan.campaign, "completed": state.completed, "runs": runs });
+        let value = serde_json::json!({ "campaign": plan.campaign, "completed": words.state.completed, "runs": runs });
         writeln!(out, "{}", serde_json::to_string_pretty(&value).map_err(std::io::Error::from)?)?;
         return Ok(ExitStatus::Done);
     }
     let varying = Varying::of(plan.points.iter().map(|p| &p.point));
-    let header: Vec<&str> = varying.names().iter().map(String::as_str).chain(["ok", "failed", "left"]).collect();
+    let header: Vec<&str> = varying.names().iter().map(String::as_str).chain(["ok", "failed", "skipped", "left"]).collect();
     let mut points = table(header, &[]);
     let mut failures = Vec::new();
-    let mut total = [0u64; 3];
+    let mut total = [0u64; 4];
+    let mut missing = 0u64;
     let mut runs_of: HashMap<&PointId, Vec<&PlannedRun>> = HashMap::new();
     for run in &plan.runs {
         runs_of.entry(&run.point).or_default().push(run);
     }
     for planned in &plan.points {
-        let mut counts = [0u64; 3];
+        let mut counts = [0u64; 4];
         let mut last = String::new();
         for run in runs_of.get(&planned.id).into_iter().flatten() {
-            let (word, detail) = word(state.run(&run.id), state.quarantined.contains(&planned.id));
+            let (word, detail) = words.of_run(run);
             let column = match word {
                 "succeeded" => 0,
                 "failed" => 1,
-                _ => 2,
+                "skipped" | "quarantined" => 2,
+                _ => 3,
             };
+            missing += u64::from(word == "missing");
             counts[column] += 1;
             total[column] += 1;
             if word == "failed" {
@@ -73,8 +82,18 @@ pub fn status(args: &CampaignArgs) -> Result<ExitStatus, Failure> {
         }
         points.add_row(row);
     }
-    writeln!(out, "campaign {}: {} succeeded, {} failed, {} left", plan.campaign, counted(total[0], "run"), total[1], total[2])?;
-    if let Some((_, last)) = state.span {
+    let [succeeded, failed, skipped, left] = total;
+    writeln!(out, "campaign {}: {} succeeded, {failed} failed, {skipped} skipped, {left} left", plan.campaign, counted(succeeded, "run"))?;
+    if missing > 0 {
+        let their = if missing == 1 { "its directory is" } else { "their directories are" };
+        writeln!(
+            out,
+            "{} of these had succeeded, and {their} missing: `cvc run` repeats {}",
+            missing,
+            if missing == 1 { "it" } else { "them" }
+        )?;
+    }
+    if let Some((_, last)) = words.state.span {
         writeln!(out, "last entry of the journal: {last:.0}")?;
     }
     writeln!(out, "\n{}", points.trim_fmt())?;
@@ -87,13 +106,40 @@ pub fn status(args: &CampaignArgs) -> Result<ExitStatus, Failure> {
     Ok(ExitStatus::Done)
 }
 
-fn word(state: Option<&RunState>, quarantined: bool) -> (&'static str, Option<String>) {
-    match state {
-        Some(RunState::Finished { outcome: Outcome::Succeeded, .. }) => ("succeeded", None),
-        Some(RunState::Finished { outcome: Outcome::Failed { detail, .. }, .. }) => ("failed", Some(detail.clone())),
-        Some(RunState::Open { .. }) => ("open", None),
-        Some(RunState::Abandoned { .. }) | None if quarantined => ("quarantined", None),
-        Some(RunState::Abandoned { .. }) => ("abandoned", None),
-        None => ("to do", None),
+/// What the journal and the directories say of runs.
+struct Words {
+    state: CampaignState,
+    /// Points whose runs were all skipped in the last session, with the reason.
+    skipped: HashMap<PointId, String>,
+    /// Names in the directory of runs.
+    directories: HashSet<String>,
+}
+
+impl Words {
+    fn of(dir: &CampaignDir, plan: &Plan, state: CampaignState) -> Self {
+        let tried: HashSet<&PointId> = plan.runs.iter().filter(|r| state.runs.contains_key(&r.id)).map(|r| &r.point).collect();
+        let skipped =
+            state.skipped.iter().filter(|(point, _)| !tried.contains(point)).map(|(p, reason)| (p.clone(), reason.clone())).collect();
+        let directories = dir.runs().read_dir_utf8().into_iter().flatten().flatten().map(|e| e.file_name().to_owned()).collect();
+        Self { state, skipped, directories }
+    }
+
+    /// The state of a run in a word, with its reason.
+    fn of_run(&self, run: &PlannedRun) -> (&'static str, Option<String>) {
+        let quarantined = self.state.quarantined.contains(&run.point);
+        match self.state.run(&run.id) {
+            Some(RunState::Finished { outcome: Outcome::Succeeded, .. }) if self.directories.contains(run.id.as_str()) => {
+                ("succeeded", None)
+            }
+            Some(RunState::Finished { outcome: Outcome::Succeeded, .. }) => ("missing", Some("its directory is missing".into())),
+            Some(RunState::Finished { outcome: Outcome::Failed { detail, .. }, .. }) => ("failed", Some(detail.clone())),
+            Some(RunState::Open { .. }) => ("open", None),
+            Some(RunState::Abandoned { .. }) | None if quarantined => ("quarantined", None),
+            Some(RunState::Abandoned { .. }) => ("abandoned", None),
+            None => match self.skipped.get(&run.point) {
+                Some(reason) => ("skipped", Some(reason.clone())),
+                None => ("to do", None),
+            },
+        }
     }
 }

@@ -185,7 +185,11 @@ fn a_variant_runs_beside_its_file_and_is_found_again_without_an_option() {
         &["campaigns/sizes-small/campaign.toml"],
     ] {
         let finished = c.cvc(&[&["status"], way].concat()).expect(0);
-        assert!(finished.stdout.contains("campaign sizes-small: 2 runs succeeded, 0 failed, 0 left"), "{way:?}: {}", finished.stdout);
+        assert!(
+            finished.stdout.contains("campaign sizes-small: 2 runs succeeded, 0 failed, 0 skipped, 0 left"),
+            "{way:?}: {}",
+            finished.stdout
+        );
         let finished = c.cvc(&[&["report"], way].concat()).expect(0);
         assert!(finished.stdout.contains("reports/sizes-small/report.html"), "{way:?}: {}", finished.stdout);
     }

@@ -17,6 +17,7 @@ mod docs;
 mod doctor_site;
 mod failing;
 mod failing_writes;
+mod first_hours;
 mod identity;
 mod install;
 mod install_nodes;

@@ -37,7 +37,8 @@ use cvc_core::{
     panics::{catch_panic, panic_if_asked},
     plan::{Plan, PlannedRun},
     stop::{StopRequest, StopRequests, StopSignal},
-    store::{CampaignDir, OutcomeFile, StoreError, claim, remove_all, sealed_outcome, write_whole},
+    store::{CampaignDir, OUTCOME, OutcomeFile, StoreError, claim, remove_all, sealed_outcome, write_whole},
+    units::counted,
 };
 use cvc_engine::attempt::{
     AttemptEvent, AttemptReporter, AttemptResult, LocalExecutor, Nodes, PendingCleanup, ReadySite, Shepherds, Steps, Task, conclude_failed,
@@ -47,7 +48,11 @@ use indexmap::IndexMap;
 use journaled::Journaled;
 use scheduler::{Loss, Scheduler, Tally};
 use sites::Sites;
-use std::{collections::HashMap, fs, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    fs,
+    sync::Arc,
+};
 use tokio::{sync::mpsc, task::JoinSet};
 use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument;
@@ -201,6 +206,7 @@ pub async fn run_campaign_on(
     let root = dir.root().canonicalize_utf8().map_err(StoreError::io("resolve", dir.root()))?;
     let dir = CampaignDir::at(&root);
     let _lock = take_campaign_lock(&dir, &stop_signal, observer).await?;
+    refuse_without_journal(&dir)?;
     write_whole(&dir.campaign_file(), spec.text.as_bytes())?;
     let plan_json = serde_json::to_vec_pretty(plan).map_err(|e| StoreError::damaged(dir.plan(), 0, e.to_string()))?;
     write_whole(&dir.plan(), &plan_json)?;
@@ -235,6 +241,22 @@ pub async fn run_campaign_on(
         (Err(error), _) | (Ok(_), Some(error)) => Err(error),
         (Ok(summary), None) => Ok(summary),
     }
+}
+
+/// Refuses to begin beside results that no journal tells of: their runs would be made again in their places.
+fn refuse_without_journal(dir: &CampaignDir) -> Result<(), CampaignError> {
+    let journal = dir.journal();
+    if fs::metadata(&journal).is_ok_and(|metadata| metadata.len() > 0) {
+        return Ok(());
+    }
+    let entries = dir.runs().read_dir_utf8().map_err(StoreError::io("list", dir.runs()))?;
+    let whole = entries.flatten().filter(|entry| entry.path().join(OUTCOME).exists()).count();
+    if whole == 0 {
+        return Ok(());
+    }
+    let what = if journal.exists() { "empty" } else { "missing" };
+    let detail = format!("it is {what}, and {} holds the results of {}, which would be overwritten", dir.runs(), counted(whole, "run"));
+    Err(StoreError::damaged(journal, 0, detail).into())
 }
 
 /// Checks before a campaign begins that `cvc-node` is here if a site needs it, so that its absence costs no instance and no place in a queue. A
@@ -348,6 +370,7 @@ impl CampaignRunner<'_> {
                 RunState::Abandoned { .. } | RunState::Finished { .. } => None,
             })
             .collect();
+        self.repeat_what_is_missing()?;
         for (run, attempt, shepherd) in open {
             if self.is_remote(&run) {
                 // it may still be running there: its agent is asked when the site is opened
@@ -368,6 +391,27 @@ impl CampaignRunner<'_> {
                 None => Event::RunAbandoned { run, attempt, ended, lost: false },
             })?;
         }
+        Ok(())
+    }
+
+    /// Takes runs back whose directories were deleted since they succeeded.
+    fn repeat_what_is_missing(&mut self) -> Result<(), CampaignError> {
+        let entries = self.dir.runs().read_dir_utf8().map_err(StoreError::io("list", self.dir.runs()))?;
+        let there: HashSet<String> = entries.flatten().map(|entry| entry.file_name().to_owned()).collect();
+        let succeeded = self.journal.state().runs.iter().filter_map(|(run, history)| match &history.state {
+            RunState::Finished { attempt, outcome: Outcome::Succeeded, .. } => Some((run, *attempt)),
+            RunState::Finished { .. } | RunState::Open { .. } | RunState::Abandoned { .. } => None,
+        });
+        let missing: Vec<(RunId, u32)> =
+            succeeded.filter(|(run, _)| !there.contains(run.as_str())).map(|(run, attempt)| (run.clone(), attempt)).collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        for (run, attempt) in &missing {
+            let reason = "its directory is missing".to_owned();
+            self.journal.write(Event::RunDiscarded { run: run.clone(), attempt: *attempt, reason })?;
+        }
+        self.observer.on(&Progress::Missing { runs: missing.into_iter().map(|(run, _)| run).collect() });
         Ok(())
     }
 

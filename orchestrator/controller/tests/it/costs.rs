@@ -15,7 +15,7 @@ fn expected(sites: &str, rest: &str) -> (Expected, Estimates) {
     let apps = Path::new(env!("CARGO_MANIFEST_DIR")).join("../core/tests/apps");
     let spec = campaign::load_text(Path::new("c.toml"), &text, &[apps]).unwrap_or_else(|e| panic!("{e}"));
     let plan = plan::build(&spec);
-    let estimates = plan::estimate(&spec, &plan, &Machines { cores: 2, sites: HashMap::new() });
+    let estimates = plan::estimate(&spec, &plan, &Machines { cores: 2, sites: HashMap::new() }, &HashMap::new());
     let expected = cost::expected(&spec, &plan, &estimates, &PriceBook::shipped(), |_| None, |_| true);
     (expected, estimates)
 }

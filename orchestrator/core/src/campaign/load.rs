@@ -21,7 +21,10 @@ use crate::{
 };
 use indexmap::IndexMap;
 use serde::Deserialize;
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
 use toml::{
     Spanned,
     de::{DeTable, DeValue},
@@ -61,13 +64,15 @@ fn load_source(source: &Source, variant: Option<&str>, app_dirs: &[PathBuf]) -> 
     let mut table = source.parse().map_err(SourceErrors)?;
     let mut errors = Vec::new();
     let variants = variant::names(&table);
+    let file = table.clone();
     let variant = variant::apply(&mut Checker { source, errors: &mut errors }, &mut table, variant);
     // without the requested variant, all other errors would be about another campaign
     let spec = errors.is_empty().then(|| read(source, &table, app_dirs, &mut errors)).flatten().map(|spec| match &variant {
         Some(variant) => spec.into_variant(variant, &variant::fixed_text(source, Some(variant))),
         None => spec,
     });
-    let spec = spec.map(|spec| Spec { variants, ..spec });
+    let unchanged = variant.as_deref().map(|name| variant::unchanged(&file, name)).unwrap_or_default();
+    let spec = spec.map(|spec| Spec { variants, unchanged, ..spec });
     match spec {
         Some(spec) if errors.is_empty() => Ok(spec),
         _ => {
@@ -119,6 +124,7 @@ fn read(source: &Source, table: &DeTable<'_>, app_dirs: &[PathBuf], errors: &mut
     }
     let known = Known { sites: &sites, apps: &apps, rules: &tables.rules };
     let grids = grids(&mut check, &known, &tables, table);
+    check_classes(&mut check, &known, &tables);
     check_rules(&mut check, &known, &tables, predict.as_ref());
     check_templates(&mut check, &apps, &grids, &tables);
     let spec = Spec {
@@ -127,6 +133,8 @@ fn read(source: &Source, table: &DeTable<'_>, app_dirs: &[PathBuf], errors: &mut
         name: name?,
         variant: None,
         variants: Vec::new(),
+        given: given(table),
+        unchanged: Vec::new(),
         description,
         sites,
         apps,
@@ -143,6 +151,16 @@ fn read(source: &Source, table: &DeTable<'_>, app_dirs: &[PathBuf], errors: &mut
         predict_settings::check_points(&mut check, &spec, settings, key_span(table, "predict"));
     }
     Some(spec)
+}
+
+/// Keys of all sections, as in `run.repeats`.
+fn given(table: &DeTable<'_>) -> BTreeSet<String> {
+    let mut all = BTreeSet::new();
+    for (section, value) in table {
+        let inner = value.get_ref().as_table();
+        all.extend(inner.into_iter().flat_map(DeTable::keys).map(|key| format!("{}.{}", section.get_ref(), key.get_ref())));
+    }
+    all
 }
 
 fn version(check: &mut Checker<'_>, table: &DeTable<'_>) {
@@ -432,6 +450,20 @@ fn grids(check: &mut Checker<'_>, known: &Known<'_>, tables: &Tables, table: &De
     grids
 }
 
+/// A workload that no application has is misspelt; one that only some have leaves the others out.
+fn check_classes(check: &mut Checker<'_>, known: &Known<'_>, tables: &Tables) {
+    let classes = workloads(known);
+    let entries = tables.matrix.iter().chain(tables.zips.iter().flatten()).chain(tables.points.iter().flat_map(|(p, _)| p));
+    for entry in entries.filter(|e| e.factor == Factor::Class) {
+        build::check_names(check, entry, "workload", &classes);
+    }
+}
+
+/// The workloads of all applications.
+fn workloads(known: &Known<'_>) -> Vec<String> {
+    known.apps.values().flat_map(|a| a.descriptor.workloads.keys().cloned()).collect()
+}
+
 /// Names in rules and in conditions of `[predict]` must exist, or a misspelt one would silently match nothing.
 fn check_rules(check: &mut Checker<'_>, known: &Known<'_>, tables: &Tables, predict: Option<&PredictSettings>) {
     let all_entries = || tables.matrix.iter().chain(tables.zips.iter().flatten()).chain(tables.points.iter().flat_map(|(p, _)| p));
@@ -442,10 +474,7 @@ fn check_rules(check: &mut Checker<'_>, known: &Known<'_>, tables: &Tables, pred
             Factor::App => build::check_names(check, entry, "application", &known.apps.keys().cloned().collect::<Vec<_>>()),
             Factor::Mpi => build::check_names(check, entry, "MPI library", &names(&|s| s.mpi.keys().cloned().collect())),
             Factor::Storage => build::check_names(check, entry, "storage area", &names(&|s| s.storage.keys().cloned().collect())),
-            Factor::Class => {
-                let classes: Vec<String> = known.apps.values().flat_map(|a| a.descriptor.workloads.keys().cloned()).collect();
-                build::check_names(check, entry, "workload", &classes);
-            }
+            Factor::Class => build::check_names(check, entry, "workload", &workloads(known)),
             Factor::User(name) => {
                 if !all_entries().any(|e| e.factor == entry.factor) {
                     let free = all_entries().filter(|e| matches!(e.factor, Factor::User(_))).map(|e| e.factor.name());

@@ -9,7 +9,7 @@ use super::{
 use crate::app::LoadedApp;
 use camino::Utf8Path;
 use indexmap::IndexMap;
-use std::{path::PathBuf, sync::Arc};
+use std::{collections::BTreeSet, path::PathBuf, sync::Arc};
 
 /// A checked campaign.
 #[derive(Clone, Debug)]
@@ -24,6 +24,10 @@ pub struct Spec {
     pub variant: Option<String>,
     /// All variants of the file, in its order.
     pub variants: Vec<String>,
+    /// Keys of sections that the file gives, as in `checkpoint.moment`; the others have their defaults.
+    pub given: BTreeSet<String>,
+    /// Keys that the variant gives as the file has them without it.
+    pub unchanged: Vec<String>,
     /// One line for people; may be empty.
     pub description: String,
     /// Places where runs happen, by name, in the order of the file.

@@ -94,6 +94,48 @@ pub fn apply(check: &mut Checker<'_>, table: &mut DeTable<'_>, asked: Option<&st
     Some(wanted)
 }
 
+/// Keys that a variant gives as the file has them, as in `run.repeats`.
+pub fn unchanged(file: &DeTable<'_>, name: &str) -> Vec<String> {
+    let variants = file.get("variants").and_then(|v| v.get_ref().as_table());
+    let variant = variants.and_then(|all| all.get(name)).and_then(|v| v.get_ref().as_table());
+    let mut all = Vec::new();
+    if let Some(variant) = variant {
+        add_unchanged(file, variant, "", &mut all);
+    }
+    all
+}
+
+fn add_unchanged(below: &DeTable<'_>, above: &DeTable<'_>, path: &str, all: &mut Vec<String>) {
+    for (key, new) in above {
+        let Some(old) = below.get(key.get_ref().as_ref()) else { continue };
+        let way = format!("{path}{}", key.get_ref());
+        match (old.get_ref(), new.get_ref()) {
+            (DeValue::Table(old), DeValue::Table(new)) => add_unchanged(old, new, &format!("{way}."), all),
+            (old, new) if is_same(old, new) => all.push(way),
+            _ => {}
+        }
+    }
+}
+
+/// Whether two values are the same, wherever they stand.
+fn is_same(a: &DeValue<'_>, b: &DeValue<'_>) -> bool {
+    match (a, b) {
+        (DeValue::String(a), DeValue::String(b)) => a == b,
+        (DeValue::Integer(a), DeValue::Integer(b)) => (a.radix(), a.as_str()) == (b.radix(), b.as_str()),
+        (DeValue::Float(a), DeValue::Float(b)) => a.as_str() == b.as_str(),
+        (DeValue::Boolean(a), DeValue::Boolean(b)) => a == b,
+        (DeValue::Datetime(a), DeValue::Datetime(b)) => a == b,
+        (DeValue::Array(a), DeValue::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b.iter()).all(|(a, b)| is_same(a.get_ref(), b.get_ref()))
+        }
+        (DeValue::Table(a), DeValue::Table(b)) => {
+            a.len() == b.len()
+                && a.iter().all(|(key, value)| b.get(key.get_ref().as_ref()).is_some_and(|b| is_same(value.get_ref(), b.get_ref())))
+        }
+        _ => false,
+    }
+}
+
 /// Removes the keys of `remove` from the file.
 fn remove(check: &mut Checker<'_>, table: &mut DeTable<'_>, variant: &DeTable<'_>) {
     let Some(list) = variant.get(REMOVE) else { return };

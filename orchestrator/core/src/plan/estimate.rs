@@ -5,15 +5,13 @@
 //! start of the launcher and the processes, start under DMTCP and its end, bytes of images at the rates below, and for a restart check
 //! a second start, reading the images, and half of the computation. `size-only` computes for at most two seconds.
 //!
-//! Space of a run: outputs of the workload; one image for each process of its share of the data, libraries and the shared memory of the
-//! MPI library on its node (the buffer model: 4p + p(p-1)/16 MiB for p processes on a node, and 25 MiB), the upper end of what is
-//! seen, because libraries that save the segment once are smaller. Compression is ignored.
+//! Space of a run: outputs of the workload, traces, and its checkpoints, whose size the caller knows.
 
 use super::Plan;
 use crate::{
     campaign::{Moment, Spec, TracerKind},
     ids::PointId,
-    point::{CheckpointerKind, Compression, Point, Repeat},
+    point::{CheckpointerKind, Compression, PlannedPoint, Point, Repeat},
 };
 use serde::Serialize;
 use std::collections::HashMap;
@@ -32,8 +30,6 @@ const GZIP_MIB_PER_S: f64 = 40.0;
 const SIZE_ONLY_S: f64 = 2.0;
 /// Core-seconds of a workload whose descriptor does not state them.
 const UNKNOWN_CORE_S: f64 = 30.0;
-/// Libraries and small areas of an image, MiB.
-const LIBRARIES_MIB: f64 = 25.0;
 /// Trace of one process, MiB.
 const STRACE_MIB: f64 = 5.0;
 const DARSHAN_MIB: f64 = 1.0;
@@ -93,10 +89,13 @@ pub struct Estimates {
     pub disk: Vec<DiskNeed>,
 }
 
-/// Estimates a plan.
-pub fn estimate(spec: &Spec, plan: &Plan, machines: &Machines) -> Estimates {
-    let points: Vec<PointEstimate> =
-        plan.points.iter().map(|p| of_point(spec, &p.id, &p.point, machines.cores_of(&p.point.site))).collect();
+/// Estimates a plan. `stored_bytes` are those of all files of one checkpoint by DMTCP, by point; points without are taken to store nothing.
+pub fn estimate(spec: &Spec, plan: &Plan, machines: &Machines, stored_bytes: &HashMap<PointId, u64>) -> Estimates {
+    let of = |p: &PlannedPoint| {
+        let stored_mib = stored_bytes.get(&p.id).map_or(0.0, |bytes| *bytes as f64 / MIB);
+        of_point(spec, &p.id, &p.point, machines.cores_of(&p.point.site), stored_mib)
+    };
+    let points: Vec<PointEstimate> = plan.points.iter().map(of).collect();
     let mut runs: HashMap<&PointId, u64> = HashMap::new();
     for run in &plan.runs {
         match run.repeat {
@@ -123,7 +122,7 @@ pub fn estimate(spec: &Spec, plan: &Plan, machines: &Machines) -> Estimates {
     Estimates { total_s, unknown: points.iter().filter(|p| !p.known).count(), points, disk }
 }
 
-fn of_point(spec: &Spec, id: &PointId, point: &Point, cores: u32) -> PointEstimate {
+fn of_point(spec: &Spec, id: &PointId, point: &Point, cores: u32, stored_mib: f64) -> PointEstimate {
     let workload = spec.apps.get(&point.app).and_then(|app| app.descriptor.workloads.get(&point.class));
     let core_s = workload.and_then(|w| w.core_s);
     let processes = f64::from(point.processes());
@@ -133,16 +132,15 @@ fn of_point(spec: &Spec, id: &PointId, point: &Point, cores: u32) -> PointEstima
     let compute_s = core_s.unwrap_or(UNKNOWN_CORE_S) / busy;
     let mut seconds = LAUNCH_S + LAUNCH_PER_PROCESS_S * processes + compute_s;
 
-    let images_mib = images_mib(point, workload.and_then(|w| w.data_mib).unwrap_or(0.0));
     let dmtcp = point.checkpointer == CheckpointerKind::Dmtcp;
-    let (mut images_peak, mut checkpoints) = (0.0, 0.0);
+    let (mut stored_peak, mut checkpoints) = (0.0, 0.0);
     if dmtcp {
         checkpoints = match &spec.checkpoint.moment {
             Moment::AtS(list) => list.len() as f64,
             Moment::AfterStep(_) | Moment::SizeOnly | Moment::SizeOnlyAfterStep(_) => 1.0,
         };
         // A later checkpoint is written beside the earlier one before it takes its place.
-        images_peak = images_mib * if checkpoints > 1.0 { 2.0 } else { 1.0 };
+        stored_peak = stored_mib * if checkpoints > 1.0 { 2.0 } else { 1.0 };
         let rate = match point.compression {
             Compression::None => IMAGE_MIB_PER_S,
             Compression::Gzip => IMAGE_MIB_PER_S.min(GZIP_MIB_PER_S * busy),
@@ -153,12 +151,12 @@ fn of_point(spec: &Spec, id: &PointId, point: &Point, cores: u32) -> PointEstima
             Moment::SizeOnlyAfterStep(_) => seconds -= compute_s * 0.5,
             Moment::AtS(_) | Moment::AfterStep(_) => {}
         }
-        seconds += DMTCP_S + DMTCP_PER_PROCESS_S * processes + checkpoints * images_mib / rate;
+        seconds += DMTCP_S + DMTCP_PER_PROCESS_S * processes + checkpoints * stored_mib / rate;
     }
     if spec.checkpoint.restart_check && point.checkpointer != CheckpointerKind::None {
         seconds += LAUNCH_S + compute_s / 2.0;
         if dmtcp {
-            seconds += DMTCP_S + images_mib / IMAGE_MIB_PER_S;
+            seconds += DMTCP_S + stored_mib / IMAGE_MIB_PER_S;
         }
     }
 
@@ -170,29 +168,15 @@ fn of_point(spec: &Spec, id: &PointId, point: &Point, cores: u32) -> PointEstima
         };
     let outputs_mib = workload.and_then(|w| w.output_mib).unwrap_or(0.0);
     let kept_mib = traces_mib
-        + if spec.run.keep_images && checkpoints > 0.0 { images_mib } else { 0.0 }
+        + if spec.run.keep_images && checkpoints > 0.0 { stored_mib } else { 0.0 }
         + if spec.run.keep_outputs { outputs_mib } else { 0.0 };
     PointEstimate {
         point: id.clone(),
         seconds: seconds.min(spec.run.timeout_s),
         known: core_s.is_some(),
-        peak_bytes: bytes(images_peak + outputs_mib + traces_mib),
+        peak_bytes: bytes(stored_peak + outputs_mib + traces_mib),
         kept_bytes: bytes(kept_mib),
     }
-}
-
-/// Images of all processes, MiB.
-fn images_mib(point: &Point, data_mib: f64) -> f64 {
-    let shared: f64 = point
-        .mapping
-        .groups()
-        .iter()
-        .map(|group| {
-            let p = f64::from(group.processes_per_node);
-            f64::from(group.nodes) * p * (LIBRARIES_MIB + 4.0 * p + p * (p - 1.0) / 16.0)
-        })
-        .sum();
-    data_mib + shared
 }
 
 fn bytes(mib: f64) -> u64 {

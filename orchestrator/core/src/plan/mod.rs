@@ -2,10 +2,11 @@
 
 mod build;
 mod digest;
+mod effect;
 mod estimate;
 
 pub use build::build;
-
+pub use effect::without_effect;
 pub use estimate::{DiskNeed, Estimates, Machines, PointEstimate, estimate};
 
 use crate::{

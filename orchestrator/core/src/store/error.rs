@@ -77,6 +77,12 @@ impl StoreError {
         }
     }
 
+    /// Whether a file or its directory may only be read.
+    pub fn is_read_only(&self) -> bool {
+        let Self::Io { source, .. } = self else { return false };
+        matches!(source.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
+    }
+
     /// Damaged content; line 0 stands for the file as a whole.
     pub fn damaged(path: impl AsRef<Path>, line: usize, detail: impl Into<String>) -> Self {
         Self::Damaged { path: path.as_ref().to_owned(), line: Some(line).filter(|l| *l > 0), detail: detail.into() }

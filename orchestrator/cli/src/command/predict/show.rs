@@ -13,6 +13,10 @@ use cvc_core::quantity::Quantity;
 use cvc_model::{Estimate, Parameter, Tier};
 use std::{collections::BTreeMap, io::Write};
 
+/// What is shown without details.
+const SHORT: [Quantity; 4] = [Quantity::File, Quantity::Stored, Quantity::Application, Quantity::Latency];
+/// Number of columns shown without details.
+const SHORT_COLUMNS: usize = 4;
 /// Maximum number of labels shown for the runs behind a number; JSON has all of them.
 const LABELS: usize = 12;
 
@@ -28,6 +32,9 @@ pub fn show(out: &mut impl Write, output: &PredictOutput<'_>, detail: bool) -> s
     for forecasts in &output.forecasts {
         writeln!(out)?;
         show_forecast(out, forecasts, detail)?;
+    }
+    if !detail && !output.forecasts.is_empty() {
+        writeln!(out, "\n--detail shows the zones of an image, the files, every model and the runs behind each number")?;
     }
     if let Some(judged) = &output.judged {
         writeln!(out)?;
@@ -74,26 +81,30 @@ fn show_forecast(out: &mut impl Write, forecasts: &Forecasts, detail: bool) -> s
     let nodes = if mapping.nodes() == 1 { "1 node".to_owned() } else { format!("{} nodes", mapping.nodes()) };
     let processes = if mapping.processes() == 1 { "1 process".to_owned() } else { format!("{} processes", mapping.processes()) };
     writeln!(out, "{}: {processes} on {nodes}", forecasts.label)?;
-    let mut rows = table(["quantity", "predicted", "95 % interval", "model", "tier", "runs"], &["quantity"]);
+    let header = ["quantity", "predicted", "95 % interval", "tier", "model", "runs"];
+    let mut rows = table(header.into_iter().take(if detail { header.len() } else { SHORT_COLUMNS }), &["quantity"]);
     let room = width().map_or(usize::MAX, |w| w.saturating_sub(BESIDE_MODEL).max(NARROWEST));
     let mut notes = Notes::default();
     let mut refused: Vec<(String, &str)> = Vec::new();
-    for line in &forecasts.lines {
+    let is_answer = |line: &&ForecastLine| detail || SHORT.contains(&line.quantity);
+    // what is missing for an answer is told with it
+    let lacks = forecasts.lines.iter().filter(is_answer).any(|line| line.forecast.prediction().is_none());
+    let is_shown = |line: &&ForecastLine| is_answer(line) || lacks && line.forecast.prediction().is_none();
+    for line in forecasts.lines.iter().filter(is_shown) {
         match &line.forecast {
             Forecast::Predicted(p) => {
-                rows.add_row([
-                    name(line),
-                    number(p.estimate.value),
-                    interval(&p.estimate),
-                    hyphenated(p.model.id, room),
-                    tier(p.model.tier).to_owned(),
-                    notes.of(&p.training),
-                ]);
+                let mut row = vec![name(line), number(p.estimate.value), interval(&p.estimate), tier(p.model.tier).to_owned()];
+                if detail {
+                    row.extend([hyphenated(p.model.id, room), notes.of(&p.training)]);
+                }
+                rows.add_row(row);
             }
             Forecast::NoPrediction(reason) => refused.push((name(line), reason)),
         }
     }
-    writeln!(out, "\n{}", rows.trim_fmt())?;
+    if rows.row_count() > 0 {
+        writeln!(out, "\n{}", rows.trim_fmt())?;
+    }
     for (what, reason) in refused {
         writeln!(out, "{}", paragraph("", &format!("{what}: no prediction: {reason}")))?;
     }
@@ -101,14 +112,17 @@ fn show_forecast(out: &mut impl Write, forecasts: &Forecasts, detail: bool) -> s
         let program = format!("{}.{}", forecasts.question.setting.app, forecasts.question.setting.class);
         writeln!(out, "{}", paragraph("", &format!("nothing of {program} itself could be predicted (exit code 8)")))?;
     }
-    let observed: Vec<String> = forecasts.lines.iter().filter_map(|l| Some(format!("{} {}", name(l), number(l.observed?.0)))).collect();
+    let observed: Vec<String> =
+        forecasts.lines.iter().filter(is_shown).filter_map(|l| Some(format!("{} {}", name(l), number(l.observed?.0)))).collect();
     if !observed.is_empty() {
         writeln!(out, "{}", paragraph("", &format!("observed at this setting: {}", observed.join("; "))))?;
     }
     for (letter, labels) in notes.lines() {
         writeln!(out, "{}", paragraph("", &format!("({letter}) {labels}")))?;
     }
-    show_files(out, forecasts)?;
+    if detail {
+        show_files(out, forecasts)?;
+    }
     show_schedules(out, forecasts)?;
     if detail {
         show_detail(out, forecasts)?;
@@ -211,13 +225,16 @@ fn show_schedules(out: &mut impl Write, forecasts: &Forecasts) -> std::io::Resul
     if forecasts.schedules.is_empty() {
         return Ok(());
     }
-    let mut rows = table(["rule", "checkpoints", "every (start to start)", "time with checkpoints", "source"], &["source"]);
+    let header = ["rule", "every (start to start)", "95 % interval", "checkpoints", "time with checkpoints", "source"];
+    let mut rows = table(header, &["source"]);
     for s in &forecasts.schedules {
+        let or_none = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
         rows.add_row([
             s.rule.to_owned(),
-            s.checkpoints.to_string(),
-            s.interval_s.map_or_else(|| "-".to_owned(), duration),
-            duration(s.total_s),
+            or_none(s.interval_s.map(duration)),
+            or_none(s.interval_range_s.map(|range| format!("{} … {}", duration(range.low), duration(range.high)))),
+            or_none(s.checkpoints.map(|count| count.to_string())),
+            or_none(s.total_s.map(duration)),
             s.source.to_owned(),
         ]);
     }

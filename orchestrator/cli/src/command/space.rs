@@ -1,0 +1,55 @@
+//! The expected space of checkpoints, as `cvc plan` shows it and `cvc run` checks it.
+
+use crate::text::paragraph;
+use cvc_analysis::space::{self, CheckpointSpace, SpaceBasis};
+use cvc_core::{
+    campaign::Spec,
+    ids::PointId,
+    plan::{self, Estimates, Machines, Plan},
+    store::CampaignDir,
+    units::counted,
+};
+use std::{
+    collections::{BTreeMap, HashMap},
+    io::Write,
+};
+
+/// Estimates a plan, with the space that checkpoints of each point need.
+pub fn estimate(spec: &Spec, plan: &Plan, machines: &Machines, dir: &CampaignDir) -> (Estimates, HashMap<PointId, CheckpointSpace>) {
+    let spaces = space::of_plan(spec, plan, dir.root());
+    let stored_bytes = spaces.iter().map(|(point, space)| (point.clone(), space.bytes)).collect();
+    (plan::estimate(spec, plan, machines, &stored_bytes), spaces)
+}
+
+/// Shows what the space of checkpoints is based on.
+pub fn show_basis<'a>(out: &mut impl Write, spaces: impl Iterator<Item = &'a CheckpointSpace>) -> std::io::Result<()> {
+    let mut counts: BTreeMap<SpaceBasis, usize> = BTreeMap::new();
+    let mut without_data = 0;
+    for space in spaces {
+        *counts.entry(space.basis).or_default() += 1;
+        without_data += usize::from(!space.is_whole);
+    }
+    if counts.is_empty() {
+        return Ok(());
+    }
+    let parts: Vec<String> = counts
+        .into_iter()
+        .map(|(basis, count)| {
+            let from = match basis {
+                SpaceBasis::OwnRuns => "from its own runs",
+                SpaceBasis::Campaign => "predicted from this campaign's other points",
+                SpaceBasis::Table => "predicted from runs of the NAS benchmarks under DMTCP 4.2",
+            };
+            format!("{} {}", counted(count, "point"), if count == 1 { from.to_owned() } else { from.replace("its own", "their own") })
+        })
+        .collect();
+    writeln!(out, "{}", paragraph("", &format!("space of checkpoints, at most: {}", parts.join(", "))))?;
+    if without_data > 0 {
+        let line = format!(
+            "(the descriptors of {}, marked ≥, do not say how many data they hold: a first run tells)",
+            counted(without_data, "point")
+        );
+        writeln!(out, "{}", paragraph("", &line))?;
+    }
+    Ok(())
+}
