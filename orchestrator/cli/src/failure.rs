@@ -115,6 +115,9 @@ fn store_hint(error: &StoreError) -> Option<String> {
         StoreError::Copied { original, .. } => {
             Some(format!("work with {}, or remove it; a campaign of its own starts from the campaign file", original.display()))
         }
+        StoreError::Io { path, .. } if path.starts_with(cvc_core::paths::cache()) => {
+            Some("cvc keeps files there that it can make again; XDG_CACHE_HOME names another place".into())
+        }
         StoreError::Io { .. } if error.is_full_disk() => Some("make room, and type the same command again: it goes on where it was".into()),
         StoreError::Io { .. } | StoreError::Damaged { .. } | StoreError::Newer { .. } | StoreError::Locked { .. } => None,
     }

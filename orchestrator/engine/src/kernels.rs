@@ -49,11 +49,12 @@ pub fn mpicc(install: &MpiInstall) -> Result<Utf8PathBuf, Missing> {
     })
 }
 
-/// Returns the directory with the kernels for this library: compiled earlier, or now, on this machine. Compiling takes a few seconds, once.
+/// Returns the directory with the kernels for this library: compiled earlier, or now, on this machine. Compiling takes a few seconds, once, and
+/// is told before.
 ///
 /// # Errors
 /// When the library has no compiler wrapper, or the kernels do not compile with it.
-pub async fn ensure(install: &MpiInstall) -> Result<Utf8PathBuf, Missing> {
+pub async fn ensure(install: &MpiInstall, tell: impl FnOnce(String)) -> Result<Utf8PathBuf, Missing> {
     let mpicc = mpicc(install)?;
     let mut hasher = hashed_sources();
     // those without a list were made by earlier versions
@@ -62,6 +63,7 @@ pub async fn ensure(install: &MpiInstall) -> Result<Utf8PathBuf, Missing> {
     if is_whole(&directory) {
         return Ok(directory);
     }
+    tell(format!("compiling the built-in kernels for {}", install.name));
     let failed = |what: String| Missing { what, hint: "see the compiler's message; the sources are in ansible/roles/kernels/files".into() };
     // built beside and renamed, so that a cut-off compilation never looks like a finished one
     let staging = Utf8PathBuf::from(format!("{directory}.{}", std::process::id()));

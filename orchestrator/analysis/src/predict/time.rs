@@ -21,6 +21,9 @@ const TOO_LONG: f64 = 0.25;
 /// The least part of a checkpoint's time that its interval is taken to reach down to.
 const SHORTEST: f64 = 0.01;
 
+/// The interval between checkpoints for the time of one and the mean time between failures, seconds.
+type IntervalOf = fn(f64, f64) -> Result<f64, FitError>;
+
 /// The files of a node.
 struct OfNode {
     /// Processes on it.
@@ -228,7 +231,7 @@ pub(super) fn schedules(app_s: Option<f64>, ckpt: Estimate, budget: &ScheduleBud
     }
     if let Some(mtbf_s) = budget.mtbf_s {
         let mut longest = 0.0_f64;
-        let rules: [(_, _, fn(f64, f64) -> Result<f64, FitError>); 2] = [
+        let rules: [(_, _, IntervalOf); 2] = [
             ("Young", "J. W. Young 1974: least expected loss, first order", schedule::young_s),
             ("Daly", "J. T. Daly 2006: least expected loss, higher order", schedule::daly_s),
         ];

@@ -42,7 +42,8 @@ pub(super) fn section(data: &Data) -> Section {
 fn notes(data: &Data) -> Vec<String> {
     let mut notes: IndexMap<&str, Vec<usize>> = IndexMap::new();
     for (value, runs) in data.facts.get("notes").into_iter().flatten() {
-        for note in value.split("; ") {
+        // earlier versions put semicolons between notes, which have some themselves
+        for note in value.lines() {
             notes.entry(note).or_default().extend(runs.iter().map(|r| data.runs[*r].point));
         }
     }

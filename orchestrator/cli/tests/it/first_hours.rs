@@ -1,8 +1,10 @@
 //! What people meet in their first hours: files that are gone, keys without effect, numbers without units.
 
 use crate::common::{SITE, campaign, scripted};
-use cvc_testkit::{Tool, require};
-use std::fs;
+use cvc_testkit::{Running, Tool, require};
+use std::{fs, time::Duration};
+
+const LIMIT: Duration = Duration::from_secs(60);
 
 #[test]
 fn results_without_a_journal_are_not_overwritten() {
@@ -105,4 +107,21 @@ fn a_number_without_a_unit_and_a_file_for_a_directory_are_refused() {
     assert!(refused.contains("`24` has no unit: write 24s, 24m, 24h or 24d"), "{refused}");
     let refused = c.cvc(&["run", "--campaigns", "campaign.toml", "campaign.toml"]).expect(2).stderr;
     assert!(refused.contains("it is a file, and a directory is needed"), "{refused}");
+}
+
+#[test]
+fn a_campaign_that_may_only_be_read_is_reported() {
+    require!(Tool::Mpich, Tool::Tmpfs);
+    let c = scripted("archived", "echo SUCCESS", "repeats = 2");
+    c.run().expect(0);
+    let root = c.root();
+    fs::remove_file(root.join("index.sqlite")).expect("removes");
+    let script = "mount --bind \"$1\" \"$1\" && mount -o remount,bind,ro \"$1\" && shift && exec \"$@\"";
+    let cvc = c.command(&["report", "archived"]);
+    let mut command = std::process::Command::new("unshare");
+    command.args(["-m", "sh", "-c", script, "sh"]).arg(&root).arg(cvc.get_program()).args(cvc.get_args()).current_dir(c.dir());
+    command.envs(cvc.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    Running::start(command).wait(LIMIT).expect(0);
+    assert!(!root.join("index.sqlite").exists(), "it may only be read");
+    assert!(fs::read_to_string(c.dir().join("reports/archived/report.html")).expect("a page").contains("archived"));
 }

@@ -479,7 +479,7 @@ fn facts(evidence: &Evidence<'_>, seen: &IoEvidence) -> Value {
         ("tracer".into(), json!(prepared.tracer)),
     ]);
     if !notes.is_empty() {
-        facts.insert("notes".into(), json!(notes.join("; ")));
+        facts.insert("notes".into(), json!(notes.join("\n")));
     }
     if !seen.unseen.is_empty() {
         facts.insert("io_not_seen".into(), json!(seen.unseen.join("; ")));

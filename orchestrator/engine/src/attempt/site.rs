@@ -64,8 +64,7 @@ impl ReadySite {
         if readiness == Readiness::Build && context.apps.values().any(|a| a.descriptor.kernel) {
             for (library, install) in &mpi {
                 if let Ok(install) = install {
-                    note(format!("built-in kernels for {library}"));
-                    kernels.insert(library.clone(), kernels::ensure(install).await);
+                    kernels.insert(library.clone(), kernels::ensure(install, &mut note).await);
                 }
             }
         }

@@ -39,13 +39,26 @@ pub(super) fn page(report: &Report) -> Result<String, AnalysisError> {
 fn block(block: &Block) -> Value {
     let of = |kind: &str, value: Value| json!({ "text": null, "warning": null, "pairs": null, "command": null, "table": null, "plot": null, kind: value });
     match block {
-        Block::Text { text } => of("text", json!(text)),
-        Block::Warning { text } => of("warning", json!(text)),
+        Block::Text { text } => of("text", json!(with_code(text))),
+        Block::Warning { text } => of("warning", json!(with_code(text))),
         Block::Pairs { pairs } => of("pairs", pairs.iter().map(|(name, value)| json!({ "name": name, "value": value })).collect()),
         Block::Command { text } => of("command", json!(text)),
         Block::Table(t) => of("table", table(t)),
         Block::Plot(p) => of("plot", json!({ "id": p.id, "title": p.title, "caption": p.caption, "svg": p.svg, "width": p.width })),
     }
+}
+
+/// Escapes a text, and shows what stands between backticks as code.
+fn with_code(text: &str) -> String {
+    let parts: Vec<&str> = text.split('`').collect();
+    if parts.len().is_multiple_of(2) {
+        return html_escape(text);
+    }
+    let of = |(at, part): (usize, &&str)| {
+        let part = html_escape(part);
+        if at % 2 == 1 { format!("<code>{part}</code>") } else { part }
+    };
+    parts.iter().enumerate().map(of).collect()
 }
 
 fn table(table: &Table) -> Value {
@@ -185,4 +198,16 @@ fn element(out: &mut String, class: &str, sort: &str, title: &str, text: &str, m
     let title = if title.is_empty() { String::new() } else { format!(" title=\"{}\"", html_escape(title)) };
     let (sort, text) = (html_escape(sort), html_escape(text));
     out.push_str(&format!("<td class=\"{class}\" data-sort=\"{sort}\"{title}>{text}{more}</td>"));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::with_code;
+
+    #[test]
+    fn backticks_become_code_and_everything_is_escaped() {
+        assert_eq!(with_code("Resume it with `cvc run <file>` & wait."), "Resume it with <code>cvc run &lt;file&gt;</code> &amp; wait.");
+        assert_eq!(with_code("a ` alone <b>"), "a &#x60; alone &lt;b&gt;");
+        assert_eq!(with_code("none"), "none");
+    }
 }
