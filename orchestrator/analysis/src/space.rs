@@ -82,7 +82,8 @@ pub fn of_plan(spec: &Spec, plan: &Plan, campaign: &Utf8Path) -> HashMap<PointId
     }
     let table = predict::parse(Utf8Path::new("nas-sizes.csv"), TABLE).unwrap_or_default();
     let sources: [(_, _, Answer); 2] = [(observed, SpaceBasis::Campaign, from_campaign), (table, SpaceBasis::Table, from_table)];
-    for (observations, basis, answer) in sources {
+    // without any, only sizes of earlier versions of DMTCP would be left
+    for (observations, basis, answer) in sources.into_iter().filter(|(observations, ..)| !observations.is_empty()) {
         cvc_model::split(
             observations,
             |_| true,

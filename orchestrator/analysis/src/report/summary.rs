@@ -19,8 +19,8 @@ pub(super) fn section(data: &Data) -> Section {
         Tier::Main,
         "points",
         "Every point",
-        "Means of n measured runs that succeeded, each with the bootstrap 95 % interval of the mean. The last table here has \
-         n, median, standard deviation and range. A flag marks outliers; they are never dropped.",
+        "Means of n measured runs that succeeded, each with the bootstrap 95 % interval of the mean; n, median, standard \
+         deviation and range are in the HTML, CSV and JSON files. A flag marks outliers; they are never dropped.",
     )));
     let merits = points(
         data,

@@ -80,6 +80,20 @@ fn without_runs_of_the_campaign_other_programs_runs_and_declared_data_give_an_up
 }
 
 #[test]
+fn without_runs_the_benchmarks_have_the_sizes_of_todays_dmtcp() {
+    let nas = stored("tests/data/space/nas-w.csv", 1.0, "stored_mib");
+    let spec = spec(
+        "schema = 1\nname = \"nas\"\n[sites.local]\nkind = \"local\"\nmpi.mpich-ch3 = { family = \"mpich\" }\nmpi.openmpi = { family = \"openmpi\" }\n\
+         [matrix]\napp = [\"npb-bt\", \"npb-sp\", \"npb-lu\", \"btio-full\", \"btio-simple\"]\nclass = \"W\"\nprocesses = [4, 8, 9, 16]\n\
+         mpi = [\"mpich-ch3\", \"openmpi\"]\ncheckpointer = \"dmtcp\"\n",
+    );
+    let mut plan = plan::build(&spec);
+    plan.points.retain(|p| nas.contains_key(&key(&p.point)));
+    assert_eq!((plan.points.len(), nas.len()), (30, 30));
+    check(&spec, &plan, Utf8Path::new("nowhere"), &nas, |_| SpaceBasis::Table);
+}
+
+#[test]
 fn data_that_nobody_declares_are_missing_and_a_program_without_checkpoints_by_dmtcp_needs_nothing() {
     let spec = spec(
         "schema = 1\nname = \"own\"\n[sites.local]\nkind = \"local\"\nmpi.openmpi = { family = \"openmpi\" }\n[matrix]\napp = \"command\"\n\

@@ -113,7 +113,9 @@ fn show(
         }
         points.add_row(row);
     }
-    writeln!(out, "\n{}", points.trim_fmt())?;
+    if points.row_count() > 0 {
+        writeln!(out, "\n{}", points.trim_fmt())?;
+    }
 
     let not_here: Vec<_> = plan.points.iter().filter(|p| obstacles.contains_key(&p.id)).collect();
     if !not_here.is_empty() {

@@ -149,10 +149,23 @@ fn show_dir(args: &ImageArgs, dir: &CheckpointDir, out: &mut dyn Write) -> io::R
     out.flush()
 }
 
-/// With the "unique-ckpt" plugin every checkpoint has a directory of its own, named like an image.
+/// How far below a directory images are looked for: in a campaign they lie in `work/RUN/ckpt`.
+const DEPTH: u32 = 4;
+
+/// The last directory below, by name and as near as there is one, that holds images. With the "unique-ckpt" plugin every checkpoint has a
+/// directory of its own, named like an image.
 fn checkpoint_below(path: &Path) -> Option<PathBuf> {
-    let entries = std::fs::read_dir(path).ok()?;
-    entries.flatten().filter(|e| e.file_name().to_string_lossy().starts_with(PREFIX)).map(|e| e.path()).filter(|path| path.is_dir()).max()
+    let mut level = vec![path.to_owned()];
+    for _ in 0..DEPTH {
+        let below = |dir: &PathBuf| std::fs::read_dir(dir).into_iter().flatten().flatten().map(|e| e.path()).collect::<Vec<_>>();
+        let is_named = |path: &Path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PREFIX));
+        level = level.iter().flat_map(below).filter(|path| path.is_dir() && !path.is_symlink()).collect();
+        let holds = |dir: &&PathBuf| is_named(dir) || below(dir).iter().any(|path| is_named(path) && path.is_file());
+        if let Some(found) = level.iter().filter(holds).max() {
+            return Some(found.clone());
+        }
+    }
+    None
 }
 
 fn rules(rules: RuleSet) -> Rules {

@@ -189,6 +189,12 @@ fn a_directory_without_images() {
     assert!(matches!(error, ImageCommandError::NoImages { .. }) && error.to_string().contains("--ckptdir"));
     fs::create_dir(dir.path().join("ckpt_98ff-40000-1_00001")).unwrap();
     assert!(run_with(dir.path(), &[]).1.unwrap_err().to_string().contains("ckpt_98ff-40000-1_00001"));
+    // a campaign
+    let campaign = tempfile::tempdir().unwrap();
+    let images = campaign.path().join("work/8f2c/ckpt");
+    fs::create_dir_all(&images).unwrap();
+    fs::write(images.join("ckpt_a_98ff-40000-1.dmtcp"), "").unwrap();
+    assert!(run_with(campaign.path(), &[]).1.unwrap_err().to_string().contains("work/8f2c/ckpt"));
     let missing = run_with(&dir.path().join("nowhere"), &[]).1.unwrap_err();
     assert!(missing.to_string().contains("nowhere"));
 }
