@@ -453,6 +453,10 @@ fn grids(check: &mut Checker<'_>, known: &Known<'_>, tables: &Tables, table: &De
 /// A workload that no application has is misspelt; one that only some have leaves the others out.
 fn check_classes(check: &mut Checker<'_>, known: &Known<'_>, tables: &Tables) {
     let classes = workloads(known);
+    if classes.is_empty() {
+        // that there is no application is an error of its own
+        return;
+    }
     let entries = tables.matrix.iter().chain(tables.zips.iter().flatten()).chain(tables.points.iter().flat_map(|(p, _)| p));
     for entry in entries.filter(|e| e.factor == Factor::Class) {
         build::check_names(check, entry, "workload", &classes);
