@@ -24,13 +24,16 @@ use std::{
 };
 use tokio::sync::{Notify, watch};
 
+/// Takes one away, if there is one.
+fn take_one(count: &mut u32) -> bool {
+    let is_any = *count > 0;
+    *count -= u32::from(is_any);
+    is_any
+}
+
 /// Starts an agent unless one is alive. Returns what it says if it does not start.
 pub(crate) async fn start(world: &World, site: &str, root: &Utf8Path) -> Result<(), String> {
-    let bad = world.machine(site, |machine| {
-        let bad = machine.agent.is_none() && machine.bad_starts > 0;
-        machine.bad_starts -= u32::from(bad);
-        bad
-    });
+    let bad = world.machine(site, |machine| machine.agent.is_none() && take_one(&mut machine.bad_starts));
     if bad {
         return Err("agent.log: the agent ended at once (exit status: 1)".into());
     }
@@ -222,12 +225,7 @@ impl Workplace for OnNodes {
     async fn recover(&self, task: &Task, _: Option<(u32, u64)>) -> Result<Option<OutcomeFile>, StoreError> {
         self.world.pause(5..3_000).await;
         let run = &task.planned.id;
-        let is_full = self.world.machine(&self.site, |machine| {
-            let is_full = machine.bad_recoveries > 0;
-            machine.bad_recoveries -= u32::from(is_full);
-            is_full
-        });
-        if is_full {
+        if self.world.machine(&self.site, |machine| take_one(&mut machine.bad_recoveries)) {
             self.has_failed.store(true, Ordering::Relaxed);
             let path = self.dir.partial(run);
             return Err(StoreError::Io { verb: "write", path: path.into(), source: io::ErrorKind::StorageFull.into() });

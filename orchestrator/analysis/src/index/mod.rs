@@ -27,7 +27,6 @@ pub(crate) use rows::{IndexedExclusion, IndexedPoint, IndexedRun};
 use crate::error::AnalysisError;
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::{
-    ids::PointId,
     journal::CampaignState,
     plan::Plan,
     point::{Excluded, ExcludedBy},
@@ -35,7 +34,7 @@ use cvc_core::{
 };
 use row::FromRow;
 use rusqlite::{Connection, OpenFlags, Params};
-use std::{collections::HashSet, fs, io, path::Path};
+use std::{fs, io, path::Path};
 
 /// File name of the index in a campaign's directory.
 pub const FILE: &str = "index.sqlite";
@@ -166,15 +165,14 @@ fn fill_with(
 /// The plan as it could be carried out: points whose software is missing here, and that have no run from elsewhere, stand with the
 /// excluded.
 fn without_skipped(plan: Plan, state: &CampaignState) -> Plan {
-    let tried: HashSet<PointId> = plan.runs.iter().filter(|r| state.runs.contains_key(&r.id)).map(|r| r.point.clone()).collect();
-    let skipped = |point: &PointId| state.skipped.get(point).filter(|_| !tried.contains(point));
+    let skipped = state.never_tried(&plan.runs);
     let (mut points, mut excluded) = (Vec::new(), plan.excluded);
     for planned in plan.points {
-        match skipped(&planned.id) {
-            Some(reason) => excluded.push(Excluded { point: planned.point, by: ExcludedBy::Missing, reason: reason.clone() }),
+        match skipped.get(&planned.id) {
+            Some(reason) => excluded.push(Excluded { point: planned.point, by: ExcludedBy::Missing, reason: (*reason).to_owned() }),
             None => points.push(planned),
         }
     }
-    let runs = plan.runs.into_iter().filter(|r| skipped(&r.point).is_none()).collect();
+    let runs = plan.runs.into_iter().filter(|r| !skipped.contains_key(&r.point)).collect();
     Plan { points, runs, excluded, ..plan }
 }

@@ -39,14 +39,19 @@ pub fn plan(args: &PlanArgs) -> Result<ExitStatus, Failure> {
     show(&mut out, &spec, &plan, &sites, &dir, args.runs)?;
     out.flush()?;
     drop(out);
-    for what in plan::without_effect(&spec, &plan) {
-        note(format_args!("warning: {what}"));
-    }
+    tell_without_effect(&spec, &plan);
     // the same as `cvc run` ends with, so that a script notices
     if plan.runs.is_empty() { Err(nothing_to_run(&args.file, &plan)) } else { Ok(ExitStatus::Done) }
 }
 
-/// No point is left.
+/// Warns of keys of the file that change nothing.
+pub fn tell_without_effect(spec: &Spec, plan: &Plan) {
+    for what in plan::without_effect(spec, plan) {
+        note(format_args!("warning: {what}"));
+    }
+}
+
+/// The error of a plan without a run.
 pub fn nothing_to_run(file: &Utf8Path, plan: &Plan) -> Failure {
     Failure::Other {
         status: ExitStatus::Usage,

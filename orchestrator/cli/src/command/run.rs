@@ -1,6 +1,10 @@
 //! `cvc run`
 
-use super::{costs, install, plan::nothing_to_run, report, space};
+use super::{
+    costs, install,
+    plan::{nothing_to_run, tell_without_effect},
+    report, space,
+};
 use crate::{
     args::RunArgs,
     campaigns::load,
@@ -41,9 +45,7 @@ pub fn run(args: &RunArgs) -> Result<ExitStatus, Failure> {
         return Err(nothing_to_run(&args.file, &plan));
     }
     if !args.json {
-        for what in plan::without_effect(&spec, &plan) {
-            note(format_args!("warning: {what}"));
-        }
+        tell_without_effect(&spec, &plan);
     }
     let base = options(&args.place)?;
     find_node_program(&spec, &plan, &base)?;

@@ -36,11 +36,12 @@ pub fn show_basis<'a>(out: &mut impl Write, spaces: impl Iterator<Item = &'a Che
         .into_iter()
         .map(|(basis, count)| {
             let from = match basis {
-                SpaceBasis::OwnRuns => "from its own runs",
+                SpaceBasis::OwnRuns if count == 1 => "from its own runs",
+                SpaceBasis::OwnRuns => "from their own runs",
                 SpaceBasis::Campaign => "predicted from this campaign's other points",
                 SpaceBasis::Table => "predicted from runs of the NAS benchmarks under DMTCP 4.2",
             };
-            format!("{} {}", counted(count, "point"), if count == 1 { from.to_owned() } else { from.replace("its own", "their own") })
+            format!("{} {from}", counted(count, "point"))
         })
         .collect();
     writeln!(out, "{}", paragraph("", &format!("space of checkpoints, at most: {}", parts.join(", "))))?;

@@ -32,7 +32,7 @@ pub fn status(args: &CampaignArgs) -> Result<ExitStatus, Failure> {
     };
     let text = read_text(&dir.plan()).map_err(|error| unusable(error.to_string()))?;
     let plan: Plan = serde_json::from_str(&text).map_err(|error| unusable(format!("{}: {error}", dir.plan())))?;
-    let words = Words::of(&dir, &plan, state);
+    let words = Words::of(&dir, &plan, &state);
     let mut out = output::shown();
     if args.json {
         let runs: Vec<_> = plan
@@ -43,7 +43,7 @@ pub fn status(args: &CampaignArgs) -> Result<ExitStatus, Failure> {
                 serde_json::json!({ "run": r.id, "point": r.point, "repeat": r.repeat, "state": word, "detail": detail })
             })
             .collect();
-        let value = serde_json::json!({ "campaign": plan.campaign, "completed": words.state.completed, "runs": runs });
+        let value = serde_json::json!({ "campaign": plan.campaign, "completed": state.completed, "runs": runs });
         writeln!(out, "{}", serde_json::to_string_pretty(&value).map_err(std::io::Error::from)?)?;
         return Ok(ExitStatus::Done);
     }
@@ -93,7 +93,7 @@ pub fn status(args: &CampaignArgs) -> Result<ExitStatus, Failure> {
             if missing == 1 { "it" } else { "them" }
         )?;
     }
-    if let Some((_, last)) = words.state.span {
+    if let Some((_, last)) = state.span {
         writeln!(out, "last entry of the journal: {last:.0}")?;
     }
     writeln!(out, "\n{}", points.trim_fmt())?;
@@ -107,21 +107,18 @@ pub fn status(args: &CampaignArgs) -> Result<ExitStatus, Failure> {
 }
 
 /// What the journal and the directories say of runs.
-struct Words {
-    state: CampaignState,
-    /// Points whose runs were all skipped in the last session, with the reason.
-    skipped: HashMap<PointId, String>,
+struct Words<'a> {
+    state: &'a CampaignState,
+    /// Points whose runs were all skipped, with the reason.
+    skipped: HashMap<&'a PointId, &'a str>,
     /// Names in the directory of runs.
     directories: HashSet<String>,
 }
 
-impl Words {
-    fn of(dir: &CampaignDir, plan: &Plan, state: CampaignState) -> Self {
-        let tried: HashSet<&PointId> = plan.runs.iter().filter(|r| state.runs.contains_key(&r.id)).map(|r| &r.point).collect();
-        let skipped =
-            state.skipped.iter().filter(|(point, _)| !tried.contains(point)).map(|(p, reason)| (p.clone(), reason.clone())).collect();
+impl<'a> Words<'a> {
+    fn of(dir: &CampaignDir, plan: &Plan, state: &'a CampaignState) -> Self {
         let directories = dir.runs().read_dir_utf8().into_iter().flatten().flatten().map(|e| e.file_name().to_owned()).collect();
-        Self { state, skipped, directories }
+        Self { state, skipped: state.never_tried(&plan.runs), directories }
     }
 
     /// The state of a run in a word, with its reason.
@@ -137,7 +134,7 @@ impl Words {
             Some(RunState::Abandoned { .. }) | None if quarantined => ("quarantined", None),
             Some(RunState::Abandoned { .. }) => ("abandoned", None),
             None => match self.skipped.get(&run.point) {
-                Some(reason) => ("skipped", Some(reason.clone())),
+                Some(reason) => ("skipped", Some((*reason).to_owned())),
                 None => ("to do", None),
             },
         }

@@ -64,14 +64,14 @@ fn load_source(source: &Source, variant: Option<&str>, app_dirs: &[PathBuf]) -> 
     let mut table = source.parse().map_err(SourceErrors)?;
     let mut errors = Vec::new();
     let variants = variant::names(&table);
-    let file = table.clone();
-    let variant = variant::apply(&mut Checker { source, errors: &mut errors }, &mut table, variant);
+    let applied = variant::apply(&mut Checker { source, errors: &mut errors }, &mut table, variant);
+    let variant = applied.as_ref().map(|applied| applied.name.as_str());
     // without the requested variant, all other errors would be about another campaign
-    let spec = errors.is_empty().then(|| read(source, &table, app_dirs, &mut errors)).flatten().map(|spec| match &variant {
+    let spec = errors.is_empty().then(|| read(source, &table, app_dirs, &mut errors)).flatten().map(|spec| match variant {
         Some(variant) => spec.into_variant(variant, &variant::fixed_text(source, Some(variant))),
         None => spec,
     });
-    let unchanged = variant.as_deref().map(|name| variant::unchanged(&file, name)).unwrap_or_default();
+    let unchanged = applied.map(|applied| applied.unchanged).unwrap_or_default();
     let spec = spec.map(|spec| Spec { variants, unchanged, ..spec });
     match spec {
         Some(spec) if errors.is_empty() => Ok(spec),
@@ -88,6 +88,13 @@ struct Tables {
     zips: Vec<Vec<Entry>>,
     points: Vec<(Vec<Entry>, Span)>,
     rules: Vec<WrittenRule>,
+}
+
+impl Tables {
+    /// Every factor that is given anywhere.
+    fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.matrix.iter().chain(self.zips.iter().flatten()).chain(self.points.iter().flat_map(|(point, _)| point))
+    }
 }
 
 fn read(source: &Source, table: &DeTable<'_>, app_dirs: &[PathBuf], errors: &mut Vec<SourceError>) -> Option<Spec> {
@@ -394,8 +401,7 @@ fn rule(check: &mut Checker<'_>, inner: &DeTable<'_>, span: Span) -> Option<Writ
 fn apps(check: &mut Checker<'_>, tables: &Tables, dirs: &[PathBuf]) -> IndexMap<String, LoadedApp> {
     let mut apps = IndexMap::new();
     let mut tried = std::collections::HashSet::new();
-    let entries = tables.matrix.iter().chain(tables.zips.iter().flatten()).chain(tables.points.iter().flat_map(|(p, _)| p));
-    for (value, span) in entries.filter(|e| e.factor == Factor::App).flat_map(|e| &e.values) {
+    for (value, span) in tables.entries().filter(|e| e.factor == Factor::App).flat_map(|e| &e.values) {
         let Value::Name(name) = value else { continue };
         if !tried.insert(name.clone()) {
             continue;
@@ -457,8 +463,7 @@ fn check_classes(check: &mut Checker<'_>, known: &Known<'_>, tables: &Tables) {
         // that there is no application is an error of its own
         return;
     }
-    let entries = tables.matrix.iter().chain(tables.zips.iter().flatten()).chain(tables.points.iter().flat_map(|(p, _)| p));
-    for entry in entries.filter(|e| e.factor == Factor::Class) {
+    for entry in tables.entries().filter(|e| e.factor == Factor::Class) {
         build::check_names(check, entry, "workload", &classes);
     }
 }
@@ -470,7 +475,6 @@ fn workloads(known: &Known<'_>) -> Vec<String> {
 
 /// Names in rules and in conditions of `[predict]` must exist, or a misspelt one would silently match nothing.
 fn check_rules(check: &mut Checker<'_>, known: &Known<'_>, tables: &Tables, predict: Option<&PredictSettings>) {
-    let all_entries = || tables.matrix.iter().chain(tables.zips.iter().flatten()).chain(tables.points.iter().flat_map(|(p, _)| p));
     for entry in predict_settings::entries_of(known, predict) {
         let names = |of: &dyn Fn(&Site) -> Vec<String>| known.sites.values().flat_map(of).collect::<Vec<_>>();
         match &entry.factor {
@@ -480,8 +484,8 @@ fn check_rules(check: &mut Checker<'_>, known: &Known<'_>, tables: &Tables, pred
             Factor::Storage => build::check_names(check, entry, "storage area", &names(&|s| s.storage.keys().cloned().collect())),
             Factor::Class => build::check_names(check, entry, "workload", &workloads(known)),
             Factor::User(name) => {
-                if !all_entries().any(|e| e.factor == entry.factor) {
-                    let free = all_entries().filter(|e| matches!(e.factor, Factor::User(_))).map(|e| e.factor.name());
+                if !tables.entries().any(|e| e.factor == entry.factor) {
+                    let free = tables.entries().filter(|e| matches!(e.factor, Factor::User(_))).map(|e| e.factor.name());
                     let hint = suggestion(name, "factors", BUILT_IN.into_iter().chain(free));
                     check.fail(Some(entry.key.clone()), format!("unknown factor `{name}`"), hint);
                 }
@@ -503,8 +507,8 @@ fn check_templates(check: &mut Checker<'_>, apps: &IndexMap<String, LoadedApp>, 
             if let Some((_, message)) = app::load::template_errors(&app.descriptor, Some(&users)).into_iter().next()
                 && done.insert(name)
             {
-                let entries = tables.matrix.iter().chain(tables.zips.iter().flatten()).chain(tables.points.iter().flat_map(|(p, _)| p));
-                let span = entries
+                let span = tables
+                    .entries()
                     .filter(|e| e.factor == Factor::App)
                     .flat_map(|e| &e.values)
                     .find(|(v, _)| *v == Value::Name(name.clone()))

@@ -48,10 +48,17 @@ fn tables<'d, 't>(check: &mut Checker<'_>, table: &'d DeTable<'t>) -> Vec<(&'d s
     all
 }
 
-/// Merges the requested variant with the file, or else the one that the file itself names. Returns its name.
+/// A variant that was merged with its file.
+pub struct Applied {
+    pub name: String,
+    /// Keys that it gives as the file has them without it.
+    pub unchanged: Vec<String>,
+}
+
+/// Merges the requested variant with the file, or else the one that the file itself names.
 ///
 /// Names and top-level keys of all variants are checked; their contents only if they are used.
-pub fn apply(check: &mut Checker<'_>, table: &mut DeTable<'_>, asked: Option<&str>) -> Option<String> {
+pub fn apply(check: &mut Checker<'_>, table: &mut DeTable<'_>, asked: Option<&str>) -> Option<Applied> {
     let named = match table.get("variant").map(|value| (value.span(), check.source.decode::<String>(value))) {
         None => None,
         Some((span, Ok(name))) => Some((name, span)),
@@ -89,22 +96,14 @@ pub fn apply(check: &mut Checker<'_>, table: &mut DeTable<'_>, asked: Option<&st
         return None;
     };
     let variant = (*variant).clone();
+    let mut unchanged = Vec::new();
+    add_unchanged(table, &variant, "", &mut unchanged);
     remove(check, table, &variant);
     merge_tables(table, variant);
-    Some(wanted)
+    Some(Applied { name: wanted, unchanged })
 }
 
-/// Keys that a variant gives as the file has them, as in `run.repeats`.
-pub fn unchanged(file: &DeTable<'_>, name: &str) -> Vec<String> {
-    let variants = file.get("variants").and_then(|v| v.get_ref().as_table());
-    let variant = variants.and_then(|all| all.get(name)).and_then(|v| v.get_ref().as_table());
-    let mut all = Vec::new();
-    if let Some(variant) = variant {
-        add_unchanged(file, variant, "", &mut all);
-    }
-    all
-}
-
+/// Adds the keys of a variant whose values are those of the file, as in `run.repeats`.
 fn add_unchanged(below: &DeTable<'_>, above: &DeTable<'_>, path: &str, all: &mut Vec<String>) {
     for (key, new) in above {
         let Some(old) = below.get(key.get_ref().as_ref()) else { continue };

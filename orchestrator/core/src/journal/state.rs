@@ -9,12 +9,13 @@ use crate::{
     ids::{InstanceId, LeaseId, NodeName, PointId, RunId, SiteName},
     lease::LaunchOrder,
     outcome::{Cause, Outcome},
+    plan::PlannedRun,
     store::StoreError,
 };
 use camino::Utf8Path;
 use jiff::Timestamp;
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     sync::Arc,
 };
 
@@ -249,6 +250,12 @@ impl CampaignState {
     /// The state of a run; `None` if it was not tried.
     pub fn run(&self, run: &RunId) -> Option<&RunState> {
         self.runs.get(run).map(|history| &history.state)
+    }
+
+    /// Points of these runs that the last controller could not run, and none of whose runs was ever tried, with the reason.
+    pub fn never_tried(&self, runs: &[PlannedRun]) -> HashMap<&PointId, &str> {
+        let tried: HashSet<&PointId> = runs.iter().filter(|r| self.runs.contains_key(&r.id)).map(|r| &r.point).collect();
+        self.skipped.iter().filter(|(point, _)| !tried.contains(point)).map(|(point, reason)| (point, reason.as_str())).collect()
     }
 
     /// Leases of a site that were requested from schedulers, in order.
