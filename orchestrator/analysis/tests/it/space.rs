@@ -65,32 +65,29 @@ fn runs_of_a_point_tell_its_space_and_those_of_others_predict_it() {
     }
 }
 
+/// Without runs of the campaign, the space of these points follows from the table.
+fn check_without_runs(table: &str, matrix: &str) {
+    let measured_mib = stored(table, 1.0, "stored_mib");
+    let spec = spec(&format!(
+        "schema = 1\nname = \"measured\"\n[sites.local]\nkind = \"local\"\nmpi.mpich-ch3 = {{ family = \"mpich\" }}\n\
+         mpi.openmpi = {{ family = \"openmpi\" }}\n[matrix]\nmpi = [\"mpich-ch3\", \"openmpi\"]\ncheckpointer = \"dmtcp\"\n{matrix}"
+    ));
+    let mut plan = plan::build(&spec);
+    plan.points.retain(|p| measured_mib.contains_key(&key(&p.point)));
+    assert_eq!((plan.points.len(), measured_mib.len()), (30, 30));
+    check(&spec, &plan, Utf8Path::new("nowhere"), &measured_mib, |_| SpaceBasis::Table);
+}
+
 #[test]
 fn without_runs_of_the_campaign_other_programs_runs_and_declared_data_give_an_upper_end() {
-    let kernels = stored("tests/data/space/kernels.csv", 1.0, "stored_mib");
-    let spec = spec(
-        "schema = 1\nname = \"kernels\"\n[sites.local]\nkind = \"local\"\nmpi.mpich-ch3 = { family = \"mpich\" }\nmpi.openmpi = { family = \"openmpi\" }\n\
-         [matrix]\napp = [\"kernel-stencil\", \"kernel-block\", \"kernel-amr\"]\nclass = [\"W\", \"A\"]\nprocesses = [4, 9, 16]\n\
-         mpi = [\"mpich-ch3\", \"openmpi\"]\ncheckpointer = \"dmtcp\"\n",
-    );
-    let mut plan = plan::build(&spec);
-    plan.points.retain(|p| kernels.contains_key(&key(&p.point)));
-    assert_eq!((plan.points.len(), kernels.len()), (30, 30));
-    check(&spec, &plan, Utf8Path::new("nowhere"), &kernels, |_| SpaceBasis::Table);
+    let matrix = "app = [\"kernel-stencil\", \"kernel-block\", \"kernel-amr\"]\nclass = [\"W\", \"A\"]\nprocesses = [4, 9, 16]\n";
+    check_without_runs("tests/data/space/kernels.csv", matrix);
 }
 
 #[test]
 fn without_runs_the_benchmarks_have_the_sizes_of_todays_dmtcp() {
-    let nas = stored("tests/data/space/nas-w.csv", 1.0, "stored_mib");
-    let spec = spec(
-        "schema = 1\nname = \"nas\"\n[sites.local]\nkind = \"local\"\nmpi.mpich-ch3 = { family = \"mpich\" }\nmpi.openmpi = { family = \"openmpi\" }\n\
-         [matrix]\napp = [\"npb-bt\", \"npb-sp\", \"npb-lu\", \"btio-full\", \"btio-simple\"]\nclass = \"W\"\nprocesses = [4, 8, 9, 16]\n\
-         mpi = [\"mpich-ch3\", \"openmpi\"]\ncheckpointer = \"dmtcp\"\n",
-    );
-    let mut plan = plan::build(&spec);
-    plan.points.retain(|p| nas.contains_key(&key(&p.point)));
-    assert_eq!((plan.points.len(), nas.len()), (30, 30));
-    check(&spec, &plan, Utf8Path::new("nowhere"), &nas, |_| SpaceBasis::Table);
+    let matrix = "app = [\"npb-bt\", \"npb-sp\", \"npb-lu\", \"btio-full\", \"btio-simple\"]\nclass = \"W\"\nprocesses = [4, 8, 9, 16]\n";
+    check_without_runs("tests/data/space/nas-w.csv", matrix);
 }
 
 #[test]

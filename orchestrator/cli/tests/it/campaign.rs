@@ -79,6 +79,11 @@ fn a_program_that_is_not_installed_is_skipped_with_its_hint_and_doctor_says_so()
     let finished = c.run().expect(0);
     assert!(finished.stderr.contains("skipped, 2 runs") && finished.stderr.contains("/nonexistent/mpich"), "{}", finished.stderr);
     c.assert_whole(2);
+    // and status counts as the run does
+    let counts = "2 runs succeeded, 0 failed, 2 skipped, 0 left";
+    assert!(finished.stderr.contains(counts), "{}", finished.stderr);
+    let status = c.cvc(&["status", "campaign.toml"]).expect(0).stdout;
+    assert!(status.contains(counts), "{status}");
 
     c.rewrite(&format!("{SITE}[matrix]\napp = \"script\"\nprocesses = 1\nmpi = \"mpich\"\n"));
     c.cvc(&["doctor", "campaign.toml"]).expect(0);

@@ -56,21 +56,6 @@ fn a_run_whose_directory_was_deleted_is_told_and_repeated() {
 }
 
 #[test]
-fn status_counts_what_is_skipped_as_the_run_does() {
-    require!(Tool::Mpich);
-    let c = campaign(
-        "skipped",
-        "[sites.local]\nkind = \"local\"\nmpi.there = { family = \"mpich\" }\nmpi.gone = { family = \"mpich\", prefix = \"/nonexistent/mpich\" }\n\
-         [matrix]\napp = \"script\"\nprocesses = 1\nmpi = [\"there\", \"gone\"]\n[run]\nrepeats = 2\n",
-    );
-    c.script_app("script", "echo SUCCESS", "");
-    let ran = c.run().expect(0).stderr;
-    assert!(ran.contains("2 runs succeeded, 0 failed, 2 skipped, 0 left"), "{ran}");
-    let status = c.cvc(&["status", "campaign.toml"]).expect(0).stdout;
-    assert!(status.contains("2 runs succeeded, 0 failed, 2 skipped, 0 left"), "{status}");
-}
-
-#[test]
 fn keys_without_effect_are_told() {
     let matrix = "[matrix]\napp = \"script\"\nprocesses = 1\nmpi = \"mpich\"\n";
     let more = "[checkpoint]\nrestart_check = true\nmoment = \"size-only\"\n[run]\nrepeats = 3\n\
