@@ -49,6 +49,9 @@ fn plan(runs: usize) -> Plan {
             aggregators: None,
             cb_buffer: None,
             storage: "scratch".into(),
+            restart_check: None,
+            moment: None,
+            tracer: None,
             user: [("n".to_owned(), UserValue::Integer(n as i64 / 8))].into_iter().collect(),
         };
         PlannedPoint { id: PointId::of(&n.to_le_bytes()), point }

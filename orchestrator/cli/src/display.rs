@@ -24,7 +24,8 @@ impl Varying {
         let mut names: Vec<&str> = Point::FACTORS.iter().copied().filter(|f| *f != "processes").chain(user).collect();
         names.dedup();
         let varies = |name: &str| {
-            let mut values = points.clone().map(|p| p.factor(name));
+            // that a factor says nothing of some points follows from another one
+            let mut values = points.clone().filter_map(|p| p.factor(name));
             let first = values.next();
             values.any(|v| Some(v) != first)
         };
@@ -53,7 +54,7 @@ impl Varying {
             .filter_map(|name| {
                 let value = point.factor(name)?;
                 // a number or a flag says nothing without its name
-                let speaks = matches!(name.as_str(), "site" | "app" | "class" | "mapping" | "mpi" | "checkpointer");
+                let speaks = matches!(name.as_str(), "site" | "app" | "class" | "mapping" | "mpi" | "checkpointer" | "moment");
                 Some(if speaks { value } else { format!("{name}={value}") })
             })
             .collect();

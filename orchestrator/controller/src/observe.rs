@@ -74,7 +74,7 @@ pub enum Progress {
         run: RunId,
         /// How.
         outcome: Outcome,
-        /// Its wall time, seconds.
+        /// Wall time of the program and of its restart, seconds.
         wall_s: f64,
         /// Whether it will be tried again.
         retry: bool,

@@ -29,6 +29,58 @@ pub enum Compression {
     Gzip,
 }
 
+/// When DMTCP takes checkpoints.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Moment {
+    /// At these seconds after the program began to compute; rising, not empty.
+    AtS(Vec<f64>),
+    /// After this step of the program, counted from 1, as its output tells; step 1 of a program that does not tell is its first output.
+    AfterStep(u64),
+    /// After the first step, and then the program is killed: sizes in minutes instead of hours.
+    #[serde(rename = "size-only")]
+    SizeOnly,
+    /// The same after this step, for what a program allocates only later: buffers of its first output, for example.
+    SizeOnlyAfterStep(u64),
+}
+
+impl fmt::Display for Moment {
+    /// As tables show it: `at 5 s`, `after step 1`, `size-only`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AtS(seconds) => {
+                let list: Vec<String> = seconds.iter().map(ToString::to_string).collect();
+                write!(f, "at {} s", list.join(" and "))
+            }
+            Self::AfterStep(step) => write!(f, "after step {step}"),
+            Self::SizeOnly => f.write_str("size-only"),
+            Self::SizeOnlyAfterStep(step) => write!(f, "size-only after step {step}"),
+        }
+    }
+}
+
+impl Moment {
+    /// Whether the program is killed after its checkpoint, for good.
+    pub fn kills(&self) -> bool {
+        match self {
+            Self::SizeOnly | Self::SizeOnlyAfterStep(_) => true,
+            Self::AtS(_) | Self::AfterStep(_) => false,
+        }
+    }
+}
+
+crate::tracers!(
+    define_kind,
+    #[doc = " A tracer."]
+    TracerKind
+);
+
+impl Default for TracerKind {
+    fn default() -> Self {
+        Self::None
+    }
+}
+
 /// The value of a free, user-defined factor. It is available in command templates as `{{user.NAME}}`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -80,6 +132,16 @@ pub struct Point {
     pub cb_buffer: Option<ByteSize>,
     /// Name of a storage area of the site, where the run writes.
     pub storage: String,
+    /// Whether the run is restarted from its last checkpoint and must verify again; `None` where nothing is checkpointed, and in plans of
+    /// earlier versions, for which `[checkpoint]` holds.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub restart_check: Option<bool>,
+    /// When DMTCP takes checkpoints; `None` for the other checkpointers, and in plans of earlier versions.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub moment: Option<Moment>,
+    /// What traces the run; `None` in plans of earlier versions, for which `[trace]` holds.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub tracer: Option<TracerKind>,
     /// Free factors.
     #[serde(skip_serializing_if = "IndexMap::is_empty", default)]
     pub user: IndexMap<String, UserValue>,
@@ -92,7 +154,8 @@ impl Point {
     }
 
     /// The value of a factor as a table shows it: `site`, `app`, `class`, `processes`, `mapping`, `mpi`, `checkpointer`,
-    /// `compression`, `aggregators`, `cb_buffer`, `storage`, or the name of a user-defined factor. `None` for any other name.
+    /// `compression`, `aggregators`, `cb_buffer`, `storage`, `restart_check`, `moment`, `tracer`, or the name of a user-defined factor.
+    /// `None` for any other name, and for a factor that says nothing of this point (the moment of one without DMTCP).
     pub fn factor(&self, name: &str) -> Option<String> {
         let or_default = |v: Option<String>| v.unwrap_or_else(|| "default".to_owned());
         Some(match name {
@@ -107,6 +170,9 @@ impl Point {
             "aggregators" => or_default(self.aggregators.map(|v| v.to_string())),
             "cb_buffer" => or_default(self.cb_buffer.map(|v| v.to_string())),
             "storage" => self.storage.clone(),
+            "restart_check" => return self.restart_check.map(|v| v.to_string()),
+            "moment" => return self.moment.as_ref().map(ToString::to_string),
+            "tracer" => return self.tracer.map(|v| v.word().to_owned()),
             other => return self.user.get(other).map(ToString::to_string),
         })
     }
@@ -117,8 +183,22 @@ impl Point {
     }
 
     /// The factors that every point has, in the order of tables.
-    pub const FACTORS: [&'static str; 11] =
-        ["site", "app", "class", "mapping", "processes", "mpi", "checkpointer", "compression", "aggregators", "cb_buffer", "storage"];
+    pub const FACTORS: [&'static str; 14] = [
+        "site",
+        "app",
+        "class",
+        "mapping",
+        "processes",
+        "mpi",
+        "checkpointer",
+        "compression",
+        "aggregators",
+        "cb_buffer",
+        "storage",
+        "restart_check",
+        "moment",
+        "tracer",
+    ];
 }
 
 /// The kebab-case name of a unit variant, as in files.

@@ -20,7 +20,7 @@ use std::{
 };
 
 /// Version of the index's schema.
-pub const SCHEMA: u32 = 5;
+pub const SCHEMA: u32 = 6;
 
 /// Columns that the view of all run values may have; SQLite ends at 2000.
 const MAX_QUANTITIES: usize = 1000;
@@ -116,7 +116,7 @@ fn meta(t: &Transaction<'_>, campaign: &Utf8Path, plan: &Plan, state: &CampaignS
 }
 
 /// The columns of factors, which the tables `points` and `excluded` share, in their order.
-fn factor_values(p: &Point) -> [Value; 13] {
+fn factor_values(p: &Point) -> [Value; 16] {
     [
         p.site.clone().into(),
         p.app.clone().into(),
@@ -130,17 +130,20 @@ fn factor_values(p: &Point) -> [Value; 13] {
         p.aggregators.into(),
         buffer(p).into(),
         p.storage.clone().into(),
+        p.factor("restart_check").into(),
+        p.factor("moment").into(),
+        p.factor("tracer").into(),
         json_text(&p.user).into(),
     ]
 }
 
 fn points(t: &Transaction<'_>, plan: &Plan) -> rusqlite::Result<()> {
-    let mut insert = t.prepare("INSERT OR IGNORE INTO points VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)")?;
+    let mut insert = t.prepare("INSERT OR IGNORE INTO points VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)")?;
     for (seq, planned) in (1i64..).zip(&plan.points) {
         let row = [Value::from(planned.id.as_str().to_owned()), seq.into()].into_iter().chain(factor_values(&planned.point));
         insert.execute(params_from_iter(row))?;
     }
-    let mut insert = t.prepare("INSERT INTO excluded VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)")?;
+    let mut insert = t.prepare("INSERT INTO excluded VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)")?;
     for (seq, excluded) in (1i64..).zip(&plan.excluded) {
         let reason = [word(&excluded.by).into(), excluded.reason.clone().into()];
         insert.execute(params_from_iter([Value::from(seq)].into_iter().chain(factor_values(&excluded.point)).chain(reason)))?;
@@ -338,6 +341,9 @@ fn run_values(t: &Transaction<'_>, plan: &Plan) -> rusqlite::Result<()> {
         "aggregators",
         "cb_buffer_bytes",
         "storage",
+        "restart_check",
+        "moment",
+        "tracer",
     ]
     .map(str::to_owned)
     .into();
@@ -359,7 +365,8 @@ fn run_values(t: &Transaction<'_>, plan: &Plan) -> rusqlite::Result<()> {
     }
     t.execute_batch(&format!(
         "CREATE VIEW v_run_values AS SELECT r.id AS run, r.point, r.kind, r.repeat, r.state, r.attempts, r.cause, r.started, r.ended,
-         p.site, p.app, p.class, p.mapping, p.nodes, p.processes, p.mpi, p.checkpointer, p.compression, p.aggregators, p.cb_buffer_bytes, p.storage
+         p.site, p.app, p.class, p.mapping, p.nodes, p.processes, p.mpi, p.checkpointer, p.compression, p.aggregators, p.cb_buffer_bytes, p.storage,
+         p.restart_check, p.moment, p.tracer
          {columns}
          FROM runs r JOIN points p ON p.id = r.point LEFT JOIN v_quantities q ON q.run = r.id GROUP BY r.id ORDER BY r.seq;"
     ))

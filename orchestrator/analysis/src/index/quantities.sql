@@ -20,6 +20,8 @@ per_checkpoint AS (
         WHERE name IN ('sub_zone_bytes', 'sub_zone_range_bytes') AND rank IS NOT NULL AND zone IS NOT NULL AND json_extract(labels, '$.sub') IS NOT NULL
         GROUP BY run, name, zone, json_extract(labels, '$.sub'), ckpt
     UNION ALL
+    SELECT run, 'cpu_s', unit, ckpt, sum(value) FROM of_run WHERE name IN ('cpu_user_s', 'cpu_system_s') GROUP BY run, ckpt HAVING count(*) = 2
+    UNION ALL
     SELECT run, name, unit, ckpt, avg(value) FROM of_run
         WHERE name NOT IN ('ckpt_files', 'ckpt_bytes', 'image_bytes', 'file_bytes', 'area_headers', 'zone_bytes', 'zone_range_bytes',
                            'sub_zone_bytes', 'sub_zone_range_bytes') GROUP BY run, name, ckpt

@@ -33,6 +33,12 @@ pub struct IndexedFactors {
     pub cb_buffer: Option<ByteSize>,
     /// Name of the storage.
     pub storage: String,
+    /// Whether runs are restarted and must verify again, as text; `None`: nothing is checkpointed, or not known.
+    pub restart_check: Option<String>,
+    /// When DMTCP takes checkpoints; `None`: it takes none, or not known.
+    pub moment: Option<String>,
+    /// What traces the runs; `None`: not known.
+    pub tracer: Option<String>,
     /// The campaign's own factors.
     pub user: IndexMap<String, serde_json::Value>,
 }
@@ -132,6 +138,9 @@ impl FromRow for IndexedFactors {
             aggregators: r.get("aggregators")?,
             cb_buffer: r.get::<_, Option<i64>>("cb_buffer_bytes")?.map(|b| ByteSize(u64::try_from(b).unwrap_or(0))),
             storage: r.get("storage")?,
+            restart_check: r.get("restart_check")?,
+            moment: r.get("moment")?,
+            tracer: r.get("tracer")?,
             user: serde_json::from_str(&r.get::<_, String>("user")?).unwrap_or_default(),
         })
     }
@@ -140,6 +149,7 @@ impl FromRow for IndexedFactors {
 impl IndexedFactors {
     /// The value of a factor that every point has, or the number of its nodes, as text.
     pub fn text(&self, name: &str) -> Option<String> {
+        let or_nothing = |v: &Option<String>| v.clone().unwrap_or_else(|| "-".to_owned());
         let or_default = |v: Option<String>| v.unwrap_or_else(|| "default".to_owned());
         Some(match name {
             "site" => self.site.clone(),
@@ -154,6 +164,9 @@ impl IndexedFactors {
             "aggregators" => or_default(self.aggregators.map(|n| n.to_string())),
             "cb_buffer" => or_default(self.cb_buffer.map(|b| b.to_string())),
             "storage" => self.storage.clone(),
+            "restart_check" => or_nothing(&self.restart_check),
+            "moment" => or_nothing(&self.moment),
+            "tracer" => or_nothing(&self.tracer),
             _ => return None,
         })
     }

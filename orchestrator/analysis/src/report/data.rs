@@ -76,7 +76,7 @@ impl Data {
 
     /// Returns the factors that differ between points, without those that follow from another.
     pub fn varying(&self) -> Vec<&str> {
-        let mut varying: Vec<&str> = self.factors.iter().map(String::as_str).filter(|f| self.levels(f).len() > 1).collect();
+        let mut varying: Vec<&str> = self.factors.iter().map(String::as_str).filter(|f| self.stated_levels(f).len() > 1).collect();
         if varying.contains(&"mapping") {
             varying.retain(|f| *f != "processes");
         }
@@ -86,6 +86,11 @@ impl Data {
     /// Returns the levels of a factor, in the order of points.
     pub fn levels(&self, factor: &str) -> IndexSet<&str> {
         self.points.iter().map(|p| p.factor(factor)).collect()
+    }
+
+    /// Returns the levels of a factor that points have, without the dash of those that it says nothing of.
+    fn stated_levels(&self, factor: &str) -> IndexSet<&str> {
+        self.levels(factor).into_iter().filter(|level| *level != "-").collect()
     }
 
     /// Returns the levels of a factor in all points, skipped ones included.
@@ -99,7 +104,7 @@ impl Data {
         self.factors
             .iter()
             .filter_map(|f| {
-                let levels = self.levels(f);
+                let levels = self.stated_levels(f);
                 (levels.len() == 1).then(|| (super::quantity::factor_heading(f), levels[0].to_owned()))
             })
             .collect()

@@ -3,7 +3,7 @@
 use super::{
     data::Data,
     model::{Block, Cell, Column, Section, Table},
-    prediction, quantity,
+    prediction, price_of_checkpoints, quantity, restarts,
 };
 use cvc_core::record::names;
 
@@ -29,6 +29,9 @@ fn outcomes(data: &Data) -> Vec<(String, String)> {
     if !data.excluded.is_empty() {
         pairs.push(("points skipped".to_owned(), data.excluded.len().to_string()));
     }
+    let restarts = restarts::of_all(data);
+    pairs.extend((restarts.tried > 0).then(|| ("restarted and verified".to_owned(), restarts.shown())));
+    pairs.extend(price_of_checkpoints::found(data));
     pairs.extend(prediction::found(data));
     pairs
 }

@@ -8,6 +8,9 @@ use super::{
     summary,
 };
 
+/// The table of all runs.
+const ALL: &str = "run_directories";
+
 pub(super) fn section(data: &Data) -> Section {
     let mut blocks = Vec::new();
     let runs = |id: &str, title: &str, caption: &str, which: &dyn Fn(&RunRow) -> bool| runs(data, id, title, caption, which);
@@ -28,18 +31,24 @@ pub(super) fn section(data: &Data) -> Section {
     if blocks.is_empty() {
         blocks.push(Block::Text { text: "Nothing failed and nothing was skipped.".to_owned() });
     }
+    let mut all =
+        runs(ALL, "Runs and their directories", "Every run with its point and the directory of its results.", &|r| r.dir.is_some());
+    all.folded = true;
+    blocks.extend((!all.rows.is_empty()).then_some(Block::Table(all)));
     Section { id: "outcomes", title: "Outcomes".to_owned(), blocks }
 }
 
 fn runs(data: &Data, id: &str, title: &str, caption: &str, which: &dyn Fn(&RunRow) -> bool) -> Table {
     let mut columns = summary::factor_columns(data);
-    columns.extend(["repeat", "attempts", "cause"].map(|c| Column::plain(c, c)));
+    let state = Column::plain("state", "state");
+    columns.extend([Column::plain("repeat", "repeat"), if id == ALL { state } else { state.data_only() }]);
+    columns.extend(["attempts", "cause"].map(|c| Column::plain(c, c)));
     columns.extend(["detail", "directory"].map(|c| Column::of_programs(c, c)));
     columns.push(Column::plain("run", "run").data_only());
     let mut table = Table::new(id, title, caption, columns);
     for r in data.runs.iter().filter(|r| which(r)) {
         let mut row = summary::factor_cells(data, r.point);
-        row.push(Cell::text(repeat(r)));
+        row.extend([Cell::text(repeat(r)), Cell::text(&r.state)]);
         row.push(Cell::count(r.attempts as usize));
         row.extend([&r.cause, &r.detail, &r.dir].map(|t| Cell::text(t.clone().unwrap_or_default())));
         row.push(Cell::text(&r.id));

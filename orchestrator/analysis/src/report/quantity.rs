@@ -14,19 +14,22 @@ pub(super) enum Tier {
 }
 
 /// The main quantities, in the order of tables, with headings.
-const MAIN: [(&str, &str); 6] = [
+const MAIN: [(&str, &str); 7] = [
     (names::WALL_S, "wall time"),
     (names::CKPT_LATENCY_S, "checkpoint time"),
     (names::CKPT_COORDINATION_S, "coordination"),
     (names::CKPT_STORAGE_S, "storage"),
     (names::CKPT_STORED_BYTES, "stored"),
     (names::CKPT_FILES, "files"),
+    (names::RESTART_TO_END_S, "restart to the end"),
 ];
+
+/// Processor time of a run, user and system together, as `quantities.sql` adds it up.
+pub(super) const PROCESSOR_S: &str = "cpu_s";
 
 /// Other quantities of cvc's own, in order. The names are those of the view `v_quantities`.
 const KNOWN: [(&str, &str); 20] = [
     (names::COST_USD, "cost"),
-    (names::RESTART_TO_END_S, "restart to the end"),
     (names::RESTART_VERIFIED, "restart verified"),
     (names::AGGREGATORS_EFFECTIVE, "aggregators in effect"),
     (names::CB_BUFFER_EFFECTIVE, "collective buffer in effect"),
@@ -42,6 +45,7 @@ const KNOWN: [(&str, &str); 20] = [
     ("image_bytes_per_rank", "image of a rank"),
     ("file_bytes_per_rank", "image file of a rank"),
     ("area_headers_per_rank", "memory areas of a rank"),
+    (PROCESSOR_S, "processor time"),
     ("cpu_user_s", "processor time, user"),
     ("cpu_system_s", "processor time, system"),
     ("max_rss_bytes", "largest resident memory"),
@@ -94,6 +98,7 @@ pub(super) fn factor_heading(factor: &str) -> String {
         "app" => "application",
         "mpi" => "MPI",
         "cb_buffer" => "collective buffer",
+        "restart_check" => "restart check",
         other => other,
     }
     .to_owned()
@@ -112,7 +117,10 @@ pub(super) fn level(factor: &str, level: &str) -> String {
         "processes" => format!("{level} process{}", if level == "1" { "" } else { "es" }),
         "compression" if level == "none" => "uncompressed".to_owned(),
         "checkpointer" if level == "none" => "no checkpoint".to_owned(),
-        "site" | "app" | "class" | "mapping" | "mpi" | "checkpointer" | "compression" | "storage" => level.to_owned(),
+        "restart_check" => if level == "true" { "restarted" } else { "not restarted" }.to_owned(),
+        "tracer" if level == "none" => "untraced".to_owned(),
+        "moment" if level == "-" => "no moment".to_owned(),
+        "site" | "app" | "class" | "mapping" | "mpi" | "checkpointer" | "compression" | "storage" | "moment" | "tracer" => level.to_owned(),
         other => format!("{other} {level}"),
     }
 }

@@ -4,6 +4,7 @@ use super::{
     data::{Data, ReportedQuantity},
     model::{Block, Cell, Column, Section, Table},
     quantity::{self, Tier},
+    restarts,
     rows::PointRow,
 };
 use crate::report::consistency;
@@ -76,6 +77,8 @@ fn points(data: &Data, tier: Tier, id: &str, title: &str, caption: &str) -> Tabl
     let mut columns = point_columns(data);
     let failed = Column::plain("failed", "failed");
     columns.extend([Column::plain("n", "n"), if data.count("failed") > 0 { failed } else { failed.data_only() }]);
+    let restarted = tier == Tier::Main && restarts::of_all(data).tried > 0;
+    columns.extend(restarted.then(|| Column::plain("restarted_and_verified", "restarted and verified")));
     columns.extend(shown.iter().map(|(q, of)| Column::of(q, &quantity::heading(q), &of.unit).better(quantity::direction(of.better))));
     let mut table = Table::new(id, title, caption, columns);
     let has = |p: &PointRow| tier == Tier::Main || shown.iter().any(|(q, _)| p.summaries.contains_key(*q));
@@ -83,6 +86,7 @@ fn points(data: &Data, tier: Tier, id: &str, title: &str, caption: &str) -> Tabl
         let count = |state: &str| p.runs.iter().filter(|r| !data.runs[**r].warmup && data.runs[**r].state == state).count();
         let mut row = point_cells(data, i);
         row.extend([Cell::count(p.counted(&data.runs)), Cell::count(count("failed"))]);
+        row.extend(restarted.then(|| Cell::text(restarts::of_point(data, p).shown())));
         row.extend(shown.iter().map(|(q, _)| Cell::measured(p.summaries.get(*q))));
         table.rows.push(row);
     }

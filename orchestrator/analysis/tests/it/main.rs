@@ -6,6 +6,7 @@ mod paper_files;
 mod papers;
 mod predict;
 mod predictions;
+mod questions;
 mod report;
 mod rerun;
 mod space;

@@ -353,6 +353,9 @@ fn a_campaign_gives_one_observation_for_each_point() {
         aggregators: None,
         cb_buffer: None,
         storage: "run".into(),
+        restart_check: None,
+        moment: None,
+        tracer: None,
         user: indexmap::IndexMap::default(),
     };
     let points = vec![

@@ -171,7 +171,7 @@ fn every_format_is_written_and_rows_are_rectangular() {
     let count: i64 = index.connection().query_row("SELECT count(*) FROM records", [], |r| r.get(0)).expect("a count");
     assert_eq!(records.lines().count() as i64, count + 1);
     let points = fs::read_to_string(dir.path().join("report/csv/points.csv")).expect("points");
-    assert!(points.starts_with("site,app,class,mapping,processes,mpi,checkpointer,compression,aggregators,cb_buffer,storage,user_steps,n,failed,wall_s_n,wall_s_mean"), "{points}");
+    assert!(points.starts_with("site,app,class,mapping,processes,mpi,checkpointer,compression,aggregators,cb_buffer,storage,restart_check,moment,tracer,user_steps,n,failed,wall_s_n,wall_s_mean"), "{points}");
     // Full precision reads back.
     let measured = report.tables().find(|t| t.id == "points").and_then(|t| {
         t.rows[0].iter().find_map(|c| match c {

@@ -181,7 +181,7 @@ fn constants(out: &mut impl Write, plan: &Plan, varying: &Varying) -> std::io::R
     let names = Point::FACTORS.iter().copied().chain(first.point.user.keys().map(String::as_str));
     let shared: Vec<String> = names
         .filter(|n| !varying.names().iter().any(|v| v == n) && *n != "processes")
-        .filter_map(|n| Some(format!("{n} = {}", first.point.factor(n)?)))
+        .filter_map(|n| Some(format!("{n} = {}", plan.points.iter().find_map(|p| p.point.factor(n))?)))
         .collect();
     writeln!(out, "{}", paragraph("", &format!("in all points: {}", shared.join(", "))))
 }

@@ -151,6 +151,34 @@ fn a_restart_from_the_last_of_several_checkpoints_verifies_with_open_mpi() {
 }
 
 #[test]
+fn some_points_of_a_campaign_are_restarted_and_the_report_says_how_it_ended() {
+    require!(Tool::Dmtcp, Tool::OpenMpi);
+    let factors = "class = \"short\"\nmpi = \"openmpi\"\nrestart_check = [true, false]\nmoment = [{ after_step = 20 }]";
+    let c = stencil("some", factors, "repeats = 1\norder = \"as-written\"", "");
+    let file = fs::read_to_string(c.dir().join("campaign.toml")).expect("its file");
+    let rest = file.splitn(3, '\n').nth(2).expect("more than schema and name");
+    c.rewrite(&rest.replace("checkpointer = \"dmtcp\"", "checkpointer = [\"dmtcp\", \"none\"]"));
+    let told = c.run().expect(0).stderr;
+    c.assert_whole(3);
+    c.assert_nothing_left();
+    let restarts = |run: &String| value(&c.records(run), "restart_to_end_s", &[]);
+    let restarted: Vec<f64> = c.run_names().iter().flat_map(restarts).collect();
+    assert_eq!(restarted.len(), 1, "{told}");
+    // the line of the restarted run has the time of both of its parts
+    let line = told.lines().find(|line| line.contains("restart_check=true") && line.contains("ok, ")).unwrap_or_else(|| panic!("{told}"));
+    let seconds: f64 =
+        line.rsplit("ok, ").next().and_then(|t| t.split(' ').next()).and_then(|t| t.parse().ok()).unwrap_or_else(|| panic!("{line}"));
+    assert!(seconds >= restarted[0], "{line}: the restart took {} s", restarted[0]);
+    let report = fs::read_to_string(c.root().join("../../reports/some/report.md")).expect("a report");
+    assert!(report.contains("- restarted and verified: 1 of 1"), "{report}");
+    // the restarted run ended at its checkpoint and has no wall time; the other one is compared with the run without checkpoints
+    let overhead =
+        report.split("### Overhead of checkpoints").nth(1).and_then(|t| t.split("\n### ").next()).unwrap_or_else(|| panic!("{report}"));
+    assert_eq!(overhead.lines().filter(|line| line.starts_with("| not restarted")).count(), 1, "{overhead}");
+    assert!(!overhead.contains("| restarted"), "{overhead}");
+}
+
+#[test]
 fn a_checkpoint_after_a_step_lets_the_program_go_on_to_its_end() {
     require!(Tool::Dmtcp, Tool::OpenMpi);
     let c = stencil("step", "class = \"short\"\nmpi = \"openmpi\"\ncompression = \"gzip\"", "repeats = 1", "moment = { after_step = 15 }");

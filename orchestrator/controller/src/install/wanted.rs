@@ -3,10 +3,10 @@
 use super::spack::{self, Wanted as Build};
 use cvc_core::{
     app::template_values,
-    campaign::{Ec2Settings, MpiSource, Site, Spec, TracerKind},
+    campaign::{Ec2Settings, MpiSource, Site, Spec},
     lease::LaunchOrder,
     plan::Plan,
-    point::{CheckpointerKind, Point},
+    point::{CheckpointerKind, Point, TracerKind},
 };
 use cvc_engine::{kernels, mpi, render};
 use indexmap::IndexMap;
@@ -62,7 +62,7 @@ pub fn of(spec: &Spec, plan: &Plan, name: &str, site: &Site, pins: &BTreeMap<Str
     let prefix = dmtcp_prefix(spec, site);
     let dmtcp = if prefix.is_empty() { spec_of("dmtcp", "dmtcp") } else { String::new() };
     builds.extend((wants_dmtcp && prefix.is_empty()).then(|| Build::new(&dmtcp, None)));
-    let traced = spec.trace.tracer == TracerKind::Darshan && !points.is_empty();
+    let traced = points.iter().any(|p| spec.trace.of(p) == TracerKind::Darshan);
     let (runtime, util) = (spec_of("darshan-runtime", "darshan-runtime"), spec_of("darshan-util", "darshan-util"));
     if traced {
         let mpi = site.mpi.iter().find(|(n, _)| used.contains(n.as_str())).map(|(_, m)| mpi::launcher(m.family).name());

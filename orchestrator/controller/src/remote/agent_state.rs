@@ -389,6 +389,9 @@ mod tests {
             aggregators: None,
             cb_buffer: None,
             storage: "disk".into(),
+            restart_check: None,
+            moment: None,
+            tracer: None,
             user: Default::default(),
         };
         let planned = PlannedRun { id: run(), point: PointId::from_written("p"), repeat: Repeat::Measured(1) };

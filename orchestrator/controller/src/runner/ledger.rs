@@ -248,6 +248,9 @@ mod tests {
             aggregators: None,
             cb_buffer: None,
             storage: "disk".into(),
+            restart_check: None,
+            moment: None,
+            tracer: None,
             user: Default::default(),
         };
         let planned = |number: usize| PlannedRun {

@@ -467,6 +467,9 @@ pub(super) mod tests {
             aggregators: None,
             cb_buffer: None,
             storage: "disk".into(),
+            restart_check: None,
+            moment: None,
+            tracer: None,
             user: Default::default(),
         };
         let run = |site: &str, n: u32| PlannedRun {

@@ -54,6 +54,9 @@ fn plan(points: &[(usize, u32)], order: &[usize]) -> Plan {
         aggregators: None,
         cb_buffer: None,
         storage: "disk".into(),
+        restart_check: None,
+        moment: None,
+        tracer: None,
         user: Default::default(),
     };
     let run = |(number, at): (usize, &usize)| PlannedRun {

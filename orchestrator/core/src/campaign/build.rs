@@ -3,8 +3,8 @@
 use super::{
     checker::Checker,
     factor::{Entry, Factor, Value},
-    grid::{Column, Grid, Rule},
-    model::Site,
+    grid::{Column, Grid, Rule, Shadows},
+    model::{CheckpointSettings, Site, TraceSettings},
 };
 use crate::{
     app::LoadedApp,
@@ -27,6 +27,8 @@ pub struct Known<'a> {
     pub sites: &'a IndexMap<String, Site>,
     pub apps: &'a IndexMap<String, LoadedApp>,
     pub rules: &'a [WrittenRule],
+    pub checkpoint: &'a CheckpointSettings,
+    pub trace: &'a TraceSettings,
 }
 
 /// Factors of a grid: axes of one or several zipped factors, all lists of an axis being equally long.
@@ -132,13 +134,24 @@ pub fn grid(check: &mut Checker<'_>, known: &Known<'_>, axes: &[Vec<Entry>], who
             _ => None,
         }),
         storage,
+        restart_check: found.column(&Factor::RestartCheck, known.checkpoint.restart_check, |v| match v {
+            Value::Flag(flag) => Some(*flag),
+            _ => None,
+        }),
+        moment: found.column(&Factor::Moment, known.checkpoint.moment.clone(), |v| match v {
+            Value::Moment(moment) => Some(moment.clone()),
+            _ => None,
+        }),
+        tracer: found.column(&Factor::Tracer, known.trace.tracer, |v| match v {
+            Value::Tracer(kind) => Some(*kind),
+            _ => None,
+        }),
         first_user: user.iter().filter_map(|(name, column)| Some((name.clone(), column.values.first()?.clone()))).collect(),
         user,
-        shadowed: Vec::new(),
+        shadows: Shadows::find(found.sizes.len(), &found.factors),
         rules: Vec::new(),
         axes: found.sizes.clone(),
     };
-    mark_shadowed(&mut grid, &found);
     attach_rules(known, &mut grid);
     Some(grid)
 }
@@ -159,14 +172,6 @@ fn column_of_sites(
         }
         None => Column { axis: site_axis, values: names.iter().map(|names| names.first().cloned().unwrap_or_default()).collect() },
     }
-}
-
-/// Marks compressions that make no difference, beside the factors that vary together with them.
-fn mark_shadowed(grid: &mut Grid, found: &Axes<'_>) {
-    let axis_of_compression = grid.compression.axis;
-    let beside = found.factors.iter().filter(|(axis, e)| *axis == axis_of_compression && e.factor != Factor::Compression);
-    let neighbours: Vec<&Entry> = beside.map(|(_, e)| *e).collect();
-    grid.mark_shadowed(|i| neighbours.iter().map(|e| format!("{:?};", e.values[i].0)).collect());
 }
 
 fn user_columns(found: &Axes<'_>) -> Vec<(String, Column<crate::point::UserValue>)> {

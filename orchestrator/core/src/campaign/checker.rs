@@ -29,10 +29,16 @@ impl Checker<'_> {
     }
 
     pub fn seconds(&mut self, what: &str, value: f64, place: Option<Span>) {
-        if !(value > 0.0 && value <= MAX_S) {
-            self.fail(place, format!("{what} is {value} seconds"), "write a number of seconds above 0 and at most 31536000, a year");
+        if let Some((message, hint)) = wrong_seconds(what, value) {
+            self.fail(place, message, hint);
         }
     }
+}
+
+/// What is wrong with a number of seconds, and a hint.
+pub fn wrong_seconds(what: &str, value: f64) -> Option<(String, String)> {
+    let hint = "write a number of seconds above 0 and at most 31536000, a year";
+    (!(value > 0.0 && value <= MAX_S)).then(|| (format!("{what} is {value} seconds"), hint.to_owned()))
 }
 
 /// A name that becomes a part of paths and of text in tables.

@@ -1,13 +1,9 @@
 //! The combinations of a campaign, walked as index vectors: only the current combination is in memory.
 
-use super::{
-    grid::Grid,
-    model::{Moment, StorageKind, TracerKind},
-    spec::Spec,
-};
+use super::{grid::Grid, model::StorageKind, spec::Spec};
 use crate::{
     app::descriptor::{Descriptor, illegal_count, not_shared},
-    point::{CheckpointerKind, Compression, Excluded, ExcludedBy, Point},
+    point::{CheckpointerKind, Compression, Excluded, ExcludedBy, Moment, Point, TracerKind},
     units::counted,
 };
 use std::borrow::Cow;
@@ -40,6 +36,9 @@ impl Grid {
             aggregators: *self.aggregators.at(index),
             cb_buffer: *self.cb_buffer.at(index),
             storage: self.storage.at(index).clone(),
+            restart_check: (checkpointer != CheckpointerKind::None).then(|| *self.restart_check.at(index)),
+            moment: (checkpointer == CheckpointerKind::Dmtcp).then(|| self.moment.at(index).clone()),
+            tracer: Some(*self.tracer.at(index)),
             user,
         }
     }
@@ -101,11 +100,11 @@ impl Grid {
         if mapping.nodes() > 1 && apart && descriptor.shares_files(own_checkpoint) {
             return no(ExcludedBy::Combination, not_shared(app_name, mapping, storage));
         }
-        self.senseless(spec, index, app_name, descriptor)
+        self.senseless(index, app_name, descriptor)
     }
 
     /// Finds combinations without meaning, and known hazards.
-    fn senseless<'a>(&'a self, spec: &Spec, index: &[usize], app: &str, descriptor: &Descriptor) -> Option<(ExcludedBy, Cow<'a, str>)> {
+    fn senseless<'a>(&'a self, index: &[usize], app: &str, descriptor: &Descriptor) -> Option<(ExcludedBy, Cow<'a, str>)> {
         let no = |reason: String| Some((ExcludedBy::Combination, Cow::Owned(reason)));
         let checkpointer = *self.checkpointer.at(index);
         let aggregators = *self.aggregators.at(index);
@@ -129,11 +128,11 @@ impl Grid {
                 return no(format!("{app} writes no checkpoints of its own"));
             }
             CheckpointerKind::Dmtcp => {
-                if spec.trace.tracer == TracerKind::Darshan {
+                if *self.tracer.at(index) == TracerKind::Darshan {
                     let reason = "Darshan and DMTCP cannot run together: Darshan's dup2 wrapper recurses until the stack overflows; trace with strace, or run Darshan without checkpoints";
                     return Some((ExcludedBy::Hazard, Cow::Borrowed(reason)));
                 }
-                if let Moment::AfterStep(step @ 2..) | Moment::SizeOnlyAfterStep(step @ 2..) = spec.checkpoint.moment
+                if let Moment::AfterStep(step @ 2..) | Moment::SizeOnlyAfterStep(step @ 2..) = self.moment.at(index)
                     && descriptor.progress.is_none()
                 {
                     return no(format!("the output of {app} does not show its steps, so cvc cannot wait for step {step}; use at_s"));
@@ -141,13 +140,7 @@ impl Grid {
             }
             CheckpointerKind::Application | CheckpointerKind::None => {}
         }
-        if checkpointer != CheckpointerKind::Dmtcp && self.shadowed[index[self.compression.axis]] {
-            return Some((
-                ExcludedBy::Combination,
-                Cow::Borrowed("compression has no effect without DMTCP; see the point without compression"),
-            ));
-        }
-        None
+        self.shadows.reason(checkpointer, index).map(|reason| (ExcludedBy::Combination, Cow::Borrowed(reason)))
     }
 }
 

@@ -1,15 +1,16 @@
 //! Factors and their values, as written in `[matrix]`, `[[zip]]`, `[[points]]` and `when`.
 
-use super::checker::Checker;
-use crate::source::{Source, SourceError, Span, suggestion};
+use super::{checker::Checker, raw::RawMoment};
+use crate::source::{Source, SourceError, Span, plain_words, suggestion};
 use crate::{
     mapping::Mapping,
-    point::{CheckpointerKind, Compression, UserValue},
+    point::{CheckpointerKind, Compression, Moment, Point, TracerKind, UserValue},
     units::ByteSize,
 };
+use serde::Deserialize;
 use toml::{
     Spanned,
-    de::{DeTable, DeValue},
+    de::{DeTable, DeValue, ValueDeserializer},
 };
 
 /// Maximum number of processes of a point, as in [`Mapping`].
@@ -29,12 +30,14 @@ pub enum Factor {
     Aggregators,
     CbBuffer,
     Storage,
+    RestartCheck,
+    Moment,
+    Tracer,
     User(String),
 }
 
 /// Names of the built-in factors.
-pub const BUILT_IN: [&str; 11] =
-    ["site", "app", "class", "processes", "mapping", "mpi", "checkpointer", "compression", "aggregators", "cb_buffer", "storage"];
+pub const BUILT_IN: [&str; 14] = Point::FACTORS;
 
 impl Factor {
     /// A built-in factor.
@@ -51,6 +54,9 @@ impl Factor {
             "aggregators" => Self::Aggregators,
             "cb_buffer" => Self::CbBuffer,
             "storage" => Self::Storage,
+            "restart_check" => Self::RestartCheck,
+            "moment" => Self::Moment,
+            "tracer" => Self::Tracer,
             _ => return None,
         })
     }
@@ -69,6 +75,9 @@ impl Factor {
             Self::Aggregators => "aggregators",
             Self::CbBuffer => "cb_buffer",
             Self::Storage => "storage",
+            Self::RestartCheck => "restart_check",
+            Self::Moment => "moment",
+            Self::Tracer => "tracer",
             Self::User(name) => name,
         }
     }
@@ -84,6 +93,9 @@ pub enum Value {
     Compression(Compression),
     Aggregators(Option<u32>),
     Buffer(Option<ByteSize>),
+    Flag(bool),
+    Moment(Moment),
+    Tracer(TracerKind),
     User(UserValue),
 }
 
@@ -286,6 +298,15 @@ pub fn parse(factor: &Factor, value: &DeValue<'_>) -> Result<Value, (String, Opt
             (None, None) => Err(wrong("a size in quotes")),
             (text, bytes) => buffer(text, bytes).map(|size| Value::Buffer(Some(size))),
         },
+        Factor::RestartCheck => match value {
+            DeValue::Boolean(flag) => Ok(Value::Flag(*flag)),
+            _ => Err(wrong("true or false")),
+        },
+        Factor::Moment => moment(value).map(Value::Moment),
+        Factor::Tracer => match value.as_str() {
+            Some(text) => named(text, "tracer", TracerKind::ALL.iter().map(|kind| (kind.word(), *kind))).map(Value::Tracer),
+            None => Err(wrong("the name of a tracer, as in \"strace\",")),
+        },
         Factor::User(_) => Ok(Value::User(match value {
             DeValue::String(text) if text.contains(char::is_control) => return Err(no_control(name)),
             DeValue::String(text) => UserValue::Text(text.clone().into_owned()),
@@ -330,6 +351,18 @@ fn buffer(text: Option<&str>, bytes: Option<i64>) -> Result<ByteSize, (String, O
         return Err((format!("a buffer of {size} is impossible"), Some("write a size between 1B and 2047MiB".to_owned())));
     }
     Ok(size)
+}
+
+/// Reads a moment, in the form that `[checkpoint]` has.
+fn moment(value: &DeValue<'_>) -> Result<Moment, (String, Option<String>)> {
+    let hint = || Some("write \"size-only\", { at_s = 5 }, { after_step = 3 } or { size_only_after_step = 3 }".to_owned());
+    let read = RawMoment::deserialize(ValueDeserializer::from(Spanned::new(0..0, value.clone())));
+    let raw = read.map_err(|e| (plain_words(e.message().trim()).0, hint()))?;
+    let mut wrong = None;
+    let moment = raw.check(&mut |_, message, hint| {
+        wrong.get_or_insert((message, Some(hint)));
+    });
+    wrong.map_or(Ok(moment), Err)
 }
 
 /// Conditions: like a matrix, but free factors may be named without `user`.

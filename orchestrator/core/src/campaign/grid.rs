@@ -10,11 +10,11 @@ use super::{
 use crate::{
     app::LoadedApp,
     mapping::Mapping,
-    point::{CheckpointerKind, Compression, UserValue},
+    point::{CheckpointerKind, Compression, Moment, TracerKind, UserValue},
     units::ByteSize,
 };
 use indexmap::IndexMap;
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 /// The values of a factor along an axis.
 #[derive(Clone, Debug)]
@@ -43,6 +43,78 @@ pub struct Rule {
     pub reason: String,
 }
 
+/// Positions of an axis that another position stands for, because only factors without effect tell them apart.
+#[derive(Clone, Debug)]
+pub struct Shadow {
+    pub axis: usize,
+    /// For each position.
+    pub hidden: Vec<bool>,
+    /// Why, for people.
+    pub reason: String,
+}
+
+/// Shadows by the checkpointer of a point. With DMTCP every factor has an effect.
+#[derive(Clone, Debug, Default)]
+pub struct Shadows {
+    of_none: Vec<Shadow>,
+    of_application: Vec<Shadow>,
+}
+
+impl Shadows {
+    /// Finds the shadows of a grid with these axes, whose factors each stand on one of them.
+    pub fn find(axes: usize, factors: &[(usize, &Entry)]) -> Self {
+        let of = |kind| (0..axes).filter_map(|axis| Shadow::find(kind, axis, factors)).collect();
+        Self { of_none: of(CheckpointerKind::None), of_application: of(CheckpointerKind::Application) }
+    }
+
+    /// Why a combination is not run on its own, if another one stands for it.
+    pub fn reason(&self, checkpointer: CheckpointerKind, index: &[usize]) -> Option<&str> {
+        let shadows = match checkpointer {
+            CheckpointerKind::None => &self.of_none,
+            CheckpointerKind::Application => &self.of_application,
+            CheckpointerKind::Dmtcp => return None,
+        };
+        shadows.iter().find(|s| s.hidden[index[s.axis]]).map(|s| s.reason.as_str())
+    }
+}
+
+impl Shadow {
+    fn find(kind: CheckpointerKind, axis: usize, factors: &[(usize, &Entry)]) -> Option<Self> {
+        let mute = |entry: &Entry| match &entry.factor {
+            Factor::Compression | Factor::Moment => kind != CheckpointerKind::Dmtcp,
+            Factor::RestartCheck => kind == CheckpointerKind::None,
+            _ => false,
+        };
+        let on_axis = factors.iter().filter(|(of, _)| *of == axis).map(|(_, entry)| *entry);
+        let (mute, others): (Vec<&Entry>, Vec<&Entry>) = on_axis.partition(|entry| mute(entry));
+        let positions = mute.first()?.values.len();
+        // the one that says `none` or false stands for the others, else the first
+        let plain = |i: usize| mute.iter().filter(|e| is_plain(&e.values[i].0)).count();
+        let mut kept: HashMap<String, usize> = HashMap::new();
+        let rows: Vec<String> = (0..positions).map(|i| others.iter().map(|e| format!("{:?};", e.values[i].0)).collect()).collect();
+        for (i, row) in rows.iter().enumerate() {
+            let best = kept.entry(row.clone()).or_insert(i);
+            if plain(i) > plain(*best) {
+                *best = i;
+            }
+        }
+        let hidden: Vec<bool> = rows.iter().enumerate().map(|(i, row)| kept.get(row) != Some(&i)).collect();
+        let names = mute.iter().map(|e| e.factor.name()).collect::<Vec<_>>().join(" and ");
+        let (have, without) = (
+            if mute.len() == 1 { "has" } else { "have" },
+            if kind == CheckpointerKind::None { "checkpoints by DMTCP or the program" } else { "DMTCP" },
+        );
+        let without = if mute.iter().all(|e| e.factor != Factor::RestartCheck) { "DMTCP" } else { without };
+        let reason = format!("{names} {have} no effect without {without}; see the point that differs in nothing else");
+        hidden.contains(&true).then_some(Self { axis, hidden, reason })
+    }
+}
+
+/// Whether a value of a factor without effect says that nothing is done.
+fn is_plain(value: &Value) -> bool {
+    matches!(value, Value::Compression(Compression::None) | Value::Flag(false))
+}
+
 /// A matrix, or one extra point (every axis has one position).
 #[derive(Clone, Debug)]
 pub struct Grid {
@@ -62,11 +134,14 @@ pub struct Grid {
     pub aggregators: Column<Option<u32>>,
     pub cb_buffer: Column<Option<ByteSize>>,
     pub storage: Column<String>,
+    pub restart_check: Column<bool>,
+    pub moment: Column<Moment>,
+    pub tracer: Column<TracerKind>,
     pub user: Vec<(String, Column<UserValue>)>,
     /// The free factors of the first combination: cloning a map is cheaper than building one for each point.
     pub first_user: IndexMap<String, UserValue>,
-    /// For each position of the compression's axis: another position stands for it where compression has no effect.
-    pub shadowed: Vec<bool>,
+    /// Positions that other positions stand for.
+    pub shadows: Shadows,
     pub rules: Vec<Rule>,
 }
 
@@ -74,17 +149,6 @@ impl Grid {
     /// Number of combinations.
     pub fn len(&self) -> usize {
         self.axes.iter().product()
-    }
-
-    /// Marks the positions whose compression has no effect and that another position stands for: one that says `none` and is otherwise
-    /// equal, or the first of those that are otherwise equal. `neighbours` writes the other values of a position.
-    pub fn mark_shadowed(&mut self, neighbours: impl Fn(usize) -> String) {
-        let values = &self.compression.values;
-        let rows: Vec<String> = (0..values.len()).map(neighbours).collect();
-        let without: HashSet<&String> = rows.iter().zip(values).filter(|(_, v)| **v == Compression::None).map(|(row, _)| row).collect();
-        let mut earlier = HashSet::new();
-        self.shadowed =
-            rows.iter().zip(values).map(|(row, v)| *v != Compression::None && (without.contains(row) || !earlier.insert(row))).collect();
     }
 
     /// The conditions of a rule's factor in this grid: `None` if the grid does not have the factor.
@@ -109,6 +173,9 @@ impl Grid {
             Factor::Compression => among(&self.compression, entry, |v, k| *v == Value::Compression(*k)),
             Factor::Aggregators => among(&self.aggregators, entry, |v, a| *v == Value::Aggregators(*a)),
             Factor::CbBuffer => among(&self.cb_buffer, entry, |v, b| *v == Value::Buffer(*b)),
+            Factor::RestartCheck => among(&self.restart_check, entry, |v, flag| *v == Value::Flag(*flag)),
+            Factor::Moment => among(&self.moment, entry, |v, m| matches!(v, Value::Moment(w) if w == m)),
+            Factor::Tracer => among(&self.tracer, entry, |v, kind| *v == Value::Tracer(*kind)),
             Factor::User(name) => {
                 let (_, column) = self.user.iter().find(|(n, _)| n == name)?;
                 among(column, entry, |v, u| matches!(v, Value::User(w) if same_user(w, u)))

@@ -129,7 +129,8 @@ fn read(source: &Source, table: &DeTable<'_>, app_dirs: &[PathBuf], errors: &mut
     if !check.errors.is_empty() {
         return None;
     }
-    let known = Known { sites: &sites, apps: &apps, rules: &tables.rules };
+    let (checkpoint, trace) = (checkpoint?, trace?);
+    let known = Known { sites: &sites, apps: &apps, rules: &tables.rules, checkpoint: &checkpoint, trace: &trace };
     let grids = grids(&mut check, &known, &tables, table);
     check_classes(&mut check, &known, &tables);
     check_rules(&mut check, &known, &tables, predict.as_ref());
@@ -146,8 +147,8 @@ fn read(source: &Source, table: &DeTable<'_>, app_dirs: &[PathBuf], errors: &mut
         sites,
         apps,
         run: run?,
-        checkpoint: checkpoint?,
-        trace: trace?,
+        checkpoint,
+        trace,
         report: report?,
         budget,
         predict,
@@ -490,7 +491,15 @@ fn check_rules(check: &mut Checker<'_>, known: &Known<'_>, tables: &Tables, pred
                     check.fail(Some(entry.key.clone()), format!("unknown factor `{name}`"), hint);
                 }
             }
-            Factor::Processes | Factor::Mapping | Factor::Checkpointer | Factor::Compression | Factor::Aggregators | Factor::CbBuffer => {}
+            Factor::Processes
+            | Factor::Mapping
+            | Factor::Checkpointer
+            | Factor::Compression
+            | Factor::Aggregators
+            | Factor::CbBuffer
+            | Factor::RestartCheck
+            | Factor::Moment
+            | Factor::Tracer => {}
         }
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Paths are kept as written, so that the plan is the same on every machine; [`crate::paths::expand_path`] resolves them.
 
+use crate::point::{Moment, Point, TracerKind};
 use crate::registry::define_kind;
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
@@ -194,27 +195,13 @@ pub struct CheckpointSettings {
     pub timeout_s: f64,
 }
 
-/// When DMTCP takes checkpoints.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Moment {
-    /// At these seconds after the program began to compute; rising, not empty.
-    AtS(Vec<f64>),
-    /// After this step of the program, counted from 1, as its output tells; step 1 of a program that does not tell is its first output.
-    AfterStep(u64),
-    /// After the first step, and then the program is killed: sizes in minutes instead of hours.
-    #[serde(rename = "size-only")]
-    SizeOnly,
-    /// The same after this step, for what a program allocates only later: buffers of its first output, for example.
-    SizeOnlyAfterStep(u64),
-}
-
-impl Moment {
-    /// Whether the program is killed after its checkpoint, for good.
-    pub fn kills(&self) -> bool {
-        match self {
-            Self::SizeOnly | Self::SizeOnlyAfterStep(_) => true,
-            Self::AtS(_) | Self::AfterStep(_) => false,
+impl CheckpointSettings {
+    /// The settings of a point: where it has no factor of its own, those of the campaign.
+    pub fn of(&self, point: &Point) -> Self {
+        Self {
+            moment: point.moment.clone().unwrap_or_else(|| self.moment.clone()),
+            restart_check: point.restart_check.unwrap_or(self.restart_check),
+            timeout_s: self.timeout_s,
         }
     }
 }
@@ -226,15 +213,10 @@ pub struct TraceSettings {
     pub tracer: TracerKind,
 }
 
-crate::tracers!(
-    define_kind,
-    #[doc = " A tracer."]
-    TracerKind
-);
-
-impl Default for TracerKind {
-    fn default() -> Self {
-        Self::None
+impl TraceSettings {
+    /// The tracer of a point: where it has no factor of its own, that of the campaign.
+    pub fn of(&self, point: &Point) -> TracerKind {
+        point.tracer.unwrap_or(self.tracer)
     }
 }
 

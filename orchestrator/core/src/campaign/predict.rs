@@ -77,6 +77,9 @@ fn is(factor: &Factor, value: &Value, point: &Point) -> bool {
         Factor::Compression => *value == Value::Compression(point.compression),
         Factor::Aggregators => *value == Value::Aggregators(point.aggregators),
         Factor::CbBuffer => *value == Value::Buffer(point.cb_buffer),
+        Factor::RestartCheck => point.restart_check.is_some_and(|flag| *value == Value::Flag(flag)),
+        Factor::Moment => matches!(value, Value::Moment(m) if point.moment.as_ref() == Some(m)),
+        Factor::Tracer => point.tracer.is_some_and(|tracer| *value == Value::Tracer(tracer)),
         Factor::User(user) => matches!(value, Value::User(v) if point.user.get(user).is_some_and(|of| same_user(v, of))),
     }
 }

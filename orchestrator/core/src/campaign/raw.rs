@@ -3,11 +3,16 @@
 //! `[matrix]`, `[[zip]]`, `[[points]]` and `when` are read by [`super::factor`], which keeps a position for every value.
 
 use super::{
+    checker::wrong_seconds,
     cluster::{Allocation, SlurmLauncher},
     ec2::{Credits, Disk, Market, PriceSettings, Volume, WhenShort},
-    model::{Format, MpiFamily, MpiIo, Order, StorageKind, TracerKind},
+    model::{Format, MpiFamily, MpiIo, Order, StorageKind},
 };
-use crate::hosts::HostKeys;
+use crate::{
+    hosts::HostKeys,
+    point::{Moment, TracerKind},
+    source::Step,
+};
 use indexmap::IndexMap;
 use serde::Deserialize;
 
@@ -489,6 +494,45 @@ pub enum RawMoment {
     SizeOnly,
     /// After this step of the program, from 1, and then the program is killed.
     SizeOnlyAfterStep(i64),
+}
+
+impl RawMoment {
+    /// Checks it. `wrong` hears of each error: the way to it below the moment, what is wrong, and a hint; what is returned is then as near
+    /// to what was meant as is legal.
+    pub fn check(&self, wrong: &mut dyn FnMut(&[Step<'_>], String, String)) -> Moment {
+        let mut step = |key: &str, step: i64| {
+            if step < 1 {
+                wrong(&[key.into()], format!("`{key}` is {step}"), "steps are counted from 1".to_owned());
+            }
+            step.max(1) as u64
+        };
+        match self {
+            Self::SizeOnly => Moment::SizeOnly,
+            Self::AfterStep(number) => Moment::AfterStep(step("after_step", *number)),
+            Self::SizeOnlyAfterStep(number) => Moment::SizeOnlyAfterStep(step("size_only_after_step", *number)),
+            Self::AtS(seconds) => {
+                let list = match seconds {
+                    Seconds::One(s) => std::slice::from_ref(s),
+                    Seconds::Many(list) => list.as_slice(),
+                };
+                let mut wrong = |i: usize, message: String, hint: String| wrong(&["at_s".into(), i.into()], message, hint);
+                if list.is_empty() {
+                    let hint = "give at least one number of seconds, as in { at_s = 5 }".to_owned();
+                    wrong(0, "the list of checkpoint moments is empty".to_owned(), hint);
+                }
+                for (i, s) in list.iter().enumerate() {
+                    if let Some((message, hint)) = wrong_seconds("a checkpoint moment", *s) {
+                        wrong(i, message, hint);
+                    }
+                    if i > 0 && *s <= list[i - 1] {
+                        let message = format!("the checkpoint moment {s} is not after the one before it");
+                        wrong(i, message, "write increasing seconds".to_owned());
+                    }
+                }
+                Moment::AtS(list.to_vec())
+            }
+        }
+    }
 }
 
 /// A number of seconds, or several.

@@ -7,10 +7,10 @@
 
 #![expect(dead_code, reason = "these types only describe the file")]
 
-use super::raw::{RawBudget, RawCheckpoint, RawReport, RawRun, RawSite, RawTrace};
+use super::raw::{RawBudget, RawCheckpoint, RawMoment, RawReport, RawRun, RawSite, RawTrace};
 use crate::{
     mapping::Mapping,
-    point::{CheckpointerKind, Compression, UserValue},
+    point::{CheckpointerKind, Compression, TracerKind, UserValue},
     units::ByteSize,
 };
 use indexmap::IndexMap;
@@ -155,6 +155,12 @@ macro_rules! factors {
             cb_buffer: Option<$one<OrDefault<ByteSize>>>,
             /// Storage areas of the site. Default: its first.
             storage: Option<$one<String>>,
+            /// Whether runs are restarted from their last checkpoint and must verify again. Default: as `checkpoint` says.
+            restart_check: Option<$one<bool>>,
+            /// When DMTCP takes checkpoints. Default: as `checkpoint` says.
+            moment: Option<$one<RawMoment>>,
+            /// What traces the runs. Default: as `trace` says.
+            tracer: Option<$one<TracerKind>>,
             /// Free factors, for templates as `{{user.NAME}}`.
             user: Option<IndexMap<String, $one<UserValue>>>,
         }

@@ -4,10 +4,10 @@ use super::{
     checker::{Checker, Place, is_name, path_text},
     cluster_settings, ec2_settings, install_settings,
     model::{
-        CheckpointSettings, DmtcpSettings, Moment, MpiFamily, MpiLibrary, MpiSource, ReportSettings, RunSettings, Site, SiteKind,
-        StorageArea, StorageKind,
+        CheckpointSettings, DmtcpSettings, MpiFamily, MpiLibrary, MpiSource, ReportSettings, RunSettings, Site, SiteKind, StorageArea,
+        StorageKind,
     },
-    raw::{RawCheckpoint, RawMoment, RawMpi, RawReport, RawRun, RawSite, Seconds},
+    raw::{RawCheckpoint, RawMpi, RawReport, RawRun, RawSite},
 };
 use crate::source::{Step, suggestion};
 use indexmap::IndexMap;
@@ -45,36 +45,11 @@ pub fn kept(check: &mut Checker<'_>, run: &RunSettings, sites: &IndexMap<String,
 
 pub fn checkpoint(check: &mut Checker<'_>, raw: &RawCheckpoint, place: &Place<'_>) -> CheckpointSettings {
     check.seconds("`timeout_s`", raw.timeout_s, place(&["timeout_s".into()]));
-    let moment = match &raw.moment {
-        RawMoment::SizeOnly => Moment::SizeOnly,
-        RawMoment::AfterStep(step) => Moment::AfterStep(step_number(check, "after_step", *step, place)),
-        RawMoment::SizeOnlyAfterStep(step) => Moment::SizeOnlyAfterStep(step_number(check, "size_only_after_step", *step, place)),
-        RawMoment::AtS(seconds) => {
-            let list = match seconds {
-                Seconds::One(s) => std::slice::from_ref(s),
-                Seconds::Many(list) => list.as_slice(),
-            };
-            let at = |i: usize| place(&["moment".into(), "at_s".into(), i.into()]);
-            if list.is_empty() {
-                check.fail(at(0), "the list of checkpoint moments is empty", "give at least one number of seconds, as in { at_s = 5 }");
-            }
-            for (i, s) in list.iter().enumerate() {
-                check.seconds("a checkpoint moment", *s, at(i));
-                if i > 0 && *s <= list[i - 1] {
-                    check.fail(at(i), format!("the checkpoint moment {s} is not after the one before it"), "write increasing seconds");
-                }
-            }
-            Moment::AtS(list.to_vec())
-        }
-    };
+    let moment = raw.moment.check(&mut |way, message, hint| {
+        let way: Vec<Step<'_>> = std::iter::once("moment".into()).chain(way.iter().copied()).collect();
+        check.fail(place(&way), message, hint);
+    });
     CheckpointSettings { moment, restart_check: raw.restart_check, timeout_s: raw.timeout_s }
-}
-
-fn step_number(check: &mut Checker<'_>, key: &str, step: i64, place: &Place<'_>) -> u64 {
-    if step < 1 {
-        check.fail(place(&["moment".into(), key.into()]), format!("`{key}` is {step}"), "steps are counted from 1");
-    }
-    step.max(1) as u64
 }
 
 pub fn report(check: &mut Checker<'_>, raw: RawReport, name: &str, place: &Place<'_>) -> ReportSettings {

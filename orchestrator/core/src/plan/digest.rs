@@ -16,9 +16,9 @@
 
 use crate::ids::canonical_json;
 use crate::{
-    campaign::{Moment, MpiLibrary, SiteKind, Spec, StorageArea, TracerKind},
+    campaign::{MpiLibrary, SiteKind, Spec, StorageArea},
     ids::{PointId, RunId},
-    point::{CheckpointerKind, Point, Repeat, UserValue},
+    point::{CheckpointerKind, Moment, Point, Repeat, TracerKind, UserValue},
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -114,8 +114,8 @@ struct RunPart<'a> {
 /// Computes identifiers; remembers the digests of what many points share.
 pub struct Digester<'a> {
     spec: &'a Spec,
-    settings: std::collections::HashMap<CheckpointerKind, String>,
-    /// Few entries, and neighbouring points share them: a list, latest last.
+    /// Few entries, and neighbouring points share them: lists, latest last.
+    settings: Vec<(SettingsKey, String)>,
     sites: Vec<(SiteKey, String)>,
     buffer: Vec<u8>,
 }
@@ -123,22 +123,18 @@ pub struct Digester<'a> {
 /// Site, storage, MPI library, whether DMTCP is used.
 type SiteKey = (String, String, String, bool);
 
+/// Tracer, whether it is restarted, when checkpoints are taken.
+type SettingsKey = (TracerKind, Option<bool>, Option<Moment>);
+
 impl<'a> Digester<'a> {
     pub fn new(spec: &'a Spec) -> Self {
-        let digest_of = |kind: CheckpointerKind| {
-            digest(&SettingsPart {
-                tracer: spec.trace.tracer,
-                restart_check: (kind != CheckpointerKind::None).then_some(spec.checkpoint.restart_check),
-                moment: (kind == CheckpointerKind::Dmtcp).then_some(&spec.checkpoint.moment),
-            })
-        };
-        let settings = CheckpointerKind::ALL.iter().map(|kind| (*kind, digest_of(*kind))).collect();
-        Self { spec, settings, sites: Vec::new(), buffer: Vec::with_capacity(1024) }
+        Self { spec, settings: Vec::new(), sites: Vec::new(), buffer: Vec::with_capacity(1024) }
     }
 
     pub fn point(&mut self, point: &Point) -> PointId {
         let site = self.site(point);
-        let settings = &self.settings[&point.checkpointer];
+        let settings = self.settings(point);
+        let settings = &self.settings[settings].1;
         let inputs = Inputs {
             app: self.spec.apps.get(&point.app).map_or("", |app| app.digest.as_str()),
             format: super::SCHEMA,
@@ -168,6 +164,20 @@ impl<'a> Digester<'a> {
         self.buffer.clear();
         let _ = serde_json::to_writer(&mut self.buffer, &RunPart { point, repeat });
         RunId::of(&self.buffer)
+    }
+
+    /// Where the digest of the point's settings is.
+    fn settings(&mut self, point: &Point) -> usize {
+        let tracer = point.tracer.unwrap_or_default();
+        let same = |(of, restart_check, moment): &SettingsKey| {
+            *of == tracer && *restart_check == point.restart_check && moment.as_ref() == point.moment.as_ref()
+        };
+        if let Some(found) = self.settings.iter().position(|(key, _)| same(key)) {
+            return found;
+        }
+        let digest = digest(&SettingsPart { tracer, restart_check: point.restart_check, moment: point.moment.as_ref() });
+        self.settings.push(((tracer, point.restart_check, point.moment.clone()), digest));
+        self.settings.len() - 1
     }
 
     /// Where the digest of the point's part of its site is.

@@ -11,12 +11,12 @@ pub fn without_effect(spec: &Spec, plan: &Plan) -> Vec<String> {
     let mut all = Vec::new();
     let mut none_takes =
         |key: &str, by: &str, mend: &str| all.push(format!("`{key}` has no effect: no point takes checkpoints{by}; {mend}"));
-    if spec.checkpoint.restart_check && !any {
+    if (spec.checkpoint.restart_check || given("matrix.restart_check")) && !any {
         none_takes("restart_check", "", "add checkpointer = \"dmtcp\" or \"application\" to [matrix]");
     }
     if !dmtcp {
         for (key, is_given) in [
-            ("moment", given("checkpoint.moment")),
+            ("moment", given("checkpoint.moment") || given("matrix.moment")),
             ("timeout_s", given("checkpoint.timeout_s")),
             ("keep_images", given("run.keep_images") && spec.run.keep_images),
         ] {

@@ -9,9 +9,9 @@
 
 use super::Plan;
 use crate::{
-    campaign::{Moment, Spec, TracerKind},
+    campaign::Spec,
     ids::PointId,
-    point::{CheckpointerKind, Compression, PlannedPoint, Point, Repeat},
+    point::{CheckpointerKind, Compression, Moment, PlannedPoint, Point, Repeat, TracerKind},
 };
 use serde::Serialize;
 use std::collections::HashMap;
@@ -132,10 +132,11 @@ fn of_point(spec: &Spec, id: &PointId, point: &Point, cores: u32, stored_mib: f6
     let compute_s = core_s.unwrap_or(UNKNOWN_CORE_S) / busy;
     let mut seconds = LAUNCH_S + LAUNCH_PER_PROCESS_S * processes + compute_s;
 
+    let checkpoint = spec.checkpoint.of(point);
     let dmtcp = point.checkpointer == CheckpointerKind::Dmtcp;
     let (mut stored_peak, mut checkpoints) = (0.0, 0.0);
     if dmtcp {
-        checkpoints = match &spec.checkpoint.moment {
+        checkpoints = match &checkpoint.moment {
             Moment::AtS(list) => list.len() as f64,
             Moment::AfterStep(_) | Moment::SizeOnly | Moment::SizeOnlyAfterStep(_) => 1.0,
         };
@@ -145,7 +146,7 @@ fn of_point(spec: &Spec, id: &PointId, point: &Point, cores: u32, stored_mib: f6
             Compression::None => IMAGE_MIB_PER_S,
             Compression::Gzip => IMAGE_MIB_PER_S.min(GZIP_MIB_PER_S * busy),
         };
-        match spec.checkpoint.moment {
+        match checkpoint.moment {
             Moment::SizeOnly => seconds += SIZE_ONLY_S.min(compute_s) - compute_s,
             // the number of steps is unknown
             Moment::SizeOnlyAfterStep(_) => seconds -= compute_s * 0.5,
@@ -153,7 +154,7 @@ fn of_point(spec: &Spec, id: &PointId, point: &Point, cores: u32, stored_mib: f6
         }
         seconds += DMTCP_S + DMTCP_PER_PROCESS_S * processes + checkpoints * stored_mib / rate;
     }
-    if spec.checkpoint.restart_check && point.checkpointer != CheckpointerKind::None {
+    if checkpoint.restart_check && point.checkpointer != CheckpointerKind::None {
         seconds += LAUNCH_S + compute_s / 2.0;
         if dmtcp {
             seconds += DMTCP_S + stored_mib / IMAGE_MIB_PER_S;
@@ -161,7 +162,7 @@ fn of_point(spec: &Spec, id: &PointId, point: &Point, cores: u32, stored_mib: f6
     }
 
     let traces_mib = processes
-        * match spec.trace.tracer {
+        * match spec.trace.of(point) {
             TracerKind::None => 0.0,
             TracerKind::Strace => STRACE_MIB,
             TracerKind::Darshan => DARSHAN_MIB,

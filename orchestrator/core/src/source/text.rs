@@ -155,7 +155,7 @@ pub fn suggestion<'a>(name: &str, what: &str, known: impl IntoIterator<Item = &'
 }
 
 /// Rewords an error of the decoder.
-fn plain_words(message: &str) -> (String, Option<String>) {
+pub fn plain_words(message: &str) -> (String, Option<String>) {
     let names = |text: &str| text.split('`').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>();
     if let Some(rest) = message.strip_prefix("unknown field ") {
         let names = names(rest);

@@ -17,7 +17,7 @@ pub struct OutcomeFile {
     pub outcome: Outcome,
     /// Digest of its records, if it succeeded.
     pub records: Option<String>,
-    /// Wall-clock time, seconds.
+    /// Wall-clock time of the program and of its restart, seconds.
     pub wall_s: f64,
     /// Digest of the manifest of its directory; `None` in those of earlier versions.
     #[serde(skip_serializing_if = "Option::is_none", default)]

@@ -6,4 +6,5 @@ mod inventory;
 mod journals;
 mod plan;
 mod schema;
+mod settings_as_factors;
 mod variants;

@@ -1,8 +1,9 @@
 //! Variants: the same file with some keys changed.
 
 use cvc_core::{
-    campaign::{self, Moment, Spec},
+    campaign::{self, Spec},
     plan,
+    point::Moment,
 };
 use std::path::{Path, PathBuf};
 

@@ -73,10 +73,10 @@ impl Choice {
         let ranks = nodes.choose(&task.nodes, &point.mapping).ok_or_else(|| {
             problem(format!("{} needs {} nodes, and the site has {}", point.mapping, point.mapping.nodes(), task.nodes.len()))
         })?;
-        let on_request = checkpointer.course(&context.checkpoint).on_request;
+        let on_request = checkpointer.course(&context.checkpoint.of(point)).on_request;
         let dmtcp = site.dmtcp.as_ref().ok().filter(|_| on_request).map(|install| (install.clone(), DmtcpLayout::of(&work, &tmp)));
-        let tool = site.tracer().map_err(|m| problem(m.to_string()))?;
-        let traced = tracer(context.trace.tracer).instrument(tool, &work, install.family);
+        let tool = site.tracer(point).map_err(|m| problem(m.to_string()))?;
+        let traced = tracer(context.trace.of(point)).instrument(tool, &work, install.family);
         let marker = marker(campaign, &run);
         Ok(Self {
             used: AllocatedNodes {

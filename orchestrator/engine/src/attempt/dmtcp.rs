@@ -15,9 +15,9 @@ use crate::{
 use camino::Utf8PathBuf;
 use cvc_core::stop::{StopSignal, stop_now};
 use cvc_core::{
-    campaign::{CheckpointSettings, Moment},
+    campaign::CheckpointSettings,
     outcome::Cause,
-    point::Compression,
+    point::{Compression, Moment},
 };
 use cvc_probe::image::CheckpointDir;
 use regex::Regex;

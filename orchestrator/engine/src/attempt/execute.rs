@@ -67,7 +67,7 @@ pub(super) async fn execute(
     stop_signal: &mut StopSignal,
     reporter: &AttemptReporter,
 ) -> Result<Executed, RunError> {
-    let course = prepared.checkpointer.course(&context.checkpoint);
+    let course = prepared.checkpointer.course(&context.checkpoint.of(&prepared.point));
     let mut execution = Execution { context, prepared, course, shepherds, stop_signal, reporter };
     let Some(mut ran) = execution.run().await? else { return Ok(interrupted()) };
     if ran.cut_off.is_none() {
@@ -90,7 +90,7 @@ impl Execution<'_> {
         let mut shepherd = self.shepherds.start(&prepared.job, &prepared.dir.join("job.json")).await?;
         self.reporter.tell(AttemptEvent::Started(shepherd.id));
         let driven = if self.course.on_request {
-            dmtcp::drive(prepared, &self.context.checkpoint, &mut shepherd, self.stop_signal, self.reporter).await
+            dmtcp::drive(prepared, &self.context.checkpoint.of(&prepared.point), &mut shepherd, self.stop_signal, self.reporter).await
         } else {
             Driven::default()
         };
@@ -189,7 +189,8 @@ impl Execution<'_> {
         let prepared = self.prepared;
         self.reporter.stage("collecting");
         dmtcp::read_rest(prepared, &mut driven).await;
-        let wall_s = exit.as_ref().map_or(0.0, |e| e.wall_s);
+        let of_restart = restarted.and_then(|r| r.exit.as_ref());
+        let wall_s = exit.iter().chain(of_restart).map(|e| e.wall_s).sum();
         let shepherd_lost = exit.is_none() || restarted.is_some_and(|r| r.exit.is_none());
         let own = collect::own_files(prepared).await?;
         let outputs = outputs::find_outputs(prepared).await?;

@@ -100,7 +100,7 @@ impl LaunchPlan {
             "campaign": context.campaign,
             "cvc": env!("CARGO_PKG_VERSION"),
             "factors": Point::FACTORS.iter().copied().chain(point.user.keys().map(String::as_str))
-                .map(|f| json!({ "name": f, "value": point.factor(f).unwrap_or_default() })).collect::<Vec<_>>(),
+                .filter_map(|f| Some(json!({ "name": f, "value": point.factor(f)? }))).collect::<Vec<_>>(),
             "env": env.iter().map(|(name, value)| json!({ "name": name, "value": value })).collect::<Vec<_>>(),
             "work": choice.work,
             "session": choice.work.join(SESSION),

@@ -25,9 +25,10 @@ use crate::{
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::{
     app::{descriptor::Descriptor, template_values},
-    campaign::TracerKind,
+    campaign::TraceSettings,
     ids::RunId,
     point::Point,
+    point::TracerKind,
     store::{CampaignDir, StoreError, remove_all},
 };
 use cvc_probe::{
@@ -84,7 +85,7 @@ pub(super) fn prepare(site: &ReadySite, nodes: &Nodes, campaign: &CampaignDir, t
         job: job(&choice, &plan, context.run.timeout_s),
         elsewhere: plan.elsewhere(&choice),
         point: task.point.clone(),
-        tracer: context.trace.tracer,
+        tracer: context.trace.of(&task.point),
         run: choice.run,
         app: choice.app,
         dir: choice.dir,
@@ -133,7 +134,7 @@ fn write_files(choice: &Choice, plan: &LaunchPlan, context: &SiteContext, task: 
     write(&choice.dir.join(LAUNCH), render::render(Template::RUN_SCRIPT, &plan.values)?)?;
     let description = json!({
         "run": choice.run.as_str(), "repeat": task.planned.repeat, "point": task.point, "descriptor": choice.app, "mpi": choice.install,
-        "quirks": plan.quirks, "checkpoint": context.checkpoint, "trace": context.trace,
+        "quirks": plan.quirks, "checkpoint": context.checkpoint.of(&task.point), "trace": TraceSettings { tracer: context.trace.of(&task.point) },
     });
     write(&choice.dir.join("run.json"), serde_json::to_vec_pretty(&description).unwrap_or_default())?;
     Ok(())

@@ -85,12 +85,12 @@ impl ReadySite {
         Tools { dmtcp: &self.dmtcp }
     }
 
-    /// Returns the program or library of the tracer that the campaign wants; it is empty where that needs none.
+    /// Returns the program or library of the point's tracer; it is empty where that needs none.
     ///
     /// # Errors
     /// When it is not installed.
-    pub fn tracer(&self) -> Result<&Utf8Path, &Missing> {
-        let wanted = tracer::tracer(self.context.trace.tracer).name();
+    pub fn tracer(&self, point: &Point) -> Result<&Utf8Path, &Missing> {
+        let wanted = tracer::tracer(self.context.trace.of(point)).name();
         match self.tracers.iter().find(|(tracer, _)| tracer.name() == wanted) {
             Some((_, found)) => found.as_ref().map(Utf8PathBuf::as_path),
             None => Ok(Utf8Path::new("")),
@@ -157,7 +157,7 @@ impl ReadySite {
         }
         let checkpointer = checkpointer(point.checkpointer);
         missing.extend(checkpointer.missing(&self.tools()).map(ToString::to_string));
-        missing.extend(self.tracer().err().map(ToString::to_string));
+        missing.extend(self.tracer(point).err().map(ToString::to_string));
         // report a missing library once, not again for the kernels that it would compile
         if missing.is_empty()
             && let Some(app) = self.context.apps.get(&point.app)

@@ -22,7 +22,10 @@ mod tests {
         *,
     };
     use crate::{ckpt::dmtcp::DmtcpInstall, mpi::Missing, transport::Transport};
-    use cvc_core::campaign::{CheckpointSettings, Moment, SlurmLauncher};
+    use cvc_core::{
+        campaign::{CheckpointSettings, SlurmLauncher},
+        point::Moment,
+    };
 
     fn settings(moment: Moment, restart_check: bool) -> CheckpointSettings {
         CheckpointSettings { moment, restart_check, timeout_s: 60.0 }

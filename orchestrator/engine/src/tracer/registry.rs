@@ -1,7 +1,7 @@
 //! From the campaign file's word for a tracer to what it stands for.
 
 use super::contract::Tracer;
-use cvc_core::campaign::TracerKind;
+use cvc_core::point::TracerKind;
 
 /// Returns all tracers, in the order in which the doctor lists them.
 pub fn all() -> impl Iterator<Item = &'static dyn Tracer> {

@@ -8,6 +8,7 @@ mod compare;
 mod interval;
 mod moments;
 mod outliers;
+mod pooled;
 mod summary;
 
 pub use bootstrap::{RESAMPLES, mean_interval};
@@ -15,4 +16,5 @@ pub use compare::{Comparison, compare, compare_paired};
 pub use interval::{Interval, LEVEL};
 pub use moments::{mean, quantile, sample_sd};
 pub use outliers::{Fences, Outlier};
+pub use pooled::{PooledRatio, pooled_ratio};
 pub use summary::Summary;

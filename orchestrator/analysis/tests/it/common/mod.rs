@@ -53,6 +53,9 @@ pub fn campaign(dir: &Path) -> Made {
                     aggregators: Some(aggregators),
                     cb_buffer: Some("4MiB".parse().expect("a size")),
                     storage: "scratch".to_owned(),
+                    restart_check: None,
+                    moment: None,
+                    tracer: None,
                     user: [("steps".to_owned(), UserValue::Integer(20))].into_iter().collect(),
                 };
                 points.push(PlannedPoint { id: PointId::of(&serde_json::to_vec(&point).expect("json")), point });
@@ -148,6 +151,46 @@ pub fn campaign_of(dir: &Path, points: Vec<Point>) {
     fs::write(dir.join("journal.jsonl"), journal.text).expect("journal");
 }
 
+/// What a repeat of a point measured, or why it failed.
+pub type MadeRepeat = Result<Vec<(&'static str, f64, Unit)>, Cause>;
+
+/// Writes a campaign of these points, whose repeats are given.
+pub fn campaign_measured(dir: &Path, made: Vec<(Point, Vec<MadeRepeat>)>) {
+    let id = |point: &Point| PointId::of(&serde_json::to_vec(point).expect("json"));
+    let points: Vec<PlannedPoint> = made.iter().map(|(point, _)| PlannedPoint { id: id(point), point: point.clone() }).collect();
+    let run = |point: &PointId, repeat| PlannedRun {
+        id: RunId::of(format!("{point} {repeat}").as_bytes()),
+        point: point.clone(),
+        repeat: Repeat::Measured(repeat),
+    };
+    let runs = made.iter().flat_map(|(point, repeats)| (1..).zip(repeats).map(move |(n, _)| run(&id(point), n))).collect();
+    let plan = Plan { schema: 1, campaign: "measured".to_owned(), seed: 7, points, runs, excluded: vec![], predict: None };
+    fs::write(dir.join("plan.json"), serde_json::to_string(&plan).expect("json")).expect("plan.json");
+    let mut journal = Journal::default();
+    let repeats = made.iter().flat_map(|(point, repeats)| repeats.iter().map(move |repeat| (point, repeat)));
+    for (run, (point, repeat)) in plan.runs.iter().zip(repeats) {
+        journal.push(Event::RunIntended { run: run.id.clone(), attempt: 1, nodes: Default::default() });
+        let record = |(name, value, unit): &(&str, f64, Unit)| Record {
+            run: run.id.clone(),
+            name: (*name).to_owned(),
+            value: *value,
+            unit: *unit,
+            source: Source::Clock,
+            artefact: None,
+            labels: BTreeMap::new(),
+        };
+        let (place, outcome, records): (_, _, Vec<Record>) = match repeat {
+            Ok(values) => (format!("runs/{}", run.id), Outcome::Succeeded, values.iter().map(record).collect()),
+            Err(cause) => {
+                (format!("runs/{}.failed-1", run.id), Outcome::Failed { cause: *cause, detail: "made up".to_owned() }, Vec::new())
+            }
+        };
+        write_run(&dir.join(place), point, &records);
+        journal.push(Event::RunFinished { run: run.id.clone(), attempt: 1, outcome, records: None, manifest: None });
+    }
+    fs::write(dir.join("journal.jsonl"), journal.text).expect("journal");
+}
+
 /// Writes a campaign on a cluster with a price, on two kinds of instances and on a laptop that nobody has given a price; two leases, one of
 /// which has not ended and one of whose prices nobody knows.
 pub fn campaign_with_costs(dir: &Path) {
@@ -165,6 +208,9 @@ pub fn campaign_with_costs(dir: &Path) {
                 aggregators: None,
                 cb_buffer: None,
                 storage: "run".to_owned(),
+                restart_check: None,
+                moment: None,
+                tracer: None,
                 user: Default::default(),
             };
             if site != "laptop" || point.mapping.nodes() == 1 {
@@ -263,6 +309,9 @@ pub fn many_points() -> Vec<Point> {
                             aggregators,
                             cb_buffer: None,
                             storage: "scratch".to_owned(),
+                            restart_check: None,
+                            moment: None,
+                            tracer: None,
                             user: [("State".to_owned(), UserValue::Text(HOSTILE.to_owned())), ("a\"b".to_owned(), UserValue::Float(0.5))]
                                 .into_iter()
                                 .collect(),

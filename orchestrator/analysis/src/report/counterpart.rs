@@ -1,0 +1,89 @@
+//! Otherwise equal points: pairs of points that differ in one factor only.
+
+use super::{data::Data, rows::PointRow};
+use std::collections::HashMap;
+
+/// Factors that say nothing of points with some level of another factor, with the level that such points have.
+const DEPENDENT: [(&str, &str, &str); 5] = [
+    ("checkpointer", "compression", "none"),
+    ("checkpointer", "restart_check", "-"),
+    ("checkpointer", "moment", "-"),
+    ("app", "aggregators", "default"),
+    ("app", "cb_buffer", "default"),
+];
+
+/// A point with a level of a factor, and its counterpart with another level.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Pair {
+    pub point: usize,
+    pub counterpart: usize,
+    /// What else is known of both: levels of the other factors that vary.
+    pub at: Vec<(String, String)>,
+}
+
+/// Returns the pairs of points with these levels of a factor that are equal in the other factors that vary. A factor that says nothing of
+/// one of the two (compression without DMTCP) does not tell them apart.
+pub(super) fn pairs(data: &Data, factor: &str, level: &str, other: &str) -> Vec<Pair> {
+    let rest: Vec<&str> = data.varying().into_iter().filter(|f| *f != factor).collect();
+    let neutral = |f: &str| DEPENDENT.iter().find(|(of, name, _)| *of == factor && *name == f).map(|(_, _, level)| *level);
+    let (dependent, fixed): (Vec<&str>, Vec<&str>) = rest.iter().copied().partition(|f| neutral(f).is_some());
+    let key = |p: &'_ PointRow| -> Vec<String> { fixed.iter().map(|f| p.factor(f).to_owned()).collect() };
+    let mut others: HashMap<Vec<String>, Vec<usize>> = HashMap::new();
+    for (i, p) in data.points.iter().enumerate().filter(|(_, p)| p.factor(factor) == other) {
+        others.entry(key(p)).or_default().push(i);
+    }
+    let mut found = Vec::new();
+    for (i, p) in data.points.iter().enumerate().filter(|(_, p)| p.factor(factor) == level) {
+        let Some(candidates) = others.get(&key(p)) else { continue };
+        let levels = |c: usize, f: &str| (p.factor(f).to_owned(), data.points[c].factor(f).to_owned());
+        let equal = |c: &&usize| dependent.iter().all(|f| levels(**c, f).0 == levels(**c, f).1);
+        let like = |c: &&usize| {
+            dependent.iter().all(|f| {
+                let (a, b) = levels(**c, f);
+                a == b || Some(a.as_str()) == neutral(f) || Some(b.as_str()) == neutral(f)
+            })
+        };
+        let chosen: Vec<usize> = match candidates.iter().find(equal) {
+            Some(one) => vec![*one],
+            None => candidates.iter().filter(like).copied().collect(),
+        };
+        for counterpart in chosen {
+            let at = rest.iter().map(|f| {
+                let (a, b) = levels(counterpart, f);
+                ((*f).to_owned(), if Some(a.as_str()) == neutral(f) { b } else { a })
+            });
+            found.push(Pair { point: i, counterpart, at: at.collect() });
+        }
+    }
+    found
+}
+
+/// Returns the values of a quantity in the repeats that both points of a pair have.
+pub(super) fn repeats(data: &Data, pair: &Pair, quantity: &str) -> Vec<(f64, f64)> {
+    let (a, b) = (&data.points[pair.point], &data.points[pair.counterpart]);
+    let of = |p: &PointRow| -> Option<Vec<(u32, f64)>> {
+        Some(p.repeats.get(quantity)?.iter().copied().zip(p.values.get(quantity)?.iter().copied()).collect())
+    };
+    let (Some(of_a), Some(of_b)) = (of(a), of(b)) else { return Vec::new() };
+    let of_b: HashMap<u32, f64> = of_b.into_iter().collect();
+    of_a.into_iter().filter_map(|(repeat, value)| Some((value, *of_b.get(&repeat)?))).collect()
+}
+
+/// Returns the pairs of levels of a factor that are compared, the second of each being the baseline: all with few levels, else each with the
+/// first. The baseline of what can be left out is without it.
+pub(super) fn compared_levels<'d>(data: &'d Data, factor: &str) -> Vec<(&'d str, &'d str)> {
+    const MANY: usize = 5;
+    let mut levels: Vec<&str> = data.levels(factor).into_iter().collect();
+    levels.sort_by_key(|level| !["none", "false", "default"].contains(level));
+    let firsts = if levels.len() < MANY { levels.len() } else { 1 };
+    (0..firsts)
+        .flat_map(|base| levels[base + 1..].iter().map(move |level| (*level, base)))
+        .map(|(level, base)| (level, levels[base]))
+        .collect()
+}
+
+/// Describes where a pair stands.
+pub(super) fn label(pair: &Pair) -> String {
+    let parts: Vec<String> = pair.at.iter().map(|(f, level)| super::quantity::level(f, level)).collect();
+    parts.join(", ")
+}

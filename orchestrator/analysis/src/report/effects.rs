@@ -1,0 +1,89 @@
+//! The effect of each factor over all points: one row for two levels and a quantity.
+
+use super::{
+    counterpart::{compared_levels, pairs, repeats},
+    data::Data,
+    model::{Cell, Column, Table},
+    quantity,
+};
+use cvc_core::record::names;
+use cvc_model::stats::{PooledRatio, pooled_ratio};
+
+/// Maximum number of rows.
+const MAX_ROWS: usize = 400;
+
+/// Quantities whose effects are shown. Processor time is compared only between points whose runs reach their end.
+const QUANTITIES: [&str; 5] =
+    [names::WALL_S, names::CKPT_LATENCY_S, names::CKPT_STORED_BYTES, names::RESTART_TO_END_S, quantity::PROCESSOR_S];
+
+/// Builds the table of pooled effects.
+pub(super) fn table(data: &Data) -> Table {
+    let mut columns = ["factor", "compared", "with", "quantity"].map(|c| Column::plain(c, c)).to_vec();
+    columns.extend([Column::plain("points", "points"), Column::plain("pairs", "pairs")]);
+    columns.extend(
+        [("effect", "effect"), ("effect_low", "95 % from"), ("effect_high", "to")].map(|(id, heading)| Column::of(id, heading, "%")),
+    );
+    columns.push(Column::plain("verdict", "in words"));
+    let caption = "What changes if one factor changes and all others stay: geometric mean, over points, of the first level divided by the second, \
+                   from repeats with the same number, less 1. Every point weighs the same. The interval is Student's t of the logarithms \
+                   over the repeats of these points (Welch-Satterthwaite), or over points where repeats are single. With many rows, one in twenty \
+                   intervals misses by chance.";
+    let mut table = Table::new("effects", "Effect of each factor", caption, columns);
+    for factor in data.varying() {
+        for (level, baseline) in compared_levels(data, factor) {
+            for q in QUANTITIES {
+                let Some(effect) = effect(data, factor, level, baseline, q) else { continue };
+                if table.rows.len() == MAX_ROWS {
+                    table.caption.push_str(&format!(" Only the first {MAX_ROWS} are listed."));
+                    return table;
+                }
+                let (low, high) = effect.interval_pct().unzip();
+                table.rows.push(vec![
+                    Cell::text(quantity::factor_heading(factor)),
+                    Cell::text(quantity::level(factor, level)),
+                    Cell::text(quantity::level(factor, baseline)),
+                    Cell::text(quantity::heading(q)),
+                    Cell::count(effect.points),
+                    Cell::count(effect.pairs),
+                    Cell::number(effect.change_pct()),
+                    Cell::number(low),
+                    Cell::number(high),
+                    Cell::text(verdict(&effect)),
+                ]);
+            }
+        }
+    }
+    table
+}
+
+/// Returns the effect of a factor on a quantity over all points that have a counterpart.
+pub(super) fn effect(data: &Data, factor: &str, level: &str, baseline: &str, quantity: &str) -> Option<PooledRatio> {
+    let of_points: Vec<Vec<(f64, f64)>> = pairs(data, factor, level, baseline)
+        .iter()
+        .filter(|pair| quantity != quantity::PROCESSOR_S || !repeats(data, pair, names::WALL_S).is_empty())
+        .map(|pair| repeats(data, pair, quantity))
+        .collect();
+    pooled_ratio(&of_points)
+}
+
+/// Says what an effect is.
+pub(super) fn verdict(effect: &PooledRatio) -> String {
+    let change = effect.change_pct();
+    match effect.interval {
+        None => "a single pair: nothing can be said".to_owned(),
+        Some(_) if !effect.differs() => format!("no effect shown ({})", cvc_core::units::counted(effect.pairs as u32, "pair")),
+        Some(_) => format!("{} by {} %", if change > 0.0 { "larger" } else { "smaller" }, percent(change.abs())),
+    }
+}
+
+/// Formats a percentage with two or three digits.
+pub(super) fn percent(value: f64) -> String {
+    let decimals = if value.abs() >= 99.5 {
+        0
+    } else if value.abs() >= 0.95 {
+        1
+    } else {
+        2
+    };
+    format!("{value:.decimals$}")
+}

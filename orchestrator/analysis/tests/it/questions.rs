@@ -1,0 +1,166 @@
+//! Questions that a report answers: what checkpoints add, what compression saves, what a factor changes, which restarts verified.
+
+use crate::common::{MadeRepeat, campaign_measured};
+use camino::Utf8Path;
+use cvc_analysis::{
+    holdout::rebuild_index,
+    report::{Block, Cell, Report, Table, build, write_all},
+};
+use cvc_core::{
+    campaign::Format,
+    outcome::Cause,
+    point::{CheckpointerKind, Compression, Moment, Point, TracerKind},
+    record::Unit,
+};
+use std::{fs, path::Path};
+
+fn point(app: &str, aggregators: Option<u32>, checkpointer: CheckpointerKind, compression: Compression) -> Point {
+    let dmtcp = checkpointer == CheckpointerKind::Dmtcp;
+    Point {
+        site: "local".to_owned(),
+        app: app.to_owned(),
+        class: "W".to_owned(),
+        mapping: "1Nx4P".parse().expect("a mapping"),
+        mpi: "mpich".to_owned(),
+        checkpointer,
+        compression,
+        aggregators,
+        cb_buffer: None,
+        storage: "run".to_owned(),
+        restart_check: dmtcp.then_some(false),
+        moment: dmtcp.then_some(Moment::AfterStep(1)),
+        tracer: Some(TracerKind::None),
+        user: Default::default(),
+    }
+}
+
+/// Three repeats around these values: wall time, processor time, and what one checkpoint stores and takes.
+fn repeats(wall_s: f64, cpu_s: f64, checkpoint: Option<(f64, f64)>) -> Vec<MadeRepeat> {
+    [0.98, 1.0, 1.02]
+        .map(|f| {
+            let mut values =
+                vec![("wall_s", wall_s * f, Unit::Seconds), ("cpu_user_s", cpu_s * f, Unit::Seconds), ("cpu_system_s", 0.5, Unit::Seconds)];
+            if let Some((stored, latency_s)) = checkpoint {
+                values.extend([("ckpt_stored_bytes", stored, Unit::Bytes), ("ckpt_latency_s", latency_s, Unit::Seconds)]);
+            }
+            Ok(values)
+        })
+        .into()
+}
+
+/// BT-IO FULL with two settings of its aggregators and SIMPLE, which has none; each without a checkpoint, with one, and with gzip.
+fn campaign(dir: &Path) -> Report {
+    let mut made = Vec::new();
+    for (app, aggregators, wall_s) in [("full", Some(1), 20.0), ("full", Some(2), 10.0), ("simple", None, 40.0)] {
+        let of = |checkpointer, compression| point(app, aggregators, checkpointer, compression);
+        made.push((of(CheckpointerKind::None, Compression::None), repeats(wall_s, 8.0, None)));
+        made.push((of(CheckpointerKind::Dmtcp, Compression::None), repeats(wall_s * 1.25, 9.5, Some((400e6, 2.0)))));
+        made.push((of(CheckpointerKind::Dmtcp, Compression::Gzip), repeats(wall_s * 1.5, 19.5, Some((100e6, 8.0)))));
+    }
+    // runs that are restarted end at their checkpoint: no wall time; one restart failed
+    let mut restarted = point("full", Some(1), CheckpointerKind::Dmtcp, Compression::None);
+    restarted.restart_check = Some(true);
+    let verified =
+        || Ok(vec![("restart_verified", 1.0, Unit::Bool), ("restart_to_end_s", 7.5, Unit::Seconds), ("cpu_user_s", 2.0, Unit::Seconds)]);
+    made.push((restarted, vec![verified(), Err(Cause::Restart), verified()]));
+    campaign_measured(dir, made);
+    build(&rebuild_index(Utf8Path::from_path(dir).expect("UTF-8")).expect("an index")).expect("a report")
+}
+
+fn table<'r>(report: &'r Report, id: &str) -> &'r Table {
+    report.tables().find(|t| t.id == id).unwrap_or_else(|| panic!("no table {id}"))
+}
+
+fn text(cell: &Cell) -> String {
+    match cell {
+        Cell::Text { text } => text.clone(),
+        Cell::Number { value } => format!("{value:.1}"),
+        Cell::Measured { summary } => format!("{:.1}", summary.mean),
+        Cell::Empty => String::new(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The rows of a table that have these texts.
+fn rows<'t>(table: &'t Table, with: &'t [&'t str]) -> Vec<Vec<String>> {
+    let shown = table.rows.iter().map(|row| row.iter().map(text).collect::<Vec<_>>());
+    shown.filter(|row| with.iter().all(|text| row.iter().any(|cell| cell == text))).collect()
+}
+
+fn pairs(report: &Report, section: &str) -> Vec<(String, String)> {
+    let found = report.sections.iter().find(|s| s.id == section).expect("a section");
+    found.blocks.iter().filter_map(|b| if let Block::Pairs { pairs } = b { Some(pairs.clone()) } else { None }).flatten().collect()
+}
+
+#[test]
+fn checkpoints_add_this_much_to_the_wall_time() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let report = campaign(dir.path());
+    let overhead = table(&report, "overhead");
+    // three points, each uncompressed and with gzip; the restarted one ended at its checkpoint
+    assert_eq!(overhead.rows.len(), 6);
+    let row = &rows(overhead, &["full, uncompressed, 2 aggregators, not restarted"])[0];
+    assert_eq!(row[2..5], ["10.0", "12.5", "25.0"], "{row:?}");
+    let found = pairs(&report, "found");
+    let (_, said) = found.iter().find(|(name, _)| name == "wall time with checkpoints by dmtcp").expect("the answer");
+    // the geometric mean of 1.25 and 1.5, three times each; the repeats have the same noise
+    assert_eq!(said, "+36.9 % (95 %: 36.9 to 36.9 %; mean of 6 points)");
+}
+
+#[test]
+fn compression_has_its_ratio_and_its_processor_time() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let report = campaign(dir.path());
+    let compression = table(&report, "compression");
+    assert_eq!(compression.rows.len(), 3);
+    for row in rows(compression, &[]) {
+        assert_eq!(row[1..], ["4.0", "400000000.0", "100000000.0", "2.0", "8.0", "10.0", "20.0"], "{row:?}");
+    }
+}
+
+#[test]
+fn programs_are_compared_although_one_ignores_a_factor() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let report = campaign(dir.path());
+    let effect = &rows(table(&report, "effects"), &["simple", "full", "wall time"])[0];
+    // SIMPLE takes two and four times as long as FULL with one and with two aggregators
+    assert_eq!(effect[4..7], ["6.0", "18.0", "182.8"], "{effect:?}");
+    assert_eq!(effect[9], "larger by 183 %");
+    let aggregators = &rows(table(&report, "effects"), &["2 aggregators", "1 aggregator", "wall time"])[0];
+    assert_eq!((aggregators[4].as_str(), aggregators[6].as_str()), ("3.0", "-50.0"), "{aggregators:?}");
+    let none = &rows(table(&report, "effects"), &["2 aggregators", "1 aggregator", "stored"])[0];
+    assert_eq!(none[9], "no effect shown (6 pairs)");
+    // runs that ended at their checkpoint took less processor time, which says nothing
+    assert!(rows(table(&report, "effects"), &["restarted", "processor time"]).is_empty());
+}
+
+#[test]
+fn restarts_have_a_headline_and_a_column() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let report = campaign(dir.path());
+    let found = pairs(&report, "found");
+    assert!(found.contains(&("restarted and verified".to_owned(), "2 of 3".to_owned())), "{found:?}");
+    let points = table(&report, "points");
+    let column = |id: &str| points.columns.iter().position(|c| c.id.starts_with(id)).unwrap_or_else(|| panic!("no column {id}"));
+    let row = rows(points, &["2 of 3"]);
+    assert_eq!(row.len(), 1);
+    assert_eq!(row[0][column("restart_to_end")], "7.5");
+    assert_eq!(rows(points, &[])[0][column("restarted_and_verified")], "");
+}
+
+#[test]
+fn each_run_is_found_by_its_point() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let report = campaign(dir.path());
+    let directories = table(&report, "run_directories");
+    assert_eq!(directories.rows.len(), 30);
+    let column = |id: &str| directories.columns.iter().position(|c| c.id == id).unwrap_or_else(|| panic!("no column {id}"));
+    for row in rows(directories, &[]) {
+        assert!(dir.path().join(&row[column("directory")]).is_dir(), "{row:?}");
+        assert_eq!(row[column("state")] == "failed", row[column("directory")].ends_with(".failed-1"), "{row:?}");
+    }
+    let to = Utf8Path::from_path(dir.path()).expect("UTF-8").join("report");
+    write_all(&report, &to, &Format::ALL).expect("files");
+    let csv = fs::read_to_string(to.join("csv/run_directories.csv")).expect("a file");
+    assert_eq!(csv.lines().count(), 31);
+}

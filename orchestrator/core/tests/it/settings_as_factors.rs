@@ -1,0 +1,107 @@
+//! `restart_check`, `moment` and `tracer` as factors: some points have them.
+
+use cvc_core::{
+    campaign,
+    plan::{self, Plan},
+    point::{CheckpointerKind, Moment},
+};
+use rstest::rstest;
+use std::path::Path;
+
+fn read(text: &str) -> Result<Plan, String> {
+    let apps = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/apps");
+    let text = format!("schema = 1\nname = \"test\"\n[sites.local]\nkind = \"local\"\n{text}");
+    campaign::load_text(Path::new("test.toml"), &text, &[apps]).map(|spec| plan::build(&spec)).map_err(|e| e.to_string())
+}
+
+fn plan(text: &str) -> Plan {
+    read(text).unwrap_or_else(|e| panic!("{e}"))
+}
+
+const MATRIX: &str = "[matrix]\napp = 'cube'\nprocesses = 1\n";
+
+fn shown(plan: &Plan) -> Vec<String> {
+    let of = |p: &plan::PlannedRun| {
+        let point = &plan.points.iter().find(|of| of.id == p.point).expect("a point").point;
+        ["checkpointer", "restart_check", "moment", "tracer"].map(|f| point.factor(f).unwrap_or_else(|| "-".into())).join("|")
+    };
+    let mut all: Vec<String> = plan.runs.iter().map(of).collect();
+    all.sort();
+    all.dedup();
+    all
+}
+
+#[test]
+fn only_the_points_that_a_setting_concerns_are_told_apart_by_it() {
+    let made = plan(&format!(
+        "{MATRIX}checkpointer = ['none', 'dmtcp']\nrestart_check = [true, false]\nmoment = ['size-only', {{ at_s = [1, 2] }}]\ntracer = ['none', 'strace']\n"
+    ));
+    let expected = ["none", "strace"].iter().flat_map(|tracer| {
+        let dmtcp = ["false", "true"]
+            .iter()
+            .flat_map(move |check| ["at 1 and 2 s", "size-only"].map(|moment| format!("dmtcp|{check}|{moment}|{tracer}")));
+        dmtcp.chain([format!("none|-|-|{tracer}")])
+    });
+    let mut expected: Vec<String> = expected.collect();
+    expected.sort();
+    assert_eq!(shown(&made), expected);
+    // the eight combinations without a checkpointer are two points
+    assert_eq!(made.excluded.len(), 6);
+    for excluded in &made.excluded {
+        assert_eq!(excluded.point.checkpointer, CheckpointerKind::None);
+        assert!(excluded.reason.contains("has no effect without"), "{}", excluded.reason);
+    }
+}
+
+#[test]
+fn a_setting_gives_the_same_points_as_a_section_and_as_a_factor() {
+    let section = plan(&format!(
+        "{MATRIX}checkpointer = 'dmtcp'\n[checkpoint]\nrestart_check = true\nmoment = 'size-only'\n[trace]\ntracer = 'strace'\n"
+    ));
+    let factor = plan(&format!("{MATRIX}checkpointer = 'dmtcp'\nrestart_check = true\nmoment = 'size-only'\ntracer = 'strace'\n"));
+    assert_eq!(section, factor);
+    let over =
+        plan(&format!("{MATRIX}checkpointer = 'dmtcp'\nrestart_check = true\n[checkpoint]\nrestart_check = false\nmoment = 'size-only'\n"));
+    assert_eq!(over.points[0].point.restart_check, Some(true));
+    assert_eq!(over.points[0].point.moment, Some(Moment::SizeOnly));
+}
+
+#[test]
+fn settings_vary_together_with_other_factors_and_can_be_excluded() {
+    let zipped = plan(&format!(
+        "{MATRIX}[[zip]]\ncheckpointer = ['none', 'dmtcp', 'dmtcp']\nrestart_check = [false, true, false]\nmoment = [{{ after_step = 1 }}, {{ after_step = 1 }}, 'size-only']\n"
+    ));
+    assert_eq!(shown(&zipped), ["dmtcp|false|size-only|none", "dmtcp|true|after step 1|none", "none|-|-|none"]);
+    let ruled = plan(&format!(
+        "{MATRIX}checkpointer = 'dmtcp'\nrestart_check = [true, false]\nmpi = ['mpich', 'openmpi']\n\
+         [[exclude]]\nwhen = {{ restart_check = true, mpi = 'openmpi' }}\nreason = 'not needed'\n"
+    ));
+    assert_eq!((ruled.points.len(), ruled.excluded.len()), (3, 1));
+    assert_eq!(ruled.excluded[0].reason, "not needed");
+}
+
+#[test]
+fn one_point_stands_for_all_that_differ_only_in_what_has_no_effect() {
+    // zipped with each other, two settings without effect are one point
+    let zipped = plan(&format!("{MATRIX}checkpointer = 'none'\n[[zip]]\ncompression = ['gzip', 'none']\nrestart_check = [true, false]\n"));
+    assert_eq!((zipped.points.len(), zipped.excluded.len()), (1, 1));
+    let darshan = plan(&format!("{MATRIX}checkpointer = ['none', 'dmtcp']\ntracer = ['none', 'darshan']\n"));
+    assert_eq!(shown(&darshan), ["dmtcp|false|after step 1|none", "none|-|-|darshan", "none|-|-|none"]);
+}
+
+#[rstest]
+#[case::flag("restart_check = 'yes'", &["expected true or false, found a text"])]
+#[case::moment("moment = 'sizeonly'", &["sizeonly", "size-only", "{ at_s = 5 }"])]
+#[case::step("moment = { after_step = 0 }", &["`after_step` is 0", "steps are counted from 1"])]
+#[case::order("moment = { at_s = [5, 2] }", &["the checkpoint moment 2 is not after the one before it"])]
+#[case::none("moment = { at_s = [] }", &["the list of checkpoint moments is empty"])]
+#[case::negative("moment = [{ at_s = -1 }]", &["a checkpoint moment is -1 seconds"])]
+#[case::twice("moment = ['size-only', 'size-only']", &["given twice for `moment`"])]
+#[case::tracer("tracer = 'starce'", &["unknown tracer `starce`", "did you mean `strace`?"])]
+fn wrong_values_are_told_with_their_place(#[case] line: &str, #[case] parts: &[&str]) {
+    let told = read(&format!("{MATRIX}checkpointer = 'dmtcp'\n{line}\n")).expect_err("refused");
+    for part in parts {
+        assert!(told.contains(part), "{part} is missing: {told}");
+    }
+    assert!(told.contains("test.toml:9"), "{told}");
+}
