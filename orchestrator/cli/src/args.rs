@@ -130,6 +130,16 @@ pub struct PlanArgs {
     /// Show every run in its order, not only the points
     #[arg(long)]
     pub runs: bool,
+    #[command(flatten)]
+    pub selection: SelectionArgs,
+}
+
+/// The points that a command is limited to.
+#[derive(Args, Clone)]
+pub struct SelectionArgs {
+    /// Only points with these factors, as in "app=npb-bt processes=4,9"; given several times, any of them
+    #[arg(long, value_name = "FACTORS")]
+    pub only: Vec<String>,
 }
 
 #[derive(Args)]
@@ -154,6 +164,11 @@ pub struct RunArgs {
     /// Try runs again that have failed for good
     #[arg(long)]
     pub retry_failed: bool,
+    #[command(flatten)]
+    pub selection: SelectionArgs,
+    /// Begin no run that would probably end after this time, as in 90m or 2h; the rest is left for the next `cvc run`
+    #[arg(long = "for", value_name = "TIME", value_parser = seconds, allow_hyphen_values = true)]
+    pub time_limit: Option<f64>,
     /// First install what the campaign needs on its sites, as `cvc install` does
     #[arg(long)]
     pub install: bool,

@@ -55,6 +55,8 @@ pub fn options(place: &Where) -> Result<Options, Failure> {
         node_program: node_program(&myself),
         shepherd: vec![myself.into_string(), "shepherd".into()],
         retry_failed: false,
+        only: None,
+        until: None,
         update_lock: false,
         clouds: clouds(),
         reach: Arc::new(BySsh),

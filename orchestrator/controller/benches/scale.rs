@@ -153,6 +153,8 @@ fn walk(runs: usize, shape: Shape) {
         shepherd: Vec::new(),
         node_program: "cvc-node".into(),
         retry_failed: false,
+        only: None,
+        until: None,
         disk_bytes: HashMap::new(),
         clouds: None,
         reach: Arc::new(BySsh),

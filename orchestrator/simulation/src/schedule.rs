@@ -115,6 +115,8 @@ async fn carry_out(seed: u64, dir: &Utf8Path) -> Story {
         shepherd: Vec::new(),
         node_program,
         retry_failed: false,
+        only: None,
+        until: None,
         disk_bytes: HashMap::new(),
         clouds: None,
         reach: Arc::new(network),

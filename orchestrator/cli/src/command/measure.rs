@@ -2,7 +2,7 @@
 
 use super::run;
 use crate::{
-    args::{MeasureArgs, RunArgs, Which},
+    args::{MeasureArgs, RunArgs, SelectionArgs, Which},
     campaigns::load,
     exit_status::ExitStatus,
     failure::Failure,
@@ -48,6 +48,8 @@ pub fn measured(folder: &Utf8Path, paper: &Paper, args: &MeasureArgs) -> Result<
                 place: args.place.clone(),
                 json: false,
                 retry_failed: false,
+                selection: SelectionArgs { only: Vec::new() },
+                time_limit: None,
                 install: false,
                 update_lock: false,
                 report: None,

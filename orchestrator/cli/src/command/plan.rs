@@ -2,7 +2,7 @@
 
 use super::{costs, space};
 use crate::{
-    args::PlanArgs,
+    args::{PlanArgs, SelectionArgs},
     campaigns::load,
     display::{Varying, duration},
     exit_status::ExitStatus,
@@ -15,6 +15,7 @@ use camino::Utf8Path;
 use cvc_controller::cost::{self, PriceBook};
 use cvc_core::{
     campaign::Spec,
+    ids::PointId,
     plan::{self, Plan},
     point::{ExcludedBy, Point, Repeat},
     store::CampaignDir,
@@ -22,11 +23,17 @@ use cvc_core::{
 };
 use cvc_engine::attempt::{Readiness, ReadySite};
 use indexmap::IndexMap;
-use std::{collections::HashMap, io::Write};
+use std::{
+    collections::{HashMap, HashSet},
+    io::Write,
+};
 
 pub fn plan(args: &PlanArgs) -> Result<ExitStatus, Failure> {
     let spec = load(&args.file, &args.which)?;
-    let plan = plan::build(&spec);
+    let mut plan = plan::build(&spec);
+    if let Some(only) = selected(&plan, &args.selection)? {
+        plan = limited(plan, &only);
+    }
     let mut out = std::io::BufWriter::new(output::shown());
     if args.json {
         serde_json::to_writer_pretty(&mut out, &plan).map_err(std::io::Error::from)?;
@@ -42,6 +49,29 @@ pub fn plan(args: &PlanArgs) -> Result<ExitStatus, Failure> {
     tell_without_effect(&spec, &plan);
     // the same as `cvc run` ends with, so that a script notices
     if plan.runs.is_empty() { Err(nothing_to_run(&args.file, &plan)) } else { Ok(ExitStatus::Done) }
+}
+
+/// The points that `--only` selects; `None` without it.
+///
+/// # Errors
+/// When it names what no point has.
+pub fn selected(plan: &Plan, args: &SelectionArgs) -> Result<Option<HashSet<PointId>>, Failure> {
+    if args.only.is_empty() {
+        return Ok(None);
+    }
+    let wrong = |e: plan::SelectionError| Failure::Other {
+        status: ExitStatus::Usage,
+        message: format!("--only: {}", e.message),
+        hint: Some(e.hint),
+    };
+    plan::select_points(plan, &args.only).map(Some).map_err(wrong)
+}
+
+/// The part of a plan that concerns these points.
+pub fn limited(mut plan: Plan, only: &HashSet<PointId>) -> Plan {
+    plan.points.retain(|p| only.contains(&p.id));
+    plan.runs.retain(|r| only.contains(&r.point));
+    plan
 }
 
 /// Warns of keys of the file that change nothing.

@@ -2,7 +2,7 @@
 
 use super::{
     costs, install,
-    plan::{nothing_to_run, tell_without_effect},
+    plan::{limited, nothing_to_run, selected, tell_without_effect},
     report, space,
 };
 use crate::{
@@ -31,10 +31,11 @@ use cvc_core::{
     units::counted,
 };
 use cvc_engine::attempt::{Found, Readiness};
-use std::collections::HashMap;
+use std::{collections::HashMap, time::Duration};
 use tokio::{
     signal::unix::{SignalKind, signal},
     sync::watch,
+    time::Instant,
 };
 use tracing::Instrument;
 
@@ -47,12 +48,19 @@ pub fn run(args: &RunArgs) -> Result<ExitStatus, Failure> {
     if !args.json {
         tell_without_effect(&spec, &plan);
     }
+    let only = selected(&plan, &args.selection)?;
+    // what the session does, for its estimates; the campaign keeps its whole plan
+    let of_session = only.as_ref().map_or_else(|| plan.clone(), |only| limited(plan.clone(), only));
+    let limit = args.time_limit.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    // an end that no clock reaches is none
+    let until = limit.and_then(|limit| Instant::now().checked_add(limit));
     let base = options(&args.place)?;
     find_node_program(&spec, &plan, &base)?;
     let dir = CampaignDir::new(&args.place.campaigns, &plan.campaign);
     session_log::begin(&dir);
     let session = async {
         let (stop_request, mut stop_signal) = watch::channel(StopRequest::GoOn);
+        tokio::spawn(end_in_time(stop_request.clone(), until, args.json));
         tokio::spawn(listen(stop_request, args.json));
         if args.install {
             let mut observer = display::observer(args.json, Varying::default(), 0.0);
@@ -65,15 +73,17 @@ pub fn run(args: &RunArgs) -> Result<ExitStatus, Failure> {
             Lock::keep(&dir, name, &Found::of(site), args.update_lock)?;
         }
         let book = PriceBook::open(&cost::cache_file());
-        let (estimates, _) = space::estimate(&spec, &plan, &costs::machines(&spec, &sites, &book), &dir);
+        let (estimates, _) = space::estimate(&spec, &of_session, &costs::machines(&spec, &sites, &book), &dir);
         let options = Options {
             retry_failed: args.retry_failed,
+            only,
+            until,
             update_lock: args.update_lock,
             expected_s: estimates.points.iter().map(|p| (p.point.clone(), p.seconds)).collect(),
             disk_bytes: estimates.points.iter().map(|p| (p.point.clone(), p.peak_bytes)).collect::<HashMap<_, _>>(),
             ..base
         };
-        let mut observer = display::observer(args.json, Varying::of(plan.points.iter().map(|p| &p.point)), estimates.total_s);
+        let mut observer = display::observer(args.json, Varying::of(of_session.points.iter().map(|p| &p.point)), estimates.total_s);
         let stop_signal: StopSignal = stop_signal;
         Ok::<_, Failure>(run_campaign(&spec, &plan, sites, &options, stop_signal, observer.as_mut()).await?)
     };
@@ -92,13 +102,15 @@ pub fn run(args: &RunArgs) -> Result<ExitStatus, Failure> {
             }
         }
     }
-    if summary.interrupted {
+    if summary.interrupted || (summary.left > 0 && !summary.over_budget) {
         if !args.json {
             let variant = args.which.variant.as_ref().map(|v| format!(" --variant {v}")).unwrap_or_default();
             let are = if summary.left == 1 { "is" } else { "are" };
             note(format_args!("{} {are} left; `cvc run {}{variant}` continues", counted(summary.left, "run"), args.file));
         }
-        return Ok(ExitStatus::Interrupted);
+        if summary.interrupted {
+            return Ok(ExitStatus::Interrupted);
+        }
     }
     let kept = match &gate {
         None => true,
@@ -131,6 +143,20 @@ fn hangup_is_ignored() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
     mask.is_some_and(|mask| mask & (1 << (SignalKind::hangup().as_raw_value() - 1)) != 0)
+}
+
+/// Asks for the end of the session when its time is over: what is under way is finished, as after Ctrl-C.
+async fn end_in_time(stop_request: watch::Sender<StopRequest>, until: Option<Instant>, json: bool) {
+    let Some(until) = until else { return };
+    tokio::time::sleep_until(until).await;
+    let asked = stop_request.send_if_modified(|now| {
+        let goes_on = *now == StopRequest::GoOn;
+        *now = (*now).max(StopRequest::Finish);
+        goes_on
+    });
+    if asked && !json {
+        note("the time of this session is over: what is under way is finished, and nothing more is begun");
+    }
 }
 
 /// Handles Ctrl-C, SIGTERM and the end of the terminal: once, finish the run under way; twice, stop at once.

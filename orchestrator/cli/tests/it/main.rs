@@ -32,4 +32,5 @@ mod predict;
 mod predictions;
 mod quickstart;
 mod reproduce;
+mod sessions;
 mod stopped;

@@ -14,6 +14,7 @@ mod queues;
 mod scheduler;
 #[cfg(test)]
 mod scheduler_model;
+mod session_limit;
 mod sharing;
 mod sites;
 mod waiting;
@@ -47,13 +48,14 @@ use cvc_engine::attempt::{
 use indexmap::IndexMap;
 use journaled::Journaled;
 use scheduler::{Loss, Scheduler, Tally};
+use session_limit::SessionLimit;
 use sites::Sites;
 use std::{
     collections::{HashMap, HashSet},
     fs,
     sync::Arc,
 };
-use tokio::{sync::mpsc, task::JoinSet};
+use tokio::{sync::mpsc, task::JoinSet, time::Instant};
 use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument;
 
@@ -81,6 +83,10 @@ pub struct Options {
     pub reach: Arc<dyn Reach>,
     /// Expected duration of a run of a point, seconds, if known.
     pub expected_s: HashMap<PointId, f64>,
+    /// The points that the session is limited to; `None`: all. Runs of the others are left for later sessions.
+    pub only: Option<HashSet<PointId>>,
+    /// The end of the session: no run is begun that would probably end later. The caller asks for a stop then.
+    pub until: Option<Instant>,
     /// Whether to record the software of sites with several machines in the lock file, instead of comparing it.
     pub update_lock: bool,
 }
@@ -94,7 +100,7 @@ pub struct Summary {
     pub failed: u64,
     /// Runs that are not tried: set aside, or their software is missing.
     pub skipped: u64,
-    /// Runs that remain because the user stopped.
+    /// Runs that remain because the user stopped, or limited the session to some points or some time.
     pub left: u64,
     /// Whether the user stopped it.
     pub interrupted: bool,
@@ -111,6 +117,8 @@ struct CampaignRunner<'a> {
     journal: Journaled<'a>,
     scheduler: Scheduler<'a>,
     budget: Budget<'a>,
+    /// The points and the time that this session is limited to.
+    limit: SessionLimit,
     sites: Sites,
     /// Fleets that are being given back, beside everything else.
     closing: ClosingClouds,
@@ -215,6 +223,7 @@ pub async fn run_campaign_on(
     if options.retry_failed {
         runner.forget_failures()?;
     }
+    runner.leave_out();
     let digest = cvc_core::ids::short_digest(&plan_json);
     runner.journal.write(Event::Started {
         plan: digest,
@@ -301,6 +310,7 @@ impl<'a> CampaignRunner<'a> {
             journal,
             scheduler: Scheduler::new(plan, &spec.run),
             budget: Budget::new(spec, plan, &options.expected_s),
+            limit: SessionLimit::new(options.only.clone(), options.until),
             sites: Sites::new(executors(&dir, &lineage)),
             closing: ClosingClouds::default(),
             dir,
@@ -433,14 +443,20 @@ impl CampaignRunner<'_> {
         Ok(())
     }
 
+    /// Leaves out what is not for this session, before sites are opened for it. What an earlier controller began is taken up all the same.
+    fn leave_out(&mut self) {
+        let excluded = self.limit.excluded(self.plan, &self.options.expected_s);
+        self.scheduler.leave_out(self.journal.state(), excluded);
+    }
+
     /// Finds points that cannot run, because something is not installed or their site is not open, and reports them by reason.
     fn look_for_obstacles(&mut self) -> Result<(), CampaignError> {
-        let runs: HashMap<&PointId, u64> = self.plan.runs.iter().fold(HashMap::new(), |mut runs, r| {
+        let runs: HashMap<&PointId, u64> = self.scheduler.runs_of_session().fold(HashMap::new(), |mut runs, r| {
             *runs.entry(&r.point).or_default() += 1;
             runs
         });
         let mut reasons: IndexMap<String, (Vec<PointId>, Vec<_>, u64)> = IndexMap::new();
-        for planned in &self.plan.points {
+        for planned in self.plan.points.iter().filter(|p| runs.contains_key(&p.id)) {
             let obstacle = match self.sites.executor(&planned.point.site) {
                 Some(executor) => executor.obstacle(planned),
                 // it is not needed, or could not be opened
@@ -471,7 +487,7 @@ impl CampaignRunner<'_> {
         while let Some(step) = self.step(&mut attempts).await? {
             cut_off |= self.take_in(step, &mut attempts)?;
         }
-        let interrupted = cut_off || (!self.goes_on() && !self.scheduler.is_done());
+        let interrupted = cut_off || (!self.goes_on() && !self.scheduler.is_done() && !self.limit.is_over());
         if let Some(error) = self.failure.take() {
             return Err(error);
         }
@@ -518,6 +534,12 @@ impl CampaignRunner<'_> {
     fn start_all(&mut self, attempts: &mut Attempts) -> Result<(), CampaignError> {
         while let Some(number) = self.scheduler.next(self.journal.state(), &self.sites) {
             let planned = &self.plan.runs[number];
+            if self.limit.excludes(planned, &self.options.expected_s) && !self.scheduler.is_adopted(number) {
+                let of_point: Vec<&RunId> =
+                    self.scheduler.open_runs_of(self.journal.state(), &planned.point).into_iter().map(|r| &r.id).collect();
+                self.scheduler.leave_out(self.journal.state(), of_point);
+                continue;
+            }
             match self.budget.unaffordable(&self.books(), planned) {
                 None => self.start(planned, number as u64 + 1, attempts)?,
                 Some(over) => {
@@ -559,7 +581,7 @@ impl CampaignRunner<'_> {
     /// Journals and reports the end.
     fn conclude(&mut self, interrupted: bool) -> Result<Summary, CampaignError> {
         let Tally { succeeded, failed, skipped, left } = self.scheduler.tally(self.journal.state());
-        self.journal.write(if interrupted {
+        self.journal.write(if interrupted || left > 0 {
             Event::Interrupted { now: *self.stop_signal.borrow() == StopRequest::StopNow }
         } else {
             Event::Completed { succeeded, failed }
@@ -642,6 +664,7 @@ impl CampaignRunner<'_> {
             attempt,
             dispatch,
         };
+        self.limit.begin(&task.planned.id);
         self.scheduler.begin(task.clone());
         let costs = self.budget.costs(&self.books(), &task.point.site);
         let stop_signal = if costs { self.cut.subscribe() } else { self.stops.subscribe() };
@@ -676,6 +699,7 @@ impl CampaignRunner<'_> {
     /// Handles the end of an attempt. Returns whether the user cut it off.
     fn ended(&mut self, run: &RunId, attempted: AttemptResult) -> Result<bool, CampaignError> {
         let Some(task) = self.scheduler.end(run) else { return Ok(false) };
+        self.limit.finish(run, &task.planned.point);
         let (run, attempt) = (run.clone(), task.attempt);
         let (cause, detail) = match attempted {
             AttemptResult::Ended(file) => return self.ended_with(&task, file).map(|()| false),

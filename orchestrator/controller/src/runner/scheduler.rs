@@ -11,7 +11,7 @@ use cvc_core::{
     point::Point,
 };
 use cvc_engine::attempt::Task;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// Maximum number of times that a run may be lost with its agent or nodes before it counts as failed.
 const MAX_LOST: u32 = 3;
@@ -59,6 +59,8 @@ pub(super) struct Scheduler<'a> {
     queues: Queues<'a>,
     /// Points that cannot run, with the reason.
     obstacles: BTreeMap<PointId, String>,
+    /// Runs that are left for later sessions.
+    left_out: HashSet<usize>,
     /// Attempts that do not count, because the user has asked for further ones.
     forgiven: HashMap<RunId, u32>,
     /// Attempts under way.
@@ -134,6 +136,7 @@ impl<'a> Scheduler<'a> {
             numbers: plan.runs.iter().enumerate().map(|(number, run)| (&run.id, number)).collect(),
             sites: plan.points.iter().map(|p| p.point.site.as_str()).collect(),
             obstacles: BTreeMap::new(),
+            left_out: HashSet::new(),
             forgiven: HashMap::new(),
             under_way: HashMap::new(),
             held: HashMap::new(),
@@ -176,6 +179,31 @@ impl<'a> Scheduler<'a> {
             }
             self.obstacles.insert(point, reason.to_owned());
         }
+    }
+
+    /// Leaves runs for later sessions, but for those that are done and those that an earlier controller handed over.
+    pub(super) fn leave_out<'r>(&mut self, state: &CampaignState, runs: impl IntoIterator<Item = &'r RunId>) {
+        for run in runs {
+            let Some(number) = self.numbers.get(run).copied() else { continue };
+            if self.attempts_before(state, run).is_some() && !self.is_adopted(number) {
+                self.queues.remove(number);
+                self.left_out.insert(number);
+            }
+        }
+    }
+
+    /// Whether an earlier controller handed this run over.
+    pub(super) fn is_adopted(&self, number: usize) -> bool {
+        self.adopted.contains(&number) || self.taken_up.contains(&number)
+    }
+
+    fn is_left_out(&self, run: &RunId) -> bool {
+        !self.left_out.is_empty() && self.numbers.get(run).is_some_and(|number| self.left_out.contains(number))
+    }
+
+    /// The runs of the plan that are not left for later sessions.
+    pub(super) fn runs_of_session(&self) -> impl Iterator<Item = &'a PlannedRun> {
+        self.plan.runs.iter().filter(|run| !self.is_left_out(&run.id))
     }
 
     /// Forgives the past attempts of a run.
@@ -272,6 +300,7 @@ impl<'a> Scheduler<'a> {
         #[cfg(test)]
         self.looks.set(self.looks.get() + 1);
         self.obstacles.contains_key(&planned.point)
+            || self.is_left_out(&planned.id)
             || self.is_set_aside(state, planned)
             || self.attempts_before(state, &planned.id).is_none()
     }
@@ -279,7 +308,7 @@ impl<'a> Scheduler<'a> {
     /// Whether a run is not to be tried because its point failed too often. What an earlier controller began is under way all the same, and
     /// nothing may start beside it.
     fn is_set_aside(&self, state: &CampaignState, planned: &PlannedRun) -> bool {
-        let is_adopted = || self.numbers.get(&planned.id).is_some_and(|n| self.adopted.contains(n) || self.taken_up.contains(n));
+        let is_adopted = || self.numbers.get(&planned.id).is_some_and(|n| self.is_adopted(*n));
         state.quarantined.contains(&planned.point) && !is_adopted()
     }
 
@@ -320,7 +349,8 @@ impl<'a> Scheduler<'a> {
 
     /// Sites that have something left to do.
     pub(super) fn wanted_sites(&self, state: &CampaignState) -> BTreeSet<String> {
-        let wanted = |r: &&PlannedRun| !self.is_set_aside(state, r) && self.attempts_before(state, &r.id).is_some();
+        let wanted =
+            |r: &&PlannedRun| !self.is_left_out(&r.id) && !self.is_set_aside(state, r) && self.attempts_before(state, &r.id).is_some();
         self.plan.runs.iter().filter(wanted).filter_map(|r| Some(self.point(&r.point)?.site.clone())).collect()
     }
 
@@ -406,7 +436,7 @@ impl<'a> Scheduler<'a> {
 
     /// Number of runs that can run, and number of runs that need no further attempt.
     pub(super) fn progress(&self, state: &CampaignState) -> (u64, u64) {
-        let can_run = self.plan.runs.iter().filter(|r| !self.obstacles.contains_key(&r.point)).count() as u64;
+        let can_run = self.runs_of_session().filter(|r| !self.obstacles.contains_key(&r.point)).count() as u64;
         let done = self.plan.runs.iter().filter(|r| self.attempts_before(state, &r.id).is_none()).count() as u64;
         (can_run, done)
     }

@@ -4,10 +4,12 @@ mod build;
 mod digest;
 mod effect;
 mod estimate;
+mod selection;
 
 pub use build::build;
 pub use effect::without_effect;
 pub use estimate::{DiskNeed, Estimates, Machines, PointEstimate, estimate};
+pub use selection::{SelectionError, select_points};
 
 use crate::{
     ids::{PointId, RunId},

@@ -1,0 +1,86 @@
+//! Sessions that are limited to some points or some time.
+
+use crate::common::{SITE, campaign, scripted};
+use cvc_testkit::{Campaign, Tool, require};
+use std::fs;
+
+/// Two free factors of two levels: four points of one run each, which end in an instant.
+fn four(name: &str) -> Campaign {
+    let factors = "[matrix.user]\ncolour = [\"red\", \"green\"]\nsteps = [1, 20]\n";
+    let matrix = "[matrix]\napp = \"script\"\nprocesses = 1\nmpi = \"mpich\"\n";
+    let c = campaign(name, &format!("{SITE}{matrix}{factors}[run]\nrepeats = 1\n"));
+    c.script_app("script", "sleep 0.3\necho SUCCESS", "");
+    c
+}
+
+#[test]
+fn a_session_of_some_points_leaves_the_others_for_the_next_one() {
+    require!(Tool::Mpich);
+    let c = four("only");
+    let told = c.cvc(&["run", "campaign.toml", "--only", "colour=red steps=1,20"]).expect(0).stderr;
+    assert_eq!(c.run_names().len(), 2, "{told}");
+    assert!(told.contains("2 runs are left; `cvc run campaign.toml` continues"), "{told}");
+    let plan = fs::read(c.root().join("plan.json")).expect("a plan");
+    let status = c.cvc(&["status", "campaign.toml"]).expect(0).stdout;
+    assert!(status.contains("2 runs succeeded, 0 failed, 0 skipped, 2 left"), "{status}");
+    // several conditions: a point meets any of them
+    let told = c.cvc(&["run", "campaign.toml", "--only", "colour=red", "--only", "colour=green steps=20"]).expect(0).stderr;
+    assert!(told.contains("1 run is left"), "{told}");
+    c.run().expect(0);
+    c.assert_whole(4);
+    assert_eq!(fs::read(c.root().join("plan.json")).expect("a plan"), plan, "a selection changes no plan");
+    let starts: Vec<u64> = c.events("started").iter().filter_map(|e| e["runs"].as_u64()).collect();
+    assert_eq!(starts, [4, 4, 4]);
+}
+
+#[test]
+fn a_plan_shows_what_a_selection_has() {
+    let c = four("shown");
+    let plan = c.cvc(&["plan", "campaign.toml", "--only", "steps=20"]).expect(0).stdout;
+    assert!(plan.contains("2 runs, about") && plan.contains("steps = 20"), "{plan}");
+}
+
+#[test]
+fn a_selection_of_nothing_is_told_with_what_there_is() {
+    let c = four("nothing");
+    for (only, parts) in [
+        ("colour=gren", &["no point has colour `gren`", "did you mean `green`?"][..]),
+        ("color=red", &["unknown factor `color`", "did you mean `colour`?"]),
+        ("red", &["`red` is not a valid condition", "FACTOR=VALUE"]),
+        ("", &["the condition is empty"]),
+    ] {
+        for command in ["run", "plan"] {
+            let told = c.cvc(&[command, "campaign.toml", "--only", only]).expect(2).stderr;
+            for part in parts {
+                assert!(told.contains(part), "{command} --only {only:?}: {told}");
+            }
+        }
+    }
+    assert!(!c.root().exists(), "nothing has begun");
+}
+
+#[test]
+fn no_run_begins_that_would_end_after_the_time_of_the_session() {
+    require!(Tool::Mpich);
+    // the first run shows that each takes five seconds, so that a second one does not fit into eight
+    let c = scripted("for", "sleep 5\necho SUCCESS", "repeats = 2");
+    let app = fs::read_to_string(c.dir().join("apps/script.toml")).expect("a descriptor");
+    c.put("apps/script.toml", &app.replace("[workloads.any]", "[workloads.any]\ncore_s = 0.1"));
+    let told = c.cvc(&["run", "campaign.toml", "--for", "8s"]).expect(0).stderr;
+    assert_eq!(c.run_names().len(), 1, "{told}");
+    assert!(told.contains("1 run is left; `cvc run campaign.toml` continues"), "{told}");
+    let told = c.cvc(&["run", "campaign.toml", "--for", "1h"]).expect(0).stderr;
+    assert!(!told.contains("continues"), "{told}");
+    c.assert_whole(2);
+}
+
+#[test]
+fn a_time_too_short_for_any_run_begins_none() {
+    require!(Tool::Mpich);
+    let c = scripted("short", "echo SUCCESS", "repeats = 1");
+    let told = c.cvc(&["run", "campaign.toml", "--for", "0.1s"]).expect(0).stderr;
+    assert!(told.contains("1 run is left"), "{told}");
+    assert!(c.run_names().is_empty() && c.events("run-intended").is_empty());
+    let told = c.cvc(&["run", "campaign.toml", "--for", "2"]).expect(2).stderr;
+    assert!(told.contains("2h"), "{told}");
+}

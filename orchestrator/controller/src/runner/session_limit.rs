@@ -1,0 +1,60 @@
+//! What a session is limited to: some points, some time. The rest is left for later sessions.
+
+use cvc_core::{
+    ids::{PointId, RunId},
+    plan::{Plan, PlannedRun},
+};
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
+use tokio::time::Instant;
+
+/// The limits of one session.
+#[derive(Debug)]
+pub(super) struct SessionLimit {
+    selected: Option<HashSet<PointId>>,
+    end: Option<Instant>,
+    /// When the runs under way began.
+    begun: HashMap<RunId, Instant>,
+    /// The longest run of each point that ended in this session.
+    longest: HashMap<PointId, Duration>,
+}
+
+impl SessionLimit {
+    pub(super) fn new(selected: Option<HashSet<PointId>>, end: Option<Instant>) -> Self {
+        Self { selected, end, begun: HashMap::new(), longest: HashMap::new() }
+    }
+
+    /// Whether a run is not for this session: its point is not selected, or it would probably end too late. `expected_s` are estimates, by
+    /// point; runs of the point that ended in this session count for more.
+    pub(super) fn excludes(&self, planned: &PlannedRun, expected_s: &HashMap<PointId, f64>) -> bool {
+        if self.selected.as_ref().is_some_and(|selected| !selected.contains(&planned.point)) {
+            return true;
+        }
+        let Some(end) = self.end else { return false };
+        let estimate = || Duration::try_from_secs_f64(expected_s.get(&planned.point).copied().unwrap_or(0.0)).unwrap_or_default();
+        let lasts = self.longest.get(&planned.point).copied().unwrap_or_else(estimate);
+        Instant::now().checked_add(lasts).is_none_or(|then| then > end)
+    }
+
+    /// The runs of a plan that are not for this session, as far as that is known now.
+    pub(super) fn excluded<'p>(&self, plan: &'p Plan, expected_s: &HashMap<PointId, f64>) -> Vec<&'p RunId> {
+        plan.runs.iter().filter(|run| self.excludes(run, expected_s)).map(|run| &run.id).collect()
+    }
+
+    /// Whether the time is over.
+    pub(super) fn is_over(&self) -> bool {
+        self.end.is_some_and(|end| Instant::now() >= end)
+    }
+
+    pub(super) fn begin(&mut self, run: &RunId) {
+        self.begun.insert(run.clone(), Instant::now());
+    }
+
+    pub(super) fn finish(&mut self, run: &RunId, point: &PointId) {
+        let Some(begun) = self.begun.remove(run) else { return };
+        let longest = self.longest.entry(point.clone()).or_default();
+        *longest = (*longest).max(begun.elapsed());
+    }
+}
