@@ -43,13 +43,13 @@ impl From<LogLevel> for LevelFilter {
 pub enum Command {
     /// Show what would run, where, for how long, and the space it needs, without starting anything
     Plan(PlanArgs),
-    /// Run what remains to be done of a campaign, and write its report
+    /// Run a campaign, or what remains of it, and write its report
     Run(RunArgs),
     /// Show the progress of a campaign
     Status(CampaignArgs),
     /// Check the files of a campaign, and repair what can be repaired without guessing
     Fsck(FsckArgs),
-    /// Write the report of a campaign again
+    /// Rebuild a campaign's report
     Report(ReportArgs),
     /// Compare a paper's printed tables with what its own inputs give and with what was measured here
     Reproduce(ReproduceArgs),

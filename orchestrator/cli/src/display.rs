@@ -69,6 +69,7 @@ pub fn duration(seconds: f64) -> String {
         0..60 if seconds < 10.0 => format!("{seconds:.1} s"),
         0..60 => format!("{whole} s"),
         60..3600 => format!("{} min {:02} s", whole / 60, whole % 60),
+        172_800.. => format!("{} days", whole / 86_400),
         _ => {
             let minutes = (seconds / 60.0).round() as u64;
             format!("{} h {:02} min", minutes / 60, minutes % 60)
@@ -241,7 +242,11 @@ impl Observer for Lines {
         match progress {
             Progress::Started { runs, done } => {
                 (self.total, self.number) = (*runs, *done);
-                note(format_args!("{}, {done} already done, about {}", counted(runs, "run"), duration(self.pace.left_s())));
+                let about = duration(self.pace.left_s());
+                match done {
+                    0 => note(format_args!("{} to do, about {about}", counted(runs, "run"))),
+                    _ => note(format_args!("resuming: {done} of {} done, about {about} left", counted(runs, "run"))),
+                }
             }
             Progress::RunStarted { point, repeat: r, attempt, .. } => {
                 let again = if *attempt > 1 { format!(", attempt {attempt}") } else { String::new() };

@@ -18,7 +18,7 @@ pub enum ExitStatus {
     Host = 4,
     /// Software cannot be installed or is missing.
     Installation = 5,
-    /// A file cannot be read as what it should be.
+    /// A file is not in the expected format.
     Unreadable = 6,
     /// A file of a campaign or of a report cannot be used.
     Store = 7,
@@ -69,13 +69,13 @@ impl ExitStatus {
             Self::Done => "done",
             Self::Internal => "internal error, or the output cannot be written",
             Self::Usage => "the campaign file or the command line is wrong",
-            Self::Provider => "a cloud or Slurm refused, or cannot be reached",
-            Self::Host => "a host cannot be reached, or cannot do what it should",
+            Self::Provider => "error of a cloud or of Slurm",
+            Self::Host => "a machine cannot be used",
             Self::Installation => "software is missing or cannot be installed",
-            Self::Unreadable => "a file cannot be read as what it should be",
+            Self::Unreadable => "a file is not in the expected format",
             Self::Store => "a file of the campaign or the report cannot be used",
-            Self::Model => "no model fits the observations",
-            Self::Leftover => "leases or resources are left",
+            Self::Model => "nothing can be predicted",
+            Self::Leftover => "resources are left running",
             Self::RunsFailed => "runs failed",
             Self::BoundMissed => "a prediction missed its bound",
             Self::OverBudget => "the budget does not pay for more runs",

@@ -155,15 +155,16 @@ impl Failure {
     pub fn report(self) -> ExitCode {
         match self {
             Self::Spec(SourceErrors(errors)) => {
-                for error in errors {
+                for (i, error) in errors.into_iter().enumerate() {
+                    if i > 0 {
+                        note("");
+                    }
                     // the position also in one line, as editors and scripts read it
                     let message = error.to_string();
                     tracing::error!(exit = ExitStatus::Usage.code(), hint = error.hint, "{message}");
                     let source = NamedSource::new(error.path.display().to_string(), error.text.to_string());
                     let label = error.span.clone().map(|s| LabeledSpan::new_with_span(None, s));
-                    // miette says `help`; the word everywhere in cvc is `hint`
-                    let text = format!("{:?}", Report::new(Placed { message, hint: error.hint, label, source }));
-                    note(text.replace("  help: ", "  hint: "));
+                    note(in_the_form_of_all(&format!("{:?}", Report::new(Placed { message, hint: error.hint, label, source }))));
                 }
                 ExitStatus::Usage.into()
             }
@@ -216,6 +217,20 @@ impl Failure {
             Self::Other { status, message, hint } => one_line(status, &message, hint.as_deref()),
         }
     }
+}
+
+/// Gives a message of miette the form that all messages of cvc have: `error: WHERE: WHAT`, and `hint:` for what to do.
+fn in_the_form_of_all(text: &str) -> String {
+    let mut is_head = true;
+    let lines = text.lines().map(|line| {
+        is_head &= !line.starts_with("  help: ") && !line.contains("╭─");
+        match line.strip_prefix("  × ") {
+            Some(first) if is_head => format!("error: {first}"),
+            _ if is_head => line.replacen("  │ ", "       ", 1),
+            _ => line.replacen("  help: ", "  hint: ", 1),
+        }
+    });
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 fn one_line(status: ExitStatus, message: &str, hint: Option<&str>) -> ExitCode {

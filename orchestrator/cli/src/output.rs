@@ -239,8 +239,20 @@ pub fn warn_of_loss() {
 /// # Errors
 /// When it cannot be written.
 pub fn show_usage(usage: &clap::Error) -> io::Result<()> {
-    usage.print()?;
-    io::stdout().flush()
+    let text = usage.render();
+    if usage.use_stderr() {
+        let text = if io::stderr().is_terminal() { text.ansi().to_string() } else { text.to_string() };
+        // clap says `tip`; the word everywhere in cvc is `hint`
+        write!(io::stderr(), "{}", text.replace("tip:", "hint:"))
+    } else {
+        let mut out = io::stdout();
+        if out.is_terminal() {
+            write!(out, "{}", text.ansi())?
+        } else {
+            write!(out, "{text}")?
+        }
+        out.flush()
+    }
 }
 
 /// Redirects output from a terminal that is gone. Files and pipes are written as before.

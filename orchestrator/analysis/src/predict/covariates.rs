@@ -66,7 +66,7 @@ impl Predictor<'_> {
         {
             let seen = self.count(own);
             Answered::none(format!(
-                "none of the {seen} observed checkpoints of {} shows an aggregator (taken before its first write?), so none is added; aggregators=N adds the published surplus",
+                "not predicted: in none of the {seen} observed checkpoints of {} was the image of a rank larger than the others (taken before its first write?). Add aggregators=N to use the published value",
                 question.setting.app
             ))
         } else {

@@ -58,7 +58,7 @@ impl Predictor<'_> {
                 None => format!("no time of a checkpoint with {} was observed", question.setting.mpi_name),
                 Some(p) => format!("times were only observed with {p} processes on a node"),
             };
-            return Answered::none(format!("{seen}; the bandwidth needs at least two loads of a node"));
+            return Answered::none(format!("{seen}; the bandwidth needs runs with at least two different process counts per node"));
         }
         let key = format!("latency {}", question.setting.mpi_name);
         let samples = || self.samples(ours, |o| o.value(Quantity::Latency), |o| o.id.clone());

@@ -23,7 +23,7 @@ pub(super) fn section(data: &Data) -> Section {
     columns.extend(
         quantities.iter().map(|(q, of)| Column::plain(&format!("{q}_ratio"), &quantity::heading(q)).better(quantity::direction(of.better))),
     );
-    let caption = "The first level divided by the second in otherwise equal points: ratio of the means of repeats with the same number, which ran close together in an interleaved campaign, with its bootstrap 95 % interval. A star means that the interval excludes 1; it needs at least six pairs, because fewer lie on one side by chance too often.";
+    let caption = "Ratio first / second, all other factors equal: of the means of repeats with the same number, which ran close together in an interleaved campaign, with its bootstrap 95 % interval. A star means that the interval excludes 1; it needs at least six pairs, because fewer lie on one side by chance too often.";
     let mut table = Table::new("comparison", "Ratios", caption, columns);
     let mut pairs_of_points = 0;
     for factor in data.varying() {

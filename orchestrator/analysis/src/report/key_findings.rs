@@ -27,7 +27,7 @@ fn outcomes(data: &Data) -> Vec<(String, String)> {
     let shown = counts.into_iter().enumerate().filter(|(i, (_, n))| *i < 2 || *n > 0);
     let mut pairs: Vec<(String, String)> = shown.map(|(_, (name, n))| (name, n.to_string())).collect();
     if !data.excluded.is_empty() {
-        pairs.push(("points skipped".to_owned(), data.excluded.len().to_string()));
+        pairs.push(("points excluded".to_owned(), data.excluded.len().to_string()));
     }
     let restarts = restarts::of_all(data);
     pairs.extend((restarts.tried > 0).then(|| ("restarted and verified".to_owned(), restarts.shown())));

@@ -62,7 +62,7 @@ fn records(data: &Data) -> Table {
     columns.extend(["repeat", "records"].map(|c| Column::plain(c, c)));
     columns.extend(["detail", "directory"].map(|c| Column::of_programs(c, c)));
     columns.push(Column::plain("run", "run").data_only());
-    let caption = "Runs that finished, but whose records cannot be read or are not those that were written then. Missing and damaged ones are in \
+    let caption = "Runs that finished, but whose records cannot be read, or changed after the run had finished (the checksum differs). Missing and damaged ones are in \
                    no number of this report; changed ones are.";
     let mut table = Table::new("records_state", "Records missing, damaged or changed", caption, columns);
     for r in data.runs.iter().filter(|r| ["missing", "damaged", "changed"].contains(&r.records.as_str())) {
@@ -76,7 +76,7 @@ fn records(data: &Data) -> Table {
 }
 
 fn skipped(data: &Data) -> Table {
-    // Skipped points may differ in a factor that is the same for all points that run.
+    // Excluded points may differ in a factor that is the same for all points that run.
     let same = |f: &str| {
         let first = data.excluded.first().and_then(|e| e.factors.get(f));
         data.excluded.iter().all(|e| e.factors.get(f) == first)
@@ -92,7 +92,7 @@ fn skipped(data: &Data) -> Table {
         .collect();
     columns.extend([Column::plain("excluded_by", "by"), Column::plain("reason", "reason")]);
     let mut table =
-        Table::new("skipped", "Skipped points", "Combinations of the matrix that are not run, what excluded them, and why.", columns);
+        Table::new("excluded", "Excluded points", "Combinations of the matrix that are not run, what excluded them, and why.", columns);
     for e in &data.excluded {
         let mut row: Vec<Cell> =
             data.factors.iter().map(|f| summary::level(e.factors.get(f).map(String::as_str).unwrap_or_default())).collect();

@@ -19,7 +19,7 @@ pub(super) fn section(data: &Data) -> Section {
     }
     let sites: Vec<&str> = data.levels("site").into_iter().collect();
     pair(if sites.len() == 1 { "site" } else { "sites" }, sites.join(", "));
-    pair("points", counted(data.points.len(), data.excluded.len(), "skipped"));
+    pair("points", counted(data.points.len(), data.excluded.len(), "excluded"));
     let warmups = data.runs.iter().filter(|r| r.warmup).count();
     pair("runs", counted(data.runs.len() - warmups, warmups, "warm-up, not in any number below"));
     pair("seed", meta("seed").to_owned());
@@ -38,7 +38,7 @@ fn states(data: &Data) -> Table {
         "Counted runs by how they ended. Quarantined: not tried, because the point had failed too often.",
         std::iter::once(Column::plain("application", "application"))
             .chain(columns.map(|c| Column::plain(c, c)))
-            .chain([Column::plain("retried", "retried"), Column::plain("skipped_points", "skipped points")])
+            .chain([Column::plain("retried", "retried"), Column::plain("excluded_points", "excluded points")])
             .collect(),
     );
     for app in data.factor_values("app") {
@@ -72,7 +72,7 @@ fn warnings(data: &Data) -> Vec<Block> {
         warn(format!("The records of {} are missing or damaged: see Outcomes. They are in no number below.", runs(lost)));
     }
     if without("changed") > 0 {
-        warn(format!("The records of {} do not match the digests in the journal: see Outcomes.", runs(without("changed"))));
+        warn(format!("The records of {} changed after it had finished (the checksum differs): see Outcomes.", runs(without("changed"))));
     }
     if let Some(n) = data.meta.get("runs_not_in_plan").filter(|n| *n != "0") {
         warn(format!("The plan has changed since the journal began: runs that are in the journal but not in the plan are left out ({n})."));

@@ -163,7 +163,7 @@ fn every_format_is_written_and_rows_are_rectangular() {
         "csv/statistics.csv",
         "csv/records.csv",
         "csv/failed.csv",
-        "csv/skipped.csv",
+        "csv/excluded.csv",
     ] {
         assert!(files.contains(&utf8(dir.path()).join("report").join(file)), "{file}");
     }

@@ -28,6 +28,12 @@ use std::{
     io::Write,
 };
 
+/// Maximum number of points that are listed below a reason that concerns them all.
+const MAX_POINTS: usize = 8;
+
+/// A plan that takes longer, in days, is perhaps a typing error.
+const MANY_DAYS: f64 = 30.0;
+
 pub fn plan(args: &PlanArgs) -> Result<ExitStatus, Failure> {
     let spec = load(&args.file, &args.which)?;
     let mut plan = plan::build(&spec);
@@ -154,11 +160,13 @@ fn show(
 
     let not_here: Vec<_> = plan.points.iter().filter(|p| obstacles.contains_key(&p.id)).collect();
     if !not_here.is_empty() {
-        writeln!(out, "\n{} points are skipped here, because something is not installed:", not_here.len())?;
+        let are = if not_here.len() == 1 { "is" } else { "are" };
+        writeln!(out, "\n{} {are} skipped here, because something is missing:", counted(not_here.len(), "point"))?;
         grouped(out, not_here.iter().map(|p| (obstacles[&p.id].clone(), varying.show(&p.point))))?;
     }
     if !plan.excluded.is_empty() {
-        writeln!(out, "\n{} points are excluded:", plan.excluded.len())?;
+        let are = if plan.excluded.len() == 1 { "is" } else { "are" };
+        writeln!(out, "\n{} {are} excluded:", counted(plan.excluded.len(), "point"))?;
         let all =
             Varying::of(plan.excluded.iter().map(|e| &e.point).chain(plan.points.iter().map(|p| &p.point)).collect::<Vec<_>>().into_iter());
         grouped(out, plan.excluded.iter().map(|e| (format!("{}: {}", by(e.by), e.reason), all.show(&e.point))))?;
@@ -190,8 +198,11 @@ fn show(
     let here: u32 = runs.iter().filter(|(id, _)| !obstacles.contains_key(*id)).map(|(_, (w, m))| w + m).sum();
     let turns = if expected.in_turn { "" } else { ", one after another" };
     writeln!(out, "\n{}, about {}{turns}", counted(here, "run"), duration((estimates.total_s - skipped).max(0.0)))?;
+    if estimates.total_s - skipped > MANY_DAYS * 86_400.0 {
+        writeln!(out, "is that meant? Fewer repeats, points or steps take less; `cvc run --for 8h` ends a session in time")?;
+    }
     if estimates.unknown > 0 {
-        writeln!(out, "(the descriptors of {} points, marked ~, do not say how long they compute)", estimates.unknown)?;
+        writeln!(out, "(the descriptors of {}, marked ~, do not say how long they compute)", counted(estimates.unknown, "point"))?;
     }
     for need in &estimates.disk {
         area(out, spec, dir, need)?;
@@ -224,8 +235,11 @@ fn grouped(out: &mut impl Write, items: impl Iterator<Item = (String, String)>) 
     }
     for (reason, points) in groups {
         writeln!(out, "{}", paragraph("  ", &reason))?;
-        for point in &points {
+        for point in points.iter().take(MAX_POINTS) {
             writeln!(out, "    - {point}")?;
+        }
+        if points.len() > MAX_POINTS {
+            writeln!(out, "    - and {} more; `cvc plan --json` lists all that are excluded", points.len() - MAX_POINTS)?;
         }
     }
     Ok(())

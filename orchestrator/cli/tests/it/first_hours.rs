@@ -110,3 +110,36 @@ fn a_campaign_that_may_only_be_read_is_reported() {
     assert!(!root.join("index.sqlite").exists(), "it may only be read");
     assert!(fs::read_to_string(c.dir().join("reports/archived/report.html")).expect("a page").contains("archived"));
 }
+
+#[test]
+fn impossible_orders_of_magnitude_are_asked_back() {
+    require!(Tool::Mpich);
+    let matrix = |rest: &str| format!("{SITE}[matrix]\napp = \"script\"\nmpi = \"mpich\"\n{rest}");
+    let c = campaign("huge", &matrix("processes = [1, 100_000]\n[run]\nrepeats = 1\n"));
+    c.script_app("script", "echo SUCCESS", "");
+    for command in ["plan", "run"] {
+        let told = c.cvc(&[command, "campaign.toml"]).expect(0);
+        let told = format!("{}{}", told.stdout, told.stderr);
+        assert!(told.contains("1Nx100000P puts 100000 processes on a node") && told.contains("is the number a typing error?"), "{told}");
+    }
+    assert_eq!(c.run_names().len(), 1);
+    // ten thousand repeats of a minute
+    let long = c.cvc(&["plan", "campaign.toml"]).expect(0).stdout;
+    assert!(!long.contains("is that meant?"), "{long}");
+    c.rewrite(&matrix("processes = 1\n[matrix.user]\nn = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]\n[run]\nrepeats = 10_000\n"));
+    let long = c.cvc(&["plan", "campaign.toml"]).expect(0).stdout;
+    assert!(long.contains(" days") && long.contains("is that meant?"), "{long}");
+}
+
+#[test]
+fn a_reason_that_concerns_many_points_names_a_few() {
+    let c = campaign(
+        "many",
+        &format!(
+            "{SITE}[matrix]\napp = \"script\"\nprocesses = 1\nmpi = \"mpich\"\naggregators = [\"default\", 1]\n[matrix.user]\nn = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]\n"
+        ),
+    );
+    c.script_app("script", "echo SUCCESS", "");
+    let plan = c.cvc(&["plan", "campaign.toml"]).expect(0).stdout;
+    assert!(plan.contains("10 points are excluded:") && plan.contains("- and 2 more"), "{plan}");
+}

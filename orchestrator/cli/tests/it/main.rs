@@ -34,3 +34,4 @@ mod quickstart;
 mod reproduce;
 mod sessions;
 mod stopped;
+mod wrong_inputs;

@@ -17,10 +17,14 @@ use cvc_core::{
     campaign::StorageKind,
     paths,
     point::Point,
+    units::counted,
 };
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, sync::Arc};
+
+/// Maximum number of processes for each core, where more than one may run on it: more are a typing error, and would stop the machine.
+const MAX_LOAD: u32 = 256;
 
 /// How far to prepare a site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -172,7 +176,14 @@ impl ReadySite {
         {
             missing.push(cvc_core::app::descriptor::not_shared(&point.app, &point.mapping, &point.storage));
         }
-        if !self.context.site.oversubscribe && point.mapping.node_loads().any(|l| l > self.cores) {
+        let most = point.mapping.node_loads().max().unwrap_or(0);
+        if most > self.cores.saturating_mul(MAX_LOAD) {
+            missing.push(format!(
+                "{} puts {most} processes on a node with {}, more than {MAX_LOAD} on each: is the number a typing error?",
+                point.mapping,
+                counted(self.cores, "core")
+            ));
+        } else if !self.context.site.oversubscribe && point.mapping.node_loads().any(|l| l > self.cores) {
             missing.push(format!(
                 "{} puts more processes on a node than its {} cores; set oversubscribe = true for the site to allow it",
                 point.mapping, self.cores

@@ -1,0 +1,127 @@
+//! What people get wrong: sixty inputs that cvc refuses with what is wrong, where, and how to correct it, all in one form.
+
+use crate::common::{SITE, campaign};
+use cvc_testkit::Campaign;
+use std::{fs, os::unix::fs::symlink};
+
+/// A campaign file that is right.
+const GOOD: &str = "[matrix]\napp = \"kernel-stencil\"\nclass = \"S\"\nprocesses = 4\nmpi = \"mpich\"\n";
+
+/// Campaign files with one mistake: what of the good one is replaced, by what, and what the message must name.
+const FILES: [(&str, &str, &str); 34] = [
+    ("processes = 4", "proceses = 4", "processes"),
+    ("processes = 4", "processes = -4", "-4"),
+    ("processes = 4", "processes = \"four\"", "a whole number"),
+    ("processes = 4", "processes = 0", "0"),
+    ("processes = 4", "processes = 4.5", "fractional"),
+    ("processes = 4", "processes = []", "empty"),
+    ("processes = 4", "processes = [4, 4]", "twice"),
+    ("processes = 4", "processes = 4\nprocesses = 9", "twice"),
+    ("processes = 4", "mapping = \"2x4\"", "2x4"),
+    ("processes = 4", "mapping = 4", "1Nx4P"),
+    ("processes = 4", "", "processes"),
+    ("processes = 4", "processes = 4\naggregators = \"two\"", "aggregators"),
+    ("processes = 4", "processes = 4\ncb_buffer = \"4GiB\"", "4GiB"),
+    ("processes = 4", "processes = 4\ncheckpointer = \"dmtpc\"", "did you mean `dmtcp`"),
+    ("processes = 4", "processes = 4\ncompression = \"zstd\"", "zstd"),
+    ("processes = 4", "processes = 4\nmoment = \"sizeonly\"", "size-only"),
+    ("processes = 4", "processes = 4\nrestart_check = 1", "true or false"),
+    ("processes = 4", "processes = 4\ntracer = \"darschan\"", "did you mean `darshan`"),
+    ("app = \"kernel-stencil\"", "app = \"kernel-stencli\"", "did you mean `kernel-stencil`"),
+    ("app = \"kernel-stencil\"", "app = \"\"", "app"),
+    ("app = \"kernel-stencil\"", "app = kernel-stencil", "quote"),
+    ("app = \"kernel-stencil\"", "app = \u{201c}kernel-stencil\u{201d}", "quote"),
+    ("class = \"S\"", "class = \"Z\"", "Z"),
+    ("class = \"S\"", "", "class"),
+    ("mpi = \"mpich\"", "mpi = \"mvapich\"", "mvapich"),
+    ("[matrix]", "[matrix", "]"),
+    ("[matrix]", "[matrx]", "did you mean `matrix`"),
+    ("[matrix]", "[run]\nrepeats = 0\n[matrix]", "repeats"),
+    ("[matrix]", "[run]\ntimeout_s = -1\n[matrix]", "timeout_s"),
+    ("[matrix]", "[run]\nretries = \"many\"\n[matrix]", "retries"),
+    ("[matrix]", "[checkpoint]\nmoment = { at_s = 5, after_step = 3 }\n[matrix]", "at_s"),
+    ("[matrix]", "[checkpoint]\nmoment = { at_s = [5, 2] }\n[matrix]", "2"),
+    ("[matrix]", "[report]\nformats = [\"pdf\"]\n[matrix]", "pdf"),
+    ("[matrix]", "[[exclude]]\nwhen = { app = \"x\" }\nreason = \"\"\n[matrix]", "reason"),
+];
+
+/// Command lines with a mistake, beside a good `campaign.toml`, and what the message must name.
+const COMMANDS: [(&[&str], &str); 27] = [
+    (&["plan", "no-such.toml"], "no-such.toml"),
+    (&["plan", "."], "."),
+    (&["plan", "empty.toml"], "empty.toml"),
+    (&["plan", "binary.toml"], "binary.toml"),
+    (&["plan", "campaign.toml", "--variant", "shorter"], "shorter"),
+    (&["plan", "campaign.toml", "--only", "processes=8"], "8"),
+    (&["run", "campaign.toml", "--repeat", "3"], "--repeat"),
+    (&["run", "campaign.toml", "--for", "2"], "2h"),
+    (&["run", "campaign.toml", "--campaigns", "empty.toml"], "empty.toml"),
+    (&["rum", "campaign.toml"], "run"),
+    (&["status", "no-such"], "no-such"),
+    (&["status", "empty.toml"], "empty.toml"),
+    (&["report", "no-such"], "no-such"),
+    (&["report", "campaign.toml", "--format", "pdf"], "pdf"),
+    (&["fsck", "no-such"], "no-such"),
+    (&["down", "no-such"], "no-such"),
+    (&["doctor", "no-such.toml"], "no-such.toml"),
+    (&["image", "no-such.dmtcp"], "no-such.dmtcp"),
+    (&["image", "text.dmtcp"], "text.dmtcp"),
+    (&["image", "/dev/null"], "/dev/null"),
+    (&["image", "loop.dmtcp"], "loop.dmtcp"),
+    (&["predict", "--at", "npb-bt.Q 4 mpich-ch3"], "Q"),
+    (&["predict", "--at", "npb-bt.A four mpich-ch3"], "four"),
+    (&["predict", "--at", "npb-bt.A 4 mpich-ch3", "--mtbf", "24"], "24h"),
+    (&["predict", "--at", "npb-bt.A 4 mpich-ch3", "--overhead", "30"], "30%"),
+    (&["predict", "--from", "bad.csv", "--at", "npb-bt.A 4 mpich-ch3"], "bad.csv"),
+    (&["reproduce", "theses"], "thesis"),
+];
+
+/// What is wrong with the form of a message, if anything.
+fn flaw(stderr: &str, named: &str) -> Option<&'static str> {
+    let first = stderr.lines().next().unwrap_or_default();
+    if !first.starts_with("error: ") {
+        return Some("does not begin with `error: `");
+    }
+    if stderr.contains("panicked") || stderr.contains("internal error") {
+        return Some("is a panic");
+    }
+    if ["help: ", "tip: ", "  × "].iter().any(|word| stderr.contains(word)) {
+        return Some("has another word for a hint");
+    }
+    (!stderr.contains(named)).then_some("does not name what is wrong")
+}
+
+fn directory() -> Campaign {
+    let c = campaign("wrong", &format!("{SITE}{GOOD}"));
+    c.put("empty.toml", "");
+    c.put("text.dmtcp", "this is no image");
+    c.put("bad.csv", "app,class\nnpb-bt\n");
+    fs::write(c.dir().join("binary.toml"), [0xff, 0xfe, 0, 1]).expect("writes");
+    symlink("loop.dmtcp", c.dir().join("loop.dmtcp")).expect("a link");
+    c
+}
+
+#[test]
+fn sixty_wrong_inputs_are_refused_in_one_form() {
+    let c = directory();
+    let good = fs::read_to_string(c.dir().join("campaign.toml")).expect("a file");
+    let (mut flaws, mut hints, mut all) = (Vec::new(), 0, 0);
+    let mut judge = |what: String, named: &str, finished: cvc_testkit::Finished| {
+        all += 1;
+        hints += usize::from(finished.stderr.contains("hint: ") || finished.stderr.contains("For more information"));
+        let wrong = if [None, Some(0), Some(1), Some(101)].contains(&finished.code) { Some("ends with a wrong code") } else { flaw(&finished.stderr, named) };
+        flaws.extend(wrong.map(|wrong| format!("{what}: {wrong} (code {:?}):\n{}{}", finished.code, finished.stdout, finished.stderr)));
+    };
+    for (right, wrong, named) in FILES {
+        let text = good.replacen(right, wrong, 1);
+        assert_ne!(text, good, "{right}");
+        let file = c.put("wrong.toml", &text);
+        judge(wrong.to_owned(), named, c.cvc(&["plan", &file.display().to_string()]));
+    }
+    for (command, named) in COMMANDS {
+        judge(command.join(" "), named, c.cvc(command));
+    }
+    assert!(flaws.is_empty(), "{}", flaws.join("\n"));
+    assert!(all >= 60 && hints * 10 >= all * 9, "{hints} of {all} messages say how to correct it");
+    assert!(!c.root().exists(), "nothing was begun");
+}
