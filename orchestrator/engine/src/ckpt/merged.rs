@@ -258,6 +258,7 @@ mod tests {
             images,
             broken: Vec::new(),
             temporary: Vec::new(),
+            named_like_images: Vec::new(),
             files_dirs: vec![cvc_probe::image::FilesDir {
                 path: PathBuf::from("/scratch/ckpt/ckpt_bt_1_files"),
                 image: "ckpt_bt_1.dmtcp".into(),

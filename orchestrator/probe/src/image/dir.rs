@@ -149,6 +149,9 @@ pub struct CheckpointDir {
     pub temporary: Vec<TemporaryImage>,
     /// Directories of saved files.
     pub files_dirs: Vec<FilesDir>,
+    /// Directories whose names are those of images, by name: not read, not in the sums.
+    #[serde(default)]
+    pub named_like_images: Vec<String>,
     /// Sums.
     pub totals: Totals,
 }
@@ -174,7 +177,7 @@ pub fn read_dir(path: &Path) -> Result<CheckpointDir, ImageError> {
 /// # Errors
 /// When the directory itself, or one of its `_files` directories, cannot be listed.
 pub fn read_dir_with(path: &Path, options: ReadDirOptions) -> Result<CheckpointDir, ImageError> {
-    let Found { candidates, mut temporary, files } = find(path)?;
+    let Found { candidates, mut temporary, files, mut named_like_images } = find(path)?;
     let threads = options.threads.or_else(|| std::thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);
     let mut images = Vec::with_capacity(candidates.len());
     let mut broken = Vec::new();
@@ -192,6 +195,7 @@ pub fn read_dir_with(path: &Path, options: ReadDirOptions) -> Result<CheckpointD
     images.sort_by(|a, b| (a.role, a.vpid, a.hostid, &a.file).cmp(&(b.role, b.vpid, b.hostid, &b.file)));
     broken.sort_by(|a, b| a.file.cmp(&b.file));
     temporary.sort_by(|a, b| a.file.cmp(&b.file));
+    named_like_images.sort();
     let mut files_dirs = Vec::with_capacity(files.len());
     for (dir, image) in files {
         let has_image = images.iter().map(|i| &i.file).chain(broken.iter().map(|b| &b.file)).any(|file| *file == image);
@@ -199,7 +203,7 @@ pub fn read_dir_with(path: &Path, options: ReadDirOptions) -> Result<CheckpointD
     }
     files_dirs.sort_by(|a, b| a.path.cmp(&b.path));
     let totals = total(&images, &broken, &files_dirs);
-    Ok(CheckpointDir { path: path.to_owned(), images, broken, temporary, files_dirs, totals })
+    Ok(CheckpointDir { path: path.to_owned(), images, broken, temporary, files_dirs, named_like_images, totals })
 }
 
 struct Candidate {
@@ -212,11 +216,13 @@ struct Found {
     temporary: Vec<TemporaryImage>,
     /// Directory, and the name of the image that it belongs to.
     files: Vec<(PathBuf, String)>,
+    /// Directories named like an image.
+    named_like_images: Vec<String>,
 }
 
 /// Lists the directory.
 fn find(path: &Path) -> Result<Found, ImageError> {
-    let mut found = Found { candidates: Vec::new(), temporary: Vec::new(), files: Vec::new() };
+    let mut found = Found { candidates: Vec::new(), temporary: Vec::new(), files: Vec::new(), named_like_images: Vec::new() };
     for entry in fs::read_dir(path).map_err(|error| ImageError::io(path, error))? {
         let entry = entry.map_err(|error| ImageError::io(path, error))?;
         let name = entry.file_name();
@@ -238,6 +244,8 @@ fn find(path: &Path) -> Result<Found, ImageError> {
         if metadata.is_dir() {
             if let Some(stem) = text.strip_suffix(FILES_SUFFIX) {
                 found.files.push((entry.path(), format!("{stem}{SUFFIX}")));
+            } else if text.ends_with(SUFFIX) || text.ends_with(TEMPORARY_SUFFIX) {
+                found.named_like_images.push(text.into_owned());
             }
         } else if text.ends_with(TEMPORARY_SUFFIX) {
             found.temporary.push(TemporaryImage { file: text.into_owned(), file_bytes: metadata.len() });

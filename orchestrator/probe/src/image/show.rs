@@ -182,7 +182,7 @@ pub(super) fn dir(dir: &CheckpointDir, rules: Rules, out: &mut dyn Write) -> io:
         }
         table(out, 3, &rows)?;
     }
-    if !(dir.broken.is_empty() && dir.temporary.is_empty() && dir.files_dirs.is_empty()) {
+    if !(dir.broken.is_empty() && dir.temporary.is_empty() && dir.files_dirs.is_empty() && dir.named_like_images.is_empty()) {
         writeln!(out)?;
     }
     for broken in &dir.broken {
@@ -195,6 +195,9 @@ pub(super) fn dir(dir: &CheckpointDir, rules: Rules, out: &mut dyn Write) -> io:
         let name = files.path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let orphan = if files.has_image { "" } else { ", its image is not here" };
         writeln!(out, "  saved      {name}: {} file(s), {} MiB{orphan}", files.files, mib(files.bytes))?;
+    }
+    for directory in &dir.named_like_images {
+        writeln!(out, "  directory  {directory}/ is named like an image: not read, not in the sums")?;
     }
     let totals = &dir.totals;
     let mut rows = vec![

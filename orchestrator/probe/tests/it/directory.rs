@@ -199,6 +199,26 @@ fn a_directory_without_images() {
     assert!(missing.to_string().contains("nowhere"));
 }
 
+#[test]
+fn a_directory_named_like_an_image_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir(dir.path().join("ckpt_dir_6.dmtcp")).unwrap();
+    // without any image that alone is worth saying
+    let error = run_with(dir.path(), &[]).1.unwrap_err();
+    assert!(error.exit_code() == 6 && error.to_string().contains("ckpt_dir_6.dmtcp"), "{error}");
+    fs::copy(common::fixture("v3-single-process"), dir.path().join("ckpt_my_prog-1_98ff-50000-2f1307f1a2f.dmtcp")).unwrap();
+    fs::create_dir(dir.path().join("ckpt_a_98ff-1-2.dmtcp.temp")).unwrap();
+    fs::create_dir(dir.path().join("ckpt_98ff-40000-1_00001")).unwrap();
+    let (text, result) = run_with(dir.path(), &[]);
+    result.unwrap();
+    assert!(text.contains("directory  ckpt_dir_6.dmtcp/ is named like an image"), "{text}");
+    assert!(!text.contains("00001"), "{text}");
+    let (text, _) = run_with(dir.path(), &["--json"]);
+    let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(json["named_like_images"], serde_json::json!(["ckpt_a_98ff-1-2.dmtcp.temp", "ckpt_dir_6.dmtcp"]));
+    assert_eq!(json["totals"]["rank"]["images"], 1);
+}
+
 /// A reader that is gone, or a disk that is full.
 struct Refusing(io::ErrorKind);
 
