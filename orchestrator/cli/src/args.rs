@@ -55,7 +55,7 @@ pub enum Command {
     Reproduce(ReproduceArgs),
     /// Predict checkpoints at any mapping, process count or class from observed ones
     Predict(PredictArgs),
-    /// Show the zones of a checkpoint image, or of a directory of images
+    /// Show the zones of a checkpoint image, or of all images of a directory or campaign
     Image(cvc_probe::image::command::ImageArgs),
     /// Install what a campaign needs on the machines of a site, and record it in the campaign's cvc.lock
     Install(InstallArgs),

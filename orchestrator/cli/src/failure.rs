@@ -100,7 +100,10 @@ fn of_prediction(error: &PredictError) -> ExitStatus {
 fn of_image(error: &ImageCommandError) -> ExitStatus {
     match error {
         ImageCommandError::ListingOfDirectory(_) => ExitStatus::Usage,
-        ImageCommandError::Image(_) | ImageCommandError::BrokenImages { .. } | ImageCommandError::NoImages { .. } => ExitStatus::Unreadable,
+        ImageCommandError::Image(_)
+        | ImageCommandError::BrokenImages { .. }
+        | ImageCommandError::BrokenTree { .. }
+        | ImageCommandError::NoImages { .. } => ExitStatus::Unreadable,
         ImageCommandError::Output(_) => ExitStatus::Store,
     }
 }

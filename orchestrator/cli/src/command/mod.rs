@@ -4,6 +4,7 @@ mod costs;
 mod doctor;
 mod down;
 mod fsck;
+mod image;
 mod install;
 mod measure;
 mod plan;
@@ -37,10 +38,7 @@ pub fn dispatch(arguments: Arguments) -> Result<ExitStatus, Failure> {
         Command::Report(args) => report::report(&args),
         Command::Reproduce(args) => reproduce::reproduce(&args),
         Command::Predict(args) => predict::predict(&args),
-        Command::Image(args) => {
-            cvc_probe::image::command::run(&args, &mut output::shown()).map_err(Failure::Image)?;
-            Ok(ExitStatus::Done)
-        }
+        Command::Image(args) => image::image(&args),
         Command::Install(args) => install::install(&args),
         Command::Down(args) => down::down(&args),
         Command::Sweep(args) => sweep::sweep(&args),

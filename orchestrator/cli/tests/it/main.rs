@@ -19,6 +19,7 @@ mod failing;
 mod failing_writes;
 mod first_hours;
 mod identity;
+mod image;
 mod install;
 mod install_nodes;
 mod killed;

@@ -1,13 +1,14 @@
-//! `cvc image FILE|DIR`: zones of an image or of a checkpoint directory.
+//! `cvc image FILE|DIR`: zones of an image, of a checkpoint directory, or of all images below a directory.
 
 use super::{
     dir::{CheckpointDir, read_dir},
     error::ImageError,
-    filename::PREFIX,
     listing::write_listing,
     model::Image,
     reader::read_image,
     show::{self, Rules},
+    tree::{ImageTree, read_tree},
+    tree_show::{self, Group, Grouping, Shown, Sort},
 };
 use serde::Serialize;
 use std::{
@@ -27,10 +28,10 @@ pub enum RuleSet {
     Both,
 }
 
-/// Show the zones of a DMTCP checkpoint image, or of all images of a checkpoint directory.
+/// Show the zones of a DMTCP checkpoint image, of all images of a checkpoint directory, or of all below a directory, such as a campaign's.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ImageArgs {
-    /// An image (ckpt_*.dmtcp, plain or gzip'd), or a directory of images
+    /// An image (ckpt_*.dmtcp, plain or gzip'd), a directory of images, or one with images somewhere below, such as a campaign's
     pub path: PathBuf,
     /// Print everything as JSON, with both rule sets
     #[arg(long, conflicts_with = "listing")]
@@ -41,6 +42,30 @@ pub struct ImageArgs {
     /// Zone rules to show as text
     #[arg(long, value_enum, default_value_t)]
     pub rules: RuleSet,
+    /// Look for images in all directories below, also if the directory itself has some
+    #[arg(long, short)]
+    pub recursive: bool,
+    /// Order of the images below a directory and of their sums [default: size]
+    #[arg(long, value_enum, value_name = "BY", conflicts_with = "listing")]
+    pub sort: Option<Sort>,
+    /// Show only the first N images below a directory; sums are of all
+    #[arg(long, value_name = "N", conflicts_with = "listing")]
+    pub top: Option<usize>,
+}
+
+/// What the caller of the command adds to it.
+#[derive(Default)]
+pub struct Caller<'a> {
+    /// Is told how many images of how many are read, by several threads.
+    pub progress: Option<&'a (dyn Fn(usize, usize) + Sync)>,
+    /// By what images below the directory are summed up, beside their directories.
+    pub groupings: Vec<Grouping<'a>>,
+}
+
+impl std::fmt::Debug for Caller<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Caller").field("groupings", &self.groupings).finish_non_exhaustive()
+    }
 }
 
 /// The reason why the command failed. `Display` gives the whole message, hint included; everything that could be shown was written before.
@@ -59,13 +84,25 @@ pub enum ImageCommandError {
         /// The problem of each.
         errors: Vec<ImageError>,
     },
+    /// Some images or directories below a directory cannot be read; the others were shown.
+    #[error("{} below {} cannot be read{}", unreadable(*.images, *.directories), .path.display(), listed(.errors))]
+    BrokenTree {
+        /// The directory.
+        path: PathBuf,
+        /// Images that cannot be read.
+        images: usize,
+        /// Directories that cannot be listed.
+        directories: usize,
+        /// The problem of each.
+        errors: Vec<ImageError>,
+    },
     /// There is nothing to show.
-    #[error("{}: no images (`ckpt_*.dmtcp`) in this directory{}", .path.display(), within(.subdirectory.as_deref()))]
+    #[error("{}: no images (`ckpt_*.dmtcp`) in this directory or below{}", .path.display(), instead(.named_like_images))]
     NoImages {
         /// The directory.
         path: PathBuf,
-        /// One of its directories that may hold them.
-        subdirectory: Option<PathBuf>,
+        /// Directories below that are named like images.
+        named_like_images: Vec<PathBuf>,
     },
     /// `--listing` was asked of a directory.
     #[error("{}: a listing is of one image, and this is a directory\n  hint: name an image, or leave out `--listing`", .0.display())]
@@ -81,21 +118,30 @@ impl ImageCommandError {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::ListingOfDirectory(_) => 2,
-            Self::Image(_) | Self::BrokenImages { .. } | Self::NoImages { .. } => 6,
+            Self::Image(_) | Self::BrokenImages { .. } | Self::BrokenTree { .. } | Self::NoImages { .. } => 6,
             Self::Output(_) => 7,
         }
     }
 }
 
+/// Most errors that a message lists; the output names all images.
+const LISTED: usize = 20;
+
 fn listed(errors: &[ImageError]) -> String {
-    errors.iter().map(|error| format!("\n  {}", show::error(error).replace('\n', "\n  "))).collect()
+    let first: String = errors.iter().take(LISTED).map(|error| format!("\n  {}", show::error(error).replace('\n', "\n  "))).collect();
+    let more = errors.len().saturating_sub(LISTED);
+    if more > 0 { format!("{first}\n  and {more} more") } else { first }
 }
 
-fn within(subdirectory: Option<&Path>) -> String {
-    match subdirectory {
-        Some(dir) => format!("\n  hint: there may be some in {}", dir.display()),
-        None => "\n  hint: give the directory that was passed to DMTCP as `--ckptdir`".to_owned(),
-    }
+fn unreadable(images: usize, directories: usize) -> String {
+    let parts = [(images, "image(s)"), (directories, "directories")];
+    let parts: Vec<String> = parts.iter().filter(|(count, _)| *count > 0).map(|(count, of)| format!("{count} {of}")).collect();
+    parts.join(" and ")
+}
+
+fn instead(named_like_images: &[PathBuf]) -> String {
+    let directory = named_like_images.first().map(|path| format!("; {} is a directory", path.display())).unwrap_or_default();
+    format!("{directory}\n  hint: give the directory that was passed to DMTCP as `--ckptdir`")
 }
 
 /// Runs the command, writing to `out`. A reader that goes away (`cvc image ... | head`) is not an error.
@@ -103,7 +149,29 @@ fn within(subdirectory: Option<&Path>) -> String {
 /// # Errors
 /// [`ImageCommandError`], to be printed as it is.
 pub fn run(args: &ImageArgs, out: &mut dyn Write) -> Result<(), ImageCommandError> {
-    if args.path.is_dir() { run_dir(args, out) } else { run_file(args, out) }
+    run_for(args, Caller::default(), out)
+}
+
+/// Runs the command for a caller that shows progress or knows what directories mean.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_for(args: &ImageArgs, caller: Caller<'_>, out: &mut dyn Write) -> Result<(), ImageCommandError> {
+    if !args.path.is_dir() {
+        return run_file(args, out);
+    }
+    if args.listing {
+        return Err(ImageCommandError::ListingOfDirectory(args.path.clone()));
+    }
+    if args.recursive || args.sort.is_some() || args.top.is_some() {
+        return run_tree(args, caller, out);
+    }
+    let dir = read_dir(&args.path)?;
+    if dir.images.is_empty() && dir.broken.is_empty() && dir.temporary.is_empty() {
+        run_tree(args, caller, out)
+    } else {
+        run_dir(args, dir, out)
+    }
 }
 
 fn run_file(args: &ImageArgs, out: &mut dyn Write) -> Result<(), ImageCommandError> {
@@ -123,14 +191,7 @@ fn show_image(args: &ImageArgs, image: &Image, out: &mut dyn Write) -> io::Resul
     out.flush()
 }
 
-fn run_dir(args: &ImageArgs, out: &mut dyn Write) -> Result<(), ImageCommandError> {
-    if args.listing {
-        return Err(ImageCommandError::ListingOfDirectory(args.path.clone()));
-    }
-    let dir = read_dir(&args.path)?;
-    if dir.images.is_empty() && dir.broken.is_empty() && dir.temporary.is_empty() {
-        return Err(ImageCommandError::NoImages { subdirectory: checkpoint_below(&args.path), path: args.path.clone() });
-    }
+fn run_dir(args: &ImageArgs, dir: CheckpointDir, out: &mut dyn Write) -> Result<(), ImageCommandError> {
     written(show_dir(args, &dir, out))?;
     if dir.broken.is_empty() {
         return Ok(());
@@ -149,23 +210,39 @@ fn show_dir(args: &ImageArgs, dir: &CheckpointDir, out: &mut dyn Write) -> io::R
     out.flush()
 }
 
-/// How far below a directory images are looked for: in a campaign they lie in `work/RUN/ckpt`.
-const DEPTH: u32 = 4;
-
-/// The last directory below, by name and as near as there is one, that holds images. With the "unique-ckpt" plugin every checkpoint has a
-/// directory of its own, named like an image.
-fn checkpoint_below(path: &Path) -> Option<PathBuf> {
-    let mut level = vec![path.to_owned()];
-    for _ in 0..DEPTH {
-        let below = |dir: &PathBuf| std::fs::read_dir(dir).into_iter().flatten().flatten().map(|e| e.path()).collect::<Vec<_>>();
-        let is_named = |path: &Path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PREFIX));
-        level = level.iter().flat_map(below).filter(|path| path.is_dir() && !path.is_symlink()).collect();
-        let holds = |dir: &&PathBuf| is_named(dir) || below(dir).iter().any(|path| is_named(path) && path.is_file());
-        if let Some(found) = level.iter().filter(holds).max() {
-            return Some(found.clone());
-        }
+fn run_tree(args: &ImageArgs, caller: Caller<'_>, out: &mut dyn Write) -> Result<(), ImageCommandError> {
+    let Caller { progress, mut groupings } = caller;
+    let path = &args.path;
+    let mut tree = read_tree(path, progress.unwrap_or(&|_, _| ()))?;
+    if tree.images.is_empty() && tree.broken.is_empty() && tree.temporary.is_empty() && tree.unlisted.is_empty() {
+        return Err(ImageCommandError::NoImages { path: tree.path, named_like_images: tree.named_like_images });
     }
-    None
+    let of_directory = |directory: &Path| Some(Group { name: tree_show::below(path, directory), label: None });
+    let by_directory = Grouping { title: "directory", key: "directories", of_directory: Box::new(of_directory) };
+    groupings.retain(|grouping| tree_show::applies(&tree, grouping));
+    // a caller that knows more has better names than those of directories; scripts may want both
+    if groupings.is_empty() || args.json {
+        groupings.insert(0, by_directory);
+    }
+    written(show_tree(args, &tree, &groupings, out))?;
+    let (images, directories) = (tree.broken.len(), tree.unlisted.len());
+    if images + directories == 0 {
+        return Ok(());
+    }
+    let mut errors = std::mem::take(&mut tree.unlisted);
+    errors.extend(tree.broken.into_iter().map(|broken| broken.error));
+    Err(ImageCommandError::BrokenTree { path: tree.path, images, directories, errors })
+}
+
+fn show_tree(args: &ImageArgs, tree: &ImageTree, groupings: &[Grouping<'_>], out: &mut dyn Write) -> io::Result<()> {
+    let mut out = BufWriter::new(out);
+    let shown = Shown { rules: rules(args.rules), sort: args.sort.unwrap_or_default(), top: args.top };
+    if args.json {
+        json(&tree_show::json(tree, groupings, shown), &mut out)?;
+    } else {
+        tree_show::text(tree, groupings, shown, &mut out)?;
+    }
+    out.flush()
 }
 
 fn rules(rules: RuleSet) -> Rules {

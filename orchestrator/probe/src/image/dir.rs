@@ -181,14 +181,14 @@ pub fn read_dir_with(path: &Path, options: ReadDirOptions) -> Result<CheckpointD
     let threads = options.threads.or_else(|| std::thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);
     let mut images = Vec::with_capacity(candidates.len());
     let mut broken = Vec::new();
-    let results = read_all(path, &candidates, threads);
+    let paths: Vec<PathBuf> = candidates.iter().map(|candidate| path.join(&candidate.name)).collect();
+    let results = read_each(&paths, threads, |image| image, &|_, _| ());
     for (candidate, result) in candidates.into_iter().zip(results) {
         let file = candidate.name.to_string_lossy().into_owned();
         match result {
             Ok(image) => images.push(describe(file, image)),
             Err(error) => {
-                let program = ImageName::parse(&file).map_or_else(|| stem(&file).to_owned(), |name| name.program);
-                broken.push(BrokenImage { role: Role::of_program(&program), file, file_bytes: candidate.bytes, error });
+                broken.push(BrokenImage { role: Role::of_program(&program_of_file(&file)), file, file_bytes: candidate.bytes, error });
             }
         }
     }
@@ -259,18 +259,25 @@ fn find(path: &Path) -> Result<Found, ImageError> {
     Ok(found)
 }
 
-/// Reads the candidates; results in their order.
-fn read_all(dir: &Path, candidates: &[Candidate], threads: usize) -> Vec<Result<Image, ImageError>> {
-    let next = AtomicUsize::new(0);
-    let results: Vec<Mutex<Option<Result<Image, ImageError>>>> = candidates.iter().map(|_| Mutex::new(None)).collect();
+/// Reads images, so many at the same time; of each what `keep` makes of it, in the order of the paths. `progress` is told how many of how many are
+/// read, by several threads.
+pub(super) fn read_each<T: Send>(
+    paths: &[PathBuf],
+    threads: usize,
+    keep: impl Fn(Image) -> T + Sync,
+    progress: &(dyn Fn(usize, usize) + Sync),
+) -> Vec<Result<T, ImageError>> {
+    let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let results: Vec<Mutex<Option<Result<T, ImageError>>>> = paths.iter().map(|_| Mutex::new(None)).collect();
     let work = || {
-        while let Some((i, candidate)) = Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|i| Some((i, candidates.get(i)?))) {
-            let result = read_image(&dir.join(&candidate.name));
+        while let Some((i, path)) = Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|i| Some((i, paths.get(i)?))) {
+            let result = read_image(path).map(&keep);
             *results[i].lock() = Some(result);
+            progress(done.fetch_add(1, Ordering::Relaxed) + 1, paths.len());
         }
     };
     std::thread::scope(|scope| {
-        for _ in 1..threads.min(candidates.len()) {
+        for _ in 1..threads.min(paths.len()) {
             // This thread works as well, so a thread that cannot be started is not an error.
             if std::thread::Builder::new().spawn_scoped(scope, work).is_err() {
                 break;
@@ -278,7 +285,12 @@ fn read_all(dir: &Path, candidates: &[Candidate], threads: usize) -> Vec<Result<
         }
         work();
     });
-    results.into_iter().map(|slot| slot.into_inner().expect("every candidate was read")).collect()
+    results.into_iter().map(|slot| slot.into_inner().expect("every image was read")).collect()
+}
+
+/// The program that an image is of, by the name of its file.
+pub(super) fn program_of_file(file: &str) -> String {
+    ImageName::parse(file).map_or_else(|| stem(file).to_owned(), |name| name.program)
 }
 
 /// The file name without what every image's name has.

@@ -20,6 +20,8 @@ mod reader;
 mod show;
 mod source;
 mod structural;
+mod tree;
+mod tree_show;
 mod zone_rules;
 mod zones;
 
@@ -34,6 +36,8 @@ pub use listing::write_listing;
 pub use model::{Family, Format, Image, Region};
 pub use name::Name;
 pub use reader::{ReadOptions, is_complete, read_image, read_image_with};
+pub use tree::{ImageTree, SavedFiles, TreeImage, TreeLimit, UnreadImage, read_tree};
+pub use tree_show::{Group, GroupOfDirectory, Grouping, Sort};
 pub use zones::{RuleSums, Sub, SubZone, Zone, ZoneBytes, Zones};
 
 /// The page of the format: a constant of DMTCP, even where the hardware pages are larger.

@@ -18,14 +18,14 @@ pub(super) struct Rules {
     pub structural: bool,
 }
 
-fn mib(bytes: u64) -> String {
+pub(super) fn mib(bytes: u64) -> String {
     #[expect(clippy::cast_precision_loss, reason = "two decimals of a MiB are shown")]
     let bytes = bytes as f64;
     format!("{:.2}", bytes / MIB)
 }
 
 /// Rows of text as columns: the first `left` are set left, the others right.
-fn table(out: &mut dyn Write, left: usize, rows: &[Vec<String>]) -> io::Result<()> {
+pub(super) fn table(out: &mut dyn Write, left: usize, rows: &[Vec<String>]) -> io::Result<()> {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..columns).map(width).collect();
@@ -41,7 +41,7 @@ fn table(out: &mut dyn Write, left: usize, rows: &[Vec<String>]) -> io::Result<(
     Ok(())
 }
 
-fn row<const N: usize>(cells: [&str; N]) -> Vec<String> {
+pub(super) fn row<const N: usize>(cells: [&str; N]) -> Vec<String> {
     cells.iter().map(|cell| (*cell).to_owned()).collect()
 }
 

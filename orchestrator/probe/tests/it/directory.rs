@@ -187,16 +187,67 @@ fn a_directory_without_images() {
     let dir = tempfile::tempdir().unwrap();
     let error = run_with(dir.path(), &[]).1.unwrap_err();
     assert!(matches!(error, ImageCommandError::NoImages { .. }) && error.to_string().contains("--ckptdir"));
-    fs::create_dir(dir.path().join("ckpt_98ff-40000-1_00001")).unwrap();
-    assert!(run_with(dir.path(), &[]).1.unwrap_err().to_string().contains("ckpt_98ff-40000-1_00001"));
-    // a campaign
-    let campaign = tempfile::tempdir().unwrap();
-    let images = campaign.path().join("work/8f2c/ckpt");
-    fs::create_dir_all(&images).unwrap();
-    fs::write(images.join("ckpt_a_98ff-40000-1.dmtcp"), "").unwrap();
-    assert!(run_with(campaign.path(), &[]).1.unwrap_err().to_string().contains("work/8f2c/ckpt"));
     let missing = run_with(&dir.path().join("nowhere"), &[]).1.unwrap_err();
     assert!(missing.to_string().contains("nowhere"));
+}
+
+/// Two checkpoints of a campaign's kind, one of them with something broken, and an image that belongs to nothing.
+fn tree() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let copy = |fixture: &str, path: &str| {
+        let path = dir.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::copy(common::fixture(fixture), path).unwrap();
+    };
+    copy("mpich-btA-np4-rank0-from-gzip", "work/r1/ckpt/ckpt_bt.A.4_98ff-42000-2f1307f1a2b.dmtcp");
+    copy("mpich-btW-np4-mpiexec", "work/r1/ckpt/ckpt_mpiexec.hydra_98ff-40000-2f1307f1a2e.dmtcp");
+    copy("mpich-luA-np4-rank2", "work/r2/ckpt/ckpt_98ff-40000-1_00001/ckpt_lu_A-4_98ff-44000-2f1307f1a2c.dmtcp");
+    fs::write(dir.path().join("work/r2/ckpt/ckpt_a_98ff-1-2.dmtcp.temp"), "x").unwrap();
+    let files = dir.path().join("work/r2/ckpt/ckpt_98ff-40000-1_00001/ckpt_lu_A-4_98ff-44000-2f1307f1a2c_files");
+    fs::create_dir(&files).unwrap();
+    fs::write(files.join("seg_99001"), vec![0; 5000]).unwrap();
+    copy("v3-single-process", "ckpt_my_prog-1_98ff-50000-2f1307f1a2f.dmtcp");
+    dir
+}
+
+#[test]
+fn all_images_below_a_directory_are_shown_by_size_with_sums() {
+    let dir = tree();
+    let json = |flags: &[&str]| -> serde_json::Value {
+        let (text, result) = run_with(dir.path(), &[&["-r", "--json"], flags].concat());
+        result.unwrap();
+        serde_json::from_str(&text).unwrap()
+    };
+    let all = json(&[]);
+    let sizes: Vec<u64> = all["images"].as_array().unwrap().iter().map(|i| i["file_bytes"].as_u64().unwrap()).collect();
+    assert!(sizes.len() == 4 && sizes.is_sorted_by(|a, b| a >= b), "{sizes:?}");
+    assert_eq!(all["totals"]["stored_bytes"], sizes.iter().sum::<u64>() + 5000);
+    let of_directory = |name: &str| all["directories"].as_array().unwrap().iter().find(|d| d["directory"] == name).cloned().unwrap();
+    assert_eq!((of_directory("work/r1/ckpt")["images"].as_u64(), of_directory(".")["images"].as_u64()), (Some(2), Some(1)));
+    let second = of_directory("work/r2/ckpt/ckpt_98ff-40000-1_00001");
+    assert_eq!(second["stored_bytes"].as_u64(), second["rank_bytes"].as_u64().map(|b| b + 5000));
+    assert_eq!(all["temporary"][0]["path"], "work/r2/ckpt/ckpt_a_98ff-1-2.dmtcp.temp");
+    // the same sums, whatever is shown
+    let one = json(&["--top", "1"]);
+    assert_eq!((one["images"].as_array().unwrap().len(), one["images_left_out"].as_u64()), (1, Some(3)));
+    assert_eq!((&one["images"][0], &one["totals"], &one["directories"]), (&all["images"][0], &all["totals"], &all["directories"]));
+    let by_name: Vec<String> = json(&["--sort", "name"])["images"].as_array().unwrap().iter().map(|i| i["path"].to_string()).collect();
+    assert!(by_name.is_sorted(), "{by_name:?}");
+    let (text, result) = run_with(dir.path(), &["--top", "1"]);
+    result.unwrap();
+    for expected in
+        ["images, largest first", "and 3 more; the sums are of all", "on disk by directory", "unfinished", "on disk, 4 image(s)"]
+    {
+        assert!(text.contains(expected), "{expected} in\n{text}");
+    }
+    // a directory that has images itself is a checkpoint, unless everything below is asked for
+    assert!(run_with(dir.path(), &[]).0.contains("all ranks"));
+    assert!(run_with(&dir.path().join("work"), &[]).0.contains("r1/ckpt/ckpt_bt.A.4"));
+    fs::write(dir.path().join("work/r1/ckpt/ckpt_c_98ff-1-3.dmtcp"), "oops").unwrap();
+    let (text, result) = run_with(&dir.path().join("work"), &[]);
+    let error = result.unwrap_err();
+    assert!(error.exit_code() == 6 && error.to_string().contains("1 image(s) below"), "{error}");
+    assert!(text.contains("broken     r1/ckpt/ckpt_c_98ff-1-3.dmtcp") && text.contains("on disk, 4 image(s)"), "{text}");
 }
 
 #[test]

@@ -1,0 +1,160 @@
+//! `cvc image`: the reader of images is in the probe; what it cannot know is to which runs and points of a campaign directories belong.
+
+use crate::{display::Varying, exit_status::ExitStatus, failure::Failure, output};
+use camino::{Utf8Path, Utf8PathBuf};
+use cvc_core::{ids::PointId, plan::Plan, store::CampaignDir};
+use cvc_probe::image::{
+    Group, Grouping,
+    command::{Caller, ImageArgs, run_for},
+};
+use indicatif::{ProgressBar, ProgressStyle};
+use parking_lot::Mutex;
+use std::{
+    cell::RefCell,
+    collections::HashMap,
+    path::Path,
+    rc::Rc,
+    time::{Duration, Instant},
+};
+
+pub fn image(args: &ImageArgs) -> Result<ExitStatus, Failure> {
+    let progress = Progress::start();
+    let campaigns = Campaigns::below(&args.path);
+    let (by_run, by_point) = (campaigns.clone(), campaigns);
+    let groupings = vec![
+        Grouping { title: "run", key: "runs", of_directory: Box::new(move |directory| Some(by_run.owner(directory)?.run)) },
+        Grouping { title: "point", key: "points", of_directory: Box::new(move |directory| by_point.owner(directory)?.point) },
+    ];
+    let caller = Caller { progress: Some(&|done, all| progress.tell(done, all)), groupings };
+    run_for(args, caller, &mut output::shown()).map_err(Failure::Image)?;
+    Ok(ExitStatus::Done)
+}
+
+/// To what the images of a directory belong.
+#[derive(Clone, Debug)]
+struct Owner {
+    run: Group,
+    /// `None` if the plan of the campaign has no such run any more.
+    point: Option<Group>,
+}
+
+/// A campaign of which images were found.
+#[derive(Debug)]
+struct KnownCampaign {
+    plan: Option<Plan>,
+    labels: HashMap<PointId, String>,
+}
+
+impl KnownCampaign {
+    fn read(dir: &CampaignDir) -> Self {
+        // an image without its plan is still an image
+        let plan: Option<Plan> = std::fs::read_to_string(dir.plan()).ok().and_then(|text| serde_json::from_str(&text).ok());
+        let labels = plan.as_ref().map(|plan| {
+            let varying = Varying::of(plan.points.iter().map(|p| &p.point));
+            plan.points.iter().map(|p| (p.id.clone(), varying.show(&p.point))).collect()
+        });
+        Self { plan, labels: labels.unwrap_or_default() }
+    }
+}
+
+/// The campaigns to which the directories below one belong, read when they are met.
+#[derive(Clone)]
+struct Campaigns {
+    /// What the user named, and where that is.
+    root: Rc<(Utf8PathBuf, Utf8PathBuf)>,
+    known: Rc<RefCell<HashMap<Utf8PathBuf, Rc<KnownCampaign>>>>,
+}
+
+impl Campaigns {
+    fn below(path: &Path) -> Self {
+        let named = Utf8PathBuf::from_path_buf(path.to_owned()).unwrap_or_default();
+        let real = named.canonicalize_utf8().unwrap_or_else(|_| named.clone());
+        Self { root: Rc::new((named, real)), known: Rc::default() }
+    }
+
+    /// The run of a directory `CAMPAIGN/work/RUN/…` or `CAMPAIGN/runs/RUN/…`, and its point.
+    fn owner(&self, directory: &Path) -> Option<Owner> {
+        let (named, real) = &*self.root;
+        let directory = real.join(Utf8Path::from_path(directory)?.strip_prefix(named).ok()?);
+        let below_campaign = |path: &&Utf8Path| {
+            let parent = path.parent();
+            parent.and_then(Utf8Path::file_name).is_some_and(|name| matches!(name, "work" | "runs"))
+                && parent.and_then(Utf8Path::parent).is_some_and(|campaign| CampaignDir::at(campaign).journal().is_file())
+        };
+        let of_run = directory.ancestors().find(below_campaign)?;
+        let root = of_run.parent()?.parent()?;
+        // RUN.partial and RUN.failed-2 are of RUN
+        let run = of_run.file_name()?.split('.').next()?.to_owned();
+        let campaign = Rc::clone(
+            self.known.borrow_mut().entry(root.to_owned()).or_insert_with(|| Rc::new(KnownCampaign::read(&CampaignDir::at(root)))),
+        );
+        let planned = campaign.plan.iter().flat_map(|plan| &plan.runs).find(|planned| planned.id.as_str() == run);
+        // below a directory of several campaigns, a point of one may be called like that of another
+        let label = |text: &str| match root.strip_prefix(real) {
+            Ok(below) if !below.as_str().is_empty() => format!("{below}: {text}"),
+            _ => text.to_owned(),
+        };
+        let of_point = planned.and_then(|planned| campaign.labels.get(&planned.point));
+        let point = planned.zip(of_point).map(|(planned, text)| Group { name: planned.point.to_string(), label: Some(label(text)) });
+        let run = Group { label: Some(label(of_point.map_or("not in the plan", String::as_str))), name: run };
+        Some(Owner { run, point })
+    }
+}
+
+/// Time before progress is told: most commands are done by then.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Time between two lines where no terminal shows a bar.
+const PAUSE: Duration = Duration::from_secs(10);
+
+/// Tells how far the reading is: a bar on a terminal, else a line now and then.
+struct Progress {
+    start: Instant,
+    bar: ProgressBar,
+    /// When, after the start, something is to be told next.
+    next: Mutex<Duration>,
+}
+
+impl Progress {
+    fn start() -> Self {
+        let bar = output::bar();
+        if let Ok(style) = ProgressStyle::with_template("{bar:16.green/dim} {pos}/{len} images read") {
+            bar.set_style(style);
+        }
+        Self { start: Instant::now(), bar, next: Mutex::new(PATIENCE) }
+    }
+
+    fn tell(&self, done: usize, all: usize) {
+        if done == all {
+            self.bar.finish_and_clear();
+        } else if is_due(&self.next, self.start.elapsed(), if output::is_stderr_terminal() { Duration::ZERO } else { PAUSE }) {
+            if output::is_stderr_terminal() {
+                self.bar.set_length(all as u64);
+                self.bar.set_position(done as u64);
+            } else {
+                output::note(format_args!("{done} of {all} images read"));
+            }
+        }
+    }
+}
+
+/// Whether something is to be told at this time, and not again before a pause.
+fn is_due(next: &Mutex<Duration>, now: Duration, pause: Duration) -> bool {
+    let mut next = next.lock();
+    let is_due = now >= *next;
+    if is_due {
+        *next = now + pause;
+    }
+    is_due
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_is_told_after_two_seconds_and_then_now_and_then() {
+        let next = Mutex::new(PATIENCE);
+        let told: Vec<u64> = (0..=30).filter(|s| is_due(&next, Duration::from_secs(*s), PAUSE)).collect();
+        assert_eq!(told, [2, 12, 22]);
+    }
+}
