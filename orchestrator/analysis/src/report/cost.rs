@@ -213,8 +213,9 @@ fn plot(data: &Data) -> Result<Option<Plot>, AnalysisError> {
     let x = format!("wall time, {}", unit.1);
     let drawing = plot::scatter("cost", (&x, "cost of a run, USD"), &series, &panels)?;
     Ok(Some(Plot {
-        svg: drawing.svg,
         width: drawing.width,
+        keys: drawing.keys,
+        panels: drawing.panels,
         id: "cost-time".to_owned(),
         title: "Time against dollars".to_owned(),
         caption:

@@ -75,7 +75,7 @@ fn draw(data: &Data, q: &str, unit: &str, number: usize, figure: &Figure<'_>, ti
     // With fewer colours than levels a legend would mislead: the names of the rows must do.
     let legend = if names.len() > PALETTE.len() { &[][..] } else { &names[..] };
     let drawing = plot::strips(&id, &x, legend, &rows)?;
-    Ok(Plot { svg: drawing.svg, width: drawing.width, id, title, caption })
+    Ok(Plot { width: drawing.width, keys: drawing.keys, panels: drawing.panels, id, title, caption })
 }
 
 fn shorten(label: &str) -> String {

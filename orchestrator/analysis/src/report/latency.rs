@@ -48,5 +48,5 @@ fn draw(data: &Data, sheet: &Sheet<'_>, title: String) -> Result<Plot, AnalysisE
         .collect();
     let id = format!("latency-{}", sheet.id);
     let drawing = plot::panels(&id, "checkpoint time, s", &["coordination".to_owned(), "storage".to_owned()], &panels)?;
-    Ok(Plot { svg: drawing.svg, width: drawing.width, id, title, caption })
+    Ok(Plot { width: drawing.width, keys: drawing.keys, panels: drawing.panels, id, title, caption })
 }

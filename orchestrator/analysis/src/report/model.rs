@@ -313,10 +313,12 @@ pub struct Plot {
     pub title: String,
     /// What the plot shows, in a sentence.
     pub caption: String,
-    /// Width of the drawing, in CSS pixels.
+    /// Width of the panels side by side, in CSS pixels; where less is there, they stand below each other.
     pub width: u32,
-    /// An `<svg>` element that inherits its text colour.
-    pub svg: String,
+    /// The legend of all panels: an `<svg>` element for each name. Empty if there is nothing to tell apart.
+    pub keys: Vec<String>,
+    /// An `<svg>` element for each panel. All elements inherit their text colour.
+    pub panels: Vec<String>,
 }
 
 impl Column {

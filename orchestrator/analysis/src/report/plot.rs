@@ -35,17 +35,23 @@ type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Drawn = Result<(), Box<dyn std::error::Error>>;
 type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 
-/// An `<svg>` element and its width.
+/// `<svg>` elements, and the width that they take side by side.
 pub(super) struct Drawing {
-    pub svg: String,
+    /// One for each name of the legend, none if there is nothing to tell apart.
+    pub keys: Vec<String>,
+    /// One for each panel.
+    pub panels: Vec<String>,
     pub width: u32,
 }
+
+/// Part of its width, in percent, below which a drawing does not shrink: its text of 12 pixels stays above 10.
+const LEAST_PCT: u32 = 85;
 
 /// A mean with the ends of its interval.
 pub(super) type Whisker = (f64, f64, f64);
 
 /// Draws, and returns an `<svg>` element that can be embedded in a page.
-fn render(what: &str, (wide, height): (u32, u32), draw: impl FnOnce(&Area<'_>) -> Drawn) -> Result<Drawing, AnalysisError> {
+fn render(what: &str, (wide, height): (u32, u32), draw: impl FnOnce(&Area<'_>) -> Drawn) -> Result<String, AnalysisError> {
     let failed = |detail: String| AnalysisError::Render { what: what.to_owned(), detail };
     let mut svg = String::new();
     {
@@ -53,8 +59,8 @@ fn render(what: &str, (wide, height): (u32, u32), draw: impl FnOnce(&Area<'_>) -
         draw(&root).map_err(|e| failed(e.to_string()))?;
         root.present().map_err(|e| failed(e.to_string()))?;
     }
-    let svg = svg.replace("#010101", "currentColor").replace("font-family=\"sans-serif\" ", "");
-    Ok(Drawing { svg, width: wide })
+    let least = format!("<svg style=\"min-width:{}px\" ", wide * LEAST_PCT / 100);
+    Ok(svg.replace("#010101", "currentColor").replace("font-family=\"sans-serif\" ", "").replacen("<svg ", &least, 1))
 }
 
 /// Returns the style of text of a size in CSS pixels (the backend divides the size by 1.24).
@@ -71,33 +77,22 @@ fn width(text: &str, size: u32) -> i32 {
     (text.chars().count() as f64 * f64::from(size) * 0.54) as i32
 }
 
-/// Draws names with their colours. Returns the area below them.
-fn legend<'a>(area: &Area<'a>, names: &[String]) -> Result<Area<'a>, Box<dyn std::error::Error>> {
-    let (wide, _) = area.dim_in_pixel();
-    let (mut x, mut y) = (8, 12);
-    for (i, name) in names.iter().enumerate().filter(|(_, name)| !name.is_empty()) {
-        let needs = width(name, TEXT) + 34;
-        if x > 8 && x + needs > wide as i32 {
-            (x, y) = (8, y + 20);
-        }
-        area.draw(&Rectangle::new([(x, y - 6), (x + 12, y + 6)], PALETTE[i % PALETTE.len()].filled()))?;
-        area.draw(&Text::new(name.clone(), (x + 18, y), at(text(TEXT), HPos::Left, VPos::Center)))?;
-        x += needs;
+/// Draws names with their colours, each on its own, so that they wrap like words. A single series needs no name.
+fn keys(what: &str, names: &[String]) -> Result<Vec<String>, AnalysisError> {
+    let named: Vec<_> = names.iter().enumerate().filter(|(_, name)| !name.is_empty()).collect();
+    if named.len() < 2 {
+        return Ok(Vec::new());
     }
-    Ok(area.split_vertically(y + 16).1)
-}
-
-/// Returns the height of a legend.
-fn legend_height(names: &[String], wide: u32) -> u32 {
-    let (mut x, mut lines) = (8, 1);
-    for name in names.iter().filter(|name| !name.is_empty()) {
-        let needs = width(name, TEXT) + 34;
-        if x > 8 && x + needs > wide as i32 {
-            (x, lines) = (8, lines + 1);
-        }
-        x += needs;
-    }
-    8 + 20 * lines
+    let key = |(i, name): (usize, &String)| {
+        // nothing stands behind it that it could reach into, so that there is room for capitals
+        let wide = width(name, TEXT) * 5 / 4 + 40;
+        render(what, (wide.unsigned_abs(), 24), |area| {
+            area.draw(&Rectangle::new([(8, 6), (20, 18)], PALETTE[i % PALETTE.len()].filled()))?;
+            area.draw(&Text::new(name.clone(), (26, 12), at(text(TEXT), HPos::Left, VPos::Center)))?;
+            Ok(())
+        })
+    };
+    named.into_iter().map(key).collect()
 }
 
 /// The categories along an axis.
@@ -176,13 +171,9 @@ fn colour_of(legend: &[String], series: usize) -> RGBColor {
 
 /// Draws panels; the legend names pieces or series.
 pub(super) fn panels(what: &str, y_title: &str, legend_names: &[String], panels: &[Panel]) -> Result<Drawing, AnalysisError> {
-    let (across, wide, height) = grid(panels);
-    // One series needs no name.
-    let named = legend_names.iter().filter(|n| !n.is_empty()).count() > 1;
-    let head = if named { legend_height(legend_names, wide) } else { 0 };
-    render(what, (wide, height + head), |root| {
-        let below = if named { legend(root, legend_names)? } else { root.clone() };
-        for (area, panel) in below.split_evenly((panels.len().div_ceil(across), across)).iter().zip(panels) {
+    let (across, size) = grid(panels);
+    let draw = |panel: &Panel| {
+        render(what, size, |area| {
             let top = ceiling(panels.iter().filter(|p| p.scale == panel.scale).map(|p| p.marks.highest()));
             let mut chart = frame(area, &panel.title, &panel.x, y_title, top)?;
             match &panel.marks {
@@ -191,9 +182,11 @@ pub(super) fn panels(what: &str, y_title: &str, legend_names: &[String], panels:
                 Marks::Grouped(series) => grouped(&mut chart, legend_names, series)?,
                 Marks::Judged { training, held_out, predicted } => judged(&mut chart, [training, held_out, predicted], top)?,
             }
-        }
-        Ok(())
-    })
+            Ok(())
+        })
+    };
+    let drawn = panels.iter().map(draw).collect::<Result<_, _>>()?;
+    Ok(Drawing { keys: keys(what, legend_names)?, panels: drawn, width: across * size.0 })
 }
 
 fn stacked(chart: &mut Chart<'_, '_>, bars: &[Option<(Vec<f64>, Option<Whisker>)>]) -> Drawn {
@@ -281,11 +274,8 @@ pub(super) fn scatter(
 ) -> Result<Drawing, AnalysisError> {
     let across = panels.len().clamp(1, 2);
     let wide = if across == 1 { NARROW } else { WIDE };
-    let head = if series.len() > 1 { legend_height(series, wide) } else { 0 };
-    let rows = panels.len().div_ceil(across);
-    render(what, (wide, head + rows as u32 * 320), |root| {
-        let below = if series.len() > 1 { legend(root, series)? } else { root.clone() };
-        for (area, (title, spots)) in below.split_evenly((rows, across)).iter().zip(panels) {
+    let draw = |(title, spots): &(String, Vec<Spot>)| {
+        render(what, (wide / across as u32, 320), |area| {
             let right = ceiling(spots.iter().map(|s| s.at.0.2));
             let top = ceiling(spots.iter().map(|s| s.at.1.2));
             let mut chart = ChartBuilder::on(area)
@@ -322,9 +312,11 @@ pub(super) fn scatter(
             if !title.is_empty() {
                 area.draw(&Text::new(title.clone(), (60, 6), at(text(TEXT + 1), HPos::Left, VPos::Top)))?;
             }
-        }
-        Ok(())
-    })
+            Ok(())
+        })
+    };
+    let drawn = panels.iter().map(draw).collect::<Result<_, _>>()?;
+    Ok(Drawing { keys: keys(what, series)?, panels: drawn, width: wide })
 }
 
 /// One row of a plot that shows every repeat.
@@ -349,11 +341,9 @@ pub(super) fn strips(what: &str, x_title: &str, colours: &[String], rows: &[Stri
     let margin = longest(&|r| width(&r.name, TEXT)).min(WIDE as i32 / 2) + 16;
     let remarks = longest(&|r| width(&r.remark, TEXT)) + 20;
     let wide = if margin + remarks > NARROW as i32 * 3 / 5 { WIDE } else { NARROW };
-    let head = if colours.len() > 1 { legend_height(colours, wide) } else { 0 };
     let count = rows.len() as f64;
-    render(what, (wide, head + rows.len() as u32 * ROW + 56), |root| {
-        let below = if colours.len() > 1 { legend(root, colours)? } else { root.clone() };
-        let mut chart = ChartBuilder::on(&below)
+    let drawn = render(what, (wide, rows.len() as u32 * ROW + 56), |root| {
+        let mut chart = ChartBuilder::on(root)
             .margin_right(remarks)
             .margin_top(6)
             .set_label_area_size(LabelAreaPosition::Left, margin)
@@ -392,11 +382,12 @@ pub(super) fn strips(what: &str, x_title: &str, colours: &[String], rows: &[Stri
             }
         }
         Ok(())
-    })
+    })?;
+    Ok(Drawing { keys: keys(what, colours)?, panels: vec![drawn], width: wide })
 }
 
-/// Returns the number of panels in a row, and the width and height of the drawing.
-fn grid(panels: &[Panel]) -> (usize, u32, u32) {
+/// Returns the number of panels in a row where there is room, and the width and height of each.
+fn grid(panels: &[Panel]) -> (u32, (u32, u32)) {
     let needs = |p: &Panel| {
         let widest = p.x.names.iter().map(|n| width(n, TEXT)).max().unwrap_or(0);
         (90 + p.x.names.len() as i32 * (widest + 10).clamp(26, 110)).max(width(&p.title, TEXT + 1) + 84)
@@ -412,7 +403,7 @@ fn grid(panels: &[Panel]) -> (usize, u32, u32) {
         (_, ..=4) => 250,
         _ => 210,
     };
-    (across, wide, panels.div_ceil(across) as u32 * height)
+    (across as u32, (wide / across as u32, height))
 }
 
 /// Draws the axes of a panel: categories along x, values from 0 along y.

@@ -150,6 +150,6 @@ impl<'a> Sheet<'a> {
         let y = format!("{}, {}", self.quantity.title(), self.quantity.unit());
         let legend = ["measured, training point", "measured, held out", "predicted"].map(str::to_owned);
         let drawing = plot::panels(&id, &y, &legend, &panels)?;
-        Ok(Plot { svg: drawing.svg, width: drawing.width, id, title, caption })
+        Ok(Plot { width: drawing.width, keys: drawing.keys, panels: drawing.panels, id, title, caption })
     }
 }

@@ -112,7 +112,7 @@ fn draw(data: &Data, rule: &str, sheet: &Sheet<'_>, title: String) -> Result<Plo
         .collect();
     let id = format!("zones-{}", sheet.id);
     let drawing = plot::panels(&id, &format!("per rank, {unit}"), &ZONES.map(|z| z.1.to_owned()), &panels)?;
-    Ok(Plot { svg: drawing.svg, width: drawing.width, id, title, caption })
+    Ok(Plot { width: drawing.width, keys: drawing.keys, panels: drawing.panels, id, title, caption })
 }
 
 fn by_rule(rule: &str) -> String {

@@ -63,7 +63,7 @@ fn draw(data: &Data, q: &str, of: &ReportedQuantity, sheet: &Sheet<'_>, title: S
     let y = if unit.is_empty() { heading } else { format!("{heading}, {unit}") };
     let id = format!("{}-{}", super::slug(q), sheet.id);
     let drawing = plot::panels(&id, &y, &series, &panels)?;
-    Ok(Plot { svg: drawing.svg, width: drawing.width, id, title, caption })
+    Ok(Plot { width: drawing.width, keys: drawing.keys, panels: drawing.panels, id, title, caption })
 }
 
 /// Returns the heading of a quantity as a title; figures of merit keep the names that the application's descriptor gives them.

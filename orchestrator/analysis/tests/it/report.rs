@@ -227,6 +227,38 @@ fn what_the_reader_came_for_stands_apart_from_the_rest() {
     assert!(plots(&report).iter().all(|p| !p.title.contains("residual") && !p.title.contains("cpu_user")));
 }
 
+/// The value of an attribute of a drawing's first element that is a number.
+fn number(svg: &str, before: &str) -> f64 {
+    let rest = svg.split_once(before).unwrap_or_else(|| panic!("{before} in {svg}")).1;
+    let digits: String = rest.chars().take_while(|c| c.is_ascii_digit() || *c == '.').collect();
+    digits.parse().expect("a number")
+}
+
+#[test]
+fn each_panel_is_a_drawing_of_its_own_that_stays_readable_on_narrow_pages() {
+    let dir = tempfile::tempdir().expect("a directory");
+    common::campaign_of(dir.path(), common::many_points());
+    let report = build(&rebuild_index(utf8(dir.path())).expect("an index")).expect("a report");
+    let all = plots(&report);
+    let most = all.iter().map(|p| p.panels.len()).max();
+    assert!(most >= Some(3), "{most:?} panels at most");
+    for plot in &all {
+        for svg in plot.panels.iter().chain(&plot.keys) {
+            assert!(svg.starts_with("<svg") && svg.matches("<svg").count() == 1 && svg.ends_with("</svg>\n"), "{svg}");
+            let (width, least) = (number(svg, " width=\""), number(svg, "min-width:"));
+            assert!(width <= f64::from(plot.width), "{}: {width}", plot.title);
+            // in CSS pixels where a drawing has shrunk as far as it can
+            let smallest = svg.split("font-size=\"").skip(1).map(|rest| number(rest, "") * least / width).reduce(f64::min).expect("text");
+            assert!(smallest >= 9.0, "{}: {smallest}", plot.title);
+        }
+        // what is told apart is told once
+        assert!(plot.keys.len() != 1, "{}", plot.title);
+    }
+    let page = page(dir.path());
+    assert_eq!(page.matches("<div class=\"panels\">").count(), all.len());
+    assert_eq!(page.matches("<div class=\"keys\">").count(), all.iter().filter(|p| !p.keys.is_empty()).count());
+}
+
 fn plots(report: &cvc_analysis::report::Report) -> Vec<&cvc_analysis::report::Plot> {
     let blocks = report.sections.iter().flat_map(|s| &s.blocks);
     blocks.filter_map(|b| if let cvc_analysis::report::Block::Plot(plot) = b { Some(plot) } else { None }).collect()
@@ -314,7 +346,7 @@ fn failed_points_leave_the_axis_as_it_was() {
     let of: Vec<_> = plots(&report).into_iter().filter(|p| p.id.starts_with("zones-") || p.id.starts_with("latency-")).collect();
     assert!(of.iter().any(|p| p.title.contains("nas-lu")), "{:?}", of.iter().map(|p| &p.title).collect::<Vec<_>>());
     for plot in of {
-        assert!(plot.svg.contains("mapping (nodes"), "{}", plot.title);
+        assert!(common::all_svg(plot).contains("mapping (nodes"), "{}", plot.title);
     }
 }
 
@@ -352,7 +384,7 @@ fn lines_join_only_what_has_an_order() {
         common::campaign_of(dir.path(), points);
         let report = build(&rebuild_index(utf8(dir.path())).expect("an index")).expect("a report");
         let wall = plots(&report).into_iter().find(|p| p.title.starts_with("Wall time")).expect("a plot");
-        assert_eq!(wall.svg.contains("stroke-width=\"2\""), lines, "{}", wall.svg);
+        assert_eq!(common::all_svg(wall).contains("stroke-width=\"2\""), lines, "{}", common::all_svg(wall));
     }
 }
 

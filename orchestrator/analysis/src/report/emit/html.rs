@@ -44,7 +44,12 @@ fn block(block: &Block) -> Value {
         Block::Pairs { pairs } => of("pairs", pairs.iter().map(|(name, value)| json!({ "name": name, "value": value })).collect()),
         Block::Command { text } => of("command", json!(text)),
         Block::Table(t) => of("table", table(t)),
-        Block::Plot(p) => of("plot", json!({ "id": p.id, "title": p.title, "caption": p.caption, "svg": p.svg, "width": p.width })),
+        Block::Plot(p) => of(
+            "plot",
+            json!({
+                "id": p.id, "title": p.title, "caption": p.caption, "width": p.width, "keys": p.keys, "panels": p.panels,
+            }),
+        ),
     }
 }
 

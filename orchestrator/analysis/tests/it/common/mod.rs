@@ -129,6 +129,11 @@ pub fn campaign(dir: &Path) -> Made {
     Made { plan, failed, damaged }
 }
 
+/// All drawings of a plot: legend and panels.
+pub fn all_svg(plot: &cvc_analysis::report::Plot) -> String {
+    [plot.keys.concat(), plot.panels.concat()].concat()
+}
+
 /// Writes a campaign of these points, one run each, which all succeed; points without a checkpointer have no checkpoint records.
 pub fn campaign_of(dir: &Path, points: Vec<Point>) {
     let points: Vec<PlannedPoint> =
