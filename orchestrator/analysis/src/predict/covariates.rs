@@ -84,7 +84,7 @@ impl Predictor<'_> {
             self.ask(
                 key,
                 surplus::models,
-                || self.samples(comparable, |o| o.value(Quantity::Surplus), |o: &Observation| o.setting.name()),
+                || self.samples(comparable, |o| o.value(Quantity::Surplus), |o: &Observation| o.setting.label()),
                 &at,
             )
         };

@@ -2,6 +2,7 @@
 
 use super::{
     error::PredictError,
+    labels::add_differing,
     observation::Observation,
     setting::{RunSetting, mpi_kind_of_fact, mpi_kind_of_name},
 };
@@ -40,11 +41,12 @@ pub(crate) const TAKEN: [(&str, Quantity, f64); 13] = [
 /// An index that cannot be read, or a point whose kind of MPI library is unknown.
 pub fn from_index(index: &Index, origin: &str) -> Result<Vec<Observation>, PredictError> {
     let (means, mpi_facts) = (means(index)?, mpi_facts(index)?);
-    let mut observations = Vec::new();
+    let (mut observations, mut others) = (Vec::new(), Vec::new());
     for IndexedPoint { id, factors } in index.points()? {
         let id = id.as_str().to_owned();
         let Some(found) = means.get(&id).filter(|m| !m.is_empty()) else { continue };
         let baseline = factors.checkpointer == "none";
+        let beside = factors_beside_setting(&factors);
         let setting = setting(factors, mpi_facts.get(&id), origin)?;
         let mut quantities: BTreeMap<Quantity, f64> =
             TAKEN.iter().filter_map(|(name, quantity, factor)| Some((*quantity, found.get(*name)? * factor))).collect();
@@ -70,8 +72,18 @@ pub fn from_index(index: &Index, origin: &str) -> Result<Vec<Observation>, Predi
             quantities.insert(Quantity::Surplus, surplus / MIB);
         }
         observations.push(Observation { id, label: setting.label(), origin: origin.to_owned(), setting, quantities });
+        others.push(beside);
     }
+    add_differing(&mut observations, &others);
     Ok(observations)
+}
+
+/// The factors of a point that a [`RunSetting`] does not have, with their values.
+fn factors_beside_setting(factors: &IndexedFactors) -> Vec<(String, String)> {
+    let own = [("site", &factors.site), ("checkpointer", &factors.checkpointer), ("storage", &factors.storage)];
+    let own = own.into_iter().map(|(name, value)| (name.to_owned(), value.clone()));
+    let text = |value: &serde_json::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    own.chain(factors.user.iter().map(|(name, value)| (name.clone(), text(value)))).collect()
 }
 
 /// The setting of a point. `mpi_fact` is what its first run recorded of the MPI library.

@@ -5,6 +5,7 @@
 //! | `observation.rs` | what was observed at a point: quantities by name and unit |
 //! | `index.rs`, `csv.rs`, `merge.rs` | where observations come from: a campaign, a table, rows that repeat |
 //! | `setting.rs` | the setting that observations and questions share |
+//! | `labels.rs` | labels that tell observations apart |
 //! | `question.rs` | what is asked for: `npb-bt.D 2Nx32P mpich-ch3` |
 //! | `predictor.rs`, `registry.rs`, `fitting.rs`, `curves.rs` | which observations speak for a question, and the model that is taken |
 //! | `compose.rs`, `covariates.rs` | zones to images, images to files, what is stored beside them |
@@ -25,6 +26,7 @@ mod fitting;
 mod forecast;
 mod forecasting;
 mod index;
+mod labels;
 mod merge;
 mod observation;
 mod predictor;
@@ -39,6 +41,7 @@ pub use filter::Filter;
 pub use forecast::{CandidateAnswer, Forecast, ForecastLine, Forecasts, ObservedValue, Prediction, ScheduleBudget, Scheduled};
 pub(crate) use index::TAKEN;
 pub use index::from_index;
+pub use labels::add_differing_origins;
 pub use merge::merge_repeated;
 pub use observation::Observation;
 pub use predictor::Predictor;

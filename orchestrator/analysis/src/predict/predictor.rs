@@ -165,7 +165,7 @@ impl<'s> Predictor<'s> {
         let mut answered = self.ask(
             key,
             || registry::models(Quantity::Dtapp),
-            || self.samples(holds, |o| o.value(Quantity::Dtapp), |o: &Observation| o.setting.name()),
+            || self.samples(holds, |o| o.value(Quantity::Dtapp), |o: &Observation| o.setting.label()),
             at,
         );
         match &mut answered.forecast {
@@ -207,7 +207,7 @@ impl<'s> Predictor<'s> {
         let unseen = format!("application data: no run of {} on {} was observed", question.setting.app, question.setting.mpi_name);
         let Some((scope, pool)) = pools.into_iter().find(|(_, pool)| self.count(pool) > 0) else {
             let mut answered =
-                self.ask("data of no run".into(), sources, || self.samples(|_| false, |_| None, |o: &Observation| o.setting.name()), at);
+                self.ask("data of no run".into(), sources, || self.samples(|_| false, |_| None, |o: &Observation| o.setting.label()), at);
             if let Forecast::Predicted(prediction) = &mut answered.forecast {
                 prediction.estimate = spanning(prediction);
                 prediction.reason += "; its interval covers all models that need no run, because no run shows which of them holds";
@@ -219,7 +219,7 @@ impl<'s> Predictor<'s> {
         };
         let key = format!("data of no run {} {scope} {}", question.setting.mpi_name, at.processes() == 1);
         let mut answered =
-            self.ask(key, sources, || self.samples(pool, |o| o.value(Quantity::Dtapp), |o: &Observation| o.setting.name()), at);
+            self.ask(key, sources, || self.samples(pool, |o| o.value(Quantity::Dtapp), |o: &Observation| o.setting.label()), at);
         match &mut answered.forecast {
             Forecast::NoPrediction(reason) => {
                 *reason = format!("no run of {} on {} was observed: {reason}", question.setting.app, question.setting.mpi_name)
@@ -310,7 +310,7 @@ impl<'s> Predictor<'s> {
     fn ask_zone(&self, zone: Quantity, library: &str, scope: &ZoneScope, at: &Setting, holds: impl Fn(&Observation) -> bool) -> Answered {
         // headers differ by class and program; what libraries hold goes with the processes on the node
         let comparable = |o: &Observation| match zone {
-            Quantity::Headers => o.setting.name(),
+            Quantity::Headers => o.setting.label(),
             _ => format!("{:?} processes on a node", o.load()),
         };
         let key = format!("{zone} {scope:?} {library} {}", if at.per_node == 1 { "alone" } else { "shared" });

@@ -26,15 +26,20 @@ pub struct RunSetting {
 }
 
 impl RunSetting {
-    /// A label for people: `npb-bt.A 1Nx4P mpich-ch3`. Settings that differ only in I/O share it.
+    /// A label for people: `npb-bt.A 1Nx4P mpich-ch3`, and what is set beyond that: `gzip aggregators=2 cb_buffer=4MiB`. Equal settings have equal
+    /// labels.
     pub fn label(&self) -> String {
-        let gzip = if self.compression == Compression::Gzip { " gzip" } else { "" };
-        format!("{}.{} {} {}{gzip}", self.app, self.class, self.mapping, self.mpi_name)
-    }
-
-    /// The whole setting in words; equal settings have equal names.
-    pub(super) fn name(&self) -> String {
-        format!("{} {:?} {:?}", self.label(), self.aggregators, self.cb_buffer)
+        let mut label = format!("{}.{} {} {}", self.app, self.class, self.mapping, self.mpi_name);
+        if self.compression == Compression::Gzip {
+            label.push_str(" gzip");
+        }
+        if let Some(aggregators) = self.aggregators {
+            label.push_str(&format!(" aggregators={aggregators}"));
+        }
+        if let Some(buffer) = self.cb_buffer {
+            label.push_str(&format!(" cb_buffer={buffer}"));
+        }
+        label
     }
 
     /// Whether another run has the same setting. Libraries are the same if their names are.

@@ -13,7 +13,8 @@ use crate::{
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_analysis::holdout::{judge, rebuild_index};
 use cvc_analysis::predict::{
-    Filter, Forecasts, KnownNames, Observation, PredictError, Predictor, Question, ScheduleBudget, from_csv, from_index, merge_repeated,
+    Filter, Forecasts, KnownNames, Observation, PredictError, Predictor, Question, ScheduleBudget, add_differing_origins, from_csv,
+    from_index, merge_repeated,
 };
 use cvc_model::split;
 use std::io::Write;
@@ -31,6 +32,7 @@ pub fn predict(args: &PredictArgs) -> Result<ExitStatus, Failure> {
         observations.extend(found);
         warnings.extend(output);
     }
+    add_differing_origins(&mut observations);
     let trains = filters(&args.train)?;
     let excludes = filters(&args.exclude)?;
     observations.retain(|o| !excludes.iter().any(|f| f.matches(o)));
