@@ -17,14 +17,14 @@ pub fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
     })
 }
 
-/// Finds out what this machine has, for every site of a campaign that is this machine.
-pub async fn ask_sites(spec: &Spec, readiness: Readiness, mut note: impl FnMut(String)) -> IndexMap<String, ReadySite> {
+/// Finds out what this machine has, for every site of a campaign that is this machine. `readiness` says how far to prepare the site of a name.
+pub async fn ask_sites(spec: &Spec, readiness: impl Fn(&str) -> Readiness, mut note: impl FnMut(String)) -> IndexMap<String, ReadySite> {
     let mut sites = IndexMap::new();
     for (name, site) in &spec.sites {
         if site.kind == SiteKind::Local
             && let Some(context) = SiteContext::of(spec, name)
         {
-            sites.insert(name.clone(), ReadySite::ask(Arc::new(context), readiness, &mut note).await);
+            sites.insert(name.clone(), ReadySite::ask(Arc::new(context), readiness(name), &mut note).await);
         }
     }
     sites

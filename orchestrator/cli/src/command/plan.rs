@@ -47,7 +47,7 @@ pub fn plan(args: &PlanArgs) -> Result<ExitStatus, Failure> {
         out.flush()?;
         return Ok(ExitStatus::Done);
     }
-    let sites = runtime()?.block_on(ask_sites(&spec, Readiness::Look, |_| ()));
+    let sites = runtime()?.block_on(ask_sites(&spec, |_| Readiness::Look, |_| ()));
     let dir = CampaignDir::new(&args.place.campaigns, &plan.campaign);
     show(&mut out, &spec, &plan, &sites, &dir, args.runs)?;
     out.flush()?;

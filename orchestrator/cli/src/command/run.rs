@@ -25,13 +25,20 @@ use cvc_controller::{
     runner::{Options, find_node_program, run_campaign},
 };
 use cvc_core::{
-    plan,
+    ids::PointId,
+    journal::{CampaignState, RunState},
+    outcome::Outcome,
+    plan::{self, Plan, PlannedRun},
+    point::Point,
     stop::{StopRequest, StopSignal},
     store::CampaignDir,
     units::counted,
 };
 use cvc_engine::attempt::{Found, Readiness};
-use std::{collections::HashMap, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
 use tokio::{
     signal::unix::{SignalKind, signal},
     sync::watch,
@@ -67,7 +74,9 @@ pub fn run(args: &RunArgs) -> Result<ExitStatus, Failure> {
             install::all(&spec, &plan, &dir, args.update_lock, &mut stop_signal, observer.as_mut()).await?;
         }
         let mut observer = display::observer(args.json, Varying::default(), 0.0);
-        let sites = ask_sites(&spec, Readiness::Build, |what| observer.on(&Progress::Preparing { what })).await;
+        let left = points_left(&plan, &dir);
+        let readiness = |site: &str| Readiness::for_points(&spec.apps, left.iter().copied().filter(|p| p.site == site));
+        let sites = ask_sites(&spec, readiness, |what| observer.on(&Progress::Preparing { what })).await;
         drop(observer);
         for (name, site) in &sites {
             Lock::keep(&dir, name, &Found::of(site), args.update_lock)?;
@@ -136,6 +145,17 @@ pub fn run(args: &RunArgs) -> Result<ExitStatus, Failure> {
         return Ok(ExitStatus::RunsFailed);
     }
     Ok(if kept { ExitStatus::Done } else { ExitStatus::BoundMissed })
+}
+
+/// The points with a run that is not known to have succeeded, or of which the directory is gone.
+fn points_left<'p>(plan: &'p Plan, dir: &CampaignDir) -> Vec<&'p Point> {
+    // a journal that cannot be read is refused in a moment, with all that there is to say
+    let state = CampaignState::read(&dir.journal()).unwrap_or_default();
+    let is_done = |run: &PlannedRun| {
+        matches!(state.run(&run.id), Some(RunState::Finished { outcome: Outcome::Succeeded, .. })) && dir.run(&run.id).is_dir()
+    };
+    let left: HashSet<&PointId> = plan.runs.iter().filter(|run| !is_done(run)).map(|run| &run.point).collect();
+    plan.points.iter().filter(|p| left.contains(&p.id)).map(|p| &p.point).collect()
 }
 
 /// Whether this program was started to survive its terminal, as by `nohup`.

@@ -11,6 +11,26 @@ const KERNEL: &str = "[matrix]\napp = \"kernel-stencil\"\nclass = \"S\"\nmapping
                       checkpointer = \"application\"\n[run]\nrepeats = 1\ntimeout_s = 300\n";
 
 #[test]
+fn kernels_are_compiled_only_for_libraries_that_points_left_use() {
+    require!(Tool::Mpich, Tool::OpenMpi);
+    // the site has both libraries, and only the points with one of them run a kernel
+    let mut c = campaign("wanted", &format!("{SITE}{}", KERNEL.replace("[\"mpich\", \"openmpi\"]", "\"mpich\"").replace("[1, 2]", "1")));
+    let cache = c.dir().join("cache");
+    c.env("XDG_CACHE_HOME", cache.to_str().expect("UTF-8"));
+    let said = c.run().expect(0).stderr;
+    assert!(said.contains("compiling the built-in kernels for mpich") && !said.contains("kernels for openmpi"), "{said}");
+    // nothing is left: nothing is compiled, though the cache is empty
+    fs::remove_dir_all(cache.join("cvc/kernels")).expect("the kernels were there");
+    let said = c.run().expect(0).stderr;
+    assert!(!said.contains("compiling"), "{said}");
+    assert!(!cache.join("cvc/kernels").exists());
+    // a run that is to be repeated needs them again
+    fs::remove_dir_all(c.run_dir(&c.run_names().pop_first().expect("a run"))).expect("removes");
+    let said = c.run().expect(0).stderr;
+    assert!(said.contains("compiling the built-in kernels for mpich"), "{said}");
+}
+
+#[test]
 fn a_campaign_of_a_kernel_on_both_libraries_runs_once_and_reports() {
     require!(Tool::Mpich, Tool::OpenMpi);
     let mut c = campaign("kernel", &format!("{SITE}{KERNEL}"));

@@ -272,8 +272,9 @@ async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 /// The executor of this machine.
 async fn local(spec: &Spec, dir: &CampaignDir) -> LocalExecutor {
     let context = SiteContext::of(spec, "here").expect("the site");
+    let readiness = Readiness::Build(context.site.mpi.keys().cloned().collect());
     LocalExecutor {
-        site: Arc::new(ReadySite::ask(Arc::new(context), Readiness::Build, |_| {}).await),
+        site: Arc::new(ReadySite::ask(Arc::new(context), readiness, |_| {}).await),
         nodes: Arc::new(Nodes::here()),
         dir: dir.clone(),
         shepherds: Shepherds::new(vec![utf8(&node_program()).to_string(), "shepherd".into()]),

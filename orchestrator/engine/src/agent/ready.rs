@@ -54,7 +54,8 @@ pub(super) async fn get_ready(
     let spool_found = nodes::storage_kind(&gathered, spool.root()).await.map_err(|e| e.to_string());
     let area_problems = find_area_kinds(&mut context, &gathered, areas, spool.root(), &spool_found).await;
     let spool_kind = spool_found.ok().filter(|_| !gathered.others().is_empty());
-    let mut site = ReadySite::ask(Arc::new(context), Readiness::Build, |what| noted.push(what)).await;
+    let readiness = Readiness::for_points(&context.apps, orders.points.iter().map(|p| &p.point));
+    let mut site = ReadySite::ask(Arc::new(context), readiness, |what| noted.push(what)).await;
     write_notes(&mut noted, log)?;
     let smallest = gathered.all.iter().filter_map(|n| gathered.facts.get(&n.name)).map(|f| f.cpu.usable).min();
     site.cores = cluster.cores.or(smallest).unwrap_or(site.cores);

@@ -13,7 +13,7 @@ use crate::{
 };
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::{
-    app::{descriptor::Descriptor, template_values},
+    app::{LoadedApp, descriptor::Descriptor, template_values},
     campaign::StorageKind,
     paths,
     point::Point,
@@ -21,18 +21,29 @@ use cvc_core::{
 };
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// Maximum number of processes for each core, where more than one may run on it: more are a typing error, and would stop the machine.
 const MAX_LOAD: u32 = 256;
 
 /// How far to prepare a site.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Readiness {
     /// Only check.
     Look,
-    /// Compile the built-in kernels if they are needed and missing.
-    Build,
+    /// Compile the built-in kernels for these MPI libraries where they are missing.
+    Build(BTreeSet<String>),
+}
+
+impl Readiness {
+    /// Ready for these points: only libraries with which one of them runs a built-in kernel need it.
+    pub fn for_points<'p>(apps: &IndexMap<String, LoadedApp>, points: impl IntoIterator<Item = &'p Point>) -> Self {
+        let is_kernel = |point: &&Point| apps.get(&point.app).is_some_and(|app| app.descriptor.kernel);
+        Self::Build(points.into_iter().filter(is_kernel).map(|point| point.mpi.clone()).collect())
+    }
 }
 
 /// The software of a site.
@@ -50,7 +61,7 @@ pub struct ReadySite {
     pub dmtcp: Result<DmtcpInstall, Missing>,
     /// Tracers, with their program or library.
     pub tracers: Vec<(&'static dyn Tracer, Result<Utf8PathBuf, Missing>)>,
-    /// Directories with the built-in kernels, by MPI library; only filled by [`Readiness::Build`].
+    /// Directories with the built-in kernels, by MPI library; only those of [`Readiness::Build`].
     pub kernels: IndexMap<String, Result<Utf8PathBuf, Missing>>,
     /// Directories where programs are searched.
     pub app_dirs: Vec<Utf8PathBuf>,
@@ -65,8 +76,8 @@ impl ReadySite {
             mpi.insert(library.clone(), mpi::find(library, entry).await);
         }
         let mut kernels = IndexMap::new();
-        if readiness == Readiness::Build && context.apps.values().any(|a| a.descriptor.kernel) {
-            for (library, install) in &mpi {
+        if let Readiness::Build(libraries) = readiness {
+            for (library, install) in mpi.iter().filter(|(library, _)| libraries.contains(*library)) {
                 if let Ok(install) = install {
                     kernels.insert(library.clone(), kernels::ensure(install, &mut note).await);
                 }

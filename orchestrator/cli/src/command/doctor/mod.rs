@@ -65,7 +65,7 @@ pub fn doctor(args: &DoctorArgs) -> Result<ExitStatus, Failure> {
     if is_cluster_alone {
         return cluster::show_alone(&clusters, args.json);
     }
-    let sites = runtime.block_on(ask_sites(&spec, Readiness::Look, |_| ()));
+    let sites = runtime.block_on(ask_sites(&spec, |_| Readiness::Look, |_| ()));
     let mut out = output::shown();
     let mut findings = Vec::new();
     for site in sites.values() {
