@@ -14,6 +14,7 @@ use crate::{
         Restart,
         dmtcp::images_by_host,
         merged::{Merged, Placed, merge},
+        repairs,
     },
     mpi::{self, IoEvidence},
     transport::Transport,
@@ -478,6 +479,8 @@ fn facts(evidence: &Evidence<'_>, seen: &IoEvidence) -> Value {
         ("quirks".into(), json!(prepared.quirks.iter().map(|q| q.id.as_str()).collect::<Vec<_>>().join(" "))),
         ("tracer".into(), json!(prepared.tracer)),
     ]);
+    let repairs = prepared.dmtcp.as_ref().filter(|_| prepared.used.several()).and_then(|(dmtcp, _)| repairs::remark(dmtcp));
+    notes.extend(repairs.as_deref());
     if !notes.is_empty() {
         facts.insert("notes".into(), json!(notes.join("\n")));
     }

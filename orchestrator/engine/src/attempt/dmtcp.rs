@@ -90,14 +90,19 @@ struct DmtcpClient<'a> {
 
 impl DmtcpClient<'_> {
     async fn say(&self, letter: &str) -> Result<String, RunFailure> {
-        let argv =
-            [self.install.program("dmtcp_command"), "-h".into(), "127.0.0.1".into(), "-p".into(), self.port.clone(), letter.to_owned()];
+        self.ask(&[letter]).await
+    }
+
+    async fn ask(&self, words: &[&str]) -> Result<String, RunFailure> {
+        let mut argv = vec![self.install.program("dmtcp_command"), "-h".into(), "127.0.0.1".into(), "-p".into(), self.port.clone()];
+        argv.extend(words.iter().map(|word| (*word).to_owned()));
         let message = LocalHost.run(&argv, &BTreeMap::new(), COMMAND_LIMIT).await.map_err(|e| no_checkpoint(e.to_string()))?;
         Ok(format!("{}\n{}", message.stdout, message.stderr))
     }
 
     async fn status(&self) -> Option<Status> {
-        parse_status(&self.say("-s").await.ok()?)
+        let words: &[&str] = if self.install.has_json() { &["--json", "-s"] } else { &["-s"] };
+        parse_status(&self.ask(words).await.ok()?)
     }
 }
 

@@ -10,7 +10,8 @@
       daemon on another node. A restarted launcher would wait for it for ever. Here they are taken over at the checkpoint, and handed out when
       they are waited for.
 
-   Only names that DMTCP exports are used. What is not there is left alone: with one node, and with another version, nothing is changed. */
+   Only names that DMTCP exports are used. What is not there is left alone: with one node, and with another version, nothing is changed. repairs.rs
+   looks for the same names, and tells what has no effect. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -25,7 +26,9 @@
 #include <unistd.h>
 
 extern void dmtcp_global_barrier(const char *name) __attribute__((weak));
+/* one function: its name until DMTCP 4.2, and from 5.0 on */
 extern pid_t dmtcp_real_to_virtual_pid(pid_t real) __attribute__((weak));
+extern pid_t dmtcp_pid_real_to_virtual(pid_t real) __attribute__((weak));
 extern void *dmtcp_dlsym(void *handle, const char *name) __attribute__((weak));
 extern void dmtcp_get_local_ip_addr(struct in_addr *address) __attribute__((weak));
 /* jalib::JSockAddr::ANY begins with this */
@@ -195,12 +198,13 @@ static unsigned ended_count;
 
 static void collect_ended(void)
 {
-    while (dmtcp_real_to_virtual_pid && ended_count < sizeof ended / sizeof *ended) {
+    pid_t (*virtual_pid)(pid_t) = dmtcp_pid_real_to_virtual ? dmtcp_pid_real_to_virtual : dmtcp_real_to_virtual_pid;
+    while (virtual_pid && ended_count < sizeof ended / sizeof *ended) {
         int status;
         long pid = kernel(SYS_wait4, -1, (long)&status, WNOHANG, 0, 0, 0);
         if (pid <= 0)
             return;
-        ended[ended_count].pid = dmtcp_real_to_virtual_pid((pid_t)pid);
+        ended[ended_count].pid = virtual_pid((pid_t)pid);
         ended[ended_count++].status = status;
     }
 }

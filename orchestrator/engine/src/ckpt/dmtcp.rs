@@ -6,7 +6,7 @@ use crate::{
 };
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::{campaign::DmtcpSettings, paths, point::Compression};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, time::Duration};
 
 /// C source of the library that repairs DMTCP between nodes. It is compiled on the site ([`between_nodes_build`]), must have the same path
@@ -104,6 +104,11 @@ impl DmtcpInstall {
         self.major_minor().is_some_and(|v| v >= (4, 0))
     }
 
+    /// Whether `dmtcp_command` can answer in JSON.
+    pub fn has_json(&self) -> bool {
+        self.major_minor().is_some_and(|v| v >= (5, 0))
+    }
+
     /// The coordinator's argument vector. It chooses a free port, and leaves when its last client does, or after `stale_s` without one.
     pub fn coordinator(&self, layout: &DmtcpLayout, stale_s: u64) -> Vec<String> {
         let mut argv = vec![
@@ -163,10 +168,22 @@ pub struct Status {
     pub running: bool,
 }
 
-/// Reads the answer of `dmtcp_command -s`.
+/// Reads the answer of `dmtcp_command -s`: text, or with `--json` (from DMTCP 5.0 on) a line of JSON.
 pub fn parse_status(message: &str) -> Option<Status> {
+    if let Some(line) = message.lines().find(|l| l.trim_start().starts_with('{')) {
+        let answer: JsonStatus = serde_json::from_str(line).ok()?;
+        return (answer.command_status == "DMT_COORD_SUCCESS").then_some(Status { peers: answer.num_peers, running: answer.running });
+    }
     let value = |key: &str| message.lines().find_map(|l| l.trim().strip_prefix(key)?.strip_prefix('=')).map(str::trim);
     Some(Status { peers: value("NUM_PEERS")?.parse().ok()?, running: value("RUNNING")? == "yes" })
+}
+
+/// What is used of the answer in JSON.
+#[derive(Deserialize)]
+struct JsonStatus {
+    command_status: String,
+    num_peers: u32,
+    running: bool,
 }
 
 /// When the phases of one checkpoint ended, by the coordinator's clock.
@@ -337,5 +354,29 @@ mod tests {
         let message = "Coordinator:\n  Host: 127.0.0.1\n  Port: 33513\nStatus...\n  NUM_PEERS=6\n  RUNNING=yes\n";
         assert_eq!(parse_status(message), Some(Status { peers: 6, running: true }));
         assert_eq!(parse_status("Coordinator not found"), None);
+    }
+
+    #[test]
+    fn status_is_read_from_the_command_s_json() {
+        let answer = |status: &str, rest: &str| {
+            format!(
+                r#"{{"schema_version":1,"command":"DMT_STATUS","command_status":"{status}","coordinator_host":"127.0.0.1","coordinator_port":33513{rest}}}"#
+            )
+        };
+        let running = answer("DMT_COORD_SUCCESS", r#","num_peers":6,"running":true,"checkpoint_interval":0"#);
+        assert_eq!(parse_status(&format!("{running}\n\n")), Some(Status { peers: 6, running: true }));
+        let suspended = running.replace("true", "false");
+        assert_eq!(parse_status(&format!("a warning\n{suspended}\n")), Some(Status { peers: 6, running: false }));
+        assert_eq!(parse_status(&answer("DMT_COORD_NOT_FOUND", "")), None);
+        // cut off, or with what it does not have
+        assert_eq!(parse_status(&running[..running.len() - 1]), None);
+        assert_eq!(parse_status(&running.replace("6", "-6")), None);
+    }
+
+    #[test]
+    fn json_is_asked_for_only_where_it_is_known() {
+        let has_json = |version: &str| DmtcpInstall { bin: "/bin".into(), version: version.into() }.has_json();
+        assert!(has_json("5.0") && has_json("5.0.1-rc1") && has_json("10.1"));
+        assert!(!has_json("4.2.0") && !has_json("3.0") && !has_json("unknown"));
     }
 }

@@ -11,6 +11,7 @@ pub mod merged;
 mod none;
 pub mod quirks;
 mod registry;
+pub mod repairs;
 
 pub use checkpointer::{Checkpointer, Course, Restart, Tools};
 pub use registry::checkpointer;

@@ -15,7 +15,7 @@ use camino::Utf8PathBuf;
 use cvc_core::{campaign::Spec, plan};
 use cvc_engine::{
     attempt::{Readiness, ReadySite},
-    ckpt::quirks,
+    ckpt::{quirks, repairs},
 };
 use serde_json::json;
 use std::io::Write;
@@ -191,6 +191,10 @@ fn of_site(site: &ReadySite) -> Vec<Finding> {
         site.dmtcp.as_ref().map(|d| format!("{} at {}", d.version, d.bin)).map_err(pair),
         "points with checkpointer = \"dmtcp\" are skipped",
     );
+    if let Some(remark) = site.dmtcp.as_ref().ok().and_then(repairs::remark) {
+        let hint = "use DMTCP 4.0 to 5.0 for points on several nodes; those on one node are not affected".to_owned();
+        add("DMTCP between nodes", Err((remark, hint)), "points on several nodes may hang at a checkpoint or a restart");
+    }
     for (tracer, found) in site.tracers.iter().filter(|(tracer, _)| tracer.trace().is_some()) {
         add(tracer.title(), found.as_ref().map(ToString::to_string).map_err(pair), tracer.cost_of_absence());
     }
