@@ -90,8 +90,9 @@ fn a_program_that_is_not_installed_is_skipped_with_its_hint_and_doctor_says_so()
     c.script_app("script", "echo SUCCESS", "");
     let finished = c.cvc(&["doctor", "campaign.toml", "--json"]).expect(5);
     let doctor: serde_json::Value = serde_json::from_str(&finished.stdout).expect("JSON");
-    assert_eq!((doctor["points"].as_u64(), doctor["points_that_cannot_run"].as_u64()), (Some(2), Some(1)), "{doctor}");
-    assert!(doctor["obstacles"][0].as_str().is_some_and(|o| o.contains("/nonexistent/mpich")), "{doctor}");
+    let verdict = &doctor["verdict"];
+    assert_eq!((verdict["points"].as_u64(), verdict["points_that_cannot_run"].as_u64()), (Some(2), Some(1)), "{doctor}");
+    assert!(verdict["obstacles"][0]["what"].as_str().is_some_and(|o| o.contains("/nonexistent/mpich")), "{doctor}");
     let finished = c.cvc(&["doctor", "campaign.toml"]).expect(5);
     assert!(finished.stdout.contains("1 of 2 points") && finished.stdout.contains("hint:"), "{}", finished.stdout);
 

@@ -15,6 +15,7 @@ mod costs;
 mod dmtcp;
 mod docs;
 mod doctor_site;
+mod doctor_verdict;
 mod failing;
 mod failing_writes;
 mod first_hours;

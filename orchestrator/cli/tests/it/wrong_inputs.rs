@@ -109,7 +109,11 @@ fn sixty_wrong_inputs_are_refused_in_one_form() {
     let mut judge = |what: String, named: &str, finished: cvc_testkit::Finished| {
         all += 1;
         hints += usize::from(finished.stderr.contains("hint: ") || finished.stderr.contains("For more information"));
-        let wrong = if [None, Some(0), Some(1), Some(101)].contains(&finished.code) { Some("ends with a wrong code") } else { flaw(&finished.stderr, named) };
+        let wrong = if [None, Some(0), Some(1), Some(101)].contains(&finished.code) {
+            Some("ends with a wrong code")
+        } else {
+            flaw(&finished.stderr, named)
+        };
         flaws.extend(wrong.map(|wrong| format!("{what}: {wrong} (code {:?}):\n{}{}", finished.code, finished.stdout, finished.stderr)));
     };
     for (right, wrong, named) in FILES {

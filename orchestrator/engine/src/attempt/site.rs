@@ -162,45 +162,56 @@ impl ReadySite {
         })
     }
 
-    /// The reasons why a point cannot run here: everything that is missing, with hints.
+    /// The reason why a point cannot run here: everything that is missing, with hints.
     pub fn obstacle(&self, point: &Point) -> Option<String> {
+        let missing = self.obstacles(point);
+        (!missing.is_empty()).then(|| missing.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
+    }
+
+    /// Everything that keeps a point from running here, each with its remedy: the program first.
+    pub fn obstacles(&self, point: &Point) -> Vec<Missing> {
+        let library = match self.mpi.get(&point.mpi) {
+            Some(Ok(_)) => None,
+            Some(Err(m)) => Some(m.clone()),
+            None => Some(Missing {
+                what: format!("site {} has no MPI library `{}`", self.context.name, point.mpi),
+                hint: format!("add [sites.{}.mpi.{}] to the campaign file", self.context.name, point.mpi),
+            }),
+        };
         let mut missing = Vec::new();
-        match self.mpi.get(&point.mpi) {
-            Some(Ok(_)) => {}
-            Some(Err(m)) => missing.push(m.to_string()),
-            None => missing.push(format!("site {} has no MPI library `{}`", self.context.name, point.mpi)),
-        }
-        let checkpointer = checkpointer(point.checkpointer);
-        missing.extend(checkpointer.missing(&self.tools()).map(ToString::to_string));
-        missing.extend(self.tracer(point).err().map(ToString::to_string));
         // report a missing library once, not again for the kernels that it would compile
-        if missing.is_empty()
-            && let Some(app) = self.context.apps.get(&point.app)
-            && let Err(m) = self.program(&app.descriptor, point)
-        {
-            missing.push(m.to_string());
+        if let Some(app) = self.context.apps.get(&point.app).filter(|app| library.is_none() || !app.descriptor.kernel) {
+            missing.extend(self.program(&app.descriptor, point).err());
         }
+        missing.extend(library);
+        let checkpointer = checkpointer(point.checkpointer);
+        missing.extend(checkpointer.missing(&self.tools()).cloned());
+        missing.extend(self.tracer(point).err().cloned());
         let own_checkpoint = checkpointer.has_own_files();
         if point.mapping.nodes() > 1
             && self.context.site.storage.get(&point.storage).is_some_and(|a| a.kind == StorageKind::NodeLocal)
             && self.context.apps.get(&point.app).is_some_and(|a| a.descriptor.shares_files(own_checkpoint))
         {
-            missing.push(cvc_core::app::descriptor::not_shared(&point.app, &point.mapping, &point.storage));
+            missing.push(Missing {
+                what: cvc_core::app::descriptor::not_shared(&point.app, &point.mapping, &point.storage),
+                hint: "give the site a storage area with kind = \"shared\"".into(),
+            });
         }
         let most = point.mapping.node_loads().max().unwrap_or(0);
         if most > self.cores.saturating_mul(MAX_LOAD) {
-            missing.push(format!(
-                "{} puts {most} processes on a node with {}, more than {MAX_LOAD} on each: is the number a typing error?",
+            let what = format!(
+                "{} puts {most} processes on a node with {}, more than {MAX_LOAD} on each",
                 point.mapping,
                 counted(self.cores, "core")
-            ));
-        } else if !self.context.site.oversubscribe && point.mapping.node_loads().any(|l| l > self.cores) {
-            missing.push(format!(
-                "{} puts more processes on a node than its {} cores; set oversubscribe = true for the site to allow it",
-                point.mapping, self.cores
-            ));
+            );
+            missing.push(Missing { what, hint: "is the number a typing error?".into() });
+        } else if !self.context.site.oversubscribe && most > self.cores {
+            missing.push(Missing {
+                what: format!("{} puts more processes on a node than its {} cores", point.mapping, self.cores),
+                hint: "set oversubscribe = true for the site to allow it".into(),
+            });
         }
-        if missing.is_empty() { None } else { Some(missing.join("; ")) }
+        missing
     }
 }
 

@@ -28,7 +28,7 @@ pub struct DmtcpInstall {
 }
 
 /// How to get DMTCP, which no current distribution has.
-pub const HINT: &str = "install it (Spack: spack install dmtcp; or from https://github.com/dmtcp/dmtcp) and put it on PATH, or give the site `dmtcp = { prefix = … }`";
+pub const HINT: &str = "install it (Spack: spack install dmtcp; or from https://github.com/dmtcp/dmtcp) and put it on PATH, name its prefix in CVC_DMTCP_ROOT, or give the site `dmtcp = { prefix = … }`";
 
 /// Finds DMTCP on this machine: at the site's prefix, at `CVC_DMTCP_ROOT`, or on PATH.
 ///

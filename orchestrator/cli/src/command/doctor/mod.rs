@@ -1,6 +1,8 @@
 //! `cvc doctor`
 
 mod cluster;
+mod hazards;
+mod verdict;
 
 use crate::{
     args::{DoctorArgs, SiteOf},
@@ -12,13 +14,19 @@ use crate::{
     text::{paragraph, table},
 };
 use camino::Utf8PathBuf;
-use cvc_core::{campaign::Spec, plan};
+use cvc_core::{
+    campaign::{SiteKind, Spec},
+    plan,
+    point::{CheckpointerKind, Compression, Point},
+};
 use cvc_engine::{
     attempt::{Readiness, ReadySite},
     ckpt::{quirks, repairs},
+    tracer::tracer,
 };
 use serde_json::json;
 use std::io::Write;
+use verdict::Verdict;
 
 /// One thing that was checked.
 struct Finding {
@@ -66,38 +74,61 @@ pub fn doctor(args: &DoctorArgs) -> Result<ExitStatus, Failure> {
         return cluster::show_alone(&clusters, args.json);
     }
     let sites = runtime.block_on(ask_sites(&spec, |_| Readiness::Look, |_| ()));
-    let mut out = output::shown();
-    let mut findings = Vec::new();
-    for site in sites.values() {
-        findings.extend(of_site(site));
-    }
-    findings.extend(of_machine());
     let plan = plan::build(&spec);
-    let mut obstacles: Vec<String> = Vec::new();
-    let mut stuck = 0usize;
-    if file.is_some() {
-        for planned in &plan.points {
-            if let Some(reason) = sites.get(&planned.point.site).and_then(|s| s.obstacle(&planned.point)) {
-                stuck += 1;
-                if !obstacles.contains(&reason) {
-                    obstacles.push(reason);
-                }
-            }
-        }
+    // a campaign is checked for what it uses, this machine for everything
+    let used: Option<Vec<&Point>> = file.is_some().then(|| plan.points.iter().map(|p| &p.point).collect());
+    let mut findings: Vec<Finding> = sites.values().flat_map(|site| of_site(site, used.as_deref())).collect();
+    if used.is_none() || spec.sites.values().any(|site| site.kind == SiteKind::Local) {
+        findings.extend(of_machine(&spec, used.as_deref()));
     }
-    let status =
-        if stuck > 0 || (file.is_some() && plan.points.is_empty()) { ExitStatus::Installation } else { cluster::status(&clusters) };
+    let hazards = if file.is_some() { hazards::of_campaign(&spec, &plan, &sites) } else { quirks::table() };
+    let verdict = file.is_some().then(|| Verdict::of(&plan, &spec, &sites));
+    let status = match &verdict {
+        Some(verdict) if !verdict.can_run() => ExitStatus::Installation,
+        Some(_) | None => cluster::status(&clusters),
+    };
+    let mut out = output::shown();
     if args.json {
         let findings: Vec<_> = findings
             .iter()
             .map(|f| json!({ "what": f.what, "ok": f.found.is_ok(), "found": f.found.as_ref().unwrap_or_else(|e| e), "cost": f.cost, "hint": f.hint }))
             .collect();
-        let value = json!({ "findings": findings, "quirks": quirks::table(), "points": plan.points.len(), "points_that_cannot_run": stuck, "obstacles": obstacles, "clusters": clusters });
+        let mut value = json!({ "findings": findings, "hazards": hazards, "clusters": clusters });
+        if let Some(verdict) = verdict {
+            value["verdict"] = json!(verdict);
+        }
         writeln!(out, "{}", serde_json::to_string_pretty(&value).map_err(std::io::Error::from)?)?;
         return Ok(status);
     }
+    if let (Some(verdict), Some(file)) = (&verdict, &file) {
+        verdict.show(&mut out, file, &spec.name)?;
+        writeln!(out)?;
+    }
+    show_findings(&mut out, &findings, verdict.is_none())?;
+    cluster::show(&mut out, &clusters)?;
+    if !hazards.is_empty() {
+        let whose = if file.is_some() {
+            "known hazards that this campaign meets, and what cvc does about each"
+        } else {
+            "known hazards, and what cvc does about each where it applies"
+        };
+        writeln!(out, "\n{whose}:")?;
+    }
+    for quirk in hazards {
+        let set: Vec<String> = quirk.env.iter().map(|(k, v)| format!("{k}={v}")).chain(quirk.args.iter().cloned()).collect();
+        let set = if set.is_empty() { quirk.note.unwrap_or_default() } else { set.join(" ") };
+        writeln!(out, "{}\n{}", paragraph("  ", &format!("{}: {set}", quirk.id)), paragraph("    ", &quirk.reason))?;
+    }
+    Ok(status)
+}
+
+/// Shows what was found; what each gap costs and how to fix it only where no verdict has said so.
+fn show_findings(out: &mut impl Write, findings: &[Finding], with_hints: bool) -> std::io::Result<()> {
+    if findings.is_empty() {
+        return Ok(());
+    }
     let mut found = table(["", "what", "found"], &["found"]);
-    for finding in &findings {
+    for finding in findings {
         let (mark, text) = match &finding.found {
             Ok(text) => ("ok", text),
             Err(text) => ("--", text),
@@ -105,55 +136,21 @@ pub fn doctor(args: &DoctorArgs) -> Result<ExitStatus, Failure> {
         found.add_row([mark, &finding.what, text]);
     }
     writeln!(out, "{}", found.trim_fmt())?;
-    let gaps: Vec<&Finding> = findings.iter().filter(|f| f.found.is_err()).collect();
+    let gaps: Vec<&Finding> = findings.iter().filter(|f| f.found.is_err() && with_hints).collect();
     if !gaps.is_empty() {
         writeln!(out, "\nwhat does not work because of it, and how to fix it:")?;
         for gap in gaps {
-            writeln!(
-                out,
-                "{}\n{}",
-                paragraph("  ", &format!("{}: {}", gap.what, gap.cost)),
-                paragraph("    ", &format!("hint: {}", gap.hint))
-            )?;
+            let (what, hint) = (format!("{}: {}", gap.what, gap.cost), format!("hint: {}", gap.hint));
+            writeln!(out, "{}\n{}", paragraph("  ", &what), paragraph("    ", &hint))?;
         }
-    }
-    cluster::show(&mut out, &clusters)?;
-    writeln!(out, "\nknown hazards, and what cvc does about each where it applies:")?;
-    for quirk in quirks::table() {
-        let set: Vec<String> = quirk.env.iter().map(|(k, v)| format!("{k}={v}")).chain(quirk.args.iter().cloned()).collect();
-        let set = if set.is_empty() { quirk.note.unwrap_or_default() } else { set.join(" ") };
-        writeln!(out, "{}\n{}", paragraph("  ", &format!("{}: {set}", quirk.id)), paragraph("    ", &quirk.reason))?;
-    }
-    if let Some(file) = &file {
-        campaign(&mut out, file, &spec, plan.points.len(), stuck, &obstacles)?;
-    }
-    Ok(status)
-}
-
-fn campaign(
-    out: &mut impl Write,
-    file: &camino::Utf8Path,
-    spec: &Spec,
-    points: usize,
-    stuck: usize,
-    obstacles: &[String],
-) -> std::io::Result<()> {
-    let local: usize = spec.sites.values().filter(|s| s.kind == cvc_core::campaign::SiteKind::Local).count();
-    if stuck == 0 && points > 0 && local == 0 {
-        let text = format!("{file}: its {points} points are checked once their sites are open; see the findings above");
-        return writeln!(out, "\n{}", paragraph("", &text));
-    }
-    if stuck == 0 && points > 0 {
-        return writeln!(out, "\n{}", paragraph("", &format!("{file}: all {points} points of campaign {} can run here", spec.name)));
-    }
-    writeln!(out, "\n{}", paragraph("", &format!("{file}: {stuck} of {points} points of campaign {} cannot run here:", spec.name)))?;
-    for obstacle in obstacles {
-        writeln!(out, "{}", paragraph("  ", obstacle))?;
     }
     Ok(())
 }
 
-fn of_site(site: &ReadySite) -> Vec<Finding> {
+/// What a site on this machine has, of what its points use; of everything if there are none given.
+fn of_site(site: &ReadySite, used: Option<&[&Point]>) -> Vec<Finding> {
+    let any = |uses: &dyn Fn(&Point) -> bool| used.is_none_or(|points| points.iter().any(|p| p.site == site.context.name && uses(p)));
+    let kernels = |point: &Point| site.context.apps.get(&point.app).is_some_and(|app| app.descriptor.kernel);
     let mut findings = vec![Finding {
         what: format!("site {}", site.context.name),
         found: Ok(format!(
@@ -164,14 +161,16 @@ fn of_site(site: &ReadySite) -> Vec<Finding> {
         cost: "",
         hint: String::new(),
     }];
-    for (name, install) in &site.mpi {
+    for (name, install) in site.mpi.iter().filter(|(name, _)| any(&|point| point.mpi == **name)) {
         findings.push(Finding {
             what: format!("MPI library {name}"),
             found: install.as_ref().map(|i| format!("{} at {}", i.describe(), i.mpiexec)).map_err(|m| m.what.clone()),
             cost: "its points are skipped",
             hint: install.as_ref().err().map(|m| m.hint.clone()).unwrap_or_default(),
         });
-        if let Ok(install) = install {
+        if let Ok(install) = install
+            && any(&|point| point.mpi == *name && kernels(point))
+        {
             let compiler = cvc_engine::kernels::mpicc(install);
             findings.push(Finding {
                 what: format!("compiler of {name}"),
@@ -186,22 +185,29 @@ fn of_site(site: &ReadySite) -> Vec<Finding> {
         findings.push(Finding { what: what.into(), found: found.map_err(|e| e.0), cost, hint });
     };
     let pair = |m: &cvc_engine::mpi::Missing| (m.what.clone(), m.hint.clone());
-    add(
-        "DMTCP",
-        site.dmtcp.as_ref().map(|d| format!("{} at {}", d.version, d.bin)).map_err(pair),
-        "points with checkpointer = \"dmtcp\" are skipped",
-    );
-    if let Some(remark) = site.dmtcp.as_ref().ok().and_then(repairs::remark) {
+    if any(&|point| point.checkpointer == CheckpointerKind::Dmtcp) {
+        add(
+            "DMTCP",
+            site.dmtcp.as_ref().map(|d| format!("{} at {}", d.version, d.bin)).map_err(pair),
+            "points with checkpointer = \"dmtcp\" are skipped",
+        );
+    }
+    let between = any(&|point| point.checkpointer == CheckpointerKind::Dmtcp && (used.is_none() || point.mapping.nodes() > 1));
+    if between && let Some(remark) = site.dmtcp.as_ref().ok().and_then(repairs::remark) {
         let hint = "use DMTCP 4.0 to 5.0 for points on several nodes; those on one node are not affected".to_owned();
         add("DMTCP between nodes", Err((remark, hint)), "points on several nodes may hang at a checkpoint or a restart");
     }
-    for (tracer, found) in site.tracers.iter().filter(|(tracer, _)| tracer.trace().is_some()) {
+    let traces = |name: &str| any(&|point| tracer(site.context.trace.of(point)).name() == name);
+    for (tracer, found) in site.tracers.iter().filter(|(tracer, _)| tracer.trace().is_some() && traces(tracer.name())) {
         add(tracer.title(), found.as_ref().map(ToString::to_string).map_err(pair), tracer.cost_of_absence());
     }
     findings
 }
 
-fn of_machine() -> Vec<Finding> {
+/// Tools of this machine, of those that points use; all if there are none given.
+fn of_machine(spec: &Spec, used: Option<&[&Point]>) -> Vec<Finding> {
+    let any = |uses: &dyn Fn(&Point) -> bool| used.is_none_or(|points| points.iter().any(|p| uses(p)));
+    let kernels = any(&|point| spec.apps.get(&point.app).is_some_and(|app| app.descriptor.kernel));
     let path = std::env::var("PATH").unwrap_or_default();
     let tool = |name: &str, cost, hint: &str| Finding {
         what: name.into(),
@@ -209,9 +215,13 @@ fn of_machine() -> Vec<Finding> {
         cost,
         hint: hint.into(),
     };
-    vec![
-        tool("make", "the built-in kernels cannot be compiled", "Debian, Ubuntu: apt-get install make"),
-        tool("cc", "the built-in kernels cannot be compiled", "Debian, Ubuntu: apt-get install gcc libc6-dev"),
-        tool("gzip", "DMTCP cannot compress images", "Debian, Ubuntu: apt-get install gzip"),
-    ]
+    let mut tools = Vec::new();
+    if kernels {
+        tools.push(tool("make", "the built-in kernels cannot be compiled", "Debian, Ubuntu: apt-get install make"));
+        tools.push(tool("cc", "the built-in kernels cannot be compiled", "Debian, Ubuntu: apt-get install gcc libc6-dev"));
+    }
+    if any(&|point| point.compression == Compression::Gzip) {
+        tools.push(tool("gzip", "DMTCP cannot compress images", "Debian, Ubuntu: apt-get install gzip"));
+    }
+    tools
 }
