@@ -6,7 +6,7 @@
 //!
 //! 1. what its own runs stored: the most of them, and a twentieth;
 //! 2. the upper end of the interval that the models of [`crate::predict`] give for all files, fitted on the campaign's other points;
-//! 3. the same, fitted on a table that cvc carries (the NAS benchmarks under DMTCP 4.2), and a tenth. Of a program whose data no model knows, the
+//! 3. the same, fitted on a table that cvc carries (the NAS benchmarks under DMTCP 4.2.0, as its column `dmtcp` says), and a tenth. Of a program whose data no model knows, the
 //!    data that its descriptor declares take their place; without any, only the rest is counted, and [`CheckpointSpace::is_whole`] is false.
 //!
 //! Where no run tells how well a program's data are compressed, they count as they are.
@@ -81,20 +81,26 @@ pub fn of_plan(spec: &Spec, plan: &Plan, campaign: &Utf8Path) -> HashMap<PointId
         }
     }
     let table = predict::parse(Utf8Path::new("nas-sizes.csv"), TABLE).unwrap_or_default();
-    let sources: [(_, _, Answer); 2] = [(observed, SpaceBasis::Campaign, from_campaign), (table, SpaceBasis::Table, from_table)];
+    // nobody knows which of the environments of earlier runs the next ones have: the largest answer of all counts
+    let observed =
+        predict::by_environment(observed).into_iter().map(|group| -> (_, _, Answer) { (group, SpaceBasis::Campaign, from_campaign) });
+    let sources = observed.chain([(table, SpaceBasis::Table, from_table as Answer)]);
     // without any, only sizes of earlier versions of DMTCP would be left
-    for (observations, basis, answer) in sources.into_iter().filter(|(observations, ..)| !observations.is_empty()) {
+    for (observations, basis, answer) in sources.filter(|(observations, ..)| !observations.is_empty()) {
         cvc_model::split(
             observations,
             |_| true,
             |training, _| {
                 let Ok(predictor) = Predictor::train(&training) else { return };
                 for planned in &points {
-                    if spaces.contains_key(&planned.id) {
+                    // of one basis the largest
+                    if spaces.get(&planned.id).is_some_and(|known| known.basis != basis) {
                         continue;
                     }
                     if let Some((mib, is_whole)) = answer(spec, &planned.point, &predictor) {
-                        spaces.insert(planned.id.clone(), CheckpointSpace { bytes: (mib * MIB).ceil() as u64, basis, is_whole });
+                        let space = CheckpointSpace { bytes: (mib * MIB).ceil() as u64, basis, is_whole };
+                        let known = spaces.entry(planned.id.clone()).or_insert(space);
+                        known.bytes = known.bytes.max(space.bytes);
                     }
                 }
             },

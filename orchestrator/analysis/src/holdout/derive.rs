@@ -20,6 +20,7 @@ pub fn derive(index: &Index, split: &Split) -> Vec<PredictionLine> {
     };
     // Points on neither side and points without any quantity are left out.
     observations.retain(|o| (train.contains(&o.id) || held_out.contains(&o.id)) && !o.quantities.is_empty());
+    let (observations, notes) = predict::keep_one_environment(observations, |o| train.contains(&o.id));
     let mut by_label: HashMap<String, Vec<PointId>> = HashMap::new();
     for o in observations.iter().filter(|o| train.contains(&o.id)) {
         by_label.entry(o.label.clone()).or_default().push(PointId::from_written(&o.id));
@@ -36,6 +37,7 @@ pub fn derive(index: &Index, split: &Split) -> Vec<PredictionLine> {
                 let anything = !lines.is_empty();
                 lines.extend(candidates(&predictor, &held_out).into_iter().map(PredictionLine::Candidate));
                 // without a measurement, nothing depends on that one run
+                lines.extend(notes.into_iter().map(|note| PredictionLine::Problem { text: format!("Of the training points, {note}.") }));
                 if anything {
                     lines.extend(single_runs(training.items(), held_out.items()));
                 }

@@ -1,6 +1,7 @@
 //! Observations from a table: one line each, columns by name, units in the names.
 
 use super::{
+    environment::{Environment, KernelEra},
     error::PredictError,
     observation::Observation,
     setting::{RunSetting, mpi_kind_of_name},
@@ -18,7 +19,8 @@ use cvc_model::MpiKind;
 use std::{collections::BTreeMap, str::FromStr};
 
 /// Columns other than quantities.
-const FACTORS: [&str; 9] = ["app", "class", "mapping", "processes", "mpi", "mpi_kind", "compression", "aggregators", "cb_buffer"];
+const FACTORS: [&str; 11] =
+    ["app", "class", "mapping", "processes", "mpi", "mpi_kind", "compression", "aggregators", "cb_buffer", "dmtcp", "kernel"];
 
 /// Quantities that every checkpoint has.
 const NEVER_ZERO: [Quantity; 8] =
@@ -170,8 +172,19 @@ impl TableRow<'_> {
             label: setting.label(),
             origin: self.path.to_string(),
             setting,
+            environment: self.environment()?,
             quantities,
         })
+    }
+
+    fn environment(&self) -> Result<Option<Environment>, PredictError> {
+        let (Some(dmtcp), kernel) = (self.text("dmtcp"), self.text("kernel")) else { return Ok(None) };
+        if let Some(release) = kernel.filter(|release| KernelEra::of_release(release).is_none()) {
+            let message = format!("column `kernel`: `{release}` is not a release of Linux");
+            return Err(self.wrong(message, "write what `uname -r` prints, as in 6.1.0, or leave it empty"));
+        }
+        let kernels: Vec<String> = kernel.map(str::to_owned).into_iter().collect();
+        Ok(Environment::of_facts(&[dmtcp.to_owned()], &kernels))
     }
 
     fn wrong(&self, message: impl Into<String>, hint: impl Into<String>) -> PredictError {

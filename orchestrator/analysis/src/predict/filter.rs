@@ -1,11 +1,14 @@
 //! Selects the observations to train on: factors and values as in the `when` of a campaign file, on one line: `processes=1,4,9 app=npb-bt`.
 
-use super::{error::PredictError, observation::Observation};
+use super::{environment::KernelEra, error::PredictError, observation::Observation};
 use cvc_core::{mapping::Mapping, source::suggestion};
 use serde::Serialize;
 
 /// Factors of an observation that a filter may name.
-const FACTORS: [&str; 8] = ["app", "class", "mapping", "processes", "mpi", "compression", "aggregators", "cb_buffer"];
+const FACTORS: [&str; 10] = ["app", "class", "mapping", "processes", "mpi", "compression", "aggregators", "cb_buffer", "dmtcp", "kernel"];
+
+/// Stands for what an observation does not tell of DMTCP or the kernel.
+const UNKNOWN: &str = "unknown";
 
 /// Conditions that must all hold; each names the values that a factor may have.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -33,6 +36,7 @@ impl Filter {
                     _ if value.is_empty() => false,
                     "processes" => value.parse::<u32>().is_ok_and(|p| p > 0),
                     "mapping" => value.parse::<Mapping>().is_ok(),
+                    "kernel" => KernelEra::NAMES.contains(&value.as_str()) || value == UNKNOWN,
                     _ => true,
                 };
                 if !sound {
@@ -58,6 +62,8 @@ impl Filter {
                 "processes" => o.setting.mapping.processes().to_string(),
                 "mpi" => o.setting.mpi_name.clone(),
                 "compression" => if o.setting.compression == cvc_core::point::Compression::Gzip { "gzip" } else { "none" }.to_owned(),
+                "dmtcp" => o.environment.as_ref().map_or(UNKNOWN, |e| &e.dmtcp).to_owned(),
+                "kernel" => o.environment.as_ref().and_then(|e| e.kernel).map_or(UNKNOWN, KernelEra::name).to_owned(),
                 "aggregators" => or_default(o.setting.aggregators.map(|a| a.to_string())),
                 _ => or_default(o.setting.cb_buffer.map(|b| b.to_string())),
             };
@@ -87,6 +93,8 @@ mod tests {
         };
         assert_eq!(kept("processes=1,4 class=A"), ["npb-bt.A 1Nx4P openmpi"]);
         assert_eq!(kept("app=npb-sp"), ["npb-sp.A 1Nx9P openmpi"]);
+        assert_eq!(kept("dmtcp=unknown kernel=unknown").len(), 3);
+        assert!(kept("dmtcp=4.2.0").is_empty() && Filter::parse("kernel=6.1").is_err());
         assert_eq!(kept("aggregators=default mapping=1Nx4P").len(), 2);
         for wrong in ["", "processes", "processes=", "processes=two", "mapping=4", "node=1"] {
             assert!(Filter::parse(wrong).is_err(), "{wrong}");

@@ -1,6 +1,7 @@
 //! Observations from a campaign: the means of each point's counted runs that succeeded.
 
 use super::{
+    environment::Environment,
     error::PredictError,
     labels::add_differing,
     observation::Observation,
@@ -41,6 +42,7 @@ pub(crate) const TAKEN: [(&str, Quantity, f64); 13] = [
 /// An index that cannot be read, or a point whose kind of MPI library is unknown.
 pub fn from_index(index: &Index, origin: &str) -> Result<Vec<Observation>, PredictError> {
     let (means, mpi_facts) = (means(index)?, mpi_facts(index)?);
+    let (dmtcp, kernels) = (facts_by_point(index, "dmtcp")?, facts_by_point(index, "node.kernel")?);
     let (mut observations, mut others) = (Vec::new(), Vec::new());
     for IndexedPoint { id, factors } in index.points()? {
         let id = id.as_str().to_owned();
@@ -71,7 +73,9 @@ pub fn from_index(index: &Index, origin: &str) -> Result<Vec<Observation>, Predi
         {
             quantities.insert(Quantity::Surplus, surplus / MIB);
         }
-        observations.push(Observation { id, label: setting.label(), origin: origin.to_owned(), setting, quantities });
+        let of_point = |facts: &HashMap<String, Vec<String>>| facts.get(&id).cloned().unwrap_or_default();
+        let environment = Environment::of_facts(&of_point(&dmtcp), &of_point(&kernels));
+        observations.push(Observation { label: setting.label(), id, origin: origin.to_owned(), setting, environment, quantities });
         others.push(beside);
     }
     add_differing(&mut observations, &others);
@@ -127,6 +131,15 @@ fn mpi_facts(index: &Index) -> Result<HashMap<String, String>, AnalysisError> {
         first.entry(fact.point).or_insert(fact.value);
     }
     Ok(first)
+}
+
+/// What the runs of each point that succeeded recorded under a key.
+fn facts_by_point(index: &Index, key: &str) -> Result<HashMap<String, Vec<String>>, AnalysisError> {
+    let mut of_points: HashMap<String, Vec<String>> = HashMap::new();
+    for fact in index.fact(key)? {
+        of_points.entry(fact.point).or_default().push(fact.value);
+    }
+    Ok(of_points)
 }
 
 /// For each point the mean over its checkpoints of the largest image less the median one: where it is many MiB, some ranks aggregate I/O.

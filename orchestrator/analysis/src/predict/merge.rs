@@ -13,6 +13,7 @@ pub fn merge_repeated(rows: Vec<Observation>) -> (Vec<Observation>, Vec<String>)
     for row in rows {
         let again = |group: &&mut Vec<Observation>| {
             group[0].origin == row.origin
+                && group[0].environment == row.environment
                 && group[0].setting.label() == row.setting.label()
                 && group.iter().any(|o| o.quantities.keys().any(|q| row.quantities.contains_key(q)))
         };

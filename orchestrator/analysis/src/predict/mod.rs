@@ -5,6 +5,7 @@
 //! | `observation.rs` | what was observed at a point: quantities by name and unit |
 //! | `index.rs`, `csv.rs`, `merge.rs` | where observations come from: a campaign, a table, rows that repeat |
 //! | `setting.rs` | the setting that observations and questions share |
+//! | `environment.rs`, `one_environment.rs` | DMTCP and kernel, which observations must share |
 //! | `labels.rs` | labels that tell observations apart |
 //! | `question.rs` | what is asked for: `npb-bt.D 2Nx32P mpich-ch3` |
 //! | `predictor.rs`, `registry.rs`, `fitting.rs`, `curves.rs` | which observations speak for a question, and the model that is taken |
@@ -20,6 +21,7 @@ mod compose;
 mod covariates;
 mod csv;
 mod curves;
+mod environment;
 mod error;
 mod filter;
 mod fitting;
@@ -29,6 +31,7 @@ mod index;
 mod labels;
 mod merge;
 mod observation;
+mod one_environment;
 mod predictor;
 mod question;
 mod registry;
@@ -36,6 +39,7 @@ mod setting;
 mod time;
 
 pub use csv::{from_csv, parse};
+pub use environment::{Environment, KernelEra};
 pub use error::PredictError;
 pub use filter::Filter;
 pub use forecast::{CandidateAnswer, Forecast, ForecastLine, Forecasts, ObservedValue, Prediction, ScheduleBudget, Scheduled};
@@ -44,6 +48,7 @@ pub use index::from_index;
 pub use labels::add_differing_origins;
 pub use merge::merge_repeated;
 pub use observation::Observation;
+pub use one_environment::{by_environment, keep_one_environment};
 pub use predictor::Predictor;
 pub use question::{KnownNames, Question};
 pub use setting::{RunSetting, mpi_kind_of_fact, mpi_kind_of_name};

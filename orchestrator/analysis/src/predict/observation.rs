@@ -1,6 +1,6 @@
 //! What was observed at one setting.
 
-use super::setting::RunSetting;
+use super::{environment::Environment, setting::RunSetting};
 use cvc_core::{quantity::Quantity, units::MIB};
 use cvc_model::{Identified, Output, Setting};
 use serde::Serialize;
@@ -18,6 +18,8 @@ pub struct Observation {
     /// Where it was observed.
     #[serde(flatten)]
     pub setting: RunSetting,
+    /// DMTCP and kernel; `None` if that is not known, or no checkpoint was taken.
+    pub environment: Option<Environment>,
     /// Means, by quantity.
     pub quantities: BTreeMap<Quantity, f64>,
 }

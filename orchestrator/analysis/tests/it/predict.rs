@@ -6,7 +6,7 @@ use cvc_analysis::holdout::rebuild_index;
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_analysis::{
     holdout::{HeldOutForecast, judge},
-    predict::{Forecasts, KnownNames, Observation, Predictor, Question, ScheduleBudget, from_csv, from_index},
+    predict::{Forecasts, KnownNames, Observation, Predictor, Question, ScheduleBudget, from_csv, from_index, keep_one_environment},
 };
 use cvc_core::{
     point::{CheckpointerKind, Compression, Point},
@@ -375,4 +375,45 @@ fn a_campaign_gives_one_observation_for_each_point() {
     assert_eq!(all[1].value(Quantity::Surplus), None, "nodes differ anyway");
     assert!(all[0].value(Quantity::Latency).is_some() && all[0].value(Quantity::App).is_none(), "with checkpoint");
     assert!(all[2].value(Quantity::Stored).is_none() && all[2].value(Quantity::App).is_some(), "without");
+}
+
+#[test]
+fn points_of_another_dmtcp_or_kernel_are_not_mixed_in() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let point = |mapping: &str| Point {
+        site: "made-up".into(),
+        app: "solver".into(),
+        class: "S".into(),
+        mapping: mapping.parse().expect("a mapping"),
+        mpi: "openmpi".into(),
+        checkpointer: CheckpointerKind::Dmtcp,
+        compression: Compression::None,
+        aggregators: None,
+        cb_buffer: None,
+        storage: "run".into(),
+        user: indexmap::IndexMap::default(),
+    };
+    common::campaign_of(dir.path(), ["1Nx1P", "1Nx2P", "1Nx4P", "1Nx9P", "1Nx16P"].map(point).to_vec());
+    let plan: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(dir.path().join("plan.json")).expect("a plan")).expect("JSON");
+    let places: Vec<&str> = plan["points"].as_array().expect("points").iter().filter_map(|p| p["id"].as_str()).collect();
+    // two points with an older kernel, one with an older DMTCP as well
+    let software = [("5.0", "6.18.1"), ("4.2.0", "6.1.0-18"), ("5.0", "6.18.1"), ("5.0", "6.6.30"), ("5.0", "6.9.0")];
+    for run in plan["runs"].as_array().expect("runs") {
+        let of = places.iter().position(|p| Some(*p) == run["point"].as_str()).expect("its point");
+        let (dmtcp, kernel) = software[of];
+        let facts = serde_json::json!({ "mpi": "Open MPI 5.0.1, OMPIO", "dmtcp": dmtcp, "node": { "kernel": kernel } });
+        let path = dir.path().join("runs").join(run["id"].as_str().expect("an id")).join("facts.json");
+        std::fs::write(path, facts.to_string()).expect("facts");
+    }
+    let index = rebuild_index(Utf8Path::from_path(dir.path()).expect("UTF-8")).expect("an index");
+    let all = from_index(&index, "campaigns/made-up").expect("observations");
+    let environments: Vec<String> = all.iter().map(|o| o.environment.as_ref().expect("known").to_string()).collect();
+    let newest = "DMTCP 5.0 on Linux 6.7 or newer";
+    assert_eq!(environments, [newest, "DMTCP 4.2.0 on Linux before 6.7", newest, "DMTCP 5.0 on Linux before 6.7", newest]);
+    let (kept, notes) = keep_one_environment(all, |_| true);
+    let mappings: Vec<String> = kept.iter().map(|o| o.setting.mapping.to_string()).collect();
+    assert_eq!(mappings, ["1Nx1P", "1Nx4P", "1Nx16P"]);
+    assert_eq!(notes.len(), 2);
+    assert!(notes[0].contains("solver.S 1Nx2P openmpi") && notes[1].contains("solver.S 1Nx9P openmpi"), "{notes:?}");
 }

@@ -143,3 +143,43 @@ fn negative_amounts_and_tables_that_are_no_text_are_refused_by_us() {
         assert!(error.contains(text), "{error}");
     }
 }
+
+#[test]
+fn observations_of_two_environments_are_not_mixed_and_either_can_be_asked_for() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let row = |processes: u32, dmtcp: &str, kernel: &str, factor: f64| {
+        let stored = 60.0 * f64::from(processes) * factor + 40.0;
+        format!("foo,A,{processes},openmpi,{dmtcp},{kernel},50,{stored}\n")
+    };
+    let mut table = "app,class,processes,mpi,dmtcp,kernel,lb_mib,stored_mib\n".to_owned();
+    for processes in [1, 2, 4, 8] {
+        table.push_str(&row(processes, "4.2.0", "6.12.5", 1.0));
+    }
+    for processes in [1, 2, 4] {
+        table.push_str(&row(processes, "4.2.0", "6.1.0-18-amd64", 1.5));
+    }
+    let path = dir.path().join("two.csv");
+    fs::write(&path, table).expect("writes");
+    let from = path.to_str().expect("UTF-8");
+    let trained = |arguments: &[&str]| {
+        let output = predict(&[&["--from", from, "--at", "foo.A 1 openmpi", "--json"], arguments].concat());
+        let output: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let kernels: Vec<String> = output["trained_on"]
+            .as_array()
+            .expect("a list")
+            .iter()
+            .map(|o| o["environment"]["kernel"].as_str().expect("a kernel").to_owned())
+            .collect();
+        (kernels, output["warnings"].to_string())
+    };
+    let (kernels, warnings) = trained(&[]);
+    assert_eq!(kernels, ["from-6.7"; 4]);
+    assert!(warnings.contains("3 observed with DMTCP 4.2.0 on Linux before 6.7 are left out") && warnings.contains("1Nx1P"), "{warnings}");
+    for asked in [["--train", "kernel=before-6.7"], ["--exclude", "kernel=from-6.7"]] {
+        let (kernels, warnings) = trained(&asked);
+        assert_eq!((kernels, warnings.as_str()), (vec!["before-6.7".to_owned(); 3], "null"), "{asked:?}");
+    }
+    // people read it too
+    let text = String::from_utf8(predict(&["--from", from, "--at", "foo.A 1 openmpi"]).stdout).expect("UTF-8");
+    assert!(text.contains("are left out"), "{text}");
+}

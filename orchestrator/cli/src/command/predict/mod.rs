@@ -14,7 +14,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use cvc_analysis::holdout::{judge, rebuild_index};
 use cvc_analysis::predict::{
     Filter, Forecasts, KnownNames, Observation, PredictError, Predictor, Question, ScheduleBudget, add_differing_origins, from_csv,
-    from_index, merge_repeated,
+    from_index, keep_one_environment, merge_repeated,
 };
 use cvc_model::split;
 use std::io::Write;
@@ -56,6 +56,8 @@ pub fn predict(args: &PredictArgs) -> Result<ExitStatus, Failure> {
         }
         .into());
     }
+    let (observations, left_out) = keep_one_environment(observations, is_training);
+    warnings.extend(left_out);
     split(observations, is_training, |training, held_out| {
         let predictor = Predictor::train(&training)?;
         let output = PredictOutput {
