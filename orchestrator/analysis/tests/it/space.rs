@@ -65,6 +65,39 @@ fn runs_of_a_point_tell_its_space_and_those_of_others_predict_it() {
     }
 }
 
+#[test]
+fn of_several_environments_the_one_that_stores_most_counts() {
+    let spec = spec(measured::CAMPAIGN);
+    let is_left = |point: &Point| point.processes() > 16;
+    let made = |fails: &dyn Fn(&Point) -> bool| {
+        let dir = tempfile::tempdir().expect("a directory");
+        let plan = measured::campaign(dir.path(), measured::CAMPAIGN, fails);
+        (dir, plan)
+    };
+    // class B under another DMTCP
+    let (both, plan) = made(&is_left);
+    for run in &plan.runs {
+        let of_b = plan.points.iter().any(|p| p.id == run.point && p.point.class == "B" && !is_left(&p.point));
+        if of_b {
+            let path = both.path().join("runs").join(run.id.as_str()).join("facts.json");
+            let facts = std::fs::read_to_string(&path).expect("facts").replace("4.2.0", "5.0");
+            std::fs::write(&path, facts).expect("facts");
+        }
+    }
+    let (only_a, _) = made(&|point| is_left(point) || point.class == "B");
+    let (only_b, _) = made(&|point| is_left(point) || point.class != "B");
+    let [both, only_a, only_b] = [&both, &only_a, &only_b].map(|dir| of_plan(&spec, &plan, utf8(dir.path())));
+    let mut compared = 0;
+    for planned in plan.points.iter().filter(|p| is_left(&p.point)) {
+        let alone = [only_a[&planned.id], only_b[&planned.id]].into_iter().filter(|space| space.basis == SpaceBasis::Campaign);
+        if let Some(most) = alone.map(|space| space.bytes).max() {
+            assert_eq!((both[&planned.id].bytes, both[&planned.id].basis), (most, SpaceBasis::Campaign), "{:?}", key(&planned.point));
+            compared += 1;
+        }
+    }
+    assert!(compared > 0);
+}
+
 /// Without runs of the campaign, the space of these points follows from the table.
 fn check_without_runs(table: &str, matrix: &str) {
     let measured_mib = stored(table, 1.0, "stored_mib");
