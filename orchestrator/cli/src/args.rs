@@ -41,6 +41,8 @@ impl From<LogLevel> for LevelFilter {
 
 #[derive(Subcommand)]
 pub enum Command {
+    /// Write a campaign file from a few answers: what to measure, where, with which programs
+    Init(InitArgs),
     /// Show what would run, where, for how long, and the space it needs, without starting anything
     Plan(PlanArgs),
     /// Run a campaign, or what remains of it, and write its report
@@ -92,6 +94,88 @@ pub enum SchemaOf {
     Campaign,
     /// Application descriptors
     App,
+}
+
+/// What a new campaign measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Measure {
+    /// Size and time of checkpoints
+    Sizes,
+    /// Restarts, which must verify their results
+    Restart,
+    /// Time of runs with checkpoints against runs without
+    Overhead,
+    /// DMTCP's images with gzip against images as they are
+    Compression,
+    /// One I/O aggregator against two
+    Aggregators,
+    /// Several process counts
+    Scaling,
+}
+
+/// Where a new campaign runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum InitSite {
+    /// This machine
+    Local,
+    /// Machines that you reach by ssh (--hosts)
+    Ssh,
+    /// Nodes that Slurm allocates (--nodes)
+    Slurm,
+    /// Instances of Amazon EC2 (--region, --instance-types, --nodes)
+    Ec2,
+}
+
+#[derive(Args)]
+pub struct InitArgs {
+    /// Campaign file to write; the campaign is named after it
+    #[arg(default_value = "campaign.toml")]
+    pub file: Utf8PathBuf,
+    /// What to measure
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "WHAT")]
+    pub measure: Vec<Measure>,
+    /// Where to run
+    #[arg(long, value_enum)]
+    pub site: Option<InitSite>,
+    /// Machines of the site `ssh`; the first one launches MPI
+    #[arg(long, value_delimiter = ',', value_name = "HOSTS")]
+    pub hosts: Vec<String>,
+    /// Maximum number of nodes, of the sites `slurm` and `ec2`
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub nodes: Option<u32>,
+    /// Slurm's login node, as ssh knows it [default: sbatch is called here]
+    #[arg(long)]
+    pub login: Option<String>,
+    /// Slurm's partition [default: left to Slurm]
+    #[arg(long)]
+    pub partition: Option<String>,
+    /// Region of EC2, as in us-east-1
+    #[arg(long)]
+    pub region: Option<String>,
+    /// Instance types of EC2 in order of preference
+    #[arg(long, value_delimiter = ',', value_name = "TYPES")]
+    pub instance_types: Vec<String>,
+    /// Applications; `cvc init --app list` lists them
+    #[arg(long, value_delimiter = ',', conflicts_with = "program", value_name = "APPS")]
+    pub app: Vec<String>,
+    /// A program of your own instead; its descriptor is written to apps/ beside the campaign file
+    #[arg(long, value_name = "PATH")]
+    pub program: Option<Utf8PathBuf>,
+    /// Size of the problem: a workload of all applications
+    #[arg(long)]
+    pub class: Option<String>,
+    /// Total numbers of processes
+    #[arg(long, value_delimiter = ',', value_name = "COUNTS", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub processes: Vec<u32>,
+    /// MPI libraries: mpich, openmpi [default: those that are found here]
+    #[arg(long, value_delimiter = ',', value_name = "LIBRARIES")]
+    pub mpi: Vec<String>,
+    /// Take the default of everything that no option gives, without asking
+    #[arg(long, short)]
+    pub yes: bool,
+    /// Replace files that exist
+    #[arg(long)]
+    pub force: bool,
 }
 
 /// The directory that campaigns are kept in.

@@ -5,6 +5,7 @@ mod doctor;
 mod down;
 mod fsck;
 mod image;
+mod init;
 mod install;
 mod measure;
 mod plan;
@@ -31,6 +32,7 @@ use std::io::Write;
 /// Runs the command and returns its exit code.
 pub fn dispatch(arguments: Arguments) -> Result<ExitStatus, Failure> {
     match arguments.command {
+        Command::Init(args) => init::init(&args),
         Command::Plan(args) => plan::plan(&args),
         Command::Run(args) => run::run(&args),
         Command::Status(args) => status::status(&args),

@@ -21,6 +21,7 @@ mod failing_writes;
 mod first_hours;
 mod identity;
 mod image;
+mod init;
 mod install;
 mod install_nodes;
 mod killed;

@@ -1,0 +1,106 @@
+//! Gets answers: from options, from a terminal, or from defaults.
+
+use crate::{exit_status::ExitStatus, failure::Failure, output::note};
+use std::io::IsTerminal;
+
+/// Where answers come from that no option gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    /// The user is asked.
+    Terminal,
+    /// Defaults.
+    Defaults,
+    /// Defaults of what does not decide what is measured; the rest is missing.
+    Nobody,
+}
+
+/// What is asked for.
+pub struct Question<'a> {
+    /// The question, as a terminal shows it.
+    pub text: &'a str,
+    /// The option that answers it.
+    pub option: &'a str,
+    /// The answer that an empty line stands for, if there is one.
+    pub default: Option<String>,
+    /// Whether it decides what is measured, so that nobody but the user answers it unless told to.
+    pub decides: bool,
+}
+
+/// Gets answers, and collects the options that are missing.
+pub struct Asker {
+    source: Source,
+    missing: Vec<String>,
+}
+
+impl Asker {
+    pub fn new(takes_defaults: bool) -> Self {
+        let source = match takes_defaults {
+            true => Source::Defaults,
+            false if std::io::stdin().is_terminal() => Source::Terminal,
+            false => Source::Nobody,
+        };
+        Self { source, missing: Vec::new() }
+    }
+
+    /// The answer to a question that no option has answered; `None` if nobody may answer it. An answer on a terminal that `parse` refuses
+    /// is asked for again.
+    ///
+    /// # Errors
+    /// When the input ends, or the default is refused.
+    pub fn ask<T>(&mut self, question: &Question<'_>, parse: impl Fn(&str) -> Result<T, Failure>) -> Result<Option<T>, Failure> {
+        if self.source != Source::Terminal {
+            let may_default = self.source == Source::Defaults || !question.decides;
+            return match &question.default {
+                Some(default) if may_default => parse(default).map(Some),
+                Some(_) | None => {
+                    self.missing.push(question.option.to_owned());
+                    Ok(None)
+                }
+            };
+        }
+        let default = question.default.as_ref().map(|d| format!(" [{d}]")).unwrap_or_default();
+        loop {
+            note(format_args!("{}{default}", question.text));
+            let mut line = String::new();
+            let read = std::io::stdin().read_line(&mut line).unwrap_or(0);
+            if read == 0 {
+                return Err(Failure::Other {
+                    status: ExitStatus::Interrupted,
+                    message: "the answers ended: nothing was written".into(),
+                    hint: None,
+                });
+            }
+            let answer = match (line.trim(), &question.default) {
+                ("", Some(default)) => default.as_str(),
+                ("", None) => continue,
+                (given, _) => given,
+            };
+            match parse(answer) {
+                Ok(value) => return Ok(Some(value)),
+                Err(Failure::Other { message, hint, .. }) => {
+                    note(format_args!("{message}{}", hint.map(|h| format!("\n  hint: {h}")).unwrap_or_default()));
+                }
+                Err(other) => return Err(other),
+            }
+        }
+    }
+
+    /// Refuses to go on without answers.
+    ///
+    /// # Errors
+    /// When options are missing.
+    pub fn finish(&self) -> Result<(), Failure> {
+        if self.missing.is_empty() {
+            return Ok(());
+        }
+        let hint = match self.source {
+            Source::Nobody => "give these options, or --yes for the defaults of those that have one; on a terminal cvc asks",
+            Source::Defaults | Source::Terminal => "give these options: they have no default",
+        };
+        Err(Failure::Other {
+            status: ExitStatus::Usage,
+            message: format!("not enough is known to write a campaign: {}", self.missing.join(", ")),
+            hint: Some(hint.into()),
+        })
+    }
+}

@@ -1,0 +1,216 @@
+//! The text of a new campaign file and of the descriptor of a program, with comments that teach.
+
+use super::wishes::{OwnProgram, Place, Wishes, spread};
+use crate::args::Measure;
+use std::fmt::Write;
+
+/// Column of comments.
+const COMMENTS_AT: usize = 34;
+
+/// A string as TOML writes it: JSON's escapes are among TOML's.
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+/// One value as it is, several as a list.
+fn list(values: impl IntoIterator<Item = String>) -> String {
+    let values: Vec<String> = values.into_iter().collect();
+    match values.as_slice() {
+        [one] => one.clone(),
+        all => format!("[{}]", all.join(", ")),
+    }
+}
+
+fn strings<'a>(values: impl IntoIterator<Item = &'a str>) -> String {
+    list(values.into_iter().map(quoted))
+}
+
+/// The same, but always as a list.
+fn array<'a>(values: impl IntoIterator<Item = &'a str>) -> String {
+    format!("[{}]", values.into_iter().map(quoted).collect::<Vec<_>>().join(", "))
+}
+
+/// The campaign file.
+pub fn write_campaign(wishes: &Wishes) -> String {
+    let mut text =
+        String::from("# Written by `cvc init`: change what you like. All keys: docs/campaign-file.md; `cvc plan` shows what would run.\n");
+    let mut line = |args: std::fmt::Arguments<'_>| {
+        for written in args.to_string().split('\n') {
+            // comments stand below each other; after a key they follow three blanks
+            match written.rsplit_once("   # ").map(|(code, about)| (code.trim_end(), about)) {
+                Some((code, about)) if !code.is_empty() => {
+                    // writing to a string does not fail
+                    let _ = writeln!(text, "{code:<COMMENTS_AT$} # {about}");
+                }
+                Some(_) | None => {
+                    text.push_str(written);
+                    text.push('\n');
+                }
+            }
+        }
+    };
+    line(format_args!("schema = 1   # version of this format"));
+    line(format_args!("name = {}{}", quoted(&wishes.name), "   # runs are kept in campaigns/NAME, the report in reports/NAME"));
+    line(format_args!("description = {}\n", quoted(&describe(wishes))));
+    let site = match wishes.place {
+        Place::Local => "local",
+        Place::Ssh { .. } => "machines",
+        Place::Slurm { .. } => "cluster",
+        Place::Ec2 { .. } => "cloud",
+    };
+    line(format_args!("[sites.{site}]"));
+    match &wishes.place {
+        Place::Local => line(format_args!("kind = \"local\"                   # this machine")),
+        Place::Ssh { hosts } => {
+            line(format_args!("kind = \"ssh\"                     # docs/clusters-ssh.md"));
+            line(format_args!(
+                "hosts = {}   # as `ssh NAME` knows them; the first one launches MPI",
+                array(hosts.iter().map(String::as_str))
+            ));
+        }
+        Place::Slurm { login, .. } => {
+            line(format_args!("kind = \"slurm\"                   # docs/clusters-slurm.md"));
+            match login {
+                Some(login) => line(format_args!("login = {}   # where sbatch is called", quoted(login))),
+                None => line(format_args!("# login = \"...\"                  # where sbatch is called; without it, here")),
+            }
+            line(format_args!("base = \"~/.cvc\"                  # cvc's own files: seen by the login node and all nodes"));
+        }
+        Place::Ec2 { .. } => {
+            line(format_args!("kind = \"ec2\"                     # instances are launched and released by `cvc run`: docs/ec2.md"))
+        }
+    }
+    match &wishes.own {
+        Some(own) => line(format_args!("app_dirs = [{}]   # where the program is", quoted(&own.directory))),
+        None if wishes.apps.iter().any(|app| !app.descriptor.kernel) => {
+            line(format_args!(
+                "# app_dirs = [\"~/programs\"]       # where programs are that are not on PATH; first in mpich/ or openmpi/ below"
+            ));
+        }
+        None => {}
+    }
+    match &wishes.place {
+        Place::Local | Place::Ssh { .. } => {}
+        Place::Slurm { nodes, partition, .. } => {
+            line(format_args!(
+                "\n[sites.{site}.slurm]\nnodes = {nodes}                        # at most; points that need more are left out"
+            ));
+            match partition {
+                Some(partition) => line(format_args!("partition = {}", quoted(partition))),
+                None => line(format_args!("# partition = \"...\"              # left to Slurm")),
+            }
+            line(format_args!("time_limit_s = 3600              # of a job"));
+        }
+        Place::Ec2 { region, instance_types, nodes } => {
+            line(format_args!("\n[sites.{site}.ec2]\nregion = {}", quoted(region)));
+            line(format_args!("instance_types = {}   # in order of preference", array(instance_types.iter().map(String::as_str))));
+            line(format_args!("nodes = {nodes}                        # at most; no more are launched than the points need"));
+            line(format_args!("\n[budget]                         # cvc does not spend more, over all sessions: docs/ec2.md\nusd = 10"));
+        }
+    }
+    write_matrix(wishes, &mut line);
+    line(format_args!("\n[run]\nrepeats = 3                      # of each point: fewer than 3 give no useful interval"));
+    line(format_args!("timeout_s = 600                  # time limit of one run"));
+    if wishes.uses_dmtcp() || wishes.measures(Measure::Restart) {
+        line(format_args!("\n[checkpoint]"));
+        if wishes.uses_dmtcp() {
+            line(format_args!("{}", moment(wishes)));
+        }
+        if wishes.measures(Measure::Restart) {
+            line(format_args!("restart_check = true             # restart from the last checkpoint; the program must verify again"));
+        }
+    }
+    text
+}
+
+/// Each key is a factor, every combination of their values a point.
+fn write_matrix(wishes: &Wishes, line: &mut impl FnMut(std::fmt::Arguments<'_>)) {
+    let names = || wishes.apps.iter().map(|app| app.descriptor.name.as_str());
+    let is_collective = |name: &str| wishes.apps.iter().any(|app| app.descriptor.name == name && app.descriptor.io.collective);
+    let pairs = wishes.measures(Measure::Aggregators) && !names().all(is_collective);
+    line(format_args!("\n[matrix]                         # every combination of these values is a point"));
+    if !pairs {
+        line(format_args!("app = {}   # docs/applications.md", strings(names())));
+    }
+    if let Some(class) = &wishes.class {
+        line(format_args!("class = {}                      # size of the problem", quoted(class)));
+    }
+    if wishes.place.nodes() > 1 {
+        let mappings: Vec<String> = wishes.processes.iter().map(|p| spread(*p, wishes.place.nodes())).collect();
+        line(format_args!("mapping = {}   # 2Nx4P: 4 processes on each of 2 nodes", strings(mappings.iter().map(String::as_str))));
+    } else {
+        line(format_args!("processes = {}", list(wishes.processes.iter().map(ToString::to_string))));
+    }
+    line(format_args!("mpi = {}   # docs/mpi.md", strings(wishes.mpi.iter().map(String::as_str))));
+    let checkpointer = if wishes.uses_dmtcp() { "dmtcp" } else { "application" };
+    let about = if wishes.uses_dmtcp() { "docs/dmtcp.md" } else { "the program writes its own checkpoints" };
+    if wishes.measures(Measure::Overhead) {
+        line(format_args!("checkpointer = [\"none\", \"{checkpointer}\"]   # without against with; {about}"));
+    } else {
+        line(format_args!("checkpointer = \"{checkpointer}\"   # {about}"));
+    }
+    if wishes.measures(Measure::Compression) {
+        line(format_args!("compression = [\"none\", \"gzip\"]   # of DMTCP's images"));
+    }
+    if wishes.measures(Measure::Aggregators) && !pairs {
+        line(format_args!("aggregators = [1, 2]             # of collective I/O, in all: docs/mpi.md"));
+    }
+    if pairs {
+        let (mut apps, mut aggregators) = (Vec::new(), Vec::new());
+        for name in names() {
+            let values: &[&str] = if is_collective(name) { &["1", "2"] } else { &["\"default\""] };
+            for value in values {
+                apps.push(name);
+                aggregators.push(*value);
+            }
+        }
+        line(format_args!(
+            "\n[[zip]]                          # values that belong together: aggregators only where there is collective I/O"
+        ));
+        line(format_args!("app = {}\naggregators = [{}]", array(apps), aggregators.join(", ")));
+    }
+}
+
+/// When DMTCP takes the checkpoint.
+fn moment(wishes: &Wishes) -> &'static str {
+    match (wishes.tells_steps(), wishes.runs_on()) {
+        (true, false) => "moment = \"size-only\"             # after the first step; then the run is killed, which saves its time",
+        (true, true) => "moment = { after_step = 1 }      # by the program's own output; or { at_s = 5 }",
+        (false, _) => "moment = { at_s = 5 }            # seconds after the program began to compute: well before its end",
+    }
+}
+
+/// One line about the campaign.
+fn describe(wishes: &Wishes) -> String {
+    let words = wishes.measures.iter().map(|m| match m {
+        Measure::Sizes => "size and time of checkpoints",
+        Measure::Restart => "restarts",
+        Measure::Overhead => "overhead of checkpoints",
+        Measure::Compression => "compression",
+        Measure::Aggregators => "I/O aggregators",
+        Measure::Scaling => "process counts",
+    });
+    let names: Vec<&str> = wishes.apps.iter().map(|app| app.descriptor.name.as_str()).collect();
+    format!("{}: {}", names.join(", "), words.collect::<Vec<_>>().join(", "))
+}
+
+/// The descriptor of a program of the user's own.
+pub fn write_descriptor(own: &OwnProgram) -> String {
+    format!(
+        "# Written by `cvc init`: tell cvc what it should know of your program. All keys: docs/applications.md.\n\
+         schema = 1\nname = {name}\ntitle = {title}\n\n\
+         [program]\nnames = [{file}]\ninstall = {install}\n\n\
+         [command]\nargs = []                        # what follows the program's name\n\n\
+         [processes]\nrule = \"any\"                     # any, square, power-of-two, near-square, cube\n\n\
+         [workloads.any]                  # several sizes: one table each, with `vars` for args\ntitle = \"as it is\"\n\
+         # core_s = 60.0                  # seconds on one core, for the plan\n# data_mib = 100.0               # memory of all processes, for the plan\n\n\
+         [success]\n# Exit code 0 is not enough. Better: a line that the program prints when its result is right.\npattern = '\\S'\n\
+         forbid = 'MPI_ABORT|MPI_Abort|[Ss]egmentation fault'\n\n\
+         # [progress]                     # with it, checkpoints can be taken after a step: moment = {{ after_step = 1 }}\n\
+         # step = '^Time step\\s+(\\d+)'\n",
+        name = quoted(&own.name),
+        title = quoted(&own.file),
+        file = quoted(&own.file),
+        install = quoted(&format!("your own program, expected in {}", own.directory)),
+    )
+}
