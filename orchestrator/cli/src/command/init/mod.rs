@@ -108,7 +108,7 @@ fn look_around() -> Result<Here, Failure> {
     let text = "schema = 1\nname = \"here\"\n[sites.local]\nkind = \"local\"\n[matrix]\napp = \"kernel-stencil\"\nclass = \"S\"\nprocesses = 1\n\
                 mpi = [\"mpich\", \"openmpi\"]\ncheckpointer = [\"none\", \"dmtcp\"]\n";
     let spec = campaign::load_text("here.toml".as_ref(), text, &[app::embedded::directory()?])?;
-    let sites = runtime()?.block_on(ask_sites(&spec, Readiness::Look, |_| ()));
+    let sites = runtime()?.block_on(ask_sites(&spec, |_| Readiness::Look, |_| ()));
     let plan = plan::build(&spec);
     let runs = |mpi: &str, checkpointer: CheckpointerKind| {
         let of = plan.points.iter().map(|p| &p.point).find(|p| p.mpi == mpi && p.checkpointer == checkpointer);
@@ -454,7 +454,7 @@ fn tell_what_is_missing(spec: &Spec, plan: &Plan, wishes: &Wishes, here: &Here) 
             "DMTCP was not found: the programs write their own checkpoints (docs/dmtcp.md)"
         });
     }
-    let sites = runtime()?.block_on(ask_sites(spec, Readiness::Look, |_| ()));
+    let sites = runtime()?.block_on(ask_sites(spec, |_| Readiness::Look, |_| ()));
     let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
     for planned in &plan.points {
         if let Some(reason) = sites.get(&planned.point.site).and_then(|site| site.obstacle(&planned.point)) {
