@@ -10,6 +10,11 @@ pub fn expand_below(base: &Utf8Path, written: &str) -> Utf8PathBuf {
     resolved.ok().and_then(|p| Utf8PathBuf::from_path_buf(p).ok()).unwrap_or_else(|| base.join(written))
 }
 
+/// A path as processes with other working directories understand it; the same path where this one has no working directory any more.
+pub fn make_absolute(path: Utf8PathBuf) -> Utf8PathBuf {
+    camino::absolute_utf8(&path).unwrap_or(path)
+}
+
 /// [`expand_below`] for a path that is not relative to a file.
 pub fn expand(written: &str) -> Utf8PathBuf {
     expand_below(Utf8Path::new(""), written)

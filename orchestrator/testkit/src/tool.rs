@@ -32,6 +32,8 @@ pub enum Tool {
     Hdf5Parallel,
     /// Compiled NAS Parallel Benchmarks: `$CVC_NPB_DIR/<mpi>/bt.W.x`.
     Npb,
+    /// LAMMPS on PATH.
+    Lammps,
     /// The right to mount a tmpfs, to simulate a full disk.
     Tmpfs,
     /// LaTeX, to typeset reports as readers do.
@@ -86,6 +88,7 @@ impl Tool {
             Self::Strace => on_path("strace"),
             Self::Hdf5Parallel => ["h5pcc.mpich", "h5pcc.openmpi", "h5pcc"].iter().find_map(|n| on_path(n)),
             Self::Npb => env::var_os("CVC_NPB_DIR").map(PathBuf::from).filter(|p| p.is_dir()),
+            Self::Lammps => ["lmp", "lmp_mpi"].iter().find_map(|n| on_path(n)),
             Self::Tmpfs => on_path("mount").filter(|_| nix::unistd::geteuid().is_root() && can_mount()),
             Self::Latex => ["pdflatex", "tectonic"].iter().find_map(|n| on_path(n)),
             Self::Python => on_path("python3"),
@@ -124,6 +127,7 @@ impl Tool {
             | Self::Strace
             | Self::Hdf5Parallel
             | Self::Npb
+            | Self::Lammps
             | Self::Tmpfs
             | Self::Latex
             | Self::Python
@@ -147,6 +151,7 @@ impl Tool {
             Self::Strace => "strace",
             Self::Hdf5Parallel => "parallel HDF5",
             Self::Npb => "NAS Parallel Benchmarks (CVC_NPB_DIR)",
+            Self::Lammps => "LAMMPS",
             Self::Tmpfs => "the right to mount a tmpfs (root)",
             Self::Latex => "LaTeX (pdflatex or tectonic)",
             Self::Python => "python3",

@@ -35,7 +35,7 @@ fn pages() -> Vec<(PathBuf, String)> {
 
 /// These, and the pages for contributors.
 fn all_pages() -> Vec<(PathBuf, String)> {
-    let others = ["CONTRIBUTING.md", "CHANGELOG.md", "ansible/README.md"].map(|name| root().join(name)).to_vec();
+    let others = ["CONTRIBUTING.md", "CHANGELOG.md", "ansible/README.md", "examples/README.md"].map(|name| root().join(name)).to_vec();
     let mut all = pages();
     all.extend(with_text([others, pages_in("docs/design")].concat()));
     all
@@ -79,7 +79,7 @@ fn command_exists(words: &[&str], at: &str) {
         let name = option.split('=').next().unwrap_or(option);
         assert!(help.contains(name), "{at}: no option {name}");
     }
-    for file in words.iter().filter(|w| w.starts_with("experiments/")) {
+    for file in words.iter().filter(|w| w.starts_with("experiments/") || w.starts_with("examples/")) {
         assert!(root().join(file).exists(), "{at}: no file {file}");
     }
 }

@@ -16,6 +16,7 @@ mod dmtcp;
 mod docs;
 mod doctor_site;
 mod doctor_verdict;
+mod examples;
 mod failing;
 mod failing_writes;
 mod first_hours;

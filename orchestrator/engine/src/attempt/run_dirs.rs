@@ -26,7 +26,9 @@ const PLACE_DIGITS: usize = 8;
 /// Where a run works: in its storage area, or below the campaign. The name never changes, so that checkpoints can be restarted.
 pub(super) fn work_dir(context: &SiteContext, campaign: &CampaignDir, point: &Point, run: &RunId) -> Utf8PathBuf {
     match context.site.storage.get(&point.storage).and_then(|a| a.path.as_ref()) {
-        Some(path) => cvc_core::paths::expand_below(&context.base, path).join(area_name(context, campaign)).join(run.as_str()),
+        Some(path) => cvc_core::paths::make_absolute(cvc_core::paths::expand_below(&context.base, path))
+            .join(area_name(context, campaign))
+            .join(run.as_str()),
         None => campaign.root().join("work").join(run.as_str()),
     }
 }

@@ -149,7 +149,7 @@ impl ReadySite {
         }
         for name in &names {
             if let Some(found) = directories.iter().map(|d| d.join(name)).find(|p| paths::is_executable(p)) {
-                return Ok(found);
+                return Ok(paths::make_absolute(found));
             }
             if let Some(found) = paths::on_path(&[name.as_str()], &std::env::var("PATH").unwrap_or_default()) {
                 return Ok(found);
