@@ -4,10 +4,12 @@ use super::{data::Data, rows::PointRow};
 use std::collections::HashMap;
 
 /// Factors that say nothing of points with some level of another factor, with the level that such points have.
-const DEPENDENT: [(&str, &str, &str); 5] = [
+const DEPENDENT: [(&str, &str, &str); 7] = [
     ("checkpointer", "compression", "none"),
     ("checkpointer", "restart_check", "-"),
     ("checkpointer", "moment", "-"),
+    ("checkpointer", "aggregators", "default"),
+    ("checkpointer", "cb_buffer", "default"),
     ("app", "aggregators", "default"),
     ("app", "cb_buffer", "default"),
 ];

@@ -288,7 +288,14 @@ impl Drop for Scratch {
     }
 }
 
+/// Refuses aggregators for programs in which they have nothing to act on.
 fn refuse_without_collective_io(wishes: &Wishes) -> Result<(), Failure> {
+    if wishes.writes_only_checkpoints() && wishes.uses_dmtcp() {
+        return Err(wrong(
+            "--measure aggregators: a program that is named does collective I/O only in its own checkpoints, which these measures replace by DMTCP's",
+            "write two campaigns: one with aggregators, one with the others; or name programs with I/O of their own, such as btio-full",
+        ));
+    }
     if !wishes.measures(Measure::Aggregators) || wishes.apps.iter().any(|app| app.descriptor.io.collective) {
         return Ok(());
     }

@@ -127,7 +127,9 @@ pub fn write_campaign(wishes: &Wishes) -> String {
 fn write_matrix(wishes: &Wishes, line: &mut impl FnMut(std::fmt::Arguments<'_>)) {
     let names = || wishes.apps.iter().map(|app| app.descriptor.name.as_str());
     let is_collective = |name: &str| wishes.apps.iter().any(|app| app.descriptor.name == name && app.descriptor.io.collective);
-    let pairs = wishes.measures(Measure::Aggregators) && !names().all(is_collective);
+    // with aggregators that act on own checkpoints only, what is without a checkpoint has none of them
+    let own_only = wishes.writes_only_checkpoints() && wishes.measures(Measure::Overhead);
+    let pairs = wishes.measures(Measure::Aggregators) && (own_only || !names().all(is_collective));
     line(format_args!("\n[matrix]                         # every combination of these values is a point"));
     if !pairs {
         line(format_args!("app = {}   # docs/applications.md", strings(names())));
@@ -144,7 +146,9 @@ fn write_matrix(wishes: &Wishes, line: &mut impl FnMut(std::fmt::Arguments<'_>))
     line(format_args!("mpi = {}   # docs/mpi.md", strings(wishes.mpi.iter().map(String::as_str))));
     let checkpointer = if wishes.uses_dmtcp() { "dmtcp" } else { "application" };
     let about = if wishes.uses_dmtcp() { "docs/dmtcp.md" } else { "the program writes its own checkpoints" };
-    if wishes.measures(Measure::Overhead) {
+    if own_only {
+        // in the zip below
+    } else if wishes.measures(Measure::Overhead) {
         line(format_args!("checkpointer = [\"none\", \"{checkpointer}\"]   # without against with; {about}"));
     } else {
         line(format_args!("checkpointer = \"{checkpointer}\"   # {about}"));
@@ -156,18 +160,24 @@ fn write_matrix(wishes: &Wishes, line: &mut impl FnMut(std::fmt::Arguments<'_>))
         line(format_args!("aggregators = [1, 2]             # of collective I/O, in all: docs/mpi.md"));
     }
     if pairs {
-        let (mut apps, mut aggregators) = (Vec::new(), Vec::new());
+        let (mut apps, mut checkpointers, mut aggregators) = (Vec::new(), Vec::new(), Vec::new());
         for name in names() {
-            let values: &[&str] = if is_collective(name) { &["1", "2"] } else { &["\"default\""] };
-            for value in values {
+            let with = if is_collective(name) { &["1", "2"][..] } else { &["\"default\""] };
+            let without = own_only.then_some(("none", "\"default\""));
+            for (by, value) in without.into_iter().chain(with.iter().map(|value| (checkpointer, *value))) {
                 apps.push(name);
-                aggregators.push(*value);
+                checkpointers.push(by);
+                aggregators.push(value);
             }
         }
         line(format_args!(
             "\n[[zip]]                          # values that belong together: aggregators only where there is collective I/O"
         ));
-        line(format_args!("app = {}\naggregators = [{}]", array(apps), aggregators.join(", ")));
+        line(format_args!("app = {}", array(apps)));
+        if own_only {
+            line(format_args!("checkpointer = {}   # without against with; {about}", array(checkpointers)));
+        }
+        line(format_args!("aggregators = [{}]", aggregators.join(", ")));
     }
 }
 

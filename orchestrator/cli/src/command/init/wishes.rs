@@ -66,7 +66,14 @@ impl Wishes {
             let own = app.descriptor.checkpoint.as_ref();
             own.is_some_and(|own| own.restartable || !self.measures(Measure::Restart))
         });
-        self.has_dmtcp || self.own.is_some() || !own_do || self.measures(Measure::Compression)
+        let free = self.has_dmtcp && !self.writes_only_checkpoints();
+        free || self.own.is_some() || !own_do || self.measures(Measure::Compression)
+    }
+
+    /// Whether aggregators are measured with a program whose only collective I/O is its own checkpoint: they act on nothing else.
+    pub fn writes_only_checkpoints(&self) -> bool {
+        let only = |app: &LoadedApp| app.descriptor.io.collective && app.descriptor.checkpoint.is_some();
+        self.measures(Measure::Aggregators) && self.apps.iter().any(only)
     }
 
     /// Whether runs go on after their checkpoint.
