@@ -391,6 +391,9 @@ fn points_of_another_dmtcp_or_kernel_are_not_mixed_in() {
         aggregators: None,
         cb_buffer: None,
         storage: "run".into(),
+        restart_check: None,
+        moment: None,
+        tracer: None,
         user: indexmap::IndexMap::default(),
     };
     common::campaign_of(dir.path(), ["1Nx1P", "1Nx2P", "1Nx4P", "1Nx9P", "1Nx16P"].map(point).to_vec());
