@@ -29,7 +29,8 @@ pub(super) fn section(data: &Data) -> Section {
     for factor in data.varying() {
         for (level, baseline) in compared_levels(data, factor) {
             for pair in pairs(data, factor, level, baseline) {
-                let compared: Vec<Option<Comparison>> = quantities.iter().map(|(q, _)| compare_paired(&repeats(data, &pair, q))).collect();
+                let compared: Vec<Option<Comparison>> =
+                    quantities.iter().map(|(q, _)| compare_paired(&values(&repeats(data, &pair, q)))).collect();
                 if compared.iter().all(Option::is_none) {
                     continue;
                 }
@@ -53,4 +54,9 @@ pub(super) fn section(data: &Data) -> Section {
     let tables = [price_of_checkpoints::overhead(data), price_of_checkpoints::compression(data), effects::table(data), table];
     let blocks = tables.into_iter().filter(|t| !t.rows.is_empty()).map(Block::Table).collect();
     Section { id: "comparison", title: "What the factors change".to_owned(), blocks }
+}
+
+/// The values of both sides, without the numbers of the repeats.
+fn values(repeats: &[(u32, f64, f64)]) -> Vec<(f64, f64)> {
+    repeats.iter().map(|(_, a, b)| (*a, *b)).collect()
 }

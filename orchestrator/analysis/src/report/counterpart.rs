@@ -1,7 +1,8 @@
 //! Otherwise equal points: pairs of points that differ in one factor only.
 
 use super::{data::Data, rows::PointRow};
-use std::collections::HashMap;
+use cvc_model::stats::RatioGroup;
+use std::collections::{BTreeMap, HashMap};
 
 /// Factors that say nothing of points with some level of another factor, with the level that such points have.
 const DEPENDENT: [(&str, &str, &str); 7] = [
@@ -60,15 +61,42 @@ pub(super) fn pairs(data: &Data, factor: &str, level: &str, other: &str) -> Vec<
     found
 }
 
-/// Returns the values of a quantity in the repeats that both points of a pair have.
-pub(super) fn repeats(data: &Data, pair: &Pair, quantity: &str) -> Vec<(f64, f64)> {
+/// Returns the numbers and values of a quantity in the repeats that both points of a pair have.
+pub(super) fn repeats(data: &Data, pair: &Pair, quantity: &str) -> Vec<(u32, f64, f64)> {
     let (a, b) = (&data.points[pair.point], &data.points[pair.counterpart]);
     let of = |p: &PointRow| -> Option<Vec<(u32, f64)>> {
         Some(p.repeats.get(quantity)?.iter().copied().zip(p.values.get(quantity)?.iter().copied()).collect())
     };
     let (Some(of_a), Some(of_b)) = (of(a), of(b)) else { return Vec::new() };
     let of_b: HashMap<u32, f64> = of_b.into_iter().collect();
-    of_a.into_iter().filter_map(|(repeat, value)| Some((value, *of_b.get(&repeat)?))).collect()
+    of_a.into_iter().filter_map(|(repeat, value)| Some((repeat, value, *of_b.get(&repeat)?))).collect()
+}
+
+/// Returns the ratios of a quantity, point by counterpart, in groups that are independent of each other: points that share a counterpart (or
+/// counterparts that share a point) are one group, because what disturbed the shared one is in the ratios of all of them.
+pub(super) fn ratio_groups(data: &Data, pairs: &[Pair], quantity: &str) -> Vec<RatioGroup> {
+    let mut groups: Vec<Vec<&Pair>> = Vec::new();
+    for pair in pairs.iter().filter(|pair| !repeats(data, pair, quantity).is_empty()) {
+        let shares = |other: &&Pair| other.point == pair.point || other.counterpart == pair.counterpart;
+        match groups.iter_mut().find(|group| group.iter().any(|other| shares(&other))) {
+            Some(group) => group.push(pair),
+            None => groups.push(vec![pair]),
+        }
+    }
+    groups.iter().map(|group| ratio_group(data, group, quantity)).collect()
+}
+
+/// The ratios of a group in the repeats that all of its pairs have; if there is none, in each repeat over the pairs that have it.
+fn ratio_group(data: &Data, group: &[&Pair], quantity: &str) -> RatioGroup {
+    let mut logs: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+    for pair in group {
+        for (repeat, a, b) in repeats(data, pair, quantity) {
+            logs.entry(repeat).or_default().push((a / b).ln());
+        }
+    }
+    let whole = logs.values().any(|all| all.len() == group.len());
+    let used = logs.values().filter(|all| !whole || all.len() == group.len());
+    RatioGroup { points: group.len(), ratios: used.map(|all| (all.iter().sum::<f64>() / all.len() as f64).exp()).collect() }
 }
 
 /// Returns the pairs of levels of a factor that are compared, the second of each being the baseline: all with few levels, else each with the

@@ -1,7 +1,7 @@
 //! The effect of each factor over all points: one row for two levels and a quantity.
 
 use super::{
-    counterpart::{compared_levels, pairs, repeats},
+    counterpart::{compared_levels, pairs, ratio_groups, repeats},
     data::Data,
     model::{Cell, Column, Table},
     quantity,
@@ -26,7 +26,7 @@ pub(super) fn table(data: &Data) -> Table {
     columns.push(Column::plain("verdict", "in words"));
     let caption = "What changes if one factor changes and all others stay: geometric mean, over points, of the first level divided by the second, \
                    from repeats with the same number, less 1. Every point weighs the same. The interval is Student's t of the logarithms \
-                   over the repeats of these points (Welch-Satterthwaite), or over points where repeats are single. With many rows, one in twenty \
+                   over the repeats of these points (Welch-Satterthwaite; points with a counterpart in common count as one sample), or over points where repeats are single. With many rows, one in twenty \
                    intervals misses by chance.";
     let mut table = Table::new("effects", "Effect of each factor", caption, columns);
     for factor in data.varying() {
@@ -58,12 +58,9 @@ pub(super) fn table(data: &Data) -> Table {
 
 /// Returns the effect of a factor on a quantity over all points that have a counterpart.
 pub(super) fn effect(data: &Data, factor: &str, level: &str, baseline: &str, quantity: &str) -> Option<PooledRatio> {
-    let of_points: Vec<Vec<(f64, f64)>> = pairs(data, factor, level, baseline)
-        .iter()
-        .filter(|pair| quantity != quantity::PROCESSOR_S || !repeats(data, pair, names::WALL_S).is_empty())
-        .map(|pair| repeats(data, pair, quantity))
-        .collect();
-    pooled_ratio(&of_points)
+    let mut pairs = pairs(data, factor, level, baseline);
+    pairs.retain(|pair| quantity != quantity::PROCESSOR_S || !repeats(data, pair, names::WALL_S).is_empty());
+    pooled_ratio(&ratio_groups(data, &pairs, quantity))
 }
 
 /// Says what an effect is.

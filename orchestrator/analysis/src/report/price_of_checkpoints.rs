@@ -1,7 +1,7 @@
 //! What checkpoints add to the time of a program, and what compression saves and takes.
 
 use super::{
-    counterpart::{Pair, label, pairs, repeats},
+    counterpart::{Pair, label, pairs, ratio_groups, repeats},
     data::Data,
     effects::{effect, percent},
     model::{Cell, Column, Table},
@@ -27,7 +27,7 @@ pub(super) fn overhead(data: &Data) -> Table {
     let mut table = Table::new("overhead", "Overhead of checkpoints", caption, columns);
     for level in data.levels("checkpointer").into_iter().filter(|level| *level != "none") {
         for pair in pairs(data, "checkpointer", level, "none") {
-            let Some(ratio) = pooled_ratio(&[repeats(data, &pair, names::WALL_S)]) else { continue };
+            let Some(ratio) = pooled_ratio(&ratio_groups(data, std::slice::from_ref(&pair), names::WALL_S)) else { continue };
             let (low, high) = ratio.interval_pct().unzip();
             let [with, without] = summaries(data, &pair, names::WALL_S);
             let time = Cell::measured(data.points[pair.point].summaries.get(names::CKPT_LATENCY_S));
@@ -52,7 +52,7 @@ pub(super) fn compression(data: &Data) -> Table {
                    checkpoint have none.";
     let mut table = Table::new("compression", "What compression saves and takes", caption, columns);
     for pair in pairs(data, "compression", "gzip", "none") {
-        let Some(ratio) = pooled_ratio(&[repeats(data, &pair, names::CKPT_STORED_BYTES)]) else { continue };
+        let Some(ratio) = pooled_ratio(&ratio_groups(data, std::slice::from_ref(&pair), names::CKPT_STORED_BYTES)) else { continue };
         let mut row = vec![Cell::text(label(&pair)), Cell::number(1.0 / ratio.ratio)];
         let ends = !repeats(data, &pair, names::WALL_S).is_empty();
         for q in measured {

@@ -16,5 +16,5 @@ pub use compare::{Comparison, compare, compare_paired};
 pub use interval::{Interval, LEVEL};
 pub use moments::{mean, quantile, sample_sd};
 pub use outliers::{Fences, Outlier};
-pub use pooled::{PooledRatio, pooled_ratio};
+pub use pooled::{PooledRatio, RatioGroup, pooled_ratio};
 pub use summary::Summary;

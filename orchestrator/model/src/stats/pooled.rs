@@ -34,44 +34,52 @@ impl PooledRatio {
     }
 }
 
-/// Pools pairs of values, one list for each point.
+/// Ratios of points that are not independent, because they have a counterpart in common: one series for all of them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RatioGroup {
+    /// Number of points.
+    pub points: usize,
+    /// The ratio in each repeat: the geometric mean over the points of the group.
+    pub ratios: Vec<f64>,
+}
+
+/// Pools groups of ratios, which are independent of each other.
 ///
-/// The mean over points of the mean logarithm of the ratios of a point's pairs. If every point has two pairs or more, its variance is that
-/// of the repeats, Σ sᵢ²/nᵢ / k² for k points, with the degrees of freedom of Welch and Satterthwaite: the interval is for these points, not
-/// for points in general. Otherwise it is the variance between points, with k - 1 degrees of freedom.
+/// The mean over points of the mean logarithm of the ratios; a group of w points weighs w. If every group has two repeats or more, the
+/// variance is that of the repeats, Σ wᵢ² sᵢ²/nᵢ / (Σ wᵢ)², with the degrees of freedom of Welch and Satterthwaite: the interval is for these
+/// points, not for points in general. Otherwise it is the variance between groups, with k - 1 degrees of freedom for k groups.
 ///
-/// `None` without pairs, or if a value is not positive.
-pub fn pooled_ratio(points: &[Vec<(f64, f64)>]) -> Option<PooledRatio> {
-    let logs: Vec<Vec<f64>> = points
-        .iter()
-        .filter(|pairs| !pairs.is_empty())
-        .map(|pairs| pairs.iter().map(|(a, b)| (*a > 0.0 && *b > 0.0 && (a / b).is_finite()).then(|| (a / b).ln())).collect())
-        .collect::<Option<_>>()?;
-    let means: Vec<f64> = logs.iter().map(|l| l.iter().sum::<f64>() / l.len() as f64).collect();
-    let k = means.len() as f64;
-    if means.is_empty() {
+/// `None` without ratios, or if one is not positive.
+pub fn pooled_ratio(groups: &[RatioGroup]) -> Option<PooledRatio> {
+    let groups: Vec<&RatioGroup> = groups.iter().filter(|g| !g.ratios.is_empty()).collect();
+    let log = |ratio: &f64| (*ratio > 0.0 && ratio.is_finite()).then(|| ratio.ln());
+    let logs: Vec<Vec<f64>> = groups.iter().map(|g| g.ratios.iter().map(log).collect()).collect::<Option<_>>()?;
+    let weights: Vec<f64> = groups.iter().map(|g| g.points as f64).collect();
+    let total: f64 = weights.iter().sum();
+    if logs.is_empty() || total <= 0.0 {
         return None;
     }
-    let mean = means.iter().sum::<f64>() / k;
+    let means: Vec<f64> = logs.iter().map(|l| l.iter().sum::<f64>() / l.len() as f64).collect();
+    let mean = means.iter().zip(&weights).map(|(m, w)| m * w).sum::<f64>() / total;
     let spread = if logs.iter().all(|l| l.len() > 1) {
-        let of_points: Vec<(f64, f64)> =
-            logs.iter().zip(&means).map(|(l, mean)| (variance(l, *mean) / l.len() as f64, l.len() as f64 - 1.0)).collect();
-        let sum: f64 = of_points.iter().map(|(v, _)| v).sum();
-        let squares: f64 = of_points.iter().map(|(v, freedom)| v * v / freedom).sum();
+        let of_group = |((l, mean), w): ((&Vec<f64>, &f64), &f64)| (w * w * variance(l, *mean) / l.len() as f64, l.len() as f64 - 1.0);
+        let of_groups: Vec<(f64, f64)> = logs.iter().zip(&means).zip(&weights).map(of_group).collect();
+        let sum: f64 = of_groups.iter().map(|(v, _)| v).sum();
+        let squares: f64 = of_groups.iter().map(|(v, freedom)| v * v / freedom).sum();
         // without any scatter every number of degrees is right
-        Some(((sum / (k * k)).sqrt(), if squares > 0.0 { sum * sum / squares } else { 1.0 }))
+        Some((sum.sqrt() / total, if squares > 0.0 { sum * sum / squares } else { 1.0 }))
     } else {
-        (means.len() > 1).then(|| ((variance(&means, mean) / k).sqrt(), k - 1.0))
+        let k = means.len() as f64;
+        let between: f64 = means.iter().zip(&weights).map(|(m, w)| (w * (m - mean)).powi(2)).sum();
+        (means.len() > 1).then(|| ((between * k / (k - 1.0)).sqrt() / total, k - 1.0))
     };
     let interval = spread.map(|(error, freedom)| {
-        let half = if error > 0.0 {
-            error * StudentsT::new(0.0, 1.0, freedom).map_or(f64::INFINITY, |t| t.inverse_cdf(0.5 + LEVEL / 2.0))
-        } else {
-            0.0
-        };
+        let t = || StudentsT::new(0.0, 1.0, freedom).map_or(f64::INFINITY, |t| t.inverse_cdf(0.5 + LEVEL / 2.0));
+        let half = if error > 0.0 { error * t() } else { 0.0 };
         Interval { low: (mean - half).exp(), high: (mean + half).exp() }
     });
-    Some(PooledRatio { points: means.len(), pairs: logs.iter().map(Vec::len).sum(), ratio: mean.exp(), interval })
+    let pairs = groups.iter().map(|g| g.points * g.ratios.len()).sum();
+    Some(PooledRatio { points: groups.iter().map(|g| g.points).sum(), pairs, ratio: mean.exp(), interval })
 }
 
 /// The sample variance about a known sample mean.
@@ -82,13 +90,16 @@ fn variance(values: &[f64], mean: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::super::bootstrap::{below, seeded};
-    use super::pooled_ratio;
+    use super::{RatioGroup, pooled_ratio};
+
+    fn point(ratios: Vec<f64>) -> RatioGroup {
+        RatioGroup { points: 1, ratios }
+    }
 
     #[test]
-    fn pairs_of_one_point_have_the_interval_of_students_t() {
+    fn repeats_of_one_point_have_the_interval_of_students_t() {
         // logarithms of the ratios: 0.1, 0.2, 0.3; t(0.975, 2) = 4.302653; 0.1 / sqrt(3) = 0.0577350
-        let pairs = [0.1f64, 0.2, 0.3].map(|l| (l.exp() * 7.0, 7.0)).to_vec();
-        let pooled = pooled_ratio(&[pairs]).expect("a ratio");
+        let pooled = pooled_ratio(&[point([0.1f64, 0.2, 0.3].map(f64::exp).to_vec())]).expect("a ratio");
         let interval = pooled.interval.expect("an interval");
         assert!((pooled.ratio.ln() - 0.2).abs() < 1e-9);
         assert!((interval.low.ln() - (0.2 - 4.302_653 * 0.057_735)).abs() < 1e-5, "{interval:?}");
@@ -97,36 +108,40 @@ mod tests {
     }
 
     #[test]
-    fn single_pairs_are_judged_by_how_much_points_differ() {
-        let point = |l: f64| vec![(l.exp(), 1.0)];
-        assert!(pooled_ratio(&[point(0.1)]).expect("a ratio").interval.is_none());
-        let interval = pooled_ratio(&[point(0.1), point(0.2), point(0.3)]).expect("a ratio").interval.expect("an interval");
+    fn single_repeats_are_judged_by_how_much_points_differ() {
+        let one = |l: f64| point(vec![l.exp()]);
+        assert!(pooled_ratio(&[one(0.1)]).expect("a ratio").interval.is_none());
+        let interval = pooled_ratio(&[one(0.1), one(0.2), one(0.3)]).expect("a ratio").interval.expect("an interval");
         assert!((interval.high.ln() - (0.2 + 4.302_653 * 0.057_735)).abs() < 1e-5, "{interval:?}");
     }
 
     #[test]
     fn what_is_not_positive_has_no_ratio_and_what_does_not_scatter_no_width() {
-        assert!(pooled_ratio(&[]).is_none() && pooled_ratio(&[Vec::new()]).is_none());
-        assert!(pooled_ratio(&[vec![(1.0, 0.0)]]).is_none() && pooled_ratio(&[vec![(-1.0, 1.0)]]).is_none());
-        let same = pooled_ratio(&[vec![(2.0, 1.0), (4.0, 2.0)]]).expect("a ratio");
+        assert!(pooled_ratio(&[]).is_none() && pooled_ratio(&[point(Vec::new())]).is_none());
+        assert!(pooled_ratio(&[point(vec![f64::INFINITY])]).is_none() && pooled_ratio(&[point(vec![-1.0])]).is_none());
+        let same = pooled_ratio(&[point(vec![2.0, 2.0])]).expect("a ratio");
         assert!(same.interval.is_some_and(|i| (i.high - i.low).abs() < 1e-12) && same.differs());
     }
 
-    /// Part of the intervals that hold the true effect: `points` points of `repeats` pairs whose logarithms scatter by 0.1, each point about
-    /// an effect of its own.
-    fn coverage(points: usize, repeats: usize) -> f64 {
+    /// Part of the intervals that hold the true effect: `groups` counterparts, each shared by `shared` points of `repeats` repeats. The
+    /// logarithms of all values scatter by 0.1, each group about an effect of its own.
+    fn coverage(groups: usize, shared: usize, repeats: usize) -> f64 {
         let mut random = seeded([&[7.0][..], &[]]);
-        let effects: Vec<f64> = (0..points).map(|i| 0.05 * i as f64).collect();
-        let truth = effects.iter().sum::<f64>() / points as f64;
+        let effects: Vec<f64> = (0..groups).map(|i| 0.05 * i as f64).collect();
+        let truth = effects.iter().sum::<f64>() / groups as f64;
         let mut normal = || {
             // twelve uniform numbers: near enough to a normal one, and without a further crate
             let sum: f64 = (0..12).map(|_| below(&mut random, 1_000_000) as f64 * 1e-6).sum();
             (sum - 6.0) * 0.1
         };
-        let trials = 4000;
+        let trials = 2000;
         let held = (0..trials).filter(|_| {
-            let made: Vec<Vec<(f64, f64)>> =
-                effects.iter().map(|effect| (0..repeats).map(|_| ((effect + normal()).exp(), 1.0)).collect()).collect();
+            let mut ratio = |effect: f64| {
+                let counterpart = normal();
+                ((0..shared).map(|_| effect + normal() - counterpart).sum::<f64>() / shared as f64).exp()
+            };
+            let mut group = |effect: &f64| RatioGroup { points: shared, ratios: (0..repeats).map(|_| ratio(*effect)).collect() };
+            let made: Vec<RatioGroup> = effects.iter().map(&mut group).collect();
             let interval = pooled_ratio(&made).and_then(|p| p.interval).expect("an interval");
             interval.low.ln() <= truth && truth <= interval.high.ln()
         });
@@ -135,9 +150,11 @@ mod tests {
 
     #[test]
     fn nineteen_of_twenty_intervals_hold_the_true_effect() {
-        for (points, repeats) in [(1, 2), (1, 3), (1, 8), (2, 3), (4, 2), (4, 3), (6, 3), (12, 5)] {
-            let coverage = coverage(points, repeats);
-            assert!((0.93..=0.99).contains(&coverage), "{points} points of {repeats} repeats: {coverage}");
+        for (groups, shared, repeats) in
+            [(1, 1, 2), (1, 1, 3), (1, 1, 8), (2, 1, 3), (4, 1, 2), (4, 1, 3), (12, 1, 5), (1, 4, 3), (4, 2, 3)]
+        {
+            let coverage = coverage(groups, shared, repeats);
+            assert!((0.93..=0.99).contains(&coverage), "{groups} groups of {shared}, {repeats} repeats: {coverage}");
         }
     }
 }
