@@ -94,7 +94,7 @@ fn the_own_program_is_restarted_from_a_checkpoint() {
     let file = c.dir().join("own-program/heat.toml");
     let text = fs::read_to_string(&file).expect("reads").replace("repeats = 3", "repeats = 1\nretries = 0");
     fs::write(&file, text).expect("writes");
-    c.cvc(&["run", "--only", "checkpointer=dmtcp,processes=2", "own-program/heat.toml"]).expect(0);
+    c.cvc(&["run", "--only", "checkpointer=dmtcp processes=2", "own-program/heat.toml"]).expect(0);
     let runs = c.dir().join("campaigns/heat/runs");
     let run = fs::read_dir(runs).expect("runs").flatten().next().expect("a run").path();
     let records = fs::read_to_string(run.join("records.jsonl")).expect("records");
