@@ -58,7 +58,7 @@ fn the_reference_page_names_every_key_and_its_examples_load() {
 
     let apps = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/apps");
     let blocks: Vec<&str> = page.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap_or_default()).collect();
-    assert_eq!(blocks.len(), 5);
+    assert_eq!(blocks.len(), 6);
     for block in blocks {
         let head = if block.contains("schema =") { "" } else { "schema = 1\nname = \"x\"\n[sites.local]\nkind = \"local\"\n" };
         let text = format!("{head}{block}");
