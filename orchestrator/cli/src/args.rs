@@ -514,6 +514,9 @@ pub struct DoctorArgs {
     pub file: Option<Utf8PathBuf>,
     #[command(flatten)]
     pub which: Which,
+    /// Take a small checkpoint and restart it, with each MPI library that is found, on one node and over two
+    #[arg(long)]
+    pub probe: bool,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

@@ -78,7 +78,7 @@ pub(super) fn ratio_groups(data: &Data, pairs: &[Pair], quantity: &str) -> Vec<R
     let mut groups: Vec<Vec<&Pair>> = Vec::new();
     for pair in pairs.iter().filter(|pair| !repeats(data, pair, quantity).is_empty()) {
         let shares = |other: &&Pair| other.point == pair.point || other.counterpart == pair.counterpart;
-        match groups.iter_mut().find(|group| group.iter().any(|other| shares(other))) {
+        match groups.iter_mut().find(|group| group.iter().any(&shares)) {
             Some(group) => group.push(pair),
             None => groups.push(vec![pair]),
         }

@@ -14,6 +14,7 @@ mod common;
 mod costs;
 mod dmtcp;
 mod docs;
+mod doctor_probe;
 mod doctor_site;
 mod doctor_verdict;
 mod examples;

@@ -2,6 +2,7 @@
 
 mod cluster;
 mod hazards;
+mod probe;
 mod verdict;
 
 use crate::{
@@ -68,6 +69,9 @@ fn asked(args: &DoctorArgs) -> Result<Asked, Failure> {
 pub fn doctor(args: &DoctorArgs) -> Result<ExitStatus, Failure> {
     let Asked { spec, file, site } = asked(args)?;
     let runtime = runtime()?;
+    if args.probe {
+        return runtime.block_on(try_checkpoints(&spec, args.json));
+    }
     let clusters = runtime.block_on(cluster::examine(&spec));
     let is_cluster_alone = site.is_some() && !clusters.is_empty();
     if is_cluster_alone {
@@ -120,6 +124,19 @@ pub fn doctor(args: &DoctorArgs) -> Result<ExitStatus, Failure> {
         writeln!(out, "{}\n{}", paragraph("  ", &format!("{}: {set}", quirk.id)), paragraph("    ", &quirk.reason))?;
     }
     Ok(status)
+}
+
+/// Takes and restarts a small checkpoint with each library, and shows the results.
+async fn try_checkpoints(spec: &Spec, is_json: bool) -> Result<ExitStatus, Failure> {
+    let sites = ask_sites(spec, |_| Readiness::Look, |_| ()).await;
+    let probed = probe::probe(spec, &sites).await?;
+    let mut out = output::shown();
+    if is_json {
+        writeln!(out, "{}", serde_json::to_string_pretty(&probed.to_json()).map_err(std::io::Error::from)?)?;
+    } else {
+        probed.show(&mut out)?;
+    }
+    Ok(probed.status())
 }
 
 /// Shows what was found; what each gap costs and how to fix it only where no verdict has said so.

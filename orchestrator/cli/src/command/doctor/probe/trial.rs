@@ -1,0 +1,437 @@
+//! One trial: a small campaign of one run in a temporary directory, which takes a checkpoint and restarts it.
+
+use crate::{machine::ask_sites, output};
+use camino::{Utf8Path, Utf8PathBuf};
+use cvc_controller::{
+    observe::{Observer, Progress},
+    runner::{Options, run_campaign},
+};
+use cvc_core::{
+    campaign::{self, Spec},
+    ids::RunId,
+    outcome::{Cause, Outcome},
+    plan,
+    record::{Record, names},
+    stop::{StopRequest, StopSignal},
+    store::CampaignDir,
+    units::counted,
+};
+use cvc_engine::{attempt::Readiness, ckpt::quirks::Quirk};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::{Deserialize, Serialize};
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+use tokio::sync::watch;
+
+/// Time limit of the program until it is ended after its checkpoint, and again of its restart, seconds.
+const RUN_S: u32 = 50;
+/// Time limit of the checkpoint, seconds.
+const CHECKPOINT_S: u32 = 40;
+/// Time limit of a trial once its run has begun: that of the program and of its restart, and time to end them. With it, nobody waits
+/// for more than two minutes.
+const TRIAL: Duration = Duration::from_secs(115);
+/// Time limit for opening the site: connections, compiling kernels, a place in a queue.
+const OPENING: Duration = Duration::from_secs(300);
+/// Ranks of every trial.
+const RANKS: f64 = 2.0;
+/// Lines of a log that are shown.
+const LOG_LINES: usize = 6;
+
+/// The stencil kernel, which verifies its result, in a size that computes for some seconds. Ranks that wait give up their core.
+const APP: &str = r#"schema = 1
+name = "probe"
+title = "cvc's stencil kernel, some seconds long"
+kernel = true
+[program]
+names = ["kernel-stencil"]
+install = "part of cvc"
+[command]
+args = ["--size", "32", "--steps", "60", "--work", "100", "--ckpt-every", "0"]
+env = { OMPI_MCA_mpi_yield_when_idle = "1", MPIR_CVAR_POLLS_BEFORE_YIELD = "1" }
+[workloads.probe]
+[success]
+pattern = '^Verification = SUCCESSFUL'
+forbid = '^Verification = FAILED'
+[progress]
+step = '^Time step (\d+)'
+"#;
+
+/// What a trial shows, in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Column {
+    Starts,
+    CheckpointTaken,
+    ImagesComplete,
+    Restarts,
+    ResultVerified,
+}
+
+impl Column {
+    pub(super) const ALL: [Self; 5] = [Self::Starts, Self::CheckpointTaken, Self::ImagesComplete, Self::Restarts, Self::ResultVerified];
+
+    pub(super) fn title(self) -> &'static str {
+        match self {
+            Self::Starts => "starts",
+            Self::CheckpointTaken => "checkpoint taken",
+            Self::ImagesComplete => "images complete",
+            Self::Restarts => "restarts",
+            Self::ResultVerified => "result verified",
+        }
+    }
+
+    /// Logs of a run that explain why it came no further than this.
+    fn logs(self) -> &'static [&'static str] {
+        match self {
+            Self::Starts => &["stderr", "coordinator.out", "stdout"],
+            Self::CheckpointTaken | Self::ImagesComplete => &["stderr", "coordinator.log", "coordinator.out"],
+            Self::Restarts | Self::ResultVerified => &["restart.stderr", "restart.coordinator.out", "restart.stdout"],
+        }
+    }
+}
+
+/// A cell of the matrix.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "result")]
+pub(super) enum Cell {
+    /// It works.
+    Works { seconds: f64 },
+    /// It does not, after this time.
+    Fails { seconds: f64 },
+    /// It was not reached.
+    NotReached,
+}
+
+/// Why a trial came no further.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(super) struct Failure {
+    pub(super) what: String,
+    /// The log, and its last lines.
+    pub(super) log: Option<(String, Vec<String>)>,
+}
+
+/// What a run used, by its own description.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Used {
+    /// File name of the launcher.
+    pub(super) launcher: String,
+    /// What is known of this very version or device of the MPI library.
+    pub(super) warnings: Vec<String>,
+}
+
+impl Used {
+    /// Reads the description in the directory of a run.
+    fn read(directory: &Utf8Path) -> Option<Self> {
+        #[derive(Deserialize)]
+        struct Library {
+            mpiexec: Utf8PathBuf,
+        }
+        #[derive(Deserialize)]
+        struct Description {
+            mpi: Library,
+            quirks: Vec<Quirk>,
+        }
+        let text = std::fs::read(directory.join("run.json")).ok()?;
+        let Description { mpi, quirks } = serde_json::from_slice(&text).ok()?;
+        let of_the_library = quirks.into_iter().filter(|q| q.when.device.is_some() || q.when.version.is_some());
+        Some(Self { launcher: mpi.mpiexec.file_name()?.to_owned(), warnings: of_the_library.filter_map(|q| q.note).collect() })
+    }
+}
+
+/// The result of a trial.
+#[derive(Debug)]
+pub(super) struct Tried {
+    pub(super) cells: [Cell; 5],
+    pub(super) failure: Option<Failure>,
+    /// What the run used, if it came as far as that.
+    pub(super) used: Option<Used>,
+    /// Whether the user stopped it.
+    pub(super) is_interrupted: bool,
+}
+
+/// What is tried.
+#[derive(Clone, Debug)]
+pub(super) struct Trial<'a> {
+    /// The campaign that has the site.
+    pub(super) spec: &'a Spec,
+    pub(super) site: &'a str,
+    pub(super) mpi: &'a str,
+    pub(super) nodes: u32,
+}
+
+/// What was observed of the run.
+#[derive(Default)]
+struct Seen {
+    run: Option<RunId>,
+    began: Option<Instant>,
+    /// Stages, with their beginnings.
+    stages: Vec<(String, Instant)>,
+    ended: Option<(Instant, Outcome)>,
+    skipped: Option<String>,
+}
+
+impl Seen {
+    fn stage(&self, name: &str) -> Option<Instant> {
+        self.stages.iter().find(|(stage, _)| stage.starts_with(name)).map(|(_, at)| *at)
+    }
+}
+
+/// Watches a trial, shows its progress, and tells when its run began.
+struct Watcher {
+    seen: Seen,
+    name: String,
+    bar: ProgressBar,
+    began: watch::Sender<bool>,
+}
+
+impl Watcher {
+    fn tell(&self, what: &str) {
+        if output::is_stderr_terminal() {
+            self.bar.set_message(format!("{}: {what}", self.name));
+        } else {
+            output::note(format_args!("{}: {what}", self.name));
+        }
+    }
+}
+
+impl Observer for Watcher {
+    fn on(&mut self, progress: &Progress) {
+        match progress {
+            Progress::Preparing { what } | Progress::Site { what } => self.tell(what),
+            Progress::Skipped { reason, .. } => self.seen.skipped = Some(reason.clone()),
+            Progress::RunStarted { run, .. } => {
+                self.seen.run = Some(run.clone());
+                self.seen.began = Some(Instant::now());
+                self.began.send_replace(true);
+                self.tell("starts");
+            }
+            Progress::Stage { stage, .. } => {
+                self.seen.stages.push((stage.clone(), Instant::now()));
+                self.tell(stage);
+            }
+            Progress::RunFinished { outcome, .. } => self.seen.ended = Some((Instant::now(), outcome.clone())),
+            Progress::RunLost { reason, .. } => self.tell(reason),
+            _ => {}
+        }
+    }
+}
+
+impl Trial<'_> {
+    /// The name of the trial in messages.
+    pub(super) fn name(&self) -> String {
+        format!("{} on {}, {}", self.mpi, self.site, counted(self.nodes, "node"))
+    }
+
+    /// The campaign of the trial: the site as the user has it, with one library and one run.
+    fn spec(&self, directory: &Utf8Path) -> Result<Spec, String> {
+        let site = self.spec.sites.get(self.site).ok_or_else(|| format!("there is no site `{}`", self.site))?;
+        let library = site.mpi.get(self.mpi).ok_or_else(|| format!("the site has no MPI library `{}`", self.mpi))?;
+        let apps = directory.join("apps");
+        let put = || std::fs::create_dir_all(&apps).and_then(|()| std::fs::write(apps.join("probe.toml"), APP));
+        put().map_err(|e| format!("{apps}: {e}"))?;
+        let mapping = if self.nodes == 1 { "1Nx2P".to_owned() } else { format!("{}Nx1P", self.nodes) };
+        // of several areas the first, as every run needs one
+        let area = site.storage.keys().next().map(|area| toml_key(area));
+        let declared = area.as_ref().map(|area| format!("storage.{area} = {{ path = \"work\" }}\n")).unwrap_or_default();
+        let used = area.map(|area| format!("storage = {area}\n")).unwrap_or_default();
+        let text = format!(
+            "schema = 1\nname = \"doctor-probe\"\n[sites.{site}]\nkind = \"local\"\nmpi.{mpi} = {{ family = \"{family}\" }}\n{declared}\
+             [matrix]\napp = \"probe\"\nclass = \"probe\"\nmapping = \"{mapping}\"\nmpi = {mpi}\ncheckpointer = \"dmtcp\"\n{used}\
+             [run]\nrepeats = 1\nretries = 0\ntimeout_s = {RUN_S}\n\
+             [checkpoint]\nmoment = {{ after_step = 3 }}\nrestart_check = true\ntimeout_s = {CHECKPOINT_S}\n",
+            site = toml_key(self.site),
+            mpi = toml_key(self.mpi),
+            family = cvc_engine::mpi::launcher(library.family).name(),
+        );
+        let embedded = cvc_core::app::embedded::directory().map_err(|e| e.to_string())?;
+        let file = directory.join("doctor-probe.toml");
+        let dirs = [PathBuf::from(apps), embedded];
+        let mut spec = campaign::load_text(file.as_std_path(), &text, &dirs).map_err(|e| e.to_string())?;
+        let mut site = site.clone();
+        site.mpi.retain(|name, _| name == self.mpi);
+        // two ranks must do on one core as well
+        site.oversubscribe |= site.cluster.is_none();
+        spec.sites.insert(self.site.to_owned(), site);
+        // relative paths of the site are the user's
+        spec.path.clone_from(&self.spec.path);
+        Ok(spec)
+    }
+
+    /// Carries the trial out, and leaves nothing of it.
+    pub(super) async fn carry_out(&self, base: &Options, interrupted: &mut StopSignal) -> Tried {
+        let directory = match tempfile::Builder::new().prefix("cvc-doctor-").tempdir() {
+            Ok(directory) => directory,
+            Err(error) => return failed_before(format!("cannot make a temporary directory: {error}")),
+        };
+        let Some(path) = Utf8Path::from_path(directory.path()) else {
+            return failed_before("the temporary directory has no UTF-8 name".into());
+        };
+        let tried = match self.spec(path) {
+            Ok(spec) => self.walk(&spec, path, base, interrupted).await,
+            Err(problem) => failed_before(problem),
+        };
+        match directory.close() {
+            Ok(()) => tried,
+            Err(error) => Tried { failure: Some(failure(format!("left behind: {error}"))), ..tried },
+        }
+    }
+
+    async fn walk(&self, spec: &Spec, directory: &Utf8Path, base: &Options, interrupted: &mut StopSignal) -> Tried {
+        let plan = plan::build(spec);
+        if let Some(excluded) = plan.excluded.first() {
+            return failed_before(excluded.reason.clone());
+        }
+        let options = Options { campaigns: directory.join("campaigns"), state: directory.join("state"), ..base.clone() };
+        let (began, began_seen) = watch::channel(false);
+        let bar = output::bar().with_style(ProgressStyle::default_spinner());
+        bar.enable_steady_tick(Duration::from_millis(100));
+        let mut watcher = Watcher { seen: Seen::default(), name: self.name(), bar, began };
+        let readiness = |_: &str| Readiness::for_points(&spec.apps, plan.points.iter().map(|p| &p.point));
+        let sites = ask_sites(spec, readiness, |what| watcher.tell(&what)).await;
+        let (stop, stop_signal) = watch::channel(StopRequest::GoOn);
+        let late = Arc::new(AtomicBool::new(false));
+        let guard = tokio::spawn(stop_when_late(began_seen, interrupted.clone(), stop, Arc::clone(&late)));
+        let start = Instant::now();
+        let result = run_campaign(spec, &plan, sites, &options, stop_signal, &mut watcher).await;
+        guard.abort();
+        watcher.bar.finish_and_clear();
+        let seen = watcher.seen;
+        let is_interrupted = *interrupted.borrow() != StopRequest::GoOn;
+        let dir = CampaignDir::new(&options.campaigns, &plan.campaign);
+        let mut tried = judge(&seen, &dir, start);
+        if let Err(error) = result {
+            tried.failure = Some(failure(error.to_string()));
+        } else if late.load(Ordering::Relaxed) && tried.failure.is_none() {
+            let limit = if seen.began.is_some() { TRIAL } else { OPENING };
+            tried.failure = Some(failure(format!("not over within {} s; cvc ended it", limit.as_secs())));
+        }
+        Tried { is_interrupted, ..tried }
+    }
+}
+
+/// A name as a quoted key or string of TOML.
+fn toml_key(name: &str) -> String {
+    serde_json::to_string(name).unwrap_or_default()
+}
+
+/// Stops a trial at once when the user does, or when it takes too long.
+async fn stop_when_late(
+    mut began: watch::Receiver<bool>,
+    mut interrupted: StopSignal,
+    stop: watch::Sender<StopRequest>,
+    late: Arc<AtomicBool>,
+) {
+    let limit = async {
+        if tokio::time::timeout(OPENING, began.wait_for(|began| *began)).await.is_ok_and(|b| b.is_ok()) {
+            tokio::time::sleep(TRIAL).await;
+        }
+        late.store(true, Ordering::Relaxed);
+    };
+    let by_user = async {
+        if interrupted.wait_for(|now| *now != StopRequest::GoOn).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    };
+    tokio::select! {
+        () = limit => {}
+        () = by_user => {}
+    }
+    stop.send_replace(StopRequest::StopNow);
+    // whoever reads the signal must not find it closed
+    std::future::pending::<()>().await;
+}
+
+fn failure(what: String) -> Failure {
+    Failure { what, log: None }
+}
+
+fn failed_before(what: String) -> Tried {
+    Tried { cells: [Cell::NotReached; 5], failure: Some(failure(what)), used: None, is_interrupted: false }
+}
+
+/// Judges what was seen of a run and what its directory holds.
+fn judge(seen: &Seen, dir: &CampaignDir, start: Instant) -> Tried {
+    if let Some(reason) = &seen.skipped {
+        return failed_before(reason.clone());
+    }
+    let now = Instant::now();
+    let Some(began) = seen.began else { return failed_before("the run never began".into()) };
+    let run = seen.run.as_ref();
+    let directory = run.map(|run| if dir.run(run).exists() { dir.run(run) } else { dir.failed(run, 1) }).unwrap_or_default();
+    let records = read_records(&directory);
+    let value = |name: &str| records.iter().find(|r| r.name == name).map(|r| r.value);
+    let images: f64 =
+        records.iter().filter(|r| r.name == names::CKPT_FILES && r.labels.get("kind").is_some_and(|k| k == "rank")).map(|r| r.value).sum();
+    let end = seen.ended.as_ref().map_or(now, |(at, _)| *at);
+    let (checkpoint, restart, collecting) = (seen.stage("checkpoint"), seen.stage("restart"), seen.stage("collecting"));
+    let seconds = |from: Instant, to: Instant| to.saturating_duration_since(from).as_secs_f64();
+    let restarted = std::fs::read_to_string(directory.join("restart.stdout"))
+        .is_ok_and(|text| text.lines().any(|l| l.starts_with("Time step ") || l.starts_with("Verification = ")));
+    let (outcome, has_ended) = match &seen.ended {
+        Some((_, outcome)) => (Some(outcome), true),
+        None => (None, false),
+    };
+    let succeeded = outcome == Some(&Outcome::Succeeded);
+    // what works, and for how long it took; in the order of the columns
+    let works = [
+        (checkpoint.is_some(), seconds(began, checkpoint.or(collecting).unwrap_or(end))),
+        (
+            succeeded || restart.is_some() || value(names::CKPT_LATENCY_S).is_some(),
+            value(names::CKPT_LATENCY_S).unwrap_or_else(|| checkpoint.map_or(0.0, |at| seconds(at, restart.or(collecting).unwrap_or(end)))),
+        ),
+        (
+            succeeded || (restart.is_some() && (images >= RANKS || !has_ended)),
+            value(names::CKPT_STORAGE_S).unwrap_or_else(|| checkpoint.map_or(0.0, |at| seconds(at, restart.or(collecting).unwrap_or(end)))),
+        ),
+        (succeeded || restarted, restart.map_or(0.0, |at| seconds(at, collecting.unwrap_or(end)))),
+        (succeeded, collecting.map_or(0.0, |at| seconds(at, end))),
+    ];
+    let mut cells = [Cell::NotReached; 5];
+    let mut stopped_at = None;
+    for ((cell, (works, seconds)), column) in cells.iter_mut().zip(works).zip(Column::ALL) {
+        *cell = if works { Cell::Works { seconds } } else { Cell::Fails { seconds } };
+        if !works {
+            stopped_at = Some(column);
+            break;
+        }
+    }
+    let failure = match (outcome, stopped_at) {
+        (Some(Outcome::Failed { cause, detail }), column) => {
+            Some(Failure { what: format!("{}: {detail}", name_of(*cause)), log: column.and_then(|column| last_of(&directory, column)) })
+        }
+        (Some(Outcome::Succeeded), _) => None,
+        // it was ended early, which its caller explains
+        (None, _) => {
+            tracing::debug!(after_s = start.elapsed().as_secs_f64(), "a trial was ended");
+            None
+        }
+    };
+    Tried { cells, failure, used: Used::read(&directory), is_interrupted: false }
+}
+
+/// The cause as it is called in reports.
+fn name_of(cause: Cause) -> String {
+    serde_json::to_value(cause).ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default()
+}
+
+fn read_records(directory: &Utf8Path) -> Vec<Record> {
+    let text = std::fs::read_to_string(directory.join("records.jsonl")).unwrap_or_default();
+    text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+}
+
+/// The last lines of the first log of a run that says something.
+fn last_of(directory: &Utf8Path, column: Column) -> Option<(String, Vec<String>)> {
+    column.logs().iter().find_map(|name| {
+        let bytes = std::fs::read(directory.join(name)).ok()?;
+        let text = String::from_utf8_lossy(&bytes);
+        let lines: Vec<&str> = text.lines().map(str::trim_end).filter(|l| !l.is_empty()).collect();
+        let last = lines[lines.len().saturating_sub(LOG_LINES)..].iter().map(|l| l.chars().take(300).collect()).collect::<Vec<String>>();
+        (!last.is_empty()).then(|| ((*name).to_owned(), last))
+    })
+}
