@@ -122,7 +122,14 @@ fn store_hint(error: &StoreError) -> Option<String> {
             Some("cvc keeps files there that it can make again; XDG_CACHE_HOME names another place".into())
         }
         StoreError::Io { .. } if error.is_full_disk() => Some("make room, and type the same command again: it goes on where it was".into()),
-        StoreError::Io { .. } | StoreError::Damaged { .. } | StoreError::Newer { .. } | StoreError::Locked { .. } => None,
+        StoreError::Io { path, source, .. } => match source.kind() {
+            std::io::ErrorKind::NotFound => Some(format!("is {} there?", path.parent().filter(|p| !p.as_os_str().is_empty())?.display())),
+            std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem => {
+                Some("change its permissions, or choose a directory of your own".into())
+            }
+            _ => None,
+        },
+        StoreError::Damaged { .. } | StoreError::Newer { .. } | StoreError::Locked { .. } => None,
     }
 }
 

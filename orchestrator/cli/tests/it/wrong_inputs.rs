@@ -46,13 +46,14 @@ const FILES: [(&str, &str, &str); 34] = [
 ];
 
 /// Command lines with a mistake, beside a good `campaign.toml`, and what the message must name.
-const COMMANDS: [(&str, &[&str], &str); 27] = [
+const COMMANDS: [(&str, &[&str], &str); 28] = [
     ("plan", &["no-such.toml"], "no-such.toml"),
-    ("plan", &["."], "."),
+    ("plan", &["."], "a file in it"),
     ("plan", &["empty.toml"], "empty.toml"),
     ("plan", &["binary.toml"], "binary.toml"),
     ("plan", &["campaign.toml", "--variant", "shorter"], "shorter"),
     ("plan", &["campaign.toml", "--only", "processes=8"], "8"),
+    ("init", &["no-such/x.toml", "--yes", "--measure", "sizes", "--app", "kernel-stencil"], "is no-such there?"),
     ("run", &["campaign.toml", "--repeat", "3"], "--repeat"),
     ("run", &["campaign.toml", "--for", "2"], "2h"),
     ("run", &["campaign.toml", "--campaigns", "empty.toml"], "empty.toml"),

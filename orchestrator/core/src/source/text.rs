@@ -30,7 +30,14 @@ impl Source {
             path: path.to_owned(),
             text: Arc::from(""),
         };
-        let bytes = std::fs::read(path).map_err(|e| fail(format!("cannot read the file: {e}"), "give the path of a file that exists"))?;
+        let bytes = std::fs::read(path).map_err(|e| {
+            let hint = match e.kind() {
+                std::io::ErrorKind::IsADirectory => "give the path of a file in it",
+                std::io::ErrorKind::PermissionDenied => "give the path of a file that you may read",
+                _ => "give the path of a file that exists",
+            };
+            fail(format!("cannot read the file: {e}"), hint)
+        })?;
         match String::from_utf8(bytes) {
             Ok(text) => Ok(Self { path: path.to_owned(), text: text.into() }),
             Err(e) => {
