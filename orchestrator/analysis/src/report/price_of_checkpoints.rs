@@ -69,7 +69,12 @@ pub(super) fn found(data: &Data) -> Vec<(String, String)> {
     let levels = data.levels("checkpointer");
     let with = levels.iter().filter(|level| levels.contains("none") && **level != "none");
     with.filter_map(|level| {
-        let effect = effect(data, "checkpointer", level, "none", names::WALL_S)?;
+        let Some(effect) = effect(data, "checkpointer", level, "none", names::WALL_S) else {
+            return ends_at_checkpoints(data, level).then(|| {
+                let what = "not measured: all runs that were to show it end at their checkpoint (size-only, restarted)";
+                (format!("wall time with checkpoints by {level}"), what.to_owned())
+            });
+        };
         let over = cvc_core::units::counted(effect.points as u32, "point");
         let range =
             effect.interval_pct().map_or("no interval".to_owned(), |(low, high)| format!("95 %: {} to {} %", percent(low), percent(high)));
@@ -79,6 +84,14 @@ pub(super) fn found(data: &Data) -> Vec<(String, String)> {
         ))
     })
     .collect()
+}
+
+/// Whether there are runs with checkpoints that could be compared with runs without, but none of them goes on after its checkpoint.
+fn ends_at_checkpoints(data: &Data, level: &str) -> bool {
+    let has = |point: usize, quantity: &str| data.points[point].values.get(quantity).is_some_and(|values| !values.is_empty());
+    let pairs = pairs(data, "checkpointer", level, "none");
+    pairs.iter().any(|pair| has(pair.point, names::CKPT_STORED_BYTES) && has(pair.counterpart, names::WALL_S))
+        && !pairs.iter().any(|pair| has(pair.point, names::WALL_S))
 }
 
 /// Returns the measurements of both points of a pair.

@@ -108,6 +108,23 @@ fn checkpoints_add_this_much_to_the_wall_time() {
 }
 
 #[test]
+fn an_overhead_that_no_run_can_show_is_told_as_such() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut restarted = point("full", None, CheckpointerKind::Dmtcp, Compression::None);
+    restarted.restart_check = Some(true);
+    let ended = || Ok(vec![("ckpt_stored_bytes", 4e8, Unit::Bytes), ("restart_to_end_s", 7.5, Unit::Seconds)]);
+    let made = vec![
+        (point("full", None, CheckpointerKind::None, Compression::None), repeats(10.0, 8.0, None)),
+        (restarted, vec![ended(), ended(), ended()]),
+    ];
+    campaign_measured(dir.path(), made);
+    let index = rebuild_index(Utf8Path::from_path(dir.path()).expect("UTF-8")).expect("an index");
+    let found = pairs(&build(&index).expect("a report"), "found");
+    let (_, said) = found.iter().find(|(name, _)| name == "wall time with checkpoints by dmtcp").expect("an answer");
+    assert!(said.starts_with("not measured: all runs that were to show it end at their checkpoint"), "{said}");
+}
+
+#[test]
 fn compression_has_its_ratio_and_its_processor_time() {
     let dir = tempfile::tempdir().expect("a directory");
     let report = campaign(dir.path());

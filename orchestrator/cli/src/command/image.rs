@@ -5,7 +5,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::{ids::PointId, plan::Plan, store::CampaignDir};
 use cvc_probe::image::{
     Group, Grouping,
-    command::{Caller, ImageArgs, run_for},
+    command::{Caller, ImageArgs, ImageCommandError, run_for},
 };
 use indicatif::{ProgressBar, ProgressStyle};
 use parking_lot::Mutex;
@@ -26,8 +26,24 @@ pub fn image(args: &ImageArgs) -> Result<ExitStatus, Failure> {
         Grouping { title: "point", key: "points", of_directory: Box::new(move |directory| by_point.owner(directory)?.point) },
     ];
     let caller = Caller { progress: Some(&|done, all| progress.tell(done, all)), groupings };
-    run_for(args, caller, &mut output::shown()).map_err(Failure::Image)?;
+    run_for(args, caller, &mut output::shown()).map_err(explain)?;
     Ok(ExitStatus::Done)
+}
+
+/// Says of a campaign without images where they have gone.
+fn explain(error: ImageCommandError) -> Failure {
+    match error {
+        ImageCommandError::NoImages { path, .. } if path.ancestors().any(|directory| directory.join("journal.jsonl").is_file()) => {
+            Failure::Other {
+                status: ExitStatus::Unreadable,
+                message: format!("{}: no images (`ckpt_*.dmtcp`) in this directory or below", path.display()),
+                hint: Some(
+                    "campaigns remove images once cvc has read them; `keep_images = true` in [run] keeps those of runs to come".into(),
+                ),
+            }
+        }
+        error => Failure::Image(error),
+    }
 }
 
 /// To what the images of a directory belong.

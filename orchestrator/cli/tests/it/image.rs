@@ -21,6 +21,8 @@ fn images_of_a_campaign_are_summed_by_run_and_by_point() {
     c.run().expect(0);
     let runs: Vec<String> = c.run_names().into_iter().collect();
     assert_eq!(runs.len(), 4);
+    let none = c.cvc(&["image", c.root().to_str().expect("UTF-8")]).expect(6).stderr;
+    assert!(none.contains("no images") && none.contains("keep_images = true"), "{none}");
     let image = fixture("mpich-btA-np4-rank0-from-gzip.dmtcp.gz");
     let bytes = fs::metadata(&image).expect("a fixture").len();
     let place = |below: &str| {

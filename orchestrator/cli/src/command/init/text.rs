@@ -116,7 +116,7 @@ pub fn write_campaign(wishes: &Wishes) -> String {
         if wishes.uses_dmtcp() {
             line(format_args!("{}", moment(wishes)));
         }
-        if wishes.measures(Measure::Restart) {
+        if wishes.measures(Measure::Restart) && !wishes.restarts_some() {
             line(format_args!("restart_check = true             # restart from the last checkpoint; the program must verify again"));
         }
     }
@@ -155,6 +155,9 @@ fn write_matrix(wishes: &Wishes, line: &mut impl FnMut(std::fmt::Arguments<'_>))
     }
     if wishes.measures(Measure::Compression) {
         line(format_args!("compression = [\"none\", \"gzip\"]   # of DMTCP's images"));
+    }
+    if wishes.restarts_some() {
+        line(format_args!("restart_check = [false, true]    # restarted runs end at their checkpoint: only the others have a wall time"));
     }
     if wishes.measures(Measure::Aggregators) && !pairs {
         line(format_args!("aggregators = [1, 2]             # of collective I/O, in all: docs/mpi.md"));

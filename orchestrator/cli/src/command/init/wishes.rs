@@ -76,6 +76,12 @@ impl Wishes {
         self.measures(Measure::Aggregators) && self.apps.iter().any(only)
     }
 
+    /// Whether restarts are measured beside what only runs that go on after their checkpoint show: a run under DMTCP that is restarted does not.
+    pub fn restarts_some(&self) -> bool {
+        let needs_end = self.measures(Measure::Overhead) || self.measures(Measure::Compression);
+        self.measures(Measure::Restart) && needs_end && self.uses_dmtcp()
+    }
+
     /// Whether runs go on after their checkpoint.
     pub fn runs_on(&self) -> bool {
         self.measures(Measure::Restart) || self.measures(Measure::Overhead)
