@@ -78,10 +78,10 @@ pub(super) fn ratio_groups(data: &Data, pairs: &[Pair], quantity: &str) -> Vec<R
     let mut groups: Vec<Vec<&Pair>> = Vec::new();
     for pair in pairs.iter().filter(|pair| !repeats(data, pair, quantity).is_empty()) {
         let shares = |other: &&Pair| other.point == pair.point || other.counterpart == pair.counterpart;
-        match groups.iter_mut().find(|group| group.iter().any(&shares)) {
-            Some(group) => group.push(pair),
-            None => groups.push(vec![pair]),
-        }
+        // a pair may join groups that had nothing in common before
+        let (sharing, mut apart): (Vec<_>, Vec<_>) = groups.into_iter().partition(|group| group.iter().any(&shares));
+        apart.push(sharing.into_iter().flatten().chain([pair]).collect());
+        groups = apart;
     }
     groups.iter().map(|group| ratio_group(data, group, quantity)).collect()
 }

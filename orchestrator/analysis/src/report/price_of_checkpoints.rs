@@ -23,7 +23,7 @@ pub(super) fn overhead(data: &Data) -> Table {
     columns.push(Column::plain("pairs", "pairs"));
     columns.push(Column::of("checkpoint_time", "checkpoint time", "s"));
     let caption = "Wall time of otherwise equal runs with and without checkpoints. The interval is Student's t of the logarithms of the ratios \
-                   of repeats with the same number. Runs that end at their checkpoint (size-only, restarted) have no wall time and are not here.";
+                   of repeats with the same number. With DMTCP it includes starting under it. Runs that end at their checkpoint (size-only, restarted) have no wall time and are not here.";
     let mut table = Table::new("overhead", "Overhead of checkpoints", caption, columns);
     for level in data.levels("checkpointer").into_iter().filter(|level| *level != "none") {
         for pair in pairs(data, "checkpointer", level, "none") {
