@@ -1,20 +1,26 @@
-//! Statistics of repeats: moments, bootstrap intervals, and outliers, which are flagged and never dropped.
+//! Statistics of repeats: moments, intervals, comparisons, and outliers, which are flagged and never dropped.
 //!
-//! Nothing here does I/O, and nothing is random: the bootstrap is seeded with the data, so that the same values give the same interval on
-//! every machine.
+//! Nothing here does I/O, and nothing depends on chance: what needs random numbers is seeded with the data, so that the same values give the
+//! same result on every machine.
 
-mod bootstrap;
 mod compare;
+mod false_discovery;
 mod interval;
 mod moments;
+mod order;
 mod outliers;
+mod permutation;
 mod pooled;
+mod random;
+mod student;
 mod summary;
+mod variation;
 
-pub use bootstrap::{RESAMPLES, mean_interval};
-pub use compare::{Comparison, compare, compare_paired};
+pub use compare::{Comparison, adjust, compare, compare_paired};
 pub use interval::{Interval, LEVEL};
 pub use moments::{mean, quantile, sample_sd};
 pub use outliers::{Fences, Outlier};
 pub use pooled::{PooledRatio, RatioGroup, pooled_ratio};
+pub use student::Scale;
 pub use summary::Summary;
+pub use variation::Variation;

@@ -1,8 +1,7 @@
 //! The effect of one factor over several points: the geometric mean of ratios of pairs.
 
-use super::interval::{Interval, LEVEL};
+use super::{interval::Interval, student::t_quantile};
 use serde::Serialize;
-use statrs::distribution::{ContinuousCDF, StudentsT};
 
 /// How many times the first is of the second, on average over points.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -74,8 +73,7 @@ pub fn pooled_ratio(groups: &[RatioGroup]) -> Option<PooledRatio> {
         (means.len() > 1).then(|| ((between * k / (k - 1.0)).sqrt() / total, k - 1.0))
     };
     let interval = spread.map(|(error, freedom)| {
-        let t = || StudentsT::new(0.0, 1.0, freedom).map_or(f64::INFINITY, |t| t.inverse_cdf(0.5 + LEVEL / 2.0));
-        let half = if error > 0.0 { error * t() } else { 0.0 };
+        let half = if error > 0.0 { error * t_quantile(freedom) } else { 0.0 };
         Interval { low: (mean - half).exp(), high: (mean + half).exp() }
     });
     let pairs = groups.iter().map(|g| g.points * g.ratios.len()).sum();
@@ -89,7 +87,7 @@ fn variance(values: &[f64], mean: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::bootstrap::{below, seeded};
+    use super::super::random::{samples, seeded};
     use super::{RatioGroup, pooled_ratio};
 
     fn point(ratios: Vec<f64>) -> RatioGroup {
@@ -129,11 +127,7 @@ mod tests {
         let mut random = seeded([&[7.0][..], &[]]);
         let effects: Vec<f64> = (0..groups).map(|i| 0.05 * i as f64).collect();
         let truth = effects.iter().sum::<f64>() / groups as f64;
-        let mut normal = || {
-            // twelve uniform numbers: near enough to a normal one, and without a further crate
-            let sum: f64 = (0..12).map(|_| below(&mut random, 1_000_000) as f64 * 1e-6).sum();
-            (sum - 6.0) * 0.1
-        };
+        let mut normal = || samples::normal(&mut random) * 0.1;
         let trials = 2000;
         let held = (0..trials).filter(|_| {
             let mut ratio = |effect: f64| {

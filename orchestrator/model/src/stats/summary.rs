@@ -1,10 +1,12 @@
 //! The numbers that a table cell holds.
 
 use super::{
-    bootstrap::mean_interval,
     interval::Interval,
     moments::{mean, quantile, sample_sd},
+    order::median_interval,
     outliers::{Fences, Outlier},
+    student::{Scale, mean_interval},
+    variation::Variation,
 };
 use serde::Serialize;
 
@@ -23,8 +25,14 @@ pub struct Summary {
     pub min: f64,
     /// Largest value.
     pub max: f64,
-    /// Bootstrap 95 % interval of the mean; `None` for one value.
+    /// 95 % interval of the mean; `None` for one value.
     pub interval: Option<Interval>,
+    /// How it was made; `None` without one.
+    pub interval_of: Option<Scale>,
+    /// 95 % interval of the median by order statistics; `None` for fewer than six values.
+    pub median_interval: Option<Interval>,
+    /// Coefficient of variation; `None` for one value, or if one is not positive.
+    pub variation: Option<Variation>,
     /// Number of values beyond the inner fences but within the outer ones.
     pub mild: usize,
     /// Number of values beyond the outer fences.
@@ -39,6 +47,7 @@ impl Summary {
         let (&min, &max) = (sorted.first()?, sorted.last()?);
         let fences = Fences::of_sorted(&sorted);
         let count = |kind| sorted.iter().filter(|v| fences.judge(**v) == Some(kind)).count();
+        let (interval, interval_of) = mean_interval(&sorted).unzip();
         Some(Self {
             n: sorted.len(),
             mean: mean(&sorted)?,
@@ -46,7 +55,10 @@ impl Summary {
             sd: sample_sd(&sorted),
             min,
             max,
-            interval: mean_interval(&sorted),
+            interval,
+            interval_of,
+            median_interval: median_interval(&sorted),
+            variation: Variation::of(&sorted),
             mild: count(Outlier::Mild),
             severe: count(Outlier::Severe),
         })
@@ -97,7 +109,7 @@ mod tests {
             prop_assert!(s.min <= s.mean && s.mean <= s.max);
             prop_assert!(s.min <= s.median && s.median <= s.max);
             if let Some(i) = s.interval {
-                prop_assert!(s.min <= i.low && i.low <= i.high && i.high <= s.max);
+                prop_assert!(i.low <= s.mean && s.mean <= i.high);
             }
             prop_assert!(s.mild + s.severe < s.n.max(2));
             values.reverse();
