@@ -11,7 +11,7 @@ use cvc_core::{
     record::Record,
     spending,
 };
-use cvc_model::stats::Summary;
+use cvc_model::stats::{Interval, Scale, Summary};
 use rusqlite::{Connection, Transaction, params, params_from_iter, types::Value};
 use serde::Serialize;
 use std::{
@@ -20,7 +20,7 @@ use std::{
 };
 
 /// Version of the index's schema.
-pub const SCHEMA: u32 = 6;
+pub const SCHEMA: u32 = 7;
 
 /// Columns that the view of all run values may have; SQLite ends at 2000.
 const MAX_QUANTITIES: usize = 1000;
@@ -294,10 +294,11 @@ fn summaries(t: &Transaction<'_>) -> rusqlite::Result<()> {
         group.0 = row.get(2)?;
         group.1.push(row.get(3)?);
     }
-    let mut insert = t.prepare("INSERT INTO summaries VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)")?;
+    let mut insert = t.prepare("INSERT INTO summaries VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)")?;
     for ((point, quantity), (unit, values)) in groups {
         let Some(s) = Summary::of(&values) else { continue };
-        let (low, high) = (s.interval.map(|i| i.low), s.interval.map(|i| i.high));
+        let ends = |interval: Option<Interval>| interval.map(|i| (i.low, i.high)).unzip();
+        let ((low, high), (median_low, median_high)) = (ends(s.interval), ends(s.median_interval));
         insert.execute(params![
             point,
             quantity,
@@ -310,6 +311,12 @@ fn summaries(t: &Transaction<'_>) -> rusqlite::Result<()> {
             s.max,
             low,
             high,
+            s.interval_of.map(Scale::name),
+            median_low,
+            median_high,
+            s.variation.map(|v| v.cv),
+            s.variation.map(|v| v.low),
+            s.variation.and_then(|v| v.high),
             s.mild as i64,
             s.severe as i64
         ])?;

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::error::AnalysisError;
 use cvc_core::{app::descriptor::Better, record::names};
-use cvc_model::stats::{Interval, Summary};
+use cvc_model::stats::{Interval, Scale, Summary, Variation};
 use rusqlite::Row;
 use std::collections::BTreeMap;
 
@@ -152,7 +152,12 @@ impl LabelledRecord<'_> {
 
 impl FromRow for PointSummary {
     fn from_row(r: &Row<'_>) -> rusqlite::Result<Self> {
-        let interval = r.get::<_, Option<f64>>("ci_low")?.zip(r.get::<_, Option<f64>>("ci_high")?);
+        let interval = |low: &str, high: &str| -> rusqlite::Result<Option<Interval>> {
+            Ok(r.get::<_, Option<f64>>(low)?.zip(r.get::<_, Option<f64>>(high)?).map(|(low, high)| Interval { low, high }))
+        };
+        let scale: Option<String> = r.get("ci_of")?;
+        let variation = r.get::<_, Option<f64>>("cv")?.zip(r.get::<_, Option<f64>>("cv_low")?);
+        let cv_high = r.get("cv_high")?;
         let count = |column: &str| r.get::<_, i64>(column).map(|n| usize::try_from(n).unwrap_or(0));
         let summary = Summary {
             n: count("n")?,
@@ -161,7 +166,10 @@ impl FromRow for PointSummary {
             sd: r.get("sd")?,
             min: r.get("min")?,
             max: r.get("max")?,
-            interval: interval.map(|(low, high)| Interval { low, high }),
+            interval: interval("ci_low", "ci_high")?,
+            interval_of: scale.and_then(|name| Scale::ALL.into_iter().find(|scale| scale.name() == name)),
+            median_interval: interval("median_ci_low", "median_ci_high")?,
+            variation: variation.map(|(cv, low)| Variation { cv, low, high: cv_high }),
             mild: count("mild_outliers")?,
             severe: count("severe_outliers")?,
         };

@@ -160,7 +160,7 @@ fn points(data: &Data, spent: &Spending) -> Table {
     columns.extend([Column::of(names::COST_USD, "cost of a run", "USD"), Column::plain("price_source", "price from")]);
     columns.push(Column::of(names::WALL_S, "wall time", "s"));
     let caption = "Number of nodes times the time for which a run held them, times the price of a node: means of the repeats with their \
-                   bootstrap 95 % intervals; lower is better. The set-up and waiting time of instances is not included: see above.";
+                   95 % intervals; lower is better. The set-up and waiting time of instances is not included: see above.";
     let mut table = Table::new("costs", "What a run costs", caption, columns);
     for (i, p) in data.points.iter().enumerate().filter(|(_, p)| p.counted(&data.runs) > 0) {
         let mut row = summary::point_cells(data, i);
@@ -218,9 +218,8 @@ fn plot(data: &Data) -> Result<Option<Plot>, AnalysisError> {
         panels: drawing.panels,
         id: "cost-time".to_owned(),
         title: "Time against dollars".to_owned(),
-        caption:
-            "Each point by how long its runs take and what they cost, sites by colour and shape: means of the repeats with their bootstrap \
+        caption: "Each point by how long its runs take and what they cost, sites by colour and shape: means of the repeats with their \
                   95 % intervals; lower and further left is better."
-                .to_owned(),
+            .to_owned(),
     }))
 }

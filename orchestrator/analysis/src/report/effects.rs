@@ -7,7 +7,7 @@ use super::{
     quantity,
 };
 use cvc_core::record::names;
-use cvc_model::stats::{PooledRatio, pooled_ratio};
+use cvc_model::stats::{PooledRatio, adjust_effects, pooled_ratio};
 
 /// Maximum number of rows.
 const MAX_ROWS: usize = 400;
@@ -26,34 +26,54 @@ pub(super) fn table(data: &Data) -> Table {
     columns.push(Column::plain("verdict", "in words"));
     let caption = "What changes if one factor changes and all others stay: geometric mean, over points, of the first level divided by the second, \
                    from repeats with the same number, less 1. Every point weighs the same. The interval is Student's t of the logarithms \
-                   over the repeats of these points (Welch-Satterthwaite; points with a counterpart in common count as one sample), or over points where repeats are single. With many rows, one in twenty \
-                   intervals misses by chance.";
+                   over the repeats of these points (Welch-Satterthwaite; points with a counterpart in common count as one sample), or over points where repeats are single. The words \
+                   take the number of rows into account: of all effects that they call larger or smaller, 5 % are chance on average \
+                   (Benjamini-Hochberg).";
     let mut table = Table::new("effects", "Effect of each factor", caption, columns);
+    let mut effects = all(data);
+    adjust_effects(effects.iter_mut().map(|found| &mut found.effect));
+    if effects.len() > MAX_ROWS {
+        table.caption.push_str(&format!(" Only the first {MAX_ROWS} are listed."));
+    }
+    for Found { factor, level, baseline, quantity: q, effect } in effects.into_iter().take(MAX_ROWS) {
+        let (low, high) = effect.interval_pct().unzip();
+        table.rows.push(vec![
+            Cell::text(quantity::factor_heading(factor)),
+            Cell::text(quantity::level(factor, level)),
+            Cell::text(quantity::level(factor, baseline)),
+            Cell::text(quantity::heading(q)),
+            Cell::count(effect.points),
+            Cell::count(effect.pairs),
+            Cell::number(effect.change_pct()),
+            Cell::number(low),
+            Cell::number(high),
+            Cell::text(verdict(&effect)),
+        ]);
+    }
+    table
+}
+
+/// The effect of one level of a factor on a quantity, compared with another.
+struct Found<'d> {
+    factor: &'d str,
+    level: &'d str,
+    baseline: &'d str,
+    quantity: &'static str,
+    effect: PooledRatio,
+}
+
+/// Finds the effects of all factors.
+fn all(data: &Data) -> Vec<Found<'_>> {
+    let mut found = Vec::new();
     for factor in data.varying() {
         for (level, baseline) in compared_levels(data, factor) {
-            for q in QUANTITIES {
-                let Some(effect) = effect(data, factor, level, baseline, q) else { continue };
-                if table.rows.len() == MAX_ROWS {
-                    table.caption.push_str(&format!(" Only the first {MAX_ROWS} are listed."));
-                    return table;
-                }
-                let (low, high) = effect.interval_pct().unzip();
-                table.rows.push(vec![
-                    Cell::text(quantity::factor_heading(factor)),
-                    Cell::text(quantity::level(factor, level)),
-                    Cell::text(quantity::level(factor, baseline)),
-                    Cell::text(quantity::heading(q)),
-                    Cell::count(effect.points),
-                    Cell::count(effect.pairs),
-                    Cell::number(effect.change_pct()),
-                    Cell::number(low),
-                    Cell::number(high),
-                    Cell::text(verdict(&effect)),
-                ]);
+            for quantity in QUANTITIES {
+                let effect = effect(data, factor, level, baseline, quantity);
+                found.extend(effect.map(|effect| Found { factor, level, baseline, quantity, effect }));
             }
         }
     }
-    table
+    found
 }
 
 /// Returns the effect of a factor on a quantity over all points that have a counterpart.

@@ -1,10 +1,10 @@
 //! How numbers are shown to people: one scale and one number of decimals per column.
 
 use super::model::{Cell, Mark, Table};
-use cvc_core::units::MIB;
+use cvc_core::units::{MIB, counted};
 use cvc_model::{
     Estimate,
-    stats::{Comparison, Summary},
+    stats::{Comparison, Scale, Summary},
 };
 
 /// How the numbers of a column are shown.
@@ -114,7 +114,15 @@ impl Style {
             text.push_str(&format!(", sd {}", significant(sd / self.divisor)));
         }
         if s.interval.is_some() {
-            text.push_str(&format!("; 95 % interval of the mean {}", self.interval(s)));
+            let of = if s.interval_of == Some(Scale::Logarithms) { " (of logarithms)" } else { "" };
+            text.push_str(&format!("; 95 % interval of the mean {}{of}", self.interval(s)));
+        }
+        if let Some(i) = s.median_interval {
+            text.push_str(&format!(", of the median [{}, {}]", self.number(i.low), self.number(i.high)));
+        }
+        if let Some(v) = s.variation.filter(|v| v.cv > 0.0) {
+            let high = v.high.map_or("?".to_owned(), |high| significant(high * 100.0));
+            text.push_str(&format!("; variation {} % [{}, {high}]", significant(v.cv * 100.0), significant(v.low * 100.0)));
         }
         text.push_str(&format!("; {} to {}", self.number(s.min), self.number(s.max)));
         if s.mild + s.severe > 0 {
@@ -133,8 +141,15 @@ pub(super) fn unit_beside<'a>(heading: &str, style: &'a Style) -> Option<&'a str
 pub(super) fn ratio(c: &Comparison) -> (String, String, String) {
     let main = format!("{:.3}{}", c.ratio, if c.differs() { " *" } else { "" });
     let interval = c.interval.map(|i| format!("[{:.3}, {:.3}]", i.low, i.high)).unwrap_or_default();
-    let pairs = if c.n.0 == 1 { "1 pair".to_owned() } else { format!("{} pairs", c.n.0) };
-    let details = format!("ratio of measured means, {pairs} of repeats; 95 % interval {interval}");
+    let of = if c.paired { format!("{} of repeats", counted(c.n.0, "pair")) } else { format!("{} and {} repeats", c.n.0, c.n.1) };
+    let mut details =
+        format!("ratio of measured means, {of}; 95 % interval {}", if interval.is_empty() { "not bounded" } else { &interval });
+    if let Some(q) = c.q_value.or(c.p_value) {
+        details.push_str(&format!("; adjusted p {}", if q < 0.001 { "< 0.001".to_owned() } else { format!("{q:.3}") }));
+    }
+    if let Some(g) = c.effect_size {
+        details.push_str(&format!("; effect size (Hedges' g) {g:.2}"));
+    }
     (main, interval, details)
 }
 

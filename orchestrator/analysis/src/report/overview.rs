@@ -82,8 +82,8 @@ fn warnings(data: &Data) -> Vec<Block> {
     }
     let few = data.points.iter().flat_map(|p| p.summaries.values()).any(|s| s.n < 5);
     if few {
-        let text = "Some numbers rest on fewer than five repeats: their bootstrap intervals are too narrow, and outliers cannot be detected. \
-                    The plots of all repeats show every value.";
+        let text = "Some numbers rest on fewer than five repeats: their intervals are wide, and outliers cannot be detected. The plots of all \
+                    repeats show every value.";
         warnings.push(Block::Text { text: text.to_owned() });
     }
     warnings

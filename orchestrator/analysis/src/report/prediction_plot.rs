@@ -51,9 +51,10 @@ pub(super) fn plots<'a>(data: &'a Data, outcome: &'a HoldoutResult, places: &'a 
 pub(super) fn scaled(data: &Data, at: usize, q: Quantity) -> Option<Summary> {
     let (name, factor) = quantity::measured(q)?;
     let s = data.points[at].summaries.get(name)?;
-    let interval = s.interval.map(|i| Interval { low: i.low * factor, high: i.high * factor });
+    let scaled = |i: Interval| Interval { low: i.low * factor, high: i.high * factor };
+    let (interval, median_interval) = (s.interval.map(scaled), s.median_interval.map(scaled));
     let [mean, median, min, max] = [s.mean, s.median, s.min, s.max].map(|v| v * factor);
-    Some(Summary { mean, median, sd: s.sd.map(|sd| sd * factor), min, max, interval, ..s.clone() })
+    Some(Summary { mean, median, sd: s.sd.map(|sd| sd * factor), min, max, interval, median_interval, ..s.clone() })
 }
 
 /// The mappings of some points, by their number of processes.

@@ -20,7 +20,7 @@ pub(super) fn section(data: &Data) -> Section {
         Tier::Main,
         "points",
         "Every point",
-        "Means of n measured runs that succeeded, each with the bootstrap 95 % interval of the mean; n, median, standard \
+        "Means of n measured runs that succeeded, each with the 95 % interval of the mean (Student's t); n, median, standard \
          deviation and range are in the HTML, CSV and JSON files. A flag marks outliers; they are never dropped.",
     )));
     let merits = points(
@@ -97,10 +97,21 @@ fn statistics(data: &Data) -> Table {
     let mut columns = point_columns(data);
     columns.extend(["quantity", "unit", "n"].map(|c| Column::plain(c, c)));
     columns.extend(["mean", "median", "sd"].map(|c| Column::plain(c, c)));
-    columns.extend([("ci_low", "95 % from"), ("ci_high", "95 % to"), ("min", "min"), ("max", "max")].map(|(c, h)| Column::plain(c, h)));
+    let intervals = [
+        ("ci_low", "mean, 95 % from"),
+        ("ci_high", "to"),
+        ("ci_of", "by"),
+        ("median_ci_low", "median, 95 % from"),
+        ("median_ci_high", "to"),
+    ];
+    columns.extend(intervals.map(|(c, h)| Column::plain(c, h)));
+    let scatter = [("cv", "variation"), ("cv_low", "95 % from"), ("cv_high", "to"), ("min", "min"), ("max", "max")];
+    columns.extend(scatter.map(|(c, h)| Column::plain(c, h)));
     columns.extend([Column::plain("mild_outliers", "mild outliers"), Column::plain("severe_outliers", "severe outliers")]);
     let caption = "These and all other recorded quantities in their stored units: mean, median, standard deviation (n - 1), \
-                   bootstrap 95 % interval of the mean, range, and outliers by Tukey's fences.";
+                   95 % interval of the mean (Student's t of the values, or of their logarithms where they differ by more than a factor of \
+                   two) and of the median (order statistics, from six repeats on), coefficient of variation with its interval, range, and \
+                   outliers by Tukey's fences.";
     let mut table = Table::new("statistics", "All quantities", caption, columns);
     table.folded = true;
     for (i, p) in data.points.iter().enumerate() {
@@ -110,6 +121,9 @@ fn statistics(data: &Data) -> Table {
             row.extend([Cell::text(q), Cell::text(&of.unit), Cell::count(s.n)]);
             row.extend([Cell::number(s.mean), Cell::number(s.median), Cell::number(s.sd)]);
             row.extend([Cell::number(s.interval.map(|i| i.low)), Cell::number(s.interval.map(|i| i.high))]);
+            row.push(s.interval_of.map_or(Cell::Empty, |scale| Cell::text(scale.name())));
+            row.extend([Cell::number(s.median_interval.map(|i| i.low)), Cell::number(s.median_interval.map(|i| i.high))]);
+            row.extend([s.variation.map(|v| v.cv), s.variation.map(|v| v.low), s.variation.and_then(|v| v.high)].map(Cell::number));
             row.extend([Cell::number(s.min), Cell::number(s.max), Cell::count(s.mild), Cell::count(s.severe)]);
             table.rows.push(row);
         }

@@ -50,7 +50,7 @@ fn draw(data: &Data, q: &str, of: &ReportedQuantity, sheet: &Sheet<'_>, title: S
     let summary = |p: usize| data.points[p].summaries.get(q);
     let (divisor, unit) = layout::scale(sheet.points().filter_map(|p| Some(summary(p)?.mean)), &of.unit);
     let whisker = |p: Option<usize>| Some(layout::whisker(summary(p?)?, divisor));
-    let mut caption = "Means of the repeats with their bootstrap 95 % intervals".to_owned();
+    let mut caption = "Means of the repeats with their 95 % intervals".to_owned();
     caption.push_str(&quantity::direction(of.better).map_or(".".to_owned(), |words| format!("; {words}.")));
     let (series, parts) = sheet.series(data, &mut caption);
     let panel = |part: Part<Vec<PointsByCategory>>| {

@@ -101,7 +101,7 @@ fn means(a: &[f64], b: &[f64]) -> Option<(f64, f64)> {
 }
 
 /// The two-sided probability of Student's test; a difference without scatter is no chance, and no difference is.
-fn probability(difference: f64, error: f64, freedom: f64) -> f64 {
+pub(super) fn probability(difference: f64, error: f64, freedom: f64) -> f64 {
     match (difference == 0.0, error > 0.0) {
         (true, _) => 1.0,
         (false, false) => 0.0,

@@ -20,7 +20,7 @@ pub use compare::{Comparison, adjust, compare, compare_paired};
 pub use interval::{Interval, LEVEL};
 pub use moments::{mean, quantile, sample_sd};
 pub use outliers::{Fences, Outlier};
-pub use pooled::{PooledRatio, RatioGroup, pooled_ratio};
+pub use pooled::{PooledRatio, RatioGroup, adjust_effects, pooled_ratio};
 pub use student::Scale;
 pub use summary::Summary;
 pub use variation::Variation;

@@ -1,6 +1,11 @@
 //! The effect of one factor over several points: the geometric mean of ratios of pairs.
 
-use super::{interval::Interval, student::t_quantile};
+use super::{
+    compare::probability,
+    false_discovery,
+    interval::{Interval, LEVEL},
+    student::t_quantile,
+};
 use serde::Serialize;
 
 /// How many times the first is of the second, on average over points.
@@ -14,12 +19,16 @@ pub struct PooledRatio {
     pub ratio: f64,
     /// Its 95 % interval; `None` for a single pair.
     pub interval: Option<Interval>,
+    /// Probability of a ratio at least as far from 1 if there is no effect; `None` for a single pair.
+    pub p_value: Option<f64>,
+    /// The same, adjusted for the number of effects that are looked at together.
+    pub q_value: Option<f64>,
 }
 
 impl PooledRatio {
-    /// Returns whether the interval excludes 1.
+    /// Returns whether there is an effect: at most 5 % of what is called so is chance.
     pub fn differs(&self) -> bool {
-        self.interval.is_some_and(|i| i.high < 1.0 || i.low > 1.0)
+        self.q_value.or(self.p_value).is_some_and(|p| p <= 1.0 - LEVEL)
     }
 
     /// Returns the change from the second to the first, percent.
@@ -30,6 +39,15 @@ impl PooledRatio {
     /// Returns the ends of the interval as changes, percent.
     pub fn interval_pct(&self) -> Option<(f64, f64)> {
         self.interval.map(|i| ((i.low - 1.0) * 100.0, (i.high - 1.0) * 100.0))
+    }
+}
+
+/// Adjusts the probabilities of effects that are looked at together for their number.
+pub fn adjust_effects<'e>(effects: impl IntoIterator<Item = &'e mut PooledRatio>) {
+    let mut tested: Vec<&mut PooledRatio> = effects.into_iter().filter(|effect| effect.p_value.is_some()).collect();
+    let p: Vec<f64> = tested.iter().filter_map(|effect| effect.p_value).collect();
+    for (effect, q) in tested.iter_mut().zip(false_discovery::adjusted(&p)) {
+        effect.q_value = Some(q);
     }
 }
 
@@ -76,8 +94,9 @@ pub fn pooled_ratio(groups: &[RatioGroup]) -> Option<PooledRatio> {
         let half = if error > 0.0 { error * t_quantile(freedom) } else { 0.0 };
         Interval { low: (mean - half).exp(), high: (mean + half).exp() }
     });
+    let p_value = spread.map(|(error, freedom)| probability(mean, error, freedom));
     let pairs = groups.iter().map(|g| g.points * g.ratios.len()).sum();
-    Some(PooledRatio { points: groups.iter().map(|g| g.points).sum(), pairs, ratio: mean.exp(), interval })
+    Some(PooledRatio { points: groups.iter().map(|g| g.points).sum(), pairs, ratio: mean.exp(), interval, p_value, q_value: None })
 }
 
 /// The sample variance about a known sample mean.

@@ -16,7 +16,7 @@ const OF_MEASURED: [&str; 10] =
 const OF_PREDICTED: [&str; 3] = ["", "_low", "_high"];
 
 /// The same for a ratio.
-const OF_COMPARED: [&str; 4] = ["", "_ci_low", "_ci_high", "_pairs"];
+const OF_COMPARED: [&str; 8] = ["", "_ci_low", "_ci_high", "_n", "_n_baseline", "_p_value", "_q_value", "_effect_size"];
 
 /// The same for a cell of a printed table: the printed value, the one recomputed from the paper's inputs, the model's, and the one measured here.
 const OF_AGAINST: [&str; 12] = [
@@ -86,7 +86,9 @@ fn values(cell: &Cell, fields: usize) -> Vec<String> {
     let optional = |v: Option<f64>| v.map(number).unwrap_or_default();
     match cell {
         Cell::Compared { comparison: c } => {
-            vec![number(c.ratio), optional(c.interval.map(|i| i.low)), optional(c.interval.map(|i| i.high)), c.n.0.to_string()]
+            let numbers = [c.interval.map(|i| i.low), c.interval.map(|i| i.high)].map(optional);
+            let judged = [c.p_value, c.q_value, c.effect_size].map(optional);
+            [number(c.ratio)].into_iter().chain(numbers).chain([c.n.0, c.n.1].map(|n| n.to_string())).chain(judged).collect()
         }
         Cell::Predicted { estimate: e } => {
             vec![number(e.value), optional(e.interval.map(|i| i.low)), optional(e.interval.map(|i| i.high))]
