@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// Coverage of all intervals: of bootstrapped means and of predictions.
+/// Coverage of all intervals: of means and of predictions.
 pub const LEVEL: f64 = 0.95;
 
 /// Where the true value is expected with probability [`LEVEL`].
