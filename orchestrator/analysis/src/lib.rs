@@ -1,6 +1,7 @@
 //! Analysis of results: the index over a campaign, predictions, reports, and papers compared with measurements.
 
 pub mod csv;
+pub mod equal;
 pub mod error;
 pub mod holdout;
 pub mod index;

@@ -53,6 +53,8 @@ pub enum Command {
     Fsck(FsckArgs),
     /// Rebuild a campaign's report
     Report(ReportArgs),
+    /// Show how often a campaign's comparisons call equal things different
+    Compare(CompareArgs),
     /// Compare a paper's printed tables with what its own inputs give and with what was measured here
     Reproduce(ReproduceArgs),
     /// Predict checkpoints at any mapping, process count or class from observed ones
@@ -380,6 +382,22 @@ pub struct ReportArgs {
     /// Exit with code 11 if predictions miss a bound of the campaign's [predict], as `cvc run` does
     #[arg(long)]
     pub gate: bool,
+}
+
+#[derive(Args)]
+pub struct CompareArgs {
+    /// Campaign file, or a campaign's directory
+    pub campaign: Utf8PathBuf,
+    /// Compare what is equal: the repeats of each point with each other, and sites that are the same machine
+    #[arg(long, required = true)]
+    pub a_a: bool,
+    #[command(flatten)]
+    pub which: Which,
+    #[command(flatten)]
+    pub place: Where,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Args)]

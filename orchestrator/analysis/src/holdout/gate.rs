@@ -30,8 +30,10 @@ pub struct GateGroup {
 /// Number of cells within their intervals.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Coverage {
-    /// Cells with a prediction and a measurement; one without an interval counts as outside.
+    /// Cells with a prediction and a measurement.
     pub cells: usize,
+    /// Those of them whose prediction has an interval.
+    pub with_interval: usize,
     /// Cells within their interval.
     pub inside: usize,
 }
@@ -80,21 +82,32 @@ impl GateGroup {
 }
 
 impl Coverage {
-    /// Percent of the cells that lie within their interval; `None` without cells.
+    /// Percent of the cells with an interval that lie within it; `None` without such cells.
     pub fn pct(self) -> Option<f64> {
-        (self.cells > 0).then(|| 100.0 * self.inside as f64 / self.cells as f64)
+        (self.with_interval > 0).then(|| 100.0 * self.inside as f64 / self.with_interval as f64)
     }
 
-    /// Counts a cell.
-    pub(crate) fn add(&mut self, inside: bool) {
+    /// Percent of the cells that have an interval; `None` without cells.
+    pub fn interval_pct(self) -> Option<f64> {
+        (self.cells > 0).then(|| 100.0 * self.with_interval as f64 / self.cells as f64)
+    }
+
+    /// Cells without an interval.
+    pub fn without_interval(self) -> usize {
+        self.cells - self.with_interval
+    }
+
+    /// Counts a cell: whether it lies within its interval, if it has one.
+    pub(crate) fn add(&mut self, covered: Option<bool>) {
         self.cells += 1;
-        self.inside += usize::from(inside);
+        self.with_interval += usize::from(covered.is_some());
+        self.inside += usize::from(covered == Some(true));
     }
 }
 
 impl fmt::Display for Coverage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} of {}", self.inside, self.cells)?;
+        write!(f, "{} of {}", self.inside, self.with_interval)?;
         self.pct().map_or(Ok(()), |pct| write!(f, " ({pct:.1} %)"))
     }
 }
@@ -126,7 +139,7 @@ impl Gate {
                 Err(why) => group.refusal = Some(why.clone()),
                 Ok(_) => {
                     group.predicted += 1;
-                    coverage.add(p.covered == Some(true));
+                    coverage.add(p.covered);
                     if let Some(error) = p.error_pct {
                         let sum = sums.entry((&place.app, &place.mpi, p.quantity)).or_default();
                         *sum = (sum.0 + error, sum.1 + 1);
@@ -158,6 +171,7 @@ impl Gate {
             return vec![format!("no predictions: {problem}")];
         }
         let coverage = self.min_coverage_pct.and_then(|bound| match self.coverage.pct() {
+            None if self.coverage.cells > 0 => None,
             None => Some(format!("no held-out cell has a prediction (bound {bound} % within their intervals)")),
             Some(pct) if pct < bound => Some(format!(
                 "{} held-out cells lie within their 95 % interval, {:.1} below the bound of {bound} %",
@@ -166,7 +180,10 @@ impl Gate {
             )),
             Some(_) => None,
         });
-        self.groups.iter().filter_map(GateGroup::miss).chain(coverage).collect()
+        let (without, cells) = (self.coverage.without_interval(), self.coverage.cells);
+        let bare = self.min_coverage_pct.zip(self.coverage.interval_pct()).filter(|(bound, pct)| pct < bound);
+        let bare = bare.map(|(bound, _)| format!("{without} of {cells} held-out cells have no interval (bound: {bound} % have one)"));
+        self.groups.iter().filter_map(GateGroup::miss).chain(coverage).chain(bare).collect()
     }
 }
 

@@ -69,13 +69,21 @@ pub(super) fn found(data: &Data) -> Option<(String, String)> {
     }
     match gate.coverage.cells {
         0 => parts.push("none".to_owned()),
-        _ => parts.push(format!("{} cells within their 95 % intervals", gate.coverage)),
+        _ => parts.push(format!("{} cells within their 95 % intervals{}", gate.coverage, without_interval(gate.coverage))),
     }
     let misses = gate.misses().len();
     if gate.has_bounds() {
         parts.push(if misses == 0 { "bounds kept".to_owned() } else { format!("{} missed", counted(misses, "bound")) });
     }
     Some(("predictions of held-out points".to_owned(), parts.join("; ")))
+}
+
+/// Says how many cells have no interval, if there are any.
+fn without_interval(cells: Coverage) -> String {
+    match cells.without_interval() {
+        0 => String::new(),
+        n => format!(", {n} without an interval"),
+    }
 }
 
 fn introduction(outcome: &HoldoutResult) -> String {
@@ -169,7 +177,7 @@ impl<'a> Errors<'a> {
         for row in outcome.of(quantity) {
             all.measured += 1;
             if row.answer.is_ok() {
-                all.coverage.add(row.covered == Some(true));
+                all.coverage.add(row.covered);
             }
             all.errors.extend(row.error_pct.map(|e| (e, row)));
         }
@@ -184,7 +192,7 @@ impl<'a> Errors<'a> {
 /// Makes a table with one row for each quantity, and one for all cells.
 fn summary(data: &Data, outcome: &HoldoutResult, gate: &Gate, places: &Places) -> Table {
     let caption = "Errors over all held-out points. The bound applies to the mean of each program and MPI library; the worst is named. Inside: \
-                   cells whose measured value lies within the 95 % prediction interval.";
+                   cells whose measured value lies within the 95 % prediction interval, of those that have one (coverage).";
     let columns = vec![
         Column::plain("quantity", "quantity"),
         Column::plain("held_out", "held out"),
@@ -192,6 +200,7 @@ fn summary(data: &Data, outcome: &HoldoutResult, gate: &Gate, places: &Places) -
         Column::of("mean_error_pct", "mean error", "%"),
         Column::of("largest_error_pct", "largest error", "%"),
         Column::plain("largest_at", "at"),
+        Column::plain("with_interval", "with interval"),
         Column::plain("inside", "inside"),
         Column::of("coverage_pct", "coverage", "%"),
         Column::plain("worst", "worst program and MPI"),
@@ -223,6 +232,7 @@ fn quantity_row(data: &Data, of: &Errors<'_>, gate: &Gate, q: Quantity, places: 
         Cell::number((!of.errors.is_empty()).then(|| shown(of.mean()))),
         Cell::number(largest.map(|l| shown(l.0))),
         Cell::text(at),
+        Cell::count(of.coverage.with_interval),
         Cell::count(of.coverage.inside),
         Cell::number(of.coverage.pct()),
         Cell::text(worst.map(|g| format!("{}, {}", g.app, g.mpi)).unwrap_or_default()),
@@ -245,7 +255,8 @@ fn verdict_on(groups: &[&GateGroup]) -> String {
 /// Returns the row of all cells in the summary.
 fn total_row(outcome: &HoldoutResult, gate: &Gate) -> Vec<Cell> {
     let cells = gate.coverage;
-    let verdict = gate.min_coverage_pct.zip(cells.pct()).map(|(bound, pct)| if pct >= bound { "kept" } else { "missed" });
+    let keeps = |bound: f64| Some(cells.pct()?.min(cells.interval_pct()?) >= bound);
+    let verdict = gate.min_coverage_pct.map(|bound| if keeps(bound) == Some(true) { "kept" } else { "missed" });
     vec![
         Cell::text("all cells"),
         Cell::count(outcome.judged.len()),
@@ -253,6 +264,7 @@ fn total_row(outcome: &HoldoutResult, gate: &Gate) -> Vec<Cell> {
         Cell::Empty,
         Cell::Empty,
         Cell::Empty,
+        Cell::count(cells.with_interval),
         Cell::count(cells.inside),
         Cell::number(cells.pct()),
         Cell::Empty,

@@ -2,6 +2,7 @@
 
 mod common;
 mod costs;
+mod equal;
 mod paper_files;
 mod papers;
 mod predict;

@@ -57,7 +57,7 @@ pub fn show_gate(gate: &Gate) -> bool {
         note(format_args!("a prediction misses its bound: {miss}"));
     }
     if misses.is_empty() && gate.has_bounds() {
-        note(format_args!("the predictions keep their bounds; {} held-out cells lie within their 95 % intervals", gate.coverage));
+        note(format_args!("the predictions keep their bounds; {} held-out cells with an interval lie within it", gate.coverage));
     }
     misses.is_empty()
 }

@@ -31,7 +31,7 @@ pub struct PredictSettings {
     pub held_out: Option<Vec<When>>,
     /// Largest mean error of a quantity over the held-out points of a program and MPI library, percent.
     pub max_error_pct: IndexMap<Quantity, f64>,
-    /// Minimum share of the held-out cells that lie within their 95 % interval, percent.
+    /// Minimum share of the held-out cells that have a 95 % interval, and of those the share that lie within it, percent.
     pub min_coverage_pct: Option<f64>,
 }
 

@@ -228,7 +228,7 @@ struct RawPredict {
     /// Largest mean error in percent, by quantity, over the held-out points of a program and MPI library.
     #[serde(default)]
     max_error: RawBounds,
-    /// Minimum share of the held-out cells that lie within their 95 % interval, percent. Default: no bound.
+    /// Minimum share of the held-out cells that have a 95 % interval, and of those the share that lie within it, percent. Default: no bound.
     #[serde(default)]
     #[schemars(range(max = 100))]
     min_coverage: Option<f64>,

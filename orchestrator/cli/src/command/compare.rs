@@ -1,0 +1,79 @@
+//! `cvc compare`
+
+use crate::{
+    args::CompareArgs,
+    campaigns::campaign_dir,
+    exit_status::ExitStatus,
+    failure::Failure,
+    output,
+    text::{paragraph, table},
+};
+use cvc_analysis::{
+    equal::{AaResult, FalseAlarms, compare_equals},
+    index::Index,
+};
+use std::io::Write;
+
+/// Comparisons that are listed at most; JSON has all of them.
+const LISTED: usize = 20;
+
+pub fn compare(args: &CompareArgs) -> Result<ExitStatus, Failure> {
+    let dir = campaign_dir(&args.campaign, &args.which, &args.place)?;
+    // only reads: the campaign may be running
+    let result = compare_equals(&Index::apart(dir.root())?)?;
+    let mut out = output::shown();
+    if args.json {
+        writeln!(out, "{}", serde_json::to_string_pretty(&result).map_err(std::io::Error::from)?)?;
+        return Ok(ExitStatus::Done);
+    }
+    show(&mut out, &result)?;
+    if result.comparisons.is_empty() {
+        return Err(Failure::Other {
+            status: ExitStatus::Model,
+            message: format!(
+                "nothing could be compared in {}: no point has eight repeats, and no two points differ only in their site",
+                dir.root()
+            ),
+            hint: Some("give `repeats = 8` or more in its [run], and `cvc run` it: finished runs are kept".into()),
+        });
+    }
+    Ok(ExitStatus::Done)
+}
+
+fn show(out: &mut impl Write, result: &AaResult) -> std::io::Result<()> {
+    if result.repeats.compared > 0 {
+        writeln!(out, "{}", paragraph("", &told("odd with even repeats of the same point", &result.repeats)))?;
+    }
+    if let Some(sites) = &result.sites {
+        writeln!(out, "{}", paragraph("", &told("points that differ only in their site", sites)))?;
+    }
+    let mut rows = table(["point", "at", "quantity", "compared", "ratio", "95 % interval", "p", "adjusted"], &["at"]);
+    let different: Vec<_> = result.comparisons.iter().filter(|c| c.differs_alone && c.comparison.effect_size.is_some()).collect();
+    for found in different.iter().take(LISTED) {
+        let c = &found.comparison;
+        let interval = c.interval.map_or_else(|| "-".to_owned(), |i| format!("{:.3} … {:.3}", i.low, i.high));
+        let of = |p: Option<f64>| p.map_or_else(|| "-".to_owned(), |p| format!("{p:.3}"));
+        let ratio = format!("{:.3}{}", c.ratio, if found.differs { " *" } else { "" });
+        rows.add_row([&found.point, &found.at, &found.quantity, &found.compared, &ratio, &interval, &of(c.p_value), &of(c.q_value)]);
+    }
+    if rows.row_count() > 0 {
+        writeln!(out, "\ncalled different although equal (*: also in a table of all)\n\n{}", rows.trim_fmt())?;
+    }
+    if different.len() > LISTED {
+        writeln!(out, "and {} more; --json has all comparisons", different.len() - LISTED)?;
+    }
+    Ok(())
+}
+
+fn told(what: &str, found: &FalseAlarms) -> String {
+    let share = match (found.share, found.share_interval) {
+        (Some(share), Some(i)) => {
+            format!(" ({:.1} %; 95 %: {:.1} to {:.1} %; 5 % are expected)", share * 100.0, i.low * 100.0, i.high * 100.0)
+        }
+        _ => String::new(),
+    };
+    format!(
+        "{what}: {} of {} comparisons of quantities that scatter are called different{share}; {} in a table of all",
+        found.differ_alone, found.compared, found.differ
+    )
+}
