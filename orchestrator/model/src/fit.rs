@@ -1,9 +1,8 @@
 //! Linear least squares by a QR decomposition with column pivoting, with errors and prediction intervals.
 
-use super::{estimate::Estimate, stats::LEVEL};
+use super::{estimate::Estimate, stats::t_quantile};
 use nalgebra::{ColPivQR, DMatrix, DVector, Dyn};
 use serde::Serialize;
-use statrs::distribution::{ContinuousCDF, StudentsT};
 
 /// A column of the design counts as a combination of the others if its diagonal element of R is below this fraction of the largest one.
 const RANK_TOLERANCE: f64 = 1e-10;
@@ -144,13 +143,8 @@ impl Fit {
         let Some(sigma) = self.sigma else { return Estimate::bare(value) };
         let x = DVector::from_column_slice(row);
         let leverage = (x.transpose() * &self.covariance * &x)[(0, 0)];
-        Estimate::plus_minus(value, t_quantile(self.degrees_of_freedom) * sigma * (1.0 / weight + leverage.max(0.0)).sqrt())
+        Estimate::plus_minus(value, t_quantile(self.degrees_of_freedom as f64) * sigma * (1.0 / weight + leverage.max(0.0)).sqrt())
     }
-}
-
-/// Returns the two-sided quantile of Student's t distribution for [`LEVEL`].
-pub(super) fn t_quantile(degrees_of_freedom: usize) -> f64 {
-    StudentsT::new(0.0, 1.0, degrees_of_freedom as f64).map_or(f64::INFINITY, |t| t.inverse_cdf(0.5 + LEVEL / 2.0))
 }
 
 #[cfg(test)]

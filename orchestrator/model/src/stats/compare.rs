@@ -137,7 +137,7 @@ fn effect_size(difference: f64, (n_a, sd_a): (usize, f64), (n_b, sd_b): (usize, 
 mod tests {
     use super::{
         super::random::{
-            samples::{normal, share},
+            samples::{Nature, normal, share},
             seeded,
         },
         *,
@@ -199,7 +199,7 @@ mod tests {
     /// Equal things are called different in at most 6 of 100 comparisons, and in not too few: then the test would see nothing.
     #[test]
     fn equal_samples_are_seldom_called_different() {
-        let natures: [(&str, fn(f64) -> f64); 2] = [("normal", |z| 1.0 + 0.1 * z), ("log-normal", |z| (0.5 * z).exp())];
+        let natures: [Nature; 2] = [("normal", |z| 1.0 + 0.1 * z), ("log-normal", |z| (0.5 * z).exp())];
         for n in [4, 5, 6, 7, 8, 10, 14, 20] {
             for (name, value) in natures {
                 let mut random = seeded([&[n as f64][..]]);

@@ -24,5 +24,6 @@ pub use outliers::{Fences, Outlier};
 pub use pooled::{PooledRatio, RatioGroup, adjust_effects, pooled_ratio};
 pub use share::share_interval;
 pub use student::Scale;
+pub(crate) use student::t_quantile;
 pub use summary::Summary;
 pub use variation::Variation;

@@ -26,7 +26,7 @@ pub fn median_interval(sorted: &[f64]) -> Option<Interval> {
 mod tests {
     use super::{
         super::random::{
-            samples::{normal, share},
+            samples::{Nature, normal, share},
             seeded,
         },
         *,
@@ -46,8 +46,7 @@ mod tests {
     #[test]
     fn nineteen_of_twenty_intervals_hold_the_median() {
         for n in [6, 7, 8, 10, 15, 20, 40] {
-            let natures: [(&str, fn(f64) -> f64); 3] =
-                [("normal", |z| z), ("log-normal", |z| (0.5 * z).exp()), ("two modes", |z| z + 3.0 * z.signum())];
+            let natures: [Nature; 3] = [("normal", |z| z), ("log-normal", |z| (0.5 * z).exp()), ("two modes", |z| z + 3.0 * z.signum())];
             for (name, value) in natures {
                 let mut random = seeded([&[n as f64][..]]);
                 let truth = value(0.0);

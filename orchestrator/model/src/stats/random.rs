@@ -27,6 +27,9 @@ pub(super) fn sign(random: &mut ChaCha8Rng) -> f64 {
 pub(super) mod samples {
     use super::*;
 
+    /// A kind of distribution: its name, and how its values come from standard normal ones.
+    pub type Nature = (&'static str, fn(f64) -> f64);
+
     /// Returns a standard normal number (Box and Muller 1958).
     pub fn normal(random: &mut ChaCha8Rng) -> f64 {
         let uniform = |random: &mut ChaCha8Rng| ((random.next_u64() >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
