@@ -70,6 +70,8 @@ pub(crate) struct IndexedRun {
     pub cause: Option<String>,
     pub detail: Option<String>,
     pub dir: Option<String>,
+    /// When its last attempt began, UTC.
+    pub started: Option<String>,
     /// State of its records: `ok`, `changed`, `missing`, `damaged` or `none`.
     pub records: String,
     pub records_detail: Option<String>,
@@ -99,6 +101,7 @@ impl FromRow for IndexedRun {
             cause: r.get("cause")?,
             detail: r.get("detail")?,
             dir: r.get("dir")?,
+            started: r.get("started")?,
             records: r.get("records")?,
             records_detail: r.get("records_detail")?,
         })

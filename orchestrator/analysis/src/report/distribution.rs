@@ -2,6 +2,7 @@
 
 use super::{
     data::{Data, ReportedQuantity},
+    drift,
     format::Style,
     layout::{self, Figure, PlannedPlot},
     model::{Plot, Section},
@@ -29,6 +30,7 @@ pub(super) fn section(data: &Data) -> Result<Section, AnalysisError> {
     }
     let mut blocks = Vec::new();
     layout::add(&mut blocks, plots)?;
+    blocks.extend(drift::plots(data)?);
     Ok(Section { id: "repeats", title: "Every repeat".to_owned(), blocks })
 }
 

@@ -9,6 +9,7 @@ mod cost;
 mod counterpart;
 mod data;
 mod distribution;
+mod drift;
 mod effects;
 mod emit;
 mod format;

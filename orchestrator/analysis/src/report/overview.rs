@@ -2,6 +2,7 @@
 
 use super::{
     data::Data,
+    drift,
     model::{Block, Cell, Column, Section, Table},
 };
 use crate::report::consistency;
@@ -24,6 +25,7 @@ pub(super) fn section(data: &Data) -> Section {
     pair("runs", counted(data.runs.len() - warmups, warmups, "warm-up, not in any number below"));
     pair("seed", meta("seed").to_owned());
     pair("cvc", meta("cvc").to_owned());
+    pair("limit", "all intervals are for these machines; how much others of their kind differ was not measured".to_owned());
     let mut blocks = vec![Block::Pairs { pairs }];
     blocks.extend(warnings(data));
     blocks.push(Block::Table(states(data)));
@@ -76,6 +78,9 @@ fn warnings(data: &Data) -> Vec<Block> {
     }
     if let Some(n) = data.meta.get("runs_not_in_plan").filter(|n| *n != "0") {
         warn(format!("The plan has changed since the journal began: runs that are in the journal but not in the plan are left out ({n})."));
+    }
+    for text in drift::warnings(data) {
+        warn(text);
     }
     if let Some(text) = consistency::warning(&data.points.iter().map(|p| &p.mixed).collect::<Vec<_>>()) {
         warn(text);

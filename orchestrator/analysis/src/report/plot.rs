@@ -319,6 +319,52 @@ pub(super) fn scatter(
     Ok(Drawing { keys: keys(what, series)?, panels: drawn, width: wide })
 }
 
+/// A result of a run in a plot over time.
+pub(super) struct Moment {
+    /// Index of its series.
+    pub series: usize,
+    /// When, minutes.
+    pub minutes: f64,
+    /// How far from the mean, percent.
+    pub deviation_pct: f64,
+}
+
+/// Draws results over time around a common zero; the legend names the series.
+pub(super) fn order(what: &str, y_title: &str, series: &[String], moments: &[Moment]) -> Result<Drawing, AnalysisError> {
+    let right = ceiling(moments.iter().map(|m| m.minutes));
+    // at least half a percent to either side, so that negligible scatter is not magnified
+    let reach = moments.iter().fold(0.5f64, |reach, m| reach.max(m.deviation_pct.abs())) * 1.1;
+    let drawn = render(what, (WIDE, 260), |area| {
+        let mut chart = ChartBuilder::on(area)
+            .margin_right(24)
+            .margin_top(10)
+            .set_label_area_size(LabelAreaPosition::Left, width(&tick(-reach, reach), TEXT).max(22) + 38)
+            .set_label_area_size(LabelAreaPosition::Bottom, 46)
+            .build_cartesian_2d(0.0..right, -reach..reach)?;
+        chart
+            .configure_mesh()
+            .x_labels(6)
+            .y_labels(6)
+            .axis_style(INK.mix(0.6))
+            .bold_line_style(INK.mix(0.13))
+            .light_line_style(TRANSPARENT)
+            .x_label_formatter(&|v| tick(*v, right))
+            .y_label_formatter(&|v| tick(*v, reach))
+            .label_style(text(TEXT))
+            .x_desc("minutes after the first run")
+            .y_desc(y_title)
+            .axis_desc_style(text(TEXT))
+            .draw()?;
+        chart.draw_series([PathElement::new([(0.0, 0.0), (right, 0.0)], INK.mix(0.6).stroke_width(1))])?;
+        for moment in moments {
+            let colour = PALETTE[moment.series % PALETTE.len()];
+            marker(&mut chart, moment.series, (moment.minutes, moment.deviation_pct), colour)?;
+        }
+        Ok(())
+    })?;
+    Ok(Drawing { keys: keys(what, series)?, panels: vec![drawn], width: WIDE })
+}
+
 /// One row of a plot that shows every repeat.
 pub(super) struct Strip {
     pub name: String,

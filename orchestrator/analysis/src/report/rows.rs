@@ -35,6 +35,8 @@ pub(super) struct RunRow {
     pub cause: Option<String>,
     pub detail: Option<String>,
     pub dir: Option<String>,
+    /// When its last attempt began, seconds after 1970.
+    pub started_s: Option<f64>,
     pub records: String,
     pub records_detail: Option<String>,
 }
@@ -82,8 +84,9 @@ impl PointRow {
 impl RunRow {
     /// Makes the row of a run; `point` is the index of its point.
     pub fn new(point: usize, run: IndexedRun) -> Self {
-        let IndexedRun { id, point: _, warmup, repeat, state, attempts, cause, detail, dir, records, records_detail } = run;
-        Self { id, point, warmup, repeat, state, attempts, cause, detail, dir, records, records_detail }
+        let IndexedRun { id, point: _, warmup, repeat, state, attempts, cause, detail, dir, started, records, records_detail } = run;
+        let started_s = started.and_then(|at| at.parse::<jiff::Timestamp>().ok()).map(|at| at.as_millisecond() as f64 / 1000.0);
+        Self { id, point, warmup, repeat, state, attempts, cause, detail, dir, started_s, records, records_detail }
     }
 
     /// Returns whether this is a counted repeat that succeeded.

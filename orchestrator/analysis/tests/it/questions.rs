@@ -181,3 +181,27 @@ fn each_run_is_found_by_its_point() {
     let csv = fs::read_to_string(to.join("csv/run_directories.csv")).expect("a file");
     assert_eq!(csv.lines().count(), 31);
 }
+
+#[test]
+fn results_that_change_with_time_are_told_and_drawn() {
+    let dir = tempfile::tempdir().expect("a directory");
+    // ten repeats, each 2 % slower than the one before; a second point does the same at another level
+    let slower = |wall_s: f64| (0..10).map(|i| Ok(vec![("wall_s", wall_s * 1.02f64.powi(i), Unit::Seconds)])).collect();
+    let none = |app: &str| point(app, None, CheckpointerKind::None, Compression::None);
+    campaign_measured(dir.path(), vec![(none("full"), slower(10.0)), (none("simple"), slower(40.0))]);
+    let index = rebuild_index(Utf8Path::from_path(dir.path()).expect("UTF-8")).expect("an index");
+    let report = build(&index).expect("a report");
+    let warnings: Vec<&String> = report
+        .sections
+        .iter()
+        .flat_map(|section| &section.blocks)
+        .filter_map(|block| match block {
+            Block::Warning { text } => Some(text),
+            _ => None,
+        })
+        .collect();
+    assert!(warnings.iter().any(|text| text.starts_with("Results drifted: the wall time on local rose by ")), "{warnings:?}");
+    let drawn =
+        report.sections.iter().flat_map(|section| &section.blocks).any(|block| matches!(block, Block::Plot(p) if p.id == "order-wall-s"));
+    assert!(drawn);
+}

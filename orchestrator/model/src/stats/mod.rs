@@ -4,6 +4,7 @@
 //! same result on every machine.
 
 mod compare;
+mod drift;
 mod false_discovery;
 mod interval;
 mod moments;
@@ -18,6 +19,7 @@ mod summary;
 mod variation;
 
 pub use compare::{Comparison, adjust, compare, compare_paired};
+pub use drift::{Drift, drift};
 pub use interval::{Interval, LEVEL};
 pub use moments::{mean, quantile, sample_sd};
 pub use outliers::{Fences, Outlier};

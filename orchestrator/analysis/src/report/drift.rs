@@ -1,0 +1,99 @@
+//! Whether results changed in the course of the campaign: a warning, and a plot of the order of runs against their results.
+
+use super::{
+    data::Data,
+    model::{Block, Plot},
+    plot::{self, Moment},
+    quantity,
+};
+use crate::error::AnalysisError;
+use cvc_core::record::names;
+use cvc_model::stats::{Drift, drift};
+use indexmap::IndexSet;
+use std::collections::HashMap;
+
+/// What is looked at: times, which machines change.
+const QUANTITIES: [&str; 2] = [names::WALL_S, names::CKPT_LATENCY_S];
+/// Probability below which a drift is reported; there may be several sites and quantities.
+const SURE: f64 = 0.01;
+/// Fewest runs for a plot.
+const ENOUGH: usize = 8;
+
+/// The results of one site over time: each run's start, hours after the first of the campaign, and its value, point by point.
+fn of_site(data: &Data, site: &str, quantity: &str) -> Vec<Vec<(f64, f64)>> {
+    let first = data.runs.iter().filter_map(|run| run.started_s).fold(f64::INFINITY, f64::min);
+    let of_point = |point: &super::rows::PointRow| -> Option<Vec<(f64, f64)>> {
+        let starts: HashMap<u32, f64> = point
+            .runs
+            .iter()
+            .map(|run| &data.runs[*run])
+            .filter(|run| run.counts())
+            .filter_map(|run| Some((run.repeat, (run.started_s? - first) / 3600.0)))
+            .collect();
+        let values = point.repeats.get(quantity)?.iter().zip(point.values.get(quantity)?);
+        Some(values.filter_map(|(repeat, value)| Some((*starts.get(repeat)?, *value))).collect())
+    };
+    data.points.iter().filter(|point| point.factor("site") == site).filter_map(of_point).collect()
+}
+
+/// Says which results drifted.
+pub(super) fn warnings(data: &Data) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for site in data.levels("site") {
+        for quantity in QUANTITIES {
+            let found = drift(&of_site(data, site, quantity)).filter(|found| found.p_value < SURE);
+            warnings.extend(found.map(|found| tell(site, quantity, &found)));
+        }
+    }
+    warnings
+}
+
+fn tell(site: &str, quantity: &str, found: &Drift) -> String {
+    let percent = |ratio: f64| super::effects::percent((ratio - 1.0) * 100.0);
+    let way = if found.ratio > 1.0 { "rose" } else { "fell" };
+    let over = if found.span < 1.0 { format!("{:.0} min", found.span * 60.0) } else { format!("{:.1} h", found.span) };
+    format!(
+        "Results drifted: the {} on {site} {way} by {} % over {over} (95 %: {} to {} %, {} runs). Comparisons of interleaved repeats allow for \
+         it; means and their intervals do not. The plot of the order of runs shows it.",
+        quantity::heading(quantity),
+        percent(found.ratio).trim_start_matches('-'),
+        percent(found.interval.low),
+        percent(found.interval.high),
+        found.values,
+    )
+}
+
+/// Draws the results of all runs in the order in which they began, each as its deviation from the mean of its point.
+pub(super) fn plots(data: &Data) -> Result<Vec<Block>, AnalysisError> {
+    let sites: IndexSet<&str> = data.levels("site");
+    let mut blocks = Vec::new();
+    for q in QUANTITIES {
+        let mut moments = Vec::new();
+        for (series, site) in sites.iter().enumerate() {
+            for point in of_site(data, site, q).iter().filter(|point| point.len() > 1) {
+                let mean = point.iter().map(|(_, value)| value).sum::<f64>() / point.len() as f64;
+                let deviation =
+                    |(hours, value): &(f64, f64)| Moment { series, minutes: hours * 60.0, deviation_pct: (value / mean - 1.0) * 100.0 };
+                moments.extend(point.iter().filter(|_| mean > 0.0).map(deviation));
+            }
+        }
+        if moments.len() < ENOUGH {
+            continue;
+        }
+        let heading = quantity::heading(q);
+        let id = format!("order-{}", super::slug(q));
+        let series: Vec<String> = sites.iter().map(|site| (*site).to_owned()).collect();
+        let drawing = plot::order(&id, &format!("{heading}: deviation from the mean of the point, %"), &series, &moments)?;
+        let caption =
+            "Each mark is one run, by the time at which it began after the first of the campaign. Without drift they lie evenly about 0.";
+        blocks.push(Block::Plot(Plot {
+            width: drawing.width,
+            keys: drawing.keys,
+            panels: drawing.panels,
+            id,
+            title: format!("{}: order of runs", super::time::capital(data, q)),
+            caption: caption.to_owned(),
+        }));
+    }
+    Ok(blocks)
+}
