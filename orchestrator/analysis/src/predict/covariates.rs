@@ -11,6 +11,7 @@ use super::{
 use cvc_core::quantity::Quantity;
 use cvc_core::units::MIB;
 use cvc_model::{Estimate, Model, ModelInfo, MpiKind, Output, Setting, Tier, stored::aux_cluster_mib, surplus};
+use std::collections::BTreeSet;
 
 /// A file of a rank that is this much larger than the others is an aggregator's; smaller differences come from the libraries.
 const VISIBLE_SURPLUS_MIB: f64 = 4.0;
@@ -162,6 +163,13 @@ impl Predictor<'_> {
                         warnings.push(format!("auxiliary files were only observed with {how}: their error is unknown"));
                         one.estimate = Estimate::bare(one.estimate.value);
                     }
+                    let loads: BTreeSet<u32> = self.training.items().iter().filter(|o| regime(o)).filter_map(|o| o.load()).collect();
+                    if let (true, Some(only)) = (loads.len() == 1 && !loads.contains(&load), loads.first()) {
+                        one.estimate = up_to_proportion(one.estimate, f64::from(load) / f64::from(*only));
+                        warnings.push(format!(
+                            "auxiliary files were only observed with {only} processes on a node: taken to lie between the same and in proportion"
+                        ));
+                    }
                     one.estimate = one.estimate.times(f64::from(group.nodes));
                     total = Some(match total {
                         None => one,
@@ -174,5 +182,33 @@ impl Predictor<'_> {
             Some(total) => Answered::with(Prediction { estimate: total.estimate.not_negative(), ..total }, warnings),
             None => Answered::none("the mapping has no node"),
         }
+    }
+}
+
+/// The estimate of what was seen at one number of processes only, for `ratio` times as many: between the same and in proportion, which has
+/// the middle of both as its value.
+fn up_to_proportion(same: Estimate, ratio: f64) -> Estimate {
+    let scaled = same.times(ratio);
+    let ends = |of: Estimate| of.interval.map_or([of.value; 2], |i| [i.low, i.high]);
+    let [low, high] = ends(same);
+    let [scaled_low, scaled_high] = ends(scaled);
+    Estimate::between((same.value + scaled.value) / 2.0, low.min(scaled_low), high.max(scaled_high))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Estimate, up_to_proportion};
+
+    /// NAS SP, class W, Open MPI 4.1.4, DMTCP 4.2: 24.04 MiB with 4 processes, 44.04 with 9 and 72.04 with 16 were measured; 8.04 with none
+    /// would be the line through them.
+    #[test]
+    fn files_that_grow_with_the_processes_lie_between_the_same_and_in_proportion() {
+        let seen = Estimate::plus_minus(24.04, 0.01);
+        for (processes, measured) in [(9.0, 44.04), (16.0, 72.04), (2.0, 16.04)] {
+            let estimate = up_to_proportion(seen, processes / 4.0);
+            assert_eq!(estimate.covers(measured), Some(true), "{processes}: {estimate:?}");
+            assert!((estimate.value / measured - 1.0).abs() < 0.2, "{processes}: {estimate:?}");
+        }
+        assert_eq!(up_to_proportion(Estimate::bare(10.0), 2.0).covers(15.0), Some(true));
     }
 }

@@ -80,12 +80,11 @@ pub(super) fn plots(data: &Data) -> Result<Vec<Block>, AnalysisError> {
         if moments.len() < ENOUGH {
             continue;
         }
-        let heading = quantity::heading(q);
         let id = format!("order-{}", super::slug(q));
         let series: Vec<String> = sites.iter().map(|site| (*site).to_owned()).collect();
-        let drawing = plot::order(&id, &format!("{heading}: deviation from the mean of the point, %"), &series, &moments)?;
-        let caption =
-            "Each mark is one run, by the time at which it began after the first of the campaign. Without drift they lie evenly about 0.";
+        let drawing = plot::order(&id, "from the mean, %", &series, &moments)?;
+        let caption = "Each mark is one run: when it began, and how far its result is from the mean of its point. Without drift the marks lie \
+                       evenly about 0.";
         blocks.push(Block::Plot(Plot {
             width: drawing.width,
             keys: drawing.keys,
