@@ -1,5 +1,6 @@
 //! Analysis of results: the index over a campaign, predictions, reports, and papers compared with measurements.
 
+pub mod calibration;
 pub mod csv;
 pub mod equal;
 pub mod error;

@@ -13,7 +13,7 @@
 
 use crate::{
     index::{FILE, Index},
-    predict::{self, Forecasts, Observation, Predictor, Question, RunSetting, mpi_kind_of_name},
+    predict::{self, Calibration, Forecasts, Observation, Predictor, Question, RunSetting, mpi_kind_of_name},
 };
 use camino::Utf8Path;
 use cvc_core::{
@@ -32,7 +32,7 @@ use std::{collections::HashMap, fs};
 const OF_OWN_RUNS: f64 = 1.05;
 /// Part that is added where other programs' runs stand in for own ones: their libraries and small areas differ.
 const OF_OTHER_PROGRAMS: f64 = 1.1;
-/// Part that is added to a number without an interval.
+/// Part that is added to a number without an interval, and to one of several nodes that follows from runs on one.
 const WITHOUT_INTERVAL: f64 = 1.3;
 /// Data of each process beyond its share of those that a descriptor declares: copies of what all of them need, and edges, MiB.
 const OWN_MIB: f64 = 2.0;
@@ -91,7 +91,10 @@ pub fn of_plan(spec: &Spec, plan: &Plan, campaign: &Utf8Path) -> HashMap<PointId
             observations,
             |_| true,
             |training, _| {
-                let Ok(predictor) = Predictor::train(&training) else { return };
+                // the upper ends of many parts, each widened for any program, would add up to far more than is stored: runs of other programs
+                // have a margin of their own
+                let widened = if basis == SpaceBasis::Table { Calibration::default() } else { Calibration::embedded() };
+                let Ok(predictor) = Predictor::train_with(&training, widened) else { return };
                 for planned in &points {
                     // of one basis the largest
                     if spaces.get(&planned.id).is_some_and(|known| known.basis != basis) {
@@ -168,7 +171,9 @@ fn from_table(spec: &Spec, point: &Point, predictor: &Predictor<'_>) -> Option<(
     }
     let forecasts = predictor.forecast(&question);
     if let Some(stored) = forecasts.first(Quantity::Stored) {
-        return Some((upper_end(stored.estimate) * OF_OTHER_PROGRAMS, true));
+        // the runs were on one node
+        let over_nodes = if question.setting.mapping.nodes() > 1 { WITHOUT_INTERVAL } else { 1.0 };
+        return Some((upper_end(stored.estimate) * OF_OTHER_PROGRAMS * over_nodes, true));
     }
     let rest = without_data(&question, &forecasts)?;
     let data = declared.map(|mib| mib + OWN_MIB * f64::from(point.processes()));

@@ -55,6 +55,8 @@ pub enum Command {
     Report(ReportArgs),
     /// Show how often a campaign's comparisons call equal things different
     Compare(CompareArgs),
+    /// Show how often the intervals that cvc prints hold: of repeats by simulation, of predictions by leaving programs out
+    Calibrate(CalibrateArgs),
     /// Compare a paper's printed tables with what its own inputs give and with what was measured here
     Reproduce(ReproduceArgs),
     /// Predict checkpoints at any mapping, process count or class from observed ones
@@ -71,7 +73,7 @@ pub enum Command {
     Prices(PricesArgs),
     /// Show what is installed, what is missing, what cannot be done without it, and how to fix it
     Doctor(DoctorArgs),
-    /// Print the JSON Schema of campaign files, or of application descriptors
+    /// Print the JSON Schema of campaign files, of application descriptors, or of what `cvc predict --json` prints
     Schema {
         /// The kind of file
         #[arg(value_enum, default_value = "campaign")]
@@ -96,6 +98,8 @@ pub enum SchemaOf {
     Campaign,
     /// Application descriptors
     App,
+    /// What `cvc predict --json` prints
+    Predict,
 }
 
 /// What a new campaign measures.
@@ -401,6 +405,25 @@ pub struct CompareArgs {
 }
 
 #[derive(Args)]
+pub struct CalibrateArgs {
+    /// Table of observed checkpoints of two programs or more, instead of the NAS runs that cvc carries; may be given several times
+    #[arg(long, value_name = "TABLE")]
+    pub from: Vec<Utf8PathBuf>,
+    /// Samples that are simulated for each claim about repeats
+    #[arg(long, value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u32).range(100..=1_000_000))]
+    pub samples: u32,
+    /// Write the result as calibration.md and img/calibration.svg into this directory
+    #[arg(long, value_name = "DIRECTORY")]
+    pub page: Option<Utf8PathBuf>,
+    /// Write the errors of predictions, from which their intervals are made, as a table
+    #[arg(long, value_name = "FILE")]
+    pub write_table: Option<Utf8PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args)]
 pub struct ReproduceArgs {
     /// A paper (thesis, pas2p-io, ...), or a folder with a paper.toml
     #[arg(required_unless_present = "list")]
@@ -465,6 +488,9 @@ pub struct PredictArgs {
     /// Compare the observations that do not train with what is predicted for them
     #[arg(long, requires = "from")]
     pub judge: bool,
+    /// Tell which further run would make the answer to each --at narrower, and what it costs
+    #[arg(long, requires = "at")]
+    pub next: bool,
     /// Share of the program's time that checkpoints may take, as in 30% or 0.3; gives the number of checkpoints
     #[arg(long, value_name = "PART", value_parser = part, allow_hyphen_values = true)]
     pub overhead: Option<f64>,

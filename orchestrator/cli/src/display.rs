@@ -140,7 +140,9 @@ impl Pace {
                 self.done_here += 1;
                 self.left = self.left.saturating_sub(1);
             }
-            Progress::Quarantined { skipped, .. } => self.left = self.left.saturating_sub(*skipped),
+            Progress::Quarantined { skipped: gone, .. } | Progress::Decided { not_needed: gone, .. } => {
+                self.left = self.left.saturating_sub(*gone);
+            }
             _ => {}
         }
     }
@@ -218,6 +220,8 @@ fn line(progress: &Progress, varying: &Varying) -> Option<String> {
             [] => String::new(),
         },
         Progress::Quarantined { point, skipped } => format!("point {point} failed too often: its other {skipped} runs are skipped"),
+        Progress::Decided { point, reason, not_needed: 0 } => format!("point {point}: {reason}"),
+        Progress::Decided { point, reason, not_needed } => format!("point {point}: {reason}; {} not needed", counted(*not_needed, "run")),
         Progress::Stopping { now: false } => "stopping after the run under way; Ctrl-C again stops at once".into(),
         Progress::Stopping { now: true } => "stopping now".into(),
         Progress::Ended { succeeded, failed, skipped, left } => {

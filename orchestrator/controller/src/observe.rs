@@ -100,6 +100,15 @@ pub enum Progress {
         /// Runs that are skipped.
         skipped: u64,
     },
+    /// A point needs no further run.
+    Decided {
+        /// Which point.
+        point: PointId,
+        /// How wide its interval is.
+        reason: String,
+        /// Runs that are not needed.
+        not_needed: u64,
+    },
     /// The user asked to stop.
     Stopping {
         /// Whether at once, or after the run under way.

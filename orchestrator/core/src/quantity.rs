@@ -36,6 +36,10 @@ pub enum Quantity {
     LauncherFiles,
     /// Files beside the images.
     AuxFiles,
+    /// Seconds of a checkpoint until its processes stand still.
+    Coordination,
+    /// Seconds from there until every image is written.
+    Storage,
     /// Seconds that one checkpoint takes.
     Latency,
     /// Seconds that the program takes without any checkpoint.
@@ -44,7 +48,7 @@ pub enum Quantity {
 
 impl Quantity {
     /// Every quantity, in the order of tables.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 19] = [
         Self::Dtapp,
         Self::Lb,
         Self::Shmem,
@@ -60,6 +64,8 @@ impl Quantity {
         Self::RankFiles,
         Self::LauncherFiles,
         Self::AuxFiles,
+        Self::Coordination,
+        Self::Storage,
         Self::Latency,
         Self::App,
     ];
@@ -82,6 +88,8 @@ impl Quantity {
             Self::RankFiles => "rank_files",
             Self::LauncherFiles => "launcher_files",
             Self::AuxFiles => "aux_files",
+            Self::Coordination => "coordination_s",
+            Self::Storage => "storage_s",
             Self::Latency => "latency_s",
             Self::App => "app_s",
         }
@@ -105,6 +113,8 @@ impl Quantity {
             Self::RankFiles => "rank files",
             Self::LauncherFiles => "launcher files",
             Self::AuxFiles => "auxiliary files",
+            Self::Coordination => "coordination",
+            Self::Storage => "storage",
             Self::Latency => "checkpoint time",
             Self::App => "program alone",
         }
@@ -114,7 +124,7 @@ impl Quantity {
     pub fn unit(self) -> &'static str {
         match self {
             Self::RankFiles | Self::LauncherFiles | Self::AuxFiles => "",
-            Self::Latency | Self::App => "s",
+            Self::Coordination | Self::Storage | Self::Latency | Self::App => "s",
             Self::Dtapp
             | Self::Lb
             | Self::Shmem
@@ -151,7 +161,7 @@ impl<'de> Deserialize<'de> for Quantity {
 }
 
 /// Quantities that are compared with measurements.
-pub const JUDGED: [Quantity; 11] = [
+pub const JUDGED: [Quantity; 13] = [
     Quantity::Dtapp,
     Quantity::Lb,
     Quantity::Shmem,
@@ -162,6 +172,8 @@ pub const JUDGED: [Quantity; 11] = [
     Quantity::Launchers,
     Quantity::Aux,
     Quantity::Stored,
+    Quantity::Coordination,
+    Quantity::Storage,
     Quantity::Latency,
 ];
 

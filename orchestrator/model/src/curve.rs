@@ -84,6 +84,8 @@ pub struct Output {
     pub aggregators: Option<u32>,
     /// MiB of the collective buffer, if set.
     pub buffer_mib: Option<f64>,
+    /// Cores of the node, if known: more processes take turns.
+    pub cores: Option<u32>,
 }
 
 impl Setting {

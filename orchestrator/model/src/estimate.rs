@@ -1,10 +1,10 @@
 //! A predicted number with its interval.
 
 use crate::stats::Interval;
-use serde::Serialize;
+use serde::{Serialize, Serializer, ser::SerializeStruct};
 
 /// A predicted number. It is never turned into a measurement.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
     /// The number.
     pub value: f64,
@@ -73,6 +73,17 @@ impl Estimate {
     /// Returns half the width of the interval.
     pub fn half_width(self) -> Option<f64> {
         self.interval.map(|i| (i.high - i.low) / 2.0)
+    }
+}
+
+/// `{"value": …, "low": …, "high": …}`; without an interval, the ends are null.
+impl Serialize for Estimate {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let mut fields = to.serialize_struct("Estimate", 3)?;
+        fields.serialize_field("value", &self.value)?;
+        fields.serialize_field("low", &self.interval.map(|i| i.low))?;
+        fields.serialize_field("high", &self.interval.map(|i| i.high))?;
+        fields.end()
     }
 }
 

@@ -69,6 +69,33 @@ pub fn relative_weights(values: &[f64]) -> Vec<f64> {
     values.iter().map(|y| 1.0 / (y * y)).collect()
 }
 
+/// Minimises Σ wᵢ (yᵢ − xᵢ·β)² over β ≥ 0, and returns the places of the parameters above 0 with their fit; there are few, so all sets of
+/// them are tried. Of the sets with the same error, it takes the smallest, then the last ones.
+///
+/// # Errors
+/// That of the last set, if none can be fitted.
+pub(super) fn least_squares_not_negative(rows: &[Vec<f64>], values: &[f64], weights: &[f64]) -> Result<(Vec<usize>, Fit), FitError> {
+    let parameters = rows.first().map_or(0, Vec::len);
+    let mut best: Option<(f64, Vec<usize>, Fit)> = None;
+    let mut refused = FitError::TooFewPoints { found: rows.len(), needed: 1 };
+    let mut sets: Vec<Vec<usize>> = (1..1_u32 << parameters).map(|set| (0..parameters).filter(|i| set >> i & 1 == 1).collect()).collect();
+    sets.sort_by_key(|set| (set.len(), std::cmp::Reverse(set.clone())));
+    for kept in sets {
+        let part: Vec<Vec<f64>> = rows.iter().map(|row| kept.iter().map(|i| row[*i]).collect()).collect();
+        match least_squares(&part, values, Some(weights)) {
+            Ok(fit) if fit.coefficients.iter().all(|c| *c > 0.0) => {
+                let error: f64 = fit.residuals.iter().zip(weights).map(|(r, w)| w * r * r).sum();
+                if best.as_ref().is_none_or(|(least, ..)| error < least - 1e-12 * (1.0 + least)) {
+                    best = Some((error, kept, fit));
+                }
+            }
+            Ok(_) => {}
+            Err(why) => refused = why,
+        }
+    }
+    best.map(|(_, kept, fit)| (kept, fit)).ok_or(refused)
+}
+
 /// Minimises Σ wᵢ (yᵢ − xᵢ·β)². `rows` are the xᵢ, all of the same length; `weights` default to 1.
 ///
 /// # Errors

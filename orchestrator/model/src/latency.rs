@@ -7,7 +7,7 @@ use super::{
     check::{at_least_one, finite, not_negative, positive},
     curve::{Answer, Fitted, Model, ModelInfo, MpiKind, Parameter, Sample, Setting, Tier},
     estimate::Estimate,
-    fit::{Fit, FitError, least_squares},
+    fit::{Fit, FitError, least_squares, least_squares_not_negative, relative_weights},
     linear::{Fixed, always},
     stats::Interval,
 };
@@ -54,26 +54,55 @@ impl Bandwidth {
 
 /// Returns the models of the time of a checkpoint, s, fitted to observed times.
 pub fn models() -> Vec<Box<dyn Model>> {
-    const SOURCE: &str = "cvc: least squares through the observed times";
     let info = |id, title, formula, source, parameters| ModelInfo { id, title, formula, source, tier: Tier::SmallRuns, parameters };
     let bandwidth = "thesis, Tables 5.3 and 5.5; fitted to the observed rates";
     vec![
+        Box::new(Parts {
+            info: info(
+                "latency-parts",
+                "coordination and storage",
+                "s = a + c·max(1, p/cores) + V/b, no part negative",
+                "cvc: least squares through the observed times, each part near a third unless these tell otherwise",
+                3,
+            ),
+            of: &[FIXED, TURNS, VOLUME],
+        }),
         Box::new(Curve {
             info: info("latency-bandwidth", "bandwidth of so many writers", "s = V/(a + b·p)", bandwidth, 2),
             row: |p, _| vec![1.0, p],
             of_rate: true,
         }),
-        Box::new(Curve {
-            info: info("latency-volume", "a start and a rate", "s = a + b·V", SOURCE, 2),
-            row: |_, mib| vec![1.0, mib],
-            of_rate: false,
-        }),
-        Box::new(Curve {
-            info: info("latency-coordination", "a start, a part for each process, and a rate", "s = a + b·V + c·p", SOURCE, 3),
-            row: |p, mib| vec![1.0, mib, p],
-            of_rate: false,
-        }),
     ]
+}
+
+/// Returns the models of the seconds until the processes of a checkpoint stand still.
+pub fn coordination() -> Vec<Box<dyn Model>> {
+    vec![Box::new(Parts {
+        info: ModelInfo {
+            id: "coordination-turns",
+            title: "a start, and a turn for each process on a core",
+            formula: "s = a + c·max(1, p/cores)",
+            source: "cvc: least squares through the observed times, both parts alike unless these tell otherwise",
+            tier: Tier::SmallRuns,
+            parameters: 2,
+        },
+        of: &[FIXED, TURNS],
+    })]
+}
+
+/// Returns the models of the seconds in which the images of a node are written.
+pub fn storage() -> Vec<Box<dyn Model>> {
+    vec![Box::new(Parts {
+        info: ModelInfo {
+            id: "storage-rate",
+            title: "a start and a rate",
+            formula: "s = a + V/b",
+            source: "cvc: least squares through the observed times, both parts alike unless these tell otherwise",
+            tier: Tier::SmallRuns,
+            parameters: 2,
+        },
+        of: &[FIXED, VOLUME],
+    })]
 }
 
 /// Returns the published model of the time of a checkpoint, s. It applies to [`PUBLISHED_STORAGE`] and is no candidate where times were
@@ -110,6 +139,132 @@ pub fn published() -> Box<dyn Model> {
 
 fn node_mib(at: &Setting) -> Result<f64, FitError> {
     at.output.node_mib.ok_or_else(|| FitError::OutOfDomain("the size of the node's files is not known".into()))
+}
+
+/// Coordination and storage as parts of their own: a fixed time, a time for each process that takes turns on a core, and the time that V MiB
+/// take. No part can take less than no time, so few times cannot make one part large and another one negative.
+#[derive(Clone, Copy, Debug)]
+struct Parts {
+    info: ModelInfo,
+    /// Which parts there are, by their place in [`parts`].
+    of: &'static [usize],
+}
+
+/// Places of the parts of a checkpoint's time.
+const FIXED: usize = 0;
+const TURNS: usize = 1;
+const VOLUME: usize = 2;
+
+/// Their names as parameters.
+const NAMES: [&str; 3] = ["a, s", "c, s", "1/b, s/GiB"];
+
+/// Weight of the assumption that each of the parts takes about as long as the others, beside relative errors of times: (0.1 / 0.32)², for times that
+/// scatter by 10 % and parts that differ by as much as they are. Few times alone cannot tell the parts apart; many outweigh it.
+const PRIOR: f64 = 0.1;
+
+/// Times beyond the number of parts from which on their scatter tells of the error.
+const LEAST_FREEDOM: usize = 2;
+
+/// Returns the terms of the parts: those of a fixed time, of a turn on a core, and of a GiB.
+fn parts(at: &Setting) -> Result<Vec<f64>, FitError> {
+    let p = at_least_one("the number of processes on the node", at.per_node)?;
+    let mib = not_negative("the size of a node's files", node_mib(at)?)?;
+    // without the number of cores, each process is taken to cost the same
+    let turns = at.output.cores.map_or(p, |cores| (p / f64::from(cores.max(1))).max(1.0));
+    Ok(vec![1.0, turns, mib / 1024.0])
+}
+
+impl Model for Parts {
+    fn info(&self) -> ModelInfo {
+        self.info
+    }
+
+    fn fit(&self, samples: &[&Sample]) -> Result<Box<dyn Fitted>, FitError> {
+        let row = |at: &Setting| Ok(self.of.iter().zip(std::iter::repeat(parts(at)?)).map(|(i, all)| all[*i]).collect());
+        let rows = samples.iter().map(|s| row(&s.at)).collect::<Result<Vec<Vec<f64>>, FitError>>()?;
+        let values = samples.iter().map(|s| positive("the latency", s.value)).collect::<Result<Vec<_>, _>>()?;
+        if samples.is_empty() {
+            return Err(FitError::TooFewPoints { found: 0, needed: 1 });
+        }
+        // relative errors, and each part as a term of its own that is not far from a third of the time
+        let mut weights = relative_weights(&values);
+        let (mut rows, mut values) = (rows, values);
+        let count = self.of.len();
+        for part in 0..count {
+            let share = rows.iter().zip(&values).take(samples.len()).map(|(row, s)| row[part] / s).sum::<f64>() / samples.len() as f64;
+            let mut row = vec![0.0; count];
+            row[part] = share;
+            rows.push(row);
+            values.push(1.0 / count as f64);
+            weights.push(PRIOR);
+        }
+        let (kept, fit) = least_squares_not_negative(&rows, &values, &weights)?;
+        let most_mib = samples.iter().filter_map(|s| s.at.output.node_mib).fold(0.0, f64::max);
+        let most_writers = samples.iter().map(|s| s.at.per_node).max().unwrap_or(0);
+        let kept = kept.into_iter().map(|i| self.of[i]).collect();
+        Ok(Box::new(FittedParts { of: self.of, kept, runs: samples.len(), fit, range: Range { most_writers, most_mib } }))
+    }
+}
+
+#[derive(Debug)]
+struct FittedParts {
+    of: &'static [usize],
+    /// Places of the parts that take any time.
+    kept: Vec<usize>,
+    /// Number of observed times.
+    runs: usize,
+    fit: Fit,
+    range: Range,
+}
+
+impl Fitted for FittedParts {
+    fn predict(&self, at: &Setting) -> Result<Answer, FitError> {
+        let all = parts(at)?;
+        let row: Vec<f64> = self.kept.iter().map(|i| all[*i]).collect();
+        let value = positive("the time of the fitted parts", self.fit.value(&row))?;
+        let fitted = self.fit.predict(&row, 1.0 / (value * value)).not_negative();
+        // the assumption about the parts is no run: what it adds to the degrees of freedom tells nothing of an error
+        let estimate = if self.runs >= self.kept.len() + LEAST_FREEDOM { fitted } else { Estimate::bare(fitted.value) };
+        Ok(Answer { estimate, warnings: self.range.warnings(at.per_node, node_mib(at)?) })
+    }
+
+    fn parameters(&self) -> Vec<Parameter> {
+        let errors = self.fit.standard_errors.as_ref();
+        let of = |(place, name): (usize, &'static str)| match self.kept.iter().position(|k| *k == place) {
+            Some(i) => Parameter { name, value: self.fit.coefficients[i], standard_error: errors.map(|e| e[i]) },
+            None => Parameter { name, value: 0.0, standard_error: None },
+        };
+        self.of.iter().map(|place| of((*place, NAMES[*place]))).collect()
+    }
+}
+
+/// The largest checkpoint that a curve was fitted on.
+#[derive(Clone, Copy, Debug)]
+struct Range {
+    /// Most writers on a node.
+    most_writers: u32,
+    most_mib: f64,
+}
+
+impl Range {
+    /// Returns what has to be said of so many writers and so many MiB on a node.
+    fn warnings(self, writers: u32, mib: f64) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if mib > self.most_mib * f64::from(FAR) {
+            warnings.push(format!(
+                "{mib:.0} MiB on a node are more than {FAR} times the {:.0} MiB of the largest observed checkpoint: \
+                 beyond what memory caches, storage may be far slower",
+                self.most_mib
+            ));
+        }
+        if writers > self.most_writers.saturating_mul(FAR) {
+            warnings.push(format!(
+                "{writers} processes that write on a node are more than {FAR} times the {} of the largest observed checkpoint",
+                self.most_writers
+            ));
+        }
+        warnings
+    }
 }
 
 /// A curve fitted to the times of checkpoints: p processes write V MiB in total on a node.
@@ -152,7 +307,7 @@ impl Model for Curve {
             (most_writers, most_mib) = (most_writers.max(sample.at.per_node), most_mib.max(mib));
         }
         let fit = least_squares(&rows, &values, Some(&weights))?;
-        Ok(Box::new(FittedCurve { curve: *self, fit, most_writers, most_mib }))
+        Ok(Box::new(FittedCurve { curve: *self, fit, range: Range { most_writers, most_mib } }))
     }
 }
 
@@ -160,9 +315,7 @@ impl Model for Curve {
 struct FittedCurve {
     curve: Curve,
     fit: Fit,
-    /// Most writers on a node in the runs that it was fitted on.
-    most_writers: u32,
-    most_mib: f64,
+    range: Range,
 }
 
 impl Fitted for FittedCurve {
@@ -181,21 +334,7 @@ impl Fitted for FittedCurve {
             let why = format!("the fitted curve gives no time for {mib:.1} MiB of {} processes on a node", at.per_node);
             return Err(FitError::OutOfDomain(why));
         }
-        let mut warnings = Vec::new();
-        if mib > self.most_mib * f64::from(FAR) {
-            warnings.push(format!(
-                "{mib:.0} MiB on a node are more than {FAR} times the {:.0} MiB of the largest observed checkpoint: \
-                 beyond what memory caches, storage may be far slower",
-                self.most_mib
-            ));
-        }
-        if at.per_node > self.most_writers.saturating_mul(FAR) {
-            warnings.push(format!(
-                "{} processes that write on a node are more than {FAR} times the {} of the largest observed checkpoint",
-                at.per_node, self.most_writers
-            ));
-        }
-        Ok(Answer { estimate, warnings })
+        Ok(Answer { estimate, warnings: self.range.warnings(at.per_node, mib) })
     }
 
     fn parameters(&self) -> Vec<Parameter> {

@@ -91,12 +91,14 @@ fn mean_over_ranks(forecasts: &Forecasts, observation: &Observation) -> Forecast
 impl Serialize for HeldOutForecast {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let prediction = self.forecast.prediction();
-        let mut fields = to.serialize_struct("HeldOutForecast", 9)?;
+        let mut fields = to.serialize_struct("HeldOutForecast", 11)?;
         fields.serialize_field("id", &self.id)?;
         fields.serialize_field("label", &self.label)?;
         fields.serialize_field("quantity", &self.quantity)?;
+        fields.serialize_field("unit", &self.quantity.unit())?;
         fields.serialize_field("measured", &self.measured)?;
-        fields.serialize_field("predicted", &self.forecast.estimate())?;
+        fields.serialize_field("predicted", &prediction.map(|p| p.estimate))?;
+        fields.serialize_field("not_predicted", &self.forecast.estimate().err())?;
         fields.serialize_field("error_pct", &self.error_pct)?;
         fields.serialize_field("covered", &self.covered)?;
         fields.serialize_field("model", &prediction.map(|p| p.model))?;

@@ -20,7 +20,7 @@ use std::{
 };
 
 /// Version of the index's schema.
-pub const SCHEMA: u32 = 7;
+pub const SCHEMA: u32 = 8;
 
 /// Columns that the view of all run values may have; SQLite ends at 2000.
 const MAX_QUANTITIES: usize = 1000;
@@ -45,10 +45,22 @@ pub(super) fn fill(file: &Path, campaign: &Utf8Path, plan: &Plan, state: &Campai
     t.execute_batch(include_str!("indexes.sql"))?;
     leases(&t, state)?;
     transfers(&t, state)?;
-    summaries(&t)?;
+    decisions(&t, plan, state)?;
+    summaries(&t, state)?;
     run_values(&t, plan)?;
     t.pragma_update(None, "user_version", SCHEMA)?;
     t.commit()
+}
+
+/// Adds the points that need no further run.
+fn decisions(t: &Transaction<'_>, plan: &Plan, state: &CampaignState) -> rusqlite::Result<()> {
+    let mut insert = t.prepare("INSERT OR IGNORE INTO decisions VALUES (?,?,?,?)")?;
+    for planned in &plan.points {
+        if let Some(decision) = state.decided.get(&planned.id) {
+            insert.execute(params![planned.id.as_str(), decision.repeats, decision.is_narrow, decision.reason])?;
+        }
+    }
+    Ok(())
 }
 
 /// Adds the leases of clouds, with their costs so far.
@@ -282,7 +294,8 @@ fn insert_records(t: &Transaction<'_>, run: &PlannedRun, records: &[Record]) -> 
     Ok(())
 }
 
-fn summaries(t: &Transaction<'_>) -> rusqlite::Result<()> {
+fn summaries(t: &Transaction<'_>, state: &CampaignState) -> rusqlite::Result<()> {
+    let stopped: HashSet<&str> = state.decided.keys().map(PointId::as_str).collect();
     let mut groups: BTreeMap<(String, String), (String, Vec<f64>)> = BTreeMap::new();
     let mut query = t.prepare(
         "SELECT r.point, q.quantity, q.unit, q.value FROM quantities q JOIN runs r ON r.id = q.run
@@ -296,7 +309,8 @@ fn summaries(t: &Transaction<'_>) -> rusqlite::Result<()> {
     }
     let mut insert = t.prepare("INSERT INTO summaries VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)")?;
     for ((point, quantity), (unit, values)) in groups {
-        let Some(s) = Summary::of(&values) else { continue };
+        let summary = if stopped.contains(point.as_str()) { Summary::of_stopped(&values) } else { Summary::of(&values) };
+        let Some(s) = summary else { continue };
         let ends = |interval: Option<Interval>| interval.map(|i| (i.low, i.high)).unzip();
         let ((low, high), (median_low, median_high)) = (ends(s.interval), ends(s.median_interval));
         insert.execute(params![

@@ -22,7 +22,7 @@ pub use fill::SCHEMA;
 pub(crate) use measurements::{ImageRecord, ImageSize, LabelledRecord, PointSummary, RecordSource, RunValue};
 pub use predictions::{CandidateRow, ModelName, PredictionLine, PredictionRow};
 pub use rows::IndexedFactors;
-pub(crate) use rows::{IndexedExclusion, IndexedPoint, IndexedRun};
+pub(crate) use rows::{IndexedDecision, IndexedExclusion, IndexedPoint, IndexedRun};
 
 use crate::error::AnalysisError;
 use camino::{Utf8Path, Utf8PathBuf};
@@ -162,7 +162,7 @@ fn fill_with(
     complete(Index::open_file(Utf8PathBuf::from(file.to_string_lossy().into_owned()))?, &plan)
 }
 
-/// The plan as it could be carried out: points whose software is missing here, and that have no run from elsewhere, stand with the
+/// The plan as it could be carried out, without runs that are not needed: points whose software is missing here, and that have no run from elsewhere, stand with the
 /// excluded.
 fn without_skipped(plan: Plan, state: &CampaignState) -> Plan {
     let skipped = state.never_tried(&plan.runs);
@@ -173,6 +173,8 @@ fn without_skipped(plan: Plan, state: &CampaignState) -> Plan {
             None => points.push(planned),
         }
     }
-    let runs = plan.runs.into_iter().filter(|r| !skipped.contains_key(&r.point)).collect();
+    // a run that its point does not need any more is none of the campaign's
+    let is_needed = |r: &cvc_core::plan::PlannedRun| !state.decided.contains_key(&r.point) || state.run(&r.id).is_some();
+    let runs = plan.runs.into_iter().filter(|r| !skipped.contains_key(&r.point) && is_needed(r)).collect();
     Plan { points, runs, excluded, ..plan }
 }

@@ -1,6 +1,9 @@
 //! The points and runs of the plan, as the index has them.
 
-use super::{Index, row::FromRow};
+use super::{
+    Index,
+    row::{FromRow, row},
+};
 use crate::error::AnalysisError;
 use cvc_core::{ids::PointId, point::Point, units::ByteSize};
 use indexmap::IndexMap;
@@ -108,7 +111,26 @@ impl FromRow for IndexedRun {
     }
 }
 
+row! {
+    /// A point that needed no further run.
+    pub struct IndexedDecision {
+        /// Digest of the point.
+        point: String,
+        /// Its counted runs that succeeded by then.
+        repeats: u32,
+        /// Whether its interval was as narrow as asked.
+        is_narrow: bool,
+        /// How wide it is, and of what.
+        reason: String,
+    }
+}
+
 impl Index {
+    /// The points that needed no further run.
+    pub(crate) fn decisions(&self) -> Result<Vec<IndexedDecision>, AnalysisError> {
+        self.read("SELECT * FROM decisions ORDER BY point", [])
+    }
+
     /// The points, in the order of the plan.
     pub(crate) fn points(&self) -> Result<Vec<IndexedPoint>, AnalysisError> {
         self.read("SELECT * FROM points ORDER BY seq", [])

@@ -53,6 +53,13 @@ CREATE TABLE excluded (
     by TEXT NOT NULL, reason TEXT NOT NULL
 );
 
+-- Points that needed no further run, by the rule of the campaign.
+CREATE TABLE decisions (
+    point TEXT PRIMARY KEY REFERENCES points(id), repeats INTEGER NOT NULL,
+    is_narrow INTEGER NOT NULL, -- 0: all runs that it may have left its interval wider than asked
+    reason TEXT NOT NULL
+) WITHOUT ROWID;
+
 -- Instances that a cloud was asked for. What they cost is counted until the last line of the journal, or until their end.
 CREATE TABLE leases (
     seq INTEGER PRIMARY KEY, lease TEXT NOT NULL, site TEXT NOT NULL, region TEXT NOT NULL, instance_type TEXT NOT NULL,

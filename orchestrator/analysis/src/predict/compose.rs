@@ -71,7 +71,9 @@ pub(super) fn sum(model: ModelInfo, estimate: Estimate, parts: &[&Prediction]) -
     let tier = parts.iter().map(|p| p.model.tier).max().unwrap_or(model.tier).max(model.tier);
     let reason =
         format!("made of {}", parts.iter().map(|p| p.model.id).collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(", "));
-    Prediction { estimate, model: ModelInfo { tier, ..model }, reason, parameters: Vec::new(), training, candidates: Vec::new() }
+    let own_half = parts.iter().filter_map(|p| p.own_half).map(|half| half * half).sum::<f64>().sqrt();
+    let model = ModelInfo { tier, ..model };
+    Prediction { estimate, model, reason, parameters: Vec::new(), training, candidates: Vec::new(), own_half: Some(own_half) }
 }
 
 /// Sizes as they come together.
@@ -117,6 +119,7 @@ impl Predictor<'_> {
         for (load, shmem) in shared {
             let zones = [(Quantity::Dtapp, &data), (Quantity::Lb, &libraries), (Quantity::Shmem, &shmem)];
             let image = self.of_other_software(question, zones).unwrap_or_else(|| image(zones, headers.as_ref()));
+            let image = self.calibrated(Quantity::Image, question, load, image);
             images.push((load, sizes.add(Quantity::Image, of_load(load), image)));
         }
         let surplus = self.surplus(question, &mut sizes);
@@ -144,6 +147,7 @@ impl Predictor<'_> {
             (_, Err(_), _) => Answered::none("the launchers' part is unknown"),
             (_, _, Err(_)) => Answered::none("the auxiliary files are unknown"),
         };
+        let stored = self.calibrated(Quantity::Stored, question, most, stored);
         let _ = sizes.add(Quantity::Stored, None, stored);
         sizes
     }

@@ -19,8 +19,8 @@ use cvc_model::MpiKind;
 use std::{collections::BTreeMap, str::FromStr};
 
 /// Columns other than quantities.
-const FACTORS: [&str; 11] =
-    ["app", "class", "mapping", "processes", "mpi", "mpi_kind", "compression", "aggregators", "cb_buffer", "dmtcp", "kernel"];
+const FACTORS: [&str; 12] =
+    ["app", "class", "mapping", "processes", "mpi", "mpi_kind", "compression", "aggregators", "cb_buffer", "dmtcp", "kernel", "cores"];
 
 /// Quantities that every checkpoint has.
 const NEVER_ZERO: [Quantity; 8] =
@@ -173,6 +173,7 @@ impl TableRow<'_> {
             origin: self.path.to_string(),
             setting,
             environment: self.environment()?,
+            cores: self.parsed("cores", "a number of cores", "write a whole number, or leave it empty")?,
             quantities,
         })
     }

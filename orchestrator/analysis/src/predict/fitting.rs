@@ -99,6 +99,7 @@ impl<'s> Fitting<'s> {
                         parameters: curve.parameters(),
                         training: self.training_of(tried.info),
                         candidates: self.candidates(at, tried.info.id),
+                        own_half: estimate.half_width(),
                     };
                     return Ok((prediction, warnings));
                 }

@@ -3,7 +3,7 @@
 use super::question::Question;
 use cvc_core::quantity::Quantity;
 use cvc_model::{Estimate, ModelInfo, Parameter, stats::Interval, stored::FileGroup};
-use serde::Serialize;
+use serde::{Serialize, Serializer, ser::SerializeStruct};
 
 /// The forecasts of all quantities for one question.
 #[derive(Clone, Debug, Serialize)]
@@ -13,6 +13,7 @@ pub struct Forecasts {
     /// The same, for people.
     pub label: String,
     /// Quantities in the order of tables; what depends on the load of a node stands once for each load.
+    #[serde(rename = "quantities")]
     pub lines: Vec<ForecastLine>,
     /// The files of one checkpoint, alike ones together; empty if their sizes are not known.
     pub files: Vec<FileGroup>,
@@ -49,8 +50,7 @@ pub struct ForecastLine {
 pub struct ObservedValue(pub f64);
 
 /// What is said of a quantity: a number with its interval and its basis, or the reason for none.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Debug)]
 pub enum Forecast {
     /// A number.
     Predicted(Prediction),
@@ -62,6 +62,7 @@ pub enum Forecast {
 #[derive(Clone, Debug, Serialize)]
 pub struct Prediction {
     /// The number with its interval.
+    #[serde(rename = "predicted")]
     pub estimate: Estimate,
     /// The model that it is from.
     pub model: ModelInfo,
@@ -73,6 +74,10 @@ pub struct Prediction {
     pub training: Vec<String>,
     /// All models that were tried, the chosen one too, in the order of the list.
     pub candidates: Vec<CandidateAnswer>,
+    /// Half width of the interval that followed from the observations alone, before the table of errors widened it; for a sum, that of its
+    /// parts.
+    #[serde(skip)]
+    pub own_half: Option<f64>,
 }
 
 /// What another model says.
@@ -85,8 +90,10 @@ pub struct CandidateAnswer {
     /// Mean error in percent over the observations that were left out in turn.
     pub leave_one_out_pct: Option<f64>,
     /// Its number for the same setting.
+    #[serde(rename = "predicted")]
     pub estimate: Option<Estimate>,
     /// Why it has none.
+    #[serde(rename = "not_predicted")]
     pub refused: Option<String>,
     /// Its parameters.
     pub parameters: Vec<Parameter>,
@@ -142,6 +149,21 @@ impl Forecast {
         match self {
             Self::Predicted(prediction) => Self::Predicted(Prediction { estimate: prediction.estimate.times(factor), ..prediction }),
             Self::NoPrediction(reason) => Self::NoPrediction(reason),
+        }
+    }
+}
+
+/// The fields of a [`Prediction`], or `{"predicted": null, "not_predicted": "the reason"}`.
+impl Serialize for Forecast {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Predicted(prediction) => prediction.serialize(to),
+            Self::NoPrediction(reason) => {
+                let mut fields = to.serialize_struct("Forecast", 2)?;
+                fields.serialize_field("predicted", &None::<Estimate>)?;
+                fields.serialize_field("not_predicted", reason)?;
+                fields.end()
+            }
         }
     }
 }

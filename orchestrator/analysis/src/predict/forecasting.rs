@@ -29,9 +29,13 @@ impl Predictor<'_> {
             no_schedules: None,
             warnings: sizes.warnings,
         };
-        let latency = self.latency(question, &forecasts);
-        let ckpt = latency.forecast.estimate();
-        forecasts.push(Quantity::Latency, latency);
+        let mut ckpt = Err("the time of a checkpoint is unknown".to_owned());
+        for (quantity, answered) in self.latency(question, &forecasts) {
+            if quantity == Quantity::Latency {
+                ckpt = answered.forecast.estimate();
+            }
+            forecasts.push(quantity, answered);
+        }
         let app = self.app_time(question, budget);
         if budget.overhead.is_some() || budget.mtbf_s.is_some() || budget.app_s.is_some() {
             let app_s = app.as_ref().map(|(app_s, _)| *app_s);
@@ -105,5 +109,13 @@ const OBSERVED: ModelInfo = ModelInfo {
 
 fn observed_time(app_s: f64, training: Vec<String>) -> Prediction {
     let reason = "runs without checkpoint".to_owned();
-    Prediction { estimate: Estimate::bare(app_s), model: OBSERVED, reason, parameters: Vec::new(), training, candidates: Vec::new() }
+    Prediction {
+        estimate: Estimate::bare(app_s),
+        model: OBSERVED,
+        reason,
+        parameters: Vec::new(),
+        training,
+        candidates: Vec::new(),
+        own_half: None,
+    }
 }

@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, HashMap};
 const AREA_HEADER_BYTES: f64 = 4096.0;
 
 /// What of the index's quantities is taken as it is, with the factor to the unit here. Zones are those of the structural rule.
-pub(crate) const TAKEN: [(&str, Quantity, f64); 13] = [
+pub(crate) const TAKEN: [(&str, Quantity, f64); 15] = [
     ("zone_bytes_DTAPP_structural", Quantity::Dtapp, 1.0 / MIB),
     ("zone_bytes_LB_structural", Quantity::Lb, 1.0 / MIB),
     ("zone_bytes_SHMEM_structural", Quantity::Shmem, 1.0 / MIB),
@@ -34,6 +34,8 @@ pub(crate) const TAKEN: [(&str, Quantity, f64); 13] = [
     ("ckpt_files_rank", Quantity::RankFiles, 1.0),
     ("ckpt_files_launcher", Quantity::LauncherFiles, 1.0),
     ("ckpt_files_aux", Quantity::AuxFiles, 1.0),
+    (names::CKPT_COORDINATION_S, Quantity::Coordination, 1.0),
+    (names::CKPT_STORAGE_S, Quantity::Storage, 1.0),
 ];
 
 /// The observations of a campaign, one for each point with a counted run that succeeded, in the order of the plan.
@@ -43,6 +45,7 @@ pub(crate) const TAKEN: [(&str, Quantity, f64); 13] = [
 pub fn from_index(index: &Index, origin: &str) -> Result<Vec<Observation>, PredictError> {
     let (means, mpi_facts) = (means(index)?, mpi_facts(index)?);
     let (dmtcp, kernels) = (facts_by_point(index, "dmtcp")?, facts_by_point(index, "node.kernel")?);
+    let cores = facts_by_point(index, "node.cores")?;
     let (mut observations, mut others) = (Vec::new(), Vec::new());
     for IndexedPoint { id, factors } in index.points()? {
         let id = id.as_str().to_owned();
@@ -75,7 +78,8 @@ pub fn from_index(index: &Index, origin: &str) -> Result<Vec<Observation>, Predi
         }
         let of_point = |facts: &HashMap<String, Vec<String>>| facts.get(&id).cloned().unwrap_or_default();
         let environment = Environment::of_facts(&of_point(&dmtcp), &of_point(&kernels));
-        observations.push(Observation { label: setting.label(), id, origin: origin.to_owned(), setting, environment, quantities });
+        let cores = same_number(&of_point(&cores));
+        observations.push(Observation { label: setting.label(), id, origin: origin.to_owned(), setting, environment, cores, quantities });
         others.push(beside);
     }
     add_differing(&mut observations, &others);
@@ -140,6 +144,12 @@ fn facts_by_point(index: &Index, key: &str) -> Result<HashMap<String, Vec<String
         of_points.entry(fact.point).or_default().push(fact.value);
     }
     Ok(of_points)
+}
+
+/// The number that all facts tell; `None` if they differ, or tell none.
+fn same_number(facts: &[String]) -> Option<u32> {
+    let first = facts.first()?;
+    first.parse().ok().filter(|cores| *cores > 0 && facts.iter().all(|fact| fact == first))
 }
 
 /// For each point the mean over its checkpoints of the largest image less the median one: where it is many MiB, some ranks aggregate I/O.

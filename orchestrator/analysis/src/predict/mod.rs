@@ -10,13 +10,16 @@
 //! | `question.rs` | what is asked for: `npb-bt.D 2Nx32P mpich-ch3` |
 //! | `predictor.rs`, `registry.rs`, `fitting.rs`, `curves.rs` | which observations speak for a question, and the model that is taken |
 //! | `compose.rs`, `covariates.rs` | zones to images, images to files, what is stored beside them |
+//! | `calibration.rs` | how far such predictions were off for other programs |
 //! | `time.rs` | the time of a checkpoint, and how often to take one |
+//! | `next.rs` | which further run would narrow the answer most |
 //! | `forecast.rs`, `forecasting.rs` | what is said, and how it is put together |
 //!
 //! A [`Predictor`] carries the mark of the split that it was trained on: it answers any [`Question`], but [`crate::holdout::judge`] holds
 //! it only against observations that were held out of the same split. Nothing is invented: a quantity without data or model is a line with
 //! the reason.
 
+pub(crate) mod calibration;
 mod compose;
 mod covariates;
 mod csv;
@@ -30,6 +33,7 @@ mod forecasting;
 mod index;
 mod labels;
 mod merge;
+mod next;
 mod observation;
 mod one_environment;
 mod predictor;
@@ -38,6 +42,7 @@ mod registry;
 mod setting;
 mod time;
 
+pub use calibration::{Basis, Calibrated, Calibration, DataPlace, Kind, TrialError};
 pub use csv::{from_csv, parse};
 pub use environment::{Environment, KernelEra};
 pub use error::PredictError;
@@ -47,6 +52,7 @@ pub(crate) use index::TAKEN;
 pub use index::from_index;
 pub use labels::add_differing_origins;
 pub use merge::merge_repeated;
+pub use next::{NextRun, next_runs};
 pub use observation::Observation;
 pub use one_environment::{by_environment, keep_one_environment};
 pub use predictor::Predictor;

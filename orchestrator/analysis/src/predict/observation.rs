@@ -20,6 +20,8 @@ pub struct Observation {
     pub setting: RunSetting,
     /// DMTCP and kernel; `None` if that is not known, or no checkpoint was taken.
     pub environment: Option<Environment>,
+    /// Cores of each of its nodes; `None` if not known, or if they differ.
+    pub cores: Option<u32>,
     /// Means, by quantity.
     pub quantities: BTreeMap<Quantity, f64>,
 }
@@ -45,7 +47,12 @@ impl Observation {
     pub fn model_setting(&self) -> Setting {
         let RunSetting { mapping, aggregators, cb_buffer, .. } = &self.setting;
         let first = mapping.groups().first().map_or(1, |g| g.processes_per_node);
-        let output = Output { node_mib: self.node_mib(), aggregators: *aggregators, buffer_mib: cb_buffer.map(|b| b.0 as f64 / MIB) };
+        let output = Output {
+            node_mib: self.node_mib(),
+            aggregators: *aggregators,
+            buffer_mib: cb_buffer.map(|b| b.0 as f64 / MIB),
+            cores: self.cores,
+        };
         Setting { output, ..self.setting.on_node(self.load().unwrap_or(first)) }
     }
 

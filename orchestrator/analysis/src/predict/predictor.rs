@@ -1,6 +1,8 @@
 //! Selects the observations that are relevant to a question, and fits models on them.
 
 use super::{
+    calibration::{self, Calibration, DataPlace, From, Kind},
+    curves::at_least,
     error::PredictError,
     fitting::{Fitting, Refused, short_of_runs},
     forecast::{Forecast, Prediction},
@@ -10,7 +12,7 @@ use super::{
     setting::RunSetting,
 };
 use cvc_core::quantity::Quantity;
-use cvc_model::{Estimate, Model, Sample, Setting, Tier, Training};
+use cvc_model::{Estimate, Model, Sample, Setting, Tier, Training, shmem};
 use std::{
     cell::RefCell,
     collections::{BTreeMap, BTreeSet},
@@ -21,6 +23,12 @@ use std::{
 /// how they differ.
 const ENOUGH_OF_A_CLASS: usize = 4;
 
+/// How many times wider than the table's an interval of a sum of parts is that is not replaced by it: these parts are like no trial's.
+const FAR_LESS_CERTAIN: f64 = 5.0;
+
+/// Text and data of a program whose arrays lie elsewhere differ by some pages from count to count, MiB.
+const FEW_PAGES_MIB: f64 = 0.2;
+
 /// Which observations are taken.
 type Pool<'a> = &'a dyn Fn(&Observation) -> bool;
 
@@ -29,6 +37,7 @@ type Pool<'a> = &'a dyn Fn(&Observation) -> bool;
 pub struct Predictor<'s> {
     pub(super) training: Training<'s, Observation>,
     fittings: RefCell<BTreeMap<String, Rc<Result<Fitting<'s>, Refused>>>>,
+    calibration: Calibration,
 }
 
 /// An answer with its warnings.
@@ -62,13 +71,21 @@ impl<'s> Predictor<'s> {
     /// # Errors
     /// Observations without any quantity.
     pub fn train(training: &Training<'s, Observation>) -> Result<Self, PredictError> {
+        Self::train_with(training, Calibration::embedded())
+    }
+
+    /// The same, with intervals of a table of one's own; an empty one leaves those that follow from the observations alone.
+    ///
+    /// # Errors
+    /// Observations without any quantity.
+    pub fn train_with(training: &Training<'s, Observation>, calibration: Calibration) -> Result<Self, PredictError> {
         if let Some(bare) = training.items().iter().find(|o| o.quantities.is_empty()) {
             return Err(PredictError::Model {
                 message: format!("no quantity was observed at {} ({})", bare.label, bare.id),
                 hint: "leave it out, or give at least one quantity".into(),
             });
         }
-        Ok(Self { training: training.clone(), fittings: RefCell::default() })
+        Ok(Self { training: training.clone(), fittings: RefCell::default(), calibration })
     }
 
     /// Whether an observation's library is that of the question: by its name if runs with that name are there, else by its kind.
@@ -142,7 +159,79 @@ impl<'s> Predictor<'s> {
     /// A zone of an image on a node with `load` processes.
     pub(super) fn zone(&self, zone: Quantity, question: &Question, load: u32) -> Answered {
         let at = question.setting.on_node(load);
-        if zone == Quantity::Dtapp { self.data(question, &at) } else { self.shared_zone(zone, question, &at) }
+        let answered = if zone == Quantity::Dtapp { self.data(question, &at) } else { self.shared_zone(zone, question, &at) };
+        self.calibrated(zone, question, load, answered)
+    }
+
+    /// What kind of prediction one of a quantity is, on a node with `load` processes, and how far it reaches beyond the runs; `None` if no run
+    /// tells of the quantity.
+    pub(crate) fn kind_of(&self, quantity: Quantity, question: &Question, load: u32) -> Option<(Kind, f64)> {
+        let library = self.library(question);
+        let usable = || self.training.items().iter().filter(|o| library(o) && zone_value(o, quantity).is_some());
+        let own = || usable().filter(|o| o.setting.app == question.setting.app);
+        let own_class = || own().filter(|o| o.setting.class == question.setting.class);
+        let sum = matches!(quantity, Quantity::Image | Quantity::Stored) || quantity == Quantity::Shmem && self.holds_data(question);
+        let per_node = !matches!(quantity, Quantity::Dtapp | Quantity::Headers) && !sum;
+        let asked = if per_node { load } else { question.setting.mapping.processes() };
+        let is_time = matches!(quantity, Quantity::Coordination | Quantity::Storage | Quantity::Latency);
+        let every_program = is_time || matches!(quantity, Quantity::Launchers | Quantity::Aux);
+        let (from, counts) = match quantity {
+            _ if every_program => (From::Own, calibration::counts(usable(), per_node)),
+            _ if (sum || quantity == Quantity::Dtapp) && own_class().next().is_some() => {
+                (From::Own, calibration::counts(own_class(), per_node))
+            }
+            _ if (sum || quantity == Quantity::Dtapp) && own().next().is_some() => (From::OtherClass, calibration::counts(own(), per_node)),
+            _ if own().next().is_some() => (From::Own, calibration::counts(own(), per_node)),
+            _ => (From::OtherPrograms, calibration::counts(usable(), per_node)),
+        };
+        if counts.is_empty() {
+            return None;
+        }
+        let is_of_all_counts = is_time || sum && self.holds_data(question);
+        let (basis, reach) = calibration::basis_of(&counts, asked, from, !is_of_all_counts);
+        let data = match () {
+            () if matches!(quantity, Quantity::Shmem | Quantity::Image | Quantity::Stored) && self.holds_data(question) => {
+                DataPlace::Shared
+            }
+            () if !per_node && question.setting.on_node(load).nas.is_some() => DataPlace::Known,
+            () => DataPlace::Unknown,
+        };
+        Some((Kind { quantity, mpi: question.setting.mpi, data, basis }, reach))
+    }
+
+    /// An answer with an interval that is at least as wide as such predictions need for programs that they have not seen.
+    pub(super) fn calibrated(&self, quantity: Quantity, question: &Question, load: u32, mut answered: Answered) -> Answered {
+        let Forecast::Predicted(prediction) = &mut answered.forecast else { return answered };
+        if prediction.model.tier == Tier::Published {
+            return answered;
+        }
+        let Some((kind, reach)) = self.kind_of(quantity, question, load) else { return answered };
+        let mut found = self.calibration.interval(kind, reach);
+        if matches!(quantity, Quantity::Coordination | Quantity::Storage) {
+            // fewer runs tell of the parts of a time than of the whole, and they err by about as much
+            let whole = self.calibration.interval(Kind { quantity: Quantity::Latency, ..kind }, reach);
+            found = [found, whole].into_iter().flatten().max_by(|a, b| a.half.total_cmp(&b.half));
+        }
+        if let Some(calibrated) = found {
+            let before = prediction.estimate;
+            // how the parts of a sum err together is in the trials, which are of one node, so these say more than the parts
+            // unless the parts are far less certain than those of the trials
+            let own_half = if quantity == Quantity::Image { prediction.own_half } else { before.half_width() };
+            let half = own_half.map_or(0.0, |half| half / before.value.abs().max(f64::MIN_POSITIVE));
+            let is_alike = question.setting.mapping.nodes() == 1 && half <= FAR_LESS_CERTAIN * calibrated.half;
+            let tried = is_alike && matches!(quantity, Quantity::Image | Quantity::Stored);
+            let own = if tried { Estimate::bare(before.value) } else { before };
+            prediction.estimate = calibration::widened(own, calibrated);
+            if quantity == Quantity::Dtapp {
+                prediction.estimate = at_least(prediction.estimate, FEW_PAGES_MIB).not_negative();
+            }
+            if prediction.estimate != before {
+                let (half, trials) = (100.0 * calibrated.half, calibrated.trials);
+                prediction.reason +=
+                    &format!("; its interval allows for {half:.2} % in either direction, as {trials} trials with other programs need it");
+            }
+        }
+        answered
     }
 
     /// The application's data: of its own class, or of all classes where a model knows how they differ.
@@ -239,7 +328,12 @@ impl<'s> Predictor<'s> {
     fn shared_zone(&self, zone: Quantity, question: &Question, at: &Setting) -> Answered {
         let library = self.library(question);
         let name = &question.setting.mpi_name;
-        let any = |o: &Observation| library(o) && zone_value(o, zone).is_some();
+        if zone == Quantity::Shmem && self.holds_data(question) {
+            return self.shared_with_data(question, at);
+        }
+        // what other programs allocate says nothing of this one
+        let foreign = if zone == Quantity::Shmem { self.programs_with_data(question) } else { BTreeSet::new() };
+        let any = |o: &Observation| library(o) && zone_value(o, zone).is_some() && !foreign.contains(&o.setting.app);
         // with one process on a node the libraries share nothing: that is another regime, from which nothing follows for more processes
         let regime = |o: &Observation| zone == Quantity::Headers || o.load().is_some_and(|l| (l == 1) == (at.per_node == 1));
         let (scope, warning) = self.zone_scope(zone, question, at);
@@ -273,6 +367,53 @@ impl<'s> Predictor<'s> {
         answered
     }
 
+    /// Whether images of the program hold its data beside shared memory, as those of a program that allocates its arrays do.
+    fn holds_data(&self, question: &Question) -> bool {
+        self.programs_with_data(question).contains(&question.setting.app)
+    }
+
+    /// The programs of which this is so.
+    fn programs_with_data(&self, question: &Question) -> BTreeSet<String> {
+        let library = self.library(question);
+        let mut of_class: BTreeMap<(&str, &str), Vec<(Setting, f64)>> = BTreeMap::new();
+        for o in self.training.items().iter().filter(|o| library(o) && o.load().is_some()) {
+            // the arrays of the others are declared
+            if let (Some(mib), None) = (o.value(Quantity::Shmem), o.model_setting().nas) {
+                of_class.entry((&o.setting.app, &o.setting.class)).or_default().push((o.model_setting(), mib));
+            }
+        }
+        of_class.into_iter().filter(|(_, samples)| shmem::holds_data(samples)).map(|((app, _), _)| app.to_owned()).collect()
+    }
+
+    /// Shared memory with the program's data: of its own class alone, on any number of processes.
+    fn shared_with_data(&self, question: &Question, at: &Setting) -> Answered {
+        let library = self.library(question);
+        let RunSetting { app, class, mpi_name, .. } = &question.setting;
+        let own = |o: &Observation| {
+            library(o) && o.setting.app == *app && o.setting.class == *class && o.load().is_some() && o.value(Quantity::Shmem).is_some()
+        };
+        if self.count(own) == 0 {
+            return Answered::none(format!(
+                "{app} has data of its own beside shared memory, and no run of {app}.{class} on {mpi_name} tells how much: run one"
+            ));
+        }
+        let key = format!("shmem with data {app}.{class} {mpi_name}");
+        let samples = || self.samples(own, |o| o.value(Quantity::Shmem), |o: &Observation| o.setting.label());
+        let mut answered = self.ask(key, shmem::models_with_data, samples, at);
+        let seen: Vec<&Observation> = self.training.items().iter().filter(|o| own(o)).collect();
+        if let (Forecast::Predicted(prediction), None) = (&mut answered.forecast, seen.iter().find(|o| o.load() != seen[0].load()))
+            && let (None, Some(mib)) = (prediction.estimate.interval, seen[0].value(Quantity::Shmem))
+        {
+            // one count does not tell whether the processes divide their data
+            let value = prediction.estimate.value;
+            prediction.estimate = Estimate::between(value, value.min(mib), value.max(mib));
+            answered.warnings.push(format!(
+                "{app} has data of its own beside shared memory, and one process count does not tell whether the processes divide them: between both"
+            ));
+        }
+        answered
+    }
+
     /// Which observations speak for a zone, with a warning where they are not those of the question: the nearest that there are.
     fn zone_scope(&self, zone: Quantity, question: &Question, at: &Setting) -> (ZoneScope, Option<String>) {
         let RunSetting { app, class, mpi_name, .. } = &question.setting;
@@ -300,7 +441,8 @@ impl<'s> Predictor<'s> {
             return (ZoneScope::OtherRegime(app.clone()), Some(format!("{} of {app} was only observed with {how}", zone.title())));
         }
         if self.count(|o| any(o) && (zone == Quantity::Headers || regime(o))) > 0 {
-            let text = format!("{}: no run of {app} with {mpi_name} was observed; using runs of other programs", zone.title());
+            let beyond = if zone == Quantity::Shmem && at.nas.is_none() { "; what it allocates itself comes on top" } else { "" };
+            let text = format!("{}: no run of {app} with {mpi_name} was observed; using runs of other programs{beyond}", zone.title());
             return (ZoneScope::AnyProgram, Some(text));
         }
         (ZoneScope::NoRuns, None)

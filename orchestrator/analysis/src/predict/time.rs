@@ -9,7 +9,7 @@ use super::{
 };
 use cvc_core::quantity::Quantity;
 use cvc_core::{point::Compression, units::MIB};
-use cvc_model::{Answer, Estimate, FitError, ModelInfo, Output, Setting, latency, schedule, stats::Interval, zone_time};
+use cvc_model::{Answer, Estimate, FitError, Model, ModelInfo, Output, Setting, Tier, latency, schedule, stats::Interval, zone_time};
 use std::collections::BTreeSet;
 
 /// Maximum time of a run, as a multiple of that without failures; beyond it the run hardly ever ends.
@@ -20,6 +20,25 @@ const TOO_LONG: f64 = 0.25;
 
 /// The least part of a checkpoint's time that its interval is taken to reach down to.
 const SHORTEST: f64 = 0.01;
+
+/// The models of a time.
+type Models = fn() -> Vec<Box<dyn Model>>;
+
+/// What a checkpoint's time is made of.
+const PARTS: [Quantity; 2] = [Quantity::Coordination, Quantity::Storage];
+
+const IN_PARTS: ModelInfo = ModelInfo {
+    id: "coordination-and-storage",
+    title: "sum of coordination and storage",
+    formula: "coordination + storage",
+    source: "DMTCP's coordinator; errors taken as independent",
+    tier: Tier::NoRun,
+    parameters: 0,
+};
+
+fn no_time(reason: impl Into<String>) -> Vec<(Quantity, Answered)> {
+    vec![(Quantity::Latency, Answered::none(reason))]
+}
 
 /// The interval between checkpoints for the time of one and the mean time between failures, seconds.
 type IntervalOf = fn(f64, f64) -> Result<f64, FitError>;
@@ -33,61 +52,101 @@ struct OfNode {
 }
 
 impl Predictor<'_> {
-    /// The time of one checkpoint: that of the node that takes longest.
-    pub(super) fn latency(&self, question: &Question, forecasts: &Forecasts) -> Answered {
+    /// The time of one checkpoint, and of its parts where runs tell them apart: that of the node that takes longest.
+    pub(super) fn latency(&self, question: &Question, forecasts: &Forecasts) -> Vec<(Quantity, Answered)> {
         if question.setting.compression == Compression::Gzip {
-            return Answered::none("no model of the time of compression");
+            return no_time("no model of the time of compression");
         }
         let nodes = of_nodes(question, forecasts);
         let parts: Vec<&Prediction> = forecasts.of(Quantity::File).filter_map(|line| line.forecast.prediction()).collect();
         if nodes.is_empty() || parts.is_empty() {
-            return Answered::none("the files are unknown");
+            return no_time("the files are unknown");
         }
+        let most = nodes.iter().map(|n| n.load).max().unwrap_or(1);
         let library = self.library(question);
         let usable = |o: &Observation| {
             let size = o.model_setting().output.node_mib.is_some();
             size && o.setting.compression == Compression::None && o.value(Quantity::Latency).is_some_and(|s| s > 0.0)
         };
         if self.count(usable) == 0 {
-            return published(question, forecasts, &nodes, &parts);
+            return vec![(Quantity::Latency, published(question, forecasts, &nodes, &parts))];
         }
         let ours = |o: &Observation| usable(o) && library(o);
-        let loads: BTreeSet<u32> = self.training.items().iter().filter(|o| ours(o)).filter_map(Observation::load).collect();
-        if loads.len() < 2 {
-            let seen = match loads.first() {
-                None => format!("no time of a checkpoint with {} was observed", question.setting.mpi_name),
-                Some(p) => format!("times were only observed with {p} processes on a node"),
-            };
-            return Answered::none(format!("{seen}; the bandwidth needs runs with at least two different process counts per node"));
+        if self.count(ours) == 0 {
+            let name = &question.setting.mpi_name;
+            return no_time(format!("no time of a checkpoint with {name} was observed; run one with it"));
         }
-        let key = format!("latency {}", question.setting.mpi_name);
-        let samples = || self.samples(ours, |o| o.value(Quantity::Latency), |o| o.id.clone());
-        let ask = |load: u32, mib: f64| self.ask(key.clone(), latency::models, samples, &at(question, load, mib));
+        let apart = |o: &Observation| ours(o) && PARTS.iter().all(|part| o.value(*part).is_some_and(|s| s > 0.0));
+        if self.count(apart) == 0 {
+            let one = match self.time_of(Quantity::Latency, latency::models, question, &nodes, &parts, ours) {
+                Ok((prediction, warnings)) => Answered::with(prediction, warnings),
+                Err(reason) => Answered::none(reason),
+            };
+            return vec![(Quantity::Latency, self.calibrated(Quantity::Latency, question, most, one))];
+        }
+        // what runs tell apart is predicted apart: processes that take turns, and files that go to the storage
+        let models: [Models; 2] = [latency::coordination, latency::storage];
+        let mut times = Vec::new();
+        for (part, models) in PARTS.into_iter().zip(models) {
+            match self.time_of(part, models, question, &nodes, &parts, apart) {
+                Ok(time) => times.push(time),
+                Err(reason) => return no_time(reason),
+            }
+        }
+        let total = times.iter().map(|(t, _)| t.estimate).fold(Estimate::exact(0.0), Estimate::plus);
+        let whole = sum(IN_PARTS, total, &times.iter().map(|(t, _)| t).collect::<Vec<_>>());
+        let whole = self.calibrated(Quantity::Latency, question, most, Answered::of(whole));
+        let one = |(part, (time, warnings))| (part, self.calibrated(part, question, most, Answered::with(time, warnings)));
+        PARTS.into_iter().zip(times).map(one).chain(std::iter::once((Quantity::Latency, whole))).collect()
+    }
+
+    /// The time of a checkpoint, or of a part of it: that of the node that takes longest, by models fitted on what `holds`.
+    ///
+    /// # Errors
+    /// Why there is none.
+    fn time_of(
+        &self,
+        quantity: Quantity,
+        models: Models,
+        question: &Question,
+        nodes: &[OfNode],
+        parts: &[&Prediction],
+        holds: impl Fn(&Observation) -> bool + Copy,
+    ) -> Result<(Prediction, Vec<String>), String> {
+        let key = format!("{quantity} {}", question.setting.mpi_name);
+        let samples = || self.samples(holds, |o| o.value(quantity), |o| o.id.clone());
+        // the storage and the cores are those of the runs
+        let cores: BTreeSet<Option<u32>> = self.training.items().iter().filter(|o| holds(o)).map(|o| o.cores).collect();
+        let cores = cores.first().copied().flatten().filter(|_| cores.len() == 1);
+        let ask = |load: u32, mib: f64| self.ask(key.clone(), models, samples, &at(question, load, mib, cores));
         let mut slowest: Option<(Prediction, Vec<String>, &OfNode)> = None;
-        for node in &nodes {
+        for node in nodes {
             let answered = ask(node.load, node.mib.value);
             match answered.forecast {
                 Forecast::Predicted(one) if slowest.as_ref().is_none_or(|(s, ..)| one.estimate.value > s.estimate.value) => {
                     slowest = Some((one, answered.warnings, node));
                 }
                 Forecast::Predicted(_) => {}
-                Forecast::NoPrediction(reason) => return Answered::none(reason),
+                Forecast::NoPrediction(reason) => return Err(reason),
             }
         }
-        let Some((answer, mut warnings, node)) = slowest else { return Answered::none("the files are unknown") };
+        let Some((answer, mut warnings, node)) = slowest else { return Err("the files are unknown".into()) };
         // the uncertain size moves the time along the curve; that error has nothing to do with the curve's own
-        let moved = node.mib.interval.and_then(|i| {
-            let end = |mib: f64| ask(node.load, mib.max(0.0)).forecast.prediction().map(|p| p.estimate.value - answer.estimate.value);
-            Some(Estimate::between(0.0, end(i.low)?.min(0.0), end(i.high)?.max(0.0)))
-        });
-        let estimate = answer.estimate.plus(moved.unwrap_or(Estimate::bare(0.0))).not_negative();
-        let model = sum(answer.model, estimate, &parts).model;
-        if question.setting.mapping.nodes() > 1 && self.count(|o| ours(o) && o.setting.mapping.nodes() > 1) == 0 {
-            warnings.push(
-                "times were only observed on one node: assuming that each node writes to storage of its own, at the same time".into(),
-            );
+        let at_size = |mib: f64| ask(node.load, mib.max(0.0)).forecast.prediction().map(|p| p.estimate.value - answer.estimate.value);
+        let moved = node.mib.interval.and_then(|i| Some(Estimate::between(0.0, at_size(i.low)?.min(0.0), at_size(i.high)?.max(0.0))));
+        let mut estimate = answer.estimate.plus(moved.unwrap_or(Estimate::bare(0.0))).not_negative();
+        let many = question.setting.mapping.nodes();
+        if many > 1 && quantity != Quantity::Coordination && self.count(|o| holds(o) && o.setting.mapping.nodes() > 1) == 0 {
+            // no run tells whether the nodes share a storage: up to one for all of them
+            let shared = at_size(node.mib.value * f64::from(many)).map_or(0.0, |more| more.max(0.0));
+            let interval = estimate.interval.unwrap_or(Interval { low: estimate.value, high: estimate.value });
+            estimate = Estimate::between(estimate.value, interval.low, interval.high + shared);
+            warnings.push(format!(
+                "times were only observed on one node: the time is that of nodes with storage of their own, and its interval reaches up to one storage for all {many}; a run over two nodes tells which it is"
+            ));
         }
-        Answered::with(Prediction { estimate, model, ..answer }, warnings)
+        let model = sum(answer.model, estimate, parts).model;
+        Ok((Prediction { estimate, model, ..answer }, warnings))
     }
 
     /// The time of the program without checkpoints: as given, or as observed with as many processes.
@@ -143,8 +202,8 @@ fn of_nodes(question: &Question, forecasts: &Forecasts) -> Vec<OfNode> {
 }
 
 /// A node of the question.
-fn at(question: &Question, load: u32, node_mib: f64) -> Setting {
-    let output = Output { node_mib: Some(node_mib), ..Output::default() };
+fn at(question: &Question, load: u32, node_mib: f64, cores: Option<u32>) -> Setting {
+    let output = Output { node_mib: Some(node_mib), cores, ..Output::default() };
     Setting { output, ..question.setting.on_node(load) }
 }
 
@@ -153,7 +212,7 @@ fn published(question: &Question, forecasts: &Forecasts, nodes: &[OfNode], parts
     let model = latency::published();
     let mut slowest: Option<(Answer, &OfNode)> = None;
     for node in nodes {
-        match model.fit(&[]).and_then(|curve| curve.predict(&at(question, node.load, node.mib.value))) {
+        match model.fit(&[]).and_then(|curve| curve.predict(&at(question, node.load, node.mib.value, None))) {
             Ok(answer) if slowest.as_ref().is_none_or(|(s, _)| answer.estimate.value > s.estimate.value) => slowest = Some((answer, node)),
             Ok(_) => {}
             Err(why) => return Answered::none(format!("no time of a checkpoint was observed; {why}")),

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     error::AnalysisError,
     holdout::HoldoutResult,
-    index::{Index, PointSummary, RecordSource, RunValue},
+    index::{Index, IndexedDecision, PointSummary, RecordSource, RunValue},
 };
 use cvc_core::{app::descriptor::Better, ids::PointId};
 use indexmap::{IndexMap, IndexSet};
@@ -23,6 +23,8 @@ pub(super) struct Data {
     pub points: Vec<PointRow>,
     pub runs: Vec<RunRow>,
     pub excluded: Vec<ExcludedRow>,
+    /// Points that needed no further run, by their place.
+    pub decisions: BTreeMap<usize, IndexedDecision>,
     /// All quantities of counted runs, in the order of tables.
     pub quantities: IndexMap<String, ReportedQuantity>,
     /// Key, then value, then the runs that have it.
@@ -57,7 +59,10 @@ impl Data {
         for row in points.iter().map(|p| &p.factors).chain(excluded.iter().map(|e| &e.factors)) {
             factors.extend(row.keys().cloned());
         }
+        let place = |id: &str| points.iter().position(|p| p.id.as_str() == id);
+        let decisions = index.decisions()?.into_iter().filter_map(|d| Some((place(&d.point)?, d))).collect();
         Ok(Self {
+            decisions,
             meta: index.meta()?,
             factors: factors.into_iter().collect(),
             points,

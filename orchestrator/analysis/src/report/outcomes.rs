@@ -24,6 +24,7 @@ pub(super) fn section(data: &Data) -> Section {
         runs("retried", "Succeeded after retries", "Runs that succeeded, but not at the first attempt.", &|r| {
             r.state == "succeeded" && r.attempts > 1
         }),
+        decided(data),
         records(data),
         skipped(data),
     ];
@@ -52,6 +53,25 @@ fn runs(data: &Data, id: &str, title: &str, caption: &str, which: &dyn Fn(&RunRo
         row.push(Cell::count(r.attempts as usize));
         row.extend([&r.cause, &r.detail, &r.dir].map(|t| Cell::text(t.clone().unwrap_or_default())));
         row.push(Cell::text(&r.id));
+        table.rows.push(row);
+    }
+    table
+}
+
+/// The points that ended by the rule of the campaign, those that stayed wide first.
+fn decided(data: &Data) -> Table {
+    let mut columns = summary::factor_columns(data);
+    columns.extend(["repeats", "narrow"].map(|c| Column::plain(c, c)));
+    columns.push(Column::plain("reason", "interval"));
+    let caption = "Points that were repeated until their interval was narrow, with its half width in percent of the mean. Because repeats that \
+                   happen to lie close together end a point early, their intervals are made at 97 %, so that they hold the mean in 95 of 100 cases.";
+    let mut table = Table::new("decided", "Repeats until intervals were narrow", caption, columns);
+    let mut decisions: Vec<_> = data.decisions.iter().collect();
+    decisions.sort_by_key(|(point, decision)| (decision.is_narrow, **point));
+    for (point, decision) in decisions {
+        let mut row = summary::factor_cells(data, *point);
+        row.push(Cell::count(decision.repeats as usize));
+        row.extend([Cell::text(if decision.is_narrow { "yes" } else { "no" }), Cell::text(&decision.reason)]);
         table.rows.push(row);
     }
     table

@@ -1,5 +1,6 @@
 //! Tests of predictions, reports and papers.
 
+mod calibration;
 mod common;
 mod costs;
 mod equal;

@@ -145,7 +145,8 @@ fn show(
         let (warmups, measured) = runs.get(&planned.id).copied().unwrap_or_default();
         let mut row = vec![planned.id.as_str()[..8].to_owned()];
         row.extend(varying.names().iter().map(|n| planned.point.factor(n).unwrap_or_else(|| "-".into())));
-        row.push(if warmups > 0 { format!("{measured} + {warmups} warm-up") } else { measured.to_string() });
+        let counted = spec.run.until.as_ref().map_or_else(|| measured.to_string(), |until| format!("{} to {measured}", until.min));
+        row.push(if warmups > 0 { format!("{counted} + {warmups} warm-up") } else { counted });
         row.push(format!("{}{}", if estimate.known { "" } else { "~" }, duration(estimate.seconds)));
         let is_whole = spaces.get(&planned.id).is_none_or(|s| s.is_whole);
         row.push(format!("{}{}", if is_whole { "" } else { "≥" }, mib(estimate.peak_bytes)));
@@ -197,7 +198,12 @@ fn show(
         .sum();
     let here: u32 = runs.iter().filter(|(id, _)| !obstacles.contains_key(*id)).map(|(_, (w, m))| w + m).sum();
     let turns = if expected.in_turn { "" } else { ", one after another" };
-    writeln!(out, "\n{}, about {}{turns}", counted(here, "run"), duration((estimates.total_s - skipped).max(0.0)))?;
+    let most = if spec.run.until.is_some() { "at most " } else { "" };
+    writeln!(out, "\n{most}{}, about {}{turns}", counted(here, "run"), duration((estimates.total_s - skipped).max(0.0)))?;
+    if let Some(until) = &spec.run.until {
+        let of = until.of.as_deref().unwrap_or("the checkpoint's time and the wall time");
+        writeln!(out, "each point is repeated until the interval of {of} is within ±{} %", until.half_width_pct)?;
+    }
     if estimates.total_s - skipped > MANY_DAYS * 86_400.0 {
         writeln!(out, "is that meant? Fewer repeats, points or steps take less; `cvc run --for 8h` ends a session in time")?;
     }

@@ -52,7 +52,7 @@ pub fn status(args: &CampaignArgs) -> Result<ExitStatus, Failure> {
     let mut points = table(header, &[]);
     let mut failures = Vec::new();
     let mut total = [0u64; 4];
-    let mut missing = 0u64;
+    let (mut missing, mut not_needed) = (0u64, 0u64);
     let mut runs_of: HashMap<&PointId, Vec<&PlannedRun>> = HashMap::new();
     for run in &plan.runs {
         runs_of.entry(&run.point).or_default().push(run);
@@ -62,6 +62,10 @@ pub fn status(args: &CampaignArgs) -> Result<ExitStatus, Failure> {
         let mut last = String::new();
         for run in runs_of.get(&planned.id).into_iter().flatten() {
             let (word, detail) = words.of_run(run);
+            if word == NOT_NEEDED {
+                not_needed += 1;
+                continue;
+            }
             let column = match word {
                 "succeeded" => 0,
                 "failed" => 1,
@@ -93,6 +97,16 @@ pub fn status(args: &CampaignArgs) -> Result<ExitStatus, Failure> {
             if missing == 1 { "it" } else { "them" }
         )?;
     }
+    if not_needed > 0 {
+        let wide = state.decided.values().filter(|d| !d.is_narrow).count() as u64;
+        let wide = if wide == 0 { String::new() } else { format!("; {} stayed wider than asked", counted(wide, "point")) };
+        writeln!(
+            out,
+            "{} not needed: the intervals of {} are known{wide}",
+            counted(not_needed, "run"),
+            counted(state.decided.len() as u64, "point")
+        )?;
+    }
     if let Some((_, last)) = state.span {
         writeln!(out, "last entry of the journal: {last:.0}")?;
     }
@@ -105,6 +119,9 @@ pub fn status(args: &CampaignArgs) -> Result<ExitStatus, Failure> {
     }
     Ok(ExitStatus::Done)
 }
+
+/// The state of a run whose point needs no further one.
+const NOT_NEEDED: &str = "not needed";
 
 /// What the journal and the directories say of runs.
 struct Words<'a> {
@@ -132,6 +149,9 @@ impl<'a> Words<'a> {
             Some(RunState::Finished { outcome: Outcome::Failed { detail, .. }, .. }) => ("failed", Some(detail.clone())),
             Some(RunState::Open { .. }) => ("open", None),
             Some(RunState::Abandoned { .. }) | None if quarantined => ("quarantined", None),
+            Some(RunState::Abandoned { .. }) | None if self.state.decided.contains_key(&run.point) => {
+                (NOT_NEEDED, self.state.decided.get(&run.point).map(|decision| decision.reason.clone()))
+            }
             Some(RunState::Abandoned { .. }) => ("abandoned", None),
             None => match self.skipped.get(&run.point) {
                 Some(reason) => ("skipped", Some((*reason).to_owned())),

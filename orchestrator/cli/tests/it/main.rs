@@ -2,6 +2,7 @@
 
 #![expect(clippy::print_stderr, reason = "tests tell what they skip and measure")]
 
+mod calibrate;
 mod campaign;
 #[cfg(feature = "ec2")]
 mod cloud;
@@ -40,4 +41,5 @@ mod quickstart;
 mod reproduce;
 mod sessions;
 mod stopped;
+mod until;
 mod wrong_inputs;

@@ -1,5 +1,6 @@
 //! `cvc predict` as it is typed: what it prints, and what it says to wrong inputs.
 
+use crate::common;
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -26,17 +27,17 @@ const RUNS: &str = "experiments/nas-sizes.csv";
 fn the_json_has_every_number_with_its_model_and_runs() {
     let finished =
         json(&["--from", RUNS, "--exclude", "processes=16,25", "--at", "npb-sp.B 16 openmpi", "--at", "npb-bt.B 2Nx8P mpich-ch3"]);
-    let lines = finished["forecasts"][0]["lines"].as_array().expect("lines");
+    let lines = finished["forecasts"][0]["quantities"].as_array().expect("quantities");
     let line = |name: &str| lines.iter().find(|l| l["quantity"] == name).unwrap_or_else(|| panic!("no {name}"));
     for name in ["dtapp_mib", "lb_mib", "shmem_mib", "headers_mib", "image_mib", "file_mib", "ranks_mib", "stored_mib", "latency_s"] {
-        let predicted = &line(name)["predicted"];
-        let value = predicted["estimate"]["value"].as_f64().unwrap_or_else(|| panic!("{name}: {}", line(name)));
-        let interval = &predicted["estimate"]["interval"];
+        let predicted = line(name);
+        let interval = &predicted["predicted"];
+        let value = interval["value"].as_f64().unwrap_or_else(|| panic!("{name}: {predicted}"));
         assert!(interval["low"].as_f64() <= Some(value) && Some(value) <= interval["high"].as_f64(), "{name}: {predicted}");
         assert!(["no-run", "small-runs", "published"].map(Some).contains(&predicted["model"]["tier"].as_str()), "{name}");
         assert!(predicted["training"].as_array().is_some_and(|t| t.iter().all(|l| !l.as_str().unwrap_or("").contains("16P"))), "{name}");
     }
-    let candidates = line("dtapp_mib")["predicted"]["candidates"].as_array().expect("candidates").clone();
+    let candidates = line("dtapp_mib")["candidates"].as_array().expect("candidates").clone();
     assert_eq!(candidates.iter().filter(|c| c["chosen"] == true).count(), 1);
     assert!(candidates.len() >= 3 && candidates.iter().any(|c| c["leave_one_out_pct"].is_f64()), "{candidates:?}");
     assert_eq!(finished["forecasts"][1]["question"]["mapping"], "2Nx8P");
@@ -182,4 +183,122 @@ fn observations_of_two_environments_are_not_mixed_and_either_can_be_asked_for() 
     // people read it too
     let text = String::from_utf8(predict(&["--from", from, "--at", "foo.A 1 openmpi"]).stdout).expect("UTF-8");
     assert!(text.contains("are left out"), "{text}");
+}
+
+/// What of a value a schema does not describe, or what it misses; only the keywords that the schema of predictions uses.
+fn violations(schema: &serde_json::Value, root: &serde_json::Value, value: &serde_json::Value, way: &str, found: &mut Vec<String>) {
+    if let Some(reference) = schema["$ref"].as_str() {
+        let name = reference.rsplit('/').next().expect("a name");
+        return violations(&root["$defs"][name], root, value, way, found);
+    }
+    if let Some(any) = schema["anyOf"].as_array() {
+        let fits = |one: &serde_json::Value| {
+            let mut none = Vec::new();
+            violations(one, root, value, way, &mut none);
+            none.is_empty()
+        };
+        if !any.iter().any(fits) {
+            found.push(format!("{way}: fits nothing"));
+        }
+        return;
+    }
+    let is = |kind: &str| match kind {
+        "object" => value.is_object(),
+        "array" => value.is_array(),
+        "string" => value.is_string(),
+        "boolean" => value.is_boolean(),
+        "integer" => value.is_u64(),
+        "number" => value.is_number(),
+        "null" => value.is_null(),
+        other => panic!("{other}"),
+    };
+    let kinds: Vec<&str> = match &schema["type"] {
+        serde_json::Value::String(kind) => vec![kind],
+        serde_json::Value::Array(kinds) => kinds.iter().filter_map(|k| k.as_str()).collect(),
+        _ => Vec::new(),
+    };
+    if !kinds.is_empty() && !kinds.iter().any(|kind| is(kind)) {
+        found.push(format!("{way}: {value} is no {kinds:?}"));
+    }
+    if let Some(allowed) = schema["enum"].as_array()
+        && !allowed.contains(value)
+    {
+        found.push(format!("{way}: {value}"));
+    }
+    if let Some(object) = value.as_object() {
+        for key in schema["required"].as_array().into_iter().flatten().filter_map(|k| k.as_str()) {
+            if !object.contains_key(key) {
+                found.push(format!("{way}.{key} is missing"));
+            }
+        }
+        for (key, inner) in object {
+            match (&schema["properties"][key], &schema["additionalProperties"]) {
+                (serde_json::Value::Null, serde_json::Value::Bool(false)) => found.push(format!("{way}.{key} is not described")),
+                (serde_json::Value::Null, others) => violations(others, root, inner, &format!("{way}.{key}"), found),
+                (described, _) => {
+                    assert!(described.get("$ref").is_some() || described["description"].is_string(), "{key} has no description");
+                    violations(described, root, inner, &format!("{way}.{key}"), found);
+                }
+            }
+        }
+    }
+    for (i, inner) in value.as_array().into_iter().flatten().enumerate() {
+        violations(&schema["items"], root, inner, &format!("{way}[{i}]"), found);
+    }
+}
+
+#[test]
+fn the_json_is_what_its_schema_says() {
+    let printed = common::campaign("schema", "").cvc(&["schema", "predict"]).expect(0).stdout;
+    let schema: serde_json::Value = serde_json::from_str(&printed).expect("JSON");
+    let all: [&[&str]; 4] = [
+        &[
+            "--from",
+            RUNS,
+            "--train",
+            "processes=1,4",
+            "--at",
+            "npb-bt.B 25 mpich-ch3",
+            "--judge",
+            "--overhead",
+            "2%",
+            "--app-time",
+            "10min",
+        ],
+        &["--from", RUNS, "--train", "app=npb-sp processes=4", "--at", "npb-sp.B 9 openmpi", "--next", "--mtbf", "1h"],
+        &["--at", "npb-sp.C 2Nx18P mpich-ch3"],
+        &["--from", RUNS, "--at", "kernel-stencil.A 4 openmpi gzip"],
+    ];
+    for arguments in all {
+        let output = predict(&[arguments, &["--json"]].concat());
+        let value: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        assert!(!String::from_utf8_lossy(&output.stdout).contains("\"Ok\""), "{arguments:?}");
+        let mut found = Vec::new();
+        violations(&schema, &schema, &value, "", &mut found);
+        assert!(found.is_empty(), "{arguments:?}: {found:#?}");
+    }
+}
+
+#[test]
+fn the_run_that_narrows_most_is_proposed_with_its_cost() {
+    let output = json(&["--from", RUNS, "--train", "app=npb-sp class=B processes=4", "--at", "npb-sp.B 25 openmpi", "--next"]);
+    let runs = output["next"][0]["runs"].as_array().expect("runs");
+    assert!(runs.len() >= 2, "{runs:?}");
+    let narrower = |run: &serde_json::Value| run["narrower_pct"].as_f64().expect("a number").round();
+    assert!(runs.windows(2).all(|w| narrower(&w[0]) >= narrower(&w[1])), "{runs:?}");
+    assert!(
+        runs.iter().all(|r| r["processes"].as_u64() < Some(25) && r["stored_mib"].is_number() && r["latency_s"].is_number()),
+        "{runs:?}"
+    );
+    // it is observed now: the same question has intervals as narrow as were told
+    let best = runs[0]["processes"].as_u64().expect("a number").to_string();
+    let train = format!("app=npb-sp class=B processes=4,{best}");
+    let with_it = json(&["--from", RUNS, "--train", &train, "--at", "npb-sp.B 25 openmpi"]);
+    let half = |quantity: &str| {
+        let line = with_it["forecasts"][0]["quantities"].as_array().expect("lines").iter().find(|l| l["quantity"] == quantity).expect("it");
+        let of = |end: &str| line["predicted"][end].as_f64().expect("a number");
+        50.0 * (of("high") - of("low")) / of("value")
+    };
+    let told = runs[0]["half_width_pct"]["stored_mib"].as_f64().expect("a number");
+    assert!((half("stored_mib") / told - 1.0).abs() < 0.2, "{} against {told}", half("stored_mib"));
 }

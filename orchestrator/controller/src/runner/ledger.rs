@@ -128,6 +128,7 @@ impl<'a> Ledger<'a> {
             | Event::SiteOpened { .. }
             | Event::SiteClosed { .. }
             | Event::PointQuarantined { .. }
+            | Event::PointDecided { .. }
             | Event::PointsSkipped { .. }
             | Event::PointReleased { .. }
             | Event::Interrupted { .. }

@@ -5,6 +5,7 @@ mod campaign_lock;
 mod closing;
 mod closing_clouds;
 mod clouds;
+mod enough;
 mod fleet_end;
 mod giving_back;
 mod journaled;
@@ -231,6 +232,10 @@ pub async fn run_campaign_on(
         pid: std::process::id(),
         cvc: env!("CARGO_PKG_VERSION").to_owned(),
     })?;
+    // before sites are opened: what earlier sessions ran may be enough
+    for planned in &plan.points {
+        runner.decide(&planned.id)?;
+    }
     let walked = match catch_panic(runner.carry_out()).await {
         Ok(walked) => walked,
         Err(panic) => {
@@ -621,6 +626,25 @@ impl CampaignRunner<'_> {
         Ok(())
     }
 
+    /// Notes that a point needs no further run, if the campaign says when that is.
+    fn decide(&mut self, point: &PointId) -> Result<(), CampaignError> {
+        let Some(until) = self.spec.run.until.clone() else { return Ok(()) };
+        let state = self.journal.state();
+        if state.decided.contains_key(point) || state.quarantined.contains(point) {
+            return Ok(());
+        }
+        let (runs, open) = self.scheduler.counted_runs(state, point);
+        let Some(decision) = enough::decide(&until, &self.dir, &runs, open) else { return Ok(()) };
+        self.journal.write(Event::PointDecided {
+            point: point.clone(),
+            repeats: decision.repeats,
+            is_narrow: decision.is_narrow,
+            reason: decision.reason.clone(),
+        })?;
+        self.observer.on(&Progress::Decided { point: point.clone(), reason: decision.reason, not_needed: open });
+        Ok(())
+    }
+
     /// Begins one attempt.
     fn start(&mut self, planned: &PlannedRun, number: u64, attempts: &mut Attempts) -> Result<(), CampaignError> {
         let run = planned.id.clone();
@@ -742,6 +766,10 @@ impl CampaignRunner<'_> {
         }
         let retry = outcome != Outcome::Succeeded && !self.scheduler.used_up(self.journal.state(), &run, attempt);
         self.observer.on(&Progress::RunFinished { run, outcome, wall_s, retry });
-        if retry { Ok(()) } else { self.set_aside(&task.planned.point) }
+        if retry {
+            return Ok(());
+        }
+        self.set_aside(&task.planned.point)?;
+        self.decide(&task.planned.point)
     }
 }

@@ -8,7 +8,7 @@ use cvc_core::{
     journal::{Attempt, CampaignState, RunState},
     outcome::{Cause, Outcome},
     plan::{Plan, PlannedRun},
-    point::Point,
+    point::{Point, Repeat},
 };
 use cvc_engine::attempt::Task;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -305,11 +305,11 @@ impl<'a> Scheduler<'a> {
             || self.attempts_before(state, &planned.id).is_none()
     }
 
-    /// Whether a run is not to be tried because its point failed too often. What an earlier controller began is under way all the same, and
+    /// Whether a run is not to be tried because its point failed too often, or needs no further run. What an earlier controller began is under way all the same, and
     /// nothing may start beside it.
     fn is_set_aside(&self, state: &CampaignState, planned: &PlannedRun) -> bool {
         let is_adopted = || self.numbers.get(&planned.id).is_some_and(|n| self.is_adopted(*n));
-        state.quarantined.contains(&planned.point) && !is_adopted()
+        (state.quarantined.contains(&planned.point) || state.decided.contains_key(&planned.point)) && !is_adopted()
     }
 
     fn is_open(&self, state: &CampaignState, planned: &PlannedRun) -> bool {
@@ -420,6 +420,17 @@ impl<'a> Scheduler<'a> {
         (failures >= self.settings.quarantine_after && skipped > 0).then_some((failures, skipped))
     }
 
+    /// The counted runs of a point that succeeded, and how many of its runs may still be tried.
+    pub(super) fn counted_runs(&self, state: &CampaignState, point: &PointId) -> (Vec<&'a RunId>, u64) {
+        let of_point = || self.points.get(point).into_iter().flat_map(|of| &of.runs).map(|number| &self.plan.runs[*number]);
+        let counts = |r: &&PlannedRun| {
+            let succeeded = matches!(state.run(&r.id), Some(RunState::Finished { outcome: Outcome::Succeeded, .. }));
+            matches!(r.repeat, Repeat::Measured(_)) && succeeded
+        };
+        let open = of_point().filter(|r| self.attempts_before(state, &r.id).is_some()).count() as u64;
+        (of_point().filter(counts).map(|r| &r.id).collect(), open)
+    }
+
     /// Where the runs of the plan stand.
     pub(super) fn tally(&self, state: &CampaignState) -> Tally {
         let mut tally = Tally::default();
@@ -428,6 +439,8 @@ impl<'a> Scheduler<'a> {
                 Some(RunState::Finished { outcome: Outcome::Succeeded, .. }) => tally.succeeded += 1,
                 Some(RunState::Finished { .. }) if self.attempts_before(state, &planned.id).is_none() => tally.failed += 1,
                 _ if self.obstacles.contains_key(&planned.point) || state.quarantined.contains(&planned.point) => tally.skipped += 1,
+                // a point that needs no further run has none left
+                _ if state.decided.contains_key(&planned.point) => {}
                 _ => tally.left += 1,
             }
         }
@@ -436,7 +449,8 @@ impl<'a> Scheduler<'a> {
 
     /// Number of runs that can run, and number of runs that need no further attempt.
     pub(super) fn progress(&self, state: &CampaignState) -> (u64, u64) {
-        let can_run = self.runs_of_session().filter(|r| !self.obstacles.contains_key(&r.point)).count() as u64;
+        let is_needed = |r: &&PlannedRun| !state.decided.contains_key(&r.point) || self.attempts_before(state, &r.id).is_none();
+        let can_run = self.runs_of_session().filter(|r| !self.obstacles.contains_key(&r.point)).filter(is_needed).count() as u64;
         let done = self.plan.runs.iter().filter(|r| self.attempts_before(state, &r.id).is_none()).count() as u64;
         (can_run, done)
     }
@@ -460,6 +474,7 @@ pub(super) mod tests {
         timeout_s: 60.0,
         retries: 1,
         quarantine_after: 2,
+        until: None,
         keep_images: false,
         keep_outputs: false,
     };

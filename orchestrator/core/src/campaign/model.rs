@@ -150,8 +150,11 @@ pub struct DmtcpSettings {
 /// Repeats, order, limits.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunSettings {
-    /// Counted runs of each point, at least 1.
+    /// Counted runs of each point, at least 1; the most, if they end when an interval is narrow.
     pub repeats: u32,
+    /// When a point needs no further run; `None`: never.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub until: Option<Until>,
     /// Runs of each point that come first and are not counted.
     pub warmups: u32,
     /// Seed of the order.
@@ -168,6 +171,17 @@ pub struct RunSettings {
     pub keep_images: bool,
     /// Whether the program's output files stay after they were measured.
     pub keep_outputs: bool,
+}
+
+/// When a point needs no further run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Until {
+    /// Fewest counted runs.
+    pub min: u32,
+    /// Half width of the interval of the mean, percent of it.
+    pub half_width_pct: f64,
+    /// The quantity whose interval counts; `None`: the main ones.
+    pub of: Option<String>,
 }
 
 /// Order of the runs.

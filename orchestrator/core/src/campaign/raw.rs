@@ -416,9 +416,8 @@ pub struct RawDmtcp {
 #[cfg_attr(feature = "schema", schemars(rename = "Run"))]
 #[serde(deny_unknown_fields, default, expecting = "a table with settings of the runs")]
 pub struct RawRun {
-    /// Counted runs of each point.
-    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 10_000)))]
-    pub repeats: i64,
+    /// Counted runs of each point: a number, or as many as a narrow interval needs: `{ min = 3, max = 20, until = "5 %" }`.
+    pub repeats: RawRepeats,
     /// Runs of each point that come first and are not counted.
     #[cfg_attr(feature = "schema", schemars(range(min = 0, max = 10_000)))]
     pub warmups: i64,
@@ -445,7 +444,7 @@ pub struct RawRun {
 impl Default for RawRun {
     fn default() -> Self {
         Self {
-            repeats: 3,
+            repeats: RawRepeats::Number(3),
             warmups: 0,
             seed: 1,
             order: Order::Interleaved,
@@ -533,6 +532,41 @@ impl RawMoment {
             }
         }
     }
+}
+
+/// How often each point is run.
+#[derive(Clone, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "Repeats"))]
+#[serde(
+    untagged,
+    expecting = "expected a number of runs, or a table with `min`, `max` and `until`, as in { min = 3, max = 20, until = \"5 %\" }"
+)]
+pub enum RawRepeats {
+    /// So often.
+    Number(#[cfg_attr(feature = "schema", schemars(range(min = 1, max = 10_000)))] i64),
+    /// Until the interval is narrow.
+    Until(RawUntil),
+}
+
+/// Repeats until an interval is narrow.
+#[derive(Clone, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "Until"))]
+#[serde(deny_unknown_fields)]
+pub struct RawUntil {
+    /// Fewest counted runs of each point.
+    #[cfg_attr(feature = "schema", schemars(range(min = 3, max = 10_000)))]
+    pub min: i64,
+    /// Most counted runs of each point.
+    #[cfg_attr(feature = "schema", schemars(range(min = 3, max = 10_000)))]
+    pub max: i64,
+    /// Half width of the interval of the mean, in percent of it, from which on no further run is needed: `"5 %"`.
+    pub until: String,
+    /// Quantity whose interval counts, as in the report's data. Default: the checkpoint's time and the wall time, as far as they are
+    /// measured, else the bytes stored.
+    #[serde(default)]
+    pub of: Option<String>,
 }
 
 /// A number of seconds, or several.

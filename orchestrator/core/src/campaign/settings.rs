@@ -5,17 +5,22 @@ use super::{
     cluster_settings, ec2_settings, install_settings,
     model::{
         CheckpointSettings, DmtcpSettings, MpiFamily, MpiLibrary, MpiSource, ReportSettings, RunSettings, Site, SiteKind, StorageArea,
-        StorageKind,
+        StorageKind, Until,
     },
-    raw::{RawCheckpoint, RawMpi, RawReport, RawRun, RawSite},
+    raw::{RawCheckpoint, RawMpi, RawRepeats, RawReport, RawRun, RawSite, RawUntil},
 };
 use crate::source::{Step, suggestion};
 use indexmap::IndexMap;
 
 pub fn run(check: &mut Checker<'_>, raw: &RawRun, place: &Place<'_>) -> RunSettings {
     check.seconds("`timeout_s`", raw.timeout_s, place(&["timeout_s".into()]));
+    let (repeats, until) = match &raw.repeats {
+        RawRepeats::Number(repeats) => (check.whole("repeats", *repeats, 1, 10_000, place) as u32, None),
+        RawRepeats::Until(raw) => until(check, raw, place),
+    };
     RunSettings {
-        repeats: check.whole("repeats", raw.repeats, 1, 10_000, place) as u32,
+        repeats,
+        until,
         warmups: check.whole("warmups", raw.warmups, 0, 10_000, place) as u32,
         seed: check.whole("seed", raw.seed, 0, i64::MAX, place) as u64,
         order: raw.order,
@@ -25,6 +30,48 @@ pub fn run(check: &mut Checker<'_>, raw: &RawRun, place: &Place<'_>) -> RunSetti
         keep_images: raw.keep_images,
         keep_outputs: raw.keep_outputs,
     }
+}
+
+/// The fewest runs whose interval says something: two values that are alike by chance would end a point.
+const LEAST_REPEATS: i64 = 3;
+
+/// Widest interval that is worth stopping at, percent.
+const WIDEST_PCT: f64 = 100.0;
+
+/// Repeats until an interval is narrow: the most, and the rule.
+fn until(check: &mut Checker<'_>, raw: &RawUntil, place: &Place<'_>) -> (u32, Option<Until>) {
+    let at = |key: &'static str| place(&["repeats".into(), key.into()]);
+    for (key, value) in [("min", raw.min), ("max", raw.max)] {
+        if !(LEAST_REPEATS..=10_000).contains(&value) {
+            check.fail(at(key), format!("`{key}` is {value}"), format!("write a whole number from {LEAST_REPEATS} to 10000"));
+        }
+    }
+    if raw.min > raw.max {
+        let (min, max) = (raw.min, raw.max);
+        check.fail(at("min"), format!("`min` is {min}, more than `max`, {max}"), "write the smaller number as `min`");
+    }
+    let number = raw.until.trim().strip_suffix('%').map(str::trim_end).and_then(|text| text.parse::<f64>().ok());
+    let half_width_pct = match number {
+        Some(pct) if pct > 0.0 && pct < WIDEST_PCT => pct,
+        Some(_) | None => {
+            let message = format!("`until` is {:?}", raw.until);
+            check.fail(
+                at("until"),
+                message,
+                "write half the width of the interval in percent of the mean, as in \"5 %\": above 0 and below 100",
+            );
+            WIDEST_PCT
+        }
+    };
+    if raw.of.as_ref().is_some_and(|name| name.trim().is_empty()) {
+        check.fail(
+            at("of"),
+            "`of` is empty",
+            "write the name of a quantity as in the report's data, as in \"ckpt_latency_s\", or leave it out",
+        );
+    }
+    let runs = |value: i64| value.clamp(LEAST_REPEATS, 10_000) as u32;
+    (runs(raw.max), Some(Until { min: runs(raw.min), half_width_pct, of: raw.of.clone() }))
 }
 
 /// On other machines cvc's own directory is removed with the campaign, so kept files need another place.

@@ -207,6 +207,7 @@ impl Mended {
             | Event::ResultsFetched { .. }
             | Event::Repaired { .. }
             | Event::PointQuarantined { .. }
+            | Event::PointDecided { .. }
             | Event::PointsSkipped { .. }
             | Event::PointReleased { .. }
             | Event::LeaseIntended { .. }

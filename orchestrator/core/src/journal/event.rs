@@ -146,6 +146,17 @@ pub enum Event {
         /// What is missing, and how to fix it.
         reason: String,
     },
+    /// A point needs no further run: its interval is narrow enough, or it has all the runs that it may have.
+    PointDecided {
+        /// Digest of the point.
+        point: PointId,
+        /// Its counted runs that succeeded.
+        repeats: u32,
+        /// Whether the interval is narrow enough.
+        is_narrow: bool,
+        /// How wide it is, and of what.
+        reason: String,
+    },
     /// The user asked to retry failed runs: the point is no longer quarantined.
     PointReleased {
         /// Digest of the point.

@@ -11,4 +11,4 @@ pub(crate) use file::newer_format;
 pub use file::{FORMAT, Journal, read, read_each};
 pub use lineage::Lineage;
 pub use node_set::{NodeSets, WrittenNodes};
-pub use state::{Attempt, CampaignState, Fetched, IllegalEvent, Lease, RunHistory, RunState};
+pub use state::{Attempt, CampaignState, Decision, Fetched, IllegalEvent, Lease, RunHistory, RunState};

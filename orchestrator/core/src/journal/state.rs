@@ -105,6 +105,17 @@ impl RunHistory {
     }
 }
 
+/// Why a point needs no further run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decision {
+    /// Counted runs that succeeded by then.
+    pub repeats: u32,
+    /// Whether the interval is narrow enough.
+    pub is_narrow: bool,
+    /// How wide it is, and of what.
+    pub reason: String,
+}
+
 /// The state of a campaign.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CampaignState {
@@ -114,6 +125,8 @@ pub struct CampaignState {
     pub runs: HashMap<RunId, RunHistory>,
     /// Points that are not tried any more.
     pub quarantined: BTreeSet<PointId>,
+    /// Points that need no further run, because their intervals are known.
+    pub decided: BTreeMap<PointId, Decision>,
     /// Points that the last controller could not run, with the reason.
     pub skipped: BTreeMap<PointId, String>,
     /// Whether the last controller reached the end of its plan.
@@ -289,6 +302,7 @@ impl CampaignState {
             Event::PointQuarantined { point, .. } if self.quarantined.contains(point) => {
                 Err(format!("point {point} is quarantined a second time"))
             }
+            Event::PointDecided { point, .. } if self.decided.contains_key(point) => Err(format!("point {point} is decided a second time")),
             Event::PointReleased { point } if !self.quarantined.contains(point) => {
                 Err(format!("point {point} is released but was not quarantined"))
             }
@@ -306,6 +320,7 @@ impl CampaignState {
             | Event::SiteOpened { .. }
             | Event::SiteClosed { .. }
             | Event::PointQuarantined { .. }
+            | Event::PointDecided { .. }
             | Event::PointsSkipped { .. }
             | Event::PointReleased { .. }
             | Event::LeaseIntended { .. }
@@ -362,6 +377,8 @@ impl CampaignState {
                 self.plan = Some(plan.clone());
                 self.sessions += 1;
                 self.skipped.clear();
+                // the campaign may ask for narrower intervals by now: each session decides anew
+                self.decided.clear();
             }
             Event::SiteOpened { site } => {
                 self.open_sites.insert(site.clone());
@@ -397,6 +414,7 @@ impl CampaignState {
                 // it counts as one that was cut off: the next has the same number
                 self.set_run(run, *attempt, RunState::Abandoned { attempts: attempt.saturating_sub(1) }).abandoned = true;
                 self.completed = false;
+                self.decided.clear();
             }
             Event::Repaired { .. } => self.repairs += 1,
             Event::PointQuarantined { point, .. } => {
@@ -465,6 +483,10 @@ impl CampaignState {
             }
             Event::PointReleased { point } => {
                 self.quarantined.remove(point);
+            }
+            Event::PointDecided { point, repeats, is_narrow, reason } => {
+                let decision = Decision { repeats: *repeats, is_narrow: *is_narrow, reason: reason.clone() };
+                self.decided.insert(point.clone(), decision);
             }
             Event::Completed { .. } => self.completed = true,
         }

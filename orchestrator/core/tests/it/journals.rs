@@ -71,6 +71,9 @@ fn describe(state: &CampaignState) -> String {
     line(format!("completed {}, span {:?}", state.completed, state.span.map(|(a, b)| (a.to_string(), b.to_string()))));
     line(format!("open sites: {}", state.open_sites.iter().map(|s| s.to_string()).collect::<Vec<_>>().join(" ")));
     line(format!("quarantined: {}", state.quarantined.iter().map(|p| p.to_string()).collect::<Vec<_>>().join(" ")));
+    for (point, d) in &state.decided {
+        line(format!("decided {point} after {} repeats, narrow {}: {}", d.repeats, d.is_narrow, d.reason));
+    }
     for (point, reason) in &state.skipped {
         line(format!("skipped {point}: {reason}"));
     }
@@ -110,6 +113,7 @@ fn journals_of_version_0_1_0_are_read(#[case] kind: &str) {
 #[rstest]
 #[case("format-3")]
 #[case("format-3-prices")]
+#[case("format-3-decided")]
 // begun by version 0.1.0
 #[case("continued")]
 fn journals_of_format_3_are_read(#[case] name: &str) {
@@ -135,6 +139,7 @@ fn name_of(event: &Event) -> &'static str {
         Event::PointQuarantined { .. } => "point-quarantined",
         Event::PointsSkipped { .. } => "points-skipped",
         Event::PointReleased { .. } => "point-released",
+        Event::PointDecided { .. } => "point-decided",
         Event::LeaseIntended { .. } => "lease-intended",
         Event::LeaseAcquired { .. } => "lease-acquired",
         Event::LeaseExtended { .. } => "lease-extended",
@@ -150,10 +155,10 @@ fn name_of(event: &Event) -> &'static str {
 
 #[test]
 fn every_event_occurs_in_a_golden_journal_of_the_newest_format() {
-    let all = ["format-3", "format-3-prices", "continued"]
+    let all = ["format-3", "format-3-prices", "format-3-decided", "continued"]
         .map(|name| journal::read(&golden(&format!("{name}.jsonl"))).unwrap_or_else(|e| panic!("{e}")));
     let found: BTreeSet<&str> = all.iter().flatten().map(|entry| name_of(&entry.event)).collect();
-    assert_eq!(found.len(), 24, "{found:?}");
+    assert_eq!(found.len(), 25, "{found:?}");
     let text = std::fs::read_to_string(golden("format-3.jsonl")).expect("one");
     assert!(text.lines().all(|line| line.contains("\"sum\":\"")), "each line has its checksum");
 }

@@ -22,19 +22,19 @@ pub(super) fn sign(random: &mut ChaCha8Rng) -> f64 {
     if random.next_u64() >> 63 == 0 { 1.0 } else { -1.0 }
 }
 
+/// Returns a standard normal number (Box and Muller 1958).
+pub(super) fn normal(random: &mut ChaCha8Rng) -> f64 {
+    let uniform = |random: &mut ChaCha8Rng| ((random.next_u64() >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
+    (-2.0 * uniform(random).ln()).sqrt() * (std::f64::consts::TAU * uniform(random)).cos()
+}
+
 /// Random samples whose truth is known, for tests of coverage.
 #[cfg(test)]
 pub(super) mod samples {
-    use super::*;
+    pub(in super::super) use super::normal;
 
     /// A kind of distribution: its name, and how its values come from standard normal ones.
     pub type Nature = (&'static str, fn(f64) -> f64);
-
-    /// Returns a standard normal number (Box and Muller 1958).
-    pub fn normal(random: &mut ChaCha8Rng) -> f64 {
-        let uniform = |random: &mut ChaCha8Rng| ((random.next_u64() >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
-        (-2.0 * uniform(random).ln()).sqrt() * (std::f64::consts::TAU * uniform(random)).cos()
-    }
 
     /// Part of the intervals, or tests, of `trials` samples that hold.
     pub fn share(trials: u32, mut holds: impl FnMut() -> bool) -> f64 {

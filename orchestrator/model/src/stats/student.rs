@@ -35,7 +35,12 @@ impl Scale {
 
 /// Returns the two-sided 95 % quantile of Student's t; infinite without degrees of freedom.
 pub fn t_quantile(freedom: f64) -> f64 {
-    StudentsT::new(0.0, 1.0, freedom).map_or(f64::INFINITY, |t| t.inverse_cdf(0.5 + LEVEL / 2.0))
+    t_quantile_at(LEVEL, freedom)
+}
+
+/// Returns the two-sided quantile at another level.
+fn t_quantile_at(level: f64, freedom: f64) -> f64 {
+    StudentsT::new(0.0, 1.0, freedom).map_or(f64::INFINITY, |t| t.inverse_cdf(0.5 + level / 2.0))
 }
 
 /// Returns the probability that Student's t is at least as far from 0 as this, on either side.
@@ -60,8 +65,13 @@ pub fn is_skewed(values: &[f64]) -> bool {
 /// 2005, Confidence intervals for the mean of a log-normal distribution, J. Stat. Educ. 13). It is widened to the mean of the values where
 /// that lies outside.
 pub fn mean_interval(values: &[f64]) -> Option<(Interval, Scale)> {
+    mean_interval_at(LEVEL, values)
+}
+
+/// Returns the same at another level.
+pub(super) fn mean_interval_at(level: f64, values: &[f64]) -> Option<(Interval, Scale)> {
     let (centre, n) = (mean(values)?, values.len() as f64);
-    let t = t_quantile(n - 1.0);
+    let t = t_quantile_at(level, n - 1.0);
     let half = t * sample_sd(values)? / n.sqrt();
     // without scatter the width is 0, whatever t is
     let half = if half > 0.0 { half } else { 0.0 };

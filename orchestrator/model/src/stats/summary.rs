@@ -5,6 +5,7 @@ use super::{
     moments::{mean, quantile, sample_sd},
     order::median_interval,
     outliers::{Fences, Outlier},
+    stopping::stopped_interval,
     student::{Scale, mean_interval},
     variation::Variation,
 };
@@ -42,12 +43,21 @@ pub struct Summary {
 impl Summary {
     /// Summarises the finite values. `None` if there are none.
     pub fn of(values: &[f64]) -> Option<Self> {
+        Self::with(values, mean_interval)
+    }
+
+    /// Summarises repeats that ended when an interval was narrow: that of the mean is wider, so that it holds as often.
+    pub fn of_stopped(values: &[f64]) -> Option<Self> {
+        Self::with(values, stopped_interval)
+    }
+
+    fn with(values: &[f64], interval_of_mean: fn(&[f64]) -> Option<(Interval, Scale)>) -> Option<Self> {
         let mut sorted: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
         sorted.sort_by(f64::total_cmp);
         let (&min, &max) = (sorted.first()?, sorted.last()?);
         let fences = Fences::of_sorted(&sorted);
         let count = |kind| sorted.iter().filter(|v| fences.judge(**v) == Some(kind)).count();
-        let (interval, interval_of) = mean_interval(&sorted).unzip();
+        let (interval, interval_of) = interval_of_mean(&sorted).unzip();
         Some(Self {
             n: sorted.len(),
             mean: mean(&sorted)?,

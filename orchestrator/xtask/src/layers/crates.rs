@@ -14,7 +14,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("cvc-core", &["cvc-probe"]),
     ("cvc-model", &["cvc-core"]),
     ("cvc-engine", &["cvc-core", "cvc-probe"]),
-    ("cvc-controller", &["cvc-core", "cvc-engine", "cvc-probe"]),
+    ("cvc-controller", &["cvc-core", "cvc-model", "cvc-engine", "cvc-probe"]),
     ("cvc-analysis", &["cvc-core", "cvc-model"]),
     ("cvc-ec2", &["cvc-core", "cvc-controller"]),
     ("cvc-node", &["cvc-core", "cvc-engine", "cvc-probe"]),

@@ -3,7 +3,7 @@
 mod output;
 mod show;
 
-use self::output::PredictOutput;
+use self::output::{FurtherRuns, PredictOutput};
 use crate::{
     args::{PredictArgs, Which},
     campaigns::campaign_dir,
@@ -14,10 +14,13 @@ use camino::{Utf8Path, Utf8PathBuf};
 use cvc_analysis::holdout::{judge, rebuild_index};
 use cvc_analysis::predict::{
     Filter, Forecasts, KnownNames, Observation, PredictError, Predictor, Question, ScheduleBudget, add_differing_origins, from_csv,
-    from_index, keep_one_environment, merge_repeated,
+    from_index, keep_one_environment, merge_repeated, next_runs,
 };
 use cvc_model::split;
 use std::io::Write;
+
+/// The largest run that is proposed.
+const MOST_TRIED: u32 = 256;
 
 pub fn predict(args: &PredictArgs) -> Result<ExitStatus, Failure> {
     let mut observations = Vec::new();
@@ -56,9 +59,13 @@ pub fn predict(args: &PredictArgs) -> Result<ExitStatus, Failure> {
         }
         .into());
     }
-    let (observations, left_out) = keep_one_environment(observations, is_training);
+    let (kept, left_out) = keep_one_environment(observations.clone(), is_training);
     warnings.extend(left_out);
-    split(observations, is_training, |training, held_out| {
+    let next = match args.next {
+        true => Some(questions.iter().map(|q| further(&kept, &is_training, q, known)).collect::<Result<Vec<_>, _>>()?),
+        false => None,
+    };
+    split(kept, is_training, |training, held_out| {
         let predictor = Predictor::train(&training)?;
         let output = PredictOutput {
             trained_on: training.items().iter().collect(),
@@ -66,6 +73,7 @@ pub fn predict(args: &PredictArgs) -> Result<ExitStatus, Failure> {
             budget,
             warnings,
             forecasts: questions.iter().map(|q| predictor.forecast_within(q, &budget)).collect(),
+            next,
             judged: args.judge.then(|| judge(&predictor, &held_out)),
         };
         let mut out = std::io::BufWriter::new(crate::output::shown());
@@ -91,6 +99,23 @@ fn observed(from: &Utf8Path, args: &PredictArgs) -> Result<(Utf8PathBuf, Vec<Obs
     }
     let dir = campaign_dir(from, &Which { variant: None }, &args.place)?;
     Ok((one(dir.root()), from_index(&rebuild_index(dir.root())?, dir.root().as_str())?, Vec::new()))
+}
+
+/// The runs that would make the answer to a question narrower.
+fn further(
+    observations: &[Observation],
+    is_training: &impl Fn(&Observation) -> bool,
+    question: &Question,
+    known: KnownNames<'_>,
+) -> Result<FurtherRuns, PredictError> {
+    let training: Vec<Observation> = observations.iter().filter(|o| is_training(o)).cloned().collect();
+    let setting = &question.setting;
+    // powers and squares are what programs ask for and people run
+    let most = setting.mapping.processes().min(MOST_TRIED);
+    let counts = (1..=most).filter(|p| p.is_power_of_two() || p.isqrt().pow(2) == *p || *p == most);
+    let is_allowed = |p: &u32| Question::parse(&format!("{}.{} {p} {}", setting.app, setting.class, setting.mpi_name), known).is_ok();
+    let counts: Vec<u32> = counts.filter(is_allowed).collect();
+    Ok(FurtherRuns { label: question.label(), runs: next_runs(&training, question, &counts)? })
 }
 
 fn filters(texts: &[String]) -> Result<Vec<Filter>, PredictError> {

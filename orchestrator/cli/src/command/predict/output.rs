@@ -2,7 +2,7 @@
 
 use cvc_analysis::{
     holdout::HeldOutForecast,
-    predict::{Forecasts, Observation, ScheduleBudget},
+    predict::{Forecasts, NextRun, Observation, ScheduleBudget},
 };
 use serde::Serialize;
 
@@ -16,6 +16,17 @@ pub struct PredictOutput<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
     pub forecasts: Vec<Forecasts>,
+    /// Further runs for each question, if asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next: Option<Vec<FurtherRuns>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub judged: Option<Vec<HeldOutForecast>>,
+}
+
+/// Runs that would make an answer narrower, the best first.
+#[derive(Serialize)]
+pub struct FurtherRuns {
+    /// The question.
+    pub label: String,
+    pub runs: Vec<NextRun>,
 }

@@ -1,13 +1,13 @@
 //! Predictions as people read them: one table for each setting, and below it files, schedules, the runs behind the numbers, and warnings.
 
-use super::output::PredictOutput;
+use super::output::{FurtherRuns, PredictOutput};
 use crate::{
     display::duration,
     text::{paragraph, table},
 };
 use cvc_analysis::{
     holdout::HeldOutForecast,
-    predict::{CandidateAnswer, Forecast, ForecastLine, Forecasts},
+    predict::{CandidateAnswer, Forecast, ForecastLine, Forecasts, NextRun},
 };
 use cvc_core::quantity::Quantity;
 use cvc_model::{Estimate, Parameter, Tier};
@@ -33,6 +33,10 @@ pub fn show(out: &mut impl Write, output: &PredictOutput<'_>, detail: bool) -> s
         writeln!(out)?;
         show_forecast(out, forecasts, detail)?;
     }
+    for further in output.next.iter().flatten() {
+        writeln!(out)?;
+        show_next(out, further)?;
+    }
     if !detail && !output.forecasts.is_empty() {
         writeln!(out, "\n--detail shows the zones of an image, the files, every model and the runs behind each number")?;
     }
@@ -41,6 +45,41 @@ pub fn show(out: &mut impl Write, output: &PredictOutput<'_>, detail: bool) -> s
         show_judged(out, judged)?;
     }
     Ok(())
+}
+
+/// Further runs that are shown; JSON has all.
+const PROPOSED: usize = 5;
+
+fn show_next(out: &mut impl Write, further: &FurtherRuns) -> std::io::Result<()> {
+    let Some(best) = further.runs.first() else {
+        return writeln!(out, "{}: no other run would make these intervals narrower", further.label);
+    };
+    let half = |run: &NextRun, quantity: Quantity| {
+        run.half_width_pct.get(&quantity).map_or_else(|| "-".to_owned(), |pct| format!("±{} %", number(*pct)))
+    };
+    let told = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), number);
+    writeln!(
+        out,
+        "{}",
+        paragraph(
+            "",
+            &format!("run next: {}, which makes the intervals for {} {:.0} % narrower", best.label, further.label, best.narrower_pct)
+        )
+    )?;
+    let header = ["one further run", "narrower", "file", "stored", "time", "it stores, MiB", "in, s"];
+    let mut rows = table(header, &header[1..]);
+    for run in further.runs.iter().take(PROPOSED) {
+        rows.add_row([
+            run.label.clone(),
+            format!("{:.0} %", run.narrower_pct),
+            half(run, Quantity::File),
+            half(run, Quantity::Stored),
+            half(run, Quantity::Latency),
+            told(run.stored_mib),
+            told(run.latency_s),
+        ]);
+    }
+    writeln!(out, "\n{}", rows.trim_fmt())
 }
 
 fn observations(n: usize) -> String {
@@ -104,6 +143,10 @@ fn show_forecast(out: &mut impl Write, forecasts: &Forecasts, detail: bool) -> s
     }
     if rows.row_count() > 0 {
         writeln!(out, "\n{}", rows.trim_fmt())?;
+    }
+    let bands = forecasts.lines.iter().filter(is_shown).filter_map(|l| l.forecast.prediction());
+    if bands.clone().any(|p| p.model.tier == Tier::Published && p.estimate.interval.is_some()) {
+        writeln!(out, "intervals of published numbers are the range of the published runs, not calibrated at 95 %")?;
     }
     for (what, reason) in refused {
         writeln!(out, "{}", paragraph("", &format!("{what}: no prediction: {reason}")))?;

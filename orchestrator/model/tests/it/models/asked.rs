@@ -92,7 +92,15 @@ fn runs_with_one_process_do_not_affect_models_of_shared_memory() {
 
 #[test]
 fn every_model_has_a_unique_name_and_a_description() {
-    let all = [dtapp::models(), shmem::models(), library::models(), headers::models(), surplus::models(), latency::models()];
+    let all = [
+        dtapp::models(),
+        shmem::models(),
+        shmem::models_with_data(),
+        library::models(),
+        headers::models(),
+        surplus::models(),
+        latency::models(),
+    ];
     let mut ids = std::collections::HashSet::new();
     for model in all.iter().flatten() {
         let info = model.info();

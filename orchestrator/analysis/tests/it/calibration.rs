@@ -1,0 +1,48 @@
+//! How often intervals of predictions hold, by leaving programs out, and the table that they are made of.
+
+use cvc_analysis::{
+    calibration::{Calibrated, carried, leave_one_program_out, page, picture},
+    predict::Calibration,
+};
+use cvc_model::stats::{Claim, simulate};
+
+#[test]
+fn intervals_hold_for_programs_that_were_left_out_and_the_carried_table_is_made_of_all() {
+    let mut left_out = Vec::new();
+    let (coverage, table) = leave_one_program_out(&carried(), |program| left_out.push(program.to_owned())).expect("trials");
+    assert_eq!(left_out, ["is", "lammps", "minighost", "npb-bt", "npb-cg", "npb-lu", "npb-sp"]);
+    let all = &coverage.all;
+    let share = all.inside as f64 / all.cells as f64;
+    assert!(all.cells > 10_000 && (0.93..=0.99).contains(&share), "{all:?}");
+    for c in coverage.by_program.iter().chain(&coverage.by_quantity).chain(&coverage.by_reach).chain([all]) {
+        assert_eq!(c.without_interval, 0, "{c:?}");
+        assert!(c.inside as f64 >= 0.9 * c.cells as f64, "{c:?}");
+    }
+    let of = |name: &str| coverage.by_quantity.iter().find(|c| c.of == name).unwrap_or_else(|| panic!("{name}"));
+    assert!(of("image of a rank").mean_error_pct < 0.6, "{:?}", of("image of a rank"));
+    assert!(of("checkpoint time").mean_error_pct < 20.0, "{:?}", of("checkpoint time"));
+    // sizes are told by far more narrowly than times
+    assert!(of("image of a rank").half_width_pct < 4.0 && of("checkpoint time").half_width_pct > 20.0);
+    assert_eq!(
+        table.to_csv(),
+        Calibration::embedded().to_csv(),
+        "run `cvc calibrate --write-table orchestrator/analysis/src/predict/calibration.csv`"
+    );
+
+    let repeats = vec![simulate(Claim::Mean, "normal, 3 %", 3, 200), simulate(Claim::FalseStar, "normal, 3 %", 5, 200)];
+    let result = Calibrated { repeats, predictions: coverage, table };
+    let (text, svg) = (page(&result), picture(&result));
+    assert!(text.contains("| mean of repeats | normal, 3 % |") && text.contains("| image of a rank |"), "{text}");
+    assert!(svg.starts_with("<svg") && svg.contains("mean of repeats (normal, 3 %)") && !svg.contains("called different"), "{svg}");
+    // the documented page has the same figures of predictions
+    let documented = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/calibration.md")).expect("the page");
+    let predictions = text.split("## Predictions").nth(1).expect("the section");
+    assert!(documented.ends_with(predictions), "run `cvc calibrate --samples 4000 --page docs`");
+}
+
+#[test]
+fn one_program_cannot_be_left_out() {
+    let one: Vec<_> = carried().into_iter().filter(|o| o.setting.app == "npb-bt").collect();
+    let why = leave_one_program_out(&one, |_| {}).expect_err("nothing remains").to_string();
+    assert!(why.contains("1 program"), "{why}");
+}

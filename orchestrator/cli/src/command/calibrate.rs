@@ -1,0 +1,98 @@
+//! `cvc calibrate`
+
+use crate::{args::CalibrateArgs, exit_status::ExitStatus, failure::Failure, output, text::table};
+use cvc_analysis::{
+    calibration::{Calibrated, Coverage, calibrate as measure, carried, page, picture},
+    predict::{Observation, PredictError, from_csv, merge_repeated},
+};
+use cvc_core::store::write_whole;
+use indicatif::ProgressStyle;
+use std::{
+    io::Write,
+    time::{Duration, Instant},
+};
+
+/// Time between two lines where no terminal shows a bar.
+const PAUSE: Duration = Duration::from_secs(10);
+
+pub fn calibrate(args: &CalibrateArgs) -> Result<ExitStatus, Failure> {
+    let observations = observations(args)?;
+    let bar = output::bar();
+    bar.set_style(ProgressStyle::with_template("{wide_bar} {pos} of {len}: {msg}").unwrap_or_else(|_| ProgressStyle::default_bar()));
+    let mut told = Instant::now();
+    let result = measure(&observations, args.samples as usize, |done, of, what| {
+        bar.set_length(of as u64);
+        bar.set_position(done as u64);
+        bar.set_message(what.to_owned());
+        if !output::is_stderr_terminal() && told.elapsed() > PAUSE {
+            output::note(format_args!("{what}: {done} of {of}"));
+            told = Instant::now();
+        }
+    });
+    bar.finish_and_clear();
+    let result = result?;
+    if let Some(file) = &args.write_table {
+        write_whole(file, result.table.to_csv().as_bytes())?;
+    }
+    if let Some(directory) = &args.page {
+        std::fs::create_dir_all(directory.join("img"))?;
+        write_whole(&directory.join("calibration.md"), page(&result).as_bytes())?;
+        write_whole(&directory.join("img/calibration.svg"), picture(&result).as_bytes())?;
+    }
+    let mut out = output::shown();
+    if args.json {
+        writeln!(out, "{}", serde_json::to_string_pretty(&result).map_err(std::io::Error::from)?)?;
+    } else {
+        show(&mut out, &result)?;
+    }
+    Ok(ExitStatus::Done)
+}
+
+/// The observations of the tables, or those that cvc carries.
+fn observations(args: &CalibrateArgs) -> Result<Vec<Observation>, PredictError> {
+    if args.from.is_empty() {
+        return Ok(carried());
+    }
+    let mut all = Vec::new();
+    for path in &args.from {
+        all.extend(merge_repeated(from_csv(path)?).0);
+    }
+    Ok(all)
+}
+
+fn show(out: &mut impl Write, result: &Calibrated) -> std::io::Result<()> {
+    let mut rows = table(["claim", "data", "repeats", "nominal, %", "measured, %", "±"], &["repeats", "nominal, %", "measured, %", "±"]);
+    for s in &result.repeats {
+        let half = s.interval().map_or(0.0, |i| 50.0 * (i.high - i.low));
+        let claim = cvc_analysis::calibration::claim_in_words(s.claim);
+        rows.add_row([
+            claim,
+            s.data,
+            &s.repeats.to_string(),
+            &format!("{:.0}", 100.0 * s.nominal),
+            &format!("{:.1}", 100.0 * s.measured()),
+            &format!("{half:.1}"),
+        ]);
+    }
+    writeln!(out, "{}\n", rows.trim_fmt())?;
+    let p = &result.predictions;
+    writeln!(out, "predictions of {}, each with intervals made of the others' errors:\n", p.programs.join(", "))?;
+    let columns = ["of", "cells", "inside, %", "no interval", "mean error, %", "half width, %"];
+    let mut rows = table(columns, &columns[1..]);
+    for c in std::iter::once(&p.all).chain(&p.by_quantity).chain(&p.by_reach).chain(&p.by_program) {
+        rows.add_row(cells(c));
+    }
+    writeln!(out, "{}", rows.trim_fmt())
+}
+
+fn cells(c: &Coverage) -> [String; 6] {
+    let inside = if c.cells == 0 { "-".to_owned() } else { format!("{:.1}", 100.0 * c.inside as f64 / c.cells as f64) };
+    [
+        c.of.clone(),
+        c.cells.to_string(),
+        inside,
+        c.without_interval.to_string(),
+        format!("{:.2}", c.mean_error_pct),
+        format!("{:.2}", c.half_width_pct),
+    ]
+}

@@ -1,0 +1,158 @@
+//! Shows by simulation how often the intervals and tests of repeats hold: samples of a known truth, with fixed seeds.
+
+use super::{
+    Interval, RatioGroup, Summary, compare, compare_paired, pooled_ratio,
+    random::{normal, seeded},
+    share_interval,
+};
+use rand_chacha::ChaCha8Rng;
+use serde::Serialize;
+
+/// What is claimed of repeats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Claim {
+    /// The interval of the mean holds it.
+    Mean,
+    /// The interval of the median holds it.
+    Median,
+    /// The interval of the coefficient of variation holds it.
+    Variation,
+    /// The interval of a ratio of independent repeats holds it.
+    Ratio,
+    /// The interval of a ratio of pairs holds it.
+    PairedRatio,
+    /// The interval of an effect pooled over points holds it.
+    PooledEffect,
+    /// The interval of a share of runs holds it.
+    Share,
+    /// Equal independent repeats are called different.
+    FalseStar,
+    /// Equal pairs are called different.
+    PairedFalseStar,
+}
+
+/// One simulation: many samples of one kind, and how many of them kept the claim.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Simulated {
+    /// What is claimed.
+    pub claim: Claim,
+    /// The data, in words: `normal, 3 %`.
+    pub data: &'static str,
+    /// Repeats in a sample.
+    pub repeats: usize,
+    /// The part of the samples for which the claim should come true, by what is said of it.
+    pub nominal: f64,
+    /// Samples for which it did.
+    pub came_true: usize,
+    /// Samples for which it was made: some have no interval.
+    pub samples: usize,
+}
+
+impl Simulated {
+    /// Returns the part of the samples for which the claim came true.
+    pub fn measured(&self) -> f64 {
+        self.came_true as f64 / self.samples.max(1) as f64
+    }
+
+    /// Returns the interval of [`Self::measured`] for so many samples.
+    pub fn interval(&self) -> Option<Interval> {
+        share_interval(self.came_true, self.samples)
+    }
+}
+
+/// A kind of data: its name, how its values come from standard normal ones, and its mean, median and coefficient of variation.
+struct Nature {
+    name: &'static str,
+    value: fn(f64) -> f64,
+    mean: f64,
+    median: f64,
+    variation: f64,
+}
+
+const NATURES: [Nature; 4] = [
+    Nature { name: "normal, 3 %", value: |z| 1.0 + 0.03 * z, mean: 1.0, median: 1.0, variation: 0.03 },
+    Nature { name: "normal, 30 %", value: |z| 1.0 + 0.3 * z, mean: 1.0, median: 1.0, variation: 0.3 },
+    // exp(σ²/2), and √(exp(σ²) − 1)
+    Nature {
+        name: "log-normal, 0.2",
+        value: |z| (0.2 * z).exp(),
+        mean: 1.020_201_340_026_755_8,
+        median: 1.0,
+        variation: 0.202_017_003_459_7,
+    },
+    Nature { name: "log-normal, 0.5", value: |z| (0.5 * z).exp(), mean: 1.133_148_453_066_826_3, median: 1.0, variation: 0.532_939_983_3 },
+];
+
+/// A true ratio of two means.
+const RATIO: f64 = 1.3;
+
+/// A true share of runs.
+const SHARE: f64 = 0.9;
+
+/// Returns what [`simulate`] can show: each claim with the data and repeats that it is shown for.
+pub fn simulations() -> Vec<(Claim, &'static str, usize)> {
+    let mut all = Vec::new();
+    let mut add = |claim: Claim, natures: &[usize], repeats: &[usize]| {
+        for nature in natures {
+            all.extend(repeats.iter().map(|n| (claim, NATURES[*nature].name, *n)));
+        }
+    };
+    add(Claim::Mean, &[0, 1, 2, 3], &[2, 3, 5, 8, 10, 20]);
+    add(Claim::Median, &[0, 3], &[6, 8, 10, 20]);
+    add(Claim::Variation, &[0, 1], &[3, 5, 8, 10, 20]);
+    add(Claim::Ratio, &[0, 1, 2], &[3, 5, 8, 10, 20]);
+    add(Claim::PairedRatio, &[0, 2], &[3, 5, 8, 10, 20]);
+    add(Claim::PooledEffect, &[0, 2], &[3, 5, 8]);
+    add(Claim::FalseStar, &[0, 1, 3], &[4, 5, 6, 8, 10, 14, 20]);
+    add(Claim::PairedFalseStar, &[0, 1, 3], &[4, 5, 6, 8, 10, 14, 20]);
+    all.extend([10, 20, 50].map(|n| (Claim::Share, "nine of ten", n)));
+    all
+}
+
+/// Draws `samples` samples, and counts those for which a claim came true. The seed follows from the claim, the data and the repeats.
+pub fn simulate(claim: Claim, data: &'static str, repeats: usize, samples: usize) -> Simulated {
+    let place = NATURES.iter().position(|n| n.name == data);
+    let nature = &NATURES[place.unwrap_or(0)];
+    let mut random = seeded([&[claim as u8 as f64, place.map_or(-1.0, |p| p as f64), repeats as f64][..]]);
+    let outcomes: Vec<bool> = (0..samples).filter_map(|_| comes_true(claim, nature, repeats, &mut random)).collect();
+    let (came_true, samples) = (outcomes.iter().filter(|came_true| **came_true).count(), outcomes.len());
+    let nominal = if matches!(claim, Claim::FalseStar | Claim::PairedFalseStar) { 1.0 - super::LEVEL } else { super::LEVEL };
+    Simulated { claim, data, repeats, nominal, came_true, samples }
+}
+
+/// Whether a claim about a new sample comes true; `None` if none is made.
+fn comes_true(claim: Claim, nature: &Nature, repeats: usize, random: &mut ChaCha8Rng) -> Option<bool> {
+    let holds = |interval: Option<Interval>, truth: f64| interval.map(|i| i.low <= truth && truth <= i.high);
+    let sample =
+        |random: &mut ChaCha8Rng, factor: f64| -> Vec<f64> { (0..repeats).map(|_| factor * (nature.value)(normal(random))).collect() };
+    // pairs share half of their scatter, as repeats that run close together may
+    let pairs = |random: &mut ChaCha8Rng, factor: f64| -> Vec<(f64, f64)> {
+        let common: Vec<f64> = (0..repeats).map(|_| normal(random)).collect();
+        let mut value = |z: f64| (nature.value)((z + normal(random)) / std::f64::consts::SQRT_2);
+        common.into_iter().map(|z| (factor * value(z), value(z))).collect()
+    };
+    match claim {
+        Claim::Mean => holds(Summary::of(&sample(random, 1.0)).and_then(|s| s.interval), nature.mean),
+        Claim::Median => holds(Summary::of(&sample(random, 1.0)).and_then(|s| s.median_interval), nature.median),
+        Claim::Variation => {
+            let variation = Summary::of(&sample(random, 1.0)).and_then(|s| s.variation);
+            variation.map(|v| v.low <= nature.variation && v.high.is_none_or(|high| nature.variation <= high))
+        }
+        Claim::Ratio => holds(compare(&sample(random, RATIO), &sample(random, 1.0)).and_then(|c| c.interval), RATIO),
+        Claim::PairedRatio => holds(compare_paired(&pairs(random, RATIO)).and_then(|c| c.interval), RATIO),
+        Claim::PooledEffect => {
+            // three points, each with as many ratios as repeats
+            let ratios = |random: &mut ChaCha8Rng| sample(random, RATIO).into_iter().zip(sample(random, 1.0)).map(|(a, b)| a / b).collect();
+            let groups: Vec<RatioGroup> = (0..3).map(|_| RatioGroup { points: 1, ratios: ratios(random) }).collect();
+            holds(pooled_ratio(&groups).and_then(|p| p.interval), RATIO)
+        }
+        Claim::Share => {
+            // two-sided normal quantile of 0.9
+            let happened = (0..repeats).filter(|_| normal(random) < 1.281_551_565_544_6).count();
+            holds(share_interval(happened, repeats), SHARE)
+        }
+        Claim::FalseStar => Some(compare(&sample(random, 1.0), &sample(random, 1.0)).is_some_and(|c| c.differs())),
+        Claim::PairedFalseStar => Some(compare_paired(&pairs(random, 1.0)).is_some_and(|c| c.differs())),
+    }
+}
