@@ -4,7 +4,7 @@ use crate::{
     error::AnalysisError,
     index::{Index, IndexedPoint, IndexedRun},
 };
-use cvc_core::ids::PointId;
+use cvc_core::{ids::PointId, record::names};
 use cvc_model::stats::{Comparison, Interval, adjust, compare, compare_paired, share_interval};
 use indexmap::IndexMap;
 use serde::Serialize;
@@ -115,7 +115,9 @@ fn values(index: &Index) -> Result<HashMap<PointId, BTreeMap<String, Repeats>>, 
         index.runs()?.into_iter().filter(|run| !run.warmup && run.state == "succeeded").map(|run| (run.id.clone(), run)).collect();
     let mut values: HashMap<PointId, BTreeMap<String, Repeats>> = HashMap::new();
     index.each_run_value(|value| {
-        if let Some(run) = runs.get(&value.run) {
+        // what else the nodes did is no result
+        let is_result = !names::DISTURBANCES.contains(&value.quantity.as_str());
+        if let Some(run) = runs.get(&value.run).filter(|_| is_result) {
             values.entry(run.point.clone()).or_default().entry(value.quantity).or_default().insert(run.repeat, value.value);
         }
     })?;

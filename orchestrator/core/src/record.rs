@@ -81,8 +81,18 @@ pub enum Source {
 /// | `restart_to_end_s` | s | | start of the restart to the application's end: the restart itself and the computation that was left |
 /// | `restart_verified` | bool | | the restarted application passed its own verification |
 /// | `aggregators_effective`, `cb_buffer_effective` | count, bytes | | what the MPI library said it used |
+/// | `steal_share` | 1 | node, during = restart | while the program ran: processor time that the hypervisor gave to others, share of all processors' |
+/// | `other_cpu_share` | 1 | node, during = restart | processor time of anything but the run, share of all processors'; only of runs on one node |
+/// | `cpu_pressure_share`, `io_pressure_share`, `memory_pressure_share` | 1 | node, during = restart | share of the time in which a task of the node, one of
+/// the run's or another, waited for a processor, a disk, memory |
+/// | `swapped_bytes` | bytes | node, during = restart | read from and written to swap |
+/// | `runnable_before` | count | node, during = restart | tasks that ran or waited for a processor right before |
 /// | `cost_usd` | USD | nodes, seconds, usd_per_node_hour, price | what its nodes cost while the run had them, from its start to the end of
 /// its restart check; `price` is the source of the price, with its date. Only where there is a price |
+///
+/// [`DISTURBANCES`] tell what else the nodes did, from right before the program's start to right after its end, and
+/// again (`during`) for its restart. The
+/// kernel counts processor time in hundredths of a second, so there are no shares of it for runs below half a second.
 ///
 /// The label `rank` numbers the images of the ranks by the virtual process ids in them; it is not the rank in MPI_COMM_WORLD, which an
 /// image does not tell.
@@ -109,7 +119,18 @@ pub mod names {
     pub const RESTART_VERIFIED: &str = "restart_verified";
     pub const AGGREGATORS_EFFECTIVE: &str = "aggregators_effective";
     pub const CB_BUFFER_EFFECTIVE: &str = "cb_buffer_effective";
+    pub const STEAL_SHARE: &str = "steal_share";
+    pub const OTHER_CPU_SHARE: &str = "other_cpu_share";
+    pub const CPU_PRESSURE_SHARE: &str = "cpu_pressure_share";
+    pub const IO_PRESSURE_SHARE: &str = "io_pressure_share";
+    pub const MEMORY_PRESSURE_SHARE: &str = "memory_pressure_share";
+    pub const SWAPPED_BYTES: &str = "swapped_bytes";
+    pub const RUNNABLE_BEFORE: &str = "runnable_before";
     pub const COST_USD: &str = "cost_usd";
+
+    /// What else the nodes of a run did: no result of the run, but a reason to look at it again. Of several nodes, the largest counts.
+    pub const DISTURBANCES: [&str; 7] =
+        [STEAL_SHARE, OTHER_CPU_SHARE, CPU_PRESSURE_SHARE, IO_PRESSURE_SHARE, MEMORY_PRESSURE_SHARE, SWAPPED_BYTES, RUNNABLE_BEFORE];
 }
 
 /// One measured fact of a run.

@@ -20,7 +20,7 @@ use std::{
 };
 
 /// Version of the index's schema.
-pub const SCHEMA: u32 = 8;
+pub const SCHEMA: u32 = 9;
 
 /// Columns that the view of all run values may have; SQLite ends at 2000.
 const MAX_QUANTITIES: usize = 1000;

@@ -22,9 +22,15 @@ per_checkpoint AS (
     UNION ALL
     SELECT run, 'cpu_s', unit, ckpt, sum(value) FROM of_run WHERE name IN ('cpu_user_s', 'cpu_system_s') GROUP BY run, ckpt HAVING count(*) = 2
     UNION ALL
+    -- what else the nodes did counts where it was most
+    SELECT run, name, unit, ckpt, max(value) FROM of_run
+        WHERE name IN ('steal_share', 'other_cpu_share', 'cpu_pressure_share', 'io_pressure_share', 'memory_pressure_share', 'swapped_bytes',
+                       'runnable_before') GROUP BY run, name, ckpt
+    UNION ALL
     SELECT run, name, unit, ckpt, avg(value) FROM of_run
         WHERE name NOT IN ('ckpt_files', 'ckpt_bytes', 'image_bytes', 'file_bytes', 'area_headers', 'zone_bytes', 'zone_range_bytes',
-                           'sub_zone_bytes', 'sub_zone_range_bytes') GROUP BY run, name, ckpt
+                           'sub_zone_bytes', 'sub_zone_range_bytes', 'steal_share', 'other_cpu_share', 'cpu_pressure_share',
+                           'io_pressure_share', 'memory_pressure_share', 'swapped_bytes', 'runnable_before') GROUP BY run, name, ckpt
 )
 SELECT run, quantity, min(unit) AS unit, avg(value) AS value FROM per_checkpoint WHERE value IS NOT NULL GROUP BY run, quantity;
 

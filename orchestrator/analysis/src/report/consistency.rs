@@ -8,7 +8,20 @@ use cvc_core::units::counted;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Facts that must be the same in all counted runs of a point, together with those nested below them.
-const SOFTWARE: [&str; 8] = ["dmtcp", "mpi", "program_digest", "cvc", "node.kernel", "node.host", "instance.type", "instance.zone"];
+const SOFTWARE: [&str; 12] = [
+    "dmtcp",
+    "mpi",
+    "program_digest",
+    "cvc",
+    "node.kernel",
+    "node.host",
+    "instance.type",
+    "instance.zone",
+    "settings.clock_source",
+    "settings.governor",
+    "settings.smt",
+    "settings.thp",
+];
 
 /// Maximum number of values that a warning lists for each fact that differs.
 const MAX_VALUES: usize = 4;

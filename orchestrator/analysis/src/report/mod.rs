@@ -17,6 +17,7 @@ mod key_findings;
 mod latency;
 mod layout;
 mod model;
+mod noise;
 mod outcomes;
 mod overview;
 mod plot;

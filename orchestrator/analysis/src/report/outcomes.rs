@@ -1,9 +1,9 @@
-//! Failed, skipped and untried runs, with their reasons.
+//! Failed, disturbed, skipped and untried runs, with their reasons.
 
 use super::{
     data::Data,
     model::{Block, Cell, Column, Section, Table},
-    quantity,
+    noise, quantity,
     rows::RunRow,
     summary,
 };
@@ -24,6 +24,7 @@ pub(super) fn section(data: &Data) -> Section {
         runs("retried", "Succeeded after retries", "Runs that succeeded, but not at the first attempt.", &|r| {
             r.state == "succeeded" && r.attempts > 1
         }),
+        noise::table(data),
         decided(data),
         records(data),
         skipped(data),

@@ -4,6 +4,7 @@ use super::{
     data::Data,
     drift,
     model::{Block, Cell, Column, Section, Table},
+    noise,
 };
 use crate::report::consistency;
 
@@ -79,7 +80,7 @@ fn warnings(data: &Data) -> Vec<Block> {
     if let Some(n) = data.meta.get("runs_not_in_plan").filter(|n| *n != "0") {
         warn(format!("The plan has changed since the journal began: runs that are in the journal but not in the plan are left out ({n})."));
     }
-    for text in drift::warnings(data) {
+    for text in drift::warnings(data).into_iter().chain(noise::warning(data)) {
         warn(text);
     }
     if let Some(text) = consistency::warning(&data.points.iter().map(|p| &p.mixed).collect::<Vec<_>>()) {

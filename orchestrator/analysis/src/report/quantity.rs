@@ -28,7 +28,7 @@ const MAIN: [(&str, &str); 7] = [
 pub(super) const PROCESSOR_S: &str = "cpu_s";
 
 /// Other quantities of cvc's own, in order. The names are those of the view `v_quantities`.
-const KNOWN: [(&str, &str); 20] = [
+const KNOWN: [(&str, &str); 27] = [
     (names::COST_USD, "cost"),
     (names::RESTART_VERIFIED, "restart verified"),
     (names::AGGREGATORS_EFFECTIVE, "aggregators in effect"),
@@ -49,6 +49,13 @@ const KNOWN: [(&str, &str); 20] = [
     ("cpu_user_s", "processor time, user"),
     ("cpu_system_s", "processor time, system"),
     ("max_rss_bytes", "largest resident memory"),
+    (names::STEAL_SHARE, "stolen processor time"),
+    (names::OTHER_CPU_SHARE, "processor time of others"),
+    (names::CPU_PRESSURE_SHARE, "waiting for a processor"),
+    (names::IO_PRESSURE_SHARE, "waiting for a disk"),
+    (names::MEMORY_PRESSURE_SHARE, "waiting for memory"),
+    (names::SWAPPED_BYTES, "swapped"),
+    (names::RUNNABLE_BEFORE, "other tasks before"),
 ];
 
 /// Returns the heading of a quantity; figures of merit keep their own names.

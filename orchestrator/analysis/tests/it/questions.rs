@@ -182,6 +182,11 @@ fn each_run_is_found_by_its_point() {
     assert_eq!(csv.lines().count(), 31);
 }
 
+fn warnings(report: &Report) -> Vec<&str> {
+    let blocks = report.sections.iter().flat_map(|section| &section.blocks);
+    blocks.filter_map(|block| if let Block::Warning { text } = block { Some(text.as_str()) } else { None }).collect()
+}
+
 #[test]
 fn results_that_change_with_time_are_told_and_drawn() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -191,17 +196,53 @@ fn results_that_change_with_time_are_told_and_drawn() {
     campaign_measured(dir.path(), vec![(none("full"), slower(10.0)), (none("simple"), slower(40.0))]);
     let index = rebuild_index(Utf8Path::from_path(dir.path()).expect("UTF-8")).expect("an index");
     let report = build(&index).expect("a report");
-    let warnings: Vec<&String> = report
-        .sections
-        .iter()
-        .flat_map(|section| &section.blocks)
-        .filter_map(|block| match block {
-            Block::Warning { text } => Some(text),
-            _ => None,
-        })
-        .collect();
+    let warnings = warnings(&report);
     assert!(warnings.iter().any(|text| text.starts_with("Results drifted: the wall time on local rose by ")), "{warnings:?}");
     let drawn =
         report.sections.iter().flat_map(|section| &section.blocks).any(|block| matches!(block, Block::Plot(p) if p.id == "order-wall-s"));
     assert!(drawn);
+}
+
+#[test]
+fn disturbed_runs_are_flagged_and_kept() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let run = |wall_s: f64, other_cpu: f64, steal: f64| {
+        let mib = f64::from(1 << 20);
+        Ok(vec![
+            ("wall_s", wall_s, Unit::Seconds),
+            ("other_cpu_share", other_cpu, Unit::One),
+            ("steal_share", steal, Unit::One),
+            ("swapped_bytes", 0.99 * mib, Unit::Bytes),
+            // without the processors of the node nobody knows whether its own processes waited for each other
+            ("cpu_pressure_share", 0.9, Unit::One),
+            // the processor time of others is known: what ran before says less
+            ("runnable_before", 50.0, Unit::Count),
+        ])
+    };
+    let quiet = point("full", None, CheckpointerKind::None, Compression::None);
+    let noisy = point("simple", None, CheckpointerKind::None, Compression::None);
+    let of_quiet = vec![run(10.0, 0.049, 0.0), run(10.0, 0.01, 0.0), run(10.2, 0.01, 0.009)];
+    let of_noisy = vec![run(10.0, 0.0, 0.0), run(15.0, 0.3, 0.02), run(10.0, 0.0, 0.0)];
+    campaign_measured(dir.path(), vec![(quiet, of_quiet), (noisy, of_noisy)]);
+    let index = rebuild_index(Utf8Path::from_path(dir.path()).expect("UTF-8")).expect("an index");
+    let report = build(&index).expect("a report");
+    let told = warnings(&report).into_iter().find(|text| text.contains("disturbed")).expect("a warning");
+    assert_eq!(
+        told,
+        "1 run of 6 was disturbed: 2.0 % of processor time went to other virtual machines, 30.0 % of processor time went to other programs. They \
+         are in the numbers below; Outcomes lists them."
+    );
+    let disturbed = table(&report, "disturbed");
+    assert_eq!(disturbed.rows.len(), 1);
+    let column = |id: &str| disturbed.columns.iter().position(|c| c.id == id).unwrap_or_else(|| panic!("no column {id}"));
+    let row = &disturbed.rows[0];
+    let number = |id: &str| if let Cell::Number { value } = row[column(id)] { value } else { panic!("{id}: {:?}", row[column(id)]) };
+    assert_eq!(text(&row[column("repeat")]), "2");
+    assert!((number("time_from_median_pct") - 50.0).abs() < 1e-9 && (number("other_cpu_share_pct") - 30.0).abs() < 1e-9);
+    // it stays in the mean of its point
+    let points = table(&report, "points");
+    let wall = points.columns.iter().position(|c| c.id.starts_with("wall_s")).expect("wall times");
+    let means: Vec<f64> =
+        points.rows.iter().map(|row| if let Cell::Measured { summary } = &row[wall] { summary.mean } else { f64::NAN }).collect();
+    assert!(means.iter().any(|mean| (mean - 35.0 / 3.0).abs() < 1e-9), "{means:?}");
 }

@@ -10,6 +10,7 @@ use cvc_core::{
     units::ByteSize,
 };
 use cvc_engine::{host::HostError, mpi};
+use cvc_probe::sentinel::doubt;
 use indexmap::IndexMap;
 
 /// Free bytes below which a file system counts as nearly full.
@@ -24,6 +25,11 @@ say 'same libc' "$(getconf GNU_LIBC_VERSION 2>/dev/null || ldd --version 2>&1 | 
 say 'same processor' "$(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -n 1)"
 say 'same cores' "$(getconf _NPROCESSORS_ONLN)"
 say 'same memory' "$(awk '/^MemTotal/ {printf "%.1f GiB", $2 / 1048576}' /proc/meminfo)"
+setting() { [ -r "$2" ] && say "same $1" "$(cat "$2")"; }
+setting 'clock source' /sys/devices/system/clocksource/clocksource0/current_clocksource
+setting governor /sys/devices/system/cpu/cpu0/cpufreq/scaling_governor
+[ -r /sys/kernel/mm/transparent_hugepage/enabled ] &&
+    say 'same transparent huge pages' "$(sed 's/.*\[\(.*\)\].*/\1/' /sys/kernel/mm/transparent_hugepage/enabled)"
 while [ $# -gt 0 ]; do
     case $1 in
     dir)
@@ -185,8 +191,12 @@ pub(super) fn compare(nodes: &[Node], site: &Site) -> Vec<Check> {
     }
     for what in first.facts.same.keys() {
         let groups = by_value(nodes, |n| n.facts.same.get(what).cloned().unwrap_or_default());
-        let (state, hint) =
-            if groups.len() == 1 { (State::Good, "") } else { (State::Doubtful, "measure on equal nodes, or keep the difference in mind") };
+        let doubt = groups.iter().find_map(|(value, _)| doubt(what, value));
+        let (state, hint) = match (groups.len(), doubt) {
+            (1, None) => (State::Good, ""),
+            (_, Some(hint)) => (State::Doubtful, hint),
+            (_, None) => (State::Doubtful, "measure on equal nodes, or keep the difference in mind"),
+        };
         checks.push(Check::new(what.clone(), state, show(&groups), hint));
     }
     for (library, entry) in &site.mpi {

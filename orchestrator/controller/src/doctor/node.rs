@@ -25,7 +25,7 @@ impl Node {
 /// Facts that a node reports.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Facts {
-    /// Kernel, libc, processor, cores, memory: what should be the same on all nodes.
+    /// Kernel, libc, processor, cores, memory, settings: what should be the same on all nodes.
     pub(super) same: IndexMap<String, String>,
     /// Directories by purpose, with their problems.
     pub(super) paths: IndexMap<String, PathFact>,

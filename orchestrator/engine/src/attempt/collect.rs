@@ -5,7 +5,7 @@ use super::{
     error::RunError,
     evidence::{last_lines, node_of, text},
     judge::{Evidence, Judge},
-    outputs,
+    noise, outputs,
     prepare::Prepared,
     script_exit::ScriptFailure,
 };
@@ -68,6 +68,7 @@ pub(super) fn collect(evidence: &Evidence<'_>) -> Result<(Outcome, Vec<Record>, 
     judge.io(&seen);
     judge.figures()?;
     judge.restart()?;
+    judge.noise();
     keep_logs(evidence.prepared);
     let facts = facts(evidence, &seen);
     let outcome = judge.failure.map_or(Outcome::Succeeded, Outcome::from);
@@ -499,6 +500,7 @@ fn facts(evidence: &Evidence<'_>, seen: &IoEvidence) -> Value {
     if !prepared.instances.is_empty() {
         facts.insert("instance".into(), instance_facts(&prepared.instances, credits));
     }
+    facts.extend(noise::settings(evidence.noise, &prepared.used.ranks).map(|settings| ("settings".to_owned(), settings)));
     facts.insert("node".into(), node_facts());
     if prepared.used.transport != Transport::Local {
         facts.insert("node_names".into(), json!(prepared.used.ranks.iter().map(|n| n.name.as_str()).collect::<Vec<_>>().join(" ")));

@@ -8,6 +8,7 @@ use super::{
     evidence,
     executed::{Executed, interrupted},
     judge::Evidence,
+    noise::{self, Noise},
     outputs,
     placement::{self, Misplacement},
     prepare::Prepared,
@@ -41,6 +42,7 @@ enum Ending {
 struct EndedProgram {
     driven: Driven,
     exit: Option<Exit>,
+    noise: Noise,
     /// The reason why it failed in any case: a node was lost, ranks were misplaced.
     cut_off: Option<RunFailure>,
 }
@@ -87,6 +89,7 @@ impl Execution<'_> {
     /// Runs the program to its end; `None` when the user has interrupted it.
     async fn run(&mut self) -> Result<Option<EndedProgram>, RunError> {
         let prepared = self.prepared;
+        let before = noise::conditions(&prepared.used).await;
         let mut shepherd = self.shepherds.start(&prepared.job, &prepared.dir.join("job.json")).await?;
         self.reporter.tell(AttemptEvent::Started(shepherd.id));
         let driven = if self.course.on_request {
@@ -107,10 +110,11 @@ impl Execution<'_> {
             Ending::Exited(exit) => (exit, None),
             Ending::CutOff { failure, exit } => (exit, Some(failure)),
         };
+        let noise = Noise { before, after: noise::conditions(&prepared.used).await };
         // not while the program ran, which is measured
         self.shepherds.prepare();
         prepared.used.end_others().await;
-        Ok(Some(EndedProgram { driven, exit, cut_off }))
+        Ok(Some(EndedProgram { driven, exit, noise, cut_off }))
     }
 
     /// Ends the run after its checkpoints, and keeps what a restart from them needs.
@@ -167,6 +171,7 @@ impl Execution<'_> {
         let prepared = self.prepared;
         self.reporter.stage("restart");
         restart::restore_session_files(prepared).await?;
+        let before = noise::conditions(&prepared.used).await;
         let mut shepherd = self.shepherds.start(job, &prepared.dir.join("restart.job.json")).await?;
         // the placement of its ranks was checked before
         let exit = match watch(prepared, &mut shepherd, self.stop_signal, pending()).await {
@@ -177,15 +182,16 @@ impl Execution<'_> {
                 exit
             }
         };
+        let noise = Noise { before, after: noise::conditions(&prepared.used).await };
         self.shepherds.prepare();
         prepared.used.end_others().await;
         let text = |name: &str| evidence::text(&prepared.dir.join(name));
-        Ok(Some(Restarted { exit, stdout: text("restart.stdout"), stderr: text("restart.stderr") }))
+        Ok(Some(Restarted { exit, noise, stdout: text("restart.stdout"), stderr: text("restart.stderr") }))
     }
 
     /// Gathers the evidence and judges it.
     async fn collect(&self, ran: EndedProgram, restarted: Option<&Restarted>) -> Result<Executed, RunError> {
-        let EndedProgram { mut driven, exit, cut_off } = ran;
+        let EndedProgram { mut driven, exit, noise, cut_off } = ran;
         let prepared = self.prepared;
         self.reporter.stage("collecting");
         dmtcp::read_rest(prepared, &mut driven).await;
@@ -195,7 +201,7 @@ impl Execution<'_> {
         let own = collect::own_files(prepared).await?;
         let outputs = outputs::find_outputs(prepared).await?;
         let (context, course) = (self.context, self.course);
-        let evidence = Evidence { prepared, context, course, exit, driven: &driven, restarted, cut_off, own, outputs };
+        let evidence = Evidence { prepared, context, course, exit, driven: &driven, noise: &noise, restarted, cut_off, own, outputs };
         let (outcome, records, facts) = collect::collect(&evidence)?;
         Ok(Executed { outcome, records, facts, wall_s, interrupted: false, shepherd_lost })
     }

@@ -1,7 +1,8 @@
 //! The judge of a run: the evidence, the records that it yields, and the first reason to call the run a failure.
 
 use super::{
-    context::SiteContext, dmtcp::Driven, error::RunError, outputs::Outputs, prepare::Prepared, restart::Restarted, run_failure::RunFailure,
+    context::SiteContext, dmtcp::Driven, error::RunError, noise::Noise, outputs::Outputs, prepare::Prepared, restart::Restarted,
+    run_failure::RunFailure,
 };
 use crate::ckpt::Course;
 use cvc_core::{
@@ -19,6 +20,8 @@ pub(super) struct Evidence<'a> {
     pub course: Course,
     pub exit: Option<Exit>,
     pub driven: &'a Driven,
+    /// What else the nodes did.
+    pub noise: &'a Noise,
     pub restarted: Option<&'a Restarted>,
     /// Why the run was ended before its end: a node was lost, ranks were misplaced.
     pub cut_off: Option<RunFailure>,

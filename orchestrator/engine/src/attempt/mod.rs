@@ -14,6 +14,7 @@ mod judge;
 mod launch_plan;
 mod local_executor;
 mod nodes;
+mod noise;
 mod outcome_file;
 mod outputs;
 mod placement;

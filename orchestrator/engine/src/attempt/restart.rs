@@ -5,6 +5,7 @@ use super::{
     error::RunError,
     evidence,
     nodes::{Node, SOON},
+    noise::Noise,
     prepare::Prepared,
     run_dirs::SESSION,
     run_failure::RunFailure,
@@ -23,6 +24,8 @@ use std::{collections::BTreeMap, path::PathBuf};
 #[derive(Debug)]
 pub(super) struct Restarted {
     pub exit: Option<Exit>,
+    /// What else the nodes did.
+    pub noise: Noise,
     pub stdout: String,
     pub stderr: String,
 }

@@ -4,7 +4,8 @@ use super::{Crew, CrewError};
 use cvc_probe::{
     image::CheckpointDir,
     sentinel::{
-        Answer, Digested, Ended, Facts, FileFound, InstanceFacts, ListingFound, NewFile, Notice, RankProcess, Request, Space, Tail,
+        Answer, Conditions, Digested, Ended, Facts, FileFound, InstanceFacts, ListingFound, NewFile, Notice, RankProcess, Request, Space,
+        Tail,
     },
 };
 use std::{
@@ -63,6 +64,12 @@ impl Crew {
         facts(paths: &[PathBuf]) -> Facts,
         Request::Facts { paths: paths.to_vec() },
         Answer::Facts(facts) => *facts
+    );
+    ask_all!(
+        /// Asks for what may disturb measurements there.
+        conditions() -> Conditions,
+        Request::Conditions,
+        Answer::Conditions(conditions) => *conditions
     );
     ask_all!(
         /// Asks for the free space at these paths.

@@ -1,7 +1,7 @@
 //! Answers requests.
 
 use super::{
-    copy,
+    conditions, copy,
     end::{self, Ended},
     facts, files, make, metadata, mounts, ranks, remove,
     request::{Answer, Request},
@@ -65,6 +65,7 @@ impl Sentinel {
                 Ok(Answer::Done)
             }
             Request::Facts { .. }
+            | Request::Conditions
             | Request::Clock
             | Request::Free { .. }
             | Request::Make { .. }
@@ -100,6 +101,7 @@ impl Sentinel {
 pub fn answer(request: &Request) -> Result<Answer, String> {
     match request {
         Request::Facts { paths } => Ok(Answer::Facts(Box::new(facts::facts(paths)))),
+        Request::Conditions => Ok(Answer::Conditions(Box::new(conditions::conditions()))),
         Request::Clock => Ok(Answer::Clock { at_ns: now_ns() }),
         Request::Free { paths } => paths.iter().map(|p| mounts::space(p)).collect::<Result<_, _>>().map(Answer::Free),
         Request::Make { remove, dirs, files } => make::make(remove, dirs, files).map(|()| Answer::Done),

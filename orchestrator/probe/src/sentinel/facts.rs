@@ -65,12 +65,13 @@ pub struct Interface {
     pub addresses: Vec<String>,
 }
 
-fn read(path: &str) -> Option<String> {
+/// The trimmed content of a file; `None` if there is none.
+pub(super) fn read(path: &str) -> Option<String> {
     fs::read_to_string(path).ok().map(|t| t.trim().to_owned()).filter(|t| !t.is_empty())
 }
 
 /// The value of the first line that starts with a key.
-fn value<'a>(text: &'a str, key: &str, separator: char) -> Option<&'a str> {
+pub(super) fn value<'a>(text: &'a str, key: &str, separator: char) -> Option<&'a str> {
     text.lines().find_map(|line| {
         let (name, value) = line.split_once(separator)?;
         (name.trim() == key).then(|| value.trim().trim_matches('"'))

@@ -6,6 +6,7 @@
 //! the other end is silent for longer than was agreed, the sentinel ends what it was told to guard, and goes.
 
 mod answer;
+mod conditions;
 mod copy;
 mod end;
 mod facts;
@@ -19,6 +20,7 @@ mod request;
 mod serve;
 
 pub use answer::{Sentinel, answer};
+pub use conditions::{Conditions, NodeActivity, NodeSettings, doubt};
 pub use end::{Ended, EndedProcess};
 pub use facts::{CpuFacts, Facts, Interface};
 pub use files::{Content, Digested, Entry, FileFound, ListingFound, Tail};

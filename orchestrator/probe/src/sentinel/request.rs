@@ -1,6 +1,7 @@
 //! Requests to a sentinel, and its answers.
 
 use super::{
+    conditions::Conditions,
     end::Ended,
     facts::Facts,
     files::{Digested, FileFound, ListingFound, Tail},
@@ -23,6 +24,8 @@ pub enum Request {
         #[serde(default)]
         paths: Vec<PathBuf>,
     },
+    /// Asks for what may disturb measurements on the node. Answer: [`Answer::Conditions`].
+    Conditions,
     /// Asks for the time. Answer: [`Answer::Clock`].
     Clock,
     /// Asks for free space. Answer: [`Answer::Free`], in the order of the paths.
@@ -140,6 +143,7 @@ impl Request {
     pub fn name(&self) -> &'static str {
         match self {
             Self::Facts { .. } => "facts",
+            Self::Conditions => "conditions",
             Self::Clock => "clock",
             Self::Free { .. } => "free",
             Self::Make { .. } => "make",
@@ -168,6 +172,8 @@ pub enum Answer {
     Done,
     /// To [`Request::Facts`].
     Facts(Box<Facts>),
+    /// To [`Request::Conditions`].
+    Conditions(Box<Conditions>),
     /// To [`Request::Clock`]: nanoseconds since 1970, by the node's own clock.
     Clock {
         /// Time at which the request was read.
@@ -202,6 +208,7 @@ impl Answer {
         match self {
             Self::Done => "done",
             Self::Facts(_) => "facts",
+            Self::Conditions(_) => "conditions",
             Self::Clock { .. } => "clock",
             Self::Free(_) => "free",
             Self::Instance(_) => "instance",

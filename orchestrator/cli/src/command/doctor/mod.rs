@@ -25,6 +25,7 @@ use cvc_engine::{
     ckpt::{quirks, repairs},
     tracer::tracer,
 };
+use cvc_probe::sentinel::{self, Answer, Request};
 use serde_json::json;
 use std::io::Write;
 use verdict::Verdict;
@@ -221,7 +222,29 @@ fn of_site(site: &ReadySite, used: Option<&[&Point]>) -> Vec<Finding> {
     findings
 }
 
-/// Tools of this machine, of those that points use; all if there are none given.
+/// The settings of this machine's kernel that affect times, and those that make them scatter.
+fn timing() -> Vec<Finding> {
+    let Ok(Answer::Conditions(conditions)) = sentinel::answer(&Request::Conditions) else { return Vec::new() };
+    let settings = &conditions.settings;
+    let told = [
+        ("clock source", &settings.clock_source),
+        ("governor", &settings.governor),
+        ("boost", &settings.boost),
+        ("SMT", &settings.smt),
+        ("transparent huge pages", &settings.thp),
+    ];
+    let told: Vec<String> = told.iter().filter_map(|(what, value)| Some(format!("{what} {}", value.as_ref()?))).collect();
+    let mut findings = vec![Finding { what: "timing".into(), found: Ok(told.join(", ")), cost: "", hint: String::new() }];
+    findings.extend(settings.doubts().into_iter().map(|(found, hint)| Finding {
+        what: "steady timing".into(),
+        found: Err(found),
+        cost: "times of runs scatter more than they need to",
+        hint: hint.to_owned(),
+    }));
+    findings
+}
+
+/// Settings and tools of this machine; of the tools those that points use, all if no points are given.
 fn of_machine(spec: &Spec, used: Option<&[&Point]>) -> Vec<Finding> {
     let any = |uses: &dyn Fn(&Point) -> bool| used.is_none_or(|points| points.iter().any(|p| uses(p)));
     let kernels = any(&|point| spec.apps.get(&point.app).is_some_and(|app| app.descriptor.kernel));
@@ -232,7 +255,7 @@ fn of_machine(spec: &Spec, used: Option<&[&Point]>) -> Vec<Finding> {
         cost,
         hint: hint.into(),
     };
-    let mut tools = Vec::new();
+    let mut tools = timing();
     if kernels {
         tools.push(tool("make", "the built-in kernels cannot be compiled", "Debian, Ubuntu: apt-get install make"));
         tools.push(tool("cc", "the built-in kernels cannot be compiled", "Debian, Ubuntu: apt-get install gcc libc6-dev"));

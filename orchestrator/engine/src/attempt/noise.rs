@@ -1,0 +1,194 @@
+//! What else the nodes did while a run was measured: taken right before its start and right after its end, never between.
+
+use super::{
+    judge::Judge,
+    nodes::{AllocatedNodes, Node},
+};
+use crate::transport::Transport;
+use cvc_core::record::{Source, Unit, names};
+use cvc_probe::{
+    sentinel::{Conditions, NodeActivity, NodeSettings},
+    shepherd::Exit,
+};
+use serde_json::{Map, Value, json};
+use std::{collections::BTreeMap, time::Duration};
+
+/// Time limit of the question. A node that does not answer has no records; its run goes on.
+const LIMIT: Duration = Duration::from_secs(5);
+/// Shortest time for shares of processor time, which the kernel counts in hundredths of a second.
+const SHORTEST_S: f64 = 0.5;
+
+/// The conditions of a run's nodes at one moment, by their names.
+pub(super) type Moment = BTreeMap<String, Conditions>;
+
+/// The conditions of a run's nodes right before the start of its program, or of its restart, and right after its end.
+#[derive(Debug, Default)]
+pub(super) struct Noise {
+    pub(super) before: Moment,
+    pub(super) after: Moment,
+}
+
+/// Asks for the conditions of the nodes of the ranks.
+pub(super) async fn conditions(used: &AllocatedNodes) -> Moment {
+    let mut names: Vec<&str> = used.ranks.iter().map(|node| node.name.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    let answers = used.crew.conditions(&names, LIMIT).await;
+    answers.into_iter().filter_map(|(name, answer)| Some((name, answer.ok()?))).collect()
+}
+
+/// What one node did during a run.
+#[derive(Debug, PartialEq)]
+struct Disturbance {
+    /// Processor time that the hypervisor gave to others, share of all.
+    steal: Option<f64>,
+    /// Processor time of anything but the run, share of all.
+    other_cpu: Option<f64>,
+    /// Time in which a task waited for a processor, a disk, memory, share of the run's time.
+    pressure: [Option<f64>; 3],
+    swapped_bytes: Option<f64>,
+}
+
+impl Disturbance {
+    /// What happened between two moments; `None` if the node was started again between them. `own_cpu_s` is the processor time of the
+    /// run on this node, if known.
+    fn between(before: &Conditions, after: &Conditions, own_cpu_s: Option<f64>) -> Option<Self> {
+        let (old, new) = (&before.activity, &after.activity);
+        if old.boot_id != new.boot_id {
+            return None;
+        }
+        let passed = |of: fn(&NodeActivity) -> Option<f64>| Some((of(new)? - of(old)?).max(0.0));
+        let elapsed_s = passed(|a| a.uptime_s).filter(|elapsed_s| *elapsed_s > 0.0);
+        let share = |spent_s: Option<f64>| Some((spent_s? / elapsed_s?).min(1.0));
+        let processors = after.settings.processors.map(f64::from);
+        let of_processors = |spent_s: Option<f64>| Some((spent_s? / (elapsed_s.filter(|e| *e >= SHORTEST_S)? * processors?)).min(1.0));
+        Some(Self {
+            steal: of_processors(passed(|a| a.steal_s)),
+            other_cpu: of_processors(passed(|a| a.busy_s).zip(own_cpu_s).map(|(busy_s, own_s)| (busy_s - own_s).max(0.0))),
+            pressure: [passed(|a| a.cpu_pressure_s), passed(|a| a.io_pressure_s), passed(|a| a.memory_pressure_s)].map(share),
+            swapped_bytes: new.swapped_bytes.zip(old.swapped_bytes).map(|(new, old)| new.saturating_sub(old) as f64),
+        })
+    }
+}
+
+/// The settings of the nodes by name: a value that all nodes have once, others in the order of the nodes, joined by blanks.
+pub(super) fn settings(noise: &Noise, ranks: &[Node]) -> Option<Value> {
+    let mut all: Vec<Map<String, Value>> = Vec::new();
+    for node in ranks {
+        let settings: &NodeSettings = &noise.before.get(&node.name)?.settings;
+        let Ok(Value::Object(settings)) = serde_json::to_value(settings) else { return None };
+        all.push(settings);
+    }
+    let mut found = Map::new();
+    for key in all.first()?.keys() {
+        let text = |value: Option<&Value>| match value {
+            Some(Value::String(text)) => text.clone(),
+            None | Some(Value::Null) => "unknown".to_owned(),
+            Some(other) => other.to_string(),
+        };
+        let mut values: Vec<String> = all.iter().map(|settings| text(settings.get(key))).collect();
+        if values.iter().all(|value| value == "unknown") {
+            continue;
+        }
+        if values.iter().all(|value| *value == values[0]) {
+            values.truncate(1);
+        }
+        found.insert(key.clone(), json!(values.join(" ")));
+    }
+    Some(Value::Object(found))
+}
+
+impl Judge<'_> {
+    /// Records what disturbed the run and its restart. It is never a reason to call it a failure.
+    pub(super) fn noise(&mut self) {
+        let evidence = self.evidence;
+        self.disturbances(evidence.noise, evidence.exit.as_ref(), None);
+        if let Some(restarted) = evidence.restarted {
+            self.disturbances(&restarted.noise, restarted.exit.as_ref(), Some(("during", "restart".to_owned())));
+        }
+    }
+
+    fn disturbances(&mut self, noise: &Noise, exit: Option<&Exit>, during: Option<(&'static str, String)>) {
+        let used = &self.evidence.prepared.used;
+        // the shepherd waits for all ranks where nothing else starts them: elsewhere they belong to ssh's or Slurm's daemons
+        let is_own = !used.several() && matches!(used.transport, Transport::Local | Transport::Ssh);
+        let own_cpu_s = exit.filter(|_| is_own).map(|exit| exit.user_s + exit.system_s);
+        for (node, after) in &noise.after {
+            let Some(before) = noise.before.get(node) else { continue };
+            let Some(found) = Disturbance::between(before, after, own_cpu_s) else { continue };
+            let of_node = (used.transport != Transport::Local).then(|| ("node", node.clone()));
+            let labels: Vec<(&str, String)> = during.clone().into_iter().chain(of_node).collect();
+            let [cpu, io, memory] = found.pressure;
+            let values = [
+                (names::STEAL_SHARE, found.steal, Unit::One),
+                (names::OTHER_CPU_SHARE, found.other_cpu, Unit::One),
+                (names::CPU_PRESSURE_SHARE, cpu, Unit::One),
+                (names::IO_PRESSURE_SHARE, io, Unit::One),
+                (names::MEMORY_PRESSURE_SHARE, memory, Unit::One),
+                (names::SWAPPED_BYTES, found.swapped_bytes, Unit::Bytes),
+                (names::RUNNABLE_BEFORE, before.activity.runnable.map(f64::from), Unit::Count),
+            ];
+            for (name, value, unit) in values {
+                if let Some(value) = value {
+                    self.record(name, value, unit, Source::Kernel, None, &labels);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(uptime_s: f64, busy_s: f64) -> Conditions {
+        Conditions {
+            settings: NodeSettings { processors: Some(4), clock_source: Some("tsc".into()), ..NodeSettings::default() },
+            activity: NodeActivity {
+                uptime_s: Some(uptime_s),
+                boot_id: Some("boot".into()),
+                busy_s: Some(busy_s),
+                steal_s: Some(0.0),
+                cpu_pressure_s: Some(0.0),
+                swapped_bytes: Some(4096),
+                ..NodeActivity::default()
+            },
+        }
+    }
+
+    #[test]
+    fn shares_are_of_all_processors_and_of_the_time_that_passed() {
+        let before = at(100.0, 50.0);
+        let mut after = at(110.0, 75.0);
+        after.activity.steal_s = Some(2.0);
+        after.activity.cpu_pressure_s = Some(2.5);
+        after.activity.swapped_bytes = Some(8192);
+        let found = Disturbance::between(&before, &after, Some(21.0)).expect("found");
+        let expected =
+            Disturbance { steal: Some(0.05), other_cpu: Some(0.1), pressure: [Some(0.25), None, None], swapped_bytes: Some(4096.0) };
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn what_cannot_be_known_is_missing() {
+        let before = at(100.0, 50.0);
+        let short = Disturbance::between(&before, &at(100.1, 50.1), Some(0.1)).expect("found");
+        assert_eq!((short.steal, short.other_cpu), (None, None), "too short for hundredths of a second");
+        let elsewhere = Disturbance::between(&before, &at(110.0, 60.0), None).expect("found");
+        assert_eq!((elsewhere.steal, elsewhere.other_cpu), (Some(0.0), None), "the run's own time is unknown");
+        let mut restarted = at(1.0, 1.0);
+        restarted.activity.boot_id = Some("another".into());
+        assert_eq!(Disturbance::between(&before, &restarted, None), None);
+    }
+
+    #[test]
+    fn equal_settings_are_told_once() {
+        let node = |name: &str| Node { name: name.into(), among: name.into(), hostname: name.into() };
+        let mut other = at(0.0, 0.0);
+        other.settings.clock_source = Some("hpet".into());
+        let noise = Noise { before: [("a".to_owned(), at(0.0, 0.0)), ("b".to_owned(), other)].into(), after: Moment::new() };
+        let told = settings(&noise, &[node("a"), node("b")]).expect("settings");
+        assert_eq!(told, json!({ "clock_source": "tsc hpet", "processors": "4" }));
+        assert_eq!(settings(&noise, &[node("a"), node("c")]), None, "a node that did not answer");
+    }
+}
