@@ -1,7 +1,11 @@
 //! One newtype for each kind of identifier.
 
+use camino::{Utf8Path, Utf8PathBuf};
 use serde::{Deserialize, Serialize};
 use std::{borrow::Borrow, fmt};
+
+/// Longest name that is read from a file, bytes: that of a file name, less room for what is put behind it.
+const MAX_NAME_BYTES: usize = 200;
 
 /// Number of hexadecimal digits of a [`short_digest`]: 64 bits, enough for every campaign that fits on a disk.
 pub(crate) const DIGITS: usize = 16;
@@ -24,12 +28,65 @@ pub fn hex_prefix(digest: &blake3::Hash, digits: usize) -> String {
     hex
 }
 
+/// A text that is to become a name but could be something else where it is used: a path, an option, two words.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is no name of {kind}: expected {expected}")]
+pub struct IllegalName {
+    kind: &'static str,
+    text: String,
+    expected: &'static str,
+}
+
+impl IllegalName {
+    fn new(kind: &'static str, text: &str, expected: &'static str) -> Self {
+        // what stands in a file from somebody else is shown, not obeyed
+        let text = text.chars().take(MAX_NAME_BYTES).flat_map(char::escape_debug).collect();
+        Self { kind, text, expected }
+    }
+}
+
+/// Whether a text is one part of a path, whatever is put behind it, and no option of a command: not empty, short, without `/`, blanks and
+/// control characters, and begins with neither `.` nor `-`.
+pub fn is_path_part(text: &str) -> bool {
+    (1..=MAX_NAME_BYTES).contains(&text.len())
+        && !text.starts_with(['.', '-'])
+        && !text.contains(|c: char| c == '/' || c == '\\' || c.is_whitespace() || c.is_control())
+}
+
+/// The path of something that is called by a name from elsewhere, directly below `directory`. A name that is no part of a path is called by its
+/// digest, so that whatever it says, nothing outside of the directory is meant. Files are called by such names only with this.
+pub fn below(directory: &Utf8Path, name: &str) -> Utf8PathBuf {
+    if is_path_part(name) { directory.join(name) } else { directory.join(format!("{}.illegal", short_digest(name.as_bytes()))) }
+}
+
+/// Whether a text can be a digest, or what earlier versions and tests wrote in place of one: letters and digits, `-` and `_`.
+pub(crate) fn is_id(text: &str) -> bool {
+    (1..=64).contains(&text.len()) && !text.starts_with('-') && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'))
+}
+
+/// Checks an identifier that was read.
+///
+/// # Errors
+/// When it is none.
+pub(crate) fn check_id(kind: &'static str, text: &str) -> Result<(), IllegalName> {
+    if is_id(text) { Ok(()) } else { Err(IllegalName::new(kind, text, "1 to 64 letters, digits, `-` or `_`")) }
+}
+
 macro_rules! id {
-    ($(#[$doc:meta])* $name:ident) => {
+    ($(#[$doc:meta])* $name:ident, $kind:literal) => {
         $(#[$doc])*
         #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-        #[serde(transparent)]
+        #[serde(try_from = "String")]
         pub struct $name(String);
+
+        impl TryFrom<String> for $name {
+            type Error = IllegalName;
+
+            fn try_from(text: String) -> Result<Self, IllegalName> {
+                check_id($kind, &text)?;
+                Ok(Self(text))
+            }
+        }
 
         impl $name {
             /// The digest of these canonical bytes.
@@ -37,7 +94,7 @@ macro_rules! id {
                 Self(short_digest(canonical))
             }
 
-            /// Wraps an identifier that was written before.
+            /// Wraps an identifier that was written before, by a caller that knows what it may be.
             pub fn from_written(text: &str) -> Self {
                 Self(text.to_owned())
             }
@@ -58,21 +115,36 @@ macro_rules! id {
 
 id! {
     /// A point and a repeat number with everything that affects the result: the digest of every resolved input.
-    RunId
+    RunId, "a run"
 }
 id! {
     /// One combination of factor values, digested as [`RunId`] is, without the repeat.
-    PointId
+    PointId, "a point"
 }
 
 macro_rules! name {
-    ($(#[$doc:meta])* $name:ident) => {
+    ($(#[$doc:meta])* $name:ident, $kind:literal) => {
         $(#[$doc])*
-        #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
         #[serde(transparent)]
         pub struct $name(String);
 
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                Self::read(String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
+            }
+        }
+
         impl $name {
+            /// Takes a name that stands in a file.
+            ///
+            /// # Errors
+            /// When it could be something else than a name where it is used.
+            pub fn read(text: String) -> Result<Self, IllegalName> {
+                let expected = "one part of a path, without `/` and blanks, that begins with neither `.` nor `-`";
+                if is_path_part(&text) { Ok(Self(text)) } else { Err(IllegalName::new($kind, &text, expected)) }
+            }
+
             /// The name as text.
             pub fn as_str(&self) -> &str {
                 &self.0
@@ -144,27 +216,27 @@ macro_rules! name {
 
 name! {
     /// Name of a site, as in `[sites.NAME]` of the campaign file.
-    SiteName
+    SiteName, "a site"
 }
 name! {
     /// Name of a node of a site.
-    NodeName
+    NodeName, "a node"
 }
 name! {
     /// Name of a lease: that of a scheduler's job, or the client token of a launch.
-    LeaseId
+    LeaseId, "a lease"
 }
 name! {
     /// Name of a fleet: the instances of one site of one campaign directory.
-    FleetId
+    FleetId, "a fleet"
 }
 name! {
     /// A cloud's identifier of an instance, as in `i-0123456789abcdef0`.
-    InstanceId
+    InstanceId, "an instance"
 }
 name! {
     /// A scheduler's identifier of a job, as in `4711` or `4711_3`.
-    JobId
+    JobId, "a job"
 }
 
 /// JSON with sorted keys and without spaces: equal values give equal text.
@@ -186,6 +258,35 @@ mod tests {
         assert_eq!(serde_json::to_string(&nodes).expect("json"), r#"["n1","n2"]"#);
         assert!(nodes.contains("n1") && !nodes.contains("n3"));
         assert_eq!(format!("{:>4}|", NodeName::from("n1")), "  n1|");
+    }
+
+    #[test]
+    fn names_that_are_read_are_parts_of_paths_and_nothing_else() {
+        for text in
+            ["/elsewhere/precious", "../..", "..", ".", "", "a/b", "a\\b", "a b", "a\nb", "\u{1b}[2J", "-rf", ".ssh", &"a".repeat(300)]
+        {
+            let json = serde_json::to_string(text).expect("JSON");
+            serde_json::from_str::<RunId>(&json).expect_err(text);
+            serde_json::from_str::<PointId>(&json).expect_err(text);
+            serde_json::from_str::<SiteName>(&json).expect_err(text);
+            serde_json::from_str::<NodeName>(&json).expect_err(text);
+            serde_json::from_str::<LeaseId>(&json).expect_err(text);
+            serde_json::from_str::<JobId>(&json).expect_err(text);
+            assert!(!is_path_part(text) && !is_id(text), "{text:?}");
+            let path = below(Utf8Path::new("/campaigns/runs"), text);
+            assert_eq!(path.parent(), Some(Utf8Path::new("/campaigns/runs")), "{text:?}");
+            assert!(path.file_name().is_some_and(|name| !name.starts_with('.')), "{path}");
+        }
+        let error = serde_json::from_str::<RunId>(r#""../../x""#).expect_err("climbs").to_string();
+        assert!(error.starts_with("`../../x` is no name of a run: expected 1 to 64 letters"), "{error}");
+        assert!(!serde_json::from_str::<NodeName>(r#""n1\u001b""#).expect_err("escape").to_string().contains('\u{1b}'));
+        assert_eq!(below(Utf8Path::new("runs"), "58d821967d31cbe3"), "runs/58d821967d31cbe3");
+        for text in ["58d821967d31cbe3", "run-1"] {
+            serde_json::from_str::<RunId>(&format!("\"{text}\"")).expect(text);
+        }
+        for text in ["n1", "Node-7.cluster.example", "ip-10-0-0-1.ec2.internal", "4711_[1-3]", "i-0a1"] {
+            serde_json::from_str::<NodeName>(&format!("\"{text}\"")).expect(text);
+        }
     }
 
     #[test]

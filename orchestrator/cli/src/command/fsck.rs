@@ -59,6 +59,7 @@ fn place(problem: &Problem) -> String {
 fn remedy(problem: &Problem) -> Option<&'static str> {
     Some(match problem.remedy.as_ref()? {
         Remedy::RewriteJournal => "a journal of its whole entries; the old one is kept beside it",
+        Remedy::AcceptJournal => "the journal goes on from where it is",
         Remedy::RecordRun(..) => "the journal is told that it ended",
         Remedy::RepeatRun { .. } => "the next `cvc run` repeats it; what is left of it is kept beside",
     })

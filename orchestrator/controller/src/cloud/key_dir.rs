@@ -4,6 +4,7 @@ use crate::error::CampaignError;
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::{
     hosts::{HostKeys, SshSettings},
+    ids::below,
     store::{StoreError, write_whole},
 };
 use cvc_engine::host::{output_within, tool};
@@ -20,7 +21,7 @@ pub(super) struct Place {
 
 impl Place {
     pub fn new(campaign: &Utf8Path, site: &str) -> Self {
-        Self { dir: Self::all(campaign).join(site) }
+        Self { dir: below(&Self::all(campaign), site) }
     }
 
     /// The directory in which those of all sites of a campaign are.

@@ -7,7 +7,7 @@ use crate::provider::FleetRequest;
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::lease::LaunchOrder;
 use cvc_core::{
-    ids::FleetId,
+    ids::{FleetId, below},
     journal::Lease,
     store::{StoreError, write_whole},
 };
@@ -41,7 +41,7 @@ fn warm_pool(campaign: &Utf8Path) -> Utf8PathBuf {
 
 /// Path of a kept fleet.
 pub(super) fn kept_file(campaign: &Utf8Path, fleet: &FleetId) -> Utf8PathBuf {
-    warm_pool(campaign).join(fleet.as_str())
+    below(&warm_pool(campaign), fleet.as_str())
 }
 
 /// Directory of a keeper in which those who take its fleets over say so. It is beside the keys, which go with the fleet.
@@ -49,7 +49,7 @@ const NOTES: &str = "given-away";
 
 /// The notes about one fleet.
 fn notes(keeper: &Utf8Path, fleet: &FleetId) -> Utf8PathBuf {
-    keeper.join(NOTES).join(fleet.as_str())
+    below(&keeper.join(NOTES), fleet.as_str())
 }
 
 /// What became of a fleet that a campaign has leases of.

@@ -20,7 +20,7 @@ use crate::{
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::{
     campaign::{Allocation, Cluster},
-    ids::RunId,
+    ids::{RunId, below},
     journal::{Lease, Lineage},
     outcome::Cause,
     point::PlannedPoint,
@@ -176,7 +176,7 @@ impl Remote {
         head_node.set_patience(PATIENCE);
         let base = head_node.expand(&cluster.base).await?;
         let Some(lineage) = context.lineage.clone() else { return Err(CampaignError::internal("a site without its campaign's lineage")) };
-        let root = base.join("spool").join(format!("{}-{lineage}", context.campaign)).join(&name);
+        let root = below(&below(&base.join("spool"), &format!("{}-{lineage}", context.campaign)), &name);
         let there = put_program(&name, &*head_node, &program, &base.join("bin"), &reporter).await?;
         let slurm = cluster.slurm.as_ref().map(|_| Client::new(head_node.host()));
         let idle_s = if slurm.is_some() { IDLE_IN_JOB_S } else { IDLE_S };
@@ -261,7 +261,7 @@ impl Remote {
                         let number = self.jobs.fetch_add(1, Ordering::Relaxed) + 1;
                         format!("cvc-{}-{}-{number}", self.setting.orders.context.campaign, self.lineage)
                     });
-                    let root = self.setting.root.join(&job);
+                    let root = below(&self.setting.root, &job);
                     match by_job(&self.setting, &root, &job, self.most_nodes, again, stop_signal).await {
                         // the job of an earlier session has ended meanwhile
                         Err(CampaignError::Slurm(error)) if again => self.setting.reporter.note(format!("{}: {error}", self.name())),

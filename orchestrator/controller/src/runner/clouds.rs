@@ -102,7 +102,7 @@ impl CampaignRunner<'_> {
         match self.while_listening(async move { fleet.down("its site has left the campaign file").await }).await? {
             Ok(()) => {
                 self.sites.fleets.remove(name);
-                self.journal.write(Event::SiteClosed { site: name.into() })
+                self.journal.write(Event::SiteClosed { site: name.into(), forgotten: false })
             }
             Err(error) if self.journal.is_mute() => Err(error),
             Err(error) => {
@@ -194,7 +194,7 @@ impl CampaignRunner<'_> {
             }
             Ok(None) => {
                 self.sites.fleets.remove(site);
-                self.journal.write(Event::SiteClosed { site: site.into() })?;
+                self.journal.write(Event::SiteClosed { site: site.into(), forgotten: false })?;
                 Ok(false)
             }
             Err(error) => {

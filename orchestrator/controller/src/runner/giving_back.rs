@@ -48,7 +48,7 @@ impl CampaignRunner<'_> {
             Ok(is_kept) => {
                 self.sites.fleets.remove(&site);
                 if !is_kept {
-                    self.journal.write(Event::SiteClosed { site: site.into() })?;
+                    self.journal.write(Event::SiteClosed { site: site.into(), forgotten: false })?;
                 }
                 Ok(())
             }

@@ -227,7 +227,7 @@ impl CampaignRunner<'_> {
                 kept?;
             }
             // the user wants to stop, or it was only to be closed: nothing is left there
-            Ok(None) => self.journal.write(Event::SiteClosed { site: site.into() })?,
+            Ok(None) => self.journal.write(Event::SiteClosed { site: site.into(), forgotten: false })?,
             Err(error) if purpose == Purpose::Clear => {
                 // what is there stays for the next session, and does not affect other sites
                 self.observer.on(&Progress::Site { what: error.to_string() });
@@ -237,14 +237,14 @@ impl CampaignRunner<'_> {
             Err(error @ CampaignError::OverBudget { .. }) => {
                 self.budget.note_exceeded();
                 // nothing is left there, otherwise that would be the error
-                self.journal.write(Event::SiteClosed { site: site.into() })?;
+                self.journal.write(Event::SiteClosed { site: site.into(), forgotten: false })?;
                 self.scheduler.obstruct(points, &format!("{error}; {}", OverBudget::hint("cvc run")));
             }
             Err(error) => {
                 self.scheduler.obstruct(points, &error.to_string());
                 if is_only {
                     if has_left_nothing(&error, self.journal.state(), &site, was_open) {
-                        self.journal.write(Event::SiteClosed { site: site.into() })?;
+                        self.journal.write(Event::SiteClosed { site: site.into(), forgotten: false })?;
                     }
                     // what earlier sessions left elsewhere is cleared nevertheless
                     return Ok(Some(error));

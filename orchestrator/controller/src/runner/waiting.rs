@@ -83,7 +83,7 @@ impl CampaignRunner<'_> {
                 continue;
             }
             let closed = match self.while_listening(async move { remote.close().await }).await {
-                Ok(Ok(())) => self.journal.write(Event::SiteClosed { site: site.into() }),
+                Ok(Ok(())) => self.journal.write(Event::SiteClosed { site: site.into(), forgotten: false }),
                 Ok(Err(error)) | Err(error) => Err(error),
             };
             match closed {

@@ -38,7 +38,7 @@ impl Cluster {
 }
 
 /// How to request nodes from Slurm.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SlurmSettings {
     /// Maximum number of nodes of an allocation.
     pub nodes: u32,

@@ -3,7 +3,7 @@
 use super::problem::{Problem, Remedy};
 use crate::{
     ids::NodeName,
-    journal::{CampaignState, Entry, Event, FORMAT, Lineage, RunState, WrittenNodes, newer_format},
+    journal::{CampaignState, Entry, Event, FORMAT, Lineage, Mark, RunState, WrittenNodes, newer_format},
     store::{
         CampaignDir, StoreError, claimed_lineage,
         line_file::{self, BadLine},
@@ -24,6 +24,8 @@ pub(super) struct OldJournal {
     torn_bytes: u64,
     /// Entries that are missing in front of a line: the line, the first number, the last.
     missing: Vec<(usize, u64, u64)>,
+    /// What it had and has no longer, as its mark says.
+    went_back: Option<String>,
 }
 
 /// A journal that can be continued.
@@ -45,6 +47,7 @@ impl OldJournal {
             Err(error) => return Err(StoreError::io("read", &path)(error)),
         };
         let mut old = Self { exists: true, ..Self::default() };
+        let (mark, mut marked) = (Mark::read(&path), None);
         let (mut last, mut newer) = (0_u64, None);
         let scan = line_file::scan(file, |line, json| {
             let entry: Entry = serde_json::from_slice(json).map_err(|error| {
@@ -57,6 +60,9 @@ impl OldJournal {
             if entry.seq > last.saturating_add(1) {
                 old.missing.push((line, last + 1, entry.seq - 1));
             }
+            if mark.as_ref().is_some_and(|mark| mark.entry == entry.seq) {
+                marked = line_file::sum_of(json).map(str::to_owned);
+            }
             last = last.max(entry.seq);
             old.entries.push((line, entry));
             Ok(())
@@ -68,6 +74,9 @@ impl OldJournal {
         }
         old.torn_bytes = scan.torn_bytes();
         old.damaged = scan.damaged;
+        // damaged lines count too: what is wrong with them is told
+        let lines = last.max((old.entries.len() + old.damaged.len()) as u64);
+        old.went_back = mark.and_then(|mark| mark.missing(lines, marked.as_deref()));
         Ok(old)
     }
 
@@ -117,14 +126,26 @@ impl OldJournal {
             let consequence = format!("it does not follow from the entries that are left, and is left out{in_cloud}");
             problems.push(rewrite(Some(*line), why.clone(), consequence));
         }
+        if let Some(what) = &self.went_back {
+            problems.push(Problem {
+                path: path.clone(),
+                line: None,
+                what: format!("the journal went back: {what}"),
+                consequence:
+                    "it was restored from an older copy, or its end is lost; runs that it had are told by their directories, machines that \
+                              it had by `squeue` and `cvc sweep`"
+                        .into(),
+                remedy: Some(Remedy::AcceptJournal),
+                is_damage: true,
+            });
+        }
         if self.torn_bytes > 0 {
+            let had_followed = if self.went_back.is_some() { "" } else { ", and nothing had followed from it" };
             problems.push(Problem {
                 path: path.clone(),
                 line: None,
                 what: format!("{} at the end are no whole entry", counted(self.torn_bytes, "byte")),
-                consequence:
-                    "an entry was being written when the machine stopped; the next `cvc run` cuts it off, and nothing had followed from it"
-                        .into(),
+                consequence: format!("an entry was being written when the machine stopped; the next `cvc run` cuts it off{had_followed}"),
                 remedy: None,
                 is_damage: false,
             });

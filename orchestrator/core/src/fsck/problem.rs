@@ -8,6 +8,8 @@ use camino::Utf8PathBuf;
 pub enum Remedy {
     /// The journal is written anew from its whole lines; the damaged one is kept beside it.
     RewriteJournal,
+    /// The journal goes on from where it is.
+    AcceptJournal,
     /// A run that was sealed is written into the journal.
     RecordRun(RunId, OutcomeFile),
     /// What is left of a run is put aside, and the next `cvc run` repeats it.

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     ids::RunId,
-    journal::{CampaignState, Event, Journal},
+    journal::{CampaignState, Event, Journal, forget_mark},
     store::{CampaignDir, CampaignLock, StoreError, line_file::with_sum, write_whole},
 };
 use camino::{Utf8Path, Utf8PathBuf};
@@ -33,8 +33,11 @@ pub fn repair(dir: &CampaignDir, findings: &Findings) -> Result<Repaired, StoreE
     let dir = &CampaignDir::at(&root);
     let _lock = CampaignLock::take(&dir.lock())?;
     let mut repaired = Repaired::default();
-    if findings.problems.iter().any(|p| p.remedy == Some(Remedy::RewriteJournal)) {
+    let has = |remedy: Remedy| findings.problems.iter().any(|p| p.remedy.as_ref() == Some(&remedy));
+    if has(Remedy::RewriteJournal) {
         repaired.old_journal = rewrite(dir)?;
+    } else if has(Remedy::AcceptJournal) {
+        forget_mark(&dir.journal())?;
     }
     let mut state = CampaignState::default();
     let campaign = dir.root().file_name().unwrap_or("campaign");
@@ -61,7 +64,7 @@ pub fn repair(dir: &CampaignDir, findings: &Findings) -> Result<Repaired, StoreE
                     repaired.to_repeat.push((run.clone(), put_aside(&dir.run(run))?));
                 }
             }
-            Some(Remedy::RewriteJournal) | None => {}
+            Some(Remedy::RewriteJournal | Remedy::AcceptJournal) | None => {}
         }
     }
     Ok(repaired)
@@ -85,6 +88,8 @@ fn rewrite(dir: &CampaignDir) -> Result<Option<Utf8PathBuf>, StoreError> {
         let copy = kept.as_ref().and_then(|k| k.file_name()).unwrap_or_default().to_owned();
         mended.push(jiff::Timestamp::now(), Event::Repaired { lost, left_out, copy });
     }
+    // before the new one is there: its lines have other numbers
+    forget_mark(&path)?;
     let mut text = Vec::new();
     for entry in &mended.entries {
         let json = serde_json::to_vec(entry).map_err(|e| StoreError::damaged(&path, 0, e.to_string()))?;

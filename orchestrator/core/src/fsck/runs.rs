@@ -21,12 +21,14 @@ enum Name {
 }
 
 fn parse(name: &str) -> Name {
-    match name.split_once('.') {
-        None => Name::Succeeded(RunId::from_written(name)),
-        Some((run, "partial")) => Name::Partial(RunId::from_written(run)),
-        Some((_, rest)) if rest.starts_with("damaged-") => Name::PutAside,
-        Some((run, rest)) => match rest.strip_prefix("failed-").and_then(|n| n.parse().ok()) {
-            Some(attempt) => Name::Failed(RunId::from_written(run), attempt),
+    let (run, rest) = name.split_once('.').map_or((name, None), |(run, rest)| (run, Some(rest)));
+    let Ok(run) = RunId::try_from(run.to_owned()) else { return Name::Other };
+    match rest {
+        None => Name::Succeeded(run),
+        Some("partial") => Name::Partial(run),
+        Some(rest) if rest.starts_with("damaged-") => Name::PutAside,
+        Some(rest) => match rest.strip_prefix("failed-").and_then(|n| n.parse().ok()) {
+            Some(attempt) => Name::Failed(run, attempt),
             None => Name::Other,
         },
     }

@@ -1,6 +1,6 @@
 //! The events of a journal. The state of a campaign is a fold over these.
 
-use super::{lineage::Lineage, node_set::WrittenNodes};
+use super::{lineage::Lineage, node_set::WrittenNodes, place::SitePlace};
 use crate::{
     ids::{InstanceId, JobId, LeaseId, PointId, RunId, SiteName},
     lease::LaunchOrder,
@@ -59,11 +59,17 @@ pub enum Event {
     SiteOpened {
         /// Which site.
         site: SiteName,
+        /// Where it is; not in journals of version 0.1.0.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        place: Option<Box<SitePlace>>,
     },
     /// cvc has left nothing on the machines of a site.
     SiteClosed {
         /// Which site.
         site: SiteName,
+        /// Whether nobody could look, and the user said so: `cvc down --forget`.
+        #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+        forgotten: bool,
     },
     /// About to start a run; written and synced before anything is started.
     RunIntended {

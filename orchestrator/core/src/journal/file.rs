@@ -3,6 +3,7 @@
 use super::{
     event::{Entry, Event},
     lineage::Lineage,
+    mark::{Mark, MarkWriter},
 };
 use crate::{
     clock::{self, Clock},
@@ -14,7 +15,7 @@ use crate::{
 use camino::{Utf8Path, Utf8PathBuf};
 use std::{
     fs::{File, OpenOptions},
-    io::{BufRead, BufReader},
+    io::{BufRead, BufReader, ErrorKind},
     os::unix::fs::FileExt,
 };
 
@@ -54,6 +55,10 @@ struct EntryReader {
     newer: Option<u32>,
     /// Whether the campaign has a lineage already.
     has_lineage: bool,
+    /// How far the journal had come.
+    mark: Option<Mark>,
+    /// Checksum of the entry that the mark is about.
+    marked: Option<String>,
 }
 
 impl EntryReader {
@@ -67,6 +72,9 @@ impl EntryReader {
             let known = if error.to_string().contains("unknown variant") { ": a newer cvc may have written it" } else { "" };
             format!("{error}{known}")
         })?;
+        if self.mark.as_ref().is_some_and(|mark| mark.entry == entry.seq) {
+            self.marked = line_file::sum_of(json).map(str::to_owned);
+        }
         // a damaged number may be the largest
         let expected = self.last.saturating_add(1);
         self.last = entry.seq;
@@ -91,6 +99,12 @@ impl EntryReader {
             Some(format) => Err(StoreError::newer(path, format, FORMAT)),
             None => scan.undamaged(path),
         }
+    }
+
+    /// Checks that nothing is missing that was there.
+    fn check_mark(&self, path: &Utf8Path, scan: &Scan) -> Result<(), StoreError> {
+        let missing = self.mark.as_ref().and_then(|mark| mark.missing(scan.good as u64, self.marked.as_deref()));
+        missing.map_or(Ok(()), |what| Err(StoreError::WentBack { path: path.into(), what }))
     }
 }
 
@@ -133,6 +147,9 @@ pub struct Journal {
     clock: Clock,
     /// Whether the last entry is on disk.
     is_synced: bool,
+    mark: MarkWriter,
+    /// The last entry as it was written, until it is on disk.
+    unmarked: Vec<u8>,
 }
 
 impl Journal {
@@ -140,17 +157,38 @@ impl Journal {
     /// that of its place, by which that version called what it made elsewhere.
     ///
     /// # Errors
-    /// When the file cannot be read or written, was written by a newer cvc, or is damaged; `take` says what is wrong with an entry.
+    /// When the file cannot be read or written, was written by a newer cvc, is damaged, has less than it had, or another process writes it;
+    /// `take` says what is wrong with an entry.
     pub fn open(path: &Utf8Path, campaign: &str, mut take: impl FnMut(&Entry) -> Result<(), String>) -> Result<Self, StoreError> {
-        let mut reader = EntryReader::default();
+        let mut reader = EntryReader { mark: Mark::read(path), ..EntryReader::default() };
+        // what was there is not cut before it is known that nothing is missing
+        if reader.mark.is_some() {
+            let scan = match File::open(path) {
+                Err(error) if error.kind() == ErrorKind::NotFound => Ok(Scan::default()),
+                file => file.and_then(|file| line_file::scan(file, |_, json| reader.read(json).map(|_| ()))),
+            };
+            let scan = scan.map_err(StoreError::io("read", path))?;
+            if scan.damaged.is_empty() {
+                reader.check_mark(path, &scan)?;
+            }
+            reader = EntryReader::default();
+        }
         let (file, scan) = LineFile::open(path, true, |_, json| take(&reader.read(json)?))?;
         reader.check(path, &scan)?;
+        file.lock()?;
         let has_lineage = reader.has_lineage;
         if let Some(last) = reader.last_at {
             clock::go_on_from(last);
         }
-        let mut journal =
-            Self { path: path.to_owned(), file, next: scan.good as u64 + 1, clock: Clock::after(reader.last_at), is_synced: true };
+        let mut journal = Self {
+            path: path.to_owned(),
+            file,
+            next: scan.good as u64 + 1,
+            clock: Clock::after(reader.last_at),
+            is_synced: true,
+            mark: MarkWriter::open(path),
+            unmarked: Vec::new(),
+        };
         let mut begin = |event| -> Result<(), StoreError> {
             let entry = journal.append(event)?;
             take(&entry).map_err(|problem| StoreError::damaged(path, usize::try_from(entry.seq).unwrap_or(usize::MAX), problem))
@@ -203,7 +241,16 @@ impl Journal {
         }
         self.file.sync()?;
         self.is_synced = true;
+        self.mark.note(self.next - 1, &self.unmarked);
         Ok(())
+    }
+
+    /// Checks that the file is still this process's, as each append does.
+    ///
+    /// # Errors
+    /// When it was moved or replaced, or somebody else has written to it; then nothing more is written.
+    pub fn check_owner(&mut self) -> Result<(), StoreError> {
+        self.file.check_owner()
     }
 
     fn write(&mut self, event: Event, synced: bool) -> Result<Entry, StoreError> {
@@ -211,8 +258,11 @@ impl Journal {
         let json = serde_json::to_vec(&entry).map_err(|e| StoreError::damaged(&self.path, self.next as usize, e.to_string()))?;
         #[cfg(debug_assertions)]
         die_if_asked("before", self.next);
-        self.file.append(json, synced)?;
+        self.unmarked = self.file.append(json, synced)?;
         self.is_synced = synced;
+        if synced {
+            self.mark.note(self.next, &self.unmarked);
+        }
         #[cfg(debug_assertions)]
         die_if_asked("after", self.next);
         self.next += 1;
@@ -232,7 +282,7 @@ fn die_if_asked(when: &str, seq: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ids::RunId, outcome::Outcome};
+    use crate::{ids::RunId, journal::mark::mark_file, outcome::Outcome};
 
     fn journal() -> (tempfile::TempDir, Utf8PathBuf) {
         let dir = tempfile::tempdir().expect("a directory");
@@ -276,6 +326,7 @@ mod tests {
         let place = Lineage::of_place(path.parent().expect("a directory"));
         assert!(matches!(&entries[1].event, Event::LineageGiven { lineage } if *lineage == place), "{entries:?}");
         journal.append(events().remove(0)).expect("appends");
+        drop(journal);
         let continued = read(&path).expect("reads");
         assert_eq!((format(&continued), continued.len()), (FORMAT, 3));
         assert_eq!(open(&path).expect("opens").1.len(), 3);
@@ -300,16 +351,70 @@ mod tests {
         for event in events() {
             journal.append(event).expect("appends");
         }
+        drop(journal);
         let text = std::fs::read(&path).expect("reads");
         for cut in 0..=text.len() {
+            // no more than what was written may be gone: a mark would tell
+            std::fs::remove_file(mark_file(&path)).expect("removes");
             std::fs::write(&path, &text[..cut]).expect("writes");
             let whole = text[..cut].iter().filter(|b| **b == b'\n').count();
             let (mut journal, entries) = open(&path).unwrap_or_else(|e| panic!("cut at {cut}: {e}"));
             assert_eq!(entries.len(), whole.max(1), "cut at {cut}");
             journal.append(Event::Interrupted { now: false }).expect("appends");
+            drop(journal);
             let again = read(&path).unwrap_or_else(|e| panic!("cut at {cut}: {e}"));
             assert_eq!(again.len(), whole.max(1) + 1);
         }
+    }
+
+    #[test]
+    fn a_journal_that_went_back_is_refused_and_left_as_it_is() {
+        let (_dir, path) = journal();
+        let (mut journal, _) = open(&path).expect("opens");
+        for event in events() {
+            journal.append(event).expect("appends");
+        }
+        drop(journal);
+        let text = std::fs::read(&path).expect("reads");
+        let lines: Vec<&[u8]> = text.split_inclusive(|b| *b == b'\n').collect();
+        let mut zeroed = text.clone();
+        zeroed[lines[0].len()..].fill(0);
+        for older in [lines[..2].concat(), [lines[..2].concat(), b"{\"seq\":3".to_vec()].concat(), zeroed] {
+            std::fs::write(&path, &older).expect("writes");
+            let error = open(&path).expect_err("less than it had").to_string();
+            assert!(error.contains("journal.jsonl went back: it has") && error.contains("entries, and had 4"), "{error}");
+            assert_eq!(std::fs::read(&path).expect("reads"), older, "nothing is changed");
+        }
+        // as long, and another one
+        let (other_dir, other) = super::tests::journal();
+        let (mut journal, _) = open(&other).expect("opens");
+        for event in events() {
+            journal.append(event).expect("appends");
+        }
+        std::fs::copy(&other, &path).expect("copies");
+        let error = open(&path).expect_err("another journal").to_string();
+        assert!(error.contains("its entry 4 is another one"), "{error}");
+        drop(other_dir);
+        // the mark is behind what was not synced, and one that cannot be read says nothing
+        std::fs::write(&path, &text).expect("writes");
+        let (mut journal, _) = open(&path).expect("opens");
+        journal.append_unsynced(Event::Interrupted { now: false }).expect("appends");
+        drop(journal);
+        std::fs::write(&path, &text).expect("writes");
+        open(&path).expect("an entry that was never synced");
+        std::fs::write(mark_file(&path), "{\"entr").expect("writes");
+        std::fs::write(&path, lines[..2].concat()).expect("writes");
+        open(&path).expect("without a mark");
+    }
+
+    #[test]
+    fn two_processes_do_not_write_one_journal() {
+        let (_dir, path) = journal();
+        let (mut first, _) = open(&path).expect("opens");
+        assert!(matches!(open(&path), Err(StoreError::Locked { .. })));
+        std::fs::rename(&path, path.with_extension("moved")).expect("renames");
+        let error = first.append(events().remove(0)).expect_err("moved").to_string();
+        assert!(error.contains("no longer this cvc's"), "{error}");
     }
 
     #[test]
@@ -359,6 +464,7 @@ mod tests {
             assert_eq!(read(&path).expect("reads").len(), 1, "{fault}");
         }
         journal.append(events().remove(0)).expect("appends");
+        drop(journal);
         assert_eq!(open(&path).expect("opens").1.len(), 2);
     }
 }

@@ -1,6 +1,9 @@
 //! What a campaign is called everywhere: on heads, in queues, in clouds.
 
-use crate::{ids::digest_prefix, paths};
+use crate::{
+    ids::{IllegalName, check_id, digest_prefix},
+    paths,
+};
 use camino::Utf8Path;
 use serde::{Deserialize, Serialize};
 use std::{
@@ -12,8 +15,17 @@ use std::{
 /// The identity of a campaign: random, made once, and written into the first record of its journal. It moves with the campaign's directory,
 /// whatever that or the machine is called.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
+#[serde(try_from = "String")]
 pub struct Lineage(String);
+
+impl TryFrom<String> for Lineage {
+    type Error = IllegalName;
+
+    fn try_from(text: String) -> Result<Self, IllegalName> {
+        check_id("a lineage", &text)?;
+        Ok(Self(text))
+    }
+}
 
 impl Lineage {
     /// A new one of 64 random bits.

@@ -3,12 +3,16 @@
 pub mod event;
 mod file;
 mod lineage;
+mod mark;
 mod node_set;
+mod place;
 mod state;
 
 pub use event::{Acquired, Entry, Event};
 pub(crate) use file::newer_format;
 pub use file::{FORMAT, Journal, read, read_each};
 pub use lineage::Lineage;
+pub(crate) use mark::{Mark, forget_mark};
+pub use place::SitePlace;
 pub use node_set::{NodeSets, WrittenNodes};
 pub use state::{Attempt, CampaignState, Decision, Fetched, IllegalEvent, Lease, RunHistory, RunState};

@@ -4,6 +4,7 @@ use super::{
     event::{Acquired, Entry, Event},
     lineage::Lineage,
     node_set::NodeSets,
+    place::SitePlace,
 };
 use crate::{
     ids::{InstanceId, LeaseId, NodeName, PointId, RunId, SiteName},
@@ -141,6 +142,8 @@ pub struct CampaignState {
     pub sessions: u64,
     /// Sites on whose machines cvc may have left something.
     pub open_sites: BTreeSet<SiteName>,
+    /// Where those of them are whose place was written down.
+    pub places: BTreeMap<SiteName, SitePlace>,
     /// Number of times that a damaged journal was written anew.
     pub repairs: u64,
     /// Number of times that the user interrupted it.
@@ -380,11 +383,13 @@ impl CampaignState {
                 // the campaign may ask for narrower intervals by now: each session decides anew
                 self.decided.clear();
             }
-            Event::SiteOpened { site } => {
+            Event::SiteOpened { site, place } => {
                 self.open_sites.insert(site.clone());
+                self.places.extend(place.as_ref().map(|place| (site.clone(), (**place).clone())));
             }
-            Event::SiteClosed { site } => {
+            Event::SiteClosed { site, .. } => {
                 self.open_sites.remove(site);
+                self.places.remove(site);
             }
             Event::RunIntended { run, attempt, nodes } => {
                 let state = RunState::Open { attempt: *attempt, shepherd: None };

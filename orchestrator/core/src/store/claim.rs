@@ -2,7 +2,7 @@
 //! instances for their own. A directory that was moved or renamed, or is reached by another path, is the same.
 
 use super::{atomic_file::write_whole, error::StoreError};
-use crate::paths;
+use crate::{ids::below, paths};
 use camino::{Utf8Path, Utf8PathBuf};
 use serde::{Deserialize, Serialize};
 use std::{fs, os::unix::fs::MetadataExt};
@@ -62,7 +62,7 @@ fn claim_in(
     lineage_of: impl Fn(&Utf8Path) -> Option<String>,
 ) -> Result<Option<String>, StoreError> {
     let Some(mine) = Claim::of(root) else { return Ok(None) };
-    let file = claims.join(lineage);
+    let file = below(claims, lineage);
     let before = fs::read(&file).ok().and_then(|text| serde_json::from_slice::<Claim>(&text).ok());
     if before.as_ref() == Some(&mine) {
         return Ok(None);

@@ -43,6 +43,22 @@ pub enum StoreError {
         /// The original.
         original: PathBuf,
     },
+    /// A file that this process was writing is somebody else's by now.
+    #[error("{} is no longer this cvc's: {what}; another cvc works on it, or it was moved", path.display())]
+    Fenced {
+        /// Which file.
+        path: PathBuf,
+        /// How that is known.
+        what: String,
+    },
+    /// A journal has less than it had.
+    #[error("{} went back: {what}", path.display())]
+    WentBack {
+        /// Which file.
+        path: PathBuf,
+        /// What is missing.
+        what: String,
+    },
     /// Another controller works on the campaign.
     #[error("{} is locked: another cvc is working on this campaign{holder}", path.display())]
     Locked {
@@ -73,6 +89,8 @@ impl StoreError {
             | Self::Damaged { path, .. }
             | Self::Newer { path, .. }
             | Self::Copied { path, .. }
+            | Self::Fenced { path, .. }
+            | Self::WentBack { path, .. }
             | Self::Locked { path, .. } => path,
         }
     }

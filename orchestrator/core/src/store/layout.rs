@@ -1,6 +1,6 @@
 //! Paths in a campaign's directory.
 
-use crate::ids::RunId;
+use crate::ids::{RunId, below};
 use camino::{Utf8Path, Utf8PathBuf};
 
 /// `campaigns/<name>/`.
@@ -12,7 +12,7 @@ pub struct CampaignDir {
 impl CampaignDir {
     /// The directory of this campaign below `campaigns`.
     pub fn new(campaigns: &Utf8Path, name: &str) -> Self {
-        Self { root: campaigns.join(name) }
+        Self { root: below(campaigns, name) }
     }
 
     /// An existing directory of a campaign.
@@ -50,18 +50,23 @@ impl CampaignDir {
         self.root.join("runs")
     }
 
+    /// Where runs work that have no storage area of their own.
+    pub fn work(&self, run: &RunId) -> Utf8PathBuf {
+        below(&self.root.join("work"), run.as_str())
+    }
+
     /// A run that succeeded.
     pub fn run(&self, run: &RunId) -> Utf8PathBuf {
-        self.runs().join(run.as_str())
+        below(&self.runs(), run.as_str())
     }
 
     /// A run that is under way; renamed when its outcome is decided.
     pub fn partial(&self, run: &RunId) -> Utf8PathBuf {
-        self.runs().join(format!("{run}.partial"))
+        below(&self.runs(), &format!("{run}.partial"))
     }
 
     /// An attempt that failed, with its logs.
     pub fn failed(&self, run: &RunId, attempt: u32) -> Utf8PathBuf {
-        self.runs().join(format!("{run}.failed-{attempt}"))
+        below(&self.runs(), &format!("{run}.failed-{attempt}"))
     }
 }

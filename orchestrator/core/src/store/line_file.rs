@@ -9,10 +9,15 @@ use crate::ids::{DIGITS, short_digest};
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_probe::disk;
 use std::{
-    fs::{File, OpenOptions},
+    fs::{File, OpenOptions, TryLockError},
     io::{self, BufRead, BufReader},
     ops::Range,
+    os::unix::fs::MetadataExt,
 };
+
+/// Largest end without a line feed that counts as one line which was torn while it was written. Lines are much shorter, but a set of nodes may
+/// have a hundred thousand names.
+const MAX_TORN_BYTES: u64 = 4 << 20;
 
 /// What stands between a line's content and its checksum.
 const SUM: &[u8] = br#","sum":""#;
@@ -57,6 +62,13 @@ pub fn check_sum(line: &[u8]) -> Sum {
     }
 }
 
+/// The checksum that a line has, without checking it; `None` if it has none.
+pub(crate) fn sum_of(line: &[u8]) -> Option<&str> {
+    let content = line.trim_ascii_end().strip_suffix(END)?;
+    let (rest, sum) = content.split_at_checked(content.len().checked_sub(DIGITS)?)?;
+    rest.ends_with(SUM).then_some(std::str::from_utf8(sum).ok()?)
+}
+
 /// A line that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadLine {
@@ -89,9 +101,16 @@ impl Scan {
         self.bytes - self.whole_bytes
     }
 
-    /// Of a file whose lines are synced one by one or by twos, at most the last two can be torn: more at the end are damaged.
+    /// Of a file whose lines are synced one by one or by twos, at most the last two can be torn: more at the end are damaged, and so is an end
+    /// that is longer than a line can be.
     pub fn with_synced_lines(mut self) -> Self {
-        if self.torn.len() > 2 {
+        let unended = self.bytes - self.torn.last().map_or(self.whole_bytes, |last| last.bytes.end);
+        if unended > MAX_TORN_BYTES {
+            let number = self.good + self.damaged.len() + self.torn.len() + 1;
+            let problem = format!("{unended} bytes at the end are no line, and too many for one that was torn");
+            self.torn.push(BadLine { number, bytes: self.bytes - unended..self.bytes, problem });
+        }
+        if self.torn.len() > 2 || unended > MAX_TORN_BYTES {
             self.whole_bytes = self.torn.last().map_or(self.whole_bytes, |last| last.bytes.end);
             self.damaged.append(&mut self.torn);
         }
@@ -164,6 +183,8 @@ pub struct LineFile {
     file: File,
     /// Bytes of whole lines.
     length: u64,
+    /// What somebody else did with the file: from then on it is theirs.
+    fenced: Option<String>,
     /// Why nothing more is written.
     refused: Option<(io::ErrorKind, String)>,
 }
@@ -184,7 +205,7 @@ impl LineFile {
         let scan = scan(&file, take).map_err(fail("read"))?;
         let scan = if is_synced { scan.with_synced_lines() } else { scan };
         let point = path.file_name().unwrap_or_default().to_owned();
-        let mut lines = Self { path: path.to_owned(), point, file, length: scan.whole_bytes, refused: None };
+        let mut lines = Self { path: path.to_owned(), point, file, length: scan.whole_bytes, fenced: None, refused: None };
         if !scan.damaged.is_empty() {
             lines.refused = Some((io::ErrorKind::InvalidData, "the file is damaged".to_owned()));
         } else if scan.torn_bytes() > 0 {
@@ -193,16 +214,56 @@ impl LineFile {
         Ok((lines, scan))
     }
 
-    /// Appends a line with its checksum; `json` is an object. If it is synced, the line survives a loss of power when this returns. After a
+    /// Appends a line with its checksum, and returns it; `json` is an object. If it is synced, the line survives a loss of power when this returns. After a
     /// failure the file has the lines that it had; if that is not sure, nothing more is written to it.
     ///
     /// # Errors
     /// When the line cannot be written, or an earlier failure forbids it.
-    pub fn append(&mut self, json: Vec<u8>, synced: bool) -> Result<(), StoreError> {
+    pub fn append(&mut self, json: Vec<u8>, synced: bool) -> Result<Vec<u8>, StoreError> {
+        self.check_owner()?;
         self.try_append(json, synced).map_err(StoreError::io("append to", &self.path))
     }
 
-    fn try_append(&mut self, json: Vec<u8>, synced: bool) -> io::Result<()> {
+    /// Checks that the path still names the file that was opened, and that nobody else has written to it: neither a lock that does not reach
+    /// another machine nor one whose file was deleted keeps a second writer away.
+    ///
+    /// # Errors
+    /// When the file is somebody else's by now; then nothing more is written to it.
+    pub fn check_owner(&mut self) -> Result<(), StoreError> {
+        if self.fenced.is_none() && self.refused.is_none() {
+            self.fenced = self.changed_by_others();
+        }
+        match &self.fenced {
+            Some(what) => Err(StoreError::Fenced { path: self.path.clone().into(), what: what.clone() }),
+            None => Ok(()),
+        }
+    }
+
+    fn changed_by_others(&self) -> Option<String> {
+        // what cannot be asked now is no sign of anybody; the append tells
+        let mine = self.file.metadata().ok()?;
+        match std::fs::metadata(&self.path) {
+            Ok(named) if (named.dev(), named.ino()) != (mine.dev(), mine.ino()) => Some("another file has its name".to_owned()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Some("it was moved or deleted".to_owned()),
+            Ok(_) if mine.len() != self.length => {
+                Some(format!("it has {} bytes, and this process left it with {}", mine.len(), self.length))
+            }
+            Ok(_) | Err(_) => None,
+        }
+    }
+
+    /// Takes a lock on the file itself, which holds until this value is dropped.
+    ///
+    /// # Errors
+    /// When another process has it. A file system without locks is no error: [`check_owner`](Self::check_owner) is there too.
+    pub fn lock(&self) -> Result<(), StoreError> {
+        match self.file.try_lock() {
+            Err(TryLockError::WouldBlock) => Err(StoreError::Locked { path: self.path.clone().into(), holder: String::new() }),
+            Ok(()) | Err(TryLockError::Error(_)) => Ok(()),
+        }
+    }
+
+    fn try_append(&mut self, json: Vec<u8>, synced: bool) -> io::Result<Vec<u8>> {
         if let Some((kind, why)) = &self.refused {
             return Err(io::Error::new(*kind, format!("{why} (after this nothing more was written to it)")));
         }
@@ -222,7 +283,7 @@ impl LineFile {
             return Err(error);
         }
         self.length += line.len() as u64;
-        Ok(())
+        Ok(line)
     }
 
     /// Cuts off what stands behind the last whole line.
@@ -237,6 +298,7 @@ impl LineFile {
     /// # Errors
     /// When the system refuses, now or earlier: then nothing more is written.
     pub fn sync(&mut self) -> Result<(), StoreError> {
+        self.check_owner()?;
         let result = match &self.refused {
             Some((kind, why)) => Err(io::Error::new(*kind, why.clone())),
             None => disk::sync_data(&format!("{}.sync", self.point), &self.file),
@@ -323,6 +385,60 @@ mod tests {
                 assert_eq!(open(&path).2, [1, 2], "zeros up to {cut}");
             }
         }
+    }
+
+    #[test]
+    fn what_somebody_else_moved_replaced_or_wrote_is_theirs() {
+        let told = |harm: &dyn Fn(&Utf8Path)| {
+            let (_dir, path) = file("shared");
+            let (mut lines, ..) = open(&path);
+            lines.append(line(1), true).expect("appends");
+            harm(&path);
+            let left = std::fs::read(&path).ok();
+            let error = lines.append(line(2), true).expect_err("somebody else's").to_string();
+            assert_eq!(std::fs::read(&path).ok(), left, "nothing was written");
+            assert_eq!(lines.sync().expect_err("stays so").to_string(), error);
+            error
+        };
+        let error = told(&|path| std::fs::rename(path, path.with_extension("moved")).expect("renames"));
+        assert!(error.contains("shared") && error.contains("moved or deleted"), "{error}");
+        let error = told(&|path| {
+            let text = std::fs::read(path).expect("reads");
+            std::fs::rename(path, path.with_extension("moved")).expect("renames");
+            std::fs::write(path, text).expect("writes");
+        });
+        assert!(error.contains("another file has its name"), "{error}");
+        let error = told(&|path| drop(open(path).0.append(line(2), true).expect("appends")));
+        assert!(error.contains("bytes, and this process left it with"), "{error}");
+        let error = told(&|path| std::fs::write(path, "").expect("cuts"));
+        assert!(error.contains("it has 0 bytes"), "{error}");
+    }
+
+    #[test]
+    fn the_file_itself_is_locked() {
+        let (_dir, path) = file("locked");
+        let (lines, ..) = open(&path);
+        lines.lock().expect("the first");
+        let (other, ..) = open(&path);
+        assert!(matches!(other.lock(), Err(StoreError::Locked { .. })));
+        drop(lines);
+        other.lock().expect("the first is gone");
+    }
+
+    #[test]
+    fn an_end_that_is_longer_than_a_line_is_damage() {
+        let (_dir, path) = file("cleared");
+        let (mut lines, ..) = open(&path);
+        lines.append(line(1), true).expect("appends");
+        drop(lines);
+        let whole = std::fs::metadata(&path).expect("the file").len();
+        let mut grown = OpenOptions::new().write(true).open(&path).expect("opens");
+        grown.set_len(whole + MAX_TORN_BYTES + 1).expect("grows");
+        io::Write::flush(&mut grown).expect("flushes");
+        let (_, scan, read) = open(&path);
+        assert_eq!((read.len(), scan.damaged.len(), scan.torn_bytes()), (1, 1, 0));
+        assert_eq!(scan.damaged[0].number, 2);
+        assert_eq!(std::fs::metadata(&path).expect("the file").len(), whole + MAX_TORN_BYTES + 1, "nothing is cut off");
     }
 
     #[test]

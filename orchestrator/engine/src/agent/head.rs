@@ -14,6 +14,7 @@ use async_trait::async_trait;
 use camino::Utf8PathBuf;
 use cvc_core::{
     campaign::StorageKind,
+    ids::below,
     stop::StopSignal,
     store::{OutcomeFile, StoreError},
 };
@@ -223,7 +224,7 @@ impl Workplace for OnNodes {
         for (name, directory) in &self.areas {
             let area = context.site.storage.get(name).filter(|a| a.path.is_some() && a.kind == StorageKind::NodeLocal);
             if area.is_some() && !kept {
-                dirs.push(directory.join(area_name(context, &self.executor.dir)).into());
+                dirs.push(below(directory, &area_name(context, &self.executor.dir)).into());
             }
         }
         let removed = nodes.crew.remove(&others, &dirs, &[], LATER).await;

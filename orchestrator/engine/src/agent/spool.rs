@@ -2,7 +2,10 @@
 
 use super::protocol::{Event, Numbered, Orders, Request};
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_core::store::{CampaignDir, CampaignLock, LineFile, StoreError, write_whole};
+use cvc_core::{
+    ids::below,
+    store::{CampaignDir, CampaignLock, LineFile, StoreError, write_whole},
+};
 use cvc_probe::proc::ProcessId;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::{collections::BTreeSet, fs, io};
@@ -110,7 +113,7 @@ impl Spool {
 
     /// Adds a request. An existing one of the same name is kept.
     pub fn ask(&self, name: &str, request: &Request) -> Result<(), SpoolError> {
-        let path = self.requests().join(format!("{name}.json"));
+        let path = below(&self.requests(), &format!("{name}.json"));
         if path.exists() { Ok(()) } else { put_json(&path, request) }
     }
 
@@ -123,13 +126,13 @@ impl Spool {
 
     /// Reads a request.
     pub(super) fn request(&self, name: &str) -> Result<Request, SpoolError> {
-        read_json(&self.requests().join(format!("{name}.json")))
+        read_json(&below(&self.requests(), &format!("{name}.json")))
     }
 
     /// Removes handled requests.
     pub(super) fn drop_request(&self, name: &str) {
         // already gone is fine
-        let _ = fs::remove_file(self.requests().join(format!("{name}.json")));
+        let _ = fs::remove_file(below(&self.requests(), &format!("{name}.json")));
     }
 }
 

@@ -59,7 +59,7 @@ pub fn recover_run<'b>(
     // the point may have left the plan; what its run was started with says where it worked
     let work = recorded_point(&partial)
         .and_then(|point| Some(work_dir(context_of(&point.site)?, dir, &point, run)))
-        .unwrap_or_else(|| dir.root().join("work").join(run.as_str()));
+        .unwrap_or_else(|| dir.work(run));
     let ended = end_leftovers(dir, run, shepherd, &work);
     let whole = sealed_outcome(dir, run, attempt);
     if whole.is_none() {

@@ -3,7 +3,7 @@
 use super::context::SiteContext;
 use camino::Utf8PathBuf;
 use cvc_core::{
-    ids::{RunId, digest_prefix},
+    ids::{RunId, below, digest_prefix},
     point::Point,
     store::CampaignDir,
 };
@@ -26,10 +26,11 @@ const PLACE_DIGITS: usize = 8;
 /// Where a run works: in its storage area, or below the campaign. The name never changes, so that checkpoints can be restarted.
 pub(super) fn work_dir(context: &SiteContext, campaign: &CampaignDir, point: &Point, run: &RunId) -> Utf8PathBuf {
     match context.site.storage.get(&point.storage).and_then(|a| a.path.as_ref()) {
-        Some(path) => cvc_core::paths::make_absolute(cvc_core::paths::expand_below(&context.base, path))
-            .join(area_name(context, campaign))
-            .join(run.as_str()),
-        None => campaign.root().join("work").join(run.as_str()),
+        Some(path) => {
+            let area = cvc_core::paths::make_absolute(cvc_core::paths::expand_below(&context.base, path));
+            below(&below(&area, &area_name(context, campaign)), run.as_str())
+        }
+        None => campaign.work(run),
     }
 }
 
