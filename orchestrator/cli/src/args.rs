@@ -307,6 +307,9 @@ pub struct DownArgs {
     pub which: Which,
     #[command(flatten)]
     pub place: Where,
+    /// Take it that nothing is left on this site, which cannot be reached any more; may be given several times
+    #[arg(long, value_name = "SITE")]
+    pub forget: Vec<String>,
     /// Print one JSON object for each event
     #[arg(long)]
     pub json: bool,

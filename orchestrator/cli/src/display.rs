@@ -219,6 +219,9 @@ fn line(progress: &Progress, varying: &Varying) -> Option<String> {
             ),
             [] => String::new(),
         },
+        Progress::TakenIn { runs } => {
+            format!("{} the journal did not know: their results are whole and are kept", counted(runs.len(), "finished run"))
+        }
         Progress::Quarantined { point, skipped } => format!("point {point} failed too often: its other {skipped} runs are skipped"),
         Progress::Decided { point, reason, not_needed: 0 } => format!("point {point}: {reason}"),
         Progress::Decided { point, reason, not_needed } => format!("point {point}: {reason}; {} not needed", counted(*not_needed, "run")),

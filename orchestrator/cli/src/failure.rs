@@ -129,6 +129,19 @@ fn store_hint(error: &StoreError) -> Option<String> {
             }
             _ => None,
         },
+        StoreError::WentBack { path, .. } => {
+            let campaign = path.parent().unwrap_or(path).display();
+            Some(format!(
+                "bring the newest copy of it back, or `cvc fsck --repair {campaign}` goes on from what is there and takes in the runs that are whole"
+            ))
+        }
+        StoreError::Fenced { path, .. } => {
+            let campaign = path.parent().unwrap_or(path).display();
+            Some(format!(
+                "this cvc has ended what it ran here and left the rest to the other one; if there is none, type the command again where \
+                 {campaign} is now"
+            ))
+        }
         StoreError::Damaged { .. } | StoreError::Newer { .. } | StoreError::Locked { .. } => None,
     }
 }

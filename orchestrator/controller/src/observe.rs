@@ -93,6 +93,11 @@ pub enum Progress {
         /// Which runs.
         runs: Vec<RunId>,
     },
+    /// Directories of whole runs were here that the journal did not know; it knows them now.
+    TakenIn {
+        /// Which runs.
+        runs: Vec<RunId>,
+    },
     /// A point failed too often.
     Quarantined {
         /// Which point.

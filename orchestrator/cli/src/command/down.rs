@@ -32,7 +32,7 @@ pub fn down(args: &DownArgs) -> Result<ExitStatus, Failure> {
         let (stop_request, stop_signal): (_, StopSignal) = watch::channel(StopRequest::GoOn);
         let options = options(&args.place)?;
         let mut observer = display::observer(args.json, Varying::default(), 0.0);
-        let closed = close_campaign(&spec, &dir, &options, stop_signal, observer.as_mut()).await;
+        let closed = close_campaign(&spec, &dir, &options, &args.forget, stop_signal, observer.as_mut()).await;
         drop(stop_request);
         Ok::<_, Failure>(closed?)
     };

@@ -323,7 +323,8 @@ impl Remote {
     async fn leave_behind(&self, from: &Utf8Path, task: &Task, why: &Incomplete) -> String {
         let head_node = &self.setting.head_node;
         let base = self.setting.root.ancestors().find(|dir| dir.file_name() == Some("spool")).and_then(Utf8Path::parent);
-        let to = below(&base.unwrap_or(&self.setting.root).join(UNFETCHED), &format!("{}-{}-{}", self.lineage, task.planned.id, task.dispatch));
+        let to =
+            below(&base.unwrap_or(&self.setting.root).join(UNFETCHED), &format!("{}-{}-{}", self.lineage, task.planned.id, task.dispatch));
         // it may have been moved by a session that could not write that down
         let script = "mkdir -p \"$(dirname \"$2\")\" && { [ -e \"$2\" ] || mv \"$1\" \"$2\"; }";
         let moved = head_node.run(&["sh", "-c", script, "sh", from.as_str(), to.as_str()], SHORT).await;

@@ -11,7 +11,8 @@ use cvc_core::{
 use std::collections::HashMap;
 
 /// Ends what a campaign has on the machines of its sites, also instances that are kept for a next one, and gives everything back. Results
-/// that were not fetched yet are lost with the machines. Returns the sites that were open.
+/// that were not fetched yet are lost with the machines. Of the sites in `forget`, which cannot be asked, the user says that nothing is left.
+/// Returns the sites that were open.
 ///
 /// # Errors
 /// When something is left or a site cannot be asked. The campaign is unchanged then, and this can be repeated.
@@ -19,6 +20,7 @@ pub async fn close_campaign(
     spec: &Spec,
     dir: &CampaignDir,
     options: &Options,
+    forget: &[String],
     stop_signal: StopSignal,
     observer: &mut dyn Observer,
 ) -> Result<Vec<String>, CampaignError> {
@@ -30,6 +32,7 @@ pub async fn close_campaign(
     let mut runner = CampaignRunner::begin(spec, &plan, |_, _| HashMap::new(), dir, options, stop_signal, observer)?;
     runner.ends_kept = true;
     runner.recover()?;
+    runner.forget(forget)?;
     let open: Vec<String> = runner.sites_with_something();
     runner.open_sites().await?;
     runner.close_everything().await?;

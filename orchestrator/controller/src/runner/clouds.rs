@@ -91,29 +91,6 @@ impl CampaignRunner<'_> {
         all.into_iter().map(ToString::to_string).collect()
     }
 
-    /// Gives back the instances of a site that is no longer in the campaign file.
-    #[tracing::instrument(name = "site", skip_all, fields(site = name))]
-    pub(super) async fn close_forgotten(&mut self, name: &str) -> Result<(), CampaignError> {
-        let leases = self.journal.state().leases_of(name);
-        let Some(order) = leases.iter().rfind(|l| !l.released).and_then(|l| l.order.clone()) else { return Ok(()) };
-        let request = FleetRequest::of_order(&order);
-        let fleet = self.fleet(name, &request).await?;
-        self.observer.on(&Progress::Site { what: format!("{name}: no longer in the campaign file; its instances are given back") });
-        match self.while_listening(async move { fleet.down("its site has left the campaign file").await }).await? {
-            Ok(()) => {
-                self.sites.fleets.remove(name);
-                self.journal.write(Event::SiteClosed { site: name.into(), forgotten: false })
-            }
-            Err(error) if self.journal.is_mute() => Err(error),
-            Err(error) => {
-                self.sites.fleets.remove(name);
-                self.observer.on(&Progress::Site { what: error.to_string() });
-                self.leftover.get_or_insert(CampaignError::Leftover { site: name.to_owned(), what: error.to_string() });
-                Ok(())
-            }
-        }
-    }
-
     /// What a task needs to open a cloud's site.
     pub(super) async fn cloud_opening(&mut self, name: &str, request: &FleetRequest) -> Result<CloudOpening, CampaignError> {
         let fleet = self.fleet(name, request).await?;

@@ -18,6 +18,8 @@ pub(super) struct Journaled<'a> {
     ledger: Ledger<'a>,
     /// Why an event could not be written: from then on nothing is, and so nothing more may be done.
     mute: Option<String>,
+    /// Whether that is because somebody else has the journal by now.
+    is_fenced: bool,
 }
 
 impl<'a> Journaled<'a> {
@@ -25,7 +27,7 @@ impl<'a> Journaled<'a> {
     pub(super) fn open(path: &Utf8Path, plan: &'a Plan) -> Result<Self, StoreError> {
         let mut state = CampaignState::default();
         let journal = Journal::open(path, &plan.campaign, |entry| state.apply(entry).map_err(|illegal| illegal.problem))?;
-        Ok(Self { journal, ledger: Ledger::of(plan, &state), state, mute: None })
+        Ok(Self { journal, ledger: Ledger::of(plan, &state), state, mute: None, is_fenced: false })
     }
 
     /// Appends an event, syncs it, and takes it into the state. An illegal event is a bug of cvc and is not written, because the journal
@@ -53,6 +55,9 @@ impl<'a> Journaled<'a> {
         append: impl FnOnce(&mut Journal, Event) -> Result<Entry, StoreError>,
     ) -> Result<(), CampaignError> {
         self.state.check(&event).map_err(CampaignError::internal)?;
+        if self.is_fenced {
+            self.journal.check_owner()?;
+        }
         if let Some(why) = &self.mute {
             return Err(StoreError::io("append to", self.journal.path())(std::io::Error::other(why.clone())).into());
         }
@@ -64,11 +69,28 @@ impl<'a> Journaled<'a> {
 
     /// Writes nothing more, because of this.
     fn fall_silent(&mut self, error: StoreError) -> CampaignError {
+        self.is_fenced = matches!(error, StoreError::Fenced { .. });
         self.mute = Some(match &error {
             StoreError::Io { source, .. } => format!("{source} (nothing more is written in this session)"),
             other => other.to_string(),
         });
         error.into()
+    }
+
+    /// Checks that the journal is still this controller's, as each event does.
+    ///
+    /// # Errors
+    /// When the campaign was moved, or another controller works on it.
+    pub(super) fn check_owner(&mut self) -> Result<(), CampaignError> {
+        if self.mute.is_some() {
+            return Ok(());
+        }
+        self.journal.check_owner().map_err(|error| self.fall_silent(error))
+    }
+
+    /// Whether somebody else has the journal by now: what the campaign has elsewhere is theirs.
+    pub(super) fn is_fenced(&self) -> bool {
+        self.is_fenced
     }
 
     /// The identity of the campaign.

@@ -10,6 +10,7 @@ mod fleet_end;
 mod giving_back;
 mod journaled;
 mod ledger;
+mod left_behind;
 mod opening;
 mod queues;
 mod scheduler;
@@ -39,7 +40,7 @@ use cvc_core::{
     panics::{catch_panic, panic_if_asked},
     plan::{Plan, PlannedRun},
     stop::{StopRequest, StopRequests, StopSignal},
-    store::{CampaignDir, OUTCOME, OutcomeFile, StoreError, claim, remove_all, sealed_outcome, write_whole},
+    store::{CampaignDir, OUTCOME, OutcomeFile, StoreError, claim, read_outcome, remove_all, sealed_outcome, write_whole},
     units::counted,
 };
 use cvc_engine::attempt::{
@@ -55,6 +56,7 @@ use std::{
     collections::{HashMap, HashSet},
     fs,
     sync::Arc,
+    time::Duration,
 };
 use tokio::{sync::mpsc, task::JoinSet, time::Instant};
 use tokio_util::task::AbortOnDropHandle;
@@ -62,6 +64,9 @@ use tracing::Instrument;
 
 pub use closing::close_campaign;
 pub use sites::SiteExecutor;
+
+/// Time between two looks at whether the campaign is still this controller's, while runs are under way.
+const OWNER_CHECK: Duration = Duration::from_secs(5);
 
 /// Options for running a campaign.
 #[derive(Clone, Debug)]
@@ -359,6 +364,10 @@ impl CampaignRunner<'_> {
         let closed = if self.journal.is_mute() { Ok(Ok(())) } else { catch_panic(self.close_sites()).await };
         let panicked = closed.is_err();
         let closed = closed.unwrap_or_else(|panic| Err(CampaignError::internal(panic)));
+        if self.journal.is_fenced() {
+            // agents and instances are the other controller's, or of the next one where the campaign is now
+            return closed;
+        }
         // the journal may have become so meanwhile
         if panicked || self.journal.is_mute() { closed.and(self.end_clouds_unwritten().await) } else { closed }
     }
@@ -386,6 +395,7 @@ impl CampaignRunner<'_> {
             })
             .collect();
         self.repeat_what_is_missing()?;
+        self.take_in_whole_runs()?;
         for (run, attempt, shepherd) in open {
             if self.is_remote(&run) {
                 // it may still be running there: its agent is asked when the site is opened
@@ -427,6 +437,30 @@ impl CampaignRunner<'_> {
             self.journal.write(Event::RunDiscarded { run: run.clone(), attempt: *attempt, reason })?;
         }
         self.observer.on(&Progress::Missing { runs: missing.into_iter().map(|(run, _)| run).collect() });
+        Ok(())
+    }
+
+    /// Writes runs into the journal that are whole and that it does not know: it was restored from an older copy, or its end is lost. They would
+    /// be made again, and their directories replaced.
+    fn take_in_whole_runs(&mut self) -> Result<(), CampaignError> {
+        let entries = self.dir.runs().read_dir_utf8().map_err(StoreError::io("list", self.dir.runs()))?;
+        let mut taken_in = Vec::new();
+        for entry in entries.flatten() {
+            let Ok(run) = RunId::try_from(entry.file_name().to_owned()) else { continue };
+            match self.journal.state().run(&run) {
+                // what is open is recovered
+                Some(RunState::Open { .. } | RunState::Finished { outcome: Outcome::Succeeded, .. }) => continue,
+                Some(RunState::Abandoned { .. } | RunState::Finished { .. }) | None => {}
+            }
+            let file = read_outcome(entry.path()).ok().filter(|file| file.outcome == Outcome::Succeeded);
+            let Some(file) = file.and_then(|file| sealed_outcome(&self.dir, &run, file.attempt)) else { continue };
+            self.journal.write(Event::RunIntended { run: run.clone(), attempt: file.attempt, nodes: Default::default() })?;
+            self.journal.write(Event::finished(run.clone(), file))?;
+            taken_in.push(run);
+        }
+        if !taken_in.is_empty() {
+            self.observer.on(&Progress::TakenIn { runs: taken_in });
+        }
         Ok(())
     }
 
@@ -528,6 +562,8 @@ impl CampaignRunner<'_> {
             Some(event) = self.sites.events.recv() => Ok(Some(Step::Site(event))),
             () = tokio::time::sleep(lasts.unwrap_or_default()), if lasts.is_some() => Ok(Some(Step::OutOfMoney)),
             Some(closed) = self.closing.next(), if !self.closing.is_empty() => Ok(Some(Step::Closed(closed))),
+            // runs may take hours: nothing is written meanwhile that would tell
+            () = tokio::time::sleep(OWNER_CHECK) => self.journal.check_owner().map(|()| Some(Step::Changed)),
             Some(ended) = attempts.tasks.join_next() => {
                 let (run, result) = ended.map_err(CampaignError::of_task)?;
                 Ok(Some(Step::Ended(run, result)))

@@ -9,7 +9,7 @@ use crate::{
     remote::{Opening, Remote},
 };
 use cvc_core::{
-    journal::{CampaignState, Event},
+    journal::{CampaignState, Event, SitePlace},
     plan::Plan,
     point::PlannedPoint,
     stop::{StopRequest, StopRequests, StopSignal},
@@ -49,7 +49,7 @@ enum Admission {
     Kept(jiff::Timestamp),
     /// The budget does not pay for its instances.
     Unaffordable(OverBudget),
-    /// It has left the campaign file, but its instances still cost.
+    /// It has left the campaign file.
     Forgotten,
 }
 
@@ -152,6 +152,13 @@ impl CampaignRunner<'_> {
         if self.sites.is_open(&plan.site) {
             return Ok(());
         }
+        if self.is_left_elsewhere(&plan.site) && !self.close_where_opened(&plan.site).await? {
+            // a run that is still under way there must not begin a second time
+            let reason = format!("what an earlier session left of {} cannot be ended where it was opened", plan.site);
+            let points: Vec<_> = points_of(self.plan, &plan.site).map(|p| p.id.clone()).collect();
+            self.scheduler.obstruct(points, &reason);
+            return Ok(());
+        }
         let context = match self.admission(&plan) {
             Admission::Open(context) => *context,
             Admission::Kept(until) => {
@@ -166,15 +173,17 @@ impl CampaignRunner<'_> {
                 self.scheduler.obstruct(points, &format!("{over}; {}", OverBudget::hint("cvc run")));
                 // what an earlier session had there still costs
                 if self.journal.state().leases_of(&plan.site).iter().any(|l| !l.released) {
-                    self.close_forgotten(&plan.site).await?;
+                    self.close_where_opened(&plan.site).await?;
                 }
                 return Ok(());
             }
-            Admission::Forgotten => return self.close_forgotten(&plan.site).await,
+            // it was closed above
+            Admission::Forgotten => return Ok(()),
         };
         let was_open = self.journal.state().open_sites.contains(plan.site.as_str());
-        if !was_open {
-            self.journal.write(Event::SiteOpened { site: plan.site.clone().into() })?;
+        let place = SitePlace::of(&context.site, &context.base);
+        if !was_open || self.journal.state().places.get(plan.site.as_str()) != Some(&place) {
+            self.journal.write(Event::SiteOpened { site: plan.site.clone().into(), place: Some(Box::new(place)) })?;
         }
         let work = self.opening(&plan, context, stop_signal).await;
         let points = points_of(self.plan, &plan.site).cloned().collect();

@@ -7,10 +7,9 @@ use super::{
 use crate::{
     ids::RunId,
     journal::{CampaignState, Event, Journal, forget_mark},
-    store::{CampaignDir, CampaignLock, StoreError, line_file::with_sum, write_whole},
+    store::{CampaignDir, CampaignLock, StoreError, free_name, line_file::with_sum, put_aside, write_whole},
 };
-use camino::{Utf8Path, Utf8PathBuf};
-use cvc_probe::disk;
+use camino::Utf8PathBuf;
 
 /// What was repaired.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -97,20 +96,4 @@ fn rewrite(dir: &CampaignDir) -> Result<Option<Utf8PathBuf>, StoreError> {
     }
     write_whole(&path, &text)?;
     Ok(kept)
-}
-
-/// Gives what is left of a run another name, and returns that; `None` if nothing is left.
-fn put_aside(path: &Utf8Path) -> Result<Option<Utf8PathBuf>, StoreError> {
-    if !path.exists() {
-        return Ok(None);
-    }
-    let kept = free_name(path);
-    disk::rename("run.put-aside", path.as_std_path(), kept.as_std_path()).map_err(StoreError::io("rename to", &kept))?;
-    Ok(Some(kept))
-}
-
-/// A name beside a path that nothing has.
-fn free_name(path: &Utf8Path) -> Utf8PathBuf {
-    let name = |n: u32| Utf8PathBuf::from(format!("{path}.damaged-{n}"));
-    (1..).map(name).find(|p| !p.exists()).unwrap_or_else(|| name(0))
 }

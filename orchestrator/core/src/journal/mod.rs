@@ -13,6 +13,6 @@ pub(crate) use file::newer_format;
 pub use file::{FORMAT, Journal, read, read_each};
 pub use lineage::Lineage;
 pub(crate) use mark::{Mark, forget_mark};
-pub use place::SitePlace;
 pub use node_set::{NodeSets, WrittenNodes};
+pub use place::SitePlace;
 pub use state::{Attempt, CampaignState, Decision, Fetched, IllegalEvent, Lease, RunHistory, RunState};

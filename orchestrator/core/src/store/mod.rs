@@ -1,5 +1,6 @@
 //! Files of a campaign: the layout of its directory, locks, atomic writing.
 
+mod aside;
 mod atomic_file;
 mod claim;
 mod error;
@@ -11,6 +12,8 @@ mod outcome_file;
 
 pub use error::StoreError;
 
+pub(crate) use aside::free_name;
+pub use aside::put_aside;
 pub use atomic_file::{copy_tree, read_text, remove_all, write_whole, write_whole_by};
 pub use claim::{claim, claimed_lineage};
 pub use layout::CampaignDir;

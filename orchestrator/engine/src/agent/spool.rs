@@ -264,7 +264,7 @@ impl EventLog {
         let numbered = Numbered { seq: self.next, at: jiff::Timestamp::now(), event };
         let json = serde_json::to_vec(&numbered).map_err(|e| StoreError::damaged("events.jsonl", 0, e.to_string()))?;
         match self.lines.append(json, lasting) {
-            Ok(()) => self.next += 1,
+            Ok(_) => self.next += 1,
             // runs do not end because a full disk cannot take what is only shown; the line is cut off again
             Err(_) if !lasting => {}
             Err(error) => return Err(error),

@@ -7,7 +7,7 @@ use super::{
 use cvc_core::{
     ids::{RunId, short_digest},
     outcome::{Cause, Outcome},
-    store::{CampaignDir, OUTCOME, OutcomeFile, StoreError, remove_all, write_manifest},
+    store::{CampaignDir, OUTCOME, OutcomeFile, StoreError, put_aside, remove_all, write_manifest},
 };
 use cvc_probe::disk;
 use std::fs;
@@ -15,7 +15,7 @@ use std::fs;
 /// Records how a run ended.
 pub(super) fn conclude(dir: &CampaignDir, run: &RunId, attempt: u32, executed: &Executed) -> Result<OutcomeFile, StoreError> {
     let partial = dir.partial(run);
-    fs::create_dir_all(&partial).map_err(StoreError::io("make", &partial))?;
+    make_partial(dir, run)?;
     let mut text = Vec::new();
     for record in &executed.records {
         // JSON has no such numbers, and one that cannot be read would take all others with it
@@ -41,6 +41,18 @@ pub(super) fn conclude(dir: &CampaignDir, run: &RunId, attempt: u32, executed: &
     Ok(file)
 }
 
+/// Makes the directory of a run that is under way, unless it is there. Where the campaign was moved away meanwhile, nothing is made in its old place.
+///
+/// # Errors
+/// When the system refuses, or the campaign's directory is not there any more.
+pub(super) fn make_partial(dir: &CampaignDir, run: &RunId) -> Result<(), StoreError> {
+    let partial = dir.partial(run);
+    match fs::create_dir(&partial) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(StoreError::io("make", &partial)(error)),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
 /// The directory of an attempt that failed before anything of it could be brought here.
 pub fn conclude_failed(dir: &CampaignDir, run: &RunId, attempt: u32, cause: Cause, detail: String) -> Result<OutcomeFile, StoreError> {
     remove_all(&dir.partial(run))?;
@@ -57,6 +69,10 @@ pub fn conclude_failed(dir: &CampaignDir, run: &RunId, attempt: u32, cause: Caus
 pub fn seal(dir: &CampaignDir, run: &RunId, file: &OutcomeFile) -> Result<(), StoreError> {
     let partial = dir.partial(run);
     let last = if file.outcome == Outcome::Succeeded { dir.run(run) } else { dir.failed(run, file.attempt) };
+    // a whole run of this name is another controller's
+    if last.join(OUTCOME).exists() {
+        put_aside(&last)?;
+    }
     remove_all(&last)?;
     disk::rename("run.rename", partial.as_std_path(), last.as_std_path()).map_err(StoreError::io("rename to", &last))?;
     // one call for all files, those that a program left as well, and for the name
@@ -70,7 +86,7 @@ pub fn seal(dir: &CampaignDir, run: &RunId, file: &OutcomeFile) -> Result<(), St
 #[cfg(test)]
 mod tests {
     use super::*;
-    use camino::Utf8Path;
+    use camino::{Utf8Path, Utf8PathBuf};
     use cvc_core::record::{Record, Source, Unit};
     use proptest::prelude::*;
 
@@ -80,6 +96,7 @@ mod tests {
         fn what_is_concluded_can_be_read_back(values in prop::collection::vec(prop::num::f64::ANY, 0..20), text in ".{0,40}") {
             let root = tempfile::tempdir().expect("a directory");
             let dir = CampaignDir::at(Utf8Path::from_path(root.path()).expect("UTF-8"));
+            fs::create_dir(dir.runs()).expect("makes");
             let run = RunId::of(b"run");
             let record = |value: &f64| Record {
                 run: run.clone(),
@@ -99,5 +116,26 @@ mod tests {
             let read: Result<Vec<Record>, _> = lines.lines().map(serde_json::from_str).collect();
             prop_assert_eq!(read.expect("records").len(), values.iter().filter(|v| v.is_finite()).count());
         }
+    }
+
+    #[test]
+    fn a_whole_run_is_put_aside_and_a_campaign_that_was_moved_is_not_made_again() {
+        let root = tempfile::tempdir().expect("a directory");
+        let dir = CampaignDir::at(&Utf8Path::from_path(root.path()).expect("UTF-8").join("c"));
+        fs::create_dir_all(dir.runs()).expect("makes");
+        let run = RunId::of(b"run");
+        let executed =
+            |text: &str| Executed { outcome: Outcome::Succeeded, ..failed(RunFailure { cause: Cause::Timeout, detail: text.into() }) };
+        for text in ["first", "second"] {
+            let file = conclude(&dir, &run, 1, &executed(text)).expect("writes");
+            fs::write(dir.partial(&run).join("note"), text).expect("writes");
+            seal(&dir, &run, &file).expect("renames");
+        }
+        assert_eq!(fs::read_to_string(dir.run(&run).join("note")).expect("reads"), "second");
+        let aside = Utf8PathBuf::from(format!("{}.damaged-1", dir.run(&run)));
+        assert_eq!(fs::read_to_string(aside.join("note")).expect("kept"), "first");
+        fs::rename(dir.root(), dir.root().with_extension("moved")).expect("renames");
+        conclude(&dir, &run, 1, &executed("third")).expect_err("moved");
+        assert!(!dir.root().exists());
     }
 }

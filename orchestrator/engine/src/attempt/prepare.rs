@@ -109,6 +109,8 @@ fn make_directories(choice: &Choice, plan: &LaunchPlan) -> Result<(), StoreError
     for old in [&choice.dir, &choice.work] {
         remove_all(old)?;
     }
+    // not the directories above it: where the campaign was moved away meanwhile, nothing is made in its old place
+    fs::create_dir(&choice.dir).map_err(StoreError::io("make", &choice.dir))?;
     let ranks = plan.rank_script.iter().map(|_| choice.work.join(RANKS));
     let new = [choice.dir.join("inputs"), choice.work.clone()].into_iter().chain(choice.traced.dirs.iter().cloned()).chain(ranks);
     for new in new {
