@@ -5,7 +5,7 @@ use super::{
     connection::Connection,
     head_node::{SHORT, get},
     job_monitor::Watch,
-    setting::Setting,
+    setting::{Found, Setting},
 };
 use crate::{error::CampaignError, slurm::Stage};
 use camino::{Utf8Path, Utf8PathBuf};
@@ -28,6 +28,8 @@ use tokio_util::task::AbortOnDropHandle;
 
 /// Time limit from an agent's start to its first report of the nodes.
 const READY_LIMIT: Duration = Duration::from_secs(900);
+/// What is said of an agent with old orders.
+pub(super) const OLD_FIRST: &str = "what was handed over before is ended and fetched first";
 /// Number of panics after which a connection is not made again.
 const MAX_PANICS: usize = 3;
 /// Time limit for ending everything.
@@ -43,6 +45,8 @@ pub(super) struct AgentHandle {
     /// Name of its job.
     job: Option<String>,
     pub ready: Ready,
+    /// Whether its orders are those of the campaign before it was changed: it ends what was handed over, and takes nothing new.
+    pub has_old_orders: bool,
     /// Number of attempts that use it.
     users: watch::Sender<usize>,
 }
@@ -102,8 +106,14 @@ impl AgentHandle {
             agent_state,
             job,
             ready: Ready::default(),
+            has_old_orders: false,
             users: watch::Sender::new(0),
         }
+    }
+
+    /// Waits until no attempt works with it.
+    pub(super) async fn unused(&self) {
+        let _ = self.users.subscribe().wait_for(|users| *users == 0).await;
     }
 
     /// Waits until no attempt works with it any more, at most this long.
@@ -112,22 +122,35 @@ impl AgentHandle {
         tokio::time::timeout(limit, self.users.subscribe().wait_for(|users| *users == 0)).await.is_ok()
     }
 
-    /// Starts an agent over ssh, or finds the running one. `None` if the user wanted to stop: then nothing is left there.
-    pub async fn by_ssh(setting: &Arc<Setting>, stop_signal: &mut StopSignal) -> Result<Option<Self>, CampaignError> {
+    /// Starts an agent over ssh, or finds the running one. If the campaign was changed and runs of it that are still wanted were handed over, it
+    /// is the one with the old orders. `None` if the user wanted to stop: then nothing is left there.
+    pub async fn by_ssh(setting: &Arc<Setting>, wants_old: bool, stop_signal: &mut StopSignal) -> Result<Option<Self>, CampaignError> {
         let root = setting.root.clone();
-        if setting.make(&root).await? {
-            // the campaign was changed: an agent with the old orders is closed first
-            setting.reporter.note(format!("{}: the campaign was changed; its old agent is closed", setting.name));
-            let old = Self::new(setting, &root, None);
-            old.close().await?;
-            setting.clean(&root).await?;
-            setting.make(&root).await?;
+        let mut has_old_orders = false;
+        match setting.make(&root).await? {
+            Found::TheseOrders => {}
+            Found::OtherOrders if wants_old => {
+                setting.reporter.note(format!("{}: the campaign was changed; {OLD_FIRST}", setting.name));
+                has_old_orders = true;
+            }
+            Found::OtherOrders => {
+                setting.reporter.note(format!("{}: the campaign was changed; its old agent is closed", setting.name));
+                let old = Self::new(setting, &root, None);
+                old.close().await?;
+                setting.clean(&root).await?;
+                setting.make(&root).await?;
+            }
+            Found::OtherProtocol => {
+                setting.put_aside(&root).await?;
+                setting.make(&root).await?;
+            }
         }
         let started = setting.head_node.run(&[setting.program.as_str(), "start", root.as_str()], SHORT).await?;
         if started.code != Some(0) {
             return Err(setting.error(cannot_start(&started.stderr)));
         }
-        Self::new(setting, &root, None).get_ready(stop_signal).await
+        let agent = Self { has_old_orders, ..Self::new(setting, &root, None) };
+        agent.get_ready(stop_signal).await
     }
 
     /// Ends what an earlier controller left there, and removes everything.

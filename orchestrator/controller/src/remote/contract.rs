@@ -294,6 +294,7 @@ async fn by_agent(spec: &Spec, plan: &Plan, dir: &CampaignDir) -> Remote {
     ssh.host_keys = HostKeys::AcceptNew;
     let opening = Opening {
         context,
+        handed_over: Default::default(),
         points: plan.points.clone(),
         dir: dir.clone(),
         program: utf8(&node_program()).to_owned(),

@@ -189,16 +189,29 @@ impl Remote {
         if !own_job {
             // its job may have ended, and its results must be fetched
             let agent = match self.agent_that_knows(&task.planned.id, task.dispatch) {
-                Some(agent) => Some(agent),
-                None => self.connect_agent(None, stop_signal).await?,
+                Some(agent) => {
+                    self.handed_over.lock().remove(&task.planned.id);
+                    Some(agent)
+                }
+                None => {
+                    let takes_old = self.handed_over.lock().contains(&task.planned.id);
+                    let agent = self.connect_agent(None, takes_old, stop_signal).await?;
+                    self.handed_over.lock().remove(&task.planned.id);
+                    agent
+                }
             };
-            return Ok(agent.ok_or(AttemptResult::Interrupted));
+            let Some(agent) = agent else { return Ok(Err(AttemptResult::Interrupted)) };
+            // what was known when the site was opened was known by an agent with other orders
+            if let Some(detail) = agent.ready.obstacles.get(&task.planned.point).cloned() {
+                return Ok(Err(AttemptResult::Failed { cause: Cause::Launch, detail }));
+            }
+            return Ok(Ok(agent));
         }
         reporter.stage("waiting for nodes");
         let job = self.job_of(&task.planned.id, task.dispatch);
         let root = self.setting.root.join(&job);
         let resumed = self.old_jobs.lock().remove(&job);
-        let agent = match by_job(&self.setting, &root, &job, task.point.mapping.nodes(), resumed, stop_signal).await {
+        let agent = match by_job(&self.setting, &root, &job, task.point.mapping.nodes(), resumed, true, stop_signal).await {
             Ok(Some(agent)) => AgentUse::begin(Arc::new(agent)),
             Ok(None) => return Ok(Err(AttemptResult::Interrupted)),
             Err(CampaignError::Slurm(error)) => {

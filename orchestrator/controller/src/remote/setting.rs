@@ -7,7 +7,7 @@ use super::{
 use crate::{cloud::Fleet, error::CampaignError, progress::SiteReporter, slurm::Client};
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::campaign::Cluster;
-use cvc_engine::agent::Orders;
+use cvc_engine::agent::{Orders, PROTOCOL};
 use std::{sync::Arc, time::Duration};
 
 /// Makes a spool, whose path follows.
@@ -18,6 +18,28 @@ pub const REMOVE_SPOOL: &str = "rm -rf \"$1\" 2>/dev/null || { chmod -R u+rwX \"
 
 /// Time limit for removing a spool with its contents, on a slow file system.
 const CLEAN_LIMIT: Duration = Duration::from_secs(1800);
+
+/// Gives a spool, whose path follows, another name beside it, and says which.
+const PUT_ASIDE: &str = "n=1; while [ -e \"$1.old-$n\" ]; do n=$((n+1)); done; mv \"$1\" \"$1.old-$n\" && echo \"$1.old-$n\"";
+
+/// What was found where a spool is to be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    /// Nothing, or the same orders; they are there now.
+    TheseOrders,
+    /// The orders of another campaign file or program, which are left as they are.
+    OtherOrders,
+    /// Those of a version with which this one cannot speak.
+    OtherProtocol,
+}
+
+fn is_of_this_protocol(orders: &[u8]) -> bool {
+    #[derive(serde::Deserialize)]
+    struct Version {
+        protocol: u32,
+    }
+    serde_json::from_slice::<Version>(orders).is_ok_and(|version| version.protocol == PROTOCOL)
+}
 
 /// What all agents of a site have in common.
 pub(super) struct Setting {
@@ -41,8 +63,8 @@ impl Setting {
         CampaignError::Site { site: self.name.clone(), problem: problem.into() }
     }
 
-    /// Makes a spool with its orders. Returns whether other orders were there.
-    pub async fn make(&self, root: &Utf8Path) -> Result<bool, CampaignError> {
+    /// Makes a spool with its orders, unless others are there.
+    pub async fn make(&self, root: &Utf8Path) -> Result<Found, CampaignError> {
         let text = serde_json::to_vec(&self.orders).map_err(|e| self.error(e.to_string()))?;
         let file = root.join("orders.json");
         let made = self.head_node.run(&["sh", "-c", MAKE_SPOOL, "sh", root.as_str()], SHORT).await?;
@@ -51,14 +73,33 @@ impl Setting {
             return Err(self.error(format!("cannot make {root} on {}: {}; {hint}", self.head_node.name(), made.stderr.trim())));
         }
         let old = get(&*self.head_node, &file).await?;
-        if old.as_deref() == Some(text.as_slice()) {
-            return Ok(false);
+        match old {
+            None => self.head_node.host().put(&text, &file).await?,
+            Some(old) if old != text => return Ok(if is_of_this_protocol(&old) { Found::OtherOrders } else { Found::OtherProtocol }),
+            Some(_) => {}
         }
-        if old.is_some() {
-            return Ok(true);
+        Ok(Found::TheseOrders)
+    }
+
+    /// Puts a spool aside whose agent speaks another protocol: what it finished cannot be fetched by this version, and is not thrown away.
+    ///
+    /// # Errors
+    /// When that agent is still alive, which may have a run under way.
+    pub async fn put_aside(&self, root: &Utf8Path) -> Result<(), CampaignError> {
+        let at = format!("{root} on {}", self.head_node.name());
+        let alive = self.head_node.run(&[self.program.as_str(), "alive", root.as_str()], SHORT).await?;
+        if alive.code != Some(1) {
+            return Err(self.error(format!(
+                "the agent of another version of cvc works in {at}, and its runs are left alone: end the campaign with the version that \
+                 began it, or `cvc down` ends them and what they have done"
+            )));
         }
-        self.head_node.host().put(&text, &file).await?;
-        Ok(false)
+        let moved = self.head_node.run(&["sh", "-c", PUT_ASIDE, "sh", root.as_str()], SHORT).await?;
+        if moved.code != Some(0) {
+            return Err(self.error(format!("cannot put {at} aside, which is of another version of cvc: {}", moved.stderr.trim())));
+        }
+        self.reporter.note(format!("{}: {at} is of another version of cvc; it is put aside as {}", self.name, moved.stdout.trim()));
+        Ok(())
     }
 
     /// Maximum number of ranks on one node.

@@ -24,7 +24,7 @@ use cvc_core::{
     journal::{Lease, Lineage},
     outcome::Cause,
     point::PlannedPoint,
-    stop::StopSignal,
+    stop::{StopRequest, StopSignal},
     store::{CampaignDir, StoreError},
 };
 use cvc_engine::{
@@ -82,11 +82,15 @@ pub(crate) struct Remote {
     watch: Mutex<Option<AbortOnDropHandle<()>>>,
     /// Jobs of an earlier controller that have not been taken over yet, where each run has its own.
     pub(super) old_jobs: Mutex<BTreeSet<String>>,
+    /// Runs that an earlier controller handed over, until they are taken up.
+    pub(super) handed_over: Mutex<BTreeSet<RunId>>,
 }
 
 /// What is needed to open a site.
 pub(crate) struct Opening {
     pub context: SiteContext,
+    /// Runs that an earlier controller handed over there and that are still wanted.
+    pub handed_over: BTreeSet<RunId>,
     pub points: Vec<PlannedPoint>,
     pub dir: CampaignDir,
     /// `cvc-node` on this machine.
@@ -156,7 +160,7 @@ impl Remote {
             remote.old_jobs = Mutex::new(unreleased.collect());
             return Ok(Some(remote));
         }
-        match remote.connect_agent(unreleased.next_back(), &mut stop_signal).await? {
+        match remote.connect_agent(unreleased.next_back(), true, &mut stop_signal).await? {
             Some(agent) => remote.ready = agent.ready.clone(),
             None => return Ok(None),
         }
@@ -165,7 +169,7 @@ impl Remote {
 
     /// Connects to the head node and puts cvc there; no agent is started yet.
     async fn reach(opening: Opening) -> Result<Self, CampaignError> {
-        let Opening { context, points, dir, program, only_close: _, site_events, leases, fleet, reach } = opening;
+        let Opening { context, handed_over, points, dir, program, only_close: _, site_events, leases, fleet, reach } = opening;
         let (name, reporter) = (context.name.clone(), SiteReporter(site_events));
         let cluster = context.site.cluster.clone();
         let cluster = cluster.ok_or_else(|| CampaignError::Site { site: name.clone(), problem: "it has no machines".into() })?;
@@ -195,6 +199,7 @@ impl Remote {
             jobs: AtomicU32::new(u32::try_from(leases.len()).unwrap_or(0)),
             watch: Mutex::default(),
             old_jobs: Mutex::default(),
+            handed_over: Mutex::new(handed_over),
         })
     }
 
@@ -230,16 +235,30 @@ impl Remote {
         agent.as_ref().filter(|agent| agent.knows_end(run, dispatch)).cloned().map(AgentUse::begin)
     }
 
-    /// An agent that takes runs: the one that there is, or a new one.
+    /// Whether runs that an earlier controller handed over have not been taken up yet.
+    fn wants_old(&self) -> bool {
+        !self.handed_over.lock().is_empty()
+    }
+
+    /// An agent that takes runs: the one that there is, or a new one. One with the orders of before the campaign was changed takes none but those
+    /// that it was handed then (`takes_old`); it is replaced when these have ended.
     pub(super) async fn connect_agent(
         &self,
         resumed: Option<String>,
+        takes_old: bool,
         stop_signal: &mut StopSignal,
     ) -> Result<Option<AgentUse>, CampaignError> {
         let _making = self.making.lock().await;
         if let Some(agent) = self.current() {
-            if agent.alive() {
+            if agent.alive() && (takes_old || !agent.has_old_orders) {
                 return Ok(Some(AgentUse::begin(agent)));
+            }
+            if agent.has_old_orders {
+                tokio::select! {
+                    biased;
+                    () = agent.unused() => {}
+                    () = asked_to_stop(stop_signal) => return Ok(None),
+                }
             }
             // its job is over: what lies in its spool has been told, but another attempt may still be fetching
             let is_unused = agent.wait_until_unused(FETCH_LIMIT).await;
@@ -252,7 +271,7 @@ impl Remote {
             }
         }
         let made = match &self.setting.slurm {
-            None => AgentHandle::by_ssh(&self.setting, stop_signal).await?,
+            None => AgentHandle::by_ssh(&self.setting, self.wants_old(), stop_signal).await?,
             Some(_) => {
                 let mut resumed = resumed;
                 loop {
@@ -262,7 +281,8 @@ impl Remote {
                         format!("cvc-{}-{}-{number}", self.setting.orders.context.campaign, self.lineage)
                     });
                     let root = below(&self.setting.root, &job);
-                    match by_job(&self.setting, &root, &job, self.most_nodes, again, stop_signal).await {
+                    let wants_old = self.wants_old();
+                    match by_job(&self.setting, &root, &job, self.most_nodes, again, wants_old, stop_signal).await {
                         // the job of an earlier session has ended meanwhile
                         Err(CampaignError::Slurm(error)) if again => self.setting.reporter.note(format!("{}: {error}", self.name())),
                         other => break other?,
@@ -347,6 +367,15 @@ impl Remote {
             AgentHandle::end_job(&self.setting, &job, "its run is no longer needed").await?;
         }
         self.setting.clean(&self.setting.root).await
+    }
+}
+
+/// Waits until the user wants to stop.
+async fn asked_to_stop(stop_signal: &mut StopSignal) {
+    let asked = stop_signal.wait_for(|w| *w > StopRequest::GoOn).await.is_ok();
+    if !asked {
+        // nobody can ask any more
+        std::future::pending().await
     }
 }
 

@@ -1,9 +1,9 @@
 //! Starts an agent in a job of its own: submits the job or finds it again, and waits until it has its nodes.
 
 use super::{
-    agent_handle::{AgentHandle, CLOSE_LIMIT},
+    agent_handle::{AgentHandle, CLOSE_LIMIT, OLD_FIRST},
     agent_state::Ended,
-    setting::Setting,
+    setting::{Found, Setting},
 };
 use crate::{
     error::CampaignError,
@@ -16,7 +16,13 @@ use cvc_core::{
     stop::{StopRequest, StopSignal},
     units::counted,
 };
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 /// Maximum number of times that a job is resubmitted because Slurm forgot it before it ran.
 const MAX_FORGOTTEN: u32 = 2;
@@ -100,6 +106,10 @@ struct AgentJob<'a> {
     root: &'a Utf8Path,
     request: JobRequest,
     limit: Option<Duration>,
+    /// Whether runs that are still wanted were handed over to it.
+    wants_old: bool,
+    /// Whether its orders are those of the campaign before it was changed.
+    has_old_orders: AtomicBool,
 }
 
 /// Submits a job with an agent, or finds the one of this name; waits until it has its nodes and the agent is ready. `None` if the user
@@ -110,6 +120,7 @@ pub(super) async fn by_job(
     job: &str,
     nodes: u32,
     resumed: bool,
+    wants_old: bool,
     stop_signal: &mut StopSignal,
 ) -> Result<Option<AgentHandle>, CampaignError> {
     let (Some(client), Some(slurm)) = (&setting.slurm, &setting.cluster.slurm) else {
@@ -124,12 +135,20 @@ pub(super) async fn by_job(
         argv: vec!["bash".into(), "-lc".into(), "exec \"$0\" agent \"$1\"".into(), setting.program.to_string(), root.to_string()],
         settings: slurm.clone(),
     };
-    let job = AgentJob { setting, client, root, request, limit: slurm.queue_limit_s.map(Duration::from_secs_f64) };
+    let limit = slurm.queue_limit_s.map(Duration::from_secs_f64);
+    let job = AgentJob { setting, client, root, request, limit, wants_old, has_old_orders: AtomicBool::new(false) };
     let mut submission = job.first(resumed).await?;
     loop {
         match job.submit(&submission, stop_signal).await? {
-            Next::Attach => return AgentHandle::new(setting, root, Some(job.request.name)).get_ready(stop_signal).await,
-            Next::Fetch(agent) => return Ok(Some(*agent)),
+            Next::Attach => {
+                let mut agent = AgentHandle::new(setting, root, Some(job.request.name.clone()));
+                agent.has_old_orders = job.has_old_orders.load(Ordering::Relaxed);
+                return agent.get_ready(stop_signal).await;
+            }
+            Next::Fetch(mut agent) => {
+                agent.has_old_orders = job.has_old_orders.load(Ordering::Relaxed);
+                return Ok(Some(*agent));
+            }
             Next::Submit(next) => submission = next,
             Next::Stopped => return Ok(None),
         }
@@ -147,12 +166,22 @@ impl AgentJob<'_> {
 
     /// Makes the spool, and finds out which submission comes first.
     async fn first(&self, resumed: bool) -> Result<Submission, CampaignError> {
-        if self.setting.make(self.root).await? {
-            self.note("the campaign was changed; its old job is cancelled");
-            self.client.cancel(self.name(), CLOSE_LIMIT).await?;
-            let past = self.client.find(self.name()).await?.map(|info| info.id);
-            self.restart_fresh(resumed, "the campaign was changed").await?;
-            return Ok(Submission::after(past));
+        match self.setting.make(self.root).await? {
+            Found::TheseOrders => {}
+            Found::OtherOrders if resumed && self.wants_old => {
+                self.note(&format!("the campaign was changed; {OLD_FIRST}"));
+                self.has_old_orders.store(true, Ordering::Relaxed);
+            }
+            found @ (Found::OtherOrders | Found::OtherProtocol) => {
+                self.note("the campaign was changed; its old job is cancelled");
+                self.client.cancel(self.name(), CLOSE_LIMIT).await?;
+                let past = self.client.find(self.name()).await?.map(|info| info.id);
+                if found == Found::OtherProtocol {
+                    self.setting.put_aside(self.root).await?;
+                }
+                self.restart_fresh(resumed, "the campaign was changed").await?;
+                return Ok(Submission::after(past));
+            }
         }
         if resumed {
             return Ok(Submission::Adopted);
@@ -243,6 +272,7 @@ impl AgentJob<'_> {
 
     /// Makes a new spool for the next job of this name.
     async fn restart_fresh(&self, leased: bool, how: &str) -> Result<(), CampaignError> {
+        self.has_old_orders.store(false, Ordering::Relaxed);
         self.setting.clean(self.root).await?;
         if leased {
             self.setting.reporter.write(Event::LeaseReleased { lease: self.name().into(), how: how.to_owned() }).await;

@@ -14,6 +14,7 @@ use crate::{
 use camino::Utf8PathBuf;
 use cvc_core::{
     campaign::{Site, Spec},
+    ids::RunId,
     journal::{Event, Lease, Lineage},
     plan::Plan,
     point::PlannedPoint,
@@ -21,7 +22,10 @@ use cvc_core::{
     store::{CampaignDir, write_whole},
 };
 use cvc_engine::attempt::SiteContext;
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument;
@@ -41,6 +45,7 @@ pub(super) struct CloudOpening {
     spec: Spec,
     plan: Plan,
     site: String,
+    handed_over: BTreeSet<RunId>,
     points: Vec<PlannedPoint>,
     dir: CampaignDir,
     lineage: Lineage,
@@ -100,6 +105,7 @@ impl CampaignRunner<'_> {
             spec: self.spec.clone(),
             plan: self.plan.clone(),
             site: name.to_owned(),
+            handed_over: self.handed_over(name),
             points: self.plan.points.iter().filter(|p| p.point.site == *name).cloned().collect(),
             dir: self.dir.clone(),
             lineage: self.journal.lineage()?.clone(),
@@ -259,7 +265,7 @@ impl CloudOpening {
 
     async fn try_open(self, stop_signal: &mut StopSignal) -> Result<Option<Remote>, CampaignError> {
         let nodes = self.points.iter().map(|p| p.point.mapping.nodes()).max().unwrap_or(1);
-        let Self { fleet, mut spec, plan, site, points, dir, lineage, program, site_events, update_lock, reach } = self;
+        let Self { fleet, mut spec, plan, site, handed_over, points, dir, lineage, program, site_events, update_lock, reach } = self;
         let nodes = spec.sites.get(&site).map_or(1, |s| s.nodes_for(nodes));
         let Some(machines) = fleet.up(nodes, stop_signal).await? else { return Ok(None) };
         let reporter = SiteReporter(site_events.clone());
@@ -299,8 +305,18 @@ impl CloudOpening {
         context.lineage = Some(lineage);
         // of what was launched, not of what was wanted
         context.rate = fleet.rate();
-        let opening =
-            Opening { context, points, dir, program, only_close: false, site_events, leases: Vec::new(), fleet: Some(fleet), reach };
+        let opening = Opening {
+            context,
+            handed_over,
+            points,
+            dir,
+            program,
+            only_close: false,
+            site_events,
+            leases: Vec::new(),
+            fleet: Some(fleet),
+            reach,
+        };
         Remote::open(opening, stop_signal.clone()).await
     }
 }

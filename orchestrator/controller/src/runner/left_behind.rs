@@ -12,7 +12,7 @@ use cvc_core::{
     journal::{Event, Lease, SitePlace},
 };
 use cvc_engine::attempt::SiteContext;
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 /// Whether what was left of a site lies where the campaign file does not look. `opened` is where it was opened, `now` where the file says that it
 /// is; `leases` are those that were not released.
@@ -87,6 +87,7 @@ impl CampaignRunner<'_> {
         context.site.ec2 = None;
         let opening = Opening {
             context,
+            handed_over: BTreeSet::new(),
             points: Vec::new(),
             dir: self.dir.clone(),
             program: self.options.node_program.clone(),

@@ -53,8 +53,9 @@ use scheduler::{Loss, Scheduler, Tally};
 use session_limit::SessionLimit;
 use sites::Sites;
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeSet, HashMap, HashSet},
     fs,
+    io::ErrorKind,
     sync::Arc,
     time::Duration,
 };
@@ -321,7 +322,7 @@ impl<'a> CampaignRunner<'a> {
             scheduler: Scheduler::new(plan, &spec.run),
             budget: Budget::new(spec, plan, &options.expected_s),
             limit: SessionLimit::new(options.only.clone(), options.until),
-            sites: Sites::new(executors(&dir, &lineage)),
+            sites: Sites::new(executors(&dir, &lineage), spec),
             closing: ClosingClouds::default(),
             dir,
             observer: Guarded::new(observer),
@@ -419,10 +420,19 @@ impl CampaignRunner<'_> {
         Ok(())
     }
 
+    /// Names below `runs/`; none if that is not there, as before the first session.
+    fn run_names(&self) -> Result<BTreeSet<String>, CampaignError> {
+        let runs = self.dir.runs();
+        match runs.read_dir_utf8() {
+            Ok(entries) => Ok(entries.flatten().map(|entry| entry.file_name().to_owned()).collect()),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(BTreeSet::new()),
+            Err(error) => Err(StoreError::io("list", &runs)(error).into()),
+        }
+    }
+
     /// Takes runs back whose directories were deleted since they succeeded.
     fn repeat_what_is_missing(&mut self) -> Result<(), CampaignError> {
-        let entries = self.dir.runs().read_dir_utf8().map_err(StoreError::io("list", self.dir.runs()))?;
-        let there: HashSet<String> = entries.flatten().map(|entry| entry.file_name().to_owned()).collect();
+        let there = self.run_names()?;
         let succeeded = self.journal.state().runs.iter().filter_map(|(run, history)| match &history.state {
             RunState::Finished { attempt, outcome: Outcome::Succeeded, .. } => Some((run, *attempt)),
             RunState::Finished { .. } | RunState::Open { .. } | RunState::Abandoned { .. } => None,
@@ -443,16 +453,15 @@ impl CampaignRunner<'_> {
     /// Writes runs into the journal that are whole and that it does not know: it was restored from an older copy, or its end is lost. They would
     /// be made again, and their directories replaced.
     fn take_in_whole_runs(&mut self) -> Result<(), CampaignError> {
-        let entries = self.dir.runs().read_dir_utf8().map_err(StoreError::io("list", self.dir.runs()))?;
         let mut taken_in = Vec::new();
-        for entry in entries.flatten() {
-            let Ok(run) = RunId::try_from(entry.file_name().to_owned()) else { continue };
+        for name in self.run_names()? {
+            let Ok(run) = RunId::try_from(name) else { continue };
             match self.journal.state().run(&run) {
                 // what is open is recovered
                 Some(RunState::Open { .. } | RunState::Finished { outcome: Outcome::Succeeded, .. }) => continue,
                 Some(RunState::Abandoned { .. } | RunState::Finished { .. }) | None => {}
             }
-            let file = read_outcome(entry.path()).ok().filter(|file| file.outcome == Outcome::Succeeded);
+            let file = read_outcome(&self.dir.run(&run)).ok().filter(|file| file.outcome == Outcome::Succeeded);
             let Some(file) = file.and_then(|file| sealed_outcome(&self.dir, &run, file.attempt)) else { continue };
             self.journal.write(Event::RunIntended { run: run.clone(), attempt: file.attempt, nodes: Default::default() })?;
             self.journal.write(Event::finished(run.clone(), file))?;

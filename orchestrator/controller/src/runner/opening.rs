@@ -9,7 +9,8 @@ use crate::{
     remote::{Opening, Remote},
 };
 use cvc_core::{
-    journal::{CampaignState, Event, SitePlace},
+    ids::RunId,
+    journal::{CampaignState, Event, RunState, SitePlace},
     plan::Plan,
     point::PlannedPoint,
     stop::{StopRequest, StopRequests, StopSignal},
@@ -203,6 +204,7 @@ impl CampaignRunner<'_> {
         let Some(request) = context.site.ec2.as_ref().map(FleetRequest::of) else {
             let opening = Opening {
                 context,
+                handed_over: self.handed_over(&plan.site),
                 points: points_of(self.plan, &plan.site).cloned().collect(),
                 dir: self.dir.clone(),
                 program: self.options.node_program.clone(),
@@ -219,6 +221,14 @@ impl CampaignRunner<'_> {
             Ok(opening) => Box::pin(opening.open(stop_signal)),
             Err(error) => Box::pin(std::future::ready(Err(error))),
         }
+    }
+
+    /// Runs that an earlier controller handed over to the agent of a site, and that are still in the plan.
+    pub(super) fn handed_over(&self, site: &str) -> BTreeSet<RunId> {
+        let is_there = |run: &RunId| self.scheduler.point_of(run).is_some_and(|point| point.site == site);
+        let runs =
+            self.journal.state().runs.iter().filter(|(run, history)| matches!(history.state, RunState::Open { .. }) && is_there(run));
+        runs.map(|(run, _)| run.clone()).collect()
     }
 
     /// Handles the result of an opening. Returns its failure if the campaign cannot go on.

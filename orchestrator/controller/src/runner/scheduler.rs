@@ -23,6 +23,9 @@ pub(super) trait Capacity {
     /// Whether runs of a site may be side by side; `None` if it is not open.
     fn side_by_side(&self, site: &str) -> Option<bool>;
 
+    /// Whether runs of two different sites disturb each other: the sites share a machine, or the campaign wants one after the other.
+    fn are_neighbours(&self, site: &str, other: &str) -> bool;
+
     /// This many free nodes of a site; `None` if there are fewer.
     fn free_nodes(&self, site: &str, wanted: usize, used: &BTreeSet<String>) -> Option<Vec<String>>;
 }
@@ -369,10 +372,14 @@ impl<'a> Scheduler<'a> {
     /// them, because only their agent knows their nodes.
     pub(super) fn next(&self, state: &CampaignState, capacity: &impl Capacity) -> Option<usize> {
         let adopted: Vec<usize> = self.adopted.iter().copied().filter(|number| self.is_open(state, &self.plan.runs[*number])).collect();
-        if !self.taken_up.is_empty() || !adopted.is_empty() {
-            return self.first_with_nodes(adopted, capacity);
+        let site_of = |number: &usize| self.point(&self.plan.runs[*number].point).map(|point| point.site.as_str());
+        let taking_up: BTreeSet<&str> = self.taken_up.iter().chain(&adopted).filter_map(site_of).collect();
+        if let Some(number) = self.first_with_nodes(adopted, capacity) {
+            return Some(number);
         }
-        let mut first: Vec<usize> = self.queues.iter().filter_map(|q| self.first_of(state, q)).collect();
+        // nothing begins beside what an earlier controller handed over
+        let is_free = |site: &str| taking_up.iter().all(|other| *other != site && !capacity.are_neighbours(site, other));
+        let mut first: Vec<usize> = self.queues.iter().filter(|q| is_free(q.site)).filter_map(|q| self.first_of(state, q)).collect();
         first.sort_unstable();
         self.first_with_nodes(first, capacity)
     }
@@ -395,12 +402,14 @@ impl<'a> Scheduler<'a> {
         })
     }
 
-    /// Nodes that a run may have now. Neighbours disturb measurements, so it runs alone unless its site allows others beside it.
+    /// Nodes that a run may have now. Neighbours disturb measurements, so it runs alone on its machines unless its site allows others beside it.
     pub(super) fn nodes_for(&self, planned: &PlannedRun, capacity: &impl Capacity) -> Option<Vec<String>> {
         let point = self.point(&planned.point)?;
-        let shares = capacity.side_by_side(&point.site)?;
-        let others_share = || self.held.iter().all(|(site, held)| held.attempts == 0 || capacity.side_by_side(site) == Some(true));
-        if !(self.under_way.is_empty() || shares && others_share()) {
+        let site = point.site.as_str();
+        let shares = capacity.side_by_side(site)?;
+        let is_apart = |other: &str| other != site && !capacity.are_neighbours(site, other);
+        let disturbs = |other: &str| !is_apart(other) && !(shares && capacity.side_by_side(other) == Some(true));
+        if self.held.iter().any(|(other, held)| held.attempts > 0 && disturbs(other)) {
             return None;
         }
         static NONE: BTreeSet<String> = BTreeSet::new();
@@ -474,17 +483,22 @@ pub(super) mod tests {
         timeout_s: 60.0,
         retries: 1,
         quarantine_after: 2,
+        sites_in_turn: false,
         until: None,
         keep_images: false,
         keep_outputs: false,
     };
 
-    /// Sites with free nodes; those that begin with `s` take runs side by side.
+    /// Sites with free nodes; those that begin with `s` take runs side by side, those that begin with `far` share no machine with others.
     struct Nodes(BTreeMap<&'static str, Vec<&'static str>>);
 
     impl Capacity for Nodes {
         fn side_by_side(&self, site: &str) -> Option<bool> {
             self.0.contains_key(site).then(|| site.starts_with('s'))
+        }
+
+        fn are_neighbours(&self, site: &str, other: &str) -> bool {
+            !(site.starts_with("far") || other.starts_with("far"))
         }
 
         fn free_nodes(&self, site: &str, wanted: usize, used: &BTreeSet<String>) -> Option<Vec<String>> {
@@ -533,19 +547,23 @@ pub(super) mod tests {
         }
     }
 
-    fn task(scheduler: &Scheduler<'_>, number: usize) -> Task {
+    fn task_on(scheduler: &Scheduler<'_>, number: usize, nodes: &Nodes) -> Task {
         let planned = scheduler.plan.runs[number].clone();
         let point = scheduler.point(&planned.point).expect("a point").clone();
-        let nodes = scheduler.nodes_for(&planned, &nodes()).expect("nodes");
+        let nodes = scheduler.nodes_for(&planned, nodes).expect("nodes");
         Task { planned, point, attempt: 1, dispatch: 0, nodes, disk_bytes: None }
     }
 
     /// Starts all that may start, and gives their names.
     fn start_all(scheduler: &mut Scheduler<'_>, state: &CampaignState) -> Vec<String> {
+        start_on(scheduler, state, &nodes())
+    }
+
+    fn start_on(scheduler: &mut Scheduler<'_>, state: &CampaignState, nodes: &Nodes) -> Vec<String> {
         let mut started = Vec::new();
-        while let Some(number) = scheduler.next(state, &nodes()) {
+        while let Some(number) = scheduler.next(state, nodes) {
             started.push(scheduler.plan.runs[number].id.to_string());
-            scheduler.begin(task(scheduler, number));
+            scheduler.begin(task_on(scheduler, number, nodes));
         }
         started
     }
@@ -605,6 +623,21 @@ pub(super) mod tests {
         assert_eq!(start_all(&mut scheduler, &state), ["shared-2"]);
         end(&mut scheduler, &mut state, "shared-2", &[]);
         assert_eq!(start_all(&mut scheduler, &state), ["shared-1"]);
+    }
+
+    #[test]
+    fn sites_that_share_no_machine_run_at_the_same_time() {
+        let nodes = Nodes([("alone", vec!["a1"]), ("far", vec!["f1"]), ("far-too", vec!["g1"])].into());
+        let plan = plan(&["alone", "far", "far-too"]);
+        let (mut scheduler, mut state) = (Scheduler::new(&plan, &SETTINGS), CampaignState::default());
+        assert_eq!(start_on(&mut scheduler, &state, &nodes), ["alone-1", "far-1", "far-too-1"], "one on each");
+        end(&mut scheduler, &mut state, "far-1", &[]);
+        assert_eq!(start_on(&mut scheduler, &state, &nodes), ["far-2"]);
+        // what an earlier controller handed over to one keeps only that one waiting
+        let mut scheduler = Scheduler::new(&plan, &SETTINGS);
+        scheduler.adopt(&RunId::from_written("far-2"));
+        let started = start_on(&mut scheduler, &CampaignState::default(), &nodes);
+        assert_eq!(started, ["far-2", "alone-1", "far-too-1"]);
     }
 
     #[test]

@@ -31,6 +31,10 @@ impl Capacity for Nodes {
         (site != "closed").then_some(site != "alone")
     }
 
+    fn are_neighbours(&self, site: &str, other: &str) -> bool {
+        site != SITES[2] && other != SITES[2]
+    }
+
     fn free_nodes(&self, site: &str, wanted: usize, used: &BTreeSet<String>) -> Option<Vec<String>> {
         self.asked.set(self.asked.get() + 1);
         let at = SITES.iter().position(|s| *s == site)?;
@@ -111,8 +115,12 @@ impl Plain {
     fn nodes_for(&self, plan: &Plan, run: &PlannedRun, nodes: &Nodes) -> Option<Vec<String>> {
         let point = &plan.points.iter().find(|p| p.id == run.point)?.point;
         let shares = nodes.side_by_side(&point.site)?;
-        let others_share = self.under_way.values().all(|t| nodes.side_by_side(&t.point.site) == Some(true));
-        if !(self.under_way.is_empty() || shares && others_share) {
+        let disturbs = |t: &&Task| {
+            let other = t.point.site.as_str();
+            let is_near = other == point.site || nodes.are_neighbours(&point.site, other);
+            is_near && !(shares && nodes.side_by_side(other) == Some(true))
+        };
+        if self.under_way.values().any(|t| disturbs(&t)) {
             return None;
         }
         let of_site = self.under_way.values().filter(|t| t.point.site == point.site);
@@ -123,9 +131,14 @@ impl Plain {
     fn next(&self, plan: &Plan, scheduler: &Scheduler<'_>, state: &CampaignState, nodes: &Nodes) -> Option<usize> {
         let open = self.open(plan, scheduler, state);
         let adopted = |number: &usize| self.adopted.contains(&plan.runs[*number].id);
-        let only_adopted = self.under_way.keys().any(|run| self.adopted.contains(run)) || open.iter().any(adopted);
-        let may_start = |number: &usize| (adopted(number) || !only_adopted) && self.nodes_for(plan, &plan.runs[*number], nodes).is_some();
-        open.iter().copied().find(may_start)
+        let site_of = |run: &PlannedRun| plan.points.iter().find(|p| p.id == run.point).expect("a point").point.site.clone();
+        let under_way = self.under_way.values().filter(|t| self.adopted.contains(&t.planned.id)).map(|t| t.point.site.clone());
+        let waiting = open.iter().filter(|n| adopted(n)).map(|n| site_of(&plan.runs[*n]));
+        let taking_up: BTreeSet<String> = under_way.chain(waiting).collect();
+        let is_free = |site: &str| taking_up.iter().all(|other| other != site && !nodes.are_neighbours(site, other));
+        let has_nodes = |number: &usize| self.nodes_for(plan, &plan.runs[*number], nodes).is_some();
+        let taken_up = open.iter().copied().filter(adopted).find(has_nodes);
+        taken_up.or_else(|| open.iter().copied().filter(|n| !adopted(n) && is_free(&site_of(&plan.runs[*n]))).find(has_nodes))
     }
 }
 

@@ -7,6 +7,7 @@ use crate::{
     progress::{SiteEvent, SiteReporter},
     remote::Remote,
 };
+use cvc_core::campaign::Spec;
 use cvc_engine::attempt::Executor;
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -26,13 +27,17 @@ pub(super) struct Sites {
     pub(super) fleets: BTreeMap<String, Arc<Fleet>>,
     pub(super) events: mpsc::UnboundedReceiver<SiteEvent>,
     event_sender: mpsc::UnboundedSender<SiteEvent>,
+    /// Pairs of sites whose runs do not disturb each other.
+    apart: BTreeSet<(String, String)>,
 }
 
 impl Sites {
     /// Begins with what is open from the first, since it needs no other machine.
-    pub(super) fn new(executors: HashMap<String, SiteExecutor>) -> Self {
+    pub(super) fn new(executors: HashMap<String, SiteExecutor>, spec: &Spec) -> Self {
         let (event_sender, events) = mpsc::unbounded_channel();
-        Self { executors: executors.into_iter().collect(), remotes: BTreeMap::new(), fleets: BTreeMap::new(), events, event_sender }
+        let pairs = spec.sites.keys().flat_map(|one| spec.sites.keys().map(move |other| (one.clone(), other.clone())));
+        let apart = pairs.filter(|(one, other)| spec.are_apart(one, other)).collect();
+        Self { executors: executors.into_iter().collect(), remotes: BTreeMap::new(), fleets: BTreeMap::new(), events, event_sender, apart }
     }
 
     /// The reporter for sites' events.
@@ -84,6 +89,11 @@ impl Sites {
 impl Capacity for Sites {
     fn side_by_side(&self, site: &str) -> Option<bool> {
         Some(self.executors.get(site)?.side_by_side())
+    }
+
+    fn are_neighbours(&self, site: &str, other: &str) -> bool {
+        // a site that has left the campaign file may be anywhere
+        !self.apart.contains(&(site.to_owned(), other.to_owned()))
     }
 
     fn free_nodes(&self, site: &str, wanted: usize, used: &BTreeSet<String>) -> Option<Vec<String>> {

@@ -2,10 +2,12 @@
 //!
 //! Paths are kept as written, so that the plan is the same on every machine; [`crate::paths::expand_path`] resolves them.
 
+use crate::hosts::HostEntry;
 use crate::point::{Moment, Point, TracerKind};
 use crate::registry::define_kind;
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 /// A place where runs happen.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -51,6 +53,24 @@ impl Site {
 }
 
 impl Site {
+    /// Names of the machines that its runs may disturb, as far as the campaign file says which they are; `name` is the site's. Sites without a
+    /// common one are independent.
+    pub fn machines(&self, name: &str) -> BTreeSet<String> {
+        const HERE: &str = "this machine";
+        let host = |entry: &HostEntry| {
+            let address = entry.address.as_deref().unwrap_or(&entry.name);
+            let is_here = address == "localhost" || address == "::1" || address.starts_with("127.");
+            if is_here { HERE.to_owned() } else { address.to_owned() }
+        };
+        match (self.kind, &self.cluster) {
+            (SiteKind::Ec2, _) => [format!("instances of {name}")].into(),
+            (SiteKind::Local, _) | (_, None) => [HERE.to_owned()].into(),
+            (SiteKind::Ssh, Some(cluster)) => cluster.hosts.iter().chain(&cluster.head).map(host).collect(),
+            // which nodes it gives is not known: two sites of one Slurm may get the same
+            (SiteKind::Slurm, Some(cluster)) => [format!("Slurm of {}", cluster.head.as_ref().map_or(HERE.to_owned(), host))].into(),
+        }
+    }
+
     /// Number of nodes to ask for when the largest mapping of the points needs `most`.
     pub fn nodes_for(&self, most: u32) -> u32 {
         let side_by_side = self.cluster.as_ref().is_some_and(|c| c.side_by_side);
@@ -167,6 +187,9 @@ pub struct RunSettings {
     pub retries: u32,
     /// Runs of one point that failed for good before the rest of the point is skipped.
     pub quarantine_after: u32,
+    /// Whether the runs of different sites go one after another even if the sites share no machine.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub sites_in_turn: bool,
     /// Whether checkpoint images stay after they were read.
     pub keep_images: bool,
     /// Whether the program's output files stay after they were measured.

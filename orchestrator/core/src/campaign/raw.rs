@@ -435,6 +435,8 @@ pub struct RawRun {
     /// Runs of one point that failed for good before the rest of the point is skipped.
     #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 10_000)))]
     pub quarantine_after: i64,
+    /// Whether the runs of different sites go one after another even if the sites share no machine.
+    pub sites_in_turn: bool,
     /// Whether checkpoint images stay after they were read.
     pub keep_images: bool,
     /// Whether the program's output files stay after they were measured.
@@ -451,6 +453,7 @@ impl Default for RawRun {
             timeout_s: 600.0,
             retries: 1,
             quarantine_after: 2,
+            sites_in_turn: false,
             keep_images: false,
             keep_outputs: false,
         }

@@ -27,6 +27,7 @@ pub fn run(check: &mut Checker<'_>, raw: &RawRun, place: &Place<'_>) -> RunSetti
         timeout_s: raw.timeout_s,
         retries: check.whole("retries", raw.retries, 0, 100, place) as u32,
         quarantine_after: check.whole("quarantine_after", raw.quarantine_after, 1, 10_000, place) as u32,
+        sites_in_turn: raw.sites_in_turn,
         keep_images: raw.keep_images,
         keep_outputs: raw.keep_outputs,
     }

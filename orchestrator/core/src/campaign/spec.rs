@@ -3,7 +3,7 @@
 use super::{
     ec2::Budget,
     grid::Grid,
-    model::{CheckpointSettings, ReportSettings, RunSettings, Site, TraceSettings},
+    model::{CheckpointSettings, ReportSettings, RunSettings, Site, SiteKind, TraceSettings},
     predict::PredictSettings,
 };
 use crate::app::LoadedApp;
@@ -54,6 +54,14 @@ impl Spec {
     /// The directory of the campaign file, to which relative paths in it refer; empty for the working directory.
     pub fn directory(&self) -> &Utf8Path {
         Utf8Path::from_path(&self.path).and_then(Utf8Path::parent).unwrap_or(Utf8Path::new(""))
+    }
+
+    /// Whether runs of two sites may be under way at the same time: they do not disturb each other, as far as the file says. A site of this
+    /// machine is apart from none, because here cvc fetches and checks the results of the others.
+    pub fn are_apart(&self, one: &str, other: &str) -> bool {
+        let (Some(a), Some(b)) = (self.sites.get(one), self.sites.get(other)) else { return false };
+        let is_here = |site: &Site| site.kind == SiteKind::Local;
+        !self.run.sites_in_turn && one != other && !is_here(a) && !is_here(b) && a.machines(one).is_disjoint(&b.machines(other))
     }
 
     /// Renames the campaign after its variant, and the title too if it was the campaign's name.
