@@ -12,7 +12,7 @@ use crate::{
     exit_status::ExitStatus,
     failure::Failure,
     machine::{ask_sites, options, runtime},
-    output::{self, note, tell},
+    output::{self, note, tell, tell_json},
     session_log,
     text::shown,
 };
@@ -104,7 +104,7 @@ pub fn run(args: &RunArgs) -> Result<ExitStatus, Failure> {
         let report::Written { files, gate: of } = report::write(&dir, &to, &spec.report.formats)?;
         gate = of;
         if args.json {
-            tell(serde_json::json!({ "event": "report", "files": files }));
+            tell_json(serde_json::json!({ "event": "report", "files": files }));
         } else {
             for file in files.iter().take(1) {
                 tell(format_args!("report: {}", shown(file)));
@@ -125,7 +125,7 @@ pub fn run(args: &RunArgs) -> Result<ExitStatus, Failure> {
         None => true,
         Some(gate) if args.json => {
             let missed = gate.misses();
-            tell(serde_json::json!({ "event": "predictions", "kept": missed.is_empty(), "missed": missed, "coverage": gate.coverage }));
+            tell_json(serde_json::json!({ "event": "predictions", "kept": missed.is_empty(), "missed": missed, "coverage": gate.coverage }));
             missed.is_empty()
         }
         Some(gate) => report::show_gate(gate),

@@ -33,7 +33,7 @@ pub fn status(args: &CampaignArgs) -> Result<ExitStatus, Failure> {
     let text = read_text(&dir.plan()).map_err(|error| unusable(error.to_string()))?;
     let plan: Plan = serde_json::from_str(&text).map_err(|error| unusable(format!("{}: {error}", dir.plan())))?;
     let words = Words::of(&dir, &plan, &state);
-    let mut out = output::shown();
+    let mut out = output::shown_as(args.json);
     if args.json {
         let runs: Vec<_> = plan
             .runs
