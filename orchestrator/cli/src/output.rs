@@ -10,12 +10,10 @@
 
 #![expect(clippy::disallowed_methods, reason = "here, and nowhere else")]
 
+use crate::signals;
 use cvc_probe::visible::{Form, Visible, visible, visible_json, visible_styled};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
-use nix::{
-    sys::signal::{SigHandler, Signal, signal},
-    unistd::{dup2_stderr, dup2_stdout},
-};
+use nix::unistd::{dup2_stderr, dup2_stdout};
 use parking_lot::Mutex;
 use std::{
     fmt::Display,
@@ -283,10 +281,8 @@ pub fn check() -> io::Result<()> {
 
 /// Waits until everything that was told is written. Warns if something could not be, although somebody wanted to read it.
 pub fn warn_of_loss() {
-    // nothing is at stake any more: Ctrl-C ends the waiting
-    #[expect(unsafe_code, reason = "the default action is no handler of this program")]
-    // SAFETY: no function of this program is called
-    let _ = unsafe { signal(Signal::SIGINT, SigHandler::SigDfl) };
+    // nothing is at stake any more: a signal ends the waiting
+    signals::let_signals_end_it();
     match check() {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             tracing::warn!(%error, "standard output is incomplete");

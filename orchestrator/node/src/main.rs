@@ -58,6 +58,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let _failpoints = cvc_probe::disk::failpoints();
+    cvc_probe::proc::heed_children();
     match run(Command::parse()) {
         Ok(code) => code,
         Err(error) => {

@@ -14,6 +14,7 @@ use crate::{
     machine::{ask_sites, options, runtime},
     output::{self, note, tell, tell_json},
     session_log,
+    signals::{self, Pairs},
     text::shown,
 };
 use camino::Utf8PathBuf;
@@ -97,6 +98,8 @@ pub fn run(args: &RunArgs) -> Result<ExitStatus, Failure> {
         Ok::<_, Failure>(run_campaign(&spec, &plan, sites, &options, stop_signal, observer.as_mut()).await?)
     };
     let summary = runtime()?.block_on(session.instrument(tracing::info_span!("campaign", name = %plan.campaign)))?;
+    // nothing is at stake any more: a report can be written again
+    signals::let_signals_end_it();
     tracing::info!(?summary, "session ended");
     let mut gate = None;
     if summary.succeeded + summary.failed > 0 {
@@ -125,7 +128,9 @@ pub fn run(args: &RunArgs) -> Result<ExitStatus, Failure> {
         None => true,
         Some(gate) if args.json => {
             let missed = gate.misses();
-            tell_json(serde_json::json!({ "event": "predictions", "kept": missed.is_empty(), "missed": missed, "coverage": gate.coverage }));
+            tell_json(
+                serde_json::json!({ "event": "predictions", "kept": missed.is_empty(), "missed": missed, "coverage": gate.coverage }),
+            );
             missed.is_empty()
         }
         Some(gate) => report::show_gate(gate),
@@ -179,11 +184,12 @@ async fn end_in_time(stop_request: watch::Sender<StopRequest>, until: Option<Ins
     }
 }
 
-/// Handles Ctrl-C, SIGTERM and the end of the terminal: once, finish the run under way; twice, stop at once.
+/// Handles Ctrl-C, SIGTERM and the end of the terminal: once, finish the run under way; twice, stop at once. Two of one kind in a moment are one.
 async fn listen(stop_request: watch::Sender<StopRequest>, json: bool) {
     let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate())) else { return };
     let mut hangup = if hangup_is_ignored() { None } else { signal(SignalKind::hangup()).ok() };
     let mut is_gone = false;
+    let mut pairs = Pairs::default();
     loop {
         let hung_up = async {
             match &mut hangup {
@@ -191,16 +197,20 @@ async fn listen(stop_request: watch::Sender<StopRequest>, json: bool) {
                 None => std::future::pending().await,
             }
         };
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
+        let kind = tokio::select! {
+            _ = interrupt.recv() => SignalKind::interrupt(),
+            _ = terminate.recv() => SignalKind::terminate(),
             _ = hung_up => {
                 // shell and kernel may both send it, so a second one is not a request to stop at once
                 if std::mem::replace(&mut is_gone, true) {
                     continue;
                 }
                 output::speak_to_nobody();
+                SignalKind::hangup()
             }
+        };
+        if !pairs.counts(kind, std::time::Instant::now()) {
+            continue;
         }
         let next = match *stop_request.borrow() {
             StopRequest::GoOn => StopRequest::Finish,
