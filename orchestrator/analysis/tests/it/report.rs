@@ -509,6 +509,37 @@ fn what_programs_say_is_no_formula_in_tables() {
     assert!(fs::read_to_string(dir.path().join("report/csv/failed.csv")).expect("a table").contains(",exit code -9,"));
 }
 
+/// Names of factors, facts and figures are headings, and their values cells.
+#[test]
+fn no_heading_and_no_cell_is_a_formula() {
+    let dir = tempfile::tempdir().expect("a directory");
+    common::campaign(dir.path());
+    for file in ["plan.json", "journal.jsonl"] {
+        // the value of the free factor, and the reason of the exclusion
+        let path = dir.path().join(file);
+        let text = fs::read_to_string(&path).expect("reads");
+        fs::write(&path, text.replace("\"steps\":20", "\"steps\":\"=cmd|' /C calc'!A0\"")).expect("writes");
+    }
+    for run in fs::read_dir(dir.path().join("runs")).expect("runs").flatten() {
+        let path = run.path().join("facts.json");
+        let text = fs::read_to_string(&path).unwrap_or_default();
+        fs::write(&path, text.replacen('{', "{\"=HYPERLINK(1)\": \"@SUM(1)\",", 1)).expect("writes");
+    }
+    let report = build(&rebuild_index(utf8(dir.path())).expect("an index")).expect("a report");
+    let files = write_all(&report, &utf8(dir.path()).join("report"), &[Format::Csv]).expect("files");
+    let mut inert = 0;
+    for file in files {
+        let text = fs::read_to_string(&file).expect("reads");
+        inert += text.matches("'=cmd").count() + text.matches("'@SUM").count() + text.matches("'=HYPERLINK").count();
+        for (i, field) in text.split([',', '\n']).enumerate() {
+            let field = field.trim_start_matches('"');
+            let is_formula = field.starts_with(['=', '+', '-', '@']) && field.parse::<f64>().is_err();
+            assert!(!is_formula, "{file}: field {i}: {field}");
+        }
+    }
+    assert!(inert > 0, "the texts are in the tables");
+}
+
 #[test]
 fn what_programs_say_is_no_link_and_no_image_in_markdown() {
     let dir = report_of_hostile("![i](http://e.x/i.png) [l](javascript:alert) https://e.x www.e.x me@e.x <http://e.x>", Format::Markdown);
