@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     args::RunArgs,
-    campaigns::load,
+    campaigns::{load, warn_of_clock},
     display::{self, Varying},
     exit_status::ExitStatus,
     failure::Failure,
@@ -75,7 +75,10 @@ pub fn run(args: &RunArgs) -> Result<ExitStatus, Failure> {
             install::all(&spec, &plan, &dir, args.update_lock, &mut stop_signal, observer.as_mut()).await?;
         }
         let mut observer = display::observer(args.json, Varying::default(), 0.0);
-        let left = points_left(&plan, &dir);
+        // a journal that cannot be read is refused in a moment, with all that there is to say
+        let state = CampaignState::read(&dir.journal()).unwrap_or_default();
+        warn_of_clock(&state);
+        let left = points_left(&plan, &dir, &state);
         let readiness = |site: &str| Readiness::for_points(&spec.apps, left.iter().copied().filter(|p| p.site == site));
         let sites = ask_sites(&spec, readiness, |what| observer.on(&Progress::Preparing { what })).await;
         drop(observer);
@@ -153,9 +156,7 @@ pub fn run(args: &RunArgs) -> Result<ExitStatus, Failure> {
 }
 
 /// The points with a run that is not known to have succeeded, or of which the directory is gone.
-fn points_left<'p>(plan: &'p Plan, dir: &CampaignDir) -> Vec<&'p Point> {
-    // a journal that cannot be read is refused in a moment, with all that there is to say
-    let state = CampaignState::read(&dir.journal()).unwrap_or_default();
+fn points_left<'p>(plan: &'p Plan, dir: &CampaignDir, state: &CampaignState) -> Vec<&'p Point> {
     let is_done = |run: &PlannedRun| {
         matches!(state.run(&run.id), Some(RunState::Finished { outcome: Outcome::Succeeded, .. })) && dir.run(&run.id).is_dir()
     };
