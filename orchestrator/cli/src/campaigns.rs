@@ -2,14 +2,19 @@
 
 use crate::{
     args::{SiteOf, Where, Which},
+    display::duration,
     exit_status::ExitStatus,
     failure::Failure,
+    output::note,
 };
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::{
     campaign::{SiteKind, Spec},
+    clock,
+    journal::CampaignState,
     store::CampaignDir,
 };
+use jiff::Timestamp;
 
 /// Reads a campaign file, with the descriptors beside it and those that cvc carries.
 pub fn load(file: &Utf8Path, which: &Which) -> Result<Spec, Failure> {
@@ -102,4 +107,42 @@ fn find_campaign(campaign: &Utf8Path, which: &Which, place: &Where, is_one: impl
         CampaignDir::at(&place.campaigns.join(campaign))
     };
     if is_one(&dir) { Ok(dir) } else { Err(missing(dir.root())) }
+}
+
+/// Warns if the last entry of a campaign's journal is ahead of the clock: times go on from there.
+pub fn warn_of_clock(state: &CampaignState) {
+    if let Some(warning) = clock_warning(state, Timestamp::now()) {
+        note(warning);
+    }
+}
+
+fn clock_warning(state: &CampaignState, wall: Timestamp) -> Option<String> {
+    let (_, last) = state.span?;
+    let ahead = duration(clock::ahead(last, wall)?.as_secs_f64());
+    Some(format!(
+        "warning: the journal's last entry, of {last:.0}, is {ahead} ahead of this machine's clock, and times go on from there\n  \
+         hint: set the clock if it is wrong now; if it was wrong then, times of this campaign stay ahead, and durations are right"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cvc_core::journal::{Entry, Event};
+    use jiff::SignedDuration;
+
+    #[test]
+    fn a_journal_from_the_future_is_remarked_on() {
+        let wall: Timestamp = "2026-01-01T00:00:00Z".parse().expect("a time");
+        let of = |seconds: i64| {
+            let event = Event::Opened { format: 3, campaign: "c".into(), cvc: String::new(), lineage: None };
+            let entry = Entry { seq: 1, at: wall + SignedDuration::from_secs(seconds), event };
+            clock_warning(&CampaignState::of(&[entry]).expect("a journal"), wall)
+        };
+        assert_eq!(of(0), None);
+        assert_eq!(of(-86_400), None);
+        let warning = of(400 * 86_400).expect("400 days ahead");
+        assert!(warning.contains("2027-02-05T00:00:00Z") && warning.contains("400 days ahead"), "{warning}");
+        assert_eq!(clock_warning(&CampaignState::default(), wall), None);
+    }
 }

@@ -1,6 +1,6 @@
 //! Shows the progress of a campaign: a progress bar on a terminal, plain lines elsewhere, JSON events on request.
 
-use crate::output::{self, note, tell};
+use crate::output::{self, note, tell_json};
 use cvc_controller::{
     install::{InstallEvent, TaskResult},
     observe::{Observer, Progress},
@@ -10,7 +10,6 @@ use cvc_core::{
     point::{Point, Repeat},
     units::counted,
 };
-use indicatif::{ProgressBar, ProgressStyle};
 use std::time::{Duration, Instant};
 
 /// The factors that tell points apart, so that lines stay short.
@@ -112,7 +111,7 @@ struct Json;
 impl Observer for Json {
     fn on(&mut self, progress: &Progress) {
         if let Ok(line) = serde_json::to_string(progress) {
-            tell(line);
+            tell_json(line);
         }
     }
 }
@@ -276,7 +275,7 @@ impl Observer for Lines {
 
 /// A bar with the current run below it.
 struct Bar {
-    bar: ProgressBar,
+    bar: output::Bar,
     varying: Varying,
     current: String,
     failed: u64,
@@ -286,17 +285,15 @@ struct Bar {
 impl Bar {
     fn new(varying: Varying, expected_s: f64) -> Self {
         let bar = output::bar();
-        // a wrong template is a bug: fall back to the plain style
-        let style = ProgressStyle::with_template("{spinner} {wide_msg}").unwrap_or_else(|_| ProgressStyle::default_spinner());
-        bar.set_style(style);
-        bar.enable_steady_tick(Duration::from_millis(120));
+        bar.set_template("{spinner} {wide_msg}");
+        bar.tick_every(Duration::from_millis(120));
         Self { bar, varying, current: String::new(), failed: 0, pace: Pace::new(expected_s) }
     }
 
     fn message(&self, stage: &str) {
         let failed = if self.failed > 0 { format!("{} failed · ", self.failed) } else { String::new() };
         let stage = if stage.is_empty() { String::new() } else { format!(" · {stage}") };
-        self.bar.set_message(format!("{failed}about {} left · {}{stage}", duration(self.pace.left_s()), self.current));
+        self.bar.set_message(&format!("{failed}about {} left · {}{stage}", duration(self.pace.left_s()), self.current));
     }
 }
 
@@ -305,10 +302,7 @@ impl Observer for Bar {
         self.pace.on(progress);
         match progress {
             Progress::Started { runs, done } => {
-                let template = "{bar:16.green/dim} {pos}/{len} {elapsed} · {wide_msg}";
-                if let Ok(style) = ProgressStyle::with_template(template) {
-                    self.bar.set_style(style);
-                }
+                self.bar.set_template("{bar:16.green/dim} {pos}/{len} {elapsed} · {wide_msg}");
                 self.bar.set_length(*runs);
                 self.bar.set_position(*done);
             }
@@ -318,16 +312,16 @@ impl Observer for Bar {
                 self.message("");
             }
             Progress::Stage { stage, .. } => self.message(stage),
-            Progress::Install(InstallEvent::Task { task }) => self.bar.set_message(task.clone()),
+            Progress::Install(InstallEvent::Task { task }) => self.bar.set_message(task),
             Progress::Install(InstallEvent::Host { host, task, result: TaskResult::Ok, .. }) => {
-                self.bar.set_message(format!("{task} · {host}"))
+                self.bar.set_message(&format!("{task} · {host}"))
             }
             Progress::RunFinished { outcome: o, wall_s, retry, .. } => {
                 if matches!(o, Outcome::Failed { .. }) {
                     self.failed += u64::from(!retry);
-                    self.bar.println(format!("{}: {}", self.current, outcome(o, *wall_s, *retry)));
+                    self.bar.println(&format!("{}: {}", self.current, outcome(o, *wall_s, *retry)));
                 }
-                self.bar.inc(u64::from(!retry));
+                self.bar.advance(u64::from(!retry));
                 self.message("");
             }
             other => {
@@ -336,7 +330,7 @@ impl Observer for Bar {
                         self.bar.finish_and_clear();
                         note(line);
                     } else {
-                        self.bar.println(line);
+                        self.bar.println(&line);
                     }
                 }
             }

@@ -6,7 +6,7 @@ use cvc_controller::{error::CampaignError, install::InstallError};
 use cvc_core::{source::SourceErrors, store::StoreError};
 use cvc_engine::{attempt::RunError, crew::CrewError};
 use cvc_probe::image::command::ImageCommandError;
-use miette::{Diagnostic, LabeledSpan, NamedSource, Report};
+use miette::{Diagnostic, LabeledSpan, MietteHandlerOpts, NamedSource, ReportHandler};
 use std::process::ExitCode;
 
 /// Why a command ends without having done its work.
@@ -155,6 +155,21 @@ struct Placed {
     source: NamedSource<String>,
 }
 
+impl Placed {
+    /// The message with its place, as miette draws it. It has no colours: nobody could tell their codes from
+    /// those that a file may have in it.
+    fn render(&self) -> String {
+        /// Draws what it is given, as `Debug` of miette's reports does.
+        struct Drawn<'a>(&'a Placed);
+        impl std::fmt::Display for Drawn<'_> {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                MietteHandlerOpts::new().color(false).terminal_links(false).build().debug(self.0, f)
+            }
+        }
+        Drawn(self).to_string()
+    }
+}
+
 impl std::fmt::Display for Placed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.message)
@@ -187,7 +202,7 @@ impl Failure {
                     tracing::error!(exit = ExitStatus::Usage.code(), hint = error.hint, "{message}");
                     let source = NamedSource::new(error.path.display().to_string(), error.text.to_string());
                     let label = error.span.clone().map(|s| LabeledSpan::new_with_span(None, s));
-                    note(in_the_form_of_all(&format!("{:?}", Report::new(Placed { message, hint: error.hint, label, source }))));
+                    note(in_the_form_of_all(&Placed { message, hint: error.hint, label, source }.render()));
                 }
                 ExitStatus::Usage.into()
             }

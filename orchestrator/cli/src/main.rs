@@ -10,6 +10,7 @@ mod internal_error;
 mod machine;
 mod output;
 mod session_log;
+mod signals;
 mod text;
 
 use crate::{exit_status::ExitStatus, failure::Failure};
@@ -18,6 +19,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let _failpoints = cvc_probe::disk::failpoints();
+    cvc_probe::proc::heed_children();
     let arguments = match args::Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(usage) => return show_usage(&usage),

@@ -4,14 +4,16 @@
 //! on them to be looked after, while a reader such as `less` rests. What such a command tells goes to [`told`], [`tell`] and [`note`]: a thread
 //! writes it, without a reader and on a full disk as well, and [`warn_of_loss`] waits for the thread at the end. A command that only shows
 //! something writes to [`shown`], and ends with the first error.
+//!
+//! Whatever is written passes [`visible`] here: what programs, other machines and names of files say cannot steer the terminal. The only codes
+//! that reach it are those of bars ([`Bar`]) and of clap.
 
 #![expect(clippy::disallowed_methods, reason = "here, and nowhere else")]
 
-use indicatif::{ProgressBar, ProgressDrawTarget, TermLike};
-use nix::{
-    sys::signal::{SigHandler, Signal, signal},
-    unistd::{dup2_stderr, dup2_stdout},
-};
+use crate::signals;
+use cvc_probe::visible::{Form, Visible, visible, visible_json, visible_styled};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
+use nix::unistd::{dup2_stderr, dup2_stdout};
 use parking_lot::Mutex;
 use std::{
     fmt::Display,
@@ -22,6 +24,7 @@ use std::{
         atomic::{AtomicUsize, Ordering},
         mpsc,
     },
+    time::Duration,
 };
 
 /// Bytes that wait for a reader at most; what comes when there are as many is lost.
@@ -98,16 +101,21 @@ fn put(text: Text) {
 }
 
 /// Standard output of a command that only shows something.
-pub fn shown() -> StdoutLock<'static> {
-    io::stdout().lock()
+pub fn shown() -> Visible<StdoutLock<'static>> {
+    shown_as(false)
 }
 
-/// Standard output of a command that does something: what cannot be written is left out.
+/// The same, for a command that was asked for JSON or for text.
+pub fn shown_as(is_json: bool) -> Visible<StdoutLock<'static>> {
+    Visible::new(io::stdout().lock(), if is_json { Form::Json } else { Form::Text })
+}
+
+/// Writes to the thread that writes.
 pub struct Told(());
 
-/// Standard output of a command that does something.
-pub const fn told() -> Told {
-    Told(())
+/// Standard output of a command that does something: what cannot be written is left out.
+pub const fn told() -> Visible<Told> {
+    Visible::new(Told(()), Form::Text)
 }
 
 impl Write for Told {
@@ -127,13 +135,18 @@ impl Write for Told {
 
 /// Writes a line to standard output, if that is possible.
 pub fn tell(line: impl Display) {
-    put(Text::ToStdout(format!("{line}\n").into_bytes()));
+    put(Text::ToStdout(visible(&format!("{line}\n")).into_owned().into_bytes()));
+}
+
+/// The same for a line of JSON.
+pub fn tell_json(line: impl Display) {
+    put(Text::ToStdout(visible_json(&format!("{line}\n")).into_owned().into_bytes()));
 }
 
 /// Writes a line to standard error, if that is possible; the exit code still tells.
 pub fn note(line: impl Display) {
     // in one piece: others write there too
-    put(Text::ToStderr(format!("{line}\n").into_bytes()));
+    put(Text::ToStderr(visible(&format!("{line}\n")).into_owned().into_bytes()));
 }
 
 /// Whether standard error is a terminal.
@@ -199,14 +212,62 @@ impl TermLike for Terminal {
     }
 }
 
-/// A bar on the terminal of the messages; nothing where that is none.
-pub fn bar() -> ProgressBar {
+/// A bar on the terminal of the messages; nothing where that is none. Its texts are made visible like all others.
+#[derive(Debug)]
+pub struct Bar(ProgressBar);
+
+/// A bar that shows nothing yet.
+pub fn bar() -> Bar {
     let target = if is_stderr_terminal() {
         ProgressDrawTarget::term_like_with_hz(Box::new(Terminal::default()), FRAMES_HZ)
     } else {
         ProgressDrawTarget::hidden()
     };
-    ProgressBar::with_draw_target(None, target)
+    Bar(ProgressBar::with_draw_target(None, target))
+}
+
+impl Bar {
+    /// Gives it the form of a template of indicatif. A wrong one is a bug: the form stays.
+    pub fn set_template(&self, template: &str) {
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            self.0.set_style(style);
+        }
+    }
+
+    /// Draws it now and then, also if nothing happens.
+    pub fn tick_every(&self, pause: Duration) {
+        self.0.enable_steady_tick(pause);
+    }
+
+    /// The text beside it.
+    pub fn set_message(&self, text: &str) {
+        self.0.set_message(visible(text).into_owned());
+    }
+
+    /// Writes a line above it.
+    pub fn println(&self, line: &str) {
+        self.0.println(visible(line));
+    }
+
+    /// How much there is to do.
+    pub fn set_length(&self, length: u64) {
+        self.0.set_length(length);
+    }
+
+    /// How much is done.
+    pub fn set_position(&self, done: u64) {
+        self.0.set_position(done);
+    }
+
+    /// More is done.
+    pub fn advance(&self, by: u64) {
+        self.0.inc(by);
+    }
+
+    /// Takes it away.
+    pub fn finish_and_clear(&self) {
+        self.0.finish_and_clear();
+    }
 }
 
 /// Waits until everything that was told is written, as long as its reader takes.
@@ -220,10 +281,8 @@ pub fn check() -> io::Result<()> {
 
 /// Waits until everything that was told is written. Warns if something could not be, although somebody wanted to read it.
 pub fn warn_of_loss() {
-    // nothing is at stake any more: Ctrl-C ends the waiting
-    #[expect(unsafe_code, reason = "the default action is no handler of this program")]
-    // SAFETY: no function of this program is called
-    let _ = unsafe { signal(Signal::SIGINT, SigHandler::SigDfl) };
+    // nothing is at stake any more: a signal ends the waiting
+    signals::let_signals_end_it();
     match check() {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             tracing::warn!(%error, "standard output is incomplete");
@@ -243,7 +302,7 @@ pub fn show_usage(usage: &clap::Error) -> io::Result<()> {
     if usage.use_stderr() {
         let text = if io::stderr().is_terminal() { text.ansi().to_string() } else { text.to_string() };
         // clap says `tip`; the word everywhere in cvc is `hint`
-        write!(io::stderr(), "{}", text.replace("tip:", "hint:"))
+        write!(io::stderr(), "{}", visible_styled(&text.replace("tip:", "hint:")))
     } else {
         let mut out = io::stdout();
         if out.is_terminal() {

@@ -1,11 +1,16 @@
 //! The time, for what costs money and for journals: it does not go back, even if somebody sets the machine's clock back.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
 use std::{
     sync::LazyLock,
     time::{Duration, Instant},
 };
+
+/// More than clocks of one machine differ by, however they are kept.
+const NOTABLE: SignedDuration = SignedDuration::from_mins(1);
+/// Less than anybody who compares times of machines notices.
+const SAME: SignedDuration = SignedDuration::from_secs(1);
 
 /// The time of this process.
 static CLOCK: LazyLock<Mutex<Clock>> = LazyLock::new(|| Mutex::new(Clock::after(None)));
@@ -21,6 +26,23 @@ pub fn go_on_from(last: Timestamp) {
     let mut clock = CLOCK.lock();
     clock.now();
     clock.go_on_from(last);
+}
+
+/// How far a journal's last record is ahead of the machine's clock, if that is so far that one of the two was wrong.
+pub fn ahead(last: Timestamp, wall: Timestamp) -> Option<SignedDuration> {
+    Some(last.duration_since(wall)).filter(|ahead| *ahead > NOTABLE)
+}
+
+/// A time of this process as the machine's clock shows it: what others compare with their own clocks, such as tags in a cloud, must not go on from
+/// a clock that was ahead once.
+pub fn on_wall(time: Timestamp) -> Timestamp {
+    on_wall_at(time, now(), Timestamp::now())
+}
+
+fn on_wall_at(time: Timestamp, here: Timestamp, wall: Timestamp) -> Timestamp {
+    let ahead = here.duration_since(wall);
+    // so that both are the same wherever clocks were never set
+    if ahead < SAME { time } else { time.saturating_sub(ahead).unwrap_or(time) }
 }
 
 /// Times that never go back: they follow the wall clock, and where that was set back, the time that has passed.
@@ -88,5 +110,21 @@ mod tests {
         assert_eq!(clock.at(at("2026-01-01T11:00:07Z"), second), at("2026-01-01T12:00:07Z"));
         // and on again
         assert_eq!(clock.at(at("2026-01-01T13:00:00Z"), second), at("2026-01-01T13:00:00Z"));
+    }
+
+    #[test]
+    fn a_record_far_ahead_of_the_clock_is_noticed() {
+        let at = |s: i64| Timestamp::from_second(s).expect("a time");
+        assert_eq!(ahead(at(1_060), at(1_000)), None);
+        assert_eq!(ahead(at(1_061), at(1_000)), Some(SignedDuration::from_secs(61)));
+        assert_eq!(ahead(at(900), at(1_000)), None);
+    }
+
+    #[test]
+    fn what_others_read_has_the_time_of_the_machine() {
+        let at = |s: i64| Timestamp::from_second(s).expect("a time");
+        // an hour from now, by a clock that goes on from one that was ahead, and by one that does not
+        assert_eq!(on_wall_at(at(93_600), at(90_000), at(1_000)), at(4_600));
+        assert_eq!(on_wall_at(at(4_600), at(1_000), at(1_000)), at(4_600));
     }
 }

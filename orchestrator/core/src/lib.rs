@@ -28,3 +28,5 @@ pub mod spending;
 pub mod stop;
 pub mod store;
 pub mod units;
+
+pub use cvc_probe::visible;

@@ -3,6 +3,7 @@
 //! It goes to a file and, if asked for, to the terminal. Secrets never reach either: each line is redacted as it is written, and events of
 //! other libraries, such as a cloud's SDK, are left out.
 
+use cvc_probe::visible::visible;
 use parking_lot::{Mutex, MutexGuard};
 use regex::{Captures, Regex};
 use std::{
@@ -65,7 +66,7 @@ struct ToTerminal;
 impl Write for ToTerminal {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         // a lost terminal is not a reason to stop: machines may have to be given back
-        let _ = io::stderr().write_all(redact(&String::from_utf8_lossy(line)).as_bytes());
+        let _ = io::stderr().write_all(visible(&redact(&String::from_utf8_lossy(line))).as_bytes());
         Ok(line.len())
     }
 

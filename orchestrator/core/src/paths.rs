@@ -1,13 +1,37 @@
 //! Paths as people write them: `~` and `$VARIABLES`, resolved where they are used.
 
 use camino::{Utf8Path, Utf8PathBuf};
+use nix::unistd::{User, getuid};
 use std::path::{Path, PathBuf};
+
+/// Where nobody can make a file or a directory: below it is what has a `~` if there is no home, so that none is made that is called `~`.
+const NOWHERE: &str = "/dev/null";
 
 /// Resolves `~` and variables; what is relative is relative to `base`. A variable that is not set is left as it is written, so that the
 /// message about the missing file shows it.
 pub fn expand_below(base: &Utf8Path, written: &str) -> Utf8PathBuf {
-    let resolved = crate::paths::expand_path(written, base.as_std_path(), |name| std::env::var(name).ok());
-    resolved.ok().and_then(|p| Utf8PathBuf::from_path_buf(p).ok()).unwrap_or_else(|| base.join(written))
+    expand_with(base, written, variable)
+}
+
+fn expand_with(base: &Utf8Path, written: &str, env: impl Fn(&str) -> Option<String>) -> Utf8PathBuf {
+    let resolved = expand_path(written, base.as_std_path(), env);
+    let as_written = || if written == "~" || written.starts_with("~/") { Utf8Path::new(NOWHERE).join(written) } else { base.join(written) };
+    resolved.ok().and_then(|p| Utf8PathBuf::from_path_buf(p).ok()).unwrap_or_else(as_written)
+}
+
+/// A variable as paths use it: `HOME`, which services and `env -i` lack, is also known without it.
+pub fn variable(name: &str) -> Option<String> {
+    if name == "HOME" { home() } else { std::env::var(name).ok() }
+}
+
+/// The user's home: `$HOME`, else as the system's list of users has it; `None` if neither says.
+pub fn home() -> Option<String> {
+    home_of(std::env::var("HOME").ok(), || User::from_uid(getuid()).ok()??.dir.into_os_string().into_string().ok())
+}
+
+fn home_of(told: Option<String>, listed: impl FnOnce() -> Option<String>) -> Option<String> {
+    let is_some = |home: &String| !home.is_empty();
+    told.filter(is_some).or_else(|| listed().filter(is_some))
 }
 
 /// A path as processes with other working directories understand it; the same path where this one has no working directory any more.
@@ -92,7 +116,8 @@ pub fn is_executable(path: &Utf8Path) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::expand_path;
+    use super::{expand_path, expand_with, home_of};
+    use camino::Utf8Path;
     use std::path::Path;
 
     #[test]
@@ -110,5 +135,27 @@ mod tests {
         assert_eq!(expand("~ada"), path("/campaigns/~ada"));
         assert_eq!(expand("$NOPE/x"), Err("`$NOPE/x` needs $NOPE, which is not set".to_owned()));
         assert!(expand("${HOME").is_err() && expand("a$").is_err());
+    }
+
+    #[test]
+    fn without_the_variable_home_is_what_the_list_of_users_says() {
+        let some = |home: &str| Some(home.to_owned());
+        assert_eq!(home_of(some("/a"), || some("/b")), some("/a"));
+        for told in [None, some("")] {
+            assert_eq!(home_of(told.clone(), || some("/b")), some("/b"));
+            assert_eq!(home_of(told.clone(), || some("")), None);
+            assert_eq!(home_of(told, || None), None);
+        }
+    }
+
+    #[test]
+    fn without_a_home_nothing_can_be_made_that_is_called_so() {
+        let expand = |written| expand_with(Utf8Path::new("/campaigns"), written, |_| None);
+        for written in ["~", "~/.cache"] {
+            assert!(std::fs::create_dir_all(expand(written)).is_err(), "{}", expand(written));
+        }
+        // this is a name like any other
+        assert_eq!(expand("~ada"), "/campaigns/~ada");
+        assert_eq!(expand("$NOPE"), "/campaigns/$NOPE");
     }
 }

@@ -88,7 +88,8 @@ fn usd_for(lease: &Lease, ordered_usd_per_hour: f64, seconds: f64) -> f64 {
 pub fn promised_until(lease: &Lease) -> Option<Timestamp> {
     let order = lease.order.as_ref()?;
     let own = jiff::SignedDuration::from_secs(i64::try_from(order.lifetime_s).unwrap_or(i64::MAX));
-    let first = || order.tags.expires.unwrap_or_else(|| lease.intended.checked_add(own).unwrap_or(Timestamp::MAX));
+    // not the time in its tags, which is of the machine's clock: that of a journal may be ahead
+    let first = || lease.intended.checked_add(own).unwrap_or(Timestamp::MAX);
     Some(lease.deadline.unwrap_or_else(first))
 }
 

@@ -4,6 +4,7 @@ use camino::Utf8PathBuf;
 use clap::Parser;
 use cvc_core::log;
 use cvc_engine::agent;
+use cvc_probe::visible::{Form, Visible, visible};
 use std::{error::Error, process::ExitCode};
 
 /// Interval between heartbeats of a sentinel, seconds, until its agent sets another one.
@@ -57,6 +58,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let _failpoints = cvc_probe::disk::failpoints();
+    cvc_probe::proc::heed_children();
     match run(Command::parse()) {
         Ok(code) => code,
         Err(error) => {
@@ -94,8 +96,9 @@ fn run(command: Command) -> Result<ExitCode, Box<dyn Error>> {
         Command::Sentinel { beat_s } => cvc_probe::sentinel::main(beat_s)?,
         Command::Shepherd => cvc_probe::shepherd::main()?,
         Command::Image(args) => {
-            if let Err(error) = cvc_probe::image::command::run(&args, &mut std::io::stdout().lock()) {
-                let _ = std::io::Write::write_all(&mut std::io::stderr(), format!("error: {error}\n").as_bytes());
+            let form = if args.json { Form::Json } else { Form::Text };
+            if let Err(error) = cvc_probe::image::command::run(&args, &mut Visible::new(std::io::stdout().lock(), form)) {
+                let _ = std::io::Write::write_all(&mut std::io::stderr(), visible(&format!("error: {error}\n")).as_bytes());
                 return Ok(ExitCode::from(error.exit_code()));
             }
         }

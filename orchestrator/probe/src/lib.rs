@@ -8,6 +8,7 @@ pub mod proc;
 pub mod sentinel;
 pub mod shepherd;
 pub mod tree;
+pub mod visible;
 
 /// Name of this machine; `None` if it has none that is text.
 pub fn host_name() -> Option<String> {

@@ -1,12 +1,25 @@
 //! Processes as the kernel lists them: which are alive, their parents, their markers. Linux only.
 
-use nix::{sys::signal::Signal, unistd::Pid};
+use nix::{
+    sys::signal::{self, SigHandler, Signal},
+    unistd::Pid,
+};
 use std::{
     collections::{BTreeMap, HashMap},
     fs,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
 };
+
+/// Lets this program wait for its children: whoever started it may have told the kernel to forget them, and their exit codes, which programs
+/// inherit (`SIGCHLD` ignored). To be called before the first child.
+pub fn heed_children() {
+    #[expect(unsafe_code, reason = "the default action is no handler of this program")]
+    // SAFETY: no function of this program is called
+    let heeded = unsafe { signal::signal(Signal::SIGCHLD, SigHandler::SigDfl) };
+    // it fails for signals that do not exist
+    debug_assert!(heeded.is_ok());
+}
 
 /// A process, distinguished from a later one with the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]

@@ -132,9 +132,6 @@ pub struct Column {
     pub better: Option<&'static str>,
     /// Whether only data files have it: its value is the same in every row, or follows from another column.
     pub data_only: bool,
-    /// Whether its texts are words of programs and machines, which may be made to harm a reader.
-    #[serde(skip)]
-    pub of_programs: bool,
 }
 
 /// One cell. A predicted value is never `Measured`, nor a measured one `Predicted`.
@@ -324,12 +321,7 @@ pub struct Plot {
 impl Column {
     /// Makes a column of text, or of numbers without a unit.
     pub fn plain(id: &str, heading: &str) -> Self {
-        Self { id: id.to_owned(), heading: heading.to_owned(), unit: None, better: None, data_only: false, of_programs: false }
-    }
-
-    /// Makes a column of what programs and machines say.
-    pub fn of_programs(id: &str, heading: &str) -> Self {
-        Self { of_programs: true, ..Self::plain(id, heading) }
+        Self { id: id.to_owned(), heading: heading.to_owned(), unit: None, better: None, data_only: false }
     }
 
     /// Makes a column of values in a unit; the unit is added to the name unless the name has it already.
@@ -344,7 +336,7 @@ impl Column {
         };
         let named = suffix.is_empty() || id.ends_with(&format!("_{suffix}")) || id.contains(&format!("_{suffix}_"));
         let id = if named { id.to_owned() } else { format!("{id}_{suffix}") };
-        Self { id, heading: heading.to_owned(), unit: Some(unit.to_owned()), better: None, data_only: false, of_programs: false }
+        Self { id, heading: heading.to_owned(), unit: Some(unit.to_owned()), better: None, data_only: false }
     }
 
     /// Sets the better direction.

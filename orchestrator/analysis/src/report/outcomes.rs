@@ -45,7 +45,7 @@ fn runs(data: &Data, id: &str, title: &str, caption: &str, which: &dyn Fn(&RunRo
     let state = Column::plain("state", "state");
     columns.extend([Column::plain("repeat", "repeat"), if id == ALL { state } else { state.data_only() }]);
     columns.extend(["attempts", "cause"].map(|c| Column::plain(c, c)));
-    columns.extend(["detail", "directory"].map(|c| Column::of_programs(c, c)));
+    columns.extend(["detail", "directory"].map(|c| Column::plain(c, c)));
     columns.push(Column::plain("run", "run").data_only());
     let mut table = Table::new(id, title, caption, columns);
     for r in data.runs.iter().filter(|r| which(r)) {
@@ -81,7 +81,7 @@ fn decided(data: &Data) -> Table {
 fn records(data: &Data) -> Table {
     let mut columns = summary::factor_columns(data);
     columns.extend(["repeat", "records"].map(|c| Column::plain(c, c)));
-    columns.extend(["detail", "directory"].map(|c| Column::of_programs(c, c)));
+    columns.extend(["detail", "directory"].map(|c| Column::plain(c, c)));
     columns.push(Column::plain("run", "run").data_only());
     let caption = "Runs that finished, but whose records cannot be read, or changed after the run had finished (the checksum differs). Missing and damaged ones are in \
                    no number of this report; changed ones are.";

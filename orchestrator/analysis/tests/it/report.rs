@@ -1,6 +1,7 @@
 //! From a campaign's directory to its reports.
 
 use crate::common;
+use base64::{Engine, prelude::BASE64_STANDARD};
 use cvc_analysis::holdout::rebuild_index;
 
 use cvc_analysis::{
@@ -10,6 +11,7 @@ use cvc_analysis::{
 };
 use cvc_core::{campaign::Format, point::Repeat, store::StoreError};
 use cvc_testkit::utf8;
+use sha2::{Digest, Sha256};
 use std::{fs, path::Path};
 
 fn page(dir: &Path) -> String {
@@ -507,6 +509,67 @@ fn what_programs_say_is_no_formula_in_tables() {
     }
     let dir = report_of_hostile("exit code -9", Format::Csv);
     assert!(fs::read_to_string(dir.path().join("report/csv/failed.csv")).expect("a table").contains(",exit code -9,"));
+}
+
+/// Names of factors, facts and figures are headings, and their values cells.
+#[test]
+fn no_heading_and_no_cell_is_a_formula() {
+    let dir = tempfile::tempdir().expect("a directory");
+    common::campaign(dir.path());
+    for file in ["plan.json", "journal.jsonl"] {
+        // the value of the free factor, and the reason of the exclusion
+        let path = dir.path().join(file);
+        let text = fs::read_to_string(&path).expect("reads");
+        fs::write(&path, text.replace("\"steps\":20", "\"steps\":\"=cmd|' /C calc'!A0\"")).expect("writes");
+    }
+    for run in fs::read_dir(dir.path().join("runs")).expect("runs").flatten() {
+        let path = run.path().join("facts.json");
+        let text = fs::read_to_string(&path).unwrap_or_default();
+        fs::write(&path, text.replacen('{', "{\"=HYPERLINK(1)\": \"@SUM(1)\",", 1)).expect("writes");
+    }
+    let report = build(&rebuild_index(utf8(dir.path())).expect("an index")).expect("a report");
+    let files = write_all(&report, &utf8(dir.path()).join("report"), &[Format::Csv]).expect("files");
+    let mut inert = 0;
+    for file in files {
+        let text = fs::read_to_string(&file).expect("reads");
+        inert += text.matches("'=cmd").count() + text.matches("'@SUM").count() + text.matches("'=HYPERLINK").count();
+        for (i, field) in text.split([',', '\n']).enumerate() {
+            let field = field.trim_start_matches('"');
+            let is_formula = field.starts_with(['=', '+', '-', '@']) && field.parse::<f64>().is_err();
+            assert!(!is_formula, "{file}: field {i}: {field}");
+        }
+    }
+    assert!(inert > 0, "the texts are in the tables");
+}
+
+#[test]
+fn a_page_runs_no_script_but_its_own_and_loads_nothing() {
+    let dir = tempfile::tempdir().expect("a directory");
+    common::campaign(dir.path());
+    let page = page(dir.path());
+    let between = |begin: &str, end: &str| {
+        let (_, rest) = page.split_once(begin).expect(begin);
+        rest.split_once(end).expect(end).0
+    };
+    let policy = between("<meta http-equiv=\"Content-Security-Policy\" content=\"", "\">");
+    let hash = |text: &str| BASE64_STANDARD.encode(Sha256::digest(text.as_bytes()));
+    assert!(policy.starts_with("default-src 'none'; "), "{policy}");
+    assert!(policy.contains(&format!("script-src 'sha256-{}';", hash(between("<script>", "</script>")))), "{policy}");
+    assert!(policy.contains(&format!("style-src 'sha256-{}';", hash(between("<style>", "</style>")))), "{policy}");
+    assert!(page.find("Content-Security-Policy") < page.find("<style>"), "it holds for what follows it");
+    // what a policy without `unsafe-inline` would forbid
+    assert!(!page.contains(" onclick=") && !page.contains("javascript:"));
+}
+
+#[test]
+fn what_steers_a_terminal_is_written_out_in_pages() {
+    let hostile = "\u{1b}]0;owned\u{7}\u{202e}txt";
+    for (format, name) in [(Format::Html, "report.html"), (Format::Markdown, "report.md")] {
+        let dir = report_of_hostile(hostile, format);
+        let page = fs::read_to_string(dir.path().join("report").join(name)).expect("a page");
+        assert!(page.contains(r"\u{1b}]0;owned\u{7}\u{202e}txt"), "{name}");
+        assert!(!page.contains(['\u{1b}', '\u{7}', '\u{202e}']), "{name}");
+    }
 }
 
 #[test]

@@ -6,7 +6,6 @@ use cvc_analysis::{
     predict::{Observation, PredictError, from_csv, merge_repeated},
 };
 use cvc_core::store::write_whole;
-use indicatif::ProgressStyle;
 use std::{
     io::Write,
     time::{Duration, Instant},
@@ -18,12 +17,12 @@ const PAUSE: Duration = Duration::from_secs(10);
 pub fn calibrate(args: &CalibrateArgs) -> Result<ExitStatus, Failure> {
     let observations = observations(args)?;
     let bar = output::bar();
-    bar.set_style(ProgressStyle::with_template("{wide_bar} {pos} of {len}: {msg}").unwrap_or_else(|_| ProgressStyle::default_bar()));
+    bar.set_template("{wide_bar} {pos} of {len}: {msg}");
     let mut told = Instant::now();
     let result = measure(&observations, args.samples as usize, |done, of, what| {
         bar.set_length(of as u64);
         bar.set_position(done as u64);
-        bar.set_message(what.to_owned());
+        bar.set_message(what);
         if !output::is_stderr_terminal() && told.elapsed() > PAUSE {
             output::note(format_args!("{what}: {done} of {of}"));
             told = Instant::now();
@@ -39,7 +38,7 @@ pub fn calibrate(args: &CalibrateArgs) -> Result<ExitStatus, Failure> {
         write_whole(&directory.join("calibration.md"), page(&result).as_bytes())?;
         write_whole(&directory.join("img/calibration.svg"), picture(&result).as_bytes())?;
     }
-    let mut out = output::shown();
+    let mut out = output::shown_as(args.json);
     if args.json {
         writeln!(out, "{}", serde_json::to_string_pretty(&result).map_err(std::io::Error::from)?)?;
     } else {

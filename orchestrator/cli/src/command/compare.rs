@@ -21,7 +21,7 @@ pub fn compare(args: &CompareArgs) -> Result<ExitStatus, Failure> {
     let dir = campaign_dir(&args.campaign, &args.which, &args.place)?;
     // only reads: the campaign may be running
     let result = compare_equals(&Index::apart(dir.root())?)?;
-    let mut out = output::shown();
+    let mut out = output::shown_as(args.json);
     if args.json {
         writeln!(out, "{}", serde_json::to_string_pretty(&result).map_err(std::io::Error::from)?)?;
         return Ok(ExitStatus::Done);

@@ -13,7 +13,6 @@ use cvc_core::{
     store::CampaignDir,
     units::counted,
 };
-use indicatif::ProgressStyle;
 use serde_json::{Value, json};
 use std::io::Write;
 
@@ -26,7 +25,7 @@ pub fn fsck(args: &FsckArgs) -> Result<ExitStatus, Failure> {
     };
     // what is still wrong decides, not what was
     let still = if repaired.is_some() { check(&dir)? } else { found.clone() };
-    let mut out = output::shown();
+    let mut out = output::shown_as(args.json);
     if args.json {
         let text = serde_json::to_string_pretty(&as_json(&found, repaired.as_ref(), &still)).map_err(std::io::Error::from)?;
         writeln!(out, "{text}")?;
@@ -39,9 +38,7 @@ pub fn fsck(args: &FsckArgs) -> Result<ExitStatus, Failure> {
 /// Checks a campaign, with a bar on a terminal while its directories are read.
 fn check(dir: &CampaignDir) -> Result<Findings, Failure> {
     let bar = output::bar();
-    if let Ok(style) = ProgressStyle::with_template("{bar:16.green/dim} {pos}/{len} checking directories of runs") {
-        bar.set_style(style);
-    }
+    bar.set_template("{bar:16.green/dim} {pos}/{len} checking directories of runs");
     let found = fsck::check(dir, |done, total| {
         bar.set_length(total as u64);
         bar.set_position(done as u64);

@@ -7,7 +7,6 @@ use cvc_probe::image::{
     Group, Grouping,
     command::{Caller, ImageArgs, ImageCommandError, run_for},
 };
-use indicatif::{ProgressBar, ProgressStyle};
 use parking_lot::Mutex;
 use std::{
     cell::RefCell,
@@ -26,7 +25,8 @@ pub fn image(args: &ImageArgs) -> Result<ExitStatus, Failure> {
         Grouping { title: "point", key: "points", of_directory: Box::new(move |directory| by_point.owner(directory)?.point) },
     ];
     let caller = Caller { progress: Some(&|done, all| progress.tell(done, all)), groupings };
-    run_for(args, caller, &mut output::shown()).map_err(explain)?;
+    let mut out = output::shown_as(args.json);
+    run_for(args, caller, &mut out).map_err(explain)?;
     Ok(ExitStatus::Done)
 }
 
@@ -125,7 +125,7 @@ const PAUSE: Duration = Duration::from_secs(10);
 /// Tells how far the reading is: a bar on a terminal, else a line now and then.
 struct Progress {
     start: Instant,
-    bar: ProgressBar,
+    bar: output::Bar,
     /// When, after the start, something is to be told next.
     next: Mutex<Duration>,
 }
@@ -133,9 +133,7 @@ struct Progress {
 impl Progress {
     fn start() -> Self {
         let bar = output::bar();
-        if let Ok(style) = ProgressStyle::with_template("{bar:16.green/dim} {pos}/{len} images read") {
-            bar.set_style(style);
-        }
+        bar.set_template("{bar:16.green/dim} {pos}/{len} images read");
         Self { start: Instant::now(), bar, next: Mutex::new(PATIENCE) }
     }
 

@@ -29,10 +29,16 @@ use crate::{
     output,
 };
 use clap::CommandFactory;
+use cvc_core::paths;
 use std::io::Write;
 
 /// Runs the command and returns its exit code.
 pub fn dispatch(arguments: Arguments) -> Result<ExitStatus, Failure> {
+    let needs_no_file =
+        matches!(arguments.command, Command::Schema { .. } | Command::Completions { .. } | Command::Reference | Command::Shepherd);
+    if !needs_no_file {
+        require_home()?;
+    }
     match arguments.command {
         Command::Init(args) => init::init(&args),
         Command::Plan(args) => plan::plan(&args),
@@ -64,4 +70,19 @@ pub fn dispatch(arguments: Arguments) -> Result<ExitStatus, Failure> {
             Ok(ExitStatus::Done)
         }
     }
+}
+
+/// Commands keep files below the user's home.
+fn require_home() -> Result<(), Failure> {
+    if paths::home().is_some() {
+        return Ok(());
+    }
+    Err(Failure::Other {
+        status: ExitStatus::Usage,
+        message: format!(
+            "your home directory is unknown: HOME is not set, and the system's list of users has no number {}",
+            nix::unistd::getuid()
+        ),
+        hint: Some("set HOME to a directory that you may write".into()),
+    })
 }

@@ -40,7 +40,7 @@ pub fn plan(args: &PlanArgs) -> Result<ExitStatus, Failure> {
     if let Some(only) = selected(&plan, &args.selection)? {
         plan = limited(plan, &only);
     }
-    let mut out = std::io::BufWriter::new(output::shown());
+    let mut out = std::io::BufWriter::new(output::shown_as(args.json));
     if args.json {
         serde_json::to_writer_pretty(&mut out, &plan).map_err(std::io::Error::from)?;
         writeln!(out)?;

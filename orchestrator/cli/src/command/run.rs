@@ -7,13 +7,14 @@ use super::{
 };
 use crate::{
     args::RunArgs,
-    campaigns::load,
+    campaigns::{load, warn_of_clock},
     display::{self, Varying},
     exit_status::ExitStatus,
     failure::Failure,
     machine::{ask_sites, options, runtime},
-    output::{self, note, tell},
+    output::{self, note, tell, tell_json},
     session_log,
+    signals::{self, Pairs},
     text::shown,
 };
 use camino::Utf8PathBuf;
@@ -74,7 +75,10 @@ pub fn run(args: &RunArgs) -> Result<ExitStatus, Failure> {
             install::all(&spec, &plan, &dir, args.update_lock, &mut stop_signal, observer.as_mut()).await?;
         }
         let mut observer = display::observer(args.json, Varying::default(), 0.0);
-        let left = points_left(&plan, &dir);
+        // a journal that cannot be read is refused in a moment, with all that there is to say
+        let state = CampaignState::read(&dir.journal()).unwrap_or_default();
+        warn_of_clock(&state);
+        let left = points_left(&plan, &dir, &state);
         let readiness = |site: &str| Readiness::for_points(&spec.apps, left.iter().copied().filter(|p| p.site == site));
         let sites = ask_sites(&spec, readiness, |what| observer.on(&Progress::Preparing { what })).await;
         drop(observer);
@@ -97,6 +101,8 @@ pub fn run(args: &RunArgs) -> Result<ExitStatus, Failure> {
         Ok::<_, Failure>(run_campaign(&spec, &plan, sites, &options, stop_signal, observer.as_mut()).await?)
     };
     let summary = runtime()?.block_on(session.instrument(tracing::info_span!("campaign", name = %plan.campaign)))?;
+    // nothing is at stake any more: a report can be written again
+    signals::let_signals_end_it();
     tracing::info!(?summary, "session ended");
     let mut gate = None;
     if summary.succeeded + summary.failed > 0 {
@@ -104,7 +110,7 @@ pub fn run(args: &RunArgs) -> Result<ExitStatus, Failure> {
         let report::Written { files, gate: of } = report::write(&dir, &to, &spec.report.formats)?;
         gate = of;
         if args.json {
-            tell(serde_json::json!({ "event": "report", "files": files }));
+            tell_json(serde_json::json!({ "event": "report", "files": files }));
         } else {
             for file in files.iter().take(1) {
                 tell(format_args!("report: {}", shown(file)));
@@ -125,7 +131,9 @@ pub fn run(args: &RunArgs) -> Result<ExitStatus, Failure> {
         None => true,
         Some(gate) if args.json => {
             let missed = gate.misses();
-            tell(serde_json::json!({ "event": "predictions", "kept": missed.is_empty(), "missed": missed, "coverage": gate.coverage }));
+            tell_json(
+                serde_json::json!({ "event": "predictions", "kept": missed.is_empty(), "missed": missed, "coverage": gate.coverage }),
+            );
             missed.is_empty()
         }
         Some(gate) => report::show_gate(gate),
@@ -148,9 +156,7 @@ pub fn run(args: &RunArgs) -> Result<ExitStatus, Failure> {
 }
 
 /// The points with a run that is not known to have succeeded, or of which the directory is gone.
-fn points_left<'p>(plan: &'p Plan, dir: &CampaignDir) -> Vec<&'p Point> {
-    // a journal that cannot be read is refused in a moment, with all that there is to say
-    let state = CampaignState::read(&dir.journal()).unwrap_or_default();
+fn points_left<'p>(plan: &'p Plan, dir: &CampaignDir, state: &CampaignState) -> Vec<&'p Point> {
     let is_done = |run: &PlannedRun| {
         matches!(state.run(&run.id), Some(RunState::Finished { outcome: Outcome::Succeeded, .. })) && dir.run(&run.id).is_dir()
     };
@@ -179,11 +185,12 @@ async fn end_in_time(stop_request: watch::Sender<StopRequest>, until: Option<Ins
     }
 }
 
-/// Handles Ctrl-C, SIGTERM and the end of the terminal: once, finish the run under way; twice, stop at once.
+/// Handles Ctrl-C, SIGTERM and the end of the terminal: once, finish the run under way; twice, stop at once. Two of one kind in a moment are one.
 async fn listen(stop_request: watch::Sender<StopRequest>, json: bool) {
     let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate())) else { return };
     let mut hangup = if hangup_is_ignored() { None } else { signal(SignalKind::hangup()).ok() };
     let mut is_gone = false;
+    let mut pairs = Pairs::default();
     loop {
         let hung_up = async {
             match &mut hangup {
@@ -191,16 +198,20 @@ async fn listen(stop_request: watch::Sender<StopRequest>, json: bool) {
                 None => std::future::pending().await,
             }
         };
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
+        let kind = tokio::select! {
+            _ = interrupt.recv() => SignalKind::interrupt(),
+            _ = terminate.recv() => SignalKind::terminate(),
             _ = hung_up => {
                 // shell and kernel may both send it, so a second one is not a request to stop at once
                 if std::mem::replace(&mut is_gone, true) {
                     continue;
                 }
                 output::speak_to_nobody();
+                SignalKind::hangup()
             }
+        };
+        if !pairs.counts(kind, std::time::Instant::now()) {
+            continue;
         }
         let next = match *stop_request.borrow() {
             StopRequest::GoOn => StopRequest::Finish,

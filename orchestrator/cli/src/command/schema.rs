@@ -16,6 +16,6 @@ pub fn schema(of: SchemaOf) -> Result<ExitStatus, Failure> {
         }
     };
     let text = serde_json::to_string_pretty(&generated).map_err(std::io::Error::from)?;
-    writeln!(output::shown(), "{text}")?;
+    writeln!(output::shown_as(true), "{text}")?;
     Ok(ExitStatus::Done)
 }

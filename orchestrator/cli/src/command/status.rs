@@ -2,7 +2,7 @@
 
 use crate::{
     args::CampaignArgs,
-    campaigns::campaign_dir,
+    campaigns::{campaign_dir, warn_of_clock},
     display::Varying,
     exit_status::ExitStatus,
     failure::Failure,
@@ -32,8 +32,9 @@ pub fn status(args: &CampaignArgs) -> Result<ExitStatus, Failure> {
     };
     let text = read_text(&dir.plan()).map_err(|error| unusable(error.to_string()))?;
     let plan: Plan = serde_json::from_str(&text).map_err(|error| unusable(format!("{}: {error}", dir.plan())))?;
+    warn_of_clock(&state);
     let words = Words::of(&dir, &plan, &state);
-    let mut out = output::shown();
+    let mut out = output::shown_as(args.json);
     if args.json {
         let runs: Vec<_> = plan
             .runs

@@ -7,7 +7,7 @@ use crate::{
     exit_status::ExitStatus,
     failure::Failure,
     machine::{clouds, runtime},
-    output::{self, note, told},
+    output::{self, note, tell_json, told},
     text::table,
 };
 use cvc_controller::{
@@ -73,7 +73,7 @@ pub fn sweep(args: &SweepArgs) -> Result<ExitStatus, Failure> {
                 "resource": one.resource, "left_alone": one.left_alone, "left": why, "usd": spent.usd, "usd_at_most": spent.at_most
             }));
         }
-        writeln!(out, "{}", serde_json::to_string_pretty(&all).map_err(std::io::Error::from)?)?;
+        tell_json(serde_json::to_string_pretty(&all).map_err(std::io::Error::from)?);
     } else if !args.dry_run {
         let gone = findings.found.iter().filter(|f| f.left_alone.is_none()).count().saturating_sub(left.len());
         writeln!(out, "{gone} removed, {} left", left.len())?;

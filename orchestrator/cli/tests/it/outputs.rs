@@ -263,3 +263,80 @@ fn a_campaign_without_a_reader_still_hears_a_request_to_stop() {
     c.assert_whole(1);
     c.assert_nothing_left();
 }
+
+/// Runs a command with all its output going to one terminal, and passes on what that gets.
+const ON_TERMINAL: &str = r#"
+import os, pty, subprocess, sys
+
+master, terminal = pty.openpty()
+child = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL, stdout=terminal, stderr=terminal)
+os.close(terminal)
+try:
+    while True:
+        got = os.read(master, 4096)
+        if not got:
+            break
+        os.write(1, got)
+except OSError:
+    pass
+sys.exit(child.wait())
+"#;
+
+/// What a terminal gets of `cvc` with these arguments.
+fn on_terminal(campaign: &Campaign, args: &[&str]) -> String {
+    let cvc = campaign.command(args);
+    let mut command = Command::new(Tool::Python.find().expect("the test requires it"));
+    command.args(["-c", ON_TERMINAL]).arg(cvc.get_program()).args(cvc.get_args());
+    command.current_dir(campaign.dir()).envs(cvc.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    String::from_utf8(command.output().expect("python3").stdout).expect("text")
+}
+
+/// Panics if a text has something else that steers a terminal than what a bar needs.
+#[track_caller]
+fn assert_harmless(text: &str, what: &str) {
+    for hostile in ["\u{1b}]", "\u{1b}[2J", "\u{7}", "bad\r", "\u{9b}", "\u{202e}"] {
+        assert!(!text.contains(hostile), "{what}: {hostile:?} in {text:?}");
+    }
+}
+
+#[test]
+fn what_programs_and_names_of_files_say_cannot_steer_a_terminal() {
+    require!(Tool::Mpich, Tool::Python);
+    // a title, a cleared screen, a bell, an overwritten line, a sequence of the set C1, turned text
+    let script = r"printf '\033]0;owned\007\033[2Jbad\rgood \302\23331m\342\200\256txt\n' >&2; exit 3";
+    let c = scripted("hostile", script, "repeats = 2\nretries = 0");
+    let shown = r"\u{1b}]0;owned\u{7}\u{1b}[2Jbad\u{d}good \u{9b}31m\u{202e}txt";
+    let run = on_terminal(&c, &["run", "campaign.toml", "--log", "debug"]);
+    assert_harmless(&run, "run");
+    assert!(run.contains(shown), "{run}");
+    let lines = c.cvc(&["run", "campaign.toml", "--retry-failed"]).expect(10);
+    assert_harmless(&lines.stderr, "run without a terminal");
+    assert!(lines.stderr.contains(shown), "{}", lines.stderr);
+    let status = on_terminal(&c, &["status", "campaign.toml"]);
+    assert_harmless(&status, "status");
+    assert!(status.contains(r"\u{1b}]0;owned"), "{status}");
+    // JSON is the same to who reads it
+    let json = c.cvc(&["status", "campaign.toml", "--json"]).expect(0).stdout;
+    assert_harmless(&json, "status --json");
+    let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    let said = "\u{1b}]0;owned\u{7}\u{1b}[2Jbad\rgood \u{9b}31m\u{202e}txt";
+    assert!(json["runs"][0]["detail"].as_str().is_some_and(|detail| detail.contains(said)), "{json}");
+
+    let name = "ckpt_\u{1b}]0;owned\u{7}\u{1b}[2J.dmtcp";
+    fs::create_dir(c.dir().join("images")).expect("makes");
+    fs::write(c.dir().join("images").join(name), "no image").expect("writes");
+    for args in [&["image", "images"][..], &["image", "images", "--json"]] {
+        assert_harmless(&on_terminal(&c, args), "image");
+        let output = c.cvc(args).expect(6);
+        assert_harmless(&output.stdout, "image");
+        assert_harmless(&output.stderr, "image");
+        assert!(output.stderr.contains(r"ckpt_\u{1b}]0;owned\u{7}\u{1b}[2J.dmtcp"), "{}", output.stderr);
+    }
+    // what is wrong with a file, and with the command line
+    fs::write(c.dir().join("wrong.toml"), "[matrix]\n# \u{202e}\u{9b}\napp = \"\u{202e}x\u{9b}\"\n").expect("writes");
+    for args in [&["plan", "wrong.toml"][..], &["plan", "campaign.toml", "\u{1b}]0;owned\u{7}"], &["plan", "\u{1b}]0;owned\u{7}"]] {
+        let output = on_terminal(&c, args);
+        assert_harmless(&output, "an error");
+        assert!(output.contains("error: ") || output.contains("error:\u{1b}"), "{output:?}");
+    }
+}

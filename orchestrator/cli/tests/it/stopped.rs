@@ -2,8 +2,16 @@
 
 use crate::common::{scripted, waiting};
 use cvc_testkit::{Tool, require, wait_until};
-use nix::sys::signal::Signal;
-use std::time::Duration;
+use nix::{
+    fcntl::{FcntlArg, fcntl},
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use std::{
+    os::unix::process::ExitStatusExt,
+    process::{Command, Stdio},
+    time::Duration,
+};
 
 /// Enough for what is to happen, also on a machine with much other work.
 const LIMIT: Duration = Duration::from_secs(90);
@@ -46,7 +54,11 @@ fn twice_stops_at_once_and_nothing_lives_on() {
     controller.signal(Signal::SIGINT);
     // two signals of one kind that are both pending are one
     wait_until("it to hear the signal", LIMIT, || controller.stderr_so_far().contains(STOPPING));
-    controller.signal(Signal::SIGINT);
+    // as long as the second could belong to the first, it does not count
+    wait_until("it to hear another", LIMIT, || {
+        controller.signal(Signal::SIGINT);
+        controller.stderr_so_far().contains("stopping now")
+    });
     // the program would go on for much longer
     let output = controller.wait(LIMIT).expect(130);
     assert!(output.stderr.contains("stopping now") && output.stderr.contains("2 runs are left"), "{}", output.stderr);
@@ -72,4 +84,61 @@ fn before_the_first_run_it_stops_too() {
         controller.wait(LIMIT).expect(130);
         c.assert_nothing_left();
     }
+}
+
+#[test]
+fn once_the_campaign_has_ended_a_signal_ends_the_writing_of_its_report() {
+    require!(Tool::Mpich);
+    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
+        let c = scripted("ended", "", "repeats = 2");
+        let (first, go) = (c.dir().join("first"), c.dir().join("go"));
+        let wait = format!("until [ -e {} ]; do sleep 0.05; done", go.display());
+        c.script_app("script", &format!("sleep 0.1\nif [ -e {0} ]; then {wait}; fi\ntouch {0}\necho SUCCESS", first.display()), "");
+        let controller = c.start(&["run", "campaign.toml"]);
+        wait_until("the second run", LIMIT, || c.events("run-started").len() == 2);
+        // a report that takes for ever: it reads what nobody writes
+        let run = c.finishes().into_keys().next().expect("the first run");
+        let records = c.run_dir(&run).join("records.jsonl");
+        std::fs::remove_file(&records).expect("removes");
+        nix::unistd::mkfifo(&records, nix::sys::stat::Mode::S_IRWXU).expect("makes");
+        std::fs::write(&go, "").expect("writes");
+        wait_until("the end of the campaign", LIMIT, || c.events("completed").len() == 1);
+        wait_until("nothing to be at stake", LIMIT, || !catches(controller.pid(), signal));
+        controller.signal(signal);
+        assert_eq!(controller.wait(LIMIT).code, None, "it ends by {signal}");
+        c.assert_nothing_left();
+    }
+}
+
+#[test]
+fn once_the_campaign_has_ended_a_signal_ends_the_waiting_for_a_reader() {
+    require!(Tool::Mpich);
+    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
+        // more events than a small pipe holds
+        let c = scripted("unread", "echo SUCCESS", "repeats = 24");
+        let mut child =
+            c.command(&["run", "campaign.toml", "--json"]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("starts");
+        let out = child.stdout.take().expect("a pipe");
+        fcntl(&out, FcntlArg::F_SETPIPE_SZ(4096)).expect("a small pipe");
+        let pid = i32::try_from(child.id()).expect("a pid");
+        wait_until("the end of the campaign", LIMIT, || c.events("completed").len() == 1);
+        wait_until("nothing to be at stake", LIMIT, || !catches(pid, signal));
+        kill(Pid::from_raw(pid), signal).expect("sends");
+        assert_eq!(child.wait().expect("ends").signal(), Some(signal as i32));
+        c.assert_nothing_left();
+    }
+}
+
+#[test]
+fn a_campaign_runs_where_children_were_ignored_at_its_start() {
+    require!(Tool::Mpich, Tool::Python);
+    let c = scripted("ignored", "echo SUCCESS", "repeats = 1");
+    let cvc = c.command(&["run", "campaign.toml"]);
+    let mut command = Command::new(Tool::Python.find().expect("the test requires it"));
+    let ignore = "import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])";
+    command.args(["-c", ignore]).arg(cvc.get_program()).args(cvc.get_args()).current_dir(c.dir());
+    command.envs(cvc.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let output = command.output().expect("python3");
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    c.assert_whole(1);
 }

@@ -8,10 +8,11 @@ use std::{fs, os::unix::fs::symlink};
 const GOOD: &str = "[matrix]\napp = \"kernel-stencil\"\nclass = \"S\"\nprocesses = 4\nmpi = \"mpich\"\n";
 
 /// Campaign files with one mistake: what of the good one is replaced, by what, and what the message must name.
-const FILES: [(&str, &str, &str); 34] = [
+const FILES: [(&str, &str, &str); 35] = [
     ("processes = 4", "proceses = 4", "processes"),
     ("processes = 4", "processes = -4", "-4"),
     ("processes = 4", "processes = \"four\"", "a whole number"),
+    ("processes = 4", "processes = 9223372036854775808", "the number 9223372036854775808 is"),
     ("processes = 4", "processes = 0", "0"),
     ("processes = 4", "processes = 4.5", "fractional"),
     ("processes = 4", "processes = []", "empty"),

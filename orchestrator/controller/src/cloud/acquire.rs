@@ -54,7 +54,7 @@ impl Fleet {
                 }
                 let lasts = jiff::SignedDuration::from_secs(self.request.lifetime_s as i64);
                 let order = FleetOrder {
-                    tags: Tags { expires: clock::now().checked_add(lasts).ok(), ..self.tags.clone() },
+                    tags: Tags { expires: clock::on_wall(clock::now()).checked_add(lasts).ok(), ..self.tags.clone() },
                     public_key: self.place.make(self.tags.fleet.as_str()).await?,
                     allow_from,
                     subnet: self.request.subnet.clone(),
@@ -202,7 +202,8 @@ impl Fleet {
         let tags = Tags {
             // unique, even in a fleet that another campaign began, because it is the client token
             lease: Some(format!("{}-{}-{number}", self.tags.fleet, now.as_second()).into()),
-            expires: now.checked_add(jiff::SignedDuration::from_secs(i64::try_from(lifetime_s).unwrap_or(i64::MAX))).ok(),
+            // by the clock that others compare it with
+            expires: clock::on_wall(now).checked_add(jiff::SignedDuration::from_secs(i64::try_from(lifetime_s).unwrap_or(i64::MAX))).ok(),
             ..self.tags.clone()
         };
         // the smallest root volume is the image's

@@ -168,7 +168,7 @@ impl Fleet {
         let there = || machines.iter().filter(|m| !gone.contains_key(&self.entry(m).name));
         let ids: Vec<String> = there().map(|m| m.id.clone()).collect();
         // from outside it must not seem to be over before it is
-        if let Err(error) = self.provider.mark_expiry(&ids, until).await {
+        if let Err(error) = self.provider.mark_expiry(&ids, clock::on_wall(until)).await {
             self.reporter.note(format!("{}: {error}; `cvc sweep --expired` may end its instances too early", self.name));
         }
         let hosts: Vec<_> = there().map(|m| self.entry(m)).collect();
@@ -199,13 +199,14 @@ impl Fleet {
         self.tell(until).await?;
         let leases = self.open_leases();
         // on the shelf first: until the journal says so, too, they are this campaign's, and its next controller finds them there
-        warm_pool::put(&self.campaign, &self.place, &self.tags.fleet, &self.request, until, &leases)?;
+        let on_wall = clock::on_wall(until);
+        warm_pool::put(&self.campaign, &self.place, &self.tags.fleet, &self.request, on_wall, &leases)?;
         self.shelved.store(true, Ordering::Relaxed);
         for lease in &leases {
             self.write(Event::LeaseKept { lease: lease.name.clone(), until }).await;
         }
         self.reporter.note(format!(
-            "{}: {} kept until {until:.0}, billed until then; `cvc down` ends this",
+            "{}: {} kept until {on_wall:.0}, billed until then; `cvc down` ends this",
             self.name,
             counted(self.machines().len(), "instance")
         ));

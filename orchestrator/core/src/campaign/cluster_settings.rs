@@ -96,8 +96,7 @@ fn hosts(check: &mut Checker<'_>, raw: &RawSite, place: &Place<'_>) -> Vec<HostE
         (Some(inventory), true) => {
             path_text(check, inventory, place(&["inventory".into()]));
             let base = check.source.path.parent().unwrap_or(Path::new("")).to_owned();
-            let path =
-                crate::paths::expand_path(inventory, &base, |name| std::env::var(name).ok()).unwrap_or_else(|_| base.join(inventory));
+            let path = crate::paths::expand_path(inventory, &base, crate::paths::variable).unwrap_or_else(|_| base.join(inventory));
             match crate::inventory::read(&path, raw.group.as_deref().unwrap_or("all")) {
                 Ok(found) => hosts = found,
                 Err(error) => check.fail(place(&["inventory".into()]), error.to_string(), error.hint()),

@@ -252,7 +252,12 @@ const COMPRESSIONS: [(&str, Compression); 2] = [("none", Compression::None), ("g
 /// Reads one value of a factor.
 pub fn parse(factor: &Factor, value: &DeValue<'_>) -> Result<Value, (String, Option<String>)> {
     let name = factor.name();
-    let wrong = |expected: &str| (format!("expected {expected}, found {}", kind(value)), Some(format!("write {expected} for `{name}`")));
+    let wrong = |expected: &str| match value.as_integer() {
+        Some(number) if integer(value).is_none() => {
+            (format!("the number {} is out of range", number.as_str()), Some(format!("write a smaller number for `{name}`")))
+        }
+        _ => (format!("expected {expected}, found {}", kind(value)), Some(format!("write {expected} for `{name}`"))),
+    };
     match factor {
         Factor::Site | Factor::App | Factor::Class | Factor::Mpi | Factor::Storage => match value.as_str() {
             Some("") => Err((format!("an empty name for `{name}`"), Some("write the name between the quotes".to_owned()))),

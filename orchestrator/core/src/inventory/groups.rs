@@ -150,8 +150,13 @@ impl Groups {
 /// A host, from the variables that Ansible's ssh looks at; the later name of each counts more.
 fn entry(name: &str, line: usize, vars: &Vars) -> Result<HostEntry, Complaint> {
     let of = |names: [&str; 2]| names.into_iter().rev().find_map(|n| vars.get(n).map(|(value, line)| (n.to_owned(), value.clone(), *line)));
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':');
+    // not shown: any line of any file is such a name
+    if name.is_empty() || name.starts_with('-') || !name.chars().all(fits) {
+        let template = if name.contains("{{") { ": a template, which only Ansible can evaluate" } else { "" };
+        return complain(line, format!("ssh cannot take the name of the host here{template}"));
+    }
     let plain = |what: &str, text: &str, line: usize| {
-        let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':');
         if text.contains("{{") {
             return complain(line, format!("{what} `{text}` is a template, which only Ansible can evaluate"));
         }
@@ -160,7 +165,6 @@ fn entry(name: &str, line: usize, vars: &Vars) -> Result<HostEntry, Complaint> {
         }
         Ok(())
     };
-    plain("the host", name, line)?;
     let mut entry = HostEntry::named(name);
     if let Some((key, address, line)) = of(["ansible_host", "ansible_ssh_host"]) {
         plain(&key, &address, line)?;

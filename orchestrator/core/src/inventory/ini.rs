@@ -1,4 +1,7 @@
 //! Inventories in INI, by the rules of Ansible's own reader.
+//!
+//! Complaints name the line, and say nothing of what stands there until the file shows that it is an inventory: a campaign file of somebody else may
+//! name any file, and messages end up in logs and mails.
 
 use super::{
     error::{Complaint, complain},
@@ -48,13 +51,13 @@ pub(super) fn read(text: &str) -> Result<Groups, Complaint> {
             continue;
         }
         if line.starts_with('[') && line.ends_with(']') {
-            return complain(number, format!("`{line}` is not a section: write [GROUP], [GROUP:vars] or [GROUP:children], without spaces"));
+            return complain(number, "not a section: write [GROUP], [GROUP:vars] or [GROUP:children], without spaces");
         }
         match &section {
             Section::Hosts(group) => host(&mut groups, &group.clone(), line, number)?,
             Section::Vars(group) => {
                 let Some((key, value)) = line.split_once('=') else {
-                    return complain(number, format!("`{line}` is not a variable: write KEY=VALUE"));
+                    return complain(number, "not a variable: write KEY=VALUE");
                 };
                 let pair = (key.trim().to_owned(), (literal(value.trim()), number));
                 vars.push((group.clone(), number, Vars::from_iter([pair])));
@@ -62,7 +65,7 @@ pub(super) fn read(text: &str) -> Result<Groups, Complaint> {
             Section::Children(group) => {
                 let name = line.split('#').next().unwrap_or(line).trim();
                 if name.is_empty() || name.contains([':', ']']) || name.contains(char::is_whitespace) {
-                    return complain(number, format!("`{line}` is not a valid group name"));
+                    return complain(number, "not a valid group name");
                 }
                 children.push((group.clone(), name.to_owned(), number));
             }
@@ -105,9 +108,10 @@ fn host(groups: &mut Groups, group: &str, line: &str, number: usize) -> Result<(
     let Some((pattern, rest)) = words.split_first() else { return Ok(()) };
     let named = ranges::expand(pattern).or_else(|problem| complain(number, problem))?;
     let mut vars = Vars::new();
-    for word in rest {
+    for (i, word) in rest.iter().enumerate() {
         let Some((key, value)) = word.split_once('=') else {
-            return complain(number, format!("`{word}` is not a variable of the host: write KEY=VALUE, in quotes where there are blanks"));
+            let problem = format!("word {} is not a variable of the host: write KEY=VALUE, in quotes where there are blanks", i + 2);
+            return complain(number, problem);
         };
         vars.insert(key.to_owned(), (literal(value), number));
     }

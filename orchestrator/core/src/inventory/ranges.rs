@@ -45,7 +45,7 @@ fn expand_into(name: &str, all: &mut Vec<String>) -> Result<(), String> {
         all.push(name.to_owned());
         return Ok(());
     };
-    let (range, tail) = rest.split_once(']').ok_or_else(|| format!("`{name}` has a `[` without its `]`"))?;
+    let (range, tail) = rest.split_once(']').ok_or_else(|| "a `[` without its `]`".to_owned())?;
     for word in words(range)? {
         expand_into(&format!("{head}{word}{tail}"), all)?;
     }
@@ -55,6 +55,10 @@ fn expand_into(name: &str, all: &mut Vec<String>) -> Result<(), String> {
 /// Expands a range.
 fn words(range: &str) -> Result<Vec<String>, String> {
     let parts: Vec<&str> = range.split(':').collect();
+    // what is like none is not shown: it may be of any file
+    if !range.chars().all(|c| c.is_ascii_alphanumeric() || c == ':') {
+        return Err("a range has other characters than letters and digits: write [BEGIN:END]".to_owned());
+    }
     let (begin, end, step) = match parts.as_slice() {
         [begin, end] => (*begin, *end, "1"),
         [begin, end, step] => (*begin, *end, *step),

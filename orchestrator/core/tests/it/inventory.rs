@@ -233,7 +233,7 @@ fn errors_say_the_line_and_ansible_refuses_it_too() {
     let dir = tempfile::tempdir().expect("a directory");
     let bad = [
         ("hosts", "n1\n[a]\nn[1:\n", 3, "without its `]`"),
-        ("hosts", "[a]\nn1 port\n", 2, "`port` is not a variable"),
+        ("hosts", "[a]\nn1 port\n", 2, "word 2 is not a variable"),
         ("hosts", "[a]\nn1 x='y\n", 2, "quote is not closed"),
         ("hosts", "[a:children]\nb\n", 2, "the file has no [b]"),
         ("hosts", "n1\n[b:vars]\nx=1\n", 2, "the file has no [b]"),
@@ -265,6 +265,31 @@ fn errors_say_the_line_and_ansible_refuses_it_too() {
     let unknown = inventory::read(&file, "c").expect_err("is not there");
     assert!(unknown.hint().contains("all, a, b"), "{}", unknown.hint());
     assert!(matches!(inventory::read(&dir.path().join("none"), "all"), Err(InventoryError::Read { .. })));
+}
+
+/// A campaign file of somebody else names any file, and messages get around.
+#[test]
+fn errors_show_nothing_of_a_file_that_is_no_inventory() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("secret");
+    for text in [
+        "root:$6$S3CRET$x.y/z:19000:0:99999:7:::\n",
+        "machine S3CRET login me\n",
+        "-----BEGIN S3CRET KEY-----\n",
+        "[S3CRET key]\n",
+        "{\"tokens\": [\"S3CRET\"]}\n",
+        "[\"S3CRET:1\"]\nx",
+        "x[S3CRET\n",
+        "[x:vars]\nS3CRET\n",
+        "[x:children]\nS3CRET two\n",
+        "{{S3CRET}}\n",
+        "'S3CRET\n",
+    ] {
+        fs::write(&file, text).expect("writes");
+        let error = inventory::read(&file, "all").expect_err(text);
+        let all = format!("{error} {} {error:?}", error.hint());
+        assert!(!all.contains("S3CRET") && !all.contains("login"), "{text}: {all}");
+    }
 }
 
 proptest! {

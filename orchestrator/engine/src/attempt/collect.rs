@@ -5,7 +5,9 @@ use super::{
     error::RunError,
     evidence::{last_lines, node_of, text},
     judge::{Evidence, Judge},
-    noise, outputs,
+    noise,
+    numbers::{CUT_HINT, numbers},
+    outputs,
     prepare::Prepared,
     script_exit::ScriptFailure,
 };
@@ -326,8 +328,11 @@ impl Judge<'_> {
             );
             return Ok(());
         }
-        let times: Vec<f64> = match &own.time_s {
-            Some(pattern) => self.regex(pattern)?.captures_iter(&self.stdout).filter_map(|c| c.get(1)?.as_str().parse().ok()).collect(),
+        let times = match &own.time_s {
+            Some(pattern) => numbers(&self.regex(pattern)?, &self.stdout).unwrap_or_else(|cut| {
+                self.cut_number("time of a checkpoint", pattern, &cut);
+                Vec::new()
+            }),
             None => Vec::new(),
         };
         for (number, seconds) in (1u32..).zip(&times) {
@@ -364,8 +369,14 @@ impl Judge<'_> {
             return Ok(());
         }
         for figure in self.evidence.prepared.app.figures.clone() {
-            let values: Vec<f64> =
-                self.regex(&figure.pattern)?.captures_iter(&self.stdout).filter_map(|c| c.get(1)?.as_str().parse().ok()).collect();
+            let values = match numbers(&self.regex(&figure.pattern)?, &self.stdout) {
+                Ok(values) => values,
+                // a wrong number is worse than none, and none that nobody is told of is little better
+                Err(cut) => {
+                    self.cut_number(&figure.name, &figure.pattern, &cut);
+                    continue;
+                }
+            };
             match taken(&figure, &values).map(|value| value * figure.scale) {
                 // NaN and infinity are not measurements, and JSON has no such numbers
                 Some(value) if !value.is_finite() && figure.required => {
@@ -380,6 +391,11 @@ impl Judge<'_> {
             }
         }
         Ok(())
+    }
+
+    /// A number of which a pattern may take only a part.
+    fn cut_number(&mut self, what: &str, pattern: &str, cut: &str) {
+        self.fail(Cause::Application, format!("its output has {what} as `{cut}`, of which `{pattern}` takes a part: {CUT_HINT}"));
     }
 
     fn restart(&mut self) -> Result<(), RunError> {

@@ -15,6 +15,7 @@ mod launch_plan;
 mod local_executor;
 mod nodes;
 mod noise;
+mod numbers;
 mod outcome_file;
 mod outputs;
 mod placement;

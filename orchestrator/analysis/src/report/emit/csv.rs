@@ -6,7 +6,7 @@ use crate::{
 };
 use camino::Utf8Path;
 use cvc_core::store::StoreError;
-use std::io::Write;
+use std::{borrow::Cow, io::Write};
 
 /// The values written for a measurement, as suffixes of its column's name.
 const OF_MEASURED: [&str; 10] =
@@ -66,14 +66,8 @@ fn table(table: &Table) -> String {
     let head = table.columns.iter().zip(&kinds).flat_map(|(c, kind)| names(c, kind));
     line(&mut out, head);
     for row in &table.rows {
-        let cells = row.iter().zip(&kinds).zip(&table.columns);
-        line(
-            &mut out,
-            cells.flat_map(|((cell, kind), column)| {
-                let fields = values(cell, kind.len());
-                if column.of_programs { fields.into_iter().map(inert).collect() } else { fields }
-            }),
-        );
+        let cells = row.iter().zip(&kinds);
+        line(&mut out, cells.flat_map(|(cell, kind)| values(cell, kind.len())));
     }
     out
 }
@@ -149,23 +143,29 @@ pub(super) fn write_records(report: &Report, path: &Utf8Path, out: &mut dyn Writ
     line(&mut text, report.records.columns().map(str::to_owned));
     write(&mut text)?;
     report.records.each(|own, value, levels| {
-        let own = own.iter().map(|t| inert(t.unwrap_or_default().to_owned()));
+        let own = own.iter().map(|t| t.unwrap_or_default().to_owned());
         let value = value.map(number).unwrap_or_default();
         line(&mut text, own.chain([value]).chain(levels.iter().cloned()));
         write(&mut text)
     })
 }
 
-/// A text of a program, with an apostrophe before it if a spreadsheet would take it for a formula.
-fn inert(text: String) -> String {
-    if text.starts_with(['=', '+', '-', '@', '\t', '\r']) { format!("'{text}") } else { text }
+/// What makes a spreadsheet take a text for a formula, if it begins with it. Some take the wide forms of East Asian scripts like the others.
+const BEGINS_FORMULA: [char; 11] = ['=', '+', '-', '@', '\t', '\r', '\n', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}'];
+
+/// A field, with an apostrophe before it if a spreadsheet would take it for a formula: texts come from programs, campaign files and descriptors of
+/// others. A number is none, whatever its sign.
+fn inert(field: &str) -> Cow<'_, str> {
+    if field.starts_with(BEGINS_FORMULA) && field.parse::<f64>().is_err() { Cow::Owned(format!("'{field}")) } else { Cow::Borrowed(field) }
 }
 
+/// Writes a line. This is the only way into a file: nothing in it is a formula.
 fn line(out: &mut String, fields: impl Iterator<Item = String>) {
     for (i, field) in fields.enumerate() {
         if i > 0 {
             out.push(',');
         }
+        let field = inert(&field);
         if field.contains([',', '"', '\n', '\r']) {
             out.push('"');
             out.push_str(&field.replace('"', "\"\""));
@@ -175,4 +175,22 @@ fn line(out: &mut String, fields: impl Iterator<Item = String>) {
         }
     }
     out.push('\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{inert, line};
+
+    #[test]
+    fn nothing_in_a_line_is_a_formula_and_numbers_stay() {
+        let written = |fields: &[&str]| {
+            let mut out = String::new();
+            line(&mut out, fields.iter().map(|f| (*f).to_owned()));
+            out
+        };
+        assert_eq!(written(&["=1+1", "-2+3", "@SUM(A1)", "+cmd|' /C calc'!A0"]), "'=1+1,'-2+3,'@SUM(A1),'+cmd|' /C calc'!A0\n");
+        assert_eq!(written(&["\t=1", "\n=1", "\u{ff1d}1", "a=1", ""]), "'\t=1,\"'\n=1\",'\u{ff1d}1,a=1,\n");
+        assert_eq!(written(&["-2.5", "+3", "1e-9", "-0", "-inf"]), "-2.5,+3,1e-9,-0,-inf\n");
+        assert_eq!(inert("-2 %"), "'-2 %");
+    }
 }

@@ -4,6 +4,7 @@ use crate::report::{
     format::{Style, numeric, plain, unit_beside},
     model::{Block, Report, ReportKind, Table},
 };
+use cvc_core::visible::visible;
 
 pub(super) fn text(report: &Report) -> String {
     let name = match report.kind {
@@ -38,7 +39,8 @@ pub(super) fn text(report: &Report) -> String {
             }
         }
     }
-    out
+    // what `cat` of it would send to a terminal
+    visible(&out).into_owned()
 }
 
 fn write_table(out: &mut String, table: &Table) {

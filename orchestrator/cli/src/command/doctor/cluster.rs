@@ -9,7 +9,6 @@ use crate::{
 use cvc_controller::doctor::{self, Check, State};
 use cvc_core::campaign::Spec;
 use indexmap::IndexMap;
-use indicatif::ProgressStyle;
 use std::{io::Write, time::Duration};
 
 /// Findings by site.
@@ -19,9 +18,10 @@ pub(super) type Clusters = IndexMap<String, Vec<Check>>;
 pub(super) async fn examine(spec: &Spec) -> Clusters {
     let mut clusters = Clusters::new();
     for (name, site) in spec.sites.iter().filter(|(_, site)| site.cluster.is_some()) {
-        let bar = output::bar().with_style(ProgressStyle::default_spinner());
-        bar.enable_steady_tick(Duration::from_millis(100));
-        let checks = doctor::examine(name, site, spec.directory(), &mut |what| bar.set_message(format!("{name}: {what}"))).await;
+        let bar = output::bar();
+        bar.set_template("{spinner} {msg}");
+        bar.tick_every(Duration::from_millis(100));
+        let checks = doctor::examine(name, site, spec.directory(), &mut |what| bar.set_message(&format!("{name}: {what}"))).await;
         bar.finish_and_clear();
         clusters.insert(name.clone(), checks);
     }
@@ -35,7 +35,7 @@ pub(super) fn status(clusters: &Clusters) -> ExitStatus {
 
 /// Checks one site, and nothing on this machine.
 pub(super) fn show_alone(clusters: &Clusters, json: bool) -> Result<ExitStatus, Failure> {
-    let mut out = output::shown();
+    let mut out = output::shown_as(json);
     if json {
         writeln!(out, "{}", serde_json::to_string_pretty(&serde_json::json!({ "clusters": clusters })).map_err(std::io::Error::from)?)?;
     } else {

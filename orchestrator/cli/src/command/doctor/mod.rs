@@ -92,7 +92,7 @@ pub fn doctor(args: &DoctorArgs) -> Result<ExitStatus, Failure> {
         Some(verdict) if !verdict.can_run() => ExitStatus::Installation,
         Some(_) | None => cluster::status(&clusters),
     };
-    let mut out = output::shown();
+    let mut out = output::shown_as(args.json);
     if args.json {
         let findings: Vec<_> = findings
             .iter()
@@ -131,7 +131,7 @@ pub fn doctor(args: &DoctorArgs) -> Result<ExitStatus, Failure> {
 async fn try_checkpoints(spec: &Spec, is_json: bool) -> Result<ExitStatus, Failure> {
     let sites = ask_sites(spec, |_| Readiness::Look, |_| ()).await;
     let probed = probe::probe(spec, &sites).await?;
-    let mut out = output::shown();
+    let mut out = output::shown_as(is_json);
     if is_json {
         writeln!(out, "{}", serde_json::to_string_pretty(&probed.to_json()).map_err(std::io::Error::from)?)?;
     } else {

@@ -76,7 +76,7 @@ pub fn predict(args: &PredictArgs) -> Result<ExitStatus, Failure> {
             next,
             judged: args.judge.then(|| judge(&predictor, &held_out)),
         };
-        let mut out = std::io::BufWriter::new(crate::output::shown());
+        let mut out = std::io::BufWriter::new(crate::output::shown_as(args.json));
         if args.json {
             serde_json::to_writer_pretty(&mut out, &output).map_err(std::io::Error::from)?;
             writeln!(out)?;

@@ -17,7 +17,6 @@ use cvc_core::{
     units::counted,
 };
 use cvc_engine::{attempt::Readiness, ckpt::quirks::Quirk};
-use indicatif::{ProgressBar, ProgressStyle};
 use serde::{Deserialize, Serialize};
 use std::{
     path::PathBuf,
@@ -186,14 +185,14 @@ impl Seen {
 struct Watcher {
     seen: Seen,
     name: String,
-    bar: ProgressBar,
+    bar: output::Bar,
     began: watch::Sender<bool>,
 }
 
 impl Watcher {
     fn tell(&self, what: &str) {
         if output::is_stderr_terminal() {
-            self.bar.set_message(format!("{}: {what}", self.name));
+            self.bar.set_message(&format!("{}: {what}", self.name));
         } else {
             output::note(format_args!("{}: {what}", self.name));
         }
@@ -289,8 +288,9 @@ impl Trial<'_> {
         }
         let options = Options { campaigns: directory.join("campaigns"), state: directory.join("state"), ..base.clone() };
         let (began, began_seen) = watch::channel(false);
-        let bar = output::bar().with_style(ProgressStyle::default_spinner());
-        bar.enable_steady_tick(Duration::from_millis(100));
+        let bar = output::bar();
+        bar.set_template("{spinner} {msg}");
+        bar.tick_every(Duration::from_millis(100));
         let mut watcher = Watcher { seen: Seen::default(), name: self.name(), bar, began };
         let readiness = |_: &str| Readiness::for_points(&spec.apps, plan.points.iter().map(|p| &p.point));
         let sites = ask_sites(spec, readiness, |what| watcher.tell(&what)).await;
