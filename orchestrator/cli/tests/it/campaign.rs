@@ -91,8 +91,7 @@ fn runs_speak_the_language_of_the_campaign_whatever_that_of_its_user() {
     let run = first.first().expect("a run");
     assert!(said(&c, run).contains("speaks C.UTF-8 nothing nothing"), "{}", said(&c, run));
     // another language is another point, which has no result yet
-    let text = fs::read_to_string(c.dir().join("campaign.toml")).expect("the campaign file");
-    c.rewrite(&text.replace("repeats = 1\n", "repeats = 1\nlocale = \"C\"\n"));
+    c.rewrite(&format!("{SITE}[matrix]\napp = \"script\"\nprocesses = 1\nmpi = \"mpich\"\n[run]\nrepeats = 1\nlocale = \"C\"\n"));
     c.run().expect(0);
     let run = c.run_names().difference(&first).next().expect("another run").clone();
     assert!(said(&c, &run).contains("speaks C nothing nothing"), "{}", said(&c, &run));
