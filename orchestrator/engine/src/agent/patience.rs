@@ -1,7 +1,7 @@
 //! Patience with a file system that fails for a moment: shared storage does, after a file was replaced on another machine (ESTALE), or while a
 //! server is away (EIO).
 
-use super::spool::SpoolError;
+use cvc_core::store::StoreError;
 use std::{io::ErrorKind, time::Duration};
 use tokio::time::Instant;
 
@@ -22,11 +22,11 @@ impl Patience {
     ///
     /// # Errors
     /// When it does not exist, or has failed for too long.
-    pub(super) fn bear<T>(&mut self, read: Result<T, SpoolError>) -> Result<Option<T>, SpoolError> {
+    pub(super) fn bear<T>(&mut self, read: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
         self.bear_at(Instant::now(), read)
     }
 
-    fn bear_at<T>(&mut self, now: Instant, read: Result<T, SpoolError>) -> Result<Option<T>, SpoolError> {
+    fn bear_at<T>(&mut self, now: Instant, read: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
         match read {
             Ok(value) => {
                 self.failing_since = None;
@@ -42,8 +42,8 @@ impl Patience {
 }
 
 /// Whether an error says that a file does not exist, which no second attempt changes.
-pub(super) fn is_missing(error: &SpoolError) -> bool {
-    matches!(error, SpoolError::Io { source, .. } if source.kind() == ErrorKind::NotFound)
+pub(super) fn is_missing(error: &StoreError) -> bool {
+    matches!(error, StoreError::Io { source, .. } if source.kind() == ErrorKind::NotFound)
 }
 
 #[cfg(test)]
@@ -51,8 +51,8 @@ mod tests {
     use super::*;
     use std::io;
 
-    fn error(code: i32) -> Result<(), SpoolError> {
-        Err(SpoolError::io("read", "agent.json")(io::Error::from_raw_os_error(code)))
+    fn error(code: i32) -> Result<(), StoreError> {
+        Err(StoreError::io("read", "agent.json")(io::Error::from_raw_os_error(code)))
     }
 
     #[test]

@@ -152,6 +152,9 @@ pub fn end_leftovers(root: &Utf8Path) -> Result<(), StoreError> {
     if !root.exists() {
         return Ok(());
     }
+    if let Some(host) = spool.agent_elsewhere() {
+        return Err(spool.not_here(&host));
+    }
     // an agent that has just said that it ends may still be there
     let begun = Instant::now();
     let _lock = loop {
@@ -837,8 +840,17 @@ impl Agent {
         // the next agent must try again
         let reason = reason.to_owned();
         let last = if self.has_recovered { Event::Closed { reason } } else { Event::Unable { reason } };
-        let last = self.log.write(last).and_then(|()| self.log.check_fence());
+        let mut last = self.log.write(last).map(|()| !self.log.holds_events());
+        // the patience of the fence ends this
+        while let Ok(false) = last {
+            tokio::time::sleep(TICK).await;
+            last = self.log.check_fence();
+        }
         self.drop_settled();
+        if last.is_ok() {
+            // nobody has to wait until its last heartbeat is old
+            let _ = fs::remove_file(self.spool.beat());
+        }
         written.and(last.map(|_| ()).map_err(AgentError::from))
     }
 

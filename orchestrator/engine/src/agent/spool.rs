@@ -11,11 +11,14 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::{
     collections::{BTreeSet, VecDeque},
     fs, io,
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 /// Name of the agent's log, in the spool and in the directory of each run.
 pub const TRACE: &str = "agent-trace.log";
+
+/// Age up to which a heartbeat is one of an agent that lives; it comes every three seconds, and shared storage may show it late.
+const FRESH: Duration = Duration::from_secs(60);
 
 /// The spool cannot be used.
 pub type SpoolError = StoreError;
@@ -94,6 +97,26 @@ impl Spool {
     pub fn agent(&self) -> Option<ProcessId> {
         let id: ProcessId = serde_json::from_slice(&fs::read(self.agent_file()).ok()?).ok()?;
         id.is_alive().then_some(id)
+    }
+
+    /// The other machine on which an agent works, as far as its heartbeat tells: a login's name may lead to several machines that share the spool.
+    pub fn agent_elsewhere(&self) -> Option<String> {
+        let holder = self.holder().ok()?;
+        let beaten = fs::metadata(self.beat()).and_then(|m| m.modified()).ok()?;
+        // a clock that is behind is no reason to take it for dead
+        let is_fresh = SystemTime::now().duration_since(beaten).unwrap_or_default() < FRESH;
+        let is_other = cvc_core::paths::host_name().is_none_or(|me| me != holder.host);
+        // a machine that was renamed still has its process
+        (is_fresh && is_other && !holder.process.is_alive()).then_some(holder.host)
+    }
+
+    /// Why no agent may be started here: one works on another machine.
+    pub(super) fn not_here(&self, host: &str) -> SpoolError {
+        let me = cvc_core::paths::host_name().unwrap_or_default();
+        let what = format!(
+            "one works on `{host}`, and this is `{me}`: the head's name leads to several machines; name one of them in the campaign file"
+        );
+        StoreError::io("start the agent of", &self.root)(io::Error::other(what))
     }
 
     /// The agent that has it.
@@ -335,6 +358,30 @@ mod tests {
     }
 
     const LONG: Duration = Duration::from_secs(3600);
+
+    #[test]
+    fn an_agent_on_another_machine_is_none_here_and_is_not_dead() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let spool = Spool::at(Utf8Path::from_path(dir.path()).expect("UTF-8"));
+        let me = ProcessId::of(std::process::id()).expect("this process");
+        // the same number here is another process
+        let other = ProcessId { start_ticks: me.start_ticks + 1, ..me };
+        let hold = |process, host: &str| put_json(&spool.agent_file(), &Holder { process, host: host.into(), epoch: 1 }).expect("writes");
+        hold(other, "login2.invalid");
+        assert_eq!(spool.agent_elsewhere(), None, "there is no heartbeat");
+        let beat = fs::File::create(spool.beat()).expect("a heartbeat");
+        assert_eq!((spool.agent(), spool.agent_elsewhere().as_deref()), (None, Some("login2.invalid")));
+        let error = crate::agent::start("/nonexistent/cvc-node".into(), spool.root()).expect_err("not a second one").to_string();
+        assert!(error.contains("one works on `login2.invalid`") && error.contains("leads to several machines"), "{error}");
+        // this machine, under another name
+        hold(me, "login2.invalid");
+        assert_eq!((spool.agent(), spool.agent_elsewhere()), (Some(me), None));
+        hold(other, &cvc_core::paths::host_name().expect("a name"));
+        assert_eq!(spool.agent_elsewhere(), None, "it is dead");
+        hold(other, "login2.invalid");
+        beat.set_modified(SystemTime::now() - 2 * FRESH).expect("a time");
+        assert_eq!(spool.agent_elsewhere(), None, "its machine is gone");
+    }
 
     #[test]
     fn events_wait_while_nobody_can_tell_whose_the_spool_is() {

@@ -22,6 +22,9 @@ pub fn start(program: &Utf8Path, root: &Utf8Path) -> Result<ProcessId, StoreErro
     if let Some(id) = spool.agent() {
         return Ok(id);
     }
+    if let Some(host) = spool.agent_elsewhere() {
+        return Err(spool.not_here(&host));
+    }
     spool.make()?;
     let log = spool.log();
     let file = OpenOptions::new().create(true).append(true).open(&log).map_err(StoreError::io("open", &log))?;
