@@ -129,6 +129,9 @@ fn store_hint(error: &StoreError) -> Option<String> {
             }
             _ => None,
         },
+        StoreError::NoLocks { .. } => Some(
+            "mount it with locks (Lustre: `-o flock`; NFS: without `nolock`), or put the campaign on another file system (`--campaigns DIR`)".into(),
+        ),
         StoreError::Damaged { .. } | StoreError::Newer { .. } | StoreError::Locked { .. } => None,
     }
 }

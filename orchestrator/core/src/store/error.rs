@@ -43,6 +43,14 @@ pub enum StoreError {
         /// The original.
         original: PathBuf,
     },
+    /// The file system has no locks, so that nothing would keep two controllers apart.
+    #[error("cannot lock {}: its file system has no locks ({source})", path.display())]
+    NoLocks {
+        /// The lock file.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
     /// Another controller works on the campaign.
     #[error("{} is locked: another cvc is working on this campaign{holder}", path.display())]
     Locked {
@@ -73,6 +81,7 @@ impl StoreError {
             | Self::Damaged { path, .. }
             | Self::Newer { path, .. }
             | Self::Copied { path, .. }
+            | Self::NoLocks { path, .. }
             | Self::Locked { path, .. } => path,
         }
     }
