@@ -307,6 +307,9 @@ pub struct DownArgs {
     pub which: Which,
     #[command(flatten)]
     pub place: Where,
+    /// Then also remove the keys with which cvc lets the nodes of its ssh sites log in to each other; `cvc install` lets them in again
+    #[arg(long)]
+    pub keys: bool,
     /// Print one JSON object for each event
     #[arg(long)]
     pub json: bool,
