@@ -310,6 +310,9 @@ pub struct DownArgs {
     /// Take it that nothing is left on this site, which cannot be reached any more; may be given several times
     #[arg(long, value_name = "SITE")]
     pub forget: Vec<String>,
+    /// Then also remove the keys with which cvc lets the nodes of its ssh sites log in to each other; `cvc install` lets them in again
+    #[arg(long)]
+    pub keys: bool,
     /// Print one JSON object for each event
     #[arg(long)]
     pub json: bool,

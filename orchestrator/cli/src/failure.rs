@@ -142,6 +142,9 @@ fn store_hint(error: &StoreError) -> Option<String> {
                  {campaign} is now"
             ))
         }
+        StoreError::NoLocks { .. } => Some(
+            "mount it with locks (Lustre: `-o flock`; NFS: without `nolock`), or put the campaign on another file system (`--campaigns DIR`)".into(),
+        ),
         StoreError::Damaged { .. } | StoreError::Newer { .. } | StoreError::Locked { .. } => None,
     }
 }

@@ -24,7 +24,7 @@ enum Command {
         /// The spool
         dir: Utf8PathBuf,
     },
-    /// Exit with 0 if the agent of a spool is running, else with 1
+    /// Exit with 0 if the agent of a spool is running, here or on another machine, else with 1
     Alive {
         /// The spool
         dir: Utf8PathBuf,
@@ -88,7 +88,8 @@ fn run(command: Command) -> Result<ExitCode, Box<dyn Error>> {
             agent::start(&find_self()?, &dir)?;
         }
         Command::Alive { dir } => {
-            let alive = agent::Spool::at(&dir).agent().is_some();
+            let spool = agent::Spool::at(&dir);
+            let alive = spool.agent().is_some() || spool.agent_elsewhere().is_some();
             return Ok(if alive { ExitCode::SUCCESS } else { ExitCode::FAILURE });
         }
         Command::End { dir } => agent::end_leftovers(&dir)?,

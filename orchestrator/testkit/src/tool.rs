@@ -42,6 +42,8 @@ pub enum Tool {
     Python,
     /// Several nodes on this machine: [`crate::Lab`].
     Lab,
+    /// A lab, and what a node of it needs to speak Portuguese: the locale's source, and the translations of the C library and coreutils.
+    Portuguese,
     /// A lab, and Slurm with its daemons.
     Slurm,
     /// Slurm on a lab, with accounting.
@@ -101,6 +103,11 @@ impl Tool {
                 let given = env::var_os("CVC_MPICH5").map(PathBuf::from);
                 given.into_iter().chain([crate::lab::cache().join("mpich5")]).map(|root| root.join("bin/mpiexec")).find(|p| p.is_file())
             }
+            Self::Portuguese => {
+                let needed = ["i18n/locales/pt_BR", "locale/pt_BR/LC_MESSAGES/libc.mo"];
+                let there = on_path("localedef").is_some() && needed.iter().all(|file| Path::new("/usr/share").join(file).is_file());
+                Self::Lab.find().filter(|_| there)
+            }
             Self::Slurm => crate::lab::missing_for_slurm().is_none().then(|| PathBuf::from("/usr/sbin/slurmctld")),
             Self::Gluster => crate::lab::missing_for_gluster().is_none().then(|| PathBuf::from("/usr/sbin/glusterd")),
             Self::Disks => crate::lab::missing_for_disks().is_none().then(|| PathBuf::from("/dev/loop-control")),
@@ -114,6 +121,7 @@ impl Tool {
     fn reason(self) -> Option<String> {
         match self {
             Self::Lab => crate::lab::missing(),
+            Self::Portuguese if Self::Lab.find().is_none() => crate::lab::missing(),
             Self::SlurmAccounting => crate::lab::missing_for_accounting(),
             Self::Disks => crate::lab::missing_for_disks(),
             Self::LabImage => crate::lab::missing_for_image(),
@@ -136,6 +144,7 @@ impl Tool {
             | Self::AnsibleLint
             | Self::Moto
             | Self::LoopDevices
+            | Self::Portuguese
             | Self::Mpich5 => None,
         }
     }
@@ -161,6 +170,7 @@ impl Tool {
             Self::LoopDevices => "loop devices",
             Self::Moto => "moto with its server (installed by the set-up)",
             Self::Mpich5 => "MPICH 5 (installed by the set-up, or CVC_MPICH5)",
+            Self::Portuguese => "the Portuguese locale and the translations of the C library (Debian, Ubuntu: locales)",
             Self::Slurm => "Slurm on a lab (slurmctld, slurmd, slurm-client, munge)",
             Self::Gluster => "GlusterFS on a lab (glusterfs-server, glusterfs-client, FUSE)",
             Self::Disks => "disks for a lab (loop devices, ext4, util-linux, e2fsprogs)",

@@ -10,7 +10,8 @@ use crate::{
     output::tell,
     session_log,
 };
-use cvc_controller::runner::close_campaign;
+use cvc_controller::{error::CampaignError, install::remove_trust, runner::close_campaign};
+use cvc_core::campaign::SiteKind;
 use cvc_core::stop::{StopRequest, StopSignal};
 use tokio::sync::watch;
 use tracing::Instrument;
@@ -34,13 +35,25 @@ pub fn down(args: &DownArgs) -> Result<ExitStatus, Failure> {
         let mut observer = display::observer(args.json, Varying::default(), 0.0);
         let closed = close_campaign(&spec, &dir, &options, &args.forget, stop_signal, observer.as_mut()).await;
         drop(stop_request);
-        Ok::<_, Failure>(closed?)
+        let closed = closed?;
+        let mut without_keys = Vec::new();
+        for (name, site) in spec.sites.iter().filter(|(_, site)| args.keys && site.kind == SiteKind::Ssh) {
+            let hosts = remove_trust(name, site, spec.directory()).await.map_err(CampaignError::from)?;
+            without_keys.push((name.clone(), hosts));
+        }
+        Ok::<_, Failure>((closed, without_keys))
     };
-    let closed = runtime()?.block_on(closing.instrument(tracing::info_span!("campaign", name = %spec.name)))?;
+    let (closed, without_keys) = runtime()?.block_on(closing.instrument(tracing::info_span!("campaign", name = %spec.name)))?;
     if !args.json {
         match closed.as_slice() {
             [] => tell(format_args!("nothing of {} was open", spec.name)),
             sites => tell(format_args!("nothing of {} is left on {}", spec.name, sites.join(", "))),
+        }
+        for (site, hosts) in without_keys {
+            match hosts.as_slice() {
+                [] => tell(format_args!("{site}: no host lets others in by keys of cvc's")),
+                hosts => tell(format_args!("{site}: keys of the other nodes removed on {}", hosts.join(", "))),
+            }
         }
     }
     Ok(ExitStatus::Done)

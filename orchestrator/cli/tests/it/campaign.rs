@@ -1,7 +1,7 @@
 //! Whole campaigns through the program: what a user types, what is left afterwards.
 
 use crate::common::{SITE, campaign, scripted, waiting};
-use cvc_testkit::{Tool, campaign::read_json, require};
+use cvc_testkit::{Campaign, Tool, campaign::read_json, require};
 use std::{fs, process::Command, time::Duration};
 
 /// Enough for what is to happen, also on a machine with much other work.
@@ -77,6 +77,24 @@ fn a_campaign_of_a_kernel_on_both_libraries_runs_once_and_reports() {
             String::from_utf8_lossy(&finished.stderr)
         );
     }
+}
+
+#[test]
+fn runs_speak_the_language_of_the_campaign_whatever_that_of_its_user() {
+    require!(Tool::Mpich);
+    let says = "echo \"speaks $LC_ALL ${LANG-nothing} ${LANGUAGE-nothing}\"; echo SUCCESS";
+    let mut c = scripted("language", says, "repeats = 1\n");
+    c.env("LC_ALL", "de_DE.UTF-8").env("LANG", "de_DE.UTF-8").env("LANGUAGE", "de");
+    let said = |c: &Campaign, run: &str| fs::read_to_string(c.run_dir(run).join("stdout")).expect("output");
+    c.run().expect(0);
+    let first = c.run_names();
+    let run = first.first().expect("a run");
+    assert!(said(&c, run).contains("speaks C.UTF-8 nothing nothing"), "{}", said(&c, run));
+    // another language is another point, which has no result yet
+    c.rewrite(&format!("{SITE}[matrix]\napp = \"script\"\nprocesses = 1\nmpi = \"mpich\"\n[run]\nrepeats = 1\nlocale = \"C\"\n"));
+    c.run().expect(0);
+    let run = c.run_names().difference(&first).next().expect("another run").clone();
+    assert!(said(&c, &run).contains("speaks C nothing nothing"), "{}", said(&c, &run));
 }
 
 #[test]

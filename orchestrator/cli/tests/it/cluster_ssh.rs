@@ -57,6 +57,21 @@ fn a_program_that_a_crash_of_the_head_has_emptied_is_sent_again() {
     on.campaign.assert_whole(1);
 }
 
+#[test]
+fn a_site_whose_head_speaks_portuguese_works_like_any_other() {
+    require!(Tool::Portuguese, Tool::Mpich5);
+    let lab = Lab::builder().nodes(2).portuguese("n1").build();
+    let text = format!("{}[matrix]\napp = \"script\"\nmapping = \"2Nx1P\"\nmpi = \"mpich5\"\n[run]\nrepeats = 1\n", site(2, ""));
+    let on = on_lab(lab, "portuguese", &text, "sleep 0.1; cat /nowhere 2>&1; echo \"locale $LC_ALL\"; echo SUCCESS");
+    on.run().expect(0);
+    on.campaign.assert_whole(1);
+    let run = on.campaign.run_names().pop_first().expect("a run");
+    let said = fs::read_to_string(on.campaign.run_dir(&run).join("stdout")).expect("output");
+    assert_eq!(said.matches("No such file or directory").count(), 2, "{said}");
+    assert_eq!(said.matches("locale C.UTF-8").count(), 2, "{said}");
+    on.assert_nothing_left(&["n1", "n2"]);
+}
+
 /// The first run puts a link into its directory that cvc does not fetch.
 const LINKED_AT_FIRST: &str =
     "[ -e /shared/first ] || ln -s /etc/passwd \"${CVC_RUN#*@}/runs/${CVC_RUN%%@*}.partial/link\"; touch /shared/first; echo SUCCESS";

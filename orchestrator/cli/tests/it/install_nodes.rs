@@ -175,8 +175,8 @@ fn two_installations_are_not_at_work_on_one_host() {
     require!(Tool::LabImage, Tool::Ansible);
     let laptop = Laptop::new(2, "\"openmpi\"");
     let node = laptop.lab.node("n2");
-    let is_free = |node: &str| laptop.lab.ssh(node, "flock -n /run true").status.success();
-    node.shell("flock /run sleep 1000 >/dev/null 2>&1 </dev/null & echo");
+    let is_free = |node: &str| laptop.lab.ssh(node, "flock -n /run/cvc-install.lock true").status.success();
+    node.shell("flock /run/cvc-install.lock sleep 1000 >/dev/null 2>&1 </dev/null & echo");
     wait_until("somebody else's lock", LIMIT, || !is_free("n2"));
     let refused = laptop.cvc(&["install", "lab", "--tags", "mpi"]).expect(5).stderr;
     assert!(refused.contains("error: site lab: another installation is at work on n2\n  hint: wait for its end"), "{refused}");

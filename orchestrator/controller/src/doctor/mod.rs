@@ -4,6 +4,7 @@ mod between;
 mod check;
 mod clock;
 mod facts;
+mod head;
 mod node;
 mod ring;
 
@@ -51,6 +52,11 @@ pub async fn examine(name: &str, site: &Site, base: &Utf8Path, tell: &mut dyn Fn
         let found = "nodes are only known inside an allocation; they are checked when runs begin";
         checks.push(Check::new("nodes", State::Skipped, found, ""));
         return checks;
+    }
+    let head_name = cluster.head.as_ref().or(cluster.hosts.first()).map(|entry| entry.name.as_str());
+    if let Some(machine) = head.iter().chain(nodes.iter().map(|(host, _)| host)).find(|host| Some(host.name()) == head_name) {
+        tell(format!("the head, {}", machine.name()));
+        checks.extend(head::examine(machine).await);
     }
     let mut ready = Vec::new();
     for (host, among) in nodes {

@@ -5,31 +5,38 @@ use super::{InstallError, inventory};
 use crate::ssh::{Pipe, SshHost, Target};
 use camino::Utf8Path;
 use cvc_core::campaign::Site;
-use cvc_engine::host::Host;
+use cvc_engine::host::{Host, tool};
 use std::{
     collections::BTreeSet,
-    fs::{File, TryLockError},
+    process::Stdio,
     time::{Duration, Instant},
 };
 use tokio::{
-    io::{AsyncBufReadExt, AsyncWriteExt},
+    io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
+    process::{Child, ChildStdin},
     sync::oneshot,
     task::JoinHandle,
 };
 use tracing::Instrument;
 
-/// What is locked: a directory that every machine has for itself, and that every user can read.
-const DIRECTORY: &str = "/run";
+/// Runs the script that is its name, as root where this user may without a password: all who can install for everybody share one lock.
+const AS_ROOT: &str = "r=; [ \"$(id -u)\" = 0 ] || { command -v sudo >/dev/null && sudo -n true </dev/null >/dev/null 2>&1 && r='sudo -n'; }; \
+    exec $r sh -c \"$0\" cvc \"$1\"";
 /// Says whether it has the lock, with the identity of what is locked, and holds it as long as it hears from here: a server may notice only
-/// after hours that a connection was cut. Where nothing can be locked it says nothing.
-const HOLD: &str = "command -v flock >/dev/null && command -v timeout >/dev/null && exec 9<\"$0\" || exit 0; flock -n 9; got=$?; \
-    id=$(cat /proc/sys/kernel/random/boot_id):$(stat -L -c %d:%i \"$0\"); \
+/// after hours that a connection was cut. Where nothing can be locked it says nothing. The file is root's, or the user's in a directory of the user's:
+/// what everybody can open, everybody can lock for ever.
+const HOLD: &str = "command -v flock >/dev/null && command -v timeout >/dev/null || exit 0; u=$(id -u); d=/run; \
+    [ \"$u\" = 0 ] || d=/run/user/$u; [ \"$u\" = 0 ] || [ -O \"$d\" ] || { d=/tmp/.cvc-$u; mkdir -m 700 \"$d\" 2>/dev/null; }; \
+    [ -d \"$d\" ] && [ ! -h \"$d\" ] && [ -O \"$d\" ] || exit 0; umask 077; f=$d/cvc-install.lock; exec 9>>\"$f\" || exit 0; flock -n 9; got=$?; \
+    id=$(cat /proc/sys/kernel/random/boot_id):$(stat -L -c %d:%i \"$f\"); \
     case $got in 0) echo \"held $id\"; while [ \"$(timeout \"$1\" head -c 1 | wc -c)\" = 1 ]; do :; done;; 1) echo \"taken $id\";; esac";
 /// Time limit for the answer of a host.
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 /// Delay between signs of life to a host, and the time after which one without them gives its lock back, in seconds.
 const BEAT: Duration = Duration::from_secs(4);
 const SILENCE_S: &str = "15";
+/// The same on this machine, where the end of cvc is noticed at once: longer than any installation.
+const SILENCE_HERE_S: &str = "864000";
 /// How long a lock is waited for: a little longer than that of an installation whose connection was cut. Not without end, because two may wait
 /// for each other's hosts.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -39,8 +46,15 @@ const AGAIN: Duration = Duration::from_secs(2);
 /// The locks of the hosts of a site. They are given back when it is dropped, too.
 #[derive(Debug, Default)]
 pub(super) struct HostLocks {
-    here: Option<File>,
+    here: Option<Here>,
     held: Vec<Held>,
+}
+
+/// The lock of this machine: the end of the process's input gives it back.
+#[derive(Debug)]
+struct Here {
+    _line: ChildStdin,
+    _process: Child,
 }
 
 /// The lock of a host that is reached by ssh.
@@ -120,13 +134,18 @@ impl HostLocks {
     async fn take_now(name: &str, site: &Site, base: &Utf8Path) -> Result<Self, InstallError> {
         let mut locks = Self::default();
         let mut taken = Vec::new();
+        // one machine may have two names in a site
+        let mut ids = BTreeSet::new();
         if inventory::hosts(site).iter().any(|host| host == inventory::LOCAL) {
-            match lock_here() {
-                Ok(file) => locks.here = file,
-                Err(()) => taken.push(inventory::LOCAL.to_owned()),
+            match lock_here().await {
+                Some((Some(here), id)) => {
+                    locks.here = Some(here);
+                    ids.insert(id);
+                }
+                Some((None, _)) => taken.push(inventory::LOCAL.to_owned()),
+                None => {}
             }
         }
-        let mut ids = BTreeSet::new();
         let mut others = Vec::new();
         let asked: Vec<_> = targets(name, site, base).map(|target| tokio::spawn(ask(target).in_current_span())).collect();
         for answer in asked {
@@ -140,7 +159,6 @@ impl HostLocks {
             }
         }
         for (host, id) in others {
-            // one machine may have two names in a site
             if !ids.contains(&id) {
                 taken.push(host.name().to_owned());
             }
@@ -167,7 +185,7 @@ impl HostLocks {
 }
 
 /// The hosts that are reached by ssh.
-fn targets<'s>(name: &'s str, site: &'s Site, base: &'s Utf8Path) -> impl Iterator<Item = Target> + 's {
+pub(super) fn targets<'s>(name: &'s str, site: &'s Site, base: &'s Utf8Path) -> impl Iterator<Item = Target> + 's {
     site.cluster.iter().flat_map(move |cluster| {
         let ssh = cluster.ssh.below(base);
         let head = cluster.head.iter().filter(|head| cluster.hosts.iter().all(|host| host.name != head.name));
@@ -175,13 +193,19 @@ fn targets<'s>(name: &'s str, site: &'s Site, base: &'s Utf8Path) -> impl Iterat
     })
 }
 
-/// Locks this machine; nothing if it cannot be locked, and an error if somebody else has done that.
-fn lock_here() -> Result<Option<File>, ()> {
-    let Ok(file) = File::open(DIRECTORY) else { return Ok(None) };
-    match file.try_lock() {
-        Ok(()) => Ok(Some(file)),
-        Err(TryLockError::WouldBlock) => Err(()),
-        Err(TryLockError::Error(_)) => Ok(None),
+/// Locks this machine. Returns the lock, unless somebody else has it, with the identity of what is locked; nothing if it cannot be locked.
+async fn lock_here() -> Option<(Option<Here>, String)> {
+    let mut command = tool("sh");
+    command.args(["-c", AS_ROOT, HOLD, SILENCE_HERE_S]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    // a Ctrl-C of the terminal is for cvc, which gives the lock back at its end
+    let mut process = command.process_group(0).spawn().ok()?;
+    let (here, stdout) = (process.stdin.take()?, process.stdout.take()?);
+    let mut line = String::new();
+    let _ = tokio::time::timeout(ANSWER_LIMIT, BufReader::new(stdout).read_line(&mut line)).await;
+    match line.trim().split_once(' ') {
+        Some(("held", id)) => Some((Some(Here { _line: here, _process: process }), id.to_owned())),
+        Some(("taken", id)) => Some((None, id.to_owned())),
+        _ => None,
     }
 }
 
@@ -189,7 +213,7 @@ fn lock_here() -> Result<Option<File>, ()> {
 async fn ask(target: Target) -> Option<Answer> {
     let host = SshHost::new(target);
     host.connect().await.ok()?;
-    let argv = ["sh", "-c", HOLD, DIRECTORY, SILENCE_S].map(str::to_owned);
+    let argv = ["sh", "-c", AS_ROOT, HOLD, SILENCE_S].map(str::to_owned);
     let mut pipe = host.pipe(&argv).await.ok()?;
     let mut line = String::new();
     let _ = tokio::time::timeout(ANSWER_LIMIT, pipe.stdout.read_line(&mut line)).await;
@@ -201,5 +225,35 @@ async fn ask(target: Target) -> Option<Answer> {
             host.disconnect().await;
             None
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_lock_is_held_until_it_is_dropped_and_nobody_else_can_hold_it() {
+        // a lock of this test's own: that of the machine may be held by an installation
+        let dir = tempfile::tempdir().expect("a directory");
+        let script = HOLD.replace("$d/cvc-install.lock", &format!("{}/lock", dir.path().display()));
+        let ask = async || {
+            let mut command = tool("sh");
+            command.args(["-c", &script, "cvc", SILENCE_HERE_S]).stdin(Stdio::piped()).stdout(Stdio::piped());
+            let mut process = command.spawn().expect("starts");
+            let (line, mut answer) = (process.stdin.take().expect("input"), String::new());
+            BufReader::new(process.stdout.take().expect("output")).read_line(&mut answer).await.expect("answers");
+            (answer, line, process)
+        };
+        let (first, line, mut process) = ask().await;
+        let (second, ..) = ask().await;
+        let id = first.trim().strip_prefix("held ").expect("it has the lock");
+        assert_eq!(second.trim(), format!("taken {id}"));
+        use std::os::unix::fs::PermissionsExt;
+        let mode = dir.path().join("lock").metadata().expect("a file").permissions().mode();
+        assert_eq!(mode & 0o077, 0, "nobody else can open it, and so lock it");
+        drop(line);
+        process.wait().await.expect("ends");
+        assert_eq!(ask().await.0, first, "it was given back");
     }
 }

@@ -11,12 +11,14 @@ mod play;
 pub mod playbook;
 mod report;
 mod spack;
+mod trust;
 pub mod wanted;
 
 pub use difference::Difference;
 pub use error::InstallError;
 pub use lock::{Component, Lock, SiteLock};
 pub use report::{FailedTask, HostReport, InstallEvent, InstallReport, Installed, TaskResult};
+pub use trust::remove_trust;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::{

@@ -7,12 +7,15 @@ use cvc_core::store::{StoreError, copy_tree};
 use cvc_engine::host::{Host, HostError, LocalHost, Output, THIS_MACHINE, tool};
 use std::{collections::BTreeMap, io, process::Stdio, sync::Arc, time::Duration};
 use tokio::{
-    io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines},
+    io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
     process::{Child, ChildStdin, ChildStdout},
 };
 
 /// Time limit of small questions.
 pub(super) const SHORT: Duration = Duration::from_secs(60);
+
+/// Longest line that a program there may send, bytes. Events are far shorter; more is no answer of cvc's, and would fill this machine's memory.
+const MAX_LINE: usize = 16 << 20;
 
 /// Reports the progress of a copy, for people.
 pub type Tell<'a> = &'a mut (dyn FnMut(String) + Send);
@@ -90,6 +93,18 @@ pub trait Channel: Send {
     fn stderr_tail(&self) -> String;
 }
 
+/// Reads the next line, or what is left before the end; `None` at the end. May be dropped and called again: `begun` keeps what has come.
+async fn next_line(from: &mut (impl AsyncBufRead + Unpin + Send), begun: &mut Vec<u8>, max_bytes: usize) -> io::Result<Option<Vec<u8>>> {
+    let room = (max_bytes + 1).saturating_sub(begun.len());
+    from.take(room as u64).read_until(b'\n', begun).await?;
+    if begun.len() > max_bytes {
+        let what = format!("a line of more than {} MiB: what answers there is no agent of cvc", max_bytes >> 20);
+        return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+    }
+    let line = std::mem::take(begun);
+    Ok(if line.is_empty() { None } else { Some(line) })
+}
+
 /// Reads a file there; `None` if there is none.
 pub(super) async fn get(head_node: &dyn HeadNode, from: &Utf8Path) -> Result<Option<Vec<u8>>, HostError> {
     match head_node.host().get(from).await {
@@ -104,7 +119,7 @@ pub(super) struct ThisMachine;
 
 struct LocalChannel {
     stdin: ChildStdin,
-    lines: Lines<BufReader<ChildStdout>>,
+    stdout: BufReader<ChildStdout>,
     _child: Child,
 }
 
@@ -155,7 +170,7 @@ impl HeadNode for ThisMachine {
             .spawn()
             .map_err(error)?;
         match (child.stdin.take(), child.stdout.take()) {
-            (Some(stdin), Some(stdout)) => Ok(Box::new(LocalChannel { stdin, lines: BufReader::new(stdout).lines(), _child: child })),
+            (Some(stdin), Some(stdout)) => Ok(Box::new(LocalChannel { stdin, stdout: BufReader::new(stdout), _child: child })),
             _ => Err(broken("a program was started without standard streams")),
         }
     }
@@ -168,8 +183,8 @@ impl Channel for LocalChannel {
         self.stdin.flush().await
     }
 
-    async fn line(&mut self, _begun: &mut Vec<u8>) -> io::Result<Option<Vec<u8>>> {
-        Ok(self.lines.next_line().await?.map(String::into_bytes))
+    async fn line(&mut self, begun: &mut Vec<u8>) -> io::Result<Option<Vec<u8>>> {
+        next_line(&mut self.stdout, begun, MAX_LINE).await
     }
 
     fn stderr_tail(&self) -> String {
@@ -231,9 +246,7 @@ impl Channel for Pipe {
     }
 
     async fn line(&mut self, begun: &mut Vec<u8>) -> io::Result<Option<Vec<u8>>> {
-        self.stdout.read_until(b'\n', begun).await?;
-        let line = std::mem::take(begun);
-        Ok(if line.is_empty() { None } else { Some(line) })
+        next_line(&mut self.stdout, begun, MAX_LINE).await
     }
 
     fn stderr_tail(&self) -> String {
@@ -243,4 +256,26 @@ impl Channel for Pipe {
 
 fn owned(argv: &[&str]) -> Vec<String> {
     argv.iter().map(|a| (*a).to_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_line_of_a_head_has_a_limit() {
+        let read = async |text: &[u8], begun: &mut Vec<u8>| next_line(&mut &text[..], begun, 8).await;
+        let mut begun = Vec::new();
+        assert_eq!(read(b"1234567\nrest", &mut begun).await.expect("reads"), Some(b"1234567\n".to_vec()));
+        assert_eq!(read(b"", &mut begun).await.expect("reads"), None);
+        // a part had come before
+        begun = b"1234".to_vec();
+        assert_eq!(read(b"567\n", &mut begun).await.expect("reads"), Some(b"1234567\n".to_vec()));
+        for (before, then) in [(&b""[..], &b"123456789\n"[..]), (b"1234", b"56789"), (b"123456789", b"")] {
+            begun = before.to_vec();
+            let error = read(then, &mut begun).await.expect_err("too long");
+            assert_eq!(error.kind(), io::ErrorKind::InvalidData, "{error}");
+            assert!(begun.len() <= 9, "no more is kept");
+        }
+    }
 }

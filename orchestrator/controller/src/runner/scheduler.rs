@@ -475,7 +475,7 @@ pub(super) mod tests {
         point::{CheckpointerKind, Compression, PlannedPoint, Repeat},
     };
 
-    pub(in super::super) const SETTINGS: RunSettings = RunSettings {
+    pub(in super::super) static SETTINGS: std::sync::LazyLock<RunSettings> = std::sync::LazyLock::new(|| RunSettings {
         repeats: 2,
         warmups: 0,
         seed: 1,
@@ -487,7 +487,8 @@ pub(super) mod tests {
         until: None,
         keep_images: false,
         keep_outputs: false,
-    };
+        locale: cvc_core::campaign::DEFAULT_LOCALE.to_owned(),
+    });
 
     /// Sites with free nodes; those that begin with `s` take runs side by side, those that begin with `far` share no machine with others.
     struct Nodes(BTreeMap<&'static str, Vec<&'static str>>);

@@ -1,10 +1,29 @@
-//! Command lines for a remote shell, and the meaning of its programs' messages about files.
+//! Command lines for a remote shell, and what its exit codes and its programs' messages say about files.
+//!
+//! All of them run in the C locale: what programs say is read here, and the machine may speak another language.
 
 use cvc_engine::render::shell_quote;
 use std::{collections::BTreeMap, io::ErrorKind, time::Duration};
 
 /// Message that the remote side, and only it, prints for a missing program.
 pub(super) const NO_PROGRAM: &str = "cvc: no such program";
+/// Exit codes of cvc's own scripts, of which no program that they call makes use.
+const CODES: [(i32, ErrorKind); 7] = [
+    (NOT_FOUND, ErrorKind::NotFound),
+    (DENIED, ErrorKind::PermissionDenied),
+    (FULL, ErrorKind::StorageFull),
+    (READ_ONLY, ErrorKind::ReadOnlyFilesystem),
+    (NOT_A_DIRECTORY, ErrorKind::NotADirectory),
+    (IS_A_DIRECTORY, ErrorKind::IsADirectory),
+    (UNEXPLAINED, ErrorKind::Other),
+];
+const NOT_FOUND: i32 = 81;
+const DENIED: i32 = 82;
+const FULL: i32 = 83;
+const READ_ONLY: i32 = 84;
+const NOT_A_DIRECTORY: i32 = 85;
+const IS_A_DIRECTORY: i32 = 86;
+const UNEXPLAINED: i32 = 87;
 /// Time between TERM and KILL for a remote program.
 const KILL_AFTER_S: u64 = 2;
 
@@ -25,33 +44,69 @@ pub(super) fn program(argv: &[String], env: &BTreeMap<String, String>, limit: Op
     shell(&script)
 }
 
-/// The command line that runs a script in the POSIX shell, whatever the login shell is.
+/// The command line that runs a script in the POSIX shell, whatever the login shell is, and in the C locale, whatever the machine speaks.
 pub(super) fn shell(script: &str) -> String {
-    format!("exec sh -c {}", shell_quote(script))
+    format!("exec env LC_ALL=C sh -c {}", shell_quote(script))
+}
+
+/// Defines `why PATH`, which ends a script with the code for the reason why a path cannot be read. A file is missing only if the directory that
+/// is to have it says so: a file system that fails for a moment has no entry to show either.
+fn why() -> String {
+    format!(
+        "why() {{ p=$1; [ -d \"$p\" ] && exit {IS_A_DIRECTORY}; [ -e \"$p\" ] && {{ [ -r \"$p\" ] && exit {UNEXPLAINED}; exit {DENIED}; }}; \
+         d=$(dirname \"$p\"); while [ ! -e \"$d\" ] && [ \"$d\" != \"$p\" ]; do p=$d; d=$(dirname \"$p\"); done; \
+         [ -d \"$d\" ] || exit {NOT_A_DIRECTORY}; [ -x \"$d\" ] || exit {DENIED}; [ -h \"$p\" ] && exit {NOT_FOUND}; \
+         for e in \"$d\"/* \"$d\"/.*; do [ \"${{e##*/}}\" = \"${{p##*/}}\" ] && exit {UNEXPLAINED}; done; exit {NOT_FOUND}; }}; "
+    )
+}
+
+/// A script that writes a file to standard output.
+pub(super) fn give(from: &str) -> String {
+    shell(&format!("{}f={}; cat <\"$f\" && exit 0; why \"$f\"", why(), shell_quote(from)))
+}
+
+/// A script that writes a directory to standard output as an archive, without what matches the patterns.
+pub(super) fn give_tree(from: &str, exclude: &[&str]) -> String {
+    let exclude: String = exclude.iter().map(|pattern| format!(" {}", shell_quote(&format!("--exclude=./{pattern}")))).collect();
+    let missing = format!("[ -d \"$d\" ] || {{ [ -e \"$d\" ] && exit {NOT_A_DIRECTORY}; why \"$d\"; }}");
+    shell(&format!("{}d={}; {missing}; exec tar -C \"$d\"{exclude} -cf - .", why(), shell_quote(from)))
 }
 
 /// A script that stores a file of a given size from standard input atomically, and synced where that is possible for one file.
 pub(super) fn take(to: &str, bytes: u64, mode: Option<u32>) -> String {
     let mode = mode.map(|m| format!("chmod {:o} \"$t\" && ", m & 0o7777)).unwrap_or_default();
+    // the shell cannot ask for these two; a program's message, always in English here, is shown too
+    let told = format!(
+        "told() {{ printf '%s\\n' \"$1\" >&2; case $1 in *'No space left'*|*'quota exceeded'*) exit {FULL};; *'Read-only file system'*) exit {READ_ONLY};; esac; }}; "
+    );
+    let directory =
+        format!("[ -d \"$d\" ] || {{ [ -e \"$d\" ] && exit {NOT_A_DIRECTORY}; why \"$f\"; }}; [ -w \"$d\" ] || exit {DENIED}; exit 1");
     shell(&format!(
-        "f={}; d=$(dirname \"$f\") && t=$(mktemp \"$d/.cvc-XXXXXXXX\") || exit 1; trap 'rm -f \"$t\"' EXIT; trap 'exit 1' HUP INT TERM PIPE; \
-         cat >\"$t\" || exit 1; n=$(wc -c <\"$t\"); [ \"$n\" -eq {bytes} ] || {{ echo \"got $n bytes of {bytes}\" >&2; exit 1; }}; \
-         {}{mode}{{ sync \"$t\" 2>/dev/null || :; }} && mv -f \"$t\" \"$f\"",
+        "{}{told}f={}; d=$(dirname \"$f\"); t=; t=$(mktemp \"$d/.cvc-XXXXXXXX\" 2>&1) || {{ told \"$t\"; {directory}; }}; \
+         trap 'rm -f \"$t\"' EXIT; trap 'exit 1' HUP INT TERM PIPE; \
+         m=$({{ cat >\"$t\"; }} 2>&1) || {{ told \"$m\"; exit 1; }}; n=$(wc -c <\"$t\"); \
+         [ \"$n\" -eq {bytes} ] || {{ echo \"got $n bytes of {bytes}\" >&2; exit 1; }}; \
+         {}{mode}{{ sync \"$t\" 2>/dev/null || :; }} && m=$(mv -f \"$t\" \"$f\" 2>&1) || {{ told \"$m\"; exit 1; }}",
+        why(),
         shell_quote(to),
         if mode.is_empty() { "chmod $(printf %o $((0666 & ~0$(umask)))) \"$t\" && " } else { "" },
     ))
 }
 
-/// The kind of an error that a program reported in English.
-pub(super) fn kind(message: &str) -> ErrorKind {
-    const KINDS: [(&str, ErrorKind); 6] = [
+/// The kind of an error: by the exit code of a script of cvc, else by what a program said, in English as all do in the C locale.
+pub(super) fn kind(code: Option<i32>, message: &str) -> ErrorKind {
+    const KINDS: [(&str, ErrorKind); 7] = [
         ("No such file", ErrorKind::NotFound),
         ("Permission denied", ErrorKind::PermissionDenied),
         ("No space left", ErrorKind::StorageFull),
+        ("quota exceeded", ErrorKind::StorageFull),
         ("Read-only file system", ErrorKind::ReadOnlyFilesystem),
         ("Not a directory", ErrorKind::NotADirectory),
         ("Is a directory", ErrorKind::IsADirectory),
     ];
+    if let Some((_, kind)) = CODES.iter().find(|(own, _)| code == Some(*own)) {
+        return *kind;
+    }
     KINDS.iter().find(|(phrase, _)| message.contains(phrase)).map_or(ErrorKind::Other, |(_, kind)| *kind)
 }
 
@@ -105,7 +160,83 @@ mod tests {
         assert_eq!(std::fs::read(&path).expect("a file"), b"whole");
         assert_eq!(std::fs::read_dir(dir.path()).expect("a directory").count(), 1, "nothing is left beside it");
         let nowhere = run(&take("/nonexistent/x", 1, None), b"x");
-        assert_eq!(kind(&String::from_utf8_lossy(&nowhere.stderr)), ErrorKind::NotFound);
+        assert_eq!(kind(nowhere.status.code(), ""), ErrorKind::NotFound);
+    }
+
+    /// A head of which every program that speaks of files does so in Portuguese.
+    fn in_portuguese(line: &str, input: &[u8]) -> std::process::Output {
+        // no locale of this machine is needed: these programs mind no locale at all
+        const SAYS: [(&str, &str); 3] =
+            [("cat", "Arquivo ou diretório inexistente"), ("mktemp", "Permissão negada"), ("tar", "Não existe")];
+        let dir = tempfile::tempdir().expect("a directory");
+        for (name, says) in SAYS {
+            use std::os::unix::fs::PermissionsExt;
+            let program = dir.path().join(name);
+            let text = format!("#!/bin/sh\n/bin/{name} \"$@\" 2>/dev/null && exit 0\necho '{name}: {says}' >&2\nexit 1\n");
+            std::fs::write(&program, text).expect("writes");
+            std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).expect("changes");
+        }
+        run(&format!("PATH={}:$PATH; export PATH; {line}", dir.path().display()), input)
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_file_is_known_whatever_language_programs_speak() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let at = |name: &str| dir.path().join(name).to_str().expect("text").to_owned();
+        let (file, odd) = (at("file"), at("odd '*' [x]"));
+        std::fs::write(&file, "content").expect("writes");
+        std::fs::write(&odd, "odd").expect("writes");
+        std::os::unix::fs::symlink(at("nowhere"), at("dangling")).expect("a link");
+        let of = |line: &str| in_portuguese(line, b"x").status.code();
+        assert_eq!(in_portuguese(&give(&file), b"").stdout, b"content");
+        assert_eq!(in_portuguese(&give(&odd), b"").stdout, b"odd");
+        for missing in [at("missing"), at("no/such/directory"), at("dangling"), "/missing".to_owned(), at("odd '*' [y]")] {
+            assert_eq!(kind(of(&give(&missing)), "Arquivo ou diretório inexistente"), ErrorKind::NotFound, "{missing}");
+        }
+        assert_eq!(of(&give(&at(""))), Some(IS_A_DIRECTORY));
+        assert_eq!(of(&give(&at("file/x"))), Some(NOT_A_DIRECTORY));
+        assert_eq!(of(&take(&at("no/such/directory"), 1, None)), Some(NOT_FOUND));
+        assert_eq!(of(&take(&at("file/x"), 1, None)), Some(NOT_A_DIRECTORY));
+        assert_eq!(of(&take(&at("new"), 1, None)), Some(0));
+        assert_eq!(of(&give_tree(&at("missing"), &[])), Some(NOT_FOUND));
+        assert_eq!(of(&give_tree(&file, &[])), Some(NOT_A_DIRECTORY));
+        assert_eq!(of(&give_tree(&at(""), &["odd*"])), Some(0));
+        if !nix::unistd::geteuid().is_root() {
+            use std::os::unix::fs::PermissionsExt;
+            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0)).expect("changes");
+            assert_eq!(of(&give(&file)), Some(DENIED));
+            std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o500)).expect("changes");
+            assert_eq!(of(&take(&at("more"), 1, None)), Some(DENIED));
+            std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o700)).expect("changes");
+        }
+    }
+
+    #[test]
+    fn a_full_disk_is_told_from_other_failures() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let to = dir.path().join("file");
+        // the script's own file becomes the device that is always full
+        let full = dir.path().join("mktemp");
+        std::fs::write(&full, "#!/bin/sh\nln -s /dev/full \"$(dirname \"$0\")/link\" && echo \"$(dirname \"$0\")/link\"\n")
+            .expect("writes");
+        use std::os::unix::fs::PermissionsExt;
+        std::fs::set_permissions(&full, std::fs::Permissions::from_mode(0o755)).expect("changes");
+        let line = take(to.to_str().expect("text"), 1, None);
+        let out = run(
+            &format!("PATH={}:$PATH; export PATH; LANGUAGE=pt_BR LANG=C.UTF-8; export LANGUAGE LANG; {line}", dir.path().display()),
+            b"x",
+        );
+        assert_eq!(out.status.code(), Some(FULL), "{out:?}");
+        assert_eq!(kind(Some(FULL), "anything"), ErrorKind::StorageFull);
+        assert!(String::from_utf8_lossy(&out.stderr).contains("No space left"), "{out:?}");
+    }
+
+    #[test]
+    fn programs_speak_english_whatever_the_caller_has_set() {
+        let line = program(&["printenv".into(), "LC_ALL".into()], &BTreeMap::new(), None);
+        assert_eq!(run(&format!("LC_ALL=pt_BR.UTF-8; LANGUAGE=pt_BR; export LC_ALL LANGUAGE; {line}"), b"").stdout, b"C\n");
+        let other = program(&["printenv".into(), "LC_ALL".into()], &BTreeMap::from([("LC_ALL".into(), "C.UTF-8".into())]), None);
+        assert_eq!(run(&other, b"").stdout, b"C.UTF-8\n");
     }
 
     #[test]

@@ -136,10 +136,13 @@ impl SshHost {
         }
     }
 
-    pub(super) fn file_error(&self, action: &'static str, path: &str, message: &str) -> HostError {
+    /// The error of a script about a file that ended with this code, or did not end by itself.
+    pub(super) fn file_error(&self, action: &'static str, path: &str, code: Option<i32>, message: &str) -> HostError {
         let message = message.trim();
-        let source =
-            io::Error::new(remote::kind(message), if message.is_empty() { "it gave no message".to_owned() } else { message.to_owned() });
+        let source = io::Error::new(
+            remote::kind(code, message),
+            if message.is_empty() { "it gave no message".to_owned() } else { message.to_owned() },
+        );
         HostError::File { host: self.name().to_owned(), action, path: path.to_owned(), source }
     }
 
@@ -183,14 +186,13 @@ impl Host for SshHost {
         let path = self.expand(to.as_str()).await?;
         let raw =
             self.script(&remote::take(path.as_str(), content.len() as u64, None), content, 1 << 16, "while a file was written").await?;
-        if raw.code == Some(0) { Ok(()) } else { Err(self.file_error("write", path.as_str(), &raw.stderr)) }
+        if raw.code == Some(0) { Ok(()) } else { Err(self.file_error("write", path.as_str(), raw.code, &raw.stderr)) }
     }
 
     async fn get(&self, from: &Utf8Path) -> Result<Vec<u8>, HostError> {
         let path = self.expand(from.as_str()).await?;
-        let line = remote::shell(&format!("exec cat -- {}", cvc_engine::render::shell_quote(path.as_str())));
-        let raw = self.script(&line, b"", MAX_FILE, "while a file was read").await?;
-        if raw.code == Some(0) { Ok(raw.stdout) } else { Err(self.file_error("read", path.as_str(), &raw.stderr)) }
+        let raw = self.script(&remote::give(path.as_str()), b"", MAX_FILE, "while a file was read").await?;
+        if raw.code == Some(0) { Ok(raw.stdout) } else { Err(self.file_error("read", path.as_str(), raw.code, &raw.stderr)) }
     }
 }
 

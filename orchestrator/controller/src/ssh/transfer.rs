@@ -3,10 +3,7 @@
 use super::{ATTEMPTS, SshHost, remote};
 use camino::{Utf8Component, Utf8Path, Utf8PathBuf};
 use cvc_core::log::{Ended, command_event};
-use cvc_engine::{
-    host::{Host, HostError, THIS_MACHINE, bounded},
-    render::shell_quote,
-};
+use cvc_engine::host::{Host, HostError, THIS_MACHINE, bounded};
 use nix::sys::statvfs::statvfs;
 use std::{
     fs::{File, Permissions},
@@ -109,7 +106,12 @@ impl SshHost {
                     // a program that stops reading explains itself by its exit code
                     Ok(Err(_)) => return Ok(()),
                     Err(_) => {
-                        return Err(self.file_error("write", to.as_str(), &format!("no data was accepted for {} s", STUCK.as_secs())));
+                        return Err(self.file_error(
+                            "write",
+                            to.as_str(),
+                            None,
+                            &format!("no data was accepted for {} s", STUCK.as_secs()),
+                        ));
                     }
                 }
                 done += n as u64;
@@ -126,11 +128,14 @@ impl SshHost {
             ended = &mut whole => ended,
             fed = feed => {
                 fed?;
-                let stuck = |_| self.file_error("write", to.as_str(), &format!("it did not end within {} s", STUCK.as_secs()));
+                let stuck = |_| self.file_error("write", to.as_str(), None, &format!("it did not end within {} s", STUCK.as_secs()));
                 tokio::time::timeout(STUCK, whole).await.map_err(stuck)?
             }
         };
-        if code? == Some(0) { Ok(()) } else { Err(self.file_error("write", to.as_str(), &message)) }
+        match code? {
+            Some(0) => Ok(()),
+            code => Err(self.file_error("write", to.as_str(), code, &message)),
+        }
     }
 
     /// Copies a directory from the host, except what matches `exclude` (patterns of tar, relative to it), and `max_bytes` at most. Overwrites
@@ -186,18 +191,14 @@ impl SshHost {
         reporter: &mut TransferReporter<'_>,
         bytes: &mut u64,
     ) -> Result<(), HostError> {
-        let mut argv = vec!["tar".to_owned(), "-C".into(), from.to_string()];
-        argv.extend(exclude.iter().map(|pattern| format!("--exclude=./{pattern}")));
-        argv.extend(["-cf", "-", "."].map(str::to_owned));
-        let words: Vec<String> = argv.iter().map(|w| shell_quote(w)).collect();
         let during = format!("while {from} was brought");
-        let (mut child, master, _permit) = self.start(&remote::shell(&format!("exec {}", words.join(" "))), &during).await?;
+        let (mut child, master, _permit) = self.start(&remote::give_tree(from.as_str(), exclude), &during).await?;
         drop(child.stdin().take());
         let (stdout, stderr) = (child.stdout().take(), child.stderr().take());
         let Some(stdout) = stdout else {
             return Err(self.lost(&during, "internal error (please report): a channel without output".into()));
         };
-        let stdout = stdout.into_owned_fd().map_err(|e| self.file_error("read", from.as_str(), &e.to_string()))?;
+        let stdout = stdout.into_owned_fd().map_err(|e| self.file_error("read", from.as_str(), None, &e.to_string()))?;
         let (done, mut updates) = tokio::sync::watch::channel(0u64);
         let (host, place) = (self.name().to_owned(), to.to_owned());
         let unpack = tokio::task::spawn_blocking(move || {
@@ -222,13 +223,13 @@ impl SshHost {
         match code? {
             // 1: a file changed while it was read, which is no more than can be said of any file of a running program
             Some(0 | 1) => unpacked,
-            _ => Err(match unpacked {
+            code => Err(match unpacked {
                 Err(refused @ HostError::Refused { .. }) => refused,
                 // tar there ended because nobody here read on
                 Err(HostError::File { host, action, path, source }) if cannot_be_of_archive(&source) => {
                     HostError::File { host, action, path, source }
                 }
-                Err(_) | Ok(()) => self.file_error("read", from.as_str(), &message),
+                Err(_) | Ok(()) => self.file_error("read", from.as_str(), code, &message),
             }),
         }
     }

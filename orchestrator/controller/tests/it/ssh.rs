@@ -159,3 +159,30 @@ fn a_channel_stays_open_and_tells_its_end() {
         assert!(matches!(lost, Err(HostError::Lost { .. })), "{lost:?}");
     });
 }
+
+#[test]
+fn files_of_a_head_that_speaks_portuguese_are_understood() {
+    require!(Tool::Portuguese);
+    let site = Site::of(cvc_testkit::Lab::builder().nodes(1).portuguese("n1").build());
+    // else this test shows nothing
+    let said = site.lab.ssh("n1", "cat /nowhere");
+    assert!(String::from_utf8_lossy(&said.stderr).contains("Arquivo ou diretório inexistente"), "{said:?}");
+    let (host, _) = site.host("n1");
+    let kind = |result: Result<(), HostError>| match result {
+        Err(HostError::File { source, .. }) => Some(source.kind()),
+        Ok(()) | Err(_) => None,
+    };
+    use std::io::ErrorKind::{NotADirectory, NotFound, StorageFull};
+    site.run(|| async {
+        assert_eq!(kind(host.get(Utf8Path::new("/nowhere/orders.json")).await.map(|_| ())), Some(NotFound));
+        assert_eq!(kind(host.get(Utf8Path::new("/etc/passwd/x")).await.map(|_| ())), Some(NotADirectory));
+        assert_eq!(kind(host.put(b"x", Utf8Path::new("/nowhere/x")).await), Some(NotFound));
+        let many = vec![0_u8; 2 << 20];
+        sh(&host, "mkdir /mnt/small && mount -t tmpfs -o size=1m tmpfs /mnt/small").await.expect("runs");
+        assert_eq!(kind(host.put(&many, Utf8Path::new("/mnt/small/x")).await), Some(StorageFull));
+        let to = site.dir.join("brought");
+        let brought = host.download("/nowhere", &to, &[], 1 << 20, &mut |_| ()).await;
+        assert_eq!(kind(brought), Some(NotFound));
+        assert!(sh(&host, "cat /nowhere").await.expect("runs").contains("No such file or directory"));
+    });
+}

@@ -29,8 +29,8 @@ pub use expansion::{Combination, Expansion};
 pub use install::InstallSettings;
 pub use load::{load, load_text, load_variant};
 pub use model::{
-    CheckpointSettings, DmtcpSettings, Format, MpiFamily, MpiIo, MpiLibrary, MpiSource, Order, ReportSettings, RunSettings, Site, SiteKind,
-    StorageArea, StorageKind, TraceSettings, Until,
+    CheckpointSettings, DEFAULT_LOCALE, DmtcpSettings, Format, MpiFamily, MpiIo, MpiLibrary, MpiSource, Order, ReportSettings, RunSettings,
+    Site, SiteKind, StorageArea, StorageKind, TraceSettings, Until,
 };
 pub use predict::{PredictSettings, Role};
 #[cfg(feature = "schema")]

@@ -194,6 +194,20 @@ pub struct RunSettings {
     pub keep_images: bool,
     /// Whether the program's output files stay after they were measured.
     pub keep_outputs: bool,
+    /// The locale of the runs, whatever the language of who starts them.
+    #[serde(skip_serializing_if = "is_default_locale", default = "default_locale")]
+    pub locale: String,
+}
+
+/// The locale of runs unless the campaign file says otherwise: English, with a point in numbers, and text in UTF-8.
+pub const DEFAULT_LOCALE: &str = "C.UTF-8";
+
+fn default_locale() -> String {
+    DEFAULT_LOCALE.to_owned()
+}
+
+fn is_default_locale(locale: &str) -> bool {
+    locale == DEFAULT_LOCALE
 }
 
 /// When a point needs no further run.

@@ -6,7 +6,7 @@ use super::{
     checker::wrong_seconds,
     cluster::{Allocation, SlurmLauncher},
     ec2::{Credits, Disk, Market, PriceSettings, Volume, WhenShort},
-    model::{Format, MpiFamily, MpiIo, Order, StorageKind},
+    model::{DEFAULT_LOCALE, Format, MpiFamily, MpiIo, Order, StorageKind},
 };
 use crate::{
     hosts::HostKeys,
@@ -441,6 +441,9 @@ pub struct RawRun {
     pub keep_images: bool,
     /// Whether the program's output files stay after they were measured.
     pub keep_outputs: bool,
+    /// The locale of the runs (`LC_ALL`), whatever the language of who starts them.
+    #[cfg_attr(feature = "schema", schemars(length(min = 1, max = 64)))]
+    pub locale: String,
 }
 
 impl Default for RawRun {
@@ -456,6 +459,7 @@ impl Default for RawRun {
             sites_in_turn: false,
             keep_images: false,
             keep_outputs: false,
+            locale: DEFAULT_LOCALE.to_owned(),
         }
     }
 }

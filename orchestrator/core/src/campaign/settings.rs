@@ -12,12 +12,24 @@ use super::{
 use crate::source::{Step, suggestion};
 use indexmap::IndexMap;
 
+/// Longest name of a locale, bytes.
+const MAX_LOCALE: usize = 64;
+
 pub fn run(check: &mut Checker<'_>, raw: &RawRun, place: &Place<'_>) -> RunSettings {
     check.seconds("`timeout_s`", raw.timeout_s, place(&["timeout_s".into()]));
     let (repeats, until) = match &raw.repeats {
         RawRepeats::Number(repeats) => (check.whole("repeats", *repeats, 1, 10_000, place) as u32, None),
         RawRepeats::Until(raw) => until(check, raw, place),
     };
+    let is_of_locales = |c: char| c.is_ascii_alphanumeric() || "_-.@".contains(c);
+    if raw.locale.is_empty() || raw.locale.len() > MAX_LOCALE || !raw.locale.chars().all(is_of_locales) {
+        let message = format!("`locale` is {:?}", raw.locale);
+        check.fail(
+            place(&["locale".into()]),
+            message,
+            "write the name of a locale, such as \"C.UTF-8\"; `locale -a` lists those of a machine",
+        );
+    }
     RunSettings {
         repeats,
         until,
@@ -30,6 +42,7 @@ pub fn run(check: &mut Checker<'_>, raw: &RawRun, place: &Place<'_>) -> RunSetti
         sites_in_turn: raw.sites_in_turn,
         keep_images: raw.keep_images,
         keep_outputs: raw.keep_outputs,
+        locale: raw.locale.clone(),
     }
 }
 

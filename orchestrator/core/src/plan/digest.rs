@@ -9,14 +9,15 @@
 //! | `app` | digest of the descriptor's content |
 //! | `site` | digest of the site as far as the point touches it: kind, `app_dirs`, its storage area, its MPI library, DMTCP if it
 //! checkpoints with it, of a cluster `ClusterPart` |
-//! | `settings` | digest of the tracer; with a checkpointer, of `restart_check`; with DMTCP, of the checkpoint moments |
+//! | `settings` | digest of the tracer; with a checkpointer, of `restart_check`; with DMTCP, of the checkpoint moments; of a locale that is not the
+//! default |
 //!
 //! and a [`RunId`] that of `{point, repeat}`. Paths enter as written. What does not enter: repeats, warm-ups, seed, order, time limits,
 //! retries, what is kept, what is reported, and what else is in the file: changing these leaves finished runs valid.
 
 use crate::ids::canonical_json;
 use crate::{
-    campaign::{MpiLibrary, SiteKind, Spec, StorageArea},
+    campaign::{DEFAULT_LOCALE, MpiLibrary, SiteKind, Spec, StorageArea},
     ids::{PointId, RunId},
     point::{CheckpointerKind, Moment, Point, Repeat, TracerKind, UserValue},
 };
@@ -78,6 +79,9 @@ struct SettingsPart<'a> {
     tracer: TracerKind,
     restart_check: Option<bool>,
     moment: Option<&'a Moment>,
+    /// Unless it is the default: digests are older than this setting.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    locale: Option<&'a str>,
 }
 
 /// Fields in the order of their names, so that serde writes canonical JSON at once: this is done for every point.
@@ -175,7 +179,8 @@ impl<'a> Digester<'a> {
         if let Some(found) = self.settings.iter().position(|(key, _)| same(key)) {
             return found;
         }
-        let digest = digest(&SettingsPart { tracer, restart_check: point.restart_check, moment: point.moment.as_ref() });
+        let locale = Some(self.spec.run.locale.as_str()).filter(|locale| *locale != DEFAULT_LOCALE);
+        let digest = digest(&SettingsPart { tracer, restart_check: point.restart_check, moment: point.moment.as_ref(), locale });
         self.settings.push(((tracer, point.restart_check, point.moment.clone()), digest));
         self.settings.len() - 1
     }

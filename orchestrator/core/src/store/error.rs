@@ -59,6 +59,14 @@ pub enum StoreError {
         /// What is missing.
         what: String,
     },
+    /// The file system has no locks, so that nothing would keep two controllers apart.
+    #[error("cannot lock {}: its file system has no locks ({source})", path.display())]
+    NoLocks {
+        /// The lock file.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
     /// Another controller works on the campaign.
     #[error("{} is locked: another cvc is working on this campaign{holder}", path.display())]
     Locked {
@@ -91,6 +99,7 @@ impl StoreError {
             | Self::Copied { path, .. }
             | Self::Fenced { path, .. }
             | Self::WentBack { path, .. }
+            | Self::NoLocks { path, .. }
             | Self::Locked { path, .. } => path,
         }
     }

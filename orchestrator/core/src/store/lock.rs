@@ -46,10 +46,29 @@ impl CampaignLock {
                 let holder = if pid.trim().is_empty() { String::new() } else { format!(" (process {})", pid.trim()) };
                 return Err(StoreError::Locked { path: path.into(), holder });
             }
+            Err(TryLockError::Error(source)) if has_no_locks(&source) => return Err(StoreError::NoLocks { path: path.into(), source }),
             Err(TryLockError::Error(e)) => return Err(StoreError::io("lock", path)(e)),
         }
         let line = format!("{} {what}", std::process::id());
         file.set_len(0).and_then(|()| writeln!(file, "{}", line.trim_end())).map_err(StoreError::io("write", path))?;
         Ok(Self { _file: file })
+    }
+}
+
+/// Whether an error says that a file system cannot lock: Lustre that is mounted without `flock`, NFS without its lock daemon.
+fn has_no_locks(error: &std::io::Error) -> bool {
+    use nix::libc::{ENOLCK, ENOSYS, EOPNOTSUPP};
+    error.raw_os_error().is_some_and(|code| [ENOSYS, EOPNOTSUPP, ENOLCK].contains(&code))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_system_without_locks_is_told_from_other_failures() {
+        let of = |code| has_no_locks(&std::io::Error::from_raw_os_error(code));
+        assert!(of(nix::libc::ENOSYS) && of(nix::libc::EOPNOTSUPP) && of(nix::libc::ENOLCK));
+        assert!(!of(nix::libc::EIO) && !of(nix::libc::EACCES));
     }
 }

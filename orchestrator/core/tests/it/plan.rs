@@ -132,6 +132,17 @@ fn defaults_are_filled_in_and_extra_points_inherit_single_values() {
 }
 
 #[test]
+fn only_another_locale_than_the_default_changes_identifiers() {
+    let ids = |run: &str| {
+        let plan = plan(&format!("[matrix]\napp = 'demo'\nclass = 'S'\nprocesses = 1\n{run}"));
+        plan.points.iter().map(|point| point.id.clone()).collect::<Vec<_>>()
+    };
+    let default = ids("");
+    assert_eq!(ids("[run]\nlocale = 'C.UTF-8'"), default);
+    assert_ne!(ids("[run]\nlocale = 'de_DE.UTF-8'"), default);
+}
+
+#[test]
 fn rules_match_free_factors_by_either_name_and_derived_factors() {
     for when in ["{ work = [1, 2] }", "{ user.work = [1.0, 2] }", "{ mapping = ['1Nx4P', '1Nx8P'] }", "{ class = 'S', mpi = 'mpich' }"] {
         let plan = plan(&format!(

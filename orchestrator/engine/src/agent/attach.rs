@@ -118,7 +118,7 @@ pub fn attach(root: &Utf8Path, from: u64, agent_is_here: bool) -> Result<(), Sto
         while relay.tell(&mut io::stdout().lock())? {
             active = Instant::now();
         }
-        if let Some(alive) = relay.beat(|spool| agent_is_here.then(|| spool.agent().is_some()))?
+        if let Some(alive) = relay.beat(|spool| if agent_is_here { is_alive(spool) } else { None })?
             && !say(&alive)
         {
             break;
@@ -133,6 +133,12 @@ pub fn attach(root: &Utf8Path, from: u64, agent_is_here: bool) -> Result<(), Sto
     // it waits for input that will never come
     drop(reader);
     Ok(())
+}
+
+/// Whether an agent is alive; unknown where it works on another machine with the same spool.
+fn is_alive(spool: &Spool) -> Option<bool> {
+    let is_here = spool.agent().is_some();
+    (is_here || spool.agent_elsewhere().is_none()).then_some(is_here)
 }
 
 /// A relay without its connection.

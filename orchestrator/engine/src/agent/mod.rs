@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `orders.json` | what the runs depend on, and the nodes: [`Orders`] |
 //! | `in/NAME.json` | requests, whole when they have that name: [`Request`] |
+//! | `in/unreadable/` | requests that cannot be read, out of the way |
 //! | `events.jsonl` | what happened, numbered: [`Event`] |
 //! | `agent.json` | the process of the last agent, which holds a lock on `agent.lock` |
 //! | `agent.log` | what it said |
@@ -18,6 +19,7 @@ mod attach;
 mod error;
 mod head;
 mod nodes;
+mod patience;
 mod protocol;
 mod ready;
 mod serve;

@@ -8,7 +8,7 @@ use super::{
 use crate::{
     attempt::{Node, Nodes, SOON},
     crew::{self, Crew, CrewError, Member, Settings},
-    host::output_within,
+    host::{output_within, tool},
     transport::Transport,
 };
 use camino::{Utf8Path, Utf8PathBuf};
@@ -25,7 +25,7 @@ use std::{
     process::Stdio,
     time::{Duration, Instant},
 };
-use tokio::{process::Command, task::JoinSet};
+use tokio::task::JoinSet;
 
 /// Time limit for nodes to see a file that another one writes, which they may see late.
 const SEEN_LIMIT: Duration = Duration::from_secs(3);
@@ -101,7 +101,10 @@ pub(super) async fn gather(
     let (mut accesses, transport, order) = list_nodes(cluster)?;
     note(format!("sentinels on {}", counted(accesses.len(), "node")));
     let member = |access: &NodeAccess| {
-        let argv = access.argv.clone().map(|argv| argv.into_iter().chain([orders.program.to_string(), "sentinel".into()]).collect());
+        // srun passes the environment on, ssh does not: what a node says is read here, and it may speak another language
+        let english: &[&str] = if matches!(transport, Transport::Ssh) { &["env", "LC_ALL=C"] } else { &[] };
+        let command = english.iter().map(|word| (*word).to_owned()).chain([orders.program.to_string(), "sentinel".into()]);
+        let argv = access.argv.clone().map(|argv| argv.into_iter().chain(command).collect());
         Member { name: access.node.name.clone(), argv }
     };
     let settings = Settings { lost_after_s: cluster.lost_after_s, ..Settings::default() };
@@ -157,7 +160,7 @@ pub(super) async fn spread_file(access: &NodeAccess, file: &Utf8Path) -> Result<
 pub(super) async fn spread_directory(access: &NodeAccess, directory: &Utf8Path) -> Result<(), ReadyError> {
     let failed = |problem| ReadyError::Spread { node: access.node.name.clone(), path: directory.to_owned(), problem };
     let start = |source| failed(SpreadError::Start { program: "tar".into(), source });
-    let mut tar = Command::new("tar")
+    let mut tar = tool("tar")
         .args(["-C", directory.as_str(), "-cf", "-", "."])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -181,10 +184,10 @@ fn quoted(path: &Utf8Path) -> String {
 /// Runs a script on a node; nothing is done on this machine, which has the files already.
 async fn through(access: &NodeAccess, script: &str, input: Stdio) -> Result<(), SpreadError> {
     let Some((program, args)) = access.argv.as_ref().and_then(|argv| argv.split_first()) else { return Ok(()) };
-    let mut command = Command::new(program);
+    let mut command = tool(program);
     command.args(args);
     if program == "ssh" {
-        command.arg(script);
+        command.arg(format!("LC_ALL=C; export LC_ALL; {script}"));
     } else {
         command.args(["sh", "-c", script]);
     }
@@ -276,7 +279,7 @@ pub(super) async fn not_by_ssh(nodes: &Nodes) -> Vec<String> {
     let others = nodes.others();
     let mut asking = JoinSet::new();
     for node in nodes.all.iter().filter(|n| others.contains(&n.name.as_str())) {
-        let mut command = Command::new("ssh");
+        let mut command = tool("ssh");
         command.args(["-n", "-o", "BatchMode=yes", "-o", "ConnectTimeout=15", &node.among, "true"]);
         let name = node.name.clone();
         asking.spawn(async move {

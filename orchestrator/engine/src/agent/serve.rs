@@ -3,12 +3,14 @@
 use super::{
     error::{AgentError, ReadyError},
     head::{Head, ThisHead, Workplace},
+    patience::{Patience, is_missing},
     protocol::{Event, Orders, PROTOCOL, Request, Settled},
     spool::{self, EventLog, OldEvents, Spool},
     spot_interruption::NodeNotice,
     wake::{Arrivals, LastChange, Pace},
 };
 use crate::attempt::{AttemptEvent, AttemptReporter, AttemptResult, RunError, Task};
+use crate::crew;
 use camino::Utf8Path;
 use cvc_core::{
     campaign::WARNING_S,
@@ -150,6 +152,9 @@ pub fn end_leftovers(root: &Utf8Path) -> Result<(), StoreError> {
     if !root.exists() {
         return Ok(());
     }
+    if let Some(host) = spool.agent_elsewhere() {
+        return Err(spool.not_here(&host));
+    }
     // an agent that has just said that it ends may still be there
     let begun = Instant::now();
     let _lock = loop {
@@ -197,6 +202,23 @@ struct Agent {
     worked: bool,
     /// Whether nothing of earlier agents is left.
     has_recovered: bool,
+    /// For how long what cannot be read is asked for again.
+    patience: Duration,
+    /// With the list of requests.
+    listing: Patience,
+    /// With requests that could not be read yet.
+    unread: HashMap<String, Patience>,
+    /// Requests whose end is reported, but not written down yet.
+    settled: Vec<String>,
+}
+
+/// A request that was looked for.
+enum Reading {
+    Whole(Box<Request>),
+    /// It cannot be read at the moment.
+    Later,
+    /// It is no longer there, or out of the way.
+    Gone,
 }
 
 /// Works in a spool until it is closed, nobody needs it any more, or a signal ends it.
@@ -228,8 +250,10 @@ pub async fn serve_on(head: &dyn Head, root: &Utf8Path) -> Result<(), AgentError
     if let Some(what) = damage {
         log.write(Event::Note { what })?;
     }
-    log.take_over(&spool, me)?;
     let protocol = spool.protocol()?;
+    let cluster = spool.orders().ok().and_then(|orders| orders.context.site.cluster);
+    let patience = Duration::from_secs_f64(cluster.map_or_else(|| crew::Settings::default().lost_after_s, |c| c.lost_after_s));
+    log.take_over(&spool, me, patience)?;
     let events: Vec<Event> = events.into_iter().map(|e| e.event).collect();
     if protocol != PROTOCOL {
         let ended = spool.orders().map_or(Ok(()), |orders| Past::of(&events).end_leftovers(head, &spool, &orders));
@@ -274,6 +298,10 @@ pub async fn serve_on(head: &dyn Head, root: &Utf8Path) -> Result<(), AgentError
         beaten: None,
         worked: false,
         has_recovered: false,
+        patience,
+        listing: Patience::of(patience),
+        unread: HashMap::new(),
+        settled: Vec::new(),
     };
     match agent.work(&events, old_requests, ready, &terminated, &mut attempt_events).await {
         Ok(reason) => agent.close(reason, &mut attempt_events).await,
@@ -361,7 +389,15 @@ impl Agent {
         self.taken.extend(past.settled.iter().map(|(run, dispatch)| request_name(run, *dispatch)));
         let mut reports = Vec::new();
         for name in old_requests {
-            match self.spool.request(&name)? {
+            let request = loop {
+                match self.read_request(&name)? {
+                    Reading::Whole(request) => break Some(*request),
+                    Reading::Gone => break None,
+                    Reading::Later => tokio::time::sleep(TICK).await,
+                }
+            };
+            let Some(request) = request else { continue };
+            match request {
                 Request::Run(task) => {
                     if self.taken.contains(&name) {
                         self.report_again(&task)?;
@@ -382,6 +418,46 @@ impl Agent {
             self.spool.drop_request(&name);
         }
         Ok(())
+    }
+
+    /// Reads a request. One that cannot be read is in nobody's way: it is put aside, and if it was for an attempt, that is reported as lost.
+    fn read_request(&mut self, name: &str) -> Result<Reading, AgentError> {
+        let patience = self.patience;
+        let read = match self.spool.request(name) {
+            // no second attempt makes it whole
+            Err(error @ StoreError::Damaged { .. }) => Err(error),
+            read => self.unread.entry(name.to_owned()).or_insert_with(|| Patience::of(patience)).bear(read),
+        };
+        let error = match read {
+            Ok(None) => return Ok(Reading::Later),
+            Ok(Some(request)) => {
+                self.unread.remove(name);
+                return Ok(Reading::Whole(Box::new(request)));
+            }
+            Err(error) => error,
+        };
+        self.unread.remove(name);
+        if is_missing(&error) {
+            return Ok(Reading::Gone);
+        }
+        match self.spool.put_request_aside(name) {
+            Ok(to) => self.note(format!("a request cannot be read, and was put aside as {to}: {error}"))?,
+            Err(in_the_way) => {
+                self.taken.insert(name.to_owned());
+                self.note(format!("a request cannot be read ({error}), nor put aside: {in_the_way}"))?;
+            }
+        }
+        let attempt = name.strip_prefix("run-").and_then(|rest| rest.rsplit_once('-'));
+        if let Some((run, dispatch)) = attempt.and_then(|(run, dispatch)| Some((RunId::from_written(run), dispatch.parse::<u32>().ok()?)))
+            && !self.taken.contains(name)
+            && !self.under_way.contains_key(&run)
+        {
+            let reason = "its request could not be read".to_owned();
+            self.log.write(Event::Lost { run, dispatch, reason, time_limit: false })?;
+            // also if it is asked for again before the controller has heard that
+            self.taken.insert(name.to_owned());
+        }
+        Ok(Reading::Gone)
     }
 
     async fn recover_run(&mut self, task: &Task, shepherd: Option<(u32, u64)>) -> Result<(), AgentError> {
@@ -408,10 +484,20 @@ impl Agent {
     /// Reports the end of an attempt. Nobody needs its request after that.
     fn settled(&mut self, end: Event, run: &RunId, dispatch: u32) -> Result<(), AgentError> {
         self.log.write(end)?;
-        let name = request_name(run, dispatch);
-        self.kept.remove(&name);
-        self.spool.drop_request(&name);
+        self.settled.push(request_name(run, dispatch));
+        self.drop_settled();
         Ok(())
+    }
+
+    /// Drops the requests of attempts whose end is written down.
+    fn drop_settled(&mut self) {
+        if self.log.holds_events() {
+            return;
+        }
+        for name in std::mem::take(&mut self.settled) {
+            self.kept.remove(&name);
+            self.spool.drop_request(&name);
+        }
     }
 
     /// Writes a heartbeat, unless another agent has taken over, and notes whether a controller does.
@@ -419,9 +505,11 @@ impl Agent {
         let touched = fs::metadata(self.spool.controller()).and_then(|m| m.modified()).ok();
         self.controller.look(touched, Instant::now());
         if self.beaten.is_none_or(|at| at.elapsed() > BEAT) {
-            self.log.check_fence()?;
-            // a short failure of the file system is not a reason to stop
-            let _ = fs::write(self.spool.beat(), b"");
+            // a short failure of the file system is not a reason to stop; a beat that nobody may write is none
+            if self.log.check_fence()? {
+                let _ = fs::write(self.spool.beat(), b"");
+                self.drop_settled();
+            }
             self.beaten = Some(Instant::now());
         }
         Ok(())
@@ -429,21 +517,29 @@ impl Agent {
 
     /// Handles new requests. Returns whether the agent must end.
     fn take_requests(&mut self) -> Result<bool, AgentError> {
-        let names = self.spool.names()?;
+        let Some(names) = self.listing.bear(self.spool.names())? else { return Ok(false) };
         for name in &names {
             let name = name.clone();
             if self.taken.contains(&name) {
                 // asked for once more after its end, of which the report may have been damaged
                 if !self.kept.contains(&name) {
-                    match self.spool.request(&name)? {
-                        Request::Run(task) => self.report_again(&task)?,
-                        _ => self.spool.drop_request(&name),
+                    match self.read_request(&name)? {
+                        Reading::Whole(request) => match *request {
+                            Request::Run(task) => self.report_again(&task)?,
+                            Request::Stop { .. } | Request::Close | Request::Report { .. } | Request::Forget { .. } => {
+                                self.spool.drop_request(&name);
+                            }
+                        },
+                        Reading::Later | Reading::Gone => {}
                     }
                 }
                 continue;
             }
             self.active = Instant::now();
-            let request = self.spool.request(&name)?;
+            let request = match self.read_request(&name)? {
+                Reading::Whole(request) => *request,
+                Reading::Later | Reading::Gone => continue,
+            };
             if let Request::Run(task) = &request
                 && let Some(under_way) = self.under_way.get(&task.planned.id).filter(|under_way| under_way.dispatch < task.dispatch)
             {
@@ -501,7 +597,7 @@ impl Agent {
     fn report_ends(&mut self, of: Vec<Settled>) -> Result<(), AgentError> {
         for Settled { run, dispatch, attempt } in of {
             let name = request_name(&run, dispatch);
-            let is_new = !self.taken.contains(&name) && self.spool.names()?.contains(&name);
+            let is_new = !self.taken.contains(&name) && self.spool.has_request(&name);
             if is_new || self.under_way.contains_key(&run) {
                 continue;
             }
@@ -744,7 +840,18 @@ impl Agent {
         // the next agent must try again
         let reason = reason.to_owned();
         let last = if self.has_recovered { Event::Closed { reason } } else { Event::Unable { reason } };
-        written.and(self.log.write(last).map_err(AgentError::from))
+        let mut last = self.log.write(last).map(|()| !self.log.holds_events());
+        // the patience of the fence ends this
+        while let Ok(false) = last {
+            tokio::time::sleep(TICK).await;
+            last = self.log.check_fence();
+        }
+        self.drop_settled();
+        if last.is_ok() {
+            // nobody has to wait until its last heartbeat is old
+            let _ = fs::remove_file(self.spool.beat());
+        }
+        written.and(last.map(|_| ()).map_err(AgentError::from))
     }
 
     fn note(&mut self, what: String) -> Result<(), AgentError> {
@@ -782,6 +889,147 @@ pub fn request_name(run: &RunId, dispatch: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{agent::head::LostNodes, attempt::SiteContext};
+    use async_trait::async_trait;
+    use cvc_core::{campaign, stop::StopSignal};
+
+    /// A head whose nodes do nothing.
+    struct Idle(watch::Sender<LostNodes>);
+
+    #[async_trait]
+    impl Head for Idle {
+        fn process(&self) -> Result<ProcessId, AgentError> {
+            Ok(ProcessId::of(std::process::id()).expect("this process"))
+        }
+
+        fn terminated(&self) -> Result<Arc<Notify>, AgentError> {
+            Ok(Arc::default())
+        }
+
+        fn arrivals(&self, spool: &Spool) -> Arrivals {
+            ThisHead { program: "cvc-node".into() }.arrivals(spool)
+        }
+
+        async fn get_ready(&self, _: &Spool, _: &Orders, _: bool, _: &mut EventLog) -> Result<(Arc<dyn Workplace>, Event), String> {
+            let ready =
+                Event::Ready { nodes: vec!["n1".into()], cores: 1, obstacles: BTreeMap::new(), found: crate::attempt::Found::default() };
+            Ok((Arc::new(Self(watch::Sender::default())), ready))
+        }
+
+        fn end_leftovers(&self, _: &Spool, _: &Orders, _: &Task, _: Option<(u32, u64)>) -> Result<(), StoreError> {
+            Ok(())
+        }
+    }
+
+    #[async_trait]
+    impl Workplace for Idle {
+        fn nodes(&self) -> Vec<String> {
+            vec!["n1".into()]
+        }
+
+        fn head(&self) -> &str {
+            "n1"
+        }
+
+        fn lost(&self) -> watch::Receiver<LostNodes> {
+            self.0.subscribe()
+        }
+
+        fn notice(&self) -> Option<NodeNotice> {
+            None
+        }
+
+        async fn attempt(&self, _: &Task, _: StopSignal, _: &AttemptReporter) -> Result<AttemptResult, RunError> {
+            panic!("nothing is to be run")
+        }
+
+        async fn recover(&self, _: &Task, _: Option<(u32, u64)>) -> Result<Option<OutcomeFile>, StoreError> {
+            panic!("nothing is to be recovered")
+        }
+
+        async fn bring_back(&self, _: BTreeSet<String>) {}
+
+        async fn clear(&self) -> Vec<String> {
+            Vec::new()
+        }
+
+        async fn close(&self) {}
+    }
+
+    /// A spool with orders.
+    fn spool_in(dir: &tempfile::TempDir) -> Spool {
+        let spool = Spool::at(Utf8Path::from_path(dir.path()).expect("UTF-8"));
+        spool.make().expect("makes");
+        let apps = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../core/tests/apps");
+        let text = "schema = 1\nname = 't'\n[sites.local]\nkind = 'local'\n[matrix]\napp = 'cube'\nprocesses = 1\n";
+        let spec = campaign::load_text(std::path::Path::new("t.toml"), text, &[apps]).expect("a campaign");
+        let context = SiteContext::of(&spec, "local").expect("the site");
+        let orders = Orders { protocol: PROTOCOL, context, points: Vec::new(), program: "cvc-node".into(), idle_s: 3600.0 };
+        spool::put_json(&spool.root().join("orders.json"), &orders).expect("writes");
+        spool
+    }
+
+    /// Waits until the events of a spool have this text.
+    async fn told(spool: &Spool, what: &str) -> String {
+        loop {
+            let events = fs::read_to_string(spool.events()).unwrap_or_default();
+            if events.contains(what) {
+                return events;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_request_that_cannot_be_read_is_put_aside_and_keeps_no_agent_from_its_work() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let spool = spool_in(&dir);
+        let at = |name: &str| spool.requests().join(format!("{name}.json"));
+        // one that was there before it, and one that comes
+        fs::write(at("run-0123456789abcdef-1"), "{\"do\":\"run\"").expect("writes");
+        let asking = async {
+            told(&spool, "\"ready\"").await;
+            fs::write(at("new.tmp"), "\0\0\0").and_then(|()| fs::rename(at("new.tmp"), at("stop-x-1"))).expect("writes");
+            told(&spool, "stop-x-1").await;
+            spool.ask("close-1", &Request::Close).expect("asks");
+        };
+        let idle = Idle(watch::Sender::default());
+        let (served, ()) = tokio::time::timeout(Duration::from_secs(60), async { tokio::join!(serve_on(&idle, spool.root()), asking) })
+            .await
+            .expect("in time");
+        served.expect("it works");
+        let events = fs::read_to_string(spool.events()).expect("events");
+        assert_eq!(events.matches("was put aside").count(), 2, "{events}");
+        assert!(events.contains("\"lost\"") && events.contains("0123456789abcdef"), "{events}");
+        for name in ["run-0123456789abcdef-1", "stop-x-1"] {
+            assert!(!at(name).exists() && spool.requests().join(format!("unreadable/{name}.json")).exists(), "{name}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_request_that_cannot_be_read_for_a_moment_is_carried_out_then() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let spool = spool_in(&dir);
+        let asking = async {
+            told(&spool, "\"ready\"").await;
+            // what cannot be read, and is no damaged request
+            let unread = spool.requests().join("close-1.json");
+            fs::create_dir(&unread).expect("makes");
+            spool.ask("stop-1", &Request::Stop { run: RunId::of(b"r") }).expect("asks");
+            while spool.has_request("stop-1") {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            fs::remove_dir(&unread).expect("removes");
+            spool.ask("close-1", &Request::Close).expect("asks");
+        };
+        let idle = Idle(watch::Sender::default());
+        let (served, ()) = tokio::time::timeout(Duration::from_secs(60), async { tokio::join!(serve_on(&idle, spool.root()), asking) })
+            .await
+            .expect("in time");
+        served.expect("it is closed as it should be");
+        let events = fs::read_to_string(spool.events()).expect("events");
+        assert!(!events.contains("put aside") && events.contains("\"closed\""), "{events}");
+    }
 
     #[test]
     fn events_do_not_put_the_next_look_off() {

@@ -1,6 +1,9 @@
 //! The spool: the directory through which controller and agent exchange messages.
 
-use super::protocol::{Event, Numbered, Orders, Request};
+use super::{
+    patience::{Patience, is_missing},
+    protocol::{Event, Numbered, Orders, Request},
+};
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::{
     ids::below,
@@ -8,10 +11,17 @@ use cvc_core::{
 };
 use cvc_probe::proc::ProcessId;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use std::{collections::BTreeSet, fs, io};
+use std::{
+    collections::{BTreeSet, VecDeque},
+    fs, io,
+    time::{Duration, SystemTime},
+};
 
 /// Name of the agent's log, in the spool and in the directory of each run.
 pub const TRACE: &str = "agent-trace.log";
+
+/// Age up to which a heartbeat is one of an agent that lives; it comes every three seconds, and shared storage may show it late.
+const FRESH: Duration = Duration::from_secs(60);
 
 /// The spool cannot be used.
 pub type SpoolError = StoreError;
@@ -92,6 +102,26 @@ impl Spool {
         id.is_alive().then_some(id)
     }
 
+    /// The other machine on which an agent works, as far as its heartbeat tells: a login's name may lead to several machines that share the spool.
+    pub fn agent_elsewhere(&self) -> Option<String> {
+        let holder = self.holder().ok()?;
+        let beaten = fs::metadata(self.beat()).and_then(|m| m.modified()).ok()?;
+        // a clock that is behind is no reason to take it for dead
+        let is_fresh = SystemTime::now().duration_since(beaten).unwrap_or_default() < FRESH;
+        let is_other = cvc_core::paths::host_name().is_none_or(|me| me != holder.host);
+        // a machine that was renamed still has its process
+        (is_fresh && is_other && !holder.process.is_alive()).then_some(holder.host)
+    }
+
+    /// Why no agent may be started here: one works on another machine.
+    pub(super) fn not_here(&self, host: &str) -> SpoolError {
+        let me = cvc_core::paths::host_name().unwrap_or_default();
+        let what = format!(
+            "one works on `{host}`, and this is `{me}`: the head's name leads to several machines; name one of them in the campaign file"
+        );
+        StoreError::io("start the agent of", &self.root)(io::Error::other(what))
+    }
+
     /// The agent that has it.
     fn holder(&self) -> Result<Holder, SpoolError> {
         read_json(&self.agent_file())
@@ -127,6 +157,20 @@ impl Spool {
     /// Reads a request.
     pub(super) fn request(&self, name: &str) -> Result<Request, SpoolError> {
         read_json(&below(&self.requests(), &format!("{name}.json")))
+    }
+
+    /// Whether a request of this name is there.
+    pub(super) fn has_request(&self, name: &str) -> bool {
+        self.requests().join(format!("{name}.json")).exists()
+    }
+
+    /// Puts a request that cannot be read out of the way, where people can look at it. A new one may have its name.
+    pub(super) fn put_request_aside(&self, name: &str) -> Result<Utf8PathBuf, SpoolError> {
+        let (from, aside) = (self.requests().join(format!("{name}.json")), self.requests().join("unreadable"));
+        fs::create_dir_all(&aside).map_err(StoreError::io("make", &aside))?;
+        let to = aside.join(format!("{name}.json"));
+        fs::rename(&from, &to).map_err(StoreError::io("put aside", &from))?;
+        Ok(to)
     }
 
     /// Removes handled requests.
@@ -169,17 +213,19 @@ pub(super) struct Holder {
 struct Fence {
     spool: Spool,
     holder: Holder,
+    patience: Patience,
 }
 
 impl Fence {
-    fn check(&self) -> Result<(), SpoolError> {
-        match self.spool.holder() {
-            Ok(holder) if holder == self.holder => Ok(()),
-            Ok(other) => {
+    /// Whether this agent may write; not while nobody can tell.
+    fn is_open(&mut self) -> Result<bool, SpoolError> {
+        match self.patience.bear(self.spool.holder())? {
+            None => Ok(false),
+            Some(holder) if holder == self.holder => Ok(true),
+            Some(other) => {
                 let what = format!("another agent has taken over, on {} (number {})", other.host, other.epoch);
                 Err(StoreError::io("write to", self.spool.events())(io::Error::other(what)))
             }
-            Err(error) => Err(error),
         }
     }
 }
@@ -189,6 +235,8 @@ pub struct EventLog {
     lines: LineFile,
     next: u64,
     fence: Option<Fence>,
+    /// Events that wait until the fence can be read again, which shared storage may not allow for a moment.
+    held: VecDeque<(jiff::Timestamp, Event)>,
 }
 
 /// What an event log had when it was opened.
@@ -230,38 +278,64 @@ impl EventLog {
             lines.go_on_behind_damage()?;
         }
         let next = if events.is_empty() { 1 } else { (last / LIFE + 1) * LIFE + 1 };
-        Ok((Self { lines, next, fence: None }, OldEvents { events, damage }))
+        Ok((Self { lines, next, fence: None, held: VecDeque::new() }, OldEvents { events, damage }))
     }
 
-    /// Takes the spool over: from now on no agent before this one writes to it.
-    pub(super) fn take_over(&mut self, spool: &Spool, process: ProcessId) -> Result<(), SpoolError> {
-        // what cannot be read is of no agent that is alive
-        let epoch = spool.holder().map_or(0, |before| before.epoch) + 1;
+    /// Takes the spool over: from now on no agent before this one writes to it. Who has the spool is asked again for `patience` when that cannot
+    /// be read.
+    pub(super) fn take_over(&mut self, spool: &Spool, process: ProcessId, patience: Duration) -> Result<(), SpoolError> {
+        let epoch = match spool.holder() {
+            Ok(before) => before.epoch,
+            // what makes no sense is of no agent that is alive
+            Err(StoreError::Damaged { .. }) => 0,
+            Err(error) if is_missing(&error) => 0,
+            // its number would be taken twice
+            Err(error) => return Err(error),
+        } + 1;
         let holder = Holder { process, host: cvc_core::paths::host_name().unwrap_or_default(), epoch };
         put_json(&spool.agent_file(), &holder)?;
-        self.fence = Some(Fence { spool: spool.clone(), holder });
+        self.fence = Some(Fence { spool: spool.clone(), holder, patience: Patience::of(patience) });
         Ok(())
     }
 
-    /// Whether this agent may still write.
+    /// Checks whether this agent may still write, and writes the events that waited for that. Returns whether none waits any more.
     ///
     /// # Errors
-    /// When another has taken the spool over, or the spool is gone.
-    pub(super) fn check_fence(&self) -> Result<(), SpoolError> {
-        self.fence.as_ref().map_or(Ok(()), Fence::check)
+    /// When another has taken the spool over, the spool is gone, or nobody could tell for too long; and when events cannot be written.
+    pub(super) fn check_fence(&mut self) -> Result<bool, SpoolError> {
+        if !self.fence.as_mut().map_or(Ok(true), Fence::is_open)? {
+            return Ok(false);
+        }
+        while let Some((at, event)) = self.held.front().cloned() {
+            self.append(at, event)?;
+            self.held.pop_front();
+        }
+        Ok(true)
     }
 
-    /// Appends an event; those that a controller acts upon are synced, and others are left out where they cannot be written. After a failure the
-    /// log is as it was.
+    /// Whether events wait.
+    pub(super) fn holds_events(&self) -> bool {
+        !self.held.is_empty()
+    }
+
+    /// Appends an event; those that a controller acts upon are synced, and others are left out where they cannot be written. While nobody can
+    /// tell whether this agent may write, events wait. After a failure the log is as it was.
     ///
     /// # Errors
     /// When an event that must not be lost cannot be written.
     pub fn write(&mut self, event: Event) -> Result<(), SpoolError> {
-        let lasting = !matches!(event, Event::Stage { .. } | Event::Note { .. });
-        if lasting {
-            self.check_fence()?;
+        let now = jiff::Timestamp::now();
+        // in their order
+        if (is_lasting(&event) || self.holds_events()) && !self.check_fence()? {
+            self.held.push_back((now, event));
+            return Ok(());
         }
-        let numbered = Numbered { seq: self.next, at: jiff::Timestamp::now(), event };
+        self.append(now, event)
+    }
+
+    fn append(&mut self, at: jiff::Timestamp, event: Event) -> Result<(), SpoolError> {
+        let lasting = is_lasting(&event);
+        let numbered = Numbered { seq: self.next, at, event };
         let json = serde_json::to_vec(&numbered).map_err(|e| StoreError::damaged("events.jsonl", 0, e.to_string()))?;
         match self.lines.append(json, lasting) {
             Ok(_) => self.next += 1,
@@ -273,12 +347,70 @@ impl EventLog {
     }
 }
 
+/// Whether a controller acts upon an event.
+fn is_lasting(event: &Event) -> bool {
+    !matches!(event, Event::Stage { .. } | Event::Note { .. })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn numbers(old: &OldEvents) -> Vec<u64> {
         old.events.iter().map(|e| e.seq).collect()
+    }
+
+    const LONG: Duration = Duration::from_secs(3600);
+
+    #[test]
+    fn an_agent_on_another_machine_is_none_here_and_is_not_dead() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let spool = Spool::at(Utf8Path::from_path(dir.path()).expect("UTF-8"));
+        let me = ProcessId::of(std::process::id()).expect("this process");
+        // the same number here is another process
+        let other = ProcessId { start_ticks: me.start_ticks + 1, ..me };
+        let hold = |process, host: &str| put_json(&spool.agent_file(), &Holder { process, host: host.into(), epoch: 1 }).expect("writes");
+        hold(other, "login2.invalid");
+        assert_eq!(spool.agent_elsewhere(), None, "there is no heartbeat");
+        let beat = fs::File::create(spool.beat()).expect("a heartbeat");
+        assert_eq!((spool.agent(), spool.agent_elsewhere().as_deref()), (None, Some("login2.invalid")));
+        let error = crate::agent::start("/nonexistent/cvc-node".into(), spool.root()).expect_err("not a second one").to_string();
+        assert!(error.contains("one works on `login2.invalid`") && error.contains("leads to several machines"), "{error}");
+        // this machine, under another name
+        hold(me, "login2.invalid");
+        assert_eq!((spool.agent(), spool.agent_elsewhere()), (Some(me), None));
+        hold(other, &cvc_core::paths::host_name().expect("a name"));
+        assert_eq!(spool.agent_elsewhere(), None, "it is dead");
+        hold(other, "login2.invalid");
+        beat.set_modified(SystemTime::now() - 2 * FRESH).expect("a time");
+        assert_eq!(spool.agent_elsewhere(), None, "its machine is gone");
+    }
+
+    #[test]
+    fn events_wait_while_nobody_can_tell_whose_the_spool_is() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let spool = Spool::at(Utf8Path::from_path(dir.path()).expect("UTF-8"));
+        let me = ProcessId::of(std::process::id()).expect("this process");
+        let (mut log, _) = EventLog::open(&spool.events()).expect("opens");
+        log.take_over(&spool, me, LONG).expect("takes over");
+        // what is there cannot be read: neither is it gone, nor is it of another agent
+        let away = spool.root().join("away");
+        fs::rename(spool.agent_file(), &away).expect("renames");
+        fs::create_dir(spool.agent_file()).expect("makes");
+        log.write(Event::NodeBack { node: "one".into() }).expect("waits");
+        log.write(note("two")).expect("waits behind it");
+        assert!(log.holds_events() && !log.check_fence().expect("has patience"));
+        assert_eq!(fs::read_to_string(spool.events()).expect("reads"), "");
+        fs::remove_dir(spool.agent_file()).expect("removes");
+        fs::rename(&away, spool.agent_file()).expect("renames");
+        log.write(Event::NodeBack { node: "three".into() }).expect("writes");
+        assert!(!log.holds_events());
+        assert_eq!(numbers(&EventLog::open(&spool.events()).expect("opens").1), [1, 2, 3]);
+        // without patience
+        log.take_over(&spool, me, Duration::ZERO).expect("takes over");
+        fs::remove_file(spool.agent_file()).expect("removes");
+        fs::create_dir(spool.agent_file()).expect("makes");
+        log.write(Event::NodeBack { node: "four".into() }).expect_err("for too long");
     }
 
     fn note(what: &str) -> Event {
@@ -310,11 +442,11 @@ mod tests {
         let me = || ProcessId::of(std::process::id()).expect("this process");
         let end = || Event::Closed { reason: "r".into() };
         let (mut first, _) = EventLog::open(&spool.events()).expect("opens");
-        first.take_over(&spool, me()).expect("takes over");
+        first.take_over(&spool, me(), LONG).expect("takes over");
         first.write(end()).expect("writes");
         // on another machine, where the lock of the first is not seen
         let (mut second, _) = EventLog::open(&spool.events()).expect("opens");
-        second.take_over(&spool, me()).expect("takes over");
+        second.take_over(&spool, me(), LONG).expect("takes over");
         let error = first.write(end()).expect_err("fenced off").to_string();
         assert!(error.contains("another agent has taken over"), "{error}");
         second.write(end()).expect("writes");

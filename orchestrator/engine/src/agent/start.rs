@@ -22,13 +22,16 @@ pub fn start(program: &Utf8Path, root: &Utf8Path) -> Result<ProcessId, StoreErro
     if let Some(id) = spool.agent() {
         return Ok(id);
     }
+    if let Some(host) = spool.agent_elsewhere() {
+        return Err(spool.not_here(&host));
+    }
     spool.make()?;
     let log = spool.log();
     let file = OpenOptions::new().create(true).append(true).open(&log).map_err(StoreError::io("open", &log))?;
     let before = fs::metadata(&log).map(|m| m.len()).unwrap_or(0);
-    // a login shell: modules and PATH as the user has them
+    // a login shell: modules and PATH as the user has them, but not the language, which the agent could not read
     let mut child = Command::new("setsid")
-        .args(["bash", "-lc", "exec \"$0\" agent \"$1\"", program.as_str(), root.as_str()])
+        .args(["bash", "-lc", "LC_ALL=C exec \"$0\" agent \"$1\"", program.as_str(), root.as_str()])
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(file)

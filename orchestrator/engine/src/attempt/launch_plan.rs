@@ -80,7 +80,7 @@ impl LaunchPlan {
         launch.argv.extend(choice.traced.launcher_args.iter().cloned());
         let app = &choice.app;
         let values = template_values(app, point, choice.program.as_str(), choice.dir.as_str(), choice.work.as_str());
-        let env = environment(choice, &launch, &quirks, &values, request.transport, ambient)?;
+        let env = environment(choice, &launch, &quirks, &values, request.transport, ambient, &context.run.locale)?;
         let args = arguments(&format!("{}: command.args", app.name), &app.command.args, &values)?;
         let mut prefix = choice.traced.prefix.clone();
         let mut rank_script = None;
@@ -137,7 +137,7 @@ impl LaunchPlan {
 
 /// The request to the launcher.
 fn request(choice: &Choice, context: &SiteContext, point: &Point) -> LaunchRequest {
-    let mut export: Vec<String> = ["CVC_RUN", "TMPDIR"].map(String::from).into();
+    let mut export: Vec<String> = ["CVC_RUN", "TMPDIR", "LC_ALL"].map(String::from).into();
     export.extend(choice.app.command.env.keys().cloned());
     LaunchRequest {
         mapping: point.mapping.clone(),
@@ -179,8 +179,11 @@ fn environment(
     values: &Value,
     transport: Transport,
     ambient: &Ambient,
+    locale: &str,
 ) -> Result<BTreeMap<String, String>, RunError> {
     let mut env = ambient.base.clone();
+    // programs write their figures in the language of their locale
+    env.insert("LC_ALL".into(), locale.to_owned());
     if let Transport::Slurm(_) = transport {
         env.extend(ambient.slurm.clone());
     }

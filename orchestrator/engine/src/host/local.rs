@@ -11,8 +11,9 @@ use std::{
 };
 use tokio::{io::AsyncReadExt, process::Command};
 
-/// Variables of the caller that are passed on to programs; everything else stays out of logs and images.
-const PASSED_ON: [&str; 8] = ["PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "MODULEPATH"];
+/// Variables of the caller that are passed on to programs; everything else stays out of logs and images. The caller's language is none of them: it
+/// would change what programs write, figures included.
+const PASSED_ON: [&str; 6] = ["PATH", "HOME", "USER", "LOGNAME", "LD_LIBRARY_PATH", "MODULEPATH"];
 
 /// This machine.
 #[derive(Clone, Debug, Default)]
@@ -27,6 +28,8 @@ impl LocalHost {
             .args(args)
             .env_clear()
             .envs(Self::base_env())
+            // cvc reads what they say
+            .env("LC_ALL", "C")
             .envs(env)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -42,7 +45,7 @@ impl LocalHost {
         }
     }
 
-    /// The minimal environment that programs start from.
+    /// The minimal environment that programs start from, without a locale.
     pub fn base_env() -> BTreeMap<String, String> {
         PASSED_ON.iter().filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?))).collect()
     }

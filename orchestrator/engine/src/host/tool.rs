@@ -13,10 +13,13 @@ use tokio::{process::Command, time::error::Elapsed};
 /// Prefixes of variables with a cloud's credentials.
 const OF_CLOUDS: &[u8] = b"AWS_";
 
-/// A command for a program of this machine without credentials for clouds. Only cvc itself uses them; the programs that it starts (ssh and
-/// what its configuration starts, Ansible, agents, pip) run for long, on other machines too, and may log their environment.
+/// A command for a program of this machine without credentials for clouds, whose messages are in English. Only cvc itself uses credentials; the
+/// programs that it starts (ssh and what its configuration starts, Ansible, agents, pip) run for long, on other machines too, and may log their
+/// environment. What they say is read by cvc, whatever language its user speaks.
 pub fn tool(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
+    // a program that asks for UTF-8 besides would take this variable for its language
+    command.env("LC_ALL", "C").env_remove("LANGUAGE");
     for (name, _) in std::env::vars_os() {
         if name.as_encoded_bytes().starts_with(OF_CLOUDS) {
             command.env_remove(name);
@@ -58,5 +61,22 @@ pub fn log_tool<E: Display>(command: &Command, began: Instant, ran: &Result<std:
             command_event("localhost", &argv, began.elapsed(), Ended::Exit(output.status.code(), &String::from_utf8_lossy(message)));
         }
         Err(error) => command_event("localhost", &argv, began.elapsed(), Ended::Failed(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::{Host, LocalHost};
+
+    #[tokio::test]
+    async fn programs_speak_english_whatever_the_user_speaks() {
+        let mut command = tool("sh");
+        command.args(["-c", "echo \"$LC_ALL\" \"${LANGUAGE-none}\""]);
+        let output = output_within(&mut command, Duration::from_secs(20)).await.expect("in time").expect("starts");
+        assert_eq!(output.stdout, b"C none\n");
+        let argv = ["sh", "-c", "echo $LC_ALL"].map(str::to_owned);
+        let ran = LocalHost.run(&argv, &std::collections::BTreeMap::new(), Duration::from_secs(20)).await;
+        assert_eq!(ran.expect("runs").stdout, "C\n");
     }
 }

@@ -90,6 +90,7 @@ pub struct LabBuilder {
     disk_mib: u64,
     shared_mib: u64,
     sshd: Vec<String>,
+    portuguese: Option<String>,
 }
 
 impl LabBuilder {
@@ -142,6 +143,12 @@ impl LabBuilder {
         self
     }
 
+    /// Lets the log-ins of a node speak Portuguese, as those of a machine that was set up in Brazil do. Needs [`crate::Tool::Portuguese`].
+    pub fn portuguese(mut self, node: &str) -> Self {
+        self.portuguese = Some(node.to_owned());
+        self
+    }
+
     /// Starts the lab.
     ///
     /// # Panics
@@ -153,9 +160,16 @@ impl LabBuilder {
         let names: String = all.iter().map(|(name, address)| format!("{address} {name}\n")).collect();
         let hosts = format!("127.0.0.1 localhost\n{LAPTOP} laptop\n{names}");
         let sandbox = Sandbox::start(self.shared_mib, &hosts);
-        let plan =
-            NodePlan { image: self.image, scratch_mib: self.scratch_mib, shm_mib: self.shm_mib, disk_mib: self.disk_mib, sshd: self.sshd };
-        let nodes = all.into_iter().map(|(name, address)| Node::new(name, address, plan.clone(), Arc::clone(&sandbox))).collect();
+        let plan = NodePlan {
+            image: self.image,
+            scratch_mib: self.scratch_mib,
+            shm_mib: self.shm_mib,
+            disk_mib: self.disk_mib,
+            sshd: self.sshd,
+            portuguese: false,
+        };
+        let plan_of = |name: &str| NodePlan { portuguese: self.portuguese.as_deref() == Some(name), ..plan.clone() };
+        let nodes = all.into_iter().map(|(name, address)| Node::new(name.clone(), address, plan_of(&name), Arc::clone(&sandbox))).collect();
         let lab = Lab { nodes, guest_pool: GuestPool::new(plan, Arc::clone(&sandbox)), sandbox };
         lab.prepare(&hosts);
         thread::scope(|scope| {
@@ -190,6 +204,7 @@ impl Lab {
             disk_mib: 1024,
             shared_mib: 2048,
             sshd: Vec::new(),
+            portuguese: None,
         }
     }
 

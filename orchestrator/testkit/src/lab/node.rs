@@ -28,6 +28,8 @@ pub(super) struct NodePlan {
     pub(super) shm_mib: u64,
     pub(super) disk_mib: u64,
     pub(super) sshd: Vec<String>,
+    /// Whether its log-ins speak Portuguese.
+    pub(super) portuguese: bool,
 }
 
 /// A node of a [`super::Lab`]. All methods panic on errors.
@@ -231,6 +233,7 @@ impl Node {
             .env("BOUND", self.plan.image.bound().join(" "))
             .env("OPEN", self.plan.image.open().join(" "));
         command.env("SCRATCH_MIB", self.plan.scratch_mib.to_string()).env("SHM_MIB", self.plan.shm_mib.to_string());
+        command.env("PORTUGUESE", if self.plan.portuguese { "yes" } else { "" });
         command.env("SSHD", self.plan.sshd.join("\n")).env("GUEST", self.guest.as_deref().unwrap_or_default());
         command.env("ROOT_LOGIN", if self.guest.is_some() { "no" } else { "prohibit-password" });
         let log = fs::File::options().create(true).append(true).open(&console).expect("the console's log");

@@ -1,5 +1,6 @@
 # Process 1 of a node, before it becomes its root file system. Everything mounted here goes with its mount namespace.
 # In the environment: NAME ADDRESS LOWER OWN (the node's directory) RUN (the sandbox's) SCRATCH_MIB SHM_MIB HIDE BOUND OPEN (directories) APT
+# PORTUGUESE: not empty if log-ins are to speak Portuguese
 # GUEST: the user of a guest, which only the keys in OWN/authorized_keys open; empty for a node of the lab itself
 # shellcheck shell=bash
 set -eu
@@ -114,6 +115,12 @@ Subsystem sftp /usr/lib/openssh/sftp-server
 PidFile /run/sshd.pid
 $SSHD
 CONFIG
+if [ -n "$PORTUGUESE" ]; then
+    # what PAM does with /etc/default/locale
+    echo 'SetEnv LANG=pt_BR.UTF-8 LANGUAGE=pt_BR:pt' >>"$root/etc/ssh/sshd_config"
+    mkdir -p "$root/usr/lib/locale"
+    localedef --no-archive -i pt_BR -f UTF-8 "$root/usr/lib/locale/pt_BR.UTF-8"
+fi
 cd "$root"
 mkdir -p .old-root
 pivot_root . .old-root

@@ -28,7 +28,11 @@ pub struct Site {
 
 impl Site {
     pub fn new(nodes: u8, login: bool) -> Self {
-        let lab = Lab::builder().nodes(nodes).login(login).build();
+        Self::of(Lab::builder().nodes(nodes).login(login).build())
+    }
+
+    /// With a lab of the test's own.
+    pub fn of(lab: Lab) -> Self {
         let dir = Utf8PathBuf::from_path_buf(lab.home()).expect("text");
         let site = Self { lab, dir };
         site.configure("");
