@@ -171,7 +171,7 @@ async fn end_in_time(stop_request: watch::Sender<StopRequest>, until: Option<Ins
     tokio::time::sleep_until(until).await;
     let asked = stop_request.send_if_modified(|now| {
         let goes_on = *now == StopRequest::GoOn;
-        *now = (*now).max(StopRequest::Finish);
+        *now = (*now).max(StopRequest::TimeOver);
         goes_on
     });
     if asked && !json {
@@ -203,7 +203,7 @@ async fn listen(stop_request: watch::Sender<StopRequest>, json: bool) {
             }
         }
         let next = match *stop_request.borrow() {
-            StopRequest::GoOn => StopRequest::Finish,
+            StopRequest::GoOn | StopRequest::TimeOver => StopRequest::Finish,
             StopRequest::Finish | StopRequest::StopNow => StopRequest::StopNow,
         };
         // once the campaign has ended nobody waits for the stop request

@@ -7,7 +7,7 @@ use super::{
     executed::{Executed, failed, interrupted},
     executor::{AttemptResult, Executor, choose_free},
     nodes::{LATER, Nodes, SOON},
-    outcome_file::{conclude, seal},
+    outcome_file::{conclude, conclude_failed, seal},
     prepare::{Prepared, prepare},
     recover::{self, recover_run},
     reporter::AttemptReporter,
@@ -28,10 +28,10 @@ use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::{
     campaign::StorageKind,
     ids::RunId,
-    outcome::Cause,
+    outcome::{Cause, Outcome},
     point::PlannedPoint,
     price::NodeRate,
-    stop::{StopSignal, stop_now},
+    stop::{StopRequest, StopSignal, stop_now},
     store::{CampaignDir, OutcomeFile, StoreError, copy_tree, remove_all},
 };
 use parking_lot::{Mutex, MutexGuard};
@@ -40,7 +40,13 @@ use std::{
     fs,
     path::PathBuf,
     sync::Arc,
+    time::Duration,
 };
+
+/// Files of a run that are larger than this make room if there is none for its results.
+const LARGE_BYTES: u64 = 64 << 10;
+/// Time between a signal's arrival at a run and at cvc, where both get it.
+const STOP_LIMIT: Duration = Duration::from_secs(3);
 
 /// Carries out attempts on this machine, whose ranks may run on other nodes.
 pub struct LocalExecutor {
@@ -105,6 +111,7 @@ impl LocalExecutor {
                 }
             },
         };
+        executed.interrupted |= is_doubtful(&executed.outcome) && was_stopped(executed.told_to_end, &mut stop_signal).await;
         if executed.interrupted {
             recover::end_leftovers(&self.dir, &run, None, &prepared.work);
             self.clear_others(&prepared, false).await;
@@ -240,9 +247,28 @@ impl LocalExecutor {
 
     /// Records how the run ended and gives its directory its final name, before a journal may record it.
     fn finish(&self, run: &RunId, work: &Utf8Path, attempt: u32, executed: Executed) -> Result<OutcomeFile, RunError> {
+        let error = match self.keep(run, work, attempt, &executed) {
+            Err(error) if error.is_full_disk() => error,
+            kept => return Ok(kept?),
+        };
+        // what fills the disk may be the run's own, and the other points need the room
+        remove_with_parent(work)?;
+        let removed = remove_large_files(&self.dir.partial(run))?;
+        let detail = format!("{error}; what the run had written is removed ({} MiB of output)", removed >> 20);
+        tracing::warn!(%run, detail, "no room for the run's results");
+        let executed = Executed { wall_s: executed.wall_s, ..failed(RunFailure::new(Cause::DiskFull, detail)) };
+        let concluded = conclude(&self.dir, run, attempt, &executed).and_then(|file| seal(&self.dir, run, &file).map(|()| file));
+        match concluded {
+            Err(error) if error.is_full_disk() => Ok(conclude_failed(&self.dir, run, attempt, Cause::DiskFull, error.to_string())?),
+            concluded => Ok(concluded?),
+        }
+    }
+
+    /// Keeps what a run left, in its directory with its final name.
+    fn keep(&self, run: &RunId, work: &Utf8Path, attempt: u32, executed: &Executed) -> Result<OutcomeFile, StoreError> {
         // what is kept of its work is a part of what is sealed
         self.clear_work(&self.dir.partial(run), work)?;
-        let file = conclude(&self.dir, run, attempt, &executed)?;
+        let file = conclude(&self.dir, run, attempt, executed)?;
         seal(&self.dir, run, &file)?;
         Ok(file)
     }
@@ -312,6 +338,25 @@ impl<E: From<RunError> + Send + 'static> Executor<E> for LocalExecutor {
     }
 }
 
+/// Whether a failure may be the work of whoever asked for a stop.
+fn is_doubtful(outcome: &Outcome) -> bool {
+    match outcome {
+        Outcome::Succeeded => false,
+        // these are the run's own, whatever happens to the session
+        Outcome::Failed { cause, .. } => !matches!(cause, Cause::Timeout | Cause::Output),
+    }
+}
+
+/// Whether a run that failed may have been ended by what asked for a stop: a shutdown sends its signal to everything, and cvc may hear of it after
+/// the run.
+async fn was_stopped(told_to_end: bool, stop_signal: &mut StopSignal) -> bool {
+    if told_to_end {
+        // one that sent a signal to the run alone has ended the run alone
+        let _ = tokio::time::timeout(STOP_LIMIT, stop_signal.wait_for(|now| *now >= StopRequest::Finish)).await;
+    }
+    *stop_signal.borrow() >= StopRequest::Finish
+}
+
 /// What of a run's own directory could not be used is that run's failure, not the campaign's.
 fn failure_of(error: &RunError) -> RunFailure {
     let cause = match error {
@@ -342,6 +387,23 @@ fn remove_with_parent(work: &Utf8Path) -> Result<(), StoreError> {
         let _ = fs::remove_dir(parent);
     }
     Ok(())
+}
+
+/// Removes what takes room below the directory of a run, so that what tells of its start stays. Returns the bytes that were removed.
+fn remove_large_files(dir: &Utf8Path) -> Result<u64, StoreError> {
+    let mut removed = 0;
+    // a run that failed before it had one
+    let Ok(entries) = dir.read_dir_utf8() else { return Ok(0) };
+    for entry in entries.flatten() {
+        let Ok(metadata) = entry.path().symlink_metadata() else { continue };
+        if metadata.is_dir() {
+            removed += remove_large_files(entry.path())?;
+        } else if metadata.len() > LARGE_BYTES {
+            remove_all(entry.path())?;
+            removed += metadata.len();
+        }
+    }
+    Ok(removed)
 }
 
 /// Bytes that a user may still write to the file system of this directory.

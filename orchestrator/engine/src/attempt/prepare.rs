@@ -25,7 +25,7 @@ use crate::{
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::{
     app::{descriptor::Descriptor, template_values},
-    campaign::TraceSettings,
+    campaign::{RunSettings, TraceSettings},
     ids::RunId,
     point::Point,
     point::TracerKind,
@@ -82,7 +82,7 @@ pub(super) fn prepare(site: &ReadySite, nodes: &Nodes, campaign: &CampaignDir, t
     make_directories(&choice, &plan)?;
     write_files(&choice, &plan, context, task)?;
     Ok(Prepared {
-        job: job(&choice, &plan, context.run.timeout_s),
+        job: job(&choice, &plan, &context.run),
         elsewhere: plan.elsewhere(&choice),
         point: task.point.clone(),
         tracer: context.trace.of(&task.point),
@@ -150,7 +150,7 @@ const READY: &str = "CVC_READY";
 const LAUNCH: &str = "launch.sh";
 
 /// The job of a run's shepherd: its command, or the script that starts DMTCP's coordinator first.
-fn job(choice: &Choice, plan: &LaunchPlan, timeout_s: f64) -> Job {
+fn job(choice: &Choice, plan: &LaunchPlan, run: &RunSettings) -> Job {
     let dir = &choice.dir;
     let scripted = Job {
         argv: vec!["bash".into(), dir.join(LAUNCH).into_string()],
@@ -161,7 +161,8 @@ fn job(choice: &Choice, plan: &LaunchPlan, timeout_s: f64) -> Job {
         stderr: dir.join("stderr").into(),
         pid_file: dir.join(SHEPHERD).into(),
         exit_file: dir.join("exit.json").into(),
-        timeout_s,
+        timeout_s: run.timeout_s,
+        max_output_bytes: run.max_output_mib << 20,
         ends_with_controller: true,
     };
     if choice.dmtcp.is_some() {
