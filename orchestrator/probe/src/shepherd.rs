@@ -39,6 +39,10 @@ use std::{
 const TERM_GRACE: Duration = Duration::from_millis(1500);
 /// Maximum time for processes that outlive the main program to end by themselves.
 const LEFTOVER_GRACE: Duration = Duration::from_millis(300);
+/// Maximum time for everything below the shepherd to be gone.
+const END_LIMIT: Duration = Duration::from_secs(15);
+/// Looks at the children in a row, as long as there are new ones.
+const STOP_ROUNDS: u32 = 64;
 /// Rate at which programs may write their output: it is looked at in time for them.
 const OUTPUT_BYTES_PER_S: f64 = (2u64 << 30) as f64;
 /// Shortest and longest delay between looks at the output.
@@ -128,7 +132,7 @@ pub fn run(job: &Job) -> io::Result<Exit> {
     let mask = block_signals()?;
     let mut signals = Signals::of(&mask)?;
 
-    let me = ProcessId::of(std::process::id()).ok_or_else(|| io::Error::other("/proc does not list this process"))?;
+    let me = ProcessId::own()?;
     atomic_file::write(&job.pid_file, &serde_json::to_vec(&me)?, Durability::Visible)?;
     tell(&serde_json::to_vec(&me)?);
     let begin = Instant::now();
@@ -419,14 +423,18 @@ fn end_tree(own: u32, grace: Duration) -> u32 {
         return 0;
     }
     let mut ended: Vec<u32> = Vec::new();
-    for _ in 0..500 {
-        reap(Pid::from_raw(-1));
+    let begin = Instant::now();
+    // one that forks and ends again and again is nowhere when all are listed: only a process without children has nothing left
+    while !childless() && begin.elapsed() < END_LIMIT {
+        ended.extend(stop_children());
         let alive = proc::descendants(own);
-        if alive.is_empty() {
-            break;
-        }
+        // what is stopped cannot fork between its turn and that of others
+        alive.iter().filter(|p| p.is_alive()).for_each(|p| proc::signal(p.pid, Signal::SIGSTOP));
         let segments = proc::shared_memory(&alive);
         proc::kill_all(&alive);
+        for child in proc::children() {
+            proc::signal(child, Signal::SIGKILL);
+        }
         proc::remove_files(&segments);
         ended.extend(alive.iter().map(|p| p.pid));
         std::thread::sleep(Duration::from_millis(2));
@@ -434,6 +442,21 @@ fn end_tree(own: u32, grace: Duration) -> u32 {
     ended.sort_unstable();
     ended.dedup();
     u32::try_from(ended.len()).unwrap_or(u32::MAX)
+}
+
+/// Stops the children of this process, and what becomes its child meanwhile because its parent has ended; that is listed faster than anything
+/// can fork. Returns those that were stopped. Their numbers are not given to others before this process waits for them.
+fn stop_children() -> Vec<u32> {
+    let mut stopped: Vec<u32> = Vec::new();
+    for _ in 0..STOP_ROUNDS {
+        let new: Vec<u32> = proc::children().into_iter().filter(|child| !stopped.contains(child)).collect();
+        if new.is_empty() {
+            break;
+        }
+        new.iter().for_each(|child| proc::signal(*child, Signal::SIGSTOP));
+        stopped.extend(new);
+    }
+    stopped
 }
 
 /// What a shepherd reads first: where its job is.
