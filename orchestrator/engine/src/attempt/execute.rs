@@ -93,7 +93,7 @@ impl Execution<'_> {
         let before = noise::conditions(&prepared.used).await;
         let mut shepherd = self.shepherds.start(&prepared.job, &prepared.dir.join("job.json")).await?;
         self.reporter.tell(AttemptEvent::Started(shepherd.id));
-        let driven = if self.course.on_request {
+        let mut driven = if self.course.on_request {
             dmtcp::drive(prepared, &self.context.checkpoint.of(&prepared.point), &mut shepherd, self.stop_signal, self.reporter).await
         } else {
             Driven::default()
@@ -102,7 +102,7 @@ impl Execution<'_> {
             tokio::join!(prepared.used.end_others(), shepherd.end());
             Ending::Interrupted
         } else if self.course.killed || driven.failure.is_some() {
-            Ending::Exited(self.kill(&driven, &mut shepherd).await?)
+            Ending::Exited(self.kill(&mut driven, &mut shepherd).await?)
         } else {
             watch(prepared, &mut shepherd, self.stop_signal, placement::watch(prepared)).await
         };
@@ -119,10 +119,12 @@ impl Execution<'_> {
     }
 
     /// Ends the run after its checkpoints, and keeps what a restart from them needs.
-    async fn kill(&self, driven: &Driven, shepherd: &mut Shepherd) -> Result<Option<Exit>, RunError> {
-        let restarts = self.course.restart == Restart::Images && driven.failure.is_none();
-        if restarts {
-            restart::keep_session_files(self.prepared).await?;
+    async fn kill(&self, driven: &mut Driven, shepherd: &mut Shepherd) -> Result<Option<Exit>, RunError> {
+        let mut restarts = self.course.restart == Restart::Images && driven.failure.is_none();
+        if restarts && let Err(error) = restart::keep_session_files(self.prepared).await {
+            // its shepherd removes them when the program has ended
+            driven.failure = Some(restart::without_session_files(self.prepared, &error).ok_or(error)?);
+            restarts = false;
         }
         dmtcp::kill(self.prepared).await;
         // the exit of a program that already ended by itself explains the missing checkpoint: keep it
