@@ -212,7 +212,9 @@ impl Failure {
             Self::Campaign(error) => {
                 let status = match &error {
                     CampaignError::Run(RunError::Store(_)) => ExitStatus::Store,
-                    CampaignError::Run(RunError::Host(_) | RunError::Crew(_) | RunError::Shepherd { .. }) => ExitStatus::Host,
+                    CampaignError::Run(RunError::Host(_) | RunError::Crew(_) | RunError::Shepherd { .. } | RunError::Area(_)) => {
+                        ExitStatus::Host
+                    }
                     CampaignError::Run(RunError::Render(_) | RunError::Descriptor { .. }) => ExitStatus::Usage,
                     CampaignError::Run(RunError::Broken(_)) => ExitStatus::Internal,
                     CampaignError::Install(_) => ExitStatus::Installation,
@@ -227,7 +229,9 @@ impl Failure {
                     CampaignError::Run(RunError::Crew(error)) => error.hint().map(str::to_owned),
                     CampaignError::Run(RunError::Broken(_)) => Some(session_log::how_to_report()),
                     CampaignError::Run(RunError::Store(error)) => store_hint(error),
-                    CampaignError::Run(RunError::Shepherd { .. } | RunError::Render(_) | RunError::Descriptor { .. })
+                    CampaignError::Run(
+                        RunError::Shepherd { .. } | RunError::Area(_) | RunError::Render(_) | RunError::Descriptor { .. },
+                    )
                     | CampaignError::Site { .. }
                     | CampaignError::Slurm(_)
                     | CampaignError::OverBudget { .. } => None,

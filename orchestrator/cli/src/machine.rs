@@ -5,6 +5,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use cvc_controller::{remote::BySsh, runner::Options};
 use cvc_core::campaign::{SiteKind, Spec};
 use cvc_engine::attempt::{Readiness, ReadySite, SiteContext};
+use cvc_probe::proc::ProcessId;
 use indexmap::IndexMap;
 use std::{collections::HashMap, sync::Arc};
 
@@ -48,6 +49,12 @@ pub fn options(place: &Where) -> Result<Options, Failure> {
         status: ExitStatus::Internal,
         message: "cannot find the path of cvc itself".into(),
         hint: None,
+    })?;
+    // else what is left of runs is looked for among others' processes
+    ProcessId::own().map_err(|error| Failure::Other {
+        status: ExitStatus::Host,
+        message: error.to_string(),
+        hint: Some("give the namespace a /proc of its own, as `unshare --mount-proc` does".into()),
     })?;
     Ok(Options {
         campaigns: place.campaigns.clone(),

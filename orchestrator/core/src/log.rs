@@ -158,9 +158,10 @@ fn tail(text: &str) -> String {
 }
 
 /// Whether a variable of this name may hold a secret.
-fn is_secret(name: &str) -> bool {
+pub fn is_secret(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
-    name.starts_with("AWS_") || ["SECRET", "TOKEN", "PASSWORD", "PASSWD", "ACCESS_KEY", "API_KEY"].iter().any(|part| name.contains(part))
+    name.starts_with("AWS_")
+        || ["SECRET", "TOKEN", "PASSWORD", "PASSWD", "ACCESS_KEY", "API_KEY", "JWT"].iter().any(|part| name.contains(part))
 }
 
 /// Values of this process's variables that may be secrets. Short ones would hide half of each line.

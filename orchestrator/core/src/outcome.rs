@@ -47,6 +47,8 @@ pub enum Cause {
     OutOfMemory,
     /// No space left.
     DiskFull,
+    /// It wrote more to its standard output and error than it may.
+    Output,
     /// The budget was used up.
     Budget,
     /// cvc could not write or read something of its own.

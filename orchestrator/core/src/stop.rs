@@ -8,7 +8,9 @@ use tokio::sync::watch;
 pub enum StopRequest {
     /// Go on.
     GoOn,
-    /// Finish the run under way, then stop.
+    /// The session's time is over: finish the run under way, then stop. It ends as it would have ended otherwise.
+    TimeOver,
+    /// Finish the run under way, then stop. What asked for it, as a shutdown does, may have ended the run itself.
     Finish,
     /// Stop at once.
     StopNow,

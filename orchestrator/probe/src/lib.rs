@@ -4,6 +4,7 @@
 pub mod atomic_file;
 pub mod disk;
 pub mod image;
+pub mod measuring;
 pub mod proc;
 pub mod sentinel;
 pub mod shepherd;

@@ -6,7 +6,7 @@ use nix::{
 };
 use std::{
     collections::{BTreeMap, HashMap},
-    fs,
+    fs, io,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
 };
@@ -47,9 +47,42 @@ impl ProcessId {
         Some(Self { pid, start_ticks: fields.get(19)?.parse().ok()? })
     }
 
+    /// This process.
+    ///
+    /// # Errors
+    /// When `/proc` does not list it, or belongs to another PID namespace, so that its numbers mean other processes.
+    pub fn own() -> io::Result<Self> {
+        let me = std::process::id();
+        check_self(Path::new("/proc"), me)?;
+        Self::of(me).ok_or_else(|| io::Error::other("/proc does not list this process"))
+    }
+
     /// Whether this very process still exists.
     pub fn is_alive(self) -> bool {
         Self::of(self.pid) == Some(self)
+    }
+}
+
+/// Checks that a process sees itself in `/proc` by the number that it has.
+fn check_self(proc: &Path, me: u32) -> io::Result<()> {
+    let link = proc.join("self");
+    let seen = fs::read_link(&link).map_err(|error| io::Error::new(error.kind(), format!("cannot read {}: {error}", link.display())))?;
+    if seen.as_os_str().to_str() == Some(me.to_string().as_str()) {
+        return Ok(());
+    }
+    Err(io::Error::other(format!(
+        "{} is that of another PID namespace: this process is {me}, and there it is {}",
+        proc.display(),
+        seen.display()
+    )))
+}
+
+/// Children of this process, zombies included, for which it has not waited. Where the kernel does not list them, all are looked at.
+pub fn children() -> Vec<u32> {
+    let own = std::process::id();
+    match fs::read_to_string(format!("/proc/{own}/task/{own}/children")) {
+        Ok(text) => text.split_whitespace().filter_map(|pid| pid.parse().ok()).collect(),
+        Err(_) => parents().into_iter().filter(|(_, parent)| *parent == own).map(|(pid, _)| pid).collect(),
     }
 }
 
@@ -191,6 +224,17 @@ pub fn signal(pid: u32, signal: Signal) {
 mod tests {
     use super::*;
     use std::process::Command;
+
+    #[test]
+    fn another_namespaces_proc_is_refused() {
+        assert_eq!(ProcessId::own().expect("this process").pid, std::process::id());
+        let dir = tempfile::tempdir().expect("a directory");
+        std::os::unix::fs::symlink("4711", dir.path().join("self")).expect("a link");
+        check_self(dir.path(), 4711).expect("its own");
+        let refused = check_self(dir.path(), 12).expect_err("another's").to_string();
+        assert!(refused.contains("another PID namespace") && refused.contains("12") && refused.contains("4711"), "{refused}");
+        assert!(check_self(&dir.path().join("missing"), 12).is_err());
+    }
 
     #[test]
     fn finds_itself_and_its_children_and_markers() {

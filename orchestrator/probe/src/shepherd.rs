@@ -39,6 +39,17 @@ use std::{
 const TERM_GRACE: Duration = Duration::from_millis(1500);
 /// Maximum time for processes that outlive the main program to end by themselves.
 const LEFTOVER_GRACE: Duration = Duration::from_millis(300);
+/// Maximum time for everything below the shepherd to be gone.
+const END_LIMIT: Duration = Duration::from_secs(15);
+/// Looks at the children in a row, as long as there are new ones.
+const STOP_ROUNDS: u32 = 64;
+/// Rate at which programs may write their output: it is looked at in time for them.
+const OUTPUT_BYTES_PER_S: f64 = (2u64 << 30) as f64;
+/// Shortest and longest delay between looks at the output.
+const SHORTEST_LOOK: Duration = Duration::from_millis(50);
+const LONGEST_LOOK: Duration = Duration::from_secs(1);
+/// What is left of the output when the disk is full, bytes.
+const SHORT_OUTPUT_BYTES: u64 = 64 << 10;
 /// Bytes of an order that are read at most.
 const ORDER_BYTES: u64 = 64 << 10;
 
@@ -64,6 +75,8 @@ pub struct Job {
     pub exit_file: PathBuf,
     /// Time limit after which the tree is ended, seconds.
     pub timeout_s: f64,
+    /// Most that the program may write to standard output and error together, after which the tree is ended, bytes.
+    pub max_output_bytes: u64,
     /// Whether the end of standard input means that the controller is gone and the run must not go on.
     pub ends_with_controller: bool,
 }
@@ -87,6 +100,12 @@ pub struct Exit {
     pub max_rss_kib: i64,
     /// Processes that were still alive after the program's end and were ended.
     pub leftovers: u32,
+    /// Whether the shepherd got a signal that asks for an end: what sends it to everything, as a shutdown does, has ended the program as well.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub told_to_end: bool,
+    /// Whether the disk was so full at the end that the output had to make room for this.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub disk_full: bool,
     /// The reason why the program could not be started.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub start_error: Option<String>,
@@ -98,6 +117,8 @@ pub struct Exit {
 pub enum EndedBy {
     /// `timeout_s` was over.
     Timeout,
+    /// The program had written more than `max_output_bytes`.
+    Output,
     /// The controller asked for it.
     Request,
     /// The controller is gone.
@@ -108,15 +129,10 @@ pub enum EndedBy {
 /// too if the job says so. Must be called in a process of its own, with one thread.
 pub fn run(job: &Job) -> io::Result<Exit> {
     prctl::set_child_subreaper(true)?;
-    let mut mask = SigSet::empty();
-    mask.add(Signal::SIGCHLD);
-    mask.add(Signal::SIGTERM);
-    mask.add(Signal::SIGINT);
-    mask.add(Signal::SIGHUP);
-    mask.thread_block()?;
-    let signals = SignalFd::with_flags(&mask, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
+    let mask = block_signals()?;
+    let mut signals = Signals::of(&mask)?;
 
-    let me = ProcessId::of(std::process::id()).ok_or_else(|| io::Error::other("/proc does not list this process"))?;
+    let me = ProcessId::own()?;
     atomic_file::write(&job.pid_file, &serde_json::to_vec(&me)?, Durability::Visible)?;
     tell(&serde_json::to_vec(&me)?);
     let begin = Instant::now();
@@ -135,13 +151,14 @@ pub fn run(job: &Job) -> io::Result<Exit> {
                 system_s: 0.0,
                 max_rss_kib: 0,
                 leftovers: 0,
+                told_to_end: false,
+                disk_full: false,
                 start_error: Some(error.to_string()),
             };
-            atomic_file::write(&job.exit_file, &serde_json::to_vec(&exit)?, Durability::Visible)?;
-            return Ok(exit);
+            return write_exit(job, exit);
         }
     };
-    let (status, ended_by) = watch(job, main, &signals, begin + Duration::from_secs_f64(job.timeout_s.clamp(0.0, 1e9)));
+    let (status, ended_by) = watch(job, main, &mut signals, begin + Duration::from_secs_f64(job.timeout_s.clamp(0.0, 1e9)));
     let wall_s = begin.elapsed().as_secs_f64();
     let leftovers = end_tree(me.pid, if ended_by.is_none() { LEFTOVER_GRACE } else { Duration::ZERO });
     if let Some(dir) = &job.private_dir {
@@ -155,6 +172,11 @@ pub fn run(job: &Job) -> io::Result<Exit> {
         Some(WaitStatus::Signaled(_, signal, _)) => (None, Some(signal.as_str().to_owned())),
         _ => (None, None),
     };
+    let output = Output { job };
+    let ended_by = ended_by.or((output.bytes() > job.max_output_bytes).then_some(EndedBy::Output));
+    if ended_by == Some(EndedBy::Output) {
+        output.cut(job.max_output_bytes);
+    }
     let exit = Exit {
         code,
         signal,
@@ -164,11 +186,90 @@ pub fn run(job: &Job) -> io::Result<Exit> {
         system_s: seconds(usage.system_time()),
         max_rss_kib: usage.max_rss(),
         leftovers,
+        told_to_end: signals.told_to_end(),
+        disk_full: false,
         start_error: None,
     };
-    atomic_file::write(&job.exit_file, &serde_json::to_vec(&exit)?, Durability::Visible)?;
+    let exit = write_exit(job, exit)?;
     tell(b"ended");
     Ok(exit)
+}
+
+/// Writes how it ended, even if the program's output has filled the disk.
+fn write_exit(job: &Job, mut exit: Exit) -> io::Result<Exit> {
+    let write = |exit: &Exit| atomic_file::write(&job.exit_file, &serde_json::to_vec(exit)?, Durability::Visible);
+    match write(&exit) {
+        Err(error) if matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) => {
+            Output { job }.cut(SHORT_OUTPUT_BYTES);
+            exit.disk_full = true;
+            write(&exit)?;
+        }
+        written => written?,
+    }
+    Ok(exit)
+}
+
+/// The files of a program's standard output and error.
+struct Output<'a> {
+    job: &'a Job,
+}
+
+impl Output<'_> {
+    fn files(&self) -> [&Path; 2] {
+        [&self.job.stderr, &self.job.stdout]
+    }
+
+    /// What was written until now.
+    fn bytes(&self) -> u64 {
+        self.files().iter().map(|file| fs::metadata(file).map_or(0, |m| m.len())).fold(0, u64::saturating_add)
+    }
+
+    /// Time after which it is worth looking again: the sooner, the less is left. Looking often would disturb what is measured.
+    fn pause(&self) -> Duration {
+        let left = self.job.max_output_bytes.saturating_sub(self.bytes());
+        Duration::from_secs_f64(left as f64 / OUTPUT_BYTES_PER_S).clamp(SHORTEST_LOOK, LONGEST_LOOK)
+    }
+
+    /// Cuts both files off, so that not more than this is left of both; errors matter most.
+    fn cut(&self, mut left_bytes: u64) {
+        for path in self.files() {
+            let keep = fs::metadata(path).map_or(0, |m| m.len()).min(left_bytes);
+            // what cannot be cut stays: the run has failed in any case
+            let _ = File::options().write(true).open(path).and_then(|file| file.set_len(keep));
+            left_bytes -= keep;
+        }
+    }
+}
+
+/// The signals that a shepherd reads instead of being ended by them; from now on they wait to be read.
+fn block_signals() -> nix::Result<SigSet> {
+    let mut mask = SigSet::empty();
+    for signal in [Signal::SIGCHLD, Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
+        mask.add(signal);
+    }
+    mask.thread_block()?;
+    Ok(mask)
+}
+
+/// The signals that the shepherd gets.
+struct Signals {
+    waiting: SignalFd,
+    told_to_end: bool,
+}
+
+impl Signals {
+    fn of(mask: &SigSet) -> nix::Result<Self> {
+        let waiting = SignalFd::with_flags(mask, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
+        Ok(Self { waiting, told_to_end: false })
+    }
+
+    /// Whether one of those until now asks for an end.
+    fn told_to_end(&mut self) -> bool {
+        while let Ok(Some(info)) = self.waiting.read_signal() {
+            self.told_to_end |= info.ssi_signo != Signal::SIGCHLD as u32;
+        }
+        self.told_to_end
+    }
 }
 
 /// Writes a line to whoever reads standard output, so that nobody has to look for a file again and again.
@@ -210,8 +311,10 @@ fn start(job: &Job, mask: SigSet) -> io::Result<Pid> {
 }
 
 /// Waits for the main program, the deadline, a signal or the controller, whichever comes first.
-fn watch(job: &Job, main: Pid, signals: &SignalFd, deadline: Instant) -> (Option<WaitStatus>, Option<EndedBy>) {
+/// While the line to the controller is open, that decides what a signal to everything means: the run may be finished.
+fn watch(job: &Job, main: Pid, signals: &mut Signals, deadline: Instant) -> (Option<WaitStatus>, Option<EndedBy>) {
     let stdin = io::stdin();
+    let output = Output { job };
     let mut line_open = true;
     loop {
         if let Some(status) = reap(main) {
@@ -221,9 +324,12 @@ fn watch(job: &Job, main: Pid, signals: &SignalFd, deadline: Instant) -> (Option
         if left.is_zero() {
             return (end_main(main), Some(EndedBy::Timeout));
         }
+        if output.bytes() > job.max_output_bytes {
+            return (end_main(main), Some(EndedBy::Output));
+        }
         // whole milliseconds are rounded up, or the last one would be spent spinning
-        let wait = PollTimeout::try_from(left.min(Duration::from_secs(60)) + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX);
-        let mut fds = vec![PollFd::new(signals.as_fd(), PollFlags::POLLIN)];
+        let wait = PollTimeout::try_from(left.min(output.pause()) + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX);
+        let mut fds = vec![PollFd::new(signals.waiting.as_fd(), PollFlags::POLLIN)];
         if line_open {
             fds.push(PollFd::new(stdin.as_fd(), PollFlags::POLLIN));
         }
@@ -232,10 +338,8 @@ fn watch(job: &Job, main: Pid, signals: &SignalFd, deadline: Instant) -> (Option
             Err(_) => std::thread::sleep(Duration::from_millis(20)),
         }
         let controller_spoke = line_open && fds.get(1).and_then(PollFd::any).unwrap_or(false);
-        while let Ok(Some(info)) = signals.read_signal() {
-            if info.ssi_signo != Signal::SIGCHLD as u32 {
-                return (end_main(main), Some(EndedBy::Request));
-            }
+        if signals.told_to_end() && !line_open {
+            return (end_main(main), Some(EndedBy::Request));
         }
         if controller_spoke {
             let mut word = [0u8; 64];
@@ -319,14 +423,18 @@ fn end_tree(own: u32, grace: Duration) -> u32 {
         return 0;
     }
     let mut ended: Vec<u32> = Vec::new();
-    for _ in 0..500 {
-        reap(Pid::from_raw(-1));
+    let begin = Instant::now();
+    // one that forks and ends again and again is nowhere when all are listed: only a process without children has nothing left
+    while !childless() && begin.elapsed() < END_LIMIT {
+        ended.extend(stop_children());
         let alive = proc::descendants(own);
-        if alive.is_empty() {
-            break;
-        }
+        // what is stopped cannot fork between its turn and that of others
+        alive.iter().filter(|p| p.is_alive()).for_each(|p| proc::signal(p.pid, Signal::SIGSTOP));
         let segments = proc::shared_memory(&alive);
         proc::kill_all(&alive);
+        for child in proc::children() {
+            proc::signal(child, Signal::SIGKILL);
+        }
         proc::remove_files(&segments);
         ended.extend(alive.iter().map(|p| p.pid));
         std::thread::sleep(Duration::from_millis(2));
@@ -334,6 +442,21 @@ fn end_tree(own: u32, grace: Duration) -> u32 {
     ended.sort_unstable();
     ended.dedup();
     u32::try_from(ended.len()).unwrap_or(u32::MAX)
+}
+
+/// Stops the children of this process, and what becomes its child meanwhile because its parent has ended; that is listed faster than anything
+/// can fork. Returns those that were stopped. Their numbers are not given to others before this process waits for them.
+fn stop_children() -> Vec<u32> {
+    let mut stopped: Vec<u32> = Vec::new();
+    for _ in 0..STOP_ROUNDS {
+        let new: Vec<u32> = proc::children().into_iter().filter(|child| !stopped.contains(child)).collect();
+        if new.is_empty() {
+            break;
+        }
+        new.iter().for_each(|child| proc::signal(*child, Signal::SIGSTOP));
+        stopped.extend(new);
+    }
+    stopped
 }
 
 /// What a shepherd reads first: where its job is.
@@ -359,6 +482,8 @@ pub fn error_file(job_file: &Path) -> PathBuf {
 pub fn main() -> io::Result<()> {
     // an error means that it leads a session already
     let _ = nix::unistd::setsid();
+    // also one that waits for its job outlives what a shutdown sends to everything: its line ends it
+    block_signals()?;
     let mut order = Vec::new();
     io::stdin().lock().take(ORDER_BYTES).read_until(b'\n', &mut order)?;
     if order.last() != Some(&b'\n') {

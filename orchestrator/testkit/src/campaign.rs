@@ -198,6 +198,8 @@ impl Campaign {
             .env("XDG_CACHE_HOME", cache())
             .env("XDG_STATE_HOME", cache().join("state"))
             .env_remove("CVC_CAMPAIGNS")
+            // other tests measure at the same time
+            .env("CVC_MEASURING_DIR", self.dir())
             .envs(&self.env);
         command
     }

@@ -80,7 +80,9 @@ fn disturbed(data: &Data) -> Vec<DisturbedRun> {
             let tasks = value(names::RUNNABLE_BEFORE).filter(|tasks| *tasks >= limit)?;
             Some(format!("{tasks:.0} tasks were running before it"))
         };
+        let beside = data.facts.get("beside").is_some_and(|told| told.values().any(|runs| runs.contains(&run)));
         let why = [
+            beside.then(|| "another campaign measured on its machine".to_owned()),
             share(names::STEAL_SHARE, STEAL, "of processor time went to other virtual machines"),
             match value(names::OTHER_CPU_SHARE) {
                 Some(_) => share(names::OTHER_CPU_SHARE, OTHER_CPU, "of processor time went to other programs"),

@@ -26,16 +26,18 @@ use cvc_controller::{
     runner::{Options, find_node_program, run_campaign},
 };
 use cvc_core::{
+    campaign::SiteKind,
     ids::PointId,
     journal::{CampaignState, RunState},
     outcome::Outcome,
     plan::{self, Plan, PlannedRun},
-    point::Point,
+    point::{PlannedPoint, Point},
     stop::{StopRequest, StopSignal},
     store::CampaignDir,
     units::counted,
 };
 use cvc_engine::attempt::{Found, Readiness};
+use cvc_probe::measuring::others_measure;
 use std::{
     collections::{HashMap, HashSet},
     time::Duration,
@@ -97,6 +99,12 @@ pub fn run(args: &RunArgs) -> Result<ExitStatus, Failure> {
             ..base
         };
         let mut observer = display::observer(args.json, Varying::of(of_session.points.iter().map(|p| &p.point)), estimates.total_s);
+        let is_here = |p: &PlannedPoint| spec.sites.get(&p.point.site).is_some_and(|site| site.kind == SiteKind::Local);
+        if of_session.points.iter().any(is_here) && others_measure() {
+            let what =
+                "another campaign measures on this machine now: times of both may suffer, and their reports flag the runs".to_owned();
+            observer.on(&Progress::Site { what });
+        }
         let stop_signal: StopSignal = stop_signal;
         Ok::<_, Failure>(run_campaign(&spec, &plan, sites, &options, stop_signal, observer.as_mut()).await?)
     };
@@ -177,7 +185,7 @@ async fn end_in_time(stop_request: watch::Sender<StopRequest>, until: Option<Ins
     tokio::time::sleep_until(until).await;
     let asked = stop_request.send_if_modified(|now| {
         let goes_on = *now == StopRequest::GoOn;
-        *now = (*now).max(StopRequest::Finish);
+        *now = (*now).max(StopRequest::TimeOver);
         goes_on
     });
     if asked && !json {
@@ -214,7 +222,7 @@ async fn listen(stop_request: watch::Sender<StopRequest>, json: bool) {
             continue;
         }
         let next = match *stop_request.borrow() {
-            StopRequest::GoOn => StopRequest::Finish,
+            StopRequest::GoOn | StopRequest::TimeOver => StopRequest::Finish,
             StopRequest::Finish | StopRequest::StopNow => StopRequest::StopNow,
         };
         // once the campaign has ended nobody waits for the stop request

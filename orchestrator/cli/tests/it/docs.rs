@@ -64,6 +64,8 @@ fn commands_in_console_blocks_print_what_the_pages_show() {
     std::env::set_current_dir(&root).expect("the repository");
     let cases = trycmd::TestCases::new();
     // the pages do not use the prices that this machine's user has asked for
+    // other tests measure at the same time, which no page shows
+    cases.env("CVC_MEASURING_DIR", "/nonexistent");
     cases.env("XDG_CACHE_HOME", concat!(env!("CARGO_TARGET_TMPDIR"), "/docs-cache"));
     cases.register_bin("cvc", Path::new(env!("CARGO_BIN_EXE_cvc")));
     cases.case(root.join("README.md")).case(root.join("docs/*.md"));

@@ -219,6 +219,39 @@ fn a_full_disk_fails_its_runs_and_the_others_go_on() {
 }
 
 #[test]
+fn output_without_end_ends_its_run() {
+    require!(Tool::Mpich);
+    let c = scripted("endless", "while :; do echo 'and on and on and on'; done", "repeats = 1\nretries = 0\nmax_output_mib = 1");
+    let (cause, detail) = failure(&c);
+    assert!(cause == "output" && detail.contains("more than 1 MiB"), "{cause}: {detail}");
+    let run = c.run_names().into_iter().next().expect("the attempt");
+    let written = |name: &str| fs::metadata(c.run_dir(&run).join(name)).expect("its output").len();
+    assert!(written("stdout") + written("stderr") <= 1 << 20);
+    c.assert_nothing_left();
+}
+
+#[test]
+fn output_that_fills_the_disk_of_the_campaign_fails_its_run_alone() {
+    require!(Tool::Mpich, Tool::Tmpfs);
+    let text = format!(
+        "{SITE}[matrix]\napp = [\"filler\", \"good\"]\nprocesses = 1\nmpi = \"mpich\"\n[run]\nrepeats = 2\nretries = 0\nquarantine_after = 9\ntimeout_s = 60\n"
+    );
+    let c = campaign("filled", &text);
+    c.script_app("filler", "head -c 40000000 /dev/zero; echo SUCCESS", "");
+    c.script_app("good", "echo SUCCESS", "");
+    let place = c.dir().join("campaigns");
+    fs::create_dir(&place).expect("makes");
+    let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=8m", "cvc-test"]).arg(&place).status();
+    assert!(mounted.is_ok_and(|s| s.success()), "mount");
+    let _tmpfs = Tmpfs(place);
+    c.run().expect(10);
+    let failures = c.failures();
+    assert!(failures.len() == 2 && failures.iter().all(|(cause, _)| cause == "disk-full"), "{failures:?}");
+    assert_eq!(c.run_names().iter().filter(|n| !n.contains('.')).count(), 2, "the other runs succeeded");
+    c.assert_nothing_left();
+}
+
+#[test]
 fn a_figure_that_is_not_finite_is_missing() {
     require!(Tool::Mpich);
     let figure = |required: bool| {

@@ -1,6 +1,6 @@
 //! `kill -9` of the controller at any moment, then `cvc run` again: nothing lost, nothing repeated, no process left behind.
 
-use crate::common::scripted;
+use crate::common::{scripted, waiting};
 use cvc_testkit::{Campaign, Tool, process, require, wait_until};
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -40,6 +40,11 @@ fn killed_at_many_moments_it_resumes_without_loss_or_repetition() {
     for (i, delay) in delays_ms.into_iter().enumerate() {
         let before = finished(&c);
         let controller = c.start(&["run", "campaign.toml"]);
+        if i % 3 == 2 {
+            // a run that is cut off with its controller four times fails
+            wait_until("a run's end", LIMIT, || finished(&c).len() > before.len());
+        }
+        let before = finished(&c);
         if i % 3 > 0 {
             // not all kills into the look for software
             let started = c.events("run-started").len();
@@ -187,4 +192,33 @@ fn cut_after_every_record_it_resumes_with_nothing_lost_and_nothing_repeated() {
 fn copy(from: &Path, to: &Path) {
     let status = std::process::Command::new("cp").arg("-a").arg(from).arg(to).status().expect("cp");
     assert!(status.success());
+}
+
+#[test]
+fn a_run_under_which_the_controller_ends_again_and_again_fails_and_the_others_go_on() {
+    require!(Tool::Mpich);
+    let (c, go) = waiting("poison", "repeats = 2\nretries = 0");
+    let begin = || {
+        let before = c.events("run-started").len();
+        let controller = c.start(&["run", "campaign.toml"]);
+        wait_until("the run", LIMIT, || c.events("run-started").len() > before);
+        controller
+    };
+    // a shutdown that does not wait is not the work of the run
+    let controller = begin();
+    controller.signal(Signal::SIGTERM);
+    wait_until("it to write the request down", LIMIT, || !c.events("interrupted").is_empty());
+    controller.kill();
+    for _ in 0..4 {
+        begin().kill();
+    }
+    fs::write(&go, "").expect("writes");
+    c.run().expect(10);
+    let failures = c.failures();
+    assert!(failures.len() == 1 && failures[0].0 == "node-lost" && failures[0].1.contains("ended 4 times"), "{failures:?}");
+    let counted = c.events("run-abandoned").iter().map(|e| e["with_controller"] == true).collect::<Vec<_>>();
+    assert_eq!(counted, [false, true, true, true]);
+    assert_eq!(c.finishes().len(), 2, "the other run was made");
+    c.cvc(&["run", "--retry-failed", "campaign.toml"]).expect(0);
+    c.assert_nothing_left();
 }

@@ -41,6 +41,7 @@ mod predictions;
 mod quickstart;
 mod reproduce;
 mod sessions;
+mod shepherd;
 mod stopped;
 mod until;
 mod wrong_inputs;

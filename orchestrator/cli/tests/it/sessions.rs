@@ -1,8 +1,12 @@
-//! Sessions that are limited to some points or some time.
+//! Sessions that are limited to some points or some time, or are beside others.
 
-use crate::common::{SITE, campaign, scripted};
-use cvc_testkit::{Campaign, Tool, require};
-use std::fs;
+use crate::common::{SITE, campaign, scripted, waiting};
+use cvc_testkit::{Campaign, Tool, campaign::read_json, require, wait_until};
+use serde_json::Value;
+use std::{fs, time::Duration};
+
+/// Enough for what is to happen, also on a machine with much other work.
+const LIMIT: Duration = Duration::from_secs(90);
 
 /// Two free factors of two levels: four points of one run each, which end in an instant.
 fn four(name: &str) -> Campaign {
@@ -83,4 +87,39 @@ fn a_time_too_short_for_any_run_begins_none() {
     assert!(c.run_names().is_empty() && c.events("run-intended").is_empty());
     let told = c.cvc(&["run", "campaign.toml", "--for", "2"]).expect(2).stderr;
     assert!(told.contains("2h"), "{told}");
+}
+
+#[test]
+fn runs_beside_another_campaign_say_so_and_reports_flag_them() {
+    require!(Tool::Mpich);
+    let machine = tempfile::tempdir().expect("a directory");
+    let on_machine = |mut c: Campaign| {
+        c.env("CVC_MEASURING_DIR", machine.path().to_str().expect("UTF-8"));
+        c
+    };
+    let (one, go) = waiting("one", "repeats = 1");
+    let (one, other) = (on_machine(one), on_machine(scripted("other", "echo SUCCESS", "repeats = 1")));
+    let facts = |c: &Campaign| read_json(&c.run_dir(&c.run_names().into_iter().next().expect("a run")).join("facts.json"));
+    let alone = on_machine(scripted("alone", "echo SUCCESS", "repeats = 1"));
+    alone.run().expect(0);
+    assert_eq!(facts(&alone)["beside"], Value::Null);
+
+    let first = one.start(&["run", "campaign.toml"]);
+    wait_until("the run", LIMIT, || !one.events("run-started").is_empty());
+    let said = other.run().expect(0).stderr;
+    assert!(said.contains("another campaign measures on this machine"), "{said}");
+    // the other one is still there when this one ends
+    let second = waiting("second", "repeats = 1");
+    let (second, second_go) = (on_machine(second.0), second.1);
+    let third = second.start(&["run", "campaign.toml"]);
+    wait_until("the run", LIMIT, || !second.events("run-started").is_empty());
+    fs::write(&go, "").expect("writes");
+    first.wait(LIMIT).expect(0);
+    fs::write(&second_go, "").expect("writes");
+    third.wait(LIMIT).expect(0);
+    for c in [&one, &other, &second] {
+        assert_eq!(facts(c)["beside"], "another campaign");
+    }
+    let report = fs::read_to_string(other.dir().join("reports/other/report.html")).expect("a report");
+    assert!(report.contains("another campaign measured on its machine"));
 }

@@ -1,7 +1,7 @@
 //! Ctrl-C once finishes the run under way; twice stops at once.
 
 use crate::common::{scripted, waiting};
-use cvc_testkit::{Tool, require, wait_until};
+use cvc_testkit::{Tool, process, require, wait_until};
 use nix::{
     fcntl::{FcntlArg, fcntl},
     sys::signal::{Signal, kill},
@@ -141,4 +141,45 @@ fn a_campaign_runs_where_children_were_ignored_at_its_start() {
     let output = command.output().expect("python3");
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     c.assert_whole(1);
+}
+
+/// As a shutdown, `systemctl stop`, `scancel` and batch limits do it.
+#[test]
+fn a_signal_to_every_process_fails_no_run() {
+    require!(Tool::Mpich);
+    let (c, go) = waiting("everybody", "repeats = 2\nretries = 0");
+    for signal in [Signal::SIGTERM, Signal::SIGHUP] {
+        let before = c.events("run-started").len();
+        let controller = c.start(&["run", "campaign.toml"]);
+        wait_until("the run", LIMIT, || c.events("run-started").len() > before);
+        wait_until("the program", LIMIT, || c.processes().iter().any(|(_, line)| line.contains("script.sh") && !line.contains("mpiexec")));
+        // the controller may be the last to hear of it
+        for (pid, _) in c.processes().into_iter().filter(|(pid, _)| *pid != controller.pid()) {
+            process::signal(pid, signal);
+        }
+        controller.signal(signal);
+        controller.wait(LIMIT).expect(130);
+        assert_eq!(c.failures(), Vec::new());
+        c.assert_nothing_left();
+    }
+    assert_eq!(c.events("run-abandoned").len(), 2);
+    std::fs::write(&go, "").expect("writes");
+    c.run().expect(0);
+    c.assert_whole(2);
+    assert!(c.events("run-intended").iter().all(|e| e["attempt"] == 1));
+}
+
+#[test]
+fn a_signal_to_the_processes_of_a_run_alone_fails_it() {
+    require!(Tool::Mpich);
+    let (c, _) = waiting("alone", "repeats = 1\nretries = 0");
+    let controller = c.start(&["run", "campaign.toml"]);
+    wait_until("the run", LIMIT, || !c.events("run-started").is_empty());
+    wait_until("the program", LIMIT, || c.processes().iter().any(|(_, line)| line.contains("script.sh") && !line.contains("mpiexec")));
+    for (pid, _) in c.processes().into_iter().filter(|(pid, _)| *pid != controller.pid()) {
+        process::signal(pid, Signal::SIGTERM);
+    }
+    controller.wait(LIMIT).expect(10);
+    assert_eq!(c.failures().len(), 1, "{:?}", c.events("run-abandoned"));
+    c.assert_nothing_left();
 }

@@ -40,6 +40,9 @@ const BLIND_PAUSE: Duration = Duration::from_secs(10);
 /// More room than before that makes another attempt worthwhile at once, bytes.
 const NOTABLE_ROOM_BYTES: u64 = 16 << 20;
 
+/// Size from which a directory is hashed beside everything else: it takes a tenth of a second or more.
+const MUCH_TO_HASH_BYTES: u64 = 64 << 20;
+
 /// Directory, beside the spools, of what could not be fetched.
 const UNFETCHED: &str = "unfetched";
 
@@ -417,6 +420,12 @@ impl Remote {
             self.setting.reporter.write(Event::ResultsFetched { site, run, bytes, usd }).await;
         }
         match brought {
+            // the one thread of the controller has other things to see to meanwhile: connections, signals, deadlines
+            Ok(()) if bytes > MUCH_TO_HASH_BYTES => {
+                let file = file.clone();
+                let verified = tokio::task::spawn_blocking(move || verify(&partial, &file)).await;
+                verified.map_err(|error| FetchError::Here(CampaignError::of_task(error)))?.map_err(incomplete)
+            }
             Ok(()) => verify(&partial, file).map_err(incomplete),
             Err(error) if matches!(&error, HostError::File { host, .. } if host == THIS_MACHINE) => Err(FetchError::Here(error.into())),
             Err(error) => Err(incomplete(Incomplete::Download(error))),

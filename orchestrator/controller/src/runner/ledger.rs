@@ -292,7 +292,7 @@ mod tests {
             2 => (0usize..7, 1u32..3).prop_map(|(n, attempt)| {
                 Event::RunFinished { run: run(n), attempt, outcome: Outcome::Succeeded, records: None, manifest: None }
             }),
-            2 => (0usize..7, 1u32..3).prop_map(|(n, attempt)| Event::RunAbandoned { run: run(n), attempt, ended: vec![], lost: false }),
+            2 => (0usize..7, 1u32..3).prop_map(|(n, attempt)| Event::RunAbandoned { run: run(n), attempt, ended: vec![], lost: false, with_controller: false }),
             1 => (lease(), 1u32..4, prop::option::of(0.0..5.0), any::<bool>()).prop_map(|(lease, nodes, usd, cloud)| {
                 Event::LeaseIntended { lease, site: "cloud".into(), nodes, order: cloud.then(|| order(nodes, usd)) }
             }),
@@ -356,7 +356,7 @@ mod tests {
             let (attempt, run) = (1, run(1));
             for event in [
                 Event::RunIntended { run: run.clone(), attempt, nodes: Default::default() },
-                Event::RunAbandoned { run, attempt, ended: vec![], lost: false },
+                Event::RunAbandoned { run, attempt, ended: vec![], lost: false, with_controller: false },
             ] {
                 let entry = Entry { seq: 1, at: at(second), event };
                 state.apply(&entry).expect("legal");

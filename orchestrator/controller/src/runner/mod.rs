@@ -174,6 +174,8 @@ enum Step {
     OutOfMoney,
     /// A fleet was given back or kept, or could not be.
     Closed(ClosedCloud),
+    /// The user asks for a stop.
+    StopAsked,
     /// An attempt ended.
     Ended(RunId, Result<AttemptResult, CampaignError>),
 }
@@ -412,10 +414,10 @@ impl CampaignRunner<'_> {
             let context_of = |site: &str| self.sites.executor(site)?.local_context();
             let (ended, whole) = recover_run(&self.dir, context_of, &run, attempt, shepherd)?;
             self.observer.on(&Progress::Recovered { run: run.clone(), ended: ended.len() as u64, kept: whole.is_some() });
-            self.journal.write(match whole {
-                Some(file) => Event::finished(run, file),
-                None => Event::RunAbandoned { run, attempt, ended, lost: false },
-            })?;
+            match whole {
+                Some(file) => self.journal.write(Event::finished(run, file))?,
+                None => self.abandon_with_controller(run, attempt, ended)?,
+            }
         }
         Ok(())
     }
@@ -428,6 +430,31 @@ impl CampaignRunner<'_> {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(BTreeSet::new()),
             Err(error) => Err(StoreError::io("list", &runs)(error).into()),
         }
+    }
+
+    /// Records that a run was cut off as its controller was killed or lost its power: it is repeated, unless it is the run that ends controllers.
+    fn abandon_with_controller(&mut self, run: RunId, attempt: u32, ended: Vec<u32>) -> Result<(), CampaignError> {
+        let state = self.journal.state();
+        let with_controller = !state.stop_asked;
+        let times = match self.scheduler.judge_end_of_controller(state, &run) {
+            Loss::TooOften(times) if with_controller => times,
+            Loss::TooOften(_) | Loss::Again => {
+                return self.journal.write(Event::RunAbandoned { run, attempt, ended, lost: false, with_controller });
+            }
+        };
+        let detail = format!(
+            "cvc was ended {times} times while this run was under way: by KILL, for want of memory, or with its machine; see what the run does to \
+             the machine, then `cvc run --retry-failed` tries it again"
+        );
+        let file = conclude_failed(&self.dir, &run, attempt, Cause::NodeLost, detail)?;
+        let (outcome, wall_s) = (file.outcome.clone(), file.wall_s);
+        self.journal.write(Event::finished(run.clone(), file))?;
+        let retry = !self.scheduler.used_up(self.journal.state(), &run, attempt);
+        let point = self.plan.runs.iter().find(|planned| planned.id == run).map(|planned| planned.point.clone());
+        // how a run of an earlier plan ended is of no interest any more
+        let Some(point) = point else { return Ok(()) };
+        self.observer.on(&Progress::RunFinished { run, outcome, wall_s, retry });
+        if retry { Ok(()) } else { self.set_aside(&point) }
     }
 
     /// Takes runs back whose directories were deleted since they succeeded.
@@ -564,11 +591,14 @@ impl CampaignRunner<'_> {
         let lasts = self.budget.lasts(&books).filter(|_| self.cut.now() < StopRequest::StopNow);
         drop(books);
         self.share_means();
+        let mut stop_signal = self.stop_signal.clone();
+        let stop_asked = async { stop_signal.wait_for(|now| *now >= StopRequest::Finish).await.is_ok() };
         tokio::select! {
             // handle a run's events before its end
             biased;
             Some((run, event)) = attempts.events.recv() => Ok(Some(Step::AttemptReported(run, event))),
             Some(event) = self.sites.events.recv() => Ok(Some(Step::Site(event))),
+            true = stop_asked, if !self.journal.state().stop_asked => Ok(Some(Step::StopAsked)),
             () = tokio::time::sleep(lasts.unwrap_or_default()), if lasts.is_some() => Ok(Some(Step::OutOfMoney)),
             Some(closed) = self.closing.next(), if !self.closing.is_empty() => Ok(Some(Step::Closed(closed))),
             // runs may take hours: nothing is written meanwhile that would tell
@@ -609,6 +639,8 @@ impl CampaignRunner<'_> {
             Step::AttemptReported(run, event) => self.on_attempt_event(&run, event)?,
             Step::Site(event) => self.listen(event)?,
             Step::OutOfMoney => self.out_of_money()?,
+            // what ends cvc after this, as a shutdown that does not wait, is not the work of a run
+            Step::StopAsked => self.journal.write(Event::Interrupted { now: false })?,
             Step::Closed(closed) => {
                 if let Err(error) = self.settle_closed(closed)? {
                     // the end of the campaign tries again, and reports what stays
@@ -631,11 +663,12 @@ impl CampaignRunner<'_> {
     /// Journals and reports the end.
     fn conclude(&mut self, interrupted: bool) -> Result<Summary, CampaignError> {
         let Tally { succeeded, failed, skipped, left } = self.scheduler.tally(self.journal.state());
-        self.journal.write(if interrupted || left > 0 {
-            Event::Interrupted { now: *self.stop_signal.borrow() == StopRequest::StopNow }
-        } else {
-            Event::Completed { succeeded, failed }
-        })?;
+        let now = *self.stop_signal.borrow() == StopRequest::StopNow;
+        if !interrupted && left == 0 {
+            self.journal.write(Event::Completed { succeeded, failed })?;
+        } else if now || !self.journal.state().stop_asked {
+            self.journal.write(Event::Interrupted { now })?;
+        }
         self.observer.on(&Progress::Ended { succeeded, failed, skipped, left });
         Ok(Summary { succeeded, failed, skipped, left, interrupted, over_budget: self.budget.is_exceeded() })
     }
@@ -776,13 +809,19 @@ impl CampaignRunner<'_> {
             AttemptResult::Interrupted => match self.ended_by_budget() {
                 Some(failure) => failure,
                 None => {
-                    self.journal.write(Event::RunAbandoned { run, attempt, ended: Vec::new(), lost: false })?;
+                    self.journal.write(Event::RunAbandoned { run, attempt, ended: Vec::new(), lost: false, with_controller: false })?;
                     return Ok(true);
                 }
             },
             AttemptResult::Lost { reason, time_limit } => match self.scheduler.judge_loss(self.journal.state(), &run) {
                 Loss::Again => {
-                    self.journal.write(Event::RunAbandoned { run: run.clone(), attempt, ended: Vec::new(), lost: true })?;
+                    self.journal.write(Event::RunAbandoned {
+                        run: run.clone(),
+                        attempt,
+                        ended: Vec::new(),
+                        lost: true,
+                        with_controller: false,
+                    })?;
                     self.observer.on(&Progress::RunLost { run, reason });
                     return Ok(false);
                 }

@@ -13,7 +13,7 @@ use cvc_core::{
 use cvc_engine::attempt::Task;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-/// Maximum number of times that a run may be lost with its agent or nodes before it counts as failed.
+/// Maximum number of times that a run may be lost with its agent or nodes, or with its controller, before it counts as failed.
 const MAX_LOST: u32 = 3;
 /// Maximum number of attempts lost to reclaimed nodes that do not count.
 const MAX_RECLAIMED: u32 = 8;
@@ -261,8 +261,17 @@ impl<'a> Scheduler<'a> {
 
     /// Judges the loss of an attempt with its agent or nodes, by those before it, also in earlier sessions.
     pub(super) fn judge_loss(&self, state: &CampaignState, run: &RunId) -> Loss {
+        self.judge_losses(state, run, |attempt| attempt.lost)
+    }
+
+    /// Judges an attempt whose controller ended with it, though nobody had asked for a stop, by those before it.
+    pub(super) fn judge_end_of_controller(&self, state: &CampaignState, run: &RunId) -> Loss {
+        self.judge_losses(state, run, |attempt| attempt.with_controller)
+    }
+
+    fn judge_losses(&self, state: &CampaignState, run: &RunId, counts: impl Fn(&Attempt) -> bool) -> Loss {
         let forgiven = self.forgiven.get(run).copied().unwrap_or(0);
-        let is_lost = |a: &&Attempt| a.lost && a.number > forgiven;
+        let is_lost = |a: &&Attempt| counts(a) && a.number > forgiven;
         let before = state.runs.get(run).map_or(0, |h| h.attempts.iter().filter(is_lost).count());
         let losses = u32::try_from(before).unwrap_or(u32::MAX).saturating_add(1);
         if losses <= MAX_LOST { Loss::Again } else { Loss::TooOften(losses) }
@@ -481,6 +490,7 @@ pub(super) mod tests {
         seed: 1,
         order: Order::Interleaved,
         timeout_s: 60.0,
+        max_output_mib: 1024,
         retries: 1,
         quarantine_after: 2,
         sites_in_turn: false,
@@ -579,6 +589,7 @@ pub(super) mod tests {
             ended: None,
             outcome: Some(failed(cause)),
             abandoned: false,
+            with_controller: false,
             lost: false,
             nodes: Default::default(),
         };
@@ -679,8 +690,16 @@ pub(super) mod tests {
         let mut state = CampaignState::default();
         let mut lose = |scheduler: &Scheduler<'_>, lost: bool| {
             let loss = scheduler.judge_loss(&state, &one);
-            let attempt =
-                Attempt { number: 1, started: None, ended: None, outcome: None, abandoned: true, lost, nodes: Default::default() };
+            let attempt = Attempt {
+                number: 1,
+                started: None,
+                ended: None,
+                outcome: None,
+                abandoned: true,
+                lost,
+                with_controller: false,
+                nodes: Default::default(),
+            };
             let history = state.runs.entry(one.clone());
             let begun = || RunHistory { state: RunState::Abandoned { attempts: 0 }, attempts: Vec::new() };
             history.or_insert_with(begun).attempts.push(attempt);
@@ -692,6 +711,31 @@ pub(super) mod tests {
         scheduler.forgive(one.clone(), 1);
         assert_eq!(lose(&scheduler, true), Loss::Again, "the user wants further attempts");
         assert_eq!(scheduler.judge_loss(&state, &other), Loss::Again);
+        assert_eq!(scheduler.judge_end_of_controller(&state, &one), Loss::Again, "its controller has outlived it each time");
+    }
+
+    #[test]
+    fn a_run_may_end_three_controllers_in_all_sessions_together() {
+        let plan = plan(&["alone"]);
+        let scheduler = Scheduler::new(&plan, &SETTINGS);
+        let run = RunId::from_written("alone-1");
+        let judge = |ends: &[bool]| {
+            let attempts = ends.iter().map(|with_controller| Attempt {
+                number: 1,
+                started: None,
+                ended: None,
+                outcome: None,
+                abandoned: true,
+                lost: false,
+                with_controller: *with_controller,
+                nodes: Default::default(),
+            });
+            let history = RunHistory { state: RunState::Abandoned { attempts: 0 }, attempts: attempts.collect() };
+            let state = CampaignState { runs: [(run.clone(), history)].into(), ..CampaignState::default() };
+            scheduler.judge_end_of_controller(&state, &run)
+        };
+        assert_eq!(judge(&[true, false, false, true, false]), Loss::Again, "the user stopped the others");
+        assert_eq!(judge(&[true, true, false, true]), Loss::TooOften(4));
     }
 
     #[test]

@@ -191,8 +191,16 @@ fn fold(state: &mut CampaignState, task: &Task, end: End) {
         Some(outcome) => RunState::Finished { attempt: task.attempt, outcome: outcome.clone(), records: None, manifest: None },
         None => RunState::Abandoned { attempts: task.attempt - 1 },
     };
-    let attempt =
-        Attempt { number: task.attempt, started: None, ended: None, outcome, abandoned, lost: abandoned, nodes: Default::default() };
+    let attempt = Attempt {
+        number: task.attempt,
+        started: None,
+        ended: None,
+        outcome,
+        abandoned,
+        lost: abandoned,
+        with_controller: false,
+        nodes: Default::default(),
+    };
     let begun = || RunHistory { state: last.clone(), attempts: Vec::new() };
     let history = state.runs.entry(task.planned.id.clone()).or_insert_with(begun);
     history.state = last.clone();

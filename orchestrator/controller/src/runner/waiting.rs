@@ -178,7 +178,13 @@ impl CampaignRunner<'_> {
         let Some(task) = self.scheduler.end(run).filter(|_| of_site) else { return Err(error) };
         let site = task.point.site.as_str();
         // the next session repeats it
-        self.journal.write(Event::RunAbandoned { run: run.clone(), attempt: task.attempt, ended: Vec::new(), lost: false })?;
+        self.journal.write(Event::RunAbandoned {
+            run: run.clone(),
+            attempt: task.attempt,
+            ended: Vec::new(),
+            lost: false,
+            with_controller: false,
+        })?;
         let what = error.to_string();
         self.observer.on(&Progress::Site { what: what.clone() });
         let waiting = self.scheduler.open_runs(self.journal.state(), |s| s == site);

@@ -183,6 +183,8 @@ pub struct RunSettings {
     pub order: Order,
     /// Time limit of one run, seconds.
     pub timeout_s: f64,
+    /// Most that a run may write to its standard output and error together, MiB.
+    pub max_output_mib: u64,
     /// Further attempts for a run that failed.
     pub retries: u32,
     /// Runs of one point that failed for good before the rest of the point is skipped.

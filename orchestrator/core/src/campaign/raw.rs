@@ -429,6 +429,9 @@ pub struct RawRun {
     /// Time limit of one run, seconds.
     #[cfg_attr(feature = "schema", schemars(range(max = 31_536_000)))]
     pub timeout_s: f64,
+    /// Most that a run may write to its standard output and error together, MiB.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 1_048_576)))]
+    pub max_output_mib: i64,
     /// Further attempts for a run that failed.
     #[cfg_attr(feature = "schema", schemars(range(min = 0, max = 100)))]
     pub retries: i64,
@@ -454,6 +457,7 @@ impl Default for RawRun {
             seed: 1,
             order: Order::Interleaved,
             timeout_s: 600.0,
+            max_output_mib: 1024,
             retries: 1,
             quarantine_after: 2,
             sites_in_turn: false,

@@ -37,6 +37,7 @@ pub fn run(check: &mut Checker<'_>, raw: &RawRun, place: &Place<'_>) -> RunSetti
         seed: check.whole("seed", raw.seed, 0, i64::MAX, place) as u64,
         order: raw.order,
         timeout_s: raw.timeout_s,
+        max_output_mib: check.whole("max_output_mib", raw.max_output_mib, 1, 1 << 20, place) as u64,
         retries: check.whole("retries", raw.retries, 0, 100, place) as u32,
         quarantine_after: check.whole("quarantine_after", raw.quarantine_after, 1, 10_000, place) as u32,
         sites_in_turn: raw.sites_in_turn,

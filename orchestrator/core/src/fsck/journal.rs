@@ -246,7 +246,9 @@ impl Mended {
             Some(RunState::Open { attempt: open, .. }) if is_begin || *open != attempt => {
                 implied.push(match sealed_outcome(dir, run, *open) {
                     Some(file) => Event::finished(run.clone(), file),
-                    None => Event::RunAbandoned { run: run.clone(), attempt: *open, ended: Vec::new(), lost: false },
+                    None => {
+                        Event::RunAbandoned { run: run.clone(), attempt: *open, ended: Vec::new(), lost: false, with_controller: false }
+                    }
                 });
                 if !is_begin {
                     implied.push(Event::RunIntended { run: run.clone(), attempt, nodes: Default::default() });

@@ -119,6 +119,10 @@ pub enum Event {
         /// Whether it was lost with its agent or nodes, which happens to a run only so often.
         #[serde(skip_serializing_if = "std::ops::Not::not", default)]
         lost: bool,
+        /// Whether its controller ended with it, although nobody had asked for a stop: the run may be why, so that this happens to a run only so
+        /// often as well. Earlier versions did not say so.
+        #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+        with_controller: bool,
     },
     /// A run that had succeeded is to be repeated: its directory is gone, or is not what was sealed.
     RunDiscarded {
@@ -239,7 +243,7 @@ pub enum Event {
         #[serde(skip_serializing_if = "Option::is_none", default)]
         usd: Option<f64>,
     },
-    /// Ctrl-C or SIGTERM.
+    /// Ctrl-C or SIGTERM: written when it comes while runs are under way, and when they are cut off.
     Interrupted {
         /// Whether the run under way was cut off.
         now: bool,

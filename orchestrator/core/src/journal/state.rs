@@ -63,6 +63,8 @@ pub struct Attempt {
     pub abandoned: bool,
     /// Whether it was cut off with its agent or nodes.
     pub lost: bool,
+    /// Whether its controller ended with it, although nobody had asked for a stop.
+    pub with_controller: bool,
     /// Nodes that it was given; none on this machine. Attempts on the same nodes share them.
     pub nodes: Arc<[NodeName]>,
 }
@@ -97,6 +99,7 @@ impl RunHistory {
                     outcome: None,
                     abandoned: false,
                     lost: false,
+                    with_controller: false,
                     nodes: Arc::default(),
                 });
                 self.attempts.len() - 1
@@ -146,7 +149,9 @@ pub struct CampaignState {
     pub places: BTreeMap<SiteName, SitePlace>,
     /// Number of times that a damaged journal was written anew.
     pub repairs: u64,
-    /// Number of times that the user interrupted it.
+    /// Whether the user interrupted the last session.
+    pub stop_asked: bool,
+    /// Number of sessions that the user interrupted.
     pub interruptions: u64,
     /// Leases that were requested from schedulers and clouds, in order.
     pub leases: Vec<Lease>,
@@ -377,6 +382,7 @@ impl CampaignState {
                     self.cvc.push(cvc.clone());
                 }
                 self.completed = false;
+                self.stop_asked = false;
                 self.plan = Some(plan.clone());
                 self.sessions += 1;
                 self.skipped.clear();
@@ -409,11 +415,12 @@ impl CampaignState {
                 attempt.ended = Some(*at);
                 attempt.outcome = Some(outcome.clone());
             }
-            Event::RunAbandoned { run, attempt, ended: _, lost } => {
+            Event::RunAbandoned { run, attempt, ended: _, lost, with_controller } => {
                 let attempt = self.set_run(run, *attempt, RunState::Abandoned { attempts: attempt.saturating_sub(1) });
                 attempt.ended = Some(*at);
                 attempt.abandoned = true;
                 attempt.lost = *lost;
+                attempt.with_controller = *with_controller;
             }
             Event::RunDiscarded { run, attempt, .. } => {
                 // it counts as one that was cut off: the next has the same number
@@ -425,7 +432,10 @@ impl CampaignState {
             Event::PointQuarantined { point, .. } => {
                 self.quarantined.insert(point.clone());
             }
-            Event::Interrupted { .. } => self.interruptions += 1,
+            Event::Interrupted { .. } => {
+                self.interruptions += u64::from(!self.stop_asked);
+                self.stop_asked = true;
+            }
             Event::LeaseIntended { lease, site, order, .. } => {
                 self.leases.push(Lease {
                     name: lease.clone(),
@@ -539,14 +549,35 @@ mod tests {
             Event::RunIntended { run: a.clone(), attempt: 2, nodes: WrittenNodes::default() },
             finished(&a, 2, &Outcome::Succeeded, Some("digest")),
             Event::RunIntended { run: b.clone(), attempt: 1, nodes: WrittenNodes::default() },
-            Event::RunAbandoned { run: b.clone(), attempt: 1, ended: vec![], lost: false },
+            Event::RunAbandoned { run: b.clone(), attempt: 1, ended: vec![], lost: false, with_controller: false },
             Event::RunIntended { run: b.clone(), attempt: 1, nodes: WrittenNodes::default() },
-            Event::RunAbandoned { run: b.clone(), attempt: 1, ended: vec![], lost: false },
+            Event::RunAbandoned { run: b.clone(), attempt: 1, ended: vec![], lost: false, with_controller: false },
         ]))
         .expect("a legal journal");
         let end = RunState::Finished { attempt: 2, outcome: Outcome::Succeeded, records: Some("digest".to_owned()), manifest: None };
         assert_eq!((state.run(&a), state.runs[&a].attempts.len(), state.runs[&a].failure()), (Some(&end), 2, None));
         assert_eq!((state.run(&b), state.runs[&b].attempts.len()), (Some(&RunState::Abandoned { attempts: 0 }), 2));
+    }
+
+    #[test]
+    fn what_ended_with_its_controller_is_told_from_what_the_user_stopped() {
+        let read = |text: &str| serde_json::from_str::<Event>(text).expect("an event");
+        let intended = || read(r#"{"event":"run-intended","run":"a","attempt":1}"#);
+        let started = || Event::Started { plan: "p".to_owned(), runs: 1, pid: 1, cvc: String::new() };
+        let mut state = folded(&entries(vec![
+            started(),
+            intended(),
+            // as earlier versions wrote it
+            read(r#"{"event":"run-abandoned","run":"a","attempt":1,"ended":[]}"#),
+            intended(),
+            read(r#"{"event":"run-abandoned","run":"a","attempt":1,"ended":[7],"with_controller":true}"#),
+            Event::Interrupted { now: false },
+            Event::Interrupted { now: true },
+        ]));
+        let counted: Vec<bool> = state.runs[&RunId::from_written("a")].attempts.iter().map(|a| a.with_controller).collect();
+        assert_eq!((counted, state.interruptions, state.stop_asked), (vec![false, true], 1, true));
+        state.apply(&Entry { seq: 8, at: Timestamp::UNIX_EPOCH, event: started() }).expect("a new session");
+        assert!(!state.stop_asked);
     }
 
     #[test]
@@ -574,7 +605,7 @@ mod tests {
         let finished =
             |attempt| Event::RunFinished { run: run.clone(), attempt, outcome: Outcome::Succeeded, records: None, manifest: None };
         let started = |attempt| Event::RunStarted { run: run.clone(), attempt, pid: 1, start_ticks: 1 };
-        let abandoned = |attempt| Event::RunAbandoned { run: run.clone(), attempt, ended: vec![], lost: false };
+        let abandoned = |attempt| Event::RunAbandoned { run: run.clone(), attempt, ended: vec![], lost: false, with_controller: false };
         let opened = || Event::Opened { format: 2, campaign: "c".to_owned(), cvc: "0.2.0".to_owned(), lineage: None };
         let lease = || LeaseId::from("l");
         let until = Timestamp::UNIX_EPOCH;

@@ -43,7 +43,7 @@ pub fn remove_all(path: &Utf8Path) -> Result<(), StoreError> {
 /// Copies a file, or a directory with all below it. What is neither (sockets, pipes) is left out.
 pub fn copy_tree(from: &Utf8Path, to: &Utf8Path) -> Result<(), StoreError> {
     let fail = |e| StoreError::io("copy to", to)(e);
-    let kind = std::fs::symlink_metadata(from).map_err(fail)?.file_type();
+    let kind = std::fs::symlink_metadata(from).map_err(StoreError::io("read", from))?.file_type();
     if kind.is_dir() {
         std::fs::create_dir_all(to).map_err(fail)?;
         for entry in from.read_dir_utf8().map_err(fail)?.flatten() {

@@ -118,7 +118,7 @@ pub(super) struct ThisHead {
 #[async_trait]
 impl Head for ThisHead {
     fn process(&self) -> Result<ProcessId, AgentError> {
-        ProcessId::of(std::process::id()).ok_or_else(|| AgentError::Unable("/proc does not list this process".into()))
+        ProcessId::own().map_err(|error| AgentError::Unable(error.to_string()))
     }
 
     fn terminated(&self) -> Result<Arc<Notify>, AgentError> {

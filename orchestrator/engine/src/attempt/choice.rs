@@ -3,7 +3,7 @@
 use super::{
     error::RunError,
     nodes::{AllocatedNodes, Node, Nodes},
-    run_dirs::{marker, tmp_dir, work_dir},
+    run_dirs::{marker, new_tmp_dir, work_dir},
     site::ReadySite,
     task::Task,
 };
@@ -69,7 +69,7 @@ impl Choice {
         if let Some(missing) = checkpointer.missing(&site.tools()) {
             return Err(problem(missing.to_string()));
         }
-        let (work, tmp) = (work_dir(context, campaign, point, &run), tmp_dir(campaign, &run));
+        let (work, tmp) = (work_dir(context, campaign, point, &run), new_tmp_dir()?);
         let ranks = nodes.choose(&task.nodes, &point.mapping).ok_or_else(|| {
             problem(format!("{} needs {} nodes, and the site has {}", point.mapping, point.mapping.nodes(), task.nodes.len()))
         })?;

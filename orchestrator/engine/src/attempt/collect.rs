@@ -97,8 +97,17 @@ impl Judge<'_> {
         Ok(found)
     }
 
-    /// A full disk is the cause of whatever else went wrong.
+    /// A full disk is the cause of whatever else went wrong; so is output without end.
     fn disk(&mut self) {
+        let exits = || self.evidence.exit.iter().chain(self.evidence.restarted.and_then(|r| r.exit.as_ref()));
+        if exits().any(|exit| exit.disk_full) {
+            let dir = self.evidence.prepared.dir.clone();
+            self.fail(Cause::DiskFull, format!("no space left below {dir}, and its output had to make room: the end of it is cut off"));
+        } else if exits().any(|exit| exit.ended_by == Some(EndedBy::Output)) {
+            let mib = self.evidence.prepared.job.max_output_bytes >> 20;
+            let detail = format!("it wrote more than {mib} MiB to its standard output and error (run.max_output_mib); the rest is cut off");
+            self.fail(Cause::Output, detail);
+        }
         let full = |text: &str| text.contains("No space left on device");
         if full(&self.stderr) || full(&self.stdout) {
             let (stderr, work) = (last_lines(&self.stderr), self.evidence.prepared.work.clone());

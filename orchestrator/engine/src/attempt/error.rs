@@ -34,6 +34,9 @@ pub enum RunError {
         /// The system's error.
         problem: String,
     },
+    /// Others can put something in the place of a run's directory.
+    #[error("{0}")]
+    Area(String),
     /// A bug in cvc.
     #[error("internal error (please report): {0}")]
     Broken(String),

@@ -26,6 +26,7 @@ use cvc_core::{
     stop::{StopSignal, stop_now},
 };
 use cvc_probe::shepherd::{Exit, Job};
+use nix::sys::signal::Signal;
 use std::future::{Future, pending};
 
 /// How a program under a shepherd ended.
@@ -92,7 +93,7 @@ impl Execution<'_> {
         let before = noise::conditions(&prepared.used).await;
         let mut shepherd = self.shepherds.start(&prepared.job, &prepared.dir.join("job.json")).await?;
         self.reporter.tell(AttemptEvent::Started(shepherd.id));
-        let driven = if self.course.on_request {
+        let mut driven = if self.course.on_request {
             dmtcp::drive(prepared, &self.context.checkpoint.of(&prepared.point), &mut shepherd, self.stop_signal, self.reporter).await
         } else {
             Driven::default()
@@ -101,7 +102,7 @@ impl Execution<'_> {
             tokio::join!(prepared.used.end_others(), shepherd.end());
             Ending::Interrupted
         } else if self.course.killed || driven.failure.is_some() {
-            Ending::Exited(self.kill(&driven, &mut shepherd).await?)
+            Ending::Exited(self.kill(&mut driven, &mut shepherd).await?)
         } else {
             watch(prepared, &mut shepherd, self.stop_signal, placement::watch(prepared)).await
         };
@@ -118,10 +119,12 @@ impl Execution<'_> {
     }
 
     /// Ends the run after its checkpoints, and keeps what a restart from them needs.
-    async fn kill(&self, driven: &Driven, shepherd: &mut Shepherd) -> Result<Option<Exit>, RunError> {
-        let restarts = self.course.restart == Restart::Images && driven.failure.is_none();
-        if restarts {
-            restart::keep_session_files(self.prepared).await?;
+    async fn kill(&self, driven: &mut Driven, shepherd: &mut Shepherd) -> Result<Option<Exit>, RunError> {
+        let mut restarts = self.course.restart == Restart::Images && driven.failure.is_none();
+        if restarts && let Err(error) = restart::keep_session_files(self.prepared).await {
+            // its shepherd removes them when the program has ended
+            driven.failure = Some(restart::without_session_files(self.prepared, &error).ok_or(error)?);
+            restarts = false;
         }
         dmtcp::kill(self.prepared).await;
         // the exit of a program that already ended by itself explains the missing checkpoint: keep it
@@ -198,13 +201,22 @@ impl Execution<'_> {
         let of_restart = restarted.and_then(|r| r.exit.as_ref());
         let wall_s = exit.iter().chain(of_restart).map(|e| e.wall_s).sum();
         let shepherd_lost = exit.is_none() || restarted.is_some_and(|r| r.exit.is_none());
+        let told_to_end = exit.iter().chain(of_restart).any(was_told_to_end);
         let own = collect::own_files(prepared).await?;
         let outputs = outputs::find_outputs(prepared).await?;
         let (context, course) = (self.context, self.course);
         let evidence = Evidence { prepared, context, course, exit, driven: &driven, noise: &noise, restarted, cut_off, own, outputs };
         let (outcome, records, facts) = collect::collect(&evidence)?;
-        Ok(Executed { outcome, records, facts, wall_s, interrupted: false, shepherd_lost })
+        Ok(Executed { outcome, records, facts, wall_s, interrupted: false, shepherd_lost, told_to_end })
     }
+}
+
+/// Whether something asked for the end of a program or of its shepherd, as by a signal that went to everything. A launcher tells of the signal
+/// that ended it by its exit code, as a shell does.
+fn was_told_to_end(exit: &Exit) -> bool {
+    let signals = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP];
+    let ended_by = |signal: &Signal| exit.signal.as_deref() == Some(signal.as_str()) || exit.code == Some(128 + *signal as i32);
+    exit.ended_by.is_none() && (exit.told_to_end || signals.iter().any(ended_by))
 }
 
 /// Waits for the end of a program under a shepherd, or ends it because of a lost node, misplaced ranks or the user.

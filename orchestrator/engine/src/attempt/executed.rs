@@ -17,6 +17,8 @@ pub(super) struct Executed {
     pub interrupted: bool,
     /// A shepherd was killed and may have left its processes.
     pub shepherd_lost: bool,
+    /// Something asked its shepherd or its program for an end.
+    pub told_to_end: bool,
 }
 
 /// A run that failed before there was anything to measure.
@@ -28,6 +30,7 @@ pub(super) fn failed(failure: RunFailure) -> Executed {
         wall_s: 0.0,
         interrupted: false,
         shepherd_lost: false,
+        told_to_end: false,
     }
 }
 
@@ -40,5 +43,6 @@ pub(super) fn interrupted() -> Executed {
         wall_s: 0.0,
         interrupted: true,
         shepherd_lost: false,
+        told_to_end: false,
     }
 }

@@ -1,17 +1,18 @@
 //! The executor on this machine; on a cluster, in the agent.
 
 use super::{
+    beside::Neighbours,
     context::SiteContext,
     error::RunError,
     execute::execute,
     executed::{Executed, failed, interrupted},
     executor::{AttemptResult, Executor, choose_free},
     nodes::{LATER, Nodes, SOON},
-    outcome_file::{conclude, seal},
     prepare::{Prepared, prepare},
     recover::{self, recover_run},
+    remains::Remains,
     reporter::AttemptReporter,
-    run_dirs::{marker, tmp_dir, work_dir},
+    run_dirs::{begun_tmp_dir, marker, work_dir},
     run_failure::RunFailure,
     shepherd::Shepherds,
     site::ReadySite,
@@ -20,7 +21,6 @@ use super::{
 };
 use crate::{
     crew::{self, CrewError},
-    tracer,
     transport::Transport,
 };
 use async_trait::async_trait;
@@ -28,19 +28,22 @@ use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::{
     campaign::StorageKind,
     ids::RunId,
-    outcome::Cause,
+    outcome::{Cause, Outcome},
     point::PlannedPoint,
     price::NodeRate,
-    stop::{StopSignal, stop_now},
-    store::{CampaignDir, OutcomeFile, StoreError, copy_tree, remove_all},
+    stop::{StopRequest, StopSignal, stop_now},
+    store::{CampaignDir, OutcomeFile, StoreError, remove_all},
 };
 use parking_lot::{Mutex, MutexGuard};
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs,
     path::PathBuf,
     sync::Arc,
+    time::Duration,
 };
+
+/// Time between a signal's arrival at a run and at cvc, where both get it.
+const STOP_LIMIT: Duration = Duration::from_secs(3);
 
 /// Carries out attempts on this machine, whose ranks may run on other nodes.
 pub struct LocalExecutor {
@@ -80,12 +83,13 @@ impl LocalExecutor {
             Ok(prepared) => prepared,
             Err(error) => {
                 let work = work_dir(&self.site.context, &self.dir, &task.point, &run);
-                return self.finish(&run, &work, task.attempt, failed(failure_of(&error))).map(AttemptResult::Ended);
+                return self.finish(&run, &work, task.attempt, failed(failure_of(&error))).await.map(AttemptResult::Ended);
             }
         };
         let used = &prepared.used;
         let everywhere = used.everywhere();
         let began = std::time::Instant::now();
+        let neighbours = Neighbours::watch();
         let ready = match self.get_ready(&prepared, task.disk_bytes).await {
             Ok(()) => tokio::select! {
                 started = self.steps.wait(&prepared, |what| reporter.stage(what)) => started.map(|()| true).map_err(|refused| RunFailure::new(Cause::Launch, refused.to_string())),
@@ -105,13 +109,16 @@ impl LocalExecutor {
                 }
             },
         };
+        executed.interrupted |= is_doubtful(&executed.outcome) && was_stopped(executed.told_to_end, &mut stop_signal).await;
         if executed.interrupted {
-            recover::end_leftovers(&self.dir, &run, None, &prepared.work);
+            self.end_leftovers(&run, &prepared.work).await?;
             self.clear_others(&prepared, false).await;
-            remove_all(&prepared.work)?;
-            remove_all(&prepared.dir)?;
+            let gone = [prepared.work.clone(), prepared.dir.clone()];
+            unhurried(move || gone.iter().try_for_each(|path| remove_all(path))).await??;
             return Ok(AttemptResult::Interrupted);
         }
+        neighbours.note(&mut executed.facts);
+        drop(neighbours);
         if let Some(rate) = self.rate() {
             // it used its nodes all that time, whatever the result
             executed.records.push(rate.record(&run, began.elapsed().as_secs_f64(), task.point.mapping.nodes()));
@@ -120,10 +127,16 @@ impl LocalExecutor {
         let _ = remove_all(&prepared.request.tmp_dir);
         if executed.shepherd_lost {
             // nobody has ended what it watched over
-            recover::end_leftovers(&self.dir, &run, None, &prepared.work);
+            self.end_leftovers(&run, &prepared.work).await?;
         }
         self.clear_others(&prepared, true).await;
-        self.finish(&run, &prepared.work, task.attempt, executed).map(AttemptResult::Ended)
+        self.finish(&run, &prepared.work, task.attempt, executed).await.map(AttemptResult::Ended)
+    }
+
+    /// Ends what a shepherd may have left of a run on this machine.
+    async fn end_leftovers(&self, run: &RunId, work: &Utf8Path) -> Result<(), RunError> {
+        let (dir, run, work) = (self.dir.clone(), run.clone(), work.to_owned());
+        unhurried(move || drop(recover::end_leftovers(&dir, &run, None, &work))).await
     }
 
     /// Price of a node of the site, if known.
@@ -198,7 +211,7 @@ impl LocalExecutor {
     pub async fn recover(&self, task: &Task, shepherd: Option<(u32, u64)>) -> Result<(Vec<u32>, Option<OutcomeFile>), StoreError> {
         let run = &task.planned.id;
         let work = work_dir(&self.site.context, &self.dir, &task.point, run);
-        let tmp = tmp_dir(&self.dir, run);
+        let tmp = begun_tmp_dir(&self.dir, run);
         let others = self.nodes.others();
         let dirs: [PathBuf; 2] = [work.clone().into(), tmp.clone().into()];
         // a node that does not answer now is lost, and what it guarded is ended there
@@ -238,37 +251,20 @@ impl LocalExecutor {
         Ok(None)
     }
 
-    /// Records how the run ended and gives its directory its final name, before a journal may record it.
-    fn finish(&self, run: &RunId, work: &Utf8Path, attempt: u32, executed: Executed) -> Result<OutcomeFile, RunError> {
-        // what is kept of its work is a part of what is sealed
-        self.clear_work(&self.dir.partial(run), work)?;
-        let file = conclude(&self.dir, run, attempt, &executed)?;
-        seal(&self.dir, run, &file)?;
-        Ok(file)
+    /// Gives what a run left its final place.
+    async fn finish(&self, run: &RunId, work: &Utf8Path, attempt: u32, executed: Executed) -> Result<OutcomeFile, RunError> {
+        let run_settings = &self.site.context.run;
+        let (images, outputs) = (run_settings.keep_images, run_settings.keep_outputs);
+        let remains = Remains { dir: self.dir.clone(), run: run.clone(), work: work.to_owned(), attempt, images, outputs };
+        unhurried(move || remains.finish(executed)).await?
     }
+}
 
-    /// Keeps traces beside the run, and of the rest what the campaign wants to keep.
-    fn clear_work(&self, partial: &Utf8Path, work: &Utf8Path) -> Result<(), StoreError> {
-        for trace in tracer::all().filter_map(|t| t.trace()) {
-            let from = work.join(trace);
-            if from.exists() {
-                copy_tree(&from, &partial.join(trace))?;
-                remove_all(&from)?;
-            }
-        }
-        let (images, outputs) = (self.site.context.run.keep_images, self.site.context.run.keep_outputs);
-        if !work.exists() || (!images && !outputs) {
-            return remove_with_parent(work);
-        }
-        let entries = work.read_dir_utf8().map_err(StoreError::io("list", work))?;
-        for entry in entries.flatten() {
-            let of_dmtcp = matches!(entry.file_name(), "ckpt" | "dmtcp");
-            if !(if of_dmtcp { images } else { outputs }) {
-                remove_all(entry.path())?;
-            }
-        }
-        Ok(())
-    }
+/// Does what may take long, such as hashing or removing very much, beside everything else: the one thread of a controller or an agent has other
+/// things to see to, like heartbeats, signals and deadlines.
+async fn unhurried<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, RunError> {
+    let span = tracing::Span::current();
+    tokio::task::spawn_blocking(move || span.in_scope(work)).await.map_err(|error| RunError::Broken(error.to_string()))
 }
 
 #[async_trait]
@@ -312,14 +308,36 @@ impl<E: From<RunError> + Send + 'static> Executor<E> for LocalExecutor {
     }
 }
 
+/// Whether a failure may be the work of whoever asked for a stop.
+fn is_doubtful(outcome: &Outcome) -> bool {
+    match outcome {
+        Outcome::Succeeded => false,
+        // these are the run's own, whatever happens to the session
+        Outcome::Failed { cause, .. } => !matches!(cause, Cause::Timeout | Cause::Output),
+    }
+}
+
+/// Whether a run that failed may have been ended by what asked for a stop: a shutdown sends its signal to everything, and cvc may hear of it after
+/// the run.
+async fn was_stopped(told_to_end: bool, stop_signal: &mut StopSignal) -> bool {
+    if told_to_end {
+        // one that sent a signal to the run alone has ended the run alone
+        let _ = tokio::time::timeout(STOP_LIMIT, stop_signal.wait_for(|now| *now >= StopRequest::Finish)).await;
+    }
+    *stop_signal.borrow() >= StopRequest::Finish
+}
+
 /// What of a run's own directory could not be used is that run's failure, not the campaign's.
 fn failure_of(error: &RunError) -> RunFailure {
     let cause = match error {
         RunError::Store(error) if error.is_full_disk() => Cause::DiskFull,
         RunError::Store(_) => Cause::Store,
-        RunError::Host(_) | RunError::Render(_) | RunError::Descriptor { .. } | RunError::Shepherd { .. } | RunError::Broken(_) => {
-            Cause::Launch
-        }
+        RunError::Host(_)
+        | RunError::Render(_)
+        | RunError::Descriptor { .. }
+        | RunError::Shepherd { .. }
+        | RunError::Area(_)
+        | RunError::Broken(_) => Cause::Launch,
         RunError::Crew(error) => cause_of_crew(error),
     };
     RunFailure::new(cause, error.to_string())
@@ -332,16 +350,6 @@ fn cause_of_crew(error: &CrewError) -> Cause {
         CrewError::Lost { .. } | CrewError::Timeout { .. } => Cause::NodeLost,
         _ => Cause::Launch,
     }
-}
-
-/// Removes a run's working directory, and the campaign's in the storage area when it was the last in it.
-fn remove_with_parent(work: &Utf8Path) -> Result<(), StoreError> {
-    remove_all(work)?;
-    if let Some(parent) = work.parent() {
-        // others use it: then it stays
-        let _ = fs::remove_dir(parent);
-    }
-    Ok(())
 }
 
 /// Bytes that a user may still write to the file system of this directory.

@@ -1,5 +1,6 @@
 //! One attempt at a run: it is prepared, executed and collected, on the machine where its ranks are launched.
 
+mod beside;
 mod choice;
 mod collect;
 mod context;
@@ -21,6 +22,7 @@ mod outputs;
 mod placement;
 mod prepare;
 mod recover;
+mod remains;
 mod reporter;
 mod restart;
 mod run_dirs;

@@ -7,7 +7,7 @@ use super::{
     error::RunError,
     launch_plan::{Ambient, LaunchPlan, RANK_SCRIPT, arguments, wrap},
     nodes::{AllocatedNodes, Nodes},
-    run_dirs::{RANKS, SHEPHERD},
+    run_dirs::{DESCRIPTION, RANKS, SHEPHERD, begun_tmp_dir, check_area},
     site::ReadySite,
     task::Task,
 };
@@ -25,8 +25,9 @@ use crate::{
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::{
     app::{descriptor::Descriptor, template_values},
-    campaign::TraceSettings,
+    campaign::{RunSettings, TraceSettings},
     ids::RunId,
+    log::is_secret,
     point::Point,
     point::TracerKind,
     store::{CampaignDir, StoreError, remove_all},
@@ -77,12 +78,15 @@ pub(super) struct Prepared {
 pub(super) fn prepare(site: &ReadySite, nodes: &Nodes, campaign: &CampaignDir, task: &Task) -> Result<Prepared, RunError> {
     let context = &site.context;
     let choice = Choice::of(site, nodes, campaign, task)?;
-    let ambient = Ambient { base: LocalHost::base_env(), slurm: std::env::vars().filter(|(name, _)| name.starts_with("SLURM")).collect() };
+    let ambient = Ambient { base: LocalHost::base_env(), slurm: of_slurm(std::env::vars()) };
     let plan = LaunchPlan::of(&choice, context, &task.point, &ambient)?;
-    make_directories(&choice, &plan)?;
+    make_directories(campaign, &choice, &plan)?;
+    if site.context.site.storage.get(&task.point.storage).is_some_and(|area| area.path.is_some()) {
+        check_area(&choice.work).map_err(RunError::Area)?;
+    }
     write_files(&choice, &plan, context, task)?;
     Ok(Prepared {
-        job: job(&choice, &plan, context.run.timeout_s),
+        job: job(&choice, &plan, &context.run),
         elsewhere: plan.elsewhere(&choice),
         point: task.point.clone(),
         tracer: context.trace.of(&task.point),
@@ -104,8 +108,16 @@ pub(super) fn prepare(site: &ReadySite, nodes: &Nodes, campaign: &CampaignDir, t
     })
 }
 
+/// The variables of a Slurm job that its steps need. They are kept with the run, so that none that holds a secret, such as `SLURM_JWT`, is among
+/// them.
+fn of_slurm(vars: impl Iterator<Item = (String, String)>) -> BTreeMap<String, String> {
+    vars.filter(|(name, _)| name.starts_with("SLURM") && !is_secret(name)).collect()
+}
+
 /// Replaces what an earlier attempt left by new, empty directories.
-fn make_directories(choice: &Choice, plan: &LaunchPlan) -> Result<(), StoreError> {
+fn make_directories(campaign: &CampaignDir, choice: &Choice, plan: &LaunchPlan) -> Result<(), StoreError> {
+    // before its name is forgotten; of another user there it is none of ours
+    let _ = remove_all(&begun_tmp_dir(campaign, &choice.run));
     for old in [&choice.dir, &choice.work] {
         remove_all(old)?;
     }
@@ -135,10 +147,10 @@ fn write_files(choice: &Choice, plan: &LaunchPlan, context: &SiteContext, task: 
     }
     write(&choice.dir.join(LAUNCH), render::render(Template::RUN_SCRIPT, &plan.values)?)?;
     let description = json!({
-        "run": choice.run.as_str(), "repeat": task.planned.repeat, "point": task.point, "descriptor": choice.app, "mpi": choice.install,
+        "run": choice.run.as_str(), "tmp": choice.tmp, "repeat": task.planned.repeat, "point": task.point, "descriptor": choice.app, "mpi": choice.install,
         "quirks": plan.quirks, "checkpoint": context.checkpoint.of(&task.point), "trace": TraceSettings { tracer: context.trace.of(&task.point) },
     });
-    write(&choice.dir.join("run.json"), serde_json::to_vec_pretty(&description).unwrap_or_default())?;
+    write(&choice.dir.join(DESCRIPTION), serde_json::to_vec_pretty(&description).unwrap_or_default())?;
     Ok(())
 }
 
@@ -152,7 +164,7 @@ const READY: &str = "CVC_READY";
 const LAUNCH: &str = "launch.sh";
 
 /// The job of a run's shepherd: its command, or the script that starts DMTCP's coordinator first.
-fn job(choice: &Choice, plan: &LaunchPlan, timeout_s: f64) -> Job {
+fn job(choice: &Choice, plan: &LaunchPlan, run: &RunSettings) -> Job {
     let dir = &choice.dir;
     let scripted = Job {
         argv: vec!["bash".into(), dir.join(LAUNCH).into_string()],
@@ -163,7 +175,8 @@ fn job(choice: &Choice, plan: &LaunchPlan, timeout_s: f64) -> Job {
         stderr: dir.join("stderr").into(),
         pid_file: dir.join(SHEPHERD).into(),
         exit_file: dir.join("exit.json").into(),
-        timeout_s,
+        timeout_s: run.timeout_s,
+        max_output_bytes: run.max_output_mib << 20,
         ends_with_controller: true,
     };
     if choice.dmtcp.is_some() {
@@ -228,5 +241,16 @@ impl Prepared {
             exit_file: self.dir.join("restart.exit.json").into(),
             ..self.job.clone()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::of_slurm;
+
+    #[test]
+    fn no_secret_of_slurm_is_kept_with_a_run() {
+        let vars = ["SLURM_JOB_ID", "SLURM_JWT", "SLURM_DB_PASSWORD", "SLURMD_TOKEN", "HOME"].map(|name| (name.to_owned(), "1".to_owned()));
+        assert_eq!(of_slurm(vars.into_iter()).into_keys().collect::<Vec<_>>(), ["SLURM_JOB_ID"]);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{
     context::SiteContext,
-    run_dirs::{SHEPHERD, marker, tmp_dir, work_dir},
+    run_dirs::{DESCRIPTION, SHEPHERD, begun_tmp_dir, marker, work_dir},
 };
 use camino::Utf8Path;
 use cvc_core::{
@@ -18,6 +18,7 @@ use std::{
 
 /// Ends everything that is left of a run: its shepherd with all below it, and all processes with its marker or working in its directory.
 pub(super) fn end_leftovers(campaign: &CampaignDir, run: &RunId, shepherd: Option<(u32, u64)>, work: &Utf8Path) -> Vec<u32> {
+    let tmp = begun_tmp_dir(campaign, run);
     let mark = format!("CVC_RUN={}", marker(campaign, run));
     let begin = Instant::now();
     let mut ended: Vec<u32> = Vec::new();
@@ -26,7 +27,7 @@ pub(super) fn end_leftovers(campaign: &CampaignDir, run: &RunId, shepherd: Optio
         shepherd.map(|(pid, start_ticks)| ProcessId { pid, start_ticks }).into_iter().chain(written_shepherd(campaign, run)).collect();
     loop {
         let mut alive: Vec<ProcessId> = proc::marked(&mark);
-        alive.extend(proc::restarted_in(&[work.as_std_path(), campaign.partial(run).as_std_path(), tmp_dir(campaign, run).as_std_path()]));
+        alive.extend(proc::restarted_in(&[work.as_std_path(), campaign.partial(run).as_std_path(), tmp.as_std_path()]));
         for shepherd in shepherds.iter().filter(|shepherd| shepherd.is_alive()) {
             alive.extend(proc::descendants(shepherd.pid));
             alive.push(*shepherd);
@@ -41,7 +42,7 @@ pub(super) fn end_leftovers(campaign: &CampaignDir, run: &RunId, shepherd: Optio
         std::thread::sleep(Duration::from_millis(20));
     }
     // the run's own: its name is made of the run's
-    let _ = remove_all(&tmp_dir(campaign, run));
+    let _ = remove_all(&tmp);
     ended.sort_unstable();
     ended.dedup();
     ended
@@ -76,7 +77,7 @@ fn written_shepherd(campaign: &CampaignDir, run: &RunId) -> Option<ProcessId> {
 }
 
 fn recorded_point(partial: &Utf8Path) -> Option<Point> {
-    let text = fs::read(partial.join("run.json")).ok()?;
+    let text = fs::read(partial.join(DESCRIPTION)).ok()?;
     let value: serde_json::Value = serde_json::from_slice(&text).ok()?;
     serde_json::from_value(value.get("point")?.clone()).ok()
 }

@@ -14,7 +14,7 @@ use crate::{
     ckpt::{dmtcp::images_by_host, merged::merge},
     render::shell_quote,
 };
-use camino::Utf8PathBuf;
+use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::{campaign::StorageKind, outcome::Cause, store::copy_tree};
 use cvc_probe::shepherd::Exit;
 use serde_json::{Value, json};
@@ -39,6 +39,22 @@ pub(super) async fn keep_session_files(prepared: &Prepared) -> Result<(), RunErr
         prepared.used.crew.copy(&[node], layout.tmpdir.as_std_path(), kept, SOON).await.into_iter().try_for_each(|(_, done)| done)?;
     }
     Ok(())
+}
+
+/// The failure of a run whose session files could not be kept because its program, and they with it, was gone; `None` if they are there.
+pub(super) fn without_session_files(prepared: &Prepared, error: &RunError) -> Option<RunFailure> {
+    gone_with_program(&prepared.dmtcp.as_ref()?.1.tmpdir, error)
+}
+
+fn gone_with_program(session: &Utf8Path, error: &RunError) -> Option<RunFailure> {
+    if session.exists() {
+        return None;
+    }
+    let detail = format!(
+        "the program ended by itself just after its checkpoint, before the files of its session in {session} were kept for the restart ({error}): \
+         choose an earlier moment or a larger workload"
+    );
+    Some(RunFailure::new(Cause::Checkpoint, detail))
 }
 
 /// Where the session files of a node are kept: beside those of others, where all see the same files.
@@ -112,4 +128,22 @@ pub(super) fn by_node(prepared: &Prepared, checkpoint: &Checkpoint) -> Result<Va
     let here = on(&used.head);
     let others: Vec<Value> = used.ranks.iter().filter_map(&mut on).collect();
     Ok(json!({ "here": here, "others": others, "wrapper": prepared.request.ssh_wrapper() }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_that_is_gone_before_it_is_kept_is_a_checkpoint_too_late() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let root = Utf8Path::from_path(dir.path()).expect("UTF-8");
+        let (session, kept) = (root.join("session"), root.join("kept"));
+        let error = RunError::from(copy_tree(&session, &kept).expect_err("it is gone"));
+        let failure = gone_with_program(&session, &error).expect("a failure of the run");
+        assert_eq!(failure.cause, Cause::Checkpoint);
+        assert!(failure.detail.contains(&format!("cannot read {session}")), "the source is named: {}", failure.detail);
+        std::fs::create_dir(&session).expect("makes");
+        assert_eq!(gone_with_program(&session, &error), None, "something else went wrong");
+    }
 }

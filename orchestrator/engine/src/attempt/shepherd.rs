@@ -201,6 +201,7 @@ mod tests {
             pid_file: dir.join("shepherd.json").into(),
             exit_file: dir.join("exit.json").into(),
             timeout_s: 60.0,
+            max_output_bytes: 1 << 20,
             ends_with_controller: true,
         }
     }

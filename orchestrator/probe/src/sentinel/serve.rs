@@ -5,6 +5,7 @@ use super::{
     facts,
     request::{Answer, Request},
 };
+use crate::proc::ProcessId;
 use nix::sys::signal::{SigSet, Signal};
 use serde::{Deserialize, Serialize};
 use std::{
@@ -100,8 +101,10 @@ pub fn serve(input: impl Read + Send + 'static, output: impl Write + Send + 'sta
 /// Entry point of the sentinel's process. TERM, INT and HUP act like the end of the connection.
 ///
 /// # Errors
-/// When signals cannot be waited for, or no thread can be started.
+/// When `/proc` is that of another PID namespace, signals cannot be waited for, or no thread can be started.
 pub fn main(beat_s: f64) -> io::Result<()> {
+    // it would look for the processes of runs among others
+    ProcessId::own()?;
     let mut mask = SigSet::empty();
     for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
         mask.add(signal);

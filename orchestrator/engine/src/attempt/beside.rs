@@ -1,0 +1,57 @@
+//! Whether another campaign measured on the same machine while an attempt was under way. It is noted, and no reason to call a run a failure.
+
+use cvc_probe::measuring::Measuring;
+use serde_json::{Value, json};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+use tokio::task::JoinHandle;
+
+/// Delay between looks: one takes microseconds.
+const PAUSE: Duration = Duration::from_secs(2);
+/// The fact of a run.
+const FACT: &str = "beside";
+
+/// Watches for others from the beginning of an attempt to its end.
+pub(super) struct Neighbours {
+    measuring: Option<Arc<Measuring>>,
+    seen: Arc<AtomicBool>,
+    watch: Option<JoinHandle<()>>,
+}
+
+impl Neighbours {
+    /// Begins to watch, and to be seen by others.
+    pub(super) fn watch() -> Self {
+        let (measuring, seen) = (Measuring::begin(), Arc::new(AtomicBool::new(false)));
+        let watch = measuring.clone().map(|measuring| {
+            let seen = Arc::clone(&seen);
+            tokio::spawn(async move {
+                while !measuring.has_others() {
+                    tokio::time::sleep(PAUSE).await;
+                }
+                seen.store(true, Ordering::Relaxed);
+            })
+        });
+        Self { measuring, seen, watch }
+    }
+
+    /// Notes in the facts of a run whether there were others.
+    pub(super) fn note(&self, facts: &mut Value) {
+        let now = self.measuring.as_ref().is_some_and(|measuring| measuring.has_others());
+        if let (true, Value::Object(facts)) = (now || self.seen.load(Ordering::Relaxed), facts) {
+            facts.insert(FACT.to_owned(), json!("another campaign"));
+        }
+    }
+}
+
+impl Drop for Neighbours {
+    fn drop(&mut self) {
+        if let Some(watch) = &self.watch {
+            watch.abort();
+        }
+    }
+}
