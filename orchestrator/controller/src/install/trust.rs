@@ -27,7 +27,9 @@ pub async fn remove_trust(name: &str, site: &Site, base: &Utf8Path) -> Result<Ve
             Ok(Ok(None)) => {}
             Ok(Err(error)) => failed = failed.or(Some(error)),
             Err(panic) => {
-                failed = failed.or_else(|| Some(HostError::Ssh { host: name.to_owned(), message: format!("internal error (please report): {panic}") }));
+                failed = failed.or_else(|| {
+                    Some(HostError::Ssh { host: name.to_owned(), message: format!("internal error (please report): {panic}") })
+                });
             }
         }
     }
