@@ -49,6 +49,7 @@ use cvc_engine::attempt::{
 };
 use indexmap::IndexMap;
 use journaled::Journaled;
+use opening::{EndOfOpening, Openings};
 use scheduler::{Loss, Scheduler, Tally};
 use session_limit::SessionLimit;
 use sites::Sites;
@@ -127,6 +128,8 @@ struct CampaignRunner<'a> {
     /// The points and the time that this session is limited to.
     limit: SessionLimit,
     sites: Sites,
+    /// Sites that are being opened, beside runs of others.
+    openings: Openings,
     /// Fleets that are being given back, beside everything else.
     closing: ClosingClouds,
     observer: Guarded<'a>,
@@ -174,6 +177,8 @@ enum Step {
     OutOfMoney,
     /// A fleet was given back or kept, or could not be.
     Closed(ClosedCloud),
+    /// A site is open, or could not be opened.
+    Opened(EndOfOpening),
     /// The user asks for a stop.
     StopAsked,
     /// An attempt ended.
@@ -325,6 +330,7 @@ impl<'a> CampaignRunner<'a> {
             budget: Budget::new(spec, plan, &options.expected_s),
             limit: SessionLimit::new(options.only.clone(), options.until),
             sites: Sites::new(executors(&dir, &lineage), spec),
+            openings: Openings::default(),
             closing: ClosingClouds::default(),
             dir,
             observer: Guarded::new(observer),
@@ -357,7 +363,7 @@ impl CampaignRunner<'_> {
     async fn carry_out(&mut self) -> Result<Summary, CampaignError> {
         // the compiler limits how deep futures may lie in one another
         Box::pin(self.open_sites()).await?;
-        self.look_for_obstacles()?;
+        self.look_for_obstacles(None)?;
         Box::pin(self.walk()).await
     }
 
@@ -525,13 +531,14 @@ impl CampaignRunner<'_> {
     }
 
     /// Finds points that cannot run, because something is not installed or their site is not open, and reports them by reason.
-    fn look_for_obstacles(&mut self) -> Result<(), CampaignError> {
+    fn look_for_obstacles(&mut self, of_site: Option<&str>) -> Result<(), CampaignError> {
         let runs: HashMap<&PointId, u64> = self.scheduler.runs_of_session().fold(HashMap::new(), |mut runs, r| {
             *runs.entry(&r.point).or_default() += 1;
             runs
         });
         let mut reasons: IndexMap<String, (Vec<PointId>, Vec<_>, u64)> = IndexMap::new();
-        for planned in self.plan.points.iter().filter(|p| runs.contains_key(&p.id)) {
+        let is_meant = |site: &str| of_site.is_none_or(|of_site| of_site == site);
+        for planned in self.plan.points.iter().filter(|p| runs.contains_key(&p.id) && is_meant(&p.point.site)) {
             let obstacle = match self.sites.executor(&planned.point.site) {
                 Some(executor) => executor.obstacle(planned),
                 // it is not needed, or could not be opened
@@ -577,6 +584,8 @@ impl CampaignRunner<'_> {
     async fn step(&mut self, attempts: &mut Attempts) -> Result<Option<Step>, CampaignError> {
         self.scheduler.advance(self.journal.state());
         self.close_idle_clouds();
+        // the compiler limits how deep futures may lie in one another
+        Box::pin(self.begin_next_cloud()).await?;
         if self.goes_on() {
             self.start_all(attempts)?;
         }
@@ -584,6 +593,9 @@ impl CampaignRunner<'_> {
         if attempts.tasks.is_empty() {
             // what was given up meanwhile is settled
             self.scheduler.advance(self.journal.state());
+            if !self.openings.is_empty() {
+                return Box::pin(self.next_opened()).await;
+            }
             let changed = self.goes_on() && !self.scheduler.is_done() && self.wait_for_nodes().await?;
             return if changed { Ok(Some(Step::Changed)) } else { self.next_closed().await };
         }
@@ -601,6 +613,7 @@ impl CampaignRunner<'_> {
             true = stop_asked, if !self.journal.state().stop_asked => Ok(Some(Step::StopAsked)),
             () = tokio::time::sleep(lasts.unwrap_or_default()), if lasts.is_some() => Ok(Some(Step::OutOfMoney)),
             Some(closed) = self.closing.next(), if !self.closing.is_empty() => Ok(Some(Step::Closed(closed))),
+            Some(ended) = self.openings.next(), if !self.openings.is_empty() => Ok(Some(Step::Opened(ended))),
             // runs may take hours: nothing is written meanwhile that would tell
             () = tokio::time::sleep(OWNER_CHECK) => self.journal.check_owner().map(|()| Some(Step::Changed)),
             Some(ended) = attempts.tasks.join_next() => {
@@ -641,6 +654,7 @@ impl CampaignRunner<'_> {
             Step::OutOfMoney => self.out_of_money()?,
             // what ends cvc after this, as a shutdown that does not wait, is not the work of a run
             Step::StopAsked => self.journal.write(Event::Interrupted { now: false })?,
+            Step::Opened(ended) => self.settle_opening(ended)?,
             Step::Closed(closed) => {
                 if let Err(error) = self.settle_closed(closed)? {
                     // the end of the campaign tries again, and reports what stays

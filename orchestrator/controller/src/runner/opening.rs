@@ -1,7 +1,7 @@
 //! Opens the sites on which something is to be run or cleared: which ones and in which order (pure), whether each may be opened now,
-//! opening side by side, and the consequences of each result.
+//! opening side by side, also beside runs of those that are open already, and the consequences of each result.
 
-use super::{super::observe::Progress, CampaignRunner, clouds::kept_until, forward_stop_requests};
+use super::{super::observe::Progress, CampaignRunner, Step, clouds::kept_until, forward_stop_requests};
 use crate::{
     error::{CampaignError, OverBudget},
     install::Lock,
@@ -19,8 +19,13 @@ use cvc_engine::{
     attempt::{RunError, SiteContext},
     host::HostError,
 };
-use std::{collections::BTreeSet, pin::Pin, sync::Arc};
-use tokio::task::JoinSet;
+use std::{
+    collections::{BTreeSet, VecDeque},
+    pin::Pin,
+    sync::Arc,
+};
+use tokio::task::{JoinError, JoinSet};
+use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument;
 
 /// The purpose of opening a site.
@@ -40,7 +45,34 @@ struct OpenPlan {
 }
 
 /// The result of an opening: the site takes runs, or nothing is left there.
-type Opened = Result<Option<Remote>, CampaignError>;
+pub(super) type Opened = Result<Option<Remote>, CampaignError>;
+
+/// Sites that are being opened beside runs of others.
+#[derive(Default)]
+pub(super) struct Openings {
+    tasks: JoinSet<(Admitted, Opened)>,
+    /// Clouds that wait until the cost of the one before is known.
+    waiting: VecDeque<OpenPlan>,
+    /// The one whose cost they wait for.
+    awaited: Option<String>,
+    /// Ends the openings.
+    halt: Arc<StopRequests>,
+    _forward: Option<AbortOnDropHandle<()>>,
+}
+
+/// The end of an opening.
+pub(super) type EndOfOpening = Result<(Admitted, Opened), JoinError>;
+
+impl Openings {
+    pub(super) fn is_empty(&self) -> bool {
+        self.tasks.is_empty() && self.waiting.is_empty()
+    }
+
+    /// Waits for the next end; `None` if nothing is being opened.
+    pub(super) async fn next(&mut self) -> Option<EndOfOpening> {
+        self.tasks.join_next().await
+    }
+}
 
 /// Whether a site may be opened now.
 enum Admission {
@@ -55,7 +87,7 @@ enum Admission {
 }
 
 /// A site that is being opened.
-struct Admitted {
+pub(super) struct Admitted {
     site: String,
     purpose: Purpose,
     was_open: bool,
@@ -81,18 +113,94 @@ fn batches(wanted: &BTreeSet<String>, left: &BTreeSet<String>, is_cloud: impl Fn
 }
 
 impl CampaignRunner<'_> {
-    /// Opens the sites of several machines on which something is to be done. If one cannot be opened, only its own points are skipped,
-    /// unless it is the only one.
+    /// Opens the sites of several machines on which something is to be done, and returns when they are open, or with several that runs wait for
+    /// when all have begun to be opened: the first that is open takes runs. If one cannot be opened, only its own points are skipped, unless it is
+    /// the only one.
     pub(super) async fn open_sites(&mut self) -> Result<(), CampaignError> {
         let wanted = self.scheduler.wanted_sites(self.journal.state());
         let left: BTreeSet<String> = self.sites_with_something().into_iter().collect();
         let is_cloud = |site: &str| self.spec.sites.get(site).is_some_and(|s| s.ec2.is_some());
+        if wanted.iter().filter(|site| !self.sites.is_open(site)).count() > 1 {
+            let batches = batches(&wanted, &left, is_cloud, false);
+            return self.begin_to_open(batches.into_iter().flatten().collect()).await;
+        }
         let mut failed = None;
         for batch in batches(&wanted, &left, is_cloud, self.spec.budget.is_some()) {
             let of_batch = self.open_side_by_side(batch, wanted.len() <= 1).await?;
             failed = failed.or(of_batch);
         }
         failed.map_or(Ok(()), Err)
+    }
+
+    /// Begins to open sites, clouds last, and with a budget one cloud after another.
+    async fn begin_to_open(&mut self, plans: Vec<OpenPlan>) -> Result<(), CampaignError> {
+        self.openings._forward = Some(forward_stop_requests(self.stop_signal.clone(), vec![Arc::clone(&self.openings.halt)]));
+        for plan in plans {
+            let is_cloud = self.spec.sites.get(&plan.site).is_some_and(|s| s.ec2.is_some());
+            if is_cloud && self.spec.budget.is_some() {
+                self.openings.waiting.push_back(plan);
+            } else {
+                self.begin_one(plan).await?;
+            }
+        }
+        self.begin_next_cloud().await
+    }
+
+    /// Begins to open the next cloud, if the cost of the one before is known.
+    pub(super) async fn begin_next_cloud(&mut self) -> Result<(), CampaignError> {
+        while self.openings.awaited.is_none()
+            && let Some(plan) = self.openings.waiting.pop_front()
+        {
+            let (site, before) = (plan.site.clone(), self.openings.tasks.len());
+            self.begin_one(plan).await?;
+            // it may not be opened, or need not
+            self.openings.awaited = (self.openings.tasks.len() > before).then_some(site);
+        }
+        Ok(())
+    }
+
+    async fn begin_one(&mut self, plan: OpenPlan) -> Result<(), CampaignError> {
+        let mut tasks = std::mem::take(&mut self.openings.tasks);
+        let begun = self.begin_opening(plan, self.openings.halt.subscribe(), &mut tasks).await;
+        self.openings.tasks = tasks;
+        begun
+    }
+
+    /// Handles the end of an opening that went on beside runs.
+    pub(super) fn settle_opening(&mut self, ended: EndOfOpening) -> Result<(), CampaignError> {
+        let (admitted, opened) = ended.map_err(CampaignError::of_task)?;
+        let site = admitted.site.clone();
+        self.openings.awaited.take_if(|awaited| *awaited == site);
+        self.settle(admitted, opened, false)?;
+        self.look_for_obstacles(Some(&site))
+    }
+
+    /// Waits for the next end of an opening, when there is nothing else to wait for. If nothing is left to run, the openings are ended.
+    pub(super) async fn next_opened(&mut self) -> Result<Option<Step>, CampaignError> {
+        if self.scheduler.is_done() || !self.goes_on() {
+            self.openings.halt.request(StopRequest::StopNow);
+            self.openings.waiting.clear();
+        }
+        let mut openings = std::mem::take(&mut self.openings);
+        let ended = self.while_listening(openings.next()).await;
+        self.openings = openings;
+        Ok(ended?.map(Step::Opened))
+    }
+
+    /// Ends all openings, and handles what became of them. Returns the first failure.
+    pub(super) async fn end_openings(&mut self) -> Result<(), CampaignError> {
+        let mut first = Ok(());
+        self.openings.halt.request(StopRequest::StopNow);
+        self.openings.waiting.clear();
+        while !self.openings.is_empty() {
+            let settled = match self.next_opened().await? {
+                Some(Step::Opened(Ok((admitted, opened)))) => self.settle(admitted, opened, false).map(drop),
+                Some(Step::Opened(Err(error))) => Err(CampaignError::of_task(error)),
+                Some(_) | None => break,
+            };
+            first = first.and(settled);
+        }
+        first
     }
 
     /// Opens sites side by side. Returns the failure of the only wanted site. After an error that concerns the whole campaign the others

@@ -72,9 +72,10 @@ impl CampaignRunner<'_> {
     /// Ends everything on other machines and leaves nothing there. A failure does not prevent other sites from being closed; the first one
     /// is returned.
     pub(super) async fn close_sites(&mut self) -> Result<(), CampaignError> {
+        let opened = self.end_openings().await;
         let remotes: Vec<Arc<Remote>> = self.sites.remotes().filter(|r| !r.is_cloud()).collect();
         // they cost
-        let mut first = self.close_clouds().await?;
+        let mut first = self.close_clouds().await?.or(opened.err());
         for remote in remotes {
             let site = remote.name().to_owned();
             if self.keeps_results {
