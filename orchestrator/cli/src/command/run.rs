@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     args::RunArgs,
-    campaigns::load,
+    campaigns::load_and_ask,
     display::{self, Varying},
     exit_status::ExitStatus,
     failure::Failure,
@@ -47,7 +47,7 @@ use tokio::{
 use tracing::Instrument;
 
 pub fn run(args: &RunArgs) -> Result<ExitStatus, Failure> {
-    let spec = load(&args.file, &args.which)?;
+    let spec = load_and_ask(&args.file, &args.which)?;
     let plan = plan::build(&spec);
     if plan.runs.is_empty() {
         return Err(nothing_to_run(&args.file, &plan));

@@ -23,6 +23,7 @@ mod examples;
 mod failing;
 mod failing_writes;
 mod first_hours;
+mod foreign_files;
 mod identity;
 mod image;
 mod init;

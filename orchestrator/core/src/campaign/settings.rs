@@ -133,7 +133,7 @@ pub fn site(check: &mut Checker<'_>, name: &str, raw: RawSite, place: &Place<'_>
     if let Some(prefix) = &raw.dmtcp.prefix {
         path_text(check, prefix, place(&["dmtcp".into(), "prefix".into()]));
     }
-    let cluster = kind.and_then(|kind| cluster_settings::cluster(check, kind, &raw, place));
+    let cluster = kind.and_then(|kind| cluster_settings::cluster(check, kind, name, &raw, place));
     let ec2 = kind.and_then(|kind| ec2_settings::ec2(check, kind, raw.ec2.as_ref(), place));
     let price = ec2_settings::price(check, kind, raw.price, place);
     let install = install_settings::install(check, kind, &raw, place);
