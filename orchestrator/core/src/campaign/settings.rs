@@ -9,7 +9,10 @@ use super::{
     },
     raw::{RawCheckpoint, RawMpi, RawRepeats, RawReport, RawRun, RawSite, RawUntil},
 };
-use crate::source::{Step, suggestion};
+use crate::{
+    names::wrong_variable,
+    source::{Step, suggestion},
+};
 use indexmap::IndexMap;
 
 pub fn run(check: &mut Checker<'_>, raw: &RawRun, place: &Place<'_>) -> RunSettings {
@@ -216,9 +219,8 @@ fn mpi_library(check: &mut Checker<'_>, raw: RawMpi, place: &Place<'_>) -> MpiLi
         check.fail(place(&["io".into()]), "only Open MPI has a choice of I/O layers", "remove `io`: MPICH always uses ROMIO");
     }
     for (key, value) in &raw.env {
-        if key.is_empty() || key.contains(['=', '\0']) || value.contains('\0') {
-            let hint = "a name without `=`; neither name nor value with a zero byte";
-            check.fail(place(&["env".into(), key.as_str().into()]), format!("`{key}` cannot be an environment variable"), hint);
+        if let Some((message, hint)) = wrong_variable(key, value) {
+            check.fail(place(&["env".into(), key.as_str().into()]), message, hint);
         }
     }
     for (i, arg) in raw.args.iter().enumerate() {
