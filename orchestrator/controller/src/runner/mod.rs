@@ -214,7 +214,7 @@ pub async fn run_campaign_on(
     fs::create_dir_all(dir.runs()).map_err(StoreError::io("make", dir.runs()))?;
     let root = dir.root().canonicalize_utf8().map_err(StoreError::io("resolve", dir.root()))?;
     let dir = CampaignDir::at(&root);
-    let _lock = take_campaign_lock(&dir, &stop_signal, observer).await?;
+    let _lock = take_campaign_lock(&dir, "cvc run", &stop_signal, observer).await?;
     refuse_without_journal(&dir)?;
     write_whole(&dir.campaign_file(), spec.text.as_bytes())?;
     let plan_json = serde_json::to_vec_pretty(plan).map_err(|e| StoreError::damaged(dir.plan(), 0, e.to_string()))?;

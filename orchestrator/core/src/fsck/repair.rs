@@ -31,7 +31,7 @@ pub fn repair(dir: &CampaignDir, findings: &Findings) -> Result<Repaired, StoreE
     // by the same path as a session: versions without lineages were known by it
     let root = dir.root().canonicalize_utf8().map_err(StoreError::io("resolve", dir.root()))?;
     let dir = &CampaignDir::at(&root);
-    let _lock = CampaignLock::take(&dir.lock())?;
+    let _lock = CampaignLock::take(&dir.lock(), "cvc fsck --repair")?;
     let mut repaired = Repaired::default();
     if findings.problems.iter().any(|p| p.remedy == Some(Remedy::RewriteJournal)) {
         repaired.old_journal = rewrite(dir)?;
