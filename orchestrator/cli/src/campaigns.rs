@@ -9,20 +9,50 @@ use crate::{
 };
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::{
-    campaign::{SiteKind, Spec},
+    campaign::{self, KnownHosts, SiteKind, Spec, kept_hosts},
     clock,
+    inventory::{self, InventoryProgram},
     journal::CampaignState,
     store::CampaignDir,
 };
 use jiff::Timestamp;
 
-/// Reads a campaign file, with the descriptors beside it and those that cvc carries.
+/// Reads a campaign file, with the descriptors beside it and those that cvc carries. It starts nothing.
 pub fn load(file: &Utf8Path, which: &Which) -> Result<Spec, Failure> {
-    let embedded = cvc_core::app::embedded::directory()?;
-    Ok(cvc_core::campaign::load_variant(file.as_std_path(), which.variant.as_deref(), &[embedded])?)
+    load_with(file, which, &KnownHosts::new())
 }
 
-/// The campaign of `SITE [--file FILE]`. Without a file it is the only campaign file of the directory.
+fn load_with(file: &Utf8Path, which: &Which, hosts: &KnownHosts) -> Result<Spec, Failure> {
+    let embedded = cvc_core::app::embedded::directory()?;
+    Ok(campaign::load_with_hosts(file.as_std_path(), which.variant.as_deref(), &[embedded], hosts)?)
+}
+
+/// Reads a campaign file for a command that starts what the file names, and asks the inventories that only programs can read for their
+/// hosts.
+pub fn load_and_ask(file: &Utf8Path, which: &Which) -> Result<Spec, Failure> {
+    ask_inventories(load(file, which)?, file, which, None)
+}
+
+/// Asks for the hosts that are unknown, of one site or of all, and reads the file again with them.
+fn ask_inventories(spec: Spec, file: &Utf8Path, which: &Which, only: Option<&str>) -> Result<Spec, Failure> {
+    let mut hosts = KnownHosts::new();
+    for (name, inventory) in unknown_hosts(&spec).filter(|(name, _)| only.is_none_or(|only| only == *name)) {
+        let path = inventory.path.display();
+        match inventory.reason {
+            inventory::IS_PROGRAM => note(format_args!("running the inventory program {path} of {file}")),
+            reason => note(format_args!("asking ansible-inventory for {path} of {file}, which {reason}")),
+        }
+        hosts.insert(name.to_owned(), inventory.ask());
+    }
+    if hosts.is_empty() { Ok(spec) } else { load_with(file, which, &hosts) }
+}
+
+/// The sites whose hosts nobody has asked for.
+pub fn unknown_hosts(spec: &Spec) -> impl Iterator<Item = (&str, &InventoryProgram)> {
+    spec.sites.iter().filter_map(|(name, site)| Some((name.as_str(), site.cluster.as_ref()?.unknown_hosts()?)))
+}
+
+/// The campaign of `SITE [--file FILE]`, with the hosts of this site: its inventory is asked if need be. Without a file it is the only campaign file of the directory.
 pub fn load_of_site(of: &SiteOf) -> Result<Spec, Failure> {
     let wrong = |message: String, hint: String| Failure::Other { status: ExitStatus::Usage, message, hint: Some(hint) };
     let file = match &of.file {
@@ -42,7 +72,7 @@ pub fn load_of_site(of: &SiteOf) -> Result<Spec, Failure> {
             }
         }
     };
-    let spec = load(&file, &of.which)?;
+    let spec = ask_inventories(load(&file, &of.which)?, &file, &of.which, Some(&of.site))?;
     if !spec.sites.contains_key(&of.site) {
         let sites: Vec<&str> = spec.sites.keys().map(String::as_str).collect();
         return Err(wrong(format!("{file} has no site `{}`", of.site), format!("its sites: {}", sites.join(", "))));
@@ -71,10 +101,17 @@ fn campaign_files(directory: &Utf8Path) -> Vec<Utf8PathBuf> {
     found
 }
 
-/// The campaign as it was last run, from the copy of its file beside its runs.
+/// The campaign as it was last run, from the copy of its file and the list of its hosts beside its runs.
 pub fn load_stored(dir: &CampaignDir) -> Result<Spec, Failure> {
-    let embedded = cvc_core::app::embedded::directory()?;
-    Ok(cvc_core::campaign::load_variant(dir.campaign_file().as_std_path(), None, &[embedded])?)
+    load_with(&dir.campaign_file(), &Which { variant: None }, &kept_hosts(dir)?)
+}
+
+/// A campaign file, with the hosts that the campaign last ran on where only a program could tell others.
+pub fn load_with_kept_hosts(file: &Utf8Path, which: &Which, dir: &CampaignDir) -> Result<Spec, Failure> {
+    let spec = load(file, which)?;
+    let mut hosts = if unknown_hosts(&spec).next().is_some() { kept_hosts(dir)? } else { KnownHosts::new() };
+    hosts.retain(|site, _| unknown_hosts(&spec).any(|(name, _)| name == site));
+    if hosts.is_empty() { Ok(spec) } else { load_with(file, which, &hosts) }
 }
 
 /// The directory of a campaign, given by its file (and variant), its directory or its name.

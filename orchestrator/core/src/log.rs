@@ -3,6 +3,7 @@
 //! It goes to a file and, if asked for, to the terminal. Secrets never reach either: each line is redacted as it is written, and events of
 //! other libraries, such as a cloud's SDK, are left out.
 
+use crate::environment::may_hold_secret;
 use cvc_probe::visible::visible;
 use parking_lot::{Mutex, MutexGuard};
 use regex::{Captures, Regex};
@@ -157,18 +158,13 @@ fn tail(text: &str) -> String {
     if count > MAX_OUTPUT { ['…'].into_iter().chain(text.chars().skip(count - MAX_OUTPUT)).collect() } else { text }
 }
 
-/// Whether a variable of this name may hold a secret.
-pub fn is_secret(name: &str) -> bool {
-    let name = name.to_ascii_uppercase();
-    name.starts_with("AWS_")
-        || ["SECRET", "TOKEN", "PASSWORD", "PASSWD", "ACCESS_KEY", "API_KEY", "JWT"].iter().any(|part| name.contains(part))
-}
-
 /// Values of this process's variables that may be secrets. Short ones would hide half of each line.
 static VALUES: LazyLock<Vec<String>> = LazyLock::new(|| {
     let long = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
     let public = ["AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE", "AWS_ENDPOINT_URL", "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"];
-    long.filter(|(name, value)| is_secret(name) && !public.contains(&name.as_str()) && value.len() >= 8).map(|(_, value)| value).collect()
+    long.filter(|(name, value)| may_hold_secret(name) && !public.contains(&name.as_str()) && value.len() >= 8)
+        .map(|(_, value)| value)
+        .collect()
 });
 
 static PATTERNS: LazyLock<Vec<Regex>> = LazyLock::new(|| {

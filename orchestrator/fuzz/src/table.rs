@@ -1,6 +1,6 @@
 //! All targets.
 
-use crate::targets::{agents, files, images, install, inventories, nodes, slurm, ssh, tables};
+use crate::targets::{agents, files, images, install, inventories, nodes, slurm, spec_files, ssh, tables};
 
 /// A reader under test.
 #[derive(Clone, Copy, Debug)]
@@ -23,8 +23,10 @@ pub const TARGETS: &[Target] = &[
     target_of("ansible-answer", inventories::answer, inventories::ANSWER_WORDS),
     target_of("ansible-events", install::ansible_events, install::WORDS),
     target_of("archive", files::archive, files::ARCHIVE_WORDS),
+    target_of("campaign-file", spec_files::campaign_file, spec_files::CAMPAIGN_WORDS),
     target_of("checkpoint-dir", images::checkpoint_dir, images::DIR_WORDS),
     target_of("csv", tables::csv, tables::WORDS),
+    target_of("descriptor", spec_files::descriptor, spec_files::DESCRIPTOR_WORDS),
     target_of("dmtcp-events", images::dmtcp_events, images::EVENT_WORDS),
     target_of("dmtcp-text", images::dmtcp_text, images::TEXT_WORDS),
     target_of("event-log", files::event_log, files::LINE_WORDS),

@@ -2,7 +2,7 @@
 
 use crate::{
     args::DownArgs,
-    campaigns::{campaign_dir, load, load_stored},
+    campaigns::{campaign_dir, load_stored, load_with_kept_hosts, unknown_hosts},
     display::{self, Varying},
     exit_status::ExitStatus,
     failure::Failure,
@@ -11,8 +11,11 @@ use crate::{
     session_log,
 };
 use cvc_controller::{error::CampaignError, install::remove_trust, runner::close_campaign};
-use cvc_core::campaign::SiteKind;
-use cvc_core::stop::{StopRequest, StopSignal};
+use cvc_core::{
+    campaign::SiteKind,
+    journal::CampaignState,
+    stop::{StopRequest, StopSignal},
+};
 use tokio::sync::watch;
 use tracing::Instrument;
 
@@ -20,7 +23,7 @@ pub fn down(args: &DownArgs) -> Result<ExitStatus, Failure> {
     let dir = campaign_dir(&args.campaign, &args.which, &args.place)?;
     // the copy beside the runs lacks the descriptors that the original file had beside it
     let spec = if args.campaign.is_file() {
-        load(&args.campaign, &args.which)?
+        load_with_kept_hosts(&args.campaign, &args.which, &dir)?
     } else {
         load_stored(&dir).map_err(|_| Failure::Other {
             status: ExitStatus::Usage,
@@ -28,6 +31,18 @@ pub fn down(args: &DownArgs) -> Result<ExitStatus, Failure> {
             hint: Some("name the campaign file instead: `cvc down FILE`".into()),
         })?
     };
+    let open = CampaignState::read(&dir.journal())?.open_sites;
+    if let Some((site, inventory)) = unknown_hosts(&spec).find(|(site, _)| open.contains(*site)) {
+        let path = inventory.path.display();
+        return Err(Failure::Other {
+            status: ExitStatus::Host,
+            message: format!(
+                "the hosts of the open site `{site}` are unknown: its inventory {path} {}, which `cvc down` does not ask",
+                inventory.reason
+            ),
+            hint: Some(format!("write them to a file, and name it in the campaign file: {}", inventory.to_file())),
+        });
+    }
     session_log::begin(&dir);
     let closing = async {
         let (stop_request, stop_signal): (_, StopSignal) = watch::channel(StopRequest::GoOn);

@@ -3,7 +3,7 @@
 use super::{costs, space};
 use crate::{
     args::{PlanArgs, SelectionArgs},
-    campaigns::load,
+    campaigns::{load, unknown_hosts},
     display::{Varying, duration},
     exit_status::ExitStatus,
     failure::Failure,
@@ -16,6 +16,7 @@ use cvc_controller::cost::{self, PriceBook};
 use cvc_core::{
     campaign::Spec,
     ids::PointId,
+    inventory::InventoryProgram,
     plan::{self, Plan},
     point::{ExcludedBy, Point, Repeat},
     store::CampaignDir,
@@ -42,12 +43,15 @@ pub fn plan(args: &PlanArgs) -> Result<ExitStatus, Failure> {
     }
     let mut out = std::io::BufWriter::new(output::shown_as(args.json));
     if args.json {
+        for (site, inventory) in unknown_hosts(&spec) {
+            note(unknown_nodes(site, inventory));
+        }
         serde_json::to_writer_pretty(&mut out, &plan).map_err(std::io::Error::from)?;
         writeln!(out)?;
         out.flush()?;
         return Ok(ExitStatus::Done);
     }
-    let sites = runtime()?.block_on(ask_sites(&spec, |_| Readiness::Look, |_| ()));
+    let sites = runtime()?.block_on(ask_sites(&spec, |_| Readiness::Find, |_| ()));
     let dir = CampaignDir::new(&args.place.campaigns, &plan.campaign);
     show(&mut out, &spec, &plan, &sites, &dir, args.runs)?;
     out.flush()?;
@@ -87,6 +91,15 @@ pub fn tell_without_effect(spec: &Spec, plan: &Plan) {
     }
 }
 
+/// Says why nobody knows how many nodes a site has.
+fn unknown_nodes(site: &str, inventory: &InventoryProgram) -> String {
+    let path = inventory.path.display();
+    format!(
+        "nodes of the site {site}: unknown, so that no point is excluded for want of nodes; its inventory {path} {}, and only `cvc run`, `cvc doctor` and `cvc install` ask it",
+        inventory.reason
+    )
+}
+
 /// The error of a plan without a run.
 pub fn nothing_to_run(file: &Utf8Path, plan: &Plan) -> Failure {
     Failure::Other {
@@ -116,6 +129,14 @@ fn show(
         writeln!(out, "{}", paragraph("", &format!("variants (--variant NAME): {}", spec.variants.join(", "))))?;
     }
     constants(out, plan, &varying)?;
+    for (site, inventory) in unknown_hosts(spec).filter(|(site, _)| plan.points.iter().any(|p| p.point.site == *site)) {
+        writeln!(out, "{}", paragraph("", &unknown_nodes(site, inventory)))?;
+        writeln!(
+            out,
+            "{}",
+            paragraph("  ", &format!("hint: for all commands to know them, write them to a file: {}", inventory.to_file()))
+        )?;
+    }
 
     let obstacle = |point: &Point| match sites.get(&point.site) {
         Some(site) => site.obstacle(point),
@@ -164,6 +185,12 @@ fn show(
         let are = if not_here.len() == 1 { "is" } else { "are" };
         writeln!(out, "\n{} {are} skipped here, because something is missing:", counted(not_here.len(), "point"))?;
         grouped(out, not_here.iter().map(|p| (obstacles[&p.id].clone(), varying.show(&p.point))))?;
+    }
+    for site in sites.values().filter(|site| !site.not_started.is_empty()) {
+        let (what, name) = (site.not_started.join(", "), &site.context.name);
+        let text =
+            format!("{what} of the site {name}: found, but not started, because the file names what to start; `cvc doctor FILE` does");
+        writeln!(out, "\n{}", paragraph("", &text))?;
     }
     if !plan.excluded.is_empty() {
         let are = if plan.excluded.len() == 1 { "is" } else { "are" };

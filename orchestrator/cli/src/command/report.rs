@@ -1,8 +1,8 @@
 //! `cvc report`
 
 use crate::{
-    args::{ReportArgs, ReportFormat, Which},
-    campaigns::{campaign_dir, load},
+    args::{ReportArgs, ReportFormat},
+    campaigns::{campaign_dir, load_stored},
     exit_status::ExitStatus,
     failure::Failure,
     output::{note, tell},
@@ -16,7 +16,7 @@ use cvc_core::{campaign::Format, store::CampaignDir};
 pub fn report(args: &ReportArgs) -> Result<ExitStatus, Failure> {
     let dir = campaign_dir(&args.campaign, &args.which, &args.place)?;
     let wanted = if args.format.is_empty() {
-        load(&dir.campaign_file(), &Which { variant: None }).map(|s| s.report.formats).unwrap_or_else(|_| Format::USUAL.to_vec())
+        load_stored(&dir).map(|s| s.report.formats).unwrap_or_else(|_| Format::USUAL.to_vec())
     } else {
         formats(&args.format)
     };

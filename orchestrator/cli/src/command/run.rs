@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     args::RunArgs,
-    campaigns::{load, warn_of_clock},
+    campaigns::{load_and_ask, warn_of_clock},
     display::{self, Varying},
     exit_status::ExitStatus,
     failure::Failure,
@@ -50,7 +50,7 @@ use tokio::{
 use tracing::Instrument;
 
 pub fn run(args: &RunArgs) -> Result<ExitStatus, Failure> {
-    let spec = load(&args.file, &args.which)?;
+    let spec = load_and_ask(&args.file, &args.which)?;
     let plan = plan::build(&spec);
     if plan.runs.is_empty() {
         return Err(nothing_to_run(&args.file, &plan));

@@ -24,6 +24,7 @@ mod failing;
 mod failing_writes;
 mod first_hours;
 mod foreign;
+mod foreign_files;
 mod identity;
 mod image;
 mod init;

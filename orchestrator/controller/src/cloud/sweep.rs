@@ -294,9 +294,10 @@ fn listed(dir: &Utf8Path) -> Result<Vec<Utf8PathBuf>, StoreError> {
 
 /// The reason to leave a campaign alone that may be running.
 fn under_way(dir: &CampaignDir, name: &str) -> Option<String> {
-    match CampaignLock::take_for_sweep(&dir.lock()) {
-        Ok(_) => None,
-        Err(StoreError::Locked { .. }) => Some(format!("the campaign {name} is running")),
+    // without a trace: a dry run changes nothing
+    match CampaignLock::is_held(&dir.lock()) {
+        Ok(false) => None,
+        Ok(true) => Some(format!("the campaign {name} is running")),
         Err(error) => Some(format!("cannot tell whether the campaign {name} is running: {error}")),
     }
 }
@@ -478,7 +479,7 @@ mod tests {
             Journal::open(&dir.journal(), dir.root().file_name().expect("a name"), |_| Ok(())).expect("opens");
         }
         fs::write(dirs[2].journal(), "{\"seq\":1}\n").expect("writes");
-        let lock = CampaignLock::take(&dirs[0].lock()).expect("takes");
+        let lock = CampaignLock::take(&dirs[0].lock(), "cvc run").expect("takes");
         let search_regions = || {
             let mut known = Known::default();
             dirs.iter().for_each(|dir| known.add(dir, false));
@@ -487,6 +488,7 @@ mod tests {
         let known = search_regions();
         assert_eq!(known.spares(&of("held")), Some("the campaign held is running"));
         assert_eq!(known.spares(&of("free")), None);
+        assert!(!dirs[1].lock().exists(), "to look makes no file");
         assert!(known.spares(&of("damaged")).is_some() && known.unreadable.len() == 1, "{known:?}");
         drop(lock);
         assert_eq!(search_regions().spares(&of("held")), None);
@@ -509,12 +511,12 @@ mod tests {
         let mut held = HeldLocks::new();
         read(&held).lock(&[&of("swept")], &mut held);
         assert_eq!(held.keys().collect::<Vec<_>>(), [dirs[0].root()]);
-        assert!(matches!(CampaignLock::take(&dirs[0].lock()), Err(StoreError::Locked { .. })));
+        assert!(matches!(CampaignLock::take(&dirs[0].lock(), "cvc run"), Err(StoreError::Locked { .. })));
         assert_eq!(CampaignLock::sweeping(&dirs[0].lock()), Some(std::process::id().to_string()));
         // its own lock does not make it leave it alone
         assert_eq!(read(&held).spares(&of("swept")), None);
         drop(held);
-        let _lock = CampaignLock::take(&dirs[0].lock()).expect("takes");
+        let _lock = CampaignLock::take(&dirs[0].lock(), "cvc run").expect("takes");
         assert_eq!(CampaignLock::sweeping(&dirs[0].lock()), None);
         let mut held = HeldLocks::new();
         read(&held).lock(&[&of("swept")], &mut held);
@@ -559,7 +561,7 @@ mod tests {
         fs::create_dir_all(dir.root()).expect("makes");
         Journal::open(&dir.journal(), "taker", |_| Ok(())).expect("opens");
         write_record(&dir.root().join("cloud/aws"), &of("keeper"));
-        let lock = CampaignLock::take(&dir.lock()).expect("takes");
+        let lock = CampaignLock::take(&dir.lock(), "cvc run").expect("takes");
         assert_eq!(Known::read(&root).expect("reads").spares(&of("keeper")), Some("the campaign taker is running"));
         drop(lock);
         // its controller was killed: then it may be removed, but not while the next one begins to use it

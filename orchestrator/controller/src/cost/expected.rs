@@ -120,7 +120,8 @@ pub fn expected(
             clock_s += estimate.seconds;
             used.last_s = clock_s;
         } else {
-            let all = spec.sites.get(&point.site).map_or(1, Site::nodes);
+            // of unknown nodes as many as the largest mapping needs
+            let all = spec.sites.get(&point.site).map_or(Some(1), Site::known_nodes).unwrap_or(used.nodes);
             used.place(estimate.seconds, point.mapping.nodes() as usize, all as usize);
         }
         used.runs_usd += points[number].unwrap_or(0.0);

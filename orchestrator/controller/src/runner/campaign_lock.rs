@@ -15,15 +15,16 @@ const SAYS_WITHIN: Duration = Duration::from_millis(300);
 /// Delay between two tries.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Takes the lock of a campaign, and waits for a sweep that has it.
+/// Takes the lock of a campaign for an operation, as in `cvc run`, and waits for a sweep that has it.
 pub(super) async fn take_campaign_lock(
     dir: &CampaignDir,
+    operation: &str,
     stop_signal: &StopSignal,
     observer: &mut dyn Observer,
 ) -> Result<CampaignLock, CampaignError> {
     let (begun, mut stop_signal, mut is_told) = (Instant::now(), stop_signal.clone(), false);
     loop {
-        let error = match CampaignLock::take(&dir.lock()) {
+        let error = match CampaignLock::take(&dir.lock(), operation) {
             Err(error @ StoreError::Locked { .. }) => error,
             other => return Ok(other?),
         };

@@ -26,7 +26,7 @@ pub async fn close_campaign(
 ) -> Result<Vec<String>, CampaignError> {
     let root = dir.root().canonicalize_utf8().map_err(StoreError::io("resolve", dir.root()))?;
     let dir = CampaignDir::at(&root);
-    let _lock = take_campaign_lock(&dir, &stop_signal, observer).await?;
+    let _lock = take_campaign_lock(&dir, "cvc down", &stop_signal, observer).await?;
     // nothing is wanted
     let plan = Plan { runs: Vec::new(), ..cvc_core::plan::build(spec) };
     let mut runner = CampaignRunner::begin(spec, &plan, |_, _| HashMap::new(), dir, options, stop_signal, observer)?;

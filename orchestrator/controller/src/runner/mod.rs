@@ -33,7 +33,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use campaign_lock::take_campaign_lock;
 use closing_clouds::{ClosedCloud, ClosingClouds};
 use cvc_core::{
-    campaign::{SiteKind, Spec},
+    campaign::{SiteKind, Spec, keep_hosts},
     ids::{NodeName, PointId, RunId},
     journal::{CampaignState, Event, Lineage, RunState},
     outcome::{Cause, Outcome},
@@ -227,11 +227,12 @@ pub async fn run_campaign_on(
     fs::create_dir_all(dir.runs()).map_err(StoreError::io("make", dir.runs()))?;
     let root = dir.root().canonicalize_utf8().map_err(StoreError::io("resolve", dir.root()))?;
     let dir = CampaignDir::at(&root);
-    let _lock = take_campaign_lock(&dir, &stop_signal, observer).await?;
+    let _lock = take_campaign_lock(&dir, "cvc run", &stop_signal, observer).await?;
     refuse_without_journal(&dir)?;
     write_whole(&dir.campaign_file(), spec.text.as_bytes())?;
     let plan_json = serde_json::to_vec_pretty(plan).map_err(|e| StoreError::damaged(dir.plan(), 0, e.to_string()))?;
     write_whole(&dir.plan(), &plan_json)?;
+    keep_hosts(&dir, spec)?;
     let mut runner = CampaignRunner::begin(spec, plan, executors, dir, options, stop_signal, observer)?;
     runner.recover()?;
     if options.retry_failed {

@@ -1,8 +1,9 @@
 //! Reads application descriptors, and checks what types alone do not: regular expressions, templates, names.
 
-use super::descriptor::Descriptor;
+use super::{descriptor::Descriptor, templates};
 use crate::{
     app::LoadedApp,
+    names::wrong_variable,
     point::UserValue,
     source::{Source, SourceError, SourceErrors, Step, span_of},
 };
@@ -99,6 +100,11 @@ fn check(source: &Source, table: &DeTable<'_>, app: &Descriptor) -> Vec<SourceEr
             }
         }
     }
+    for (name, value) in &app.command.env {
+        if let Some((message, hint)) = wrong_variable(name, value) {
+            fail(&["command".into(), "env".into(), name.as_str().into()], message, hint);
+        }
+    }
     for (i, figure) in app.figures.iter().enumerate() {
         if app.figures[..i].iter().any(|f| f.name == figure.name) {
             fail(
@@ -176,7 +182,7 @@ fn patterns(app: &Descriptor) -> Vec<(Vec<Step<'static>>, &str, bool)> {
 }
 
 /// Every template with its place.
-fn templates(app: &Descriptor) -> Vec<(Vec<Step<'_>>, &str)> {
+fn all_templates(app: &Descriptor) -> Vec<(Vec<Step<'_>>, &str)> {
     let mut all: Vec<(Vec<Step<'_>>, &str)> = Vec::new();
     let lists: [(&'static str, &'static str, &[String]); 4] = [
         ("program", "names", &app.program.names),
@@ -204,14 +210,14 @@ fn templates(app: &Descriptor) -> Vec<(Vec<Step<'_>>, &str)> {
 /// `users` are the free factors that there are; `None` takes every name that a template uses.
 pub fn template_errors<'a>(app: &'a Descriptor, users: Option<&[&str]>) -> Vec<(Vec<Step<'a>>, String)> {
     let mut errors = Vec::new();
-    for (way, text) in templates(app) {
+    for (way, text) in all_templates(app) {
         if !text.contains("{{") {
             continue;
         }
-        let template = match handlebars::Template::compile(text) {
+        let template = match templates::compile(text) {
             Ok(template) => template,
-            Err(e) => {
-                errors.push((way, format!("the template does not compile: {}", e.reason().to_string().replace('\n', " "))));
+            Err(message) => {
+                errors.push((way, message));
                 continue;
             }
         };

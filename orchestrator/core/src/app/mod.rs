@@ -3,6 +3,7 @@
 pub mod descriptor;
 pub mod embedded;
 pub mod load;
+mod templates;
 
 use crate::{
     app::descriptor::Descriptor,

@@ -1,9 +1,17 @@
 //! Collects the errors of a file, and the checks that all sections share.
 
-use crate::source::{Source, SourceError, Span, Step};
+use crate::{
+    hosts::HostEntry,
+    inventory::InventoryError,
+    source::{Source, SourceError, Span, Step},
+};
+use std::collections::BTreeMap;
 
 /// Maximum number of seconds of a limit: a year. Longer ones are typing errors.
 const MAX_S: f64 = 31_536_000.0;
+
+/// Hosts of sites with an inventory, by the name of the site, or why there are none.
+pub type KnownHosts = BTreeMap<String, Result<Vec<HostEntry>, InventoryError>>;
 
 /// The position of a key in a section.
 pub type Place<'a> = dyn Fn(&[Step<'_>]) -> Option<Span> + 'a;
@@ -11,6 +19,8 @@ pub type Place<'a> = dyn Fn(&[Step<'_>]) -> Option<Span> + 'a;
 /// Collects the errors of one file.
 pub struct Checker<'a> {
     pub source: &'a Source,
+    /// Hosts of sites with an inventory, where they are known already.
+    pub hosts: &'a KnownHosts,
     pub errors: &'a mut Vec<SourceError>,
 }
 

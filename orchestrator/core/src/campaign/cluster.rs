@@ -1,6 +1,9 @@
 //! Sites of several machines: the checked settings of hosts, ssh and Slurm.
 
-use crate::hosts::{HostEntry, SshSettings};
+use crate::{
+    hosts::{HostEntry, SshSettings},
+    inventory::InventoryProgram,
+};
 use serde::{Deserialize, Serialize};
 
 /// The machines of a site and how to reach them.
@@ -8,6 +11,9 @@ use serde::{Deserialize, Serialize};
 pub struct Cluster {
     /// Nodes in the order of mappings; empty for Slurm, which names them when it gives them.
     pub hosts: Vec<HostEntry>,
+    /// Where the hosts come from, if that is an inventory.
+    #[serde(skip)]
+    pub inventory: Option<InventorySource>,
     /// Where MPI is launched, if that is not the first host; with Slurm the login node, `None` being this machine.
     pub head: Option<HostEntry>,
     /// How ssh is used.
@@ -28,13 +34,38 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Nodes that mappings may use.
+    /// Nodes that mappings may use; as many as they want while nobody has asked for them.
     pub fn nodes(&self) -> u32 {
+        self.known_nodes().unwrap_or(u32::MAX)
+    }
+
+    /// The same; `None` while nobody has asked for them.
+    pub fn known_nodes(&self) -> Option<u32> {
         match &self.slurm {
-            Some(slurm) => slurm.nodes,
-            None => u32::try_from(self.hosts.len()).unwrap_or(u32::MAX),
+            Some(slurm) => Some(slurm.nodes),
+            None if self.unknown_hosts().is_some() => None,
+            None => Some(u32::try_from(self.hosts.len()).unwrap_or(u32::MAX)),
         }
     }
+
+    /// The inventory that was not asked for the hosts yet, because only a program can read it.
+    pub fn unknown_hosts(&self) -> Option<&InventoryProgram> {
+        match &self.inventory {
+            Some(InventorySource::Program(program)) if self.hosts.is_empty() => Some(program),
+            Some(_) | None => None,
+        }
+    }
+}
+
+/// An inventory that a site's hosts come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum InventorySource {
+    /// It was read with the campaign file.
+    Text,
+    /// Only a program can read it.
+    Program(InventoryProgram),
+    /// The hosts were known before the campaign file was read.
+    Known,
 }
 
 /// How to request nodes from Slurm.

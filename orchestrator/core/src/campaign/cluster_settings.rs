@@ -2,13 +2,15 @@
 
 use super::{
     checker::{Checker, Place, path_text},
-    cluster::{Cluster, SlurmSettings},
+    cluster::{Cluster, InventorySource, SlurmSettings},
     model::SiteKind,
     raw::{RawHost, RawSite, RawSlurm},
 };
 use crate::{
     hosts::{HostEntry, SshSettings},
-    source::Step,
+    inventory::{self, Inventory, InventoryError},
+    names::is_host_or_login,
+    source::{Span, Step},
 };
 use std::path::Path;
 
@@ -16,7 +18,7 @@ use std::path::Path;
 const LOST_AFTER_S: f64 = 15.0;
 
 /// The machines of a site; `None` for a local one.
-pub fn cluster(check: &mut Checker<'_>, kind: SiteKind, raw: &RawSite, place: &Place<'_>) -> Option<Cluster> {
+pub fn cluster(check: &mut Checker<'_>, kind: SiteKind, name: &str, raw: &RawSite, place: &Place<'_>) -> Option<Cluster> {
     let given: [(&str, bool, &[SiteKind]); 14] = [
         ("hosts", !raw.hosts.is_empty(), &[SiteKind::Ssh]),
         ("inventory", raw.inventory.is_some(), &[SiteKind::Ssh]),
@@ -43,6 +45,9 @@ pub fn cluster(check: &mut Checker<'_>, kind: SiteKind, raw: &RawSite, place: &P
     if kind == SiteKind::Local {
         return None;
     }
+    if let Some(user) = &raw.user {
+        login_name(check, user, place(&["user".into()]));
+    }
     for (key, path) in [("config", &raw.ssh.config), ("known_hosts", &raw.ssh.known_hosts)] {
         if let Some(path) = path {
             path_text(check, path, place(&["ssh".into(), key.into()]));
@@ -56,11 +61,12 @@ pub fn cluster(check: &mut Checker<'_>, kind: SiteKind, raw: &RawSite, place: &P
     let lost_after_s = raw.lost_after_s.unwrap_or(LOST_AFTER_S);
     check.seconds("`lost_after_s`", lost_after_s, place(&["lost_after_s".into()]));
     // an ec2 site's hosts are known when its instances are there
-    let hosts = if kind == SiteKind::Ssh { hosts(check, raw, place) } else { Vec::new() };
+    let (hosts, inventory) = if kind == SiteKind::Ssh { hosts(check, name, raw, place) } else { (Vec::new(), None) };
     let slurm = if kind == SiteKind::Slurm { slurm(check, raw.slurm.as_ref(), place) } else { None };
     let (key, head) = if kind == SiteKind::Ssh { ("head", &raw.head) } else { ("login", &raw.login) };
     Some(Cluster {
         hosts,
+        inventory,
         head: head.as_ref().map(|h| host(check, h, raw.user.as_deref(), &|rest| place(&[&[key.into()], rest].concat()))),
         ssh: SshSettings {
             config: raw.ssh.config.clone(),
@@ -87,19 +93,27 @@ pub(super) fn kind_name(kind: SiteKind) -> &'static str {
 }
 
 /// The nodes of an ssh site.
-fn hosts(check: &mut Checker<'_>, raw: &RawSite, place: &Place<'_>) -> Vec<HostEntry> {
+fn hosts(check: &mut Checker<'_>, site: &str, raw: &RawSite, place: &Place<'_>) -> (Vec<HostEntry>, Option<InventorySource>) {
     let mut hosts = Vec::new();
+    let mut source = None;
     match (&raw.inventory, raw.hosts.is_empty()) {
         (Some(_), false) => {
             check.fail(place(&["inventory".into()]), "`inventory` beside `hosts`", "say once which machines there are");
         }
-        (Some(inventory), true) => {
-            path_text(check, inventory, place(&["inventory".into()]));
+        (Some(text), true) => {
+            let at = place(&["inventory".into()]);
+            path_text(check, text, at.clone());
             let base = check.source.path.parent().unwrap_or(Path::new("")).to_owned();
-            let path = crate::paths::expand_path(inventory, &base, crate::paths::variable).unwrap_or_else(|_| base.join(inventory));
-            match crate::inventory::read(&path, raw.group.as_deref().unwrap_or("all")) {
-                Ok(found) => hosts = found,
-                Err(error) => check.fail(place(&["inventory".into()]), error.to_string(), error.hint()),
+            let path = crate::paths::expand_path(text, &base, crate::paths::variable).unwrap_or_else(|_| base.join(text));
+            let mut failed = |error: &InventoryError| check.errors.push(check.source.error(at.clone(), error.to_string(), error.hint()));
+            match check.hosts.get(site) {
+                Some(Ok(known)) if !known.is_empty() => (hosts, source) = (known.clone(), Some(InventorySource::Known)),
+                Some(Err(error)) => failed(error),
+                Some(Ok(_)) | None => match inventory::read(&path, raw.group.as_deref().unwrap_or("all")) {
+                    Ok(Inventory::Hosts(found)) => (hosts, source) = (found, Some(InventorySource::Text)),
+                    Ok(Inventory::Program(program)) => source = Some(InventorySource::Program(program)),
+                    Err(error) => failed(&error),
+                },
             }
             for host in &mut hosts {
                 host.user = host.user.take().or_else(|| raw.user.clone());
@@ -122,7 +136,11 @@ fn hosts(check: &mut Checker<'_>, raw: &RawSite, place: &Place<'_>) -> Vec<HostE
             check.fail(at, format!("the host `{}` is given twice", host.name), "remove one");
         }
     }
-    hosts
+    // those that were kept come from a file that anybody may have written
+    for host in hosts.iter().filter(|_| source == Some(InventorySource::Known)) {
+        entry_names(check, host, || place(&["inventory".into()]));
+    }
+    (hosts, source)
 }
 
 fn host(check: &mut Checker<'_>, raw: &RawHost, user: Option<&str>, place: &Place<'_>) -> HostEntry {
@@ -137,24 +155,34 @@ fn host(check: &mut Checker<'_>, raw: &RawHost, user: Option<&str>, place: &Plac
             identity_file: table.identity_file.clone(),
         },
     };
-    // what ssh would take for an option, or a shell for something else, is not a valid host name
-    let plain = |text: &str| {
-        !text.is_empty() && !text.starts_with('-') && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':'))
-    };
+    entry_names(check, &entry, || place(&[]));
+    entry.user = entry.user.take().or_else(|| user.map(str::to_owned));
+    entry
+}
+
+/// Checks what becomes part of ssh's command line.
+fn entry_names(check: &mut Checker<'_>, entry: &HostEntry, place: impl Fn() -> Option<Span>) {
     for text in [Some(&entry.name), entry.address.as_ref(), entry.internal.as_ref()].into_iter().flatten() {
-        if !plain(text) {
+        if !is_host_or_login(text) {
             check.fail(
-                place(&[]),
+                place(),
                 format!("`{text}` is not a valid host name"),
                 "write its name or address alone; user and port have keys of their own",
             );
         }
     }
-    if let Some(user) = entry.user.as_ref().filter(|u| !plain(u)) {
-        check.fail(place(&[]), format!("`{user}` is not a valid user name"), "write the login name");
+    if let Some(user) = &entry.user {
+        login_name(check, user, place());
     }
-    entry.user = entry.user.take().or_else(|| user.map(str::to_owned));
-    entry
+    if let Some(file) = &entry.identity_file {
+        path_text(check, file, place());
+    }
+}
+
+fn login_name(check: &mut Checker<'_>, user: &str, span: Option<Span>) {
+    if !is_host_or_login(user) {
+        check.fail(span, format!("`{user}` is not a valid user name"), "write the login name");
+    }
 }
 
 fn slurm(check: &mut Checker<'_>, raw: Option<&RawSlurm>, place: &Place<'_>) -> Option<SlurmSettings> {

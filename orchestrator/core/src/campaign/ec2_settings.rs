@@ -7,8 +7,11 @@ use super::{
     model::SiteKind,
     raw::{RawBudget, RawEc2, RawImage},
 };
-use crate::source::{Step, suggestion};
-use crate::units;
+use crate::{
+    names::is_mount_point,
+    source::{Step, suggestion},
+    units,
+};
 
 /// Images that cvc finds by their publisher and name.
 pub const KNOWN_IMAGES: [&str; 5] = ["debian-12", "debian-13", "ubuntu-22.04", "ubuntu-24.04", "amazon-linux-2023"];
@@ -142,8 +145,9 @@ fn is_network(text: &str) -> bool {
 
 fn mount(check: &mut Checker<'_>, path: &str, span: &dyn Fn() -> Option<crate::source::Span>) {
     path_text(check, path, span());
-    if !path.starts_with('/') || path.trim_end_matches('/').is_empty() || path.contains(char::is_whitespace) {
-        check.fail(span(), format!("`{path}` is not a valid mount point"), "write an absolute path without spaces, as in \"/scratch\"");
+    if !is_mount_point(path) {
+        let hint = "write an absolute path of letters, digits, `-`, `_` and `.` outside the system's own directories, as in \"/scratch\"";
+        check.fail(span(), format!("`{path}` is not a valid mount point"), hint);
     }
 }
 

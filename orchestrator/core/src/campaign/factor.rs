@@ -178,6 +178,9 @@ fn user_name(name: &str) -> Result<(), (String, String)> {
     }
 }
 
+/// Maximum number of values of a factor: each is a point, and a point takes a run.
+const MAX_VALUES: usize = 100_000;
+
 fn entry(
     source: &Source,
     factor: Factor,
@@ -205,6 +208,11 @@ fn entry(
     if items.is_empty() {
         let hint = "give at least one value, or remove the key to get its default".to_owned();
         errors.push(source.error(Some(span), format!("the list of `{}` is empty", factor.name()), hint));
+        return None;
+    }
+    if items.len() > MAX_VALUES {
+        let message = format!("`{}` has {} values, more than {MAX_VALUES}", factor.name(), items.len());
+        errors.push(source.error(Some(key), message, "divide them among several campaigns".to_owned()));
         return None;
     }
     let mut values: Vec<(Value, Span)> = Vec::with_capacity(items.len());

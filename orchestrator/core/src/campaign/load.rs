@@ -2,7 +2,7 @@
 
 use super::{
     build::{self, Known, WrittenRule},
-    checker::{Checker, Place, is_name},
+    checker::{Checker, KnownHosts, Place, is_name},
     ec2_settings,
     factor::{self, Amount, BUILT_IN, Entry, Factor, Value, conditions_of},
     grid::Grid,
@@ -35,7 +35,8 @@ pub const SCHEMA: i64 = 1;
 
 /// Reads and checks a campaign file. Descriptors are searched in `apps/` beside the file, then in `app_dirs`.
 ///
-/// It reads only the campaign file and the descriptors, so the result is the same on every machine.
+/// It reads only the campaign file, the descriptors and inventories that are text, and starts nothing, whatever the file names: it may be
+/// somebody else's. Hosts that only a program can tell are left out ([`super::Cluster::unknown_hosts`]).
 ///
 /// # Errors
 /// All problems, in the order of the file.
@@ -48,8 +49,16 @@ pub fn load(path: &Path, app_dirs: &[PathBuf]) -> Result<Spec, SourceErrors> {
 /// # Errors
 /// All problems, in the order of the file, including a missing variant.
 pub fn load_variant(path: &Path, variant: Option<&str>, app_dirs: &[PathBuf]) -> Result<Spec, SourceErrors> {
+    load_with_hosts(path, variant, app_dirs, &KnownHosts::new())
+}
+
+/// Like [`load_variant`], where the hosts of some sites with an inventory are known already: their inventories are not read.
+///
+/// # Errors
+/// All problems, in the order of the file, those of the hosts included.
+pub fn load_with_hosts(path: &Path, variant: Option<&str>, app_dirs: &[PathBuf], hosts: &KnownHosts) -> Result<Spec, SourceErrors> {
     let source = Source::read(path)?;
-    load_source(&source, variant, app_dirs)
+    load_source(&source, variant, app_dirs, hosts)
 }
 
 /// Like [`load`], from the text of a file at `path`.
@@ -57,17 +66,17 @@ pub fn load_variant(path: &Path, variant: Option<&str>, app_dirs: &[PathBuf]) ->
 /// # Errors
 /// All problems, in the order of the file.
 pub fn load_text(path: &Path, text: &str, app_dirs: &[PathBuf]) -> Result<Spec, SourceErrors> {
-    load_source(&Source { path: path.to_owned(), text: text.into() }, None, app_dirs)
+    load_source(&Source { path: path.to_owned(), text: text.into() }, None, app_dirs, &KnownHosts::new())
 }
 
-fn load_source(source: &Source, variant: Option<&str>, app_dirs: &[PathBuf]) -> Result<Spec, SourceErrors> {
+fn load_source(source: &Source, variant: Option<&str>, app_dirs: &[PathBuf], hosts: &KnownHosts) -> Result<Spec, SourceErrors> {
     let mut table = source.parse().map_err(SourceErrors)?;
     let mut errors = Vec::new();
     let variants = variant::names(&table);
-    let applied = variant::apply(&mut Checker { source, errors: &mut errors }, &mut table, variant);
+    let applied = variant::apply(&mut Checker { source, hosts, errors: &mut errors }, &mut table, variant);
     let variant = applied.as_ref().map(|applied| applied.name.as_str());
     // without the requested variant, all other errors would be about another campaign
-    let spec = errors.is_empty().then(|| read(source, &table, app_dirs, &mut errors)).flatten().map(|spec| match variant {
+    let spec = errors.is_empty().then(|| read(source, &table, app_dirs, hosts, &mut errors)).flatten().map(|spec| match variant {
         Some(variant) => spec.into_variant(variant, &variant::fixed_text(source, Some(variant))),
         None => spec,
     });
@@ -97,8 +106,8 @@ impl Tables {
     }
 }
 
-fn read(source: &Source, table: &DeTable<'_>, app_dirs: &[PathBuf], errors: &mut Vec<SourceError>) -> Option<Spec> {
-    let mut check = Checker { source, errors };
+fn read(source: &Source, table: &DeTable<'_>, app_dirs: &[PathBuf], hosts: &KnownHosts, errors: &mut Vec<SourceError>) -> Option<Spec> {
+    let mut check = Checker { source, hosts, errors };
     for (key, _) in table {
         let key_name = key.get_ref().as_ref();
         if !SECTIONS.contains(&key_name) {

@@ -42,12 +42,17 @@ pub struct Site {
 }
 
 impl Site {
-    /// Nodes that the site has; a mapping over more is excluded.
+    /// Nodes that the site has; a mapping over more is excluded. As many as mappings want while nobody has asked for them.
     pub fn nodes(&self) -> u32 {
+        self.known_nodes().unwrap_or(u32::MAX)
+    }
+
+    /// The same; `None` while nobody has asked for them.
+    pub fn known_nodes(&self) -> Option<u32> {
         match (&self.ec2, &self.cluster) {
-            (Some(ec2), _) => ec2.nodes,
-            (None, Some(cluster)) => cluster.nodes(),
-            (None, None) => 1,
+            (Some(ec2), _) => Some(ec2.nodes),
+            (None, Some(cluster)) => cluster.known_nodes(),
+            (None, None) => Some(1),
         }
     }
 }

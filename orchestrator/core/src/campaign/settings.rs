@@ -9,7 +9,10 @@ use super::{
     },
     raw::{RawCheckpoint, RawMpi, RawRepeats, RawReport, RawRun, RawSite, RawUntil},
 };
-use crate::source::{Step, suggestion};
+use crate::{
+    names::wrong_variable,
+    source::{Step, suggestion},
+};
 use indexmap::IndexMap;
 
 /// Longest name of a locale, bytes.
@@ -148,7 +151,7 @@ pub fn site(check: &mut Checker<'_>, name: &str, raw: RawSite, place: &Place<'_>
     if let Some(prefix) = &raw.dmtcp.prefix {
         path_text(check, prefix, place(&["dmtcp".into(), "prefix".into()]));
     }
-    let cluster = kind.and_then(|kind| cluster_settings::cluster(check, kind, &raw, place));
+    let cluster = kind.and_then(|kind| cluster_settings::cluster(check, kind, name, &raw, place));
     let ec2 = kind.and_then(|kind| ec2_settings::ec2(check, kind, raw.ec2.as_ref(), place));
     let price = ec2_settings::price(check, kind, raw.price, place);
     let install = install_settings::install(check, kind, &raw, place);
@@ -231,9 +234,8 @@ fn mpi_library(check: &mut Checker<'_>, raw: RawMpi, place: &Place<'_>) -> MpiLi
         check.fail(place(&["io".into()]), "only Open MPI has a choice of I/O layers", "remove `io`: MPICH always uses ROMIO");
     }
     for (key, value) in &raw.env {
-        if key.is_empty() || key.contains(['=', '\0']) || value.contains('\0') {
-            let hint = "a name without `=`; neither name nor value with a zero byte";
-            check.fail(place(&["env".into(), key.as_str().into()]), format!("`{key}` cannot be an environment variable"), hint);
+        if let Some((message, hint)) = wrong_variable(key, value) {
+            check.fail(place(&["env".into(), key.as_str().into()]), message, hint);
         }
     }
     for (i, arg) in raw.args.iter().enumerate() {

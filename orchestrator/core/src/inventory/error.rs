@@ -1,6 +1,6 @@
 //! Errors of inventories.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// An inventory cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -68,12 +68,17 @@ impl InventoryError {
             Self::NoGroup { known, .. } => format!("its groups are {}", known.join(", ")),
             Self::Empty { .. } => "give another `group`, or add hosts to it".into(),
             Self::NeedsAnsible { path, .. } => format!(
-                "install ansible-core (Debian, Ubuntu: apt-get install ansible-core), or write its output to a file: ansible-inventory -i {} --list --yaml --output hosts.yml",
-                path.display()
+                "install ansible-core (Debian, Ubuntu: apt-get install ansible-core), or write its output to a file: {}",
+                to_file(path)
             ),
             Self::Ansible { path, .. } => format!("see ansible-inventory -i {} --list", path.display()),
         }
     }
+}
+
+/// The command that writes the hosts of an inventory to a file.
+pub(super) fn to_file(path: &Path) -> String {
+    format!("ansible-inventory -i {} --list --yaml --output hosts.yml", path.display())
 }
 
 /// The problem of a line, before the file is known.

@@ -4,7 +4,7 @@ use super::{
     error::InventoryError,
     groups::{self, ALL, Groups, UNGROUPED, Vars},
 };
-use crate::hosts::HostEntry;
+use crate::{environment::secret_variables, hosts::HostEntry};
 use camino::Utf8PathBuf;
 use serde_json::Value;
 use std::{
@@ -19,6 +19,9 @@ use std::{
 /// Maximum time for a dynamic inventory, which may ask a cloud or a database.
 const LIMIT: Duration = Duration::from_secs(60);
 
+/// The reason of an inventory that is a program.
+pub const IS_PROGRAM: &str = "is a program";
+
 /// The reason why this one cannot be read here, if it cannot.
 pub(super) fn reason(path: &Path) -> Result<Option<&'static str>, InventoryError> {
     let meta = fs::metadata(path).map_err(|source| InventoryError::Read { path: path.to_owned(), source })?;
@@ -26,15 +29,20 @@ pub(super) fn reason(path: &Path) -> Result<Option<&'static str>, InventoryError
     if meta.is_dir() {
         return Ok(Some("is a directory"));
     }
-    if meta.permissions().mode() & 0o111 != 0 && starts_as_program(path) {
-        return Ok(Some("is a program"));
+    if meta.is_file() && meta.permissions().mode() & 0o111 != 0 && starts_as_program(path) {
+        return Ok(Some(IS_PROGRAM));
     }
     if beside("group_vars") || beside("host_vars") {
         return Ok(Some("has group_vars or host_vars beside it"));
     }
     let is_plugin = matches!(path.extension().and_then(|e| e.to_str()), Some("yml" | "yaml"))
-        && fs::read_to_string(path).is_ok_and(|text| text.lines().any(|l| l.starts_with("plugin:")));
+        && read_regular(path).is_ok_and(|text| text.lines().any(|l| l.starts_with("plugin:")));
     Ok(is_plugin.then_some("is for a plugin"))
+}
+
+/// The text of an inventory.
+pub(super) fn read_regular(path: &Path) -> std::io::Result<String> {
+    String::from_utf8(crate::source::read_regular(path)?).map_err(|e| std::io::Error::new(std::io::ErrorKind::InvalidData, e.utf8_error()))
 }
 
 /// Files on shared folders of other systems may all be executable; a program begins as one.
@@ -48,7 +56,12 @@ fn starts_as_program(path: &Path) -> bool {
 pub(super) fn list(path: &Path, reason: &'static str, group: &str) -> Result<Vec<HostEntry>, InventoryError> {
     let program = find().ok_or_else(|| InventoryError::NeedsAnsible { path: path.to_owned(), reason })?;
     let failed = |message: String| InventoryError::Ansible { path: path.to_owned(), message };
-    let out = ask(Command::new(program).arg("-i").arg(path).arg("--list")).map_err(failed)?;
+    let mut command = Command::new(program);
+    // what the inventory starts is the work of whoever wrote it
+    for name in secret_variables() {
+        command.env_remove(name);
+    }
+    let out = ask(command.arg("-i").arg(path).arg("--list")).map_err(failed)?;
     parse_answer(path, &out, group)
 }
 

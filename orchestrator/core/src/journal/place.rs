@@ -62,6 +62,7 @@ impl SitePlace {
         };
         Some(Cluster {
             hosts: self.head.iter().filter(|_| slurm.is_none()).cloned().collect(),
+            inventory: None,
             head: self.head.clone(),
             ssh: self.ssh.clone(),
             base: self.base.clone(),

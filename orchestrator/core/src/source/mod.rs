@@ -4,4 +4,4 @@ mod error;
 mod text;
 
 pub use error::{SourceError, SourceErrors};
-pub use text::{Source, Span, Step, closest, key_span, plain_words, span_of, suggestion};
+pub use text::{Source, Span, Step, closest, key_span, plain_words, read_regular, span_of, suggestion};

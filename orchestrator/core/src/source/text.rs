@@ -2,7 +2,14 @@
 
 use crate::source::SourceError;
 use serde::Deserialize;
-use std::{ops::Range, path::PathBuf, sync::Arc};
+use std::{
+    fs::OpenOptions,
+    io::{self, Read},
+    ops::Range,
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 use toml::{
     Spanned,
     de::{DeTable, DeValue, ValueDeserializer},
@@ -20,9 +27,34 @@ pub struct Source {
     pub text: Arc<str>,
 }
 
+/// Maximum size of a file that people write, bytes: a hundred times what anyone has written.
+const MAX_BYTES: u64 = 16 << 20;
+
+/// Reads a file that people write. A pipe would be waited for and a device has no end, so that only regular files are read.
+///
+/// # Errors
+/// When it cannot be read, is no regular file, or has more than 16 MiB.
+pub fn read_regular(path: &Path) -> io::Result<Vec<u8>> {
+    // without waiting for a writer, should it be a pipe
+    let file = OpenOptions::new().read(true).custom_flags(nix::libc::O_NONBLOCK).open(path)?;
+    let metadata = file.metadata()?;
+    if metadata.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    if !metadata.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+    }
+    let mut bytes = Vec::new();
+    file.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_BYTES {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it has more than {} MiB", MAX_BYTES >> 20)));
+    }
+    Ok(bytes)
+}
+
 impl Source {
     /// Reads a file; one that cannot be read or is not text is an error without a position.
-    pub fn read(path: &std::path::Path) -> Result<Self, SourceError> {
+    pub fn read(path: &Path) -> Result<Self, SourceError> {
         let fail = |message: String, hint: &str| SourceError {
             message,
             hint: Some(hint.to_owned()),
@@ -30,10 +62,11 @@ impl Source {
             path: path.to_owned(),
             text: Arc::from(""),
         };
-        let bytes = std::fs::read(path).map_err(|e| {
+        let bytes = read_regular(path).map_err(|e| {
             let hint = match e.kind() {
-                std::io::ErrorKind::IsADirectory => "give the path of a file in it",
-                std::io::ErrorKind::PermissionDenied => "give the path of a file that you may read",
+                io::ErrorKind::FileTooLarge | io::ErrorKind::InvalidInput => "give the path of a text file that people wrote",
+                io::ErrorKind::IsADirectory => "give the path of a file in it",
+                io::ErrorKind::PermissionDenied => "give the path of a file that you may read",
                 _ => "give the path of a file that exists",
             };
             fail(format!("cannot read the file: {e}"), hint)

@@ -30,6 +30,11 @@ impl CampaignDir {
         self.root.join("campaign.toml")
     }
 
+    /// The hosts of sites with an inventory, as they were when it last ran.
+    pub fn hosts(&self) -> Utf8PathBuf {
+        self.root.join("hosts.json")
+    }
+
     /// The plan.
     pub fn plan(&self) -> Utf8PathBuf {
         self.root.join("plan.json")

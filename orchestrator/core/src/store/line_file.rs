@@ -10,7 +10,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use cvc_probe::disk;
 use std::{
     fs::{File, OpenOptions, TryLockError},
-    io::{self, BufRead, BufReader},
+    io::{self, BufRead, BufReader, Read},
     ops::Range,
     os::unix::fs::MetadataExt,
 };
@@ -27,10 +27,14 @@ const END: &[u8] = br#""}"#;
 /// A line with its checksum and its line feed, from a JSON object.
 ///
 /// # Errors
-/// When the JSON is no object with at least one field.
+/// When the JSON is no object with at least one field, or too long.
 pub fn with_sum(mut json: Vec<u8>) -> io::Result<Vec<u8>> {
     if json.len() < 3 || json.pop() != Some(b'}') {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "a line must be a JSON object with a field"));
+    }
+    // nobody would read it
+    if json.len() as u64 + 64 > MAX_LINE_BYTES {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "a line may not be that long"));
     }
     let sum = short_digest(&json);
     json.extend_from_slice(SUM);
@@ -132,6 +136,19 @@ impl Scan {
     }
 }
 
+/// Maximum length of a line, bytes.
+const MAX_LINE_BYTES: u64 = 64 << 20;
+
+/// Reads the next line with its line feed, and returns its length; of one that is too long, only the length is right.
+fn next_line(reader: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<u64> {
+    line.clear();
+    let mut length = Read::take(&mut *reader, MAX_LINE_BYTES + 1).read_until(b'\n', line)? as u64;
+    if length > MAX_LINE_BYTES && !line.ends_with(b"\n") {
+        length += reader.skip_until(b'\n')? as u64;
+    }
+    Ok(length)
+}
+
 /// Reads lines one after the other. `take` gets the number of each whole line, its JSON, and says what is wrong with it, if anything is.
 ///
 /// # Errors
@@ -140,14 +157,21 @@ pub fn scan(file: impl io::Read, mut take: impl FnMut(usize, &[u8]) -> Result<()
     let mut reader = BufReader::with_capacity(1 << 16, file);
     let (mut scan, mut line, mut number, mut summed) = (Scan::default(), Vec::new(), 0, false);
     loop {
-        line.clear();
-        let length = reader.read_until(b'\n', &mut line)? as u64;
+        let length = next_line(&mut reader, &mut line)?;
         if length == 0 {
             return Ok(scan);
         }
         let bytes = scan.bytes..scan.bytes + length;
         scan.bytes = bytes.end;
         number += 1;
+        if length > MAX_LINE_BYTES {
+            // no append was that long: what stands there is no torn one
+            let problem = format!("the line has {length} bytes, and none that cvc writes has more than {MAX_LINE_BYTES}");
+            scan.damaged.append(&mut scan.torn);
+            scan.whole_bytes = bytes.end;
+            scan.damaged.push(BadLine { number, bytes, problem });
+            continue;
+        }
         let Some(json) = line.strip_suffix(b"\n") else { return Ok(scan) };
         let sum = check_sum(json);
         let problem = match sum {
@@ -360,6 +384,30 @@ mod tests {
             assert_ne!(check_sum(&other), Sum::Right, "byte {at}");
         }
         with_sum(b"{}".to_vec()).expect_err("no field");
+    }
+
+    #[test]
+    fn a_line_without_end_is_damage_and_takes_little_memory() {
+        let first = with_sum(line(1)).expect("a line");
+        let endless = io::repeat(0).take(3 * MAX_LINE_BYTES);
+        let mut read = Vec::new();
+        let found = scan(first.as_slice().chain(endless), |number, _| {
+            read.push(number);
+            Ok(())
+        })
+        .expect("reads");
+        assert_eq!((found.good, read, found.torn.len()), (1, vec![1], 0));
+        let begin = first.len() as u64;
+        let problem = format!("the line has {} bytes, and none that cvc writes has more than {MAX_LINE_BYTES}", 3 * MAX_LINE_BYTES);
+        assert_eq!(found.damaged, [BadLine { number: 2, bytes: begin..begin + 3 * MAX_LINE_BYTES, problem }]);
+        // what follows it is read
+        let endless = io::repeat(0).take(2 * MAX_LINE_BYTES);
+        let found = scan(endless.chain(b"\n".as_slice()).chain(first.as_slice()), |_, _| Ok(())).expect("reads");
+        assert_eq!((found.good, found.damaged.len(), found.torn_bytes()), (1, 1, 0));
+        let mut buffer = Vec::new();
+        let length = next_line(&mut BufReader::new(io::repeat(0).take(3 * MAX_LINE_BYTES)), &mut buffer).expect("reads");
+        assert_eq!(length, 3 * MAX_LINE_BYTES);
+        assert!(buffer.len() as u64 == MAX_LINE_BYTES + 1 && buffer.capacity() as u64 <= 3 * MAX_LINE_BYTES, "{}", buffer.capacity());
     }
 
     #[test]

@@ -59,3 +59,32 @@ fn a_file_that_is_missing_or_no_text_is_an_error_with_its_path() {
     let errors = cvc_core::campaign::load(&path, &[]).expect_err("it is not text");
     assert!(errors.to_string().contains("byte 1 is not UTF-8 text"), "{errors}");
 }
+
+#[test]
+fn what_is_no_file_that_people_write_is_refused_at_once() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let pipe = dir.path().join("pipe.toml");
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
+    let large = dir.path().join("large.toml");
+    std::fs::File::create(&large).expect("a file").set_len((16 << 20) + 1).expect("a length");
+    for (path, problem) in [(pipe.as_path(), "not a regular file"), (Path::new("/dev/zero"), "not a regular file"), (&large, "16 MiB")] {
+        let refused = cvc_core::campaign::load(path, &[]).expect_err("is refused").to_string();
+        assert!(refused.contains(problem) && refused.contains("hint: "), "{refused}");
+        cvc_core::app::load::load(path).expect_err("is refused");
+        cvc_core::inventory::read(path, "all").expect_err("is refused");
+    }
+    std::fs::File::options().write(true).open(&large).expect("a file").set_len(16 << 20).expect("a length");
+    let refused = cvc_core::campaign::load(&large, &[]).expect_err("is no TOML").to_string();
+    assert!(!refused.contains("16 MiB"), "{refused}");
+}
+
+#[test]
+fn a_list_of_a_million_values_is_refused_before_it_is_expanded() {
+    let list = (0..1_000_000).map(|n| n.to_string()).collect::<Vec<_>>().join(", ");
+    let text = format!(
+        "schema = 1\nname = \"long\"\n[sites.local]\nkind = \"local\"\n[matrix]\napp = \"free\"\nclass = \"S\"\nprocesses = 1\n\
+         [matrix.user]\nsize = [{list}]\n"
+    );
+    let refused = cvc_core::campaign::load_text(Path::new("long.toml"), &text, &[here("apps")]).expect_err("is refused").to_string();
+    assert!(refused.contains("`size` has 1000000 values, more than 100000"), "{refused}");
+}

@@ -2,7 +2,7 @@
 
 use cvc_core::{
     hosts::HostEntry,
-    inventory::{self, InventoryError},
+    inventory::{self, Inventory, InventoryError},
 };
 use cvc_testkit::{Tool, require};
 use proptest::{prelude::*, sample::Index, strategy::ValueTree};
@@ -33,6 +33,14 @@ fn ansible(file: &Path) -> Result<(BTreeMap<String, BTreeSet<String>>, Value), S
     Ok((names.map(|n| (n.clone(), hosts(&value, n))).collect(), value["_meta"]["hostvars"].clone()))
 }
 
+/// The hosts, whatever has to be started for them.
+fn read(path: &Path, group: &str) -> Result<Vec<HostEntry>, InventoryError> {
+    match inventory::read(path, group)? {
+        Inventory::Hosts(hosts) => Ok(hosts),
+        Inventory::Program(program) => program.ask(),
+    }
+}
+
 /// A host as Ansible's variables have it.
 fn entry(name: &str, vars: &Value) -> HostEntry {
     let of = |keys: [&str; 2]| {
@@ -56,7 +64,7 @@ fn same(file: &Path) {
     let text = fs::read_to_string(file).expect("a file");
     let (groups, vars) = ansible(file).unwrap_or_else(|e| panic!("ansible-inventory refuses it: {e}\n{text}"));
     for (group, hosts) in groups.iter().filter(|(_, hosts)| !hosts.is_empty()) {
-        let read = inventory::read(file, group).unwrap_or_else(|e| panic!("{e}\n{text}"));
+        let read = read(file, group).unwrap_or_else(|e| panic!("{e}\n{text}"));
         let found: BTreeMap<&str, &HostEntry> = read.iter().map(|h| (h.name.as_str(), h)).collect();
         assert_eq!(found.len(), read.len(), "twice\n{text}");
         assert_eq!(found.keys().map(|n| (*n).to_owned()).collect::<BTreeSet<_>>(), *hosts, "group {group}\n{text}");
@@ -210,7 +218,7 @@ fn what_only_ansible_reads_is_asked_of_it() {
     fs::write(&file, "[web]\nn1\nn2\n").expect("writes");
     fs::create_dir_all(dir.path().join("group_vars")).expect("a directory");
     fs::write(dir.path().join("group_vars/web.yml"), "ansible_user: of-the-group\n").expect("writes");
-    let found = inventory::read(&file, "web").expect("reads");
+    let found = read(&file, "web").expect("reads");
     assert_eq!(
         found.iter().map(|h| (h.name.as_str(), h.user.as_deref())).collect::<Vec<_>>(),
         [("n1", Some("of-the-group")), ("n2", Some("of-the-group"))]
@@ -221,10 +229,10 @@ fn what_only_ansible_reads_is_asked_of_it() {
     let mut permissions = fs::metadata(&program).expect("a file").permissions();
     std::os::unix::fs::PermissionsExt::set_mode(&mut permissions, 0o755);
     fs::set_permissions(&program, permissions).expect("a program");
-    let found = inventory::read(&program, "all").expect("reads");
+    let found = read(&program, "all").expect("reads");
     assert_eq!(found.iter().map(|h| (h.name.as_str(), h.port)).collect::<Vec<_>>(), [("p1", Some(7))]);
     fs::write(&program, "#!/bin/sh\necho broken >&2; exit 3\n").expect("writes");
-    let failed = inventory::read(&program, "all").expect_err("fails");
+    let failed = read(&program, "all").expect_err("fails");
     assert!(matches!(&failed, InventoryError::Ansible { message, .. } if message.contains("hosts.sh")), "{failed}");
 }
 
@@ -252,7 +260,7 @@ fn errors_say_the_line_and_ansible_refuses_it_too() {
     for (i, (name, text, line, words)) in bad.iter().chain(&its_own).enumerate() {
         let file = dir.path().join(name);
         fs::write(&file, text).expect("writes");
-        let error = inventory::read(&file, "all").expect_err(text);
+        let error = read(&file, "all").expect_err(text);
         assert!(matches!(&error, InventoryError::Line { line: at, .. } if at == line), "{text}: {error}");
         assert!(error.to_string().contains(words) && !error.hint().is_empty(), "{text}: {error}");
         if Tool::Ansible.find().is_some() && i < bad.len() {
@@ -261,10 +269,10 @@ fn errors_say_the_line_and_ansible_refuses_it_too() {
     }
     let file = dir.path().join("hosts");
     fs::write(&file, "[a]\nn1\n[b]\n").expect("writes");
-    assert!(inventory::read(&file, "b").expect_err("is empty").to_string().contains("no host in the group `b`"));
-    let unknown = inventory::read(&file, "c").expect_err("is not there");
+    assert!(read(&file, "b").expect_err("is empty").to_string().contains("no host in the group `b`"));
+    let unknown = read(&file, "c").expect_err("is not there");
     assert!(unknown.hint().contains("all, a, b"), "{}", unknown.hint());
-    assert!(matches!(inventory::read(&dir.path().join("none"), "all"), Err(InventoryError::Read { .. })));
+    assert!(matches!(read(&dir.path().join("none"), "all"), Err(InventoryError::Read { .. })));
 }
 
 /// A campaign file of somebody else names any file, and messages get around.
@@ -299,6 +307,6 @@ proptest! {
         let dir = tempfile::tempdir().expect("a directory");
         let file = dir.path().join(if yaml { "hosts.yml" } else { "hosts" });
         fs::write(&file, text).expect("writes");
-        let _ = inventory::read(&file, "all");
+        let _ = read(&file, "all");
     }
 }

@@ -26,8 +26,8 @@ use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::{
     app::{descriptor::Descriptor, template_values},
     campaign::{RunSettings, TraceSettings},
+    environment::may_hold_secret,
     ids::RunId,
-    log::is_secret,
     point::Point,
     point::TracerKind,
     store::{CampaignDir, StoreError, remove_all},
@@ -111,7 +111,7 @@ pub(super) fn prepare(site: &ReadySite, nodes: &Nodes, campaign: &CampaignDir, t
 /// The variables of a Slurm job that its steps need. They are kept with the run, so that none that holds a secret, such as `SLURM_JWT`, is among
 /// them.
 fn of_slurm(vars: impl Iterator<Item = (String, String)>) -> BTreeMap<String, String> {
-    vars.filter(|(name, _)| name.starts_with("SLURM") && !is_secret(name)).collect()
+    vars.filter(|(name, _)| name.starts_with("SLURM") && !may_hold_secret(name)).collect()
 }
 
 /// Replaces what an earlier attempt left by new, empty directories.

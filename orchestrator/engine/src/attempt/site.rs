@@ -14,7 +14,7 @@ use crate::{
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::{
     app::{LoadedApp, descriptor::Descriptor, template_values},
-    campaign::StorageKind,
+    campaign::{MpiSource, StorageKind},
     paths,
     point::Point,
     units::counted,
@@ -32,6 +32,8 @@ const MAX_LOAD: u32 = 256;
 /// How far to prepare a site.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Readiness {
+    /// Only check, and start nothing that the campaign file names: it may be somebody else's. What it names is only looked for.
+    Find,
     /// Only check.
     Look,
     /// Compile the built-in kernels for these MPI libraries where they are missing.
@@ -55,6 +57,8 @@ pub struct ReadySite {
     pub cores: u32,
     /// Node names, in the order of mappings.
     pub hosts: Vec<String>,
+    /// MPI libraries, and `DMTCP`, of which only the files were looked for.
+    pub not_started: Vec<String>,
     /// MPI libraries by name.
     pub mpi: IndexMap<String, Result<MpiInstall, Missing>>,
     /// DMTCP.
@@ -72,9 +76,16 @@ impl ReadySite {
     pub async fn ask(context: Arc<SiteContext>, readiness: Readiness, mut note: impl FnMut(String)) -> Self {
         let site = &context.site;
         let mut mpi = IndexMap::new();
+        let mut not_started = Vec::new();
         for (library, entry) in &site.mpi {
-            mpi.insert(library.clone(), mpi::find(library, entry).await);
+            let is_named = readiness == Readiness::Find && mpi::is_named(entry);
+            let found = if is_named { mpi::find_files(library, entry) } else { mpi::find(library, entry).await };
+            not_started.extend((is_named && found.is_ok()).then(|| library.clone()));
+            mpi.insert(library.clone(), found);
         }
+        let only_files = readiness == Readiness::Find && site.dmtcp.prefix.is_some();
+        let dmtcp = if only_files { dmtcp::find_files(&site.dmtcp) } else { dmtcp::find(&site.dmtcp).await };
+        not_started.extend((only_files && dmtcp.is_ok()).then(|| "DMTCP".to_owned()));
         let mut kernels = IndexMap::new();
         if let Readiness::Build(libraries) = readiness {
             for (library, install) in mpi.iter().filter(|(library, _)| libraries.contains(*library)) {
@@ -87,7 +98,8 @@ impl ReadySite {
             cores: cores(),
             hosts: vec!["localhost".into()],
             mpi,
-            dmtcp: dmtcp::find(&site.dmtcp).await,
+            dmtcp,
+            not_started,
             tracers: tracer::all().map(|t| (t, t.find())).collect(),
             kernels,
             app_dirs: site.app_dirs.iter().map(|d| paths::expand_below(&context.base, d)).collect(),
@@ -138,6 +150,11 @@ impl ReadySite {
                 // only checked: it matters whether they can be compiled
                 None => {
                     if let Some(Ok(install)) = self.mpi.get(&point.mpi) {
+                        // a module that was not loaded does not tell where its compiler is
+                        let is_module = matches!(self.context.site.mpi.get(&point.mpi).map(|l| &l.source), Some(MpiSource::Module(_)));
+                        if is_module && self.not_started.contains(&point.mpi) {
+                            return Ok("mpicc".into());
+                        }
                         return kernels::mpicc(install);
                     }
                 }

@@ -35,19 +35,7 @@ pub const HINT: &str = "install it (Spack: spack install dmtcp; or from https://
 /// # Errors
 /// When it is not installed or does not work.
 pub async fn find(settings: &DmtcpSettings) -> Result<DmtcpInstall, Missing> {
-    let missing = |what: String| Missing { what, hint: HINT.into() };
-    let launch = match &settings.prefix {
-        Some(prefix) => {
-            let launch = paths::expand(prefix).join("bin/dmtcp_launch");
-            paths::is_executable(&launch).then_some(launch).ok_or_else(|| missing(format!("DMTCP is not installed at {prefix}")))?
-        }
-        None => std::env::var("CVC_DMTCP_ROOT")
-            .ok()
-            .map(|root| Utf8PathBuf::from(root).join("bin/dmtcp_launch"))
-            .filter(|p| paths::is_executable(p))
-            .or_else(|| paths::on_path(&["dmtcp_launch"], &std::env::var("PATH").unwrap_or_default()))
-            .ok_or_else(|| missing("DMTCP is not installed: no dmtcp_launch on PATH".into()))?,
-    };
+    let launch = find_launch(settings)?;
     let message = LocalHost
         .run(&[launch.to_string(), "--version".into()], &BTreeMap::new(), Duration::from_secs(20))
         .await
@@ -56,6 +44,35 @@ pub async fn find(settings: &DmtcpSettings) -> Result<DmtcpInstall, Missing> {
     let version = parse_version(&text).ok_or_else(|| missing(format!("{launch} does not report its version")))?;
     let bin = launch.parent().map(Utf8Path::to_owned).unwrap_or_default();
     Ok(DmtcpInstall { bin, version })
+}
+
+/// Finds DMTCP like [`find`], without starting it: the version is unknown.
+///
+/// # Errors
+/// When it is not installed.
+pub fn find_files(settings: &DmtcpSettings) -> Result<DmtcpInstall, Missing> {
+    let bin = find_launch(settings)?.parent().map(Utf8Path::to_owned).unwrap_or_default();
+    Ok(DmtcpInstall { bin, version: "unknown".into() })
+}
+
+fn missing(what: String) -> Missing {
+    Missing { what, hint: HINT.into() }
+}
+
+/// The path of `dmtcp_launch`.
+fn find_launch(settings: &DmtcpSettings) -> Result<Utf8PathBuf, Missing> {
+    match &settings.prefix {
+        Some(prefix) => {
+            let launch = paths::expand(prefix).join("bin/dmtcp_launch");
+            paths::is_executable(&launch).then_some(launch).ok_or_else(|| missing(format!("DMTCP is not installed at {prefix}")))
+        }
+        None => std::env::var("CVC_DMTCP_ROOT")
+            .ok()
+            .map(|root| Utf8PathBuf::from(root).join("bin/dmtcp_launch"))
+            .filter(|p| paths::is_executable(p))
+            .or_else(|| paths::on_path(&["dmtcp_launch"], &std::env::var("PATH").unwrap_or_default()))
+            .ok_or_else(|| missing("DMTCP is not installed: no dmtcp_launch on PATH".into())),
+    }
 }
 
 /// The version in what `dmtcp_launch --version` says.

@@ -1,7 +1,10 @@
 //! Programs that cvc starts on this machine.
 
 use super::{HostError, Output};
-use cvc_core::log::{Ended, command_event};
+use cvc_core::{
+    environment::secret_variables,
+    log::{Ended, command_event},
+};
 use std::{
     ffi::OsStr,
     fmt::Display,
@@ -10,20 +13,15 @@ use std::{
 };
 use tokio::{process::Command, time::error::Elapsed};
 
-/// Prefixes of variables with a cloud's credentials.
-const OF_CLOUDS: &[u8] = b"AWS_";
-
-/// A command for a program of this machine without credentials for clouds, whose messages are in English. Only cvc itself uses credentials; the
-/// programs that it starts (ssh and what its configuration starts, Ansible, agents, pip) run for long, on other machines too, and may log their
-/// environment. What they say is read by cvc, whatever language its user speaks.
+/// A command for a program of this machine without credentials for clouds and other secrets, whose messages are in English. Only cvc itself uses
+/// secrets; the programs that it starts (ssh and what its configuration starts, Ansible, agents, pip) run for long, on other machines too, and may
+/// log their environment. What they say is read by cvc, whatever language its user speaks.
 pub fn tool(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
     // a program that asks for UTF-8 besides would take this variable for its language
     command.env("LC_ALL", "C").env_remove("LANGUAGE");
-    for (name, _) in std::env::vars_os() {
-        if name.as_encoded_bytes().starts_with(OF_CLOUDS) {
-            command.env_remove(name);
-        }
+    for name in secret_variables() {
+        command.env_remove(name);
     }
     command
 }

@@ -1,7 +1,7 @@
 //! Finds an MPI library on this machine and asks it for its properties.
 
 use super::{
-    launcher::{Ask, Launcher, MpiInstall},
+    launcher::{Ask, Features, Launcher, MpiInstall},
     missing::Missing,
 };
 use crate::host::{Host, LocalHost};
@@ -10,7 +10,7 @@ use cvc_core::{
     campaign::{MpiLibrary, MpiSource},
     paths::{expand, is_executable, on_path},
 };
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, fmt::Display, time::Duration};
 
 /// Time limit for loading a module.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -52,6 +52,78 @@ pub async fn find_with(family: &'static dyn Launcher, name: &str, library: &MpiL
     })
 }
 
+/// Whether the campaign file says what is started when the library is asked: a program, or variables that change what one does.
+pub fn is_named(library: &MpiLibrary) -> bool {
+    let is_usual = |program: &str| super::registry::launcher(library.family).programs().contains(&program) || program == "mpiexec";
+    let names_program = match &library.source {
+        MpiSource::Path => false,
+        MpiSource::Mpiexec(program) => !is_usual(program),
+        MpiSource::Prefix(_) | MpiSource::Module(_) => true,
+    };
+    names_program || !library.env.is_empty()
+}
+
+/// Finds a library like [`find`], without starting anything: its properties are unknown. An environment module is believed to be there.
+///
+/// # Errors
+/// When its launcher is not there.
+pub fn find_files(name: &str, library: &MpiLibrary) -> Result<MpiInstall, Missing> {
+    let family = super::registry::launcher(library.family);
+    let mpiexec = match &library.source {
+        MpiSource::Module(_) => "mpiexec".into(),
+        MpiSource::Path => {
+            let programs: Vec<&str> = family.programs().iter().copied().chain(["mpiexec"]).collect();
+            on_path(&programs, &std::env::var("PATH").unwrap_or_default()).ok_or_else(|| not_on_path(family, name))?
+        }
+        source @ (MpiSource::Prefix(_) | MpiSource::Mpiexec(_)) => locate_named(family, name, source)?,
+    };
+    let features = Features::romio(None);
+    Ok(MpiInstall {
+        name: name.to_owned(),
+        family,
+        version: "unknown".into(),
+        device: features.device,
+        io: library.io.unwrap_or(features.io),
+        romio_component: features.romio_component,
+        ompio_parameters: features.ompio_parameters,
+        args: library.args.clone(),
+        mpiexec,
+        env: library.env.iter().map(|(k, v)| (k.clone(), v.clone())).collect(),
+    })
+}
+
+fn absent(name: &str, what: impl Display, hint: String) -> Missing {
+    Missing { what: format!("MPI library `{name}` is not installed: {what}"), hint }
+}
+
+fn not_on_path(family: &dyn Launcher, name: &str) -> Missing {
+    absent(
+        name,
+        format_args!("no {} on PATH", family.programs().join(", ")),
+        format!("install it (Debian, Ubuntu: apt-get install {}; Spack: spack install {})", family.packages().0, family.name()),
+    )
+}
+
+/// The launcher at a prefix or of a name.
+fn locate_named(family: &dyn Launcher, name: &str, source: &MpiSource) -> Result<Utf8PathBuf, Missing> {
+    match source {
+        MpiSource::Prefix(prefix) => {
+            let prefix = expand(prefix);
+            ["mpiexec", "mpirun"].iter().map(|n| prefix.join("bin").join(n)).find(|p| is_executable(p)).ok_or_else(|| {
+                let hint = format!("install it there, or give another prefix (Spack: spack location -i {})", family.name());
+                absent(name, format_args!("no bin/mpiexec below {prefix}"), hint)
+            })
+        }
+        MpiSource::Mpiexec(program) => {
+            let given = expand(program);
+            let path = std::env::var("PATH").unwrap_or_default();
+            let found = if given.as_str().contains('/') { Some(given).filter(|p| is_executable(p)) } else { on_path(&[program], &path) };
+            found.ok_or_else(|| absent(name, format_args!("no {program}"), "give a launcher that exists, or a prefix".into()))
+        }
+        MpiSource::Path | MpiSource::Module(_) => Err(not_on_path(family, name)),
+    }
+}
+
 async fn locate(
     family: &dyn Launcher,
     name: &str,
@@ -59,29 +131,12 @@ async fn locate(
     env: &mut BTreeMap<String, String>,
 ) -> Result<Utf8PathBuf, Missing> {
     let path = std::env::var("PATH").unwrap_or_default();
-    let absent = |what: String, hint: String| Missing { what: format!("MPI library `{name}` is not installed: {what}"), hint };
     match &library.source {
         MpiSource::Path => match on_path(family.programs(), &path) {
             Some(found) => Ok(found),
-            None => plain_mpiexec(family, name, &path, env).await.ok_or_else(|| {
-                absent(
-                    format!("no {} on PATH", family.programs().join(", ")),
-                    format!("install it (Debian, Ubuntu: apt-get install {}; Spack: spack install {})", family.packages().0, family.name()),
-                )
-            }),
+            None => plain_mpiexec(family, name, &path, env).await.ok_or_else(|| not_on_path(family, name)),
         },
-        MpiSource::Prefix(prefix) => {
-            let prefix = expand(prefix);
-            ["mpiexec", "mpirun"].iter().map(|n| prefix.join("bin").join(n)).find(|p| is_executable(p)).ok_or_else(|| {
-                let hint = format!("install it there, or give another prefix (Spack: spack location -i {})", family.name());
-                absent(format!("no bin/mpiexec below {prefix}"), hint)
-            })
-        }
-        MpiSource::Mpiexec(program) => {
-            let given = expand(program);
-            let found = if given.as_str().contains('/') { Some(given).filter(|p| is_executable(p)) } else { on_path(&[program], &path) };
-            found.ok_or_else(|| absent(format!("no {program}"), "give a launcher that exists, or a prefix".into()))
-        }
+        source @ (MpiSource::Prefix(_) | MpiSource::Mpiexec(_)) => locate_named(family, name, source),
         MpiSource::Module(module) => load_module(name, module, env).await,
     }
 }

@@ -21,7 +21,7 @@ mod tests;
 
 pub use evidence::check_io;
 pub use files::file_values;
-pub use find::{find, find_with};
+pub use find::{find, find_files, find_with, is_named};
 pub use io_evidence::{IoEvidence, Output};
 pub use launch::{Launch, LaunchRequest, SSH_WRAPPER};
 pub use launcher::{Ask, Features, Launcher, MpiInstall};

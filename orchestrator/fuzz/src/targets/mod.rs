@@ -8,5 +8,6 @@ pub(crate) mod inventories;
 pub(crate) mod nodes;
 mod scratch;
 pub(crate) mod slurm;
+pub(crate) mod spec_files;
 pub(crate) mod ssh;
 pub(crate) mod tables;

@@ -7,7 +7,7 @@ mod verdict;
 
 use crate::{
     args::{DoctorArgs, SiteOf},
-    campaigns::{load, load_of_site},
+    campaigns::{load_and_ask, load_of_site},
     exit_status::ExitStatus,
     failure::Failure,
     machine::{ask_sites, runtime},
@@ -59,7 +59,7 @@ fn asked(args: &DoctorArgs) -> Result<Asked, Failure> {
         return Ok(Asked { spec, file: None, site: None });
     };
     if args.file.is_none() && (target.is_file() || target.as_str().contains('/') || target.extension() == Some("toml")) {
-        return Ok(Asked { spec: load(target, &args.which)?, file: Some(target.clone()), site: None });
+        return Ok(Asked { spec: load_and_ask(target, &args.which)?, file: Some(target.clone()), site: None });
     }
     let of = SiteOf { site: target.to_string(), file: args.file.clone(), which: args.which.clone() };
     let mut spec = load_of_site(&of)?;
