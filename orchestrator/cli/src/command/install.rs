@@ -89,7 +89,7 @@ async fn one(request: &Request<'_>, stop_signal: &mut StopSignal, observer: &mut
         None
     } else {
         std::fs::create_dir_all(request.dir.root()).map_err(StoreError::io("make", request.dir.root()))?;
-        Some(CampaignLock::take(&request.dir.lock(), "cvc install")?)
+        Some(CampaignLock::take_waiting(&request.dir.lock(), "cvc install")?)
     };
     Ok(install::install(request, stop_signal, &mut on).await?)
 }

@@ -224,9 +224,11 @@ fn show(
         .map(|(p, e)| e.seconds * runs.get(&p.id).map_or(0.0, |(w, m)| f64::from(w + m)))
         .sum();
     let here: u32 = runs.iter().filter(|(id, _)| !obstacles.contains_key(*id)).map(|(_, (w, m))| w + m).sum();
-    let turns = if expected.in_turn { "" } else { ", one after another" };
+    let all_s = (estimates.total_s - skipped).max(0.0);
     let most = if spec.run.until.is_some() { "at most " } else { "" };
-    writeln!(out, "\n{most}{}, about {}{turns}", counted(here, "run"), duration((estimates.total_s - skipped).max(0.0)))?;
+    // sites that share no machine, and runs side by side
+    let beside = if expected.last_s < 0.95 * all_s { format!(" ({} one after another)", duration(all_s)) } else { String::new() };
+    writeln!(out, "\n{most}{}, about {}{beside}", counted(here, "run"), duration(expected.last_s.min(all_s)))?;
     if let Some(until) = &spec.run.until {
         let of = until.of.as_deref().unwrap_or("the checkpoint's time and the wall time");
         writeln!(out, "each point is repeated until the interval of {of} is within ±{} %", until.half_width_pct)?;

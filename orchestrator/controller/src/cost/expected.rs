@@ -1,9 +1,8 @@
 //! The expected costs of a plan, before anything is started: a function of the plan, its estimates and the price book.
 //!
-//! Instances are billed from their start to the last run of their site. Runs go one after another, whatever their site, so instances also
-//! cost while another site runs. If all sites allow it (`side_by_side`), they do not wait for each other, and runs share a site while nodes
-//! are free. Boot and setting up are assumed to take [`SETUP_S`]. Nodes of a site with a price of the user's
-//! cost while a run uses them.
+//! Instances are billed from their start to the last run of their site. Sites that share no machine run at the same time; others, and all with
+//! `sites_in_turn`, wait for each other unless both allow runs `side_by_side`, and their instances cost meanwhile. Boot and setting up are assumed
+//! to take [`SETUP_S`]. Nodes of a site with a price of the user's cost while a run uses them.
 
 use super::book::PriceBook;
 use cvc_core::price::{MIN_S, NodeRate, UnknownPrice};
@@ -55,8 +54,10 @@ pub struct Expected {
     pub sites: Vec<SiteCost>,
     /// All sites that have a price, US dollars; `None` if one of them is not known.
     pub usd: Option<f64>,
-    /// Whether sites run one after another.
+    /// Whether a site waits for the runs of another.
     pub in_turn: bool,
+    /// Time from the first run to the end of the last, seconds.
+    pub last_s: f64,
 }
 
 impl Expected {
@@ -107,26 +108,30 @@ pub fn expected(
         .collect();
     let by_id: HashMap<&PointId, usize> = plan.points.iter().enumerate().map(|(i, p)| (&p.id, i)).collect();
     let mut used: IndexMap<&str, Use> = spec.sites.keys().map(|name| (name.as_str(), Use::default())).collect();
-    let in_turn = !spec.sites.values().all(|s| s.cluster.as_ref().is_some_and(|c| c.side_by_side));
-    let mut clock_s = 0.0;
+    let shares = |site: &str| spec.sites.get(site).and_then(|s| s.cluster.as_ref()).is_some_and(|c| c.side_by_side);
+    let waits = |site: &str, other: &str| site != other && !spec.are_apart(site, other) && !(shares(site) && shares(other));
     for run in plan.runs.iter().filter(|r| runs_here(&r.point)) {
         let Some(&number) = by_id.get(&run.point) else { continue };
         let (point, estimate) = (&plan.points[number].point, &estimates.points[number]);
-        let used = used.entry(point.site.as_str()).or_default();
+        let site = point.site.as_str();
+        let others_end_s = used.iter().filter(|(other, _)| waits(site, other)).map(|(_, other)| other.last_s).fold(0.0, f64::max);
+        let used = used.entry(site).or_default();
         used.runs += 1;
         used.run_s += estimate.seconds;
         used.nodes = used.nodes.max(point.mapping.nodes());
-        if in_turn {
-            clock_s += estimate.seconds;
-            used.last_s = clock_s;
-        } else {
+        if shares(site) {
             // of unknown nodes as many as the largest mapping needs
-            let all = spec.sites.get(&point.site).map_or(Some(1), Site::known_nodes).unwrap_or(used.nodes);
-            used.place(estimate.seconds, point.mapping.nodes() as usize, all as usize);
+            let all = spec.sites.get(site).map_or(Some(1), Site::known_nodes).unwrap_or(used.nodes);
+            used.place(others_end_s, estimate.seconds, point.mapping.nodes() as usize, all as usize);
+        } else {
+            used.last_s = used.last_s.max(others_end_s) + estimate.seconds;
         }
         used.runs_usd += points[number].unwrap_or(0.0);
         used.bytes += estimate.kept_bytes;
     }
+    let busy: Vec<&str> = used.iter().filter(|(_, used)| used.runs > 0).map(|(site, _)| *site).collect();
+    let in_turn = busy.iter().any(|site| busy.iter().any(|other| waits(site, other)));
+    let last_s = used.values().map(|used| used.last_s).fold(0.0, f64::max);
     let sites: Vec<SiteCost> = used
         .into_iter()
         .filter(|(_, used)| used.runs > 0)
@@ -134,7 +139,7 @@ pub fn expected(
         .collect();
     let priced = sites.iter().filter(|s| s.has_price());
     let usd = priced.map(|s| s.usd).sum::<Option<f64>>();
-    Expected { points, usd, sites, in_turn }
+    Expected { points, usd, sites, in_turn, last_s }
 }
 
 /// The use of a site by its runs.
@@ -152,11 +157,11 @@ struct Use {
 }
 
 impl Use {
-    /// Places a run on the nodes that are free first.
-    fn place(&mut self, seconds: f64, nodes: usize, all: usize) {
+    /// Places a run on the nodes that are free first, not before `from_s`.
+    fn place(&mut self, from_s: f64, seconds: f64, nodes: usize, all: usize) {
         self.free_s.resize(all.max(nodes), 0.0);
         self.free_s.sort_by(f64::total_cmp);
-        let end = self.free_s[nodes.saturating_sub(1)] + seconds;
+        let end = self.free_s[nodes.saturating_sub(1)].max(from_s) + seconds;
         self.free_s[..nodes].fill(end);
         self.last_s = self.last_s.max(end);
     }

@@ -6,7 +6,7 @@ use crate::{
 };
 use cvc_core::{
     stop::{StopRequest, StopSignal},
-    store::{CampaignDir, CampaignLock, StoreError},
+    store::{CampaignDir, CampaignLock, SILENCE, StoreError},
 };
 use std::time::{Duration, Instant};
 
@@ -23,11 +23,33 @@ pub(super) async fn take_campaign_lock(
     observer: &mut dyn Observer,
 ) -> Result<CampaignLock, CampaignError> {
     let (begun, mut stop_signal, mut is_told) = (Instant::now(), stop_signal.clone(), false);
+    // the signs of life of a holder on another machine
+    let mut watched: Option<u64> = None;
     loop {
-        let error = match CampaignLock::take(&dir.lock(), operation) {
-            Err(error @ StoreError::Locked { .. }) => error,
-            other => return Ok(other?),
+        let taken = match watched.filter(|_| begun.elapsed() >= SILENCE) {
+            Some(beat) => CampaignLock::take_over(&dir.lock(), operation, beat),
+            None => CampaignLock::take(&dir.lock(), operation),
         };
+        let error = match taken {
+            Err(error @ StoreError::Locked { .. }) => error,
+            other => {
+                let mut lock = other?;
+                // without them the lock holds where it reaches
+                let _ = lock.give_signs_of_life(operation);
+                return Ok(lock);
+            }
+        };
+        if let StoreError::Locked { holder, beat: Some(beat), .. } = &error {
+            if watched.is_some_and(|before| before != *beat) {
+                return Err(error.into());
+            }
+            if watched.replace(*beat).is_none() {
+                let silence_s = SILENCE.as_secs();
+                let what = format!("waiting {silence_s} s for a sign of life of who has this campaign on another machine{holder}");
+                observer.on(&Progress::Site { what });
+            }
+        }
+        let is_watched = matches!(error, StoreError::Locked { beat: Some(_), .. });
         match CampaignLock::sweeping(&dir.lock()) {
             Some(pid) if !is_told => {
                 is_told = true;
@@ -35,6 +57,7 @@ pub(super) async fn take_campaign_lock(
                 observer.on(&Progress::Site { what });
             }
             Some(_) => {}
+            None if is_watched => {}
             None if begun.elapsed() < SAYS_WITHIN => {}
             None => return Err(error.into()),
         }

@@ -45,15 +45,17 @@ fn instances_cost_until_the_last_run_of_their_site() {
 }
 
 #[test]
-fn sites_wait_for_each_other_unless_runs_go_side_by_side() {
-    let there = |more: &str| {
+fn sites_wait_for_each_other_only_if_they_share_machines_or_are_to() {
+    let there = |more: &str, run: &str| {
         let sites = format!("{}{}", ec2("a", "c5.large", more), ec2("b", "c5.large", more));
-        let (expected, estimates) = expected(&sites, "order = \"as-written\"");
+        let (expected, estimates) = expected(&sites, &format!("order = \"as-written\"\n{run}"));
         (expected.in_turn, expected.sites.iter().map(|s| s.there_s - SETUP_S).collect::<Vec<_>>(), estimates.points[0].seconds)
     };
-    let (in_turn, waiting, run_s) = there("");
+    let (in_turn, waiting, run_s) = there("", "sites_in_turn = true");
     assert!(in_turn && waiting[1] > 7.9 * run_s, "{waiting:?}");
-    let (in_turn, beside, run_s) = there("side_by_side = true");
+    let (in_turn, apart, run_s) = there("", "");
+    assert!(!in_turn && apart.iter().all(|s| *s < 4.2 * run_s), "{apart:?} of {run_s}");
+    let (in_turn, beside, run_s) = there("side_by_side = true", "");
     // two of one node at a time on each of 4 nodes, then two of two nodes at a time
     assert!(!in_turn && beside.iter().all(|s| *s < 2.2 * run_s), "{beside:?} of {run_s}");
 }

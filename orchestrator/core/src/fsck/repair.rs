@@ -30,7 +30,7 @@ pub fn repair(dir: &CampaignDir, findings: &Findings) -> Result<Repaired, StoreE
     // by the same path as a session: versions without lineages were known by it
     let root = dir.root().canonicalize_utf8().map_err(StoreError::io("resolve", dir.root()))?;
     let dir = &CampaignDir::at(&root);
-    let _lock = CampaignLock::take(&dir.lock(), "cvc fsck --repair")?;
+    let _lock = CampaignLock::take_waiting(&dir.lock(), "cvc fsck --repair")?;
     let mut repaired = Repaired::default();
     let has = |remedy: Remedy| findings.problems.iter().any(|p| p.remedy.as_ref() == Some(&remedy));
     if has(Remedy::RewriteJournal) {

@@ -74,6 +74,8 @@ pub enum StoreError {
         path: PathBuf,
         /// Its holder, if known.
         holder: String,
+        /// How many signs of life it has given, if it is on another machine and only these tell whether it still lives.
+        beat: Option<u64>,
     },
 }
 

@@ -282,7 +282,7 @@ impl LineFile {
     /// When another process has it. A file system without locks is no error: [`check_owner`](Self::check_owner) is there too.
     pub fn lock(&self) -> Result<(), StoreError> {
         match self.file.try_lock() {
-            Err(TryLockError::WouldBlock) => Err(StoreError::Locked { path: self.path.clone().into(), holder: String::new() }),
+            Err(TryLockError::WouldBlock) => Err(StoreError::Locked { path: self.path.clone().into(), holder: String::new(), beat: None }),
             Ok(()) | Err(TryLockError::Error(_)) => Ok(()),
         }
     }

@@ -18,6 +18,6 @@ pub use atomic_file::{copy_tree, read_text, remove_all, write_whole, write_whole
 pub use claim::{claim, claimed_lineage};
 pub use layout::CampaignDir;
 pub use line_file::LineFile;
-pub use lock::CampaignLock;
+pub use lock::{CampaignLock, SILENCE};
 pub use manifest::{MANIFEST, ManifestProblem, check_manifest, write_manifest};
 pub use outcome_file::{OUTCOME, OutcomeFile, read_outcome, sealed_outcome};

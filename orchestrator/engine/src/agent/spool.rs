@@ -93,7 +93,7 @@ impl Spool {
 
     /// Lock that the spool's only agent holds while it lives.
     pub(super) fn lock(&self) -> Result<CampaignLock, SpoolError> {
-        CampaignLock::take(&self.root.join("agent.lock"), "cvc-node agent")
+        CampaignLock::take_by_system(&self.root.join("agent.lock"), "cvc-node agent")
     }
 
     /// Whether an agent is alive; only meaningful on the machine where it runs.
