@@ -4,6 +4,7 @@ mod beside;
 mod choice;
 mod collect;
 mod context;
+mod disturbances;
 mod dmtcp;
 mod error;
 mod evidence;

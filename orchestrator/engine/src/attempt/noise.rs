@@ -1,15 +1,7 @@
 //! What else the nodes did while a run was measured: taken right before its start and right after its end, never between.
 
-use super::{
-    judge::Judge,
-    nodes::{AllocatedNodes, Node},
-};
-use crate::transport::Transport;
-use cvc_core::record::{Source, Unit, names};
-use cvc_probe::{
-    sentinel::{Conditions, NodeActivity, NodeSettings},
-    shepherd::Exit,
-};
+use super::nodes::{AllocatedNodes, Node};
+use cvc_probe::sentinel::{Conditions, NodeActivity, NodeSettings};
 use serde_json::{Map, Value, json};
 use std::{collections::BTreeMap, time::Duration};
 
@@ -39,20 +31,20 @@ pub(super) async fn conditions(used: &AllocatedNodes) -> Moment {
 
 /// What one node did during a run.
 #[derive(Debug, PartialEq)]
-struct Disturbance {
+pub(super) struct Disturbance {
     /// Processor time that the hypervisor gave to others, share of all.
-    steal: Option<f64>,
+    pub(super) steal: Option<f64>,
     /// Processor time of anything but the run, share of all.
-    other_cpu: Option<f64>,
+    pub(super) other_cpu: Option<f64>,
     /// Time in which a task waited for a processor, a disk, memory, share of the run's time.
-    pressure: [Option<f64>; 3],
-    swapped_bytes: Option<f64>,
+    pub(super) pressure: [Option<f64>; 3],
+    pub(super) swapped_bytes: Option<f64>,
 }
 
 impl Disturbance {
     /// What happened between two moments; `None` if the node was started again between them. `own_cpu_s` is the processor time of the
     /// run on this node, if known.
-    fn between(before: &Conditions, after: &Conditions, own_cpu_s: Option<f64>) -> Option<Self> {
+    pub(super) fn between(before: &Conditions, after: &Conditions, own_cpu_s: Option<f64>) -> Option<Self> {
         let (old, new) = (&before.activity, &after.activity);
         if old.boot_id != new.boot_id {
             return None;
@@ -96,45 +88,6 @@ pub(super) fn settings(noise: &Noise, ranks: &[Node]) -> Option<Value> {
         found.insert(key.clone(), json!(values.join(" ")));
     }
     Some(Value::Object(found))
-}
-
-impl Judge<'_> {
-    /// Records what disturbed the run and its restart. It is never a reason to call it a failure.
-    pub(super) fn noise(&mut self) {
-        let evidence = self.evidence;
-        self.disturbances(evidence.noise, evidence.exit.as_ref(), None);
-        if let Some(restarted) = evidence.restarted {
-            self.disturbances(&restarted.noise, restarted.exit.as_ref(), Some(("during", "restart".to_owned())));
-        }
-    }
-
-    fn disturbances(&mut self, noise: &Noise, exit: Option<&Exit>, during: Option<(&'static str, String)>) {
-        let used = &self.evidence.prepared.used;
-        // the shepherd waits for all ranks where nothing else starts them: elsewhere they belong to ssh's or Slurm's daemons
-        let is_own = !used.several() && matches!(used.transport, Transport::Local | Transport::Ssh);
-        let own_cpu_s = exit.filter(|_| is_own).map(|exit| exit.user_s + exit.system_s);
-        for (node, after) in &noise.after {
-            let Some(before) = noise.before.get(node) else { continue };
-            let Some(found) = Disturbance::between(before, after, own_cpu_s) else { continue };
-            let of_node = (used.transport != Transport::Local).then(|| ("node", node.clone()));
-            let labels: Vec<(&str, String)> = during.clone().into_iter().chain(of_node).collect();
-            let [cpu, io, memory] = found.pressure;
-            let values = [
-                (names::STEAL_SHARE, found.steal, Unit::One),
-                (names::OTHER_CPU_SHARE, found.other_cpu, Unit::One),
-                (names::CPU_PRESSURE_SHARE, cpu, Unit::One),
-                (names::IO_PRESSURE_SHARE, io, Unit::One),
-                (names::MEMORY_PRESSURE_SHARE, memory, Unit::One),
-                (names::SWAPPED_BYTES, found.swapped_bytes, Unit::Bytes),
-                (names::RUNNABLE_BEFORE, before.activity.runnable.map(f64::from), Unit::Count),
-            ];
-            for (name, value, unit) in values {
-                if let Some(value) = value {
-                    self.record(name, value, unit, Source::Kernel, None, &labels);
-                }
-            }
-        }
-    }
 }
 
 #[cfg(test)]
