@@ -2,6 +2,7 @@
 //! campaign goes on where it can.
 
 mod controller;
+mod edited;
 mod head;
 mod nodes;
 mod placement;
