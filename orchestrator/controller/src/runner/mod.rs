@@ -12,6 +12,7 @@ mod journaled;
 mod ledger;
 mod left_behind;
 mod opening;
+mod openings;
 mod queues;
 mod scheduler;
 #[cfg(test)]
@@ -49,7 +50,7 @@ use cvc_engine::attempt::{
 };
 use indexmap::IndexMap;
 use journaled::Journaled;
-use opening::{EndOfOpening, Openings};
+use openings::{EndOfOpening, Openings};
 use scheduler::{Loss, Scheduler, Tally};
 use session_limit::SessionLimit;
 use sites::Sites;

@@ -1,7 +1,13 @@
 //! Opens the sites on which something is to be run or cleared: which ones and in which order (pure), whether each may be opened now,
 //! opening side by side, also beside runs of those that are open already, and the consequences of each result.
 
-use super::{super::observe::Progress, CampaignRunner, Step, clouds::kept_until, forward_stop_requests};
+use super::{
+    super::observe::Progress,
+    CampaignRunner, Step,
+    clouds::kept_until,
+    forward_stop_requests,
+    openings::{Admitted, EndOfOpening, OpenPlan, Opened, Purpose},
+};
 use crate::{
     error::{CampaignError, OverBudget},
     install::Lock,
@@ -19,60 +25,9 @@ use cvc_engine::{
     attempt::{RunError, SiteContext},
     host::HostError,
 };
-use std::{
-    collections::{BTreeSet, VecDeque},
-    pin::Pin,
-    sync::Arc,
-};
-use tokio::task::{JoinError, JoinSet};
-use tokio_util::task::AbortOnDropHandle;
+use std::{collections::BTreeSet, pin::Pin, sync::Arc};
+use tokio::task::JoinSet;
 use tracing::Instrument;
-
-/// The purpose of opening a site.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Purpose {
-    /// Something is to be run there.
-    Run,
-    /// An earlier controller was killed before it had removed everything.
-    Clear,
-}
-
-/// A site that is to be opened.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct OpenPlan {
-    site: String,
-    purpose: Purpose,
-}
-
-/// The result of an opening: the site takes runs, or nothing is left there.
-pub(super) type Opened = Result<Option<Remote>, CampaignError>;
-
-/// Sites that are being opened beside runs of others.
-#[derive(Default)]
-pub(super) struct Openings {
-    tasks: JoinSet<(Admitted, Opened)>,
-    /// Clouds that wait until the cost of the one before is known.
-    waiting: VecDeque<OpenPlan>,
-    /// The one whose cost they wait for.
-    awaited: Option<String>,
-    /// Ends the openings.
-    halt: Arc<StopRequests>,
-    _forward: Option<AbortOnDropHandle<()>>,
-}
-
-/// The end of an opening.
-pub(super) type EndOfOpening = Result<(Admitted, Opened), JoinError>;
-
-impl Openings {
-    pub(super) fn is_empty(&self) -> bool {
-        self.tasks.is_empty() && self.waiting.is_empty()
-    }
-
-    /// Waits for the next end; `None` if nothing is being opened.
-    pub(super) async fn next(&mut self) -> Option<EndOfOpening> {
-        self.tasks.join_next().await
-    }
-}
 
 /// Whether a site may be opened now.
 enum Admission {
@@ -84,14 +39,6 @@ enum Admission {
     Unaffordable(OverBudget),
     /// It has left the campaign file.
     Forgotten,
-}
-
-/// A site that is being opened.
-pub(super) struct Admitted {
-    site: String,
-    purpose: Purpose,
-    was_open: bool,
-    points: Vec<PlannedPoint>,
 }
 
 /// Sites to open, in batches that are opened side by side. Instances cost as soon as they are launched, so they come last, and with a
@@ -134,7 +81,7 @@ impl CampaignRunner<'_> {
 
     /// Begins to open sites, clouds last, and with a budget one cloud after another.
     async fn begin_to_open(&mut self, plans: Vec<OpenPlan>) -> Result<(), CampaignError> {
-        self.openings._forward = Some(forward_stop_requests(self.stop_signal.clone(), vec![Arc::clone(&self.openings.halt)]));
+        self.openings.forward = Some(forward_stop_requests(self.stop_signal.clone(), vec![Arc::clone(&self.openings.halt)]));
         for plan in plans {
             let is_cloud = self.spec.sites.get(&plan.site).is_some_and(|s| s.ec2.is_some());
             if is_cloud && self.spec.budget.is_some() {
