@@ -2,9 +2,9 @@
 
 use crate::{
     cloud::on_cloud::{OnCloud, ec2_site},
-    common::cluster::{LIMIT, slurm_site},
+    common::cluster::{LIMIT, slurm_site, ssh_site},
 };
-use cvc_testkit::{Cloud, Lab, Tool, require};
+use cvc_testkit::{Cloud, Lab, Tool, require, wait_until};
 use std::fs;
 
 const MATRIX: &str = "[matrix]\napp = \"kernel-stencil\"\nclass = \"S\"\nmapping = [\"1Nx4P\", \"2Nx2P\", \"4Nx1P\"]\nmpi = \"mpich5\"\n\
@@ -36,4 +36,33 @@ fn one_file_compares_a_slurm_site_and_an_ec2_site() {
         let records = cloud.on.campaign.records(run);
         assert!(records.iter().any(|r| r["unit"] == "USD"), "{records:?}");
     }
+}
+
+/// Ends when its site may: the cluster's only node is n1.
+const WAITS: &str = "site=cloud; [ \"$(hostname)\" != n1 ] || site=cluster\necho $site >>/shared/starts.at-once\n\
+                     until [ -e /shared/go.$site ]; do sleep 0.05; done\necho SUCCESS\n";
+
+#[test]
+fn a_cluster_and_a_cloud_run_at_the_same_time_and_the_cloud_is_given_back_first() {
+    require!(Tool::Lab, Tool::Moto, Tool::Mpich5, Tool::Ansible);
+    let lab = Lab::builder().nodes(2).build();
+    let cloud = Cloud::start(&lab);
+    let matrix = "[matrix]\napp = \"script\"\nprocesses = 1\nmpi = \"mpich5\"\n[run]\nrepeats = 1\nretries = 0\ntimeout_s = 600\n";
+    let text = format!("{}{}{matrix}", ssh_site(1, ""), ec2_site(&cloud, 1, "", "install = false\n"));
+    let cloud = OnCloud::new(lab, cloud, "at-once", &text);
+    cloud.on.set_script(WAITS);
+    cloud.count_in("starts.at-once");
+    let (shared, campaign) = (cloud.on.lab.shared(), &cloud.on.campaign);
+    let cvc = cloud.on.start(&["run", "campaign.toml"]);
+    let begun = || fs::read_to_string(shared.join("starts.at-once")).unwrap_or_default().lines().count();
+    wait_until("a run on each site", LIMIT, || begun() == 2);
+    assert_eq!(campaign.events("run-finished").len(), 0, "both are busy");
+    fs::write(shared.join("go.cloud"), "").expect("writes");
+    wait_until("the end of the cloud's instances", LIMIT, || !campaign.events("lease-released").is_empty());
+    assert_eq!(campaign.events("run-finished").len(), 1, "the cluster still works");
+    fs::write(shared.join("go.cluster"), "").expect("writes");
+    cvc.wait(LIMIT).expect(0);
+    campaign.assert_whole(2);
+    cloud.assert_nothing_left();
+    cloud.on.assert_nothing_left(&["n1"]);
 }
