@@ -3,6 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
 use std::{
+    cell::Cell,
     sync::LazyLock,
     time::{Duration, Instant},
 };
@@ -14,6 +15,22 @@ const SAME: SignedDuration = SignedDuration::from_secs(1);
 
 /// The time of this process.
 static CLOCK: LazyLock<Mutex<Clock>> = LazyLock::new(|| Mutex::new(Clock::after(None)));
+
+thread_local! {
+    /// How far the wall clock of this thread is set off that of the machine.
+    static OFF: Cell<SignedDuration> = const { Cell::new(SignedDuration::ZERO) };
+}
+
+/// What the machine's clock shows, which somebody may set.
+pub fn wall() -> Timestamp {
+    let now = Timestamp::now();
+    now.saturating_add(OFF.get()).unwrap_or(now)
+}
+
+/// Sets the wall clock of this thread off that of the machine, and returns how far it was: for simulations in which somebody sets it.
+pub fn set_off(by: SignedDuration) -> SignedDuration {
+    OFF.replace(by)
+}
 
 /// The machine's time, or what the time must be by now if its clock was set back meanwhile.
 pub fn now() -> Timestamp {
@@ -36,7 +53,7 @@ pub fn ahead(last: Timestamp, wall: Timestamp) -> Option<SignedDuration> {
 /// A time of this process as the machine's clock shows it: what others compare with their own clocks, such as tags in a cloud, must not go on from
 /// a clock that was ahead once.
 pub fn on_wall(time: Timestamp) -> Timestamp {
-    on_wall_at(time, now(), Timestamp::now())
+    on_wall_at(time, now(), wall())
 }
 
 fn on_wall_at(time: Timestamp, here: Timestamp, wall: Timestamp) -> Timestamp {
@@ -64,7 +81,7 @@ impl Clock {
 
     /// The time now.
     pub fn now(&mut self) -> Timestamp {
-        self.at(Timestamp::now(), self.since.elapsed())
+        self.at(wall(), self.since.elapsed())
     }
 
     /// The time when the wall clock shows `wall`, and this much has passed since the last one.

@@ -5,10 +5,45 @@
 //! counts as in `3*off->1*return(enospc)->off`. Elsewhere a failpoint is nothing.
 
 use std::{
+    cell::RefCell,
+    collections::HashMap,
     fs::{self, File},
     io::{self, Write},
+    os::unix::fs::MetadataExt,
     path::Path,
 };
+
+thread_local! {
+    /// Bytes of each file, by device and inode, that this thread has synced; `None` while nobody asks.
+    static SYNCED: RefCell<Option<HashMap<(u64, u64), u64>>> = const { RefCell::new(None) };
+}
+
+/// Records from now on what this thread syncs, and forgets what it recorded before: for simulations of a loss of power.
+pub fn record_syncs() {
+    SYNCED.set(Some(HashMap::new()));
+}
+
+/// Bytes of a file that would survive a loss of power now, as far as this thread recorded that: the others were appended without a sync.
+///
+/// # Errors
+/// When the file cannot be looked at.
+pub fn surviving_bytes(path: &Path) -> io::Result<u64> {
+    let metadata = fs::metadata(path)?;
+    let key = (metadata.dev(), metadata.ino());
+    let synced = SYNCED.with_borrow(|synced| synced.as_ref().and_then(|synced| synced.get(&key).copied()));
+    Ok(synced.unwrap_or(0).min(metadata.len()))
+}
+
+/// Notes that a file was synced, if anybody asks.
+fn note_synced(file: &File) {
+    SYNCED.with_borrow_mut(|synced| {
+        if let Some(synced) = synced
+            && let Ok(metadata) = file.metadata()
+        {
+            synced.insert((metadata.dev(), metadata.ino()), metadata.len());
+        }
+    });
+}
 
 /// Reads `FAILPOINTS` once, at the beginning of a program; the guard lives as long as the program.
 #[must_use]
@@ -67,7 +102,19 @@ pub fn write_all(point: &str, file: &mut File, bytes: &[u8]) -> io::Result<()> {
 /// When the system refuses, or the failpoint says so.
 pub fn sync_data(point: &str, file: &File) -> io::Result<()> {
     check(point)?;
-    file.sync_data()
+    file.sync_data()?;
+    note_synced(file);
+    Ok(())
+}
+
+/// Makes the content of a file and its length survive a loss of power.
+///
+/// # Errors
+/// When the system refuses.
+pub fn sync_all(file: &File) -> io::Result<()> {
+    file.sync_all()?;
+    note_synced(file);
+    Ok(())
 }
 
 /// Makes the names in a directory survive a loss of power.

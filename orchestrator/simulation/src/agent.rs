@@ -1,10 +1,11 @@
 //! Agents: the real one, on simulated nodes.
 
-use crate::world::{AgentProcess, Ended, Live, World};
+use crate::world::{AgentProcess, Ended, Live, Machine, World};
 use async_trait::async_trait;
-use camino::Utf8Path;
+use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::{
-    ids::short_digest,
+    clock,
+    ids::{RunId, short_digest},
     outcome::{Cause, Outcome},
     stop::{StopSignal, stop_now},
     store::{CampaignDir, OUTCOME, OutcomeFile, StoreError, remove_all, sealed_outcome, write_manifest},
@@ -17,10 +18,12 @@ use cvc_probe::proc::ProcessId;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs, io,
+    pin::Pin,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
+    task::{Context, Poll},
 };
 use tokio::sync::{Notify, watch};
 
@@ -31,39 +34,70 @@ fn take_one(count: &mut u32) -> bool {
     is_any
 }
 
-/// Starts an agent unless one is alive. Returns what it says if it does not start.
-pub(crate) async fn start(world: &World, site: &str, root: &Utf8Path) -> Result<(), String> {
-    let bad = world.machine(site, |machine| machine.agent.is_none() && take_one(&mut machine.bad_starts));
+/// What an agent does, by the clock of its machine.
+struct ByClock<F> {
+    world: World,
+    machine: String,
+    work: Pin<Box<F>>,
+}
+
+impl<F: Future> Future for ByClock<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        let off = self.world.machine(&self.machine, |machine| machine.clock_off);
+        let before = clock::set_off(off);
+        let polled = self.work.as_mut().poll(context);
+        clock::set_off(before);
+        polled
+    }
+}
+
+/// Starts an agent in a spool unless one is alive. Returns what it says if it does not start.
+pub(crate) async fn start(world: &World, name: &str, root: &Utf8Path) -> Result<(), String> {
+    let is_alive = |machine: &mut Machine| machine.agents.contains_key(root);
+    let bad = world.machine(name, |machine| !is_alive(machine) && take_one(&mut machine.bad_starts));
     if bad {
         return Err("agent.log: the agent ended at once (exit status: 1)".into());
     }
-    if world.machine(site, |machine| machine.agent.is_some()) {
+    if world.machine(name, is_alive) {
         return Ok(());
     }
     let pid = world.number();
     let (terminated, arrivals) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    let head =
-        OnHead { world: world.clone(), site: site.to_owned(), pid, terminated: Arc::clone(&terminated), arrivals: Arc::clone(&arrivals) };
-    let task = {
-        let (world, site, root) = (world.clone(), site.to_owned(), root.to_owned());
-        tokio::spawn(async move {
-            let ended = serve_on(&head, &root).await;
-            world.tell(format!("{site}: agent {pid} ends: {}", ended.map_or_else(|e| e.to_string(), |()| "as it should".into())));
-            world.machine(&site, |machine| {
-                machine.agent.take_if(|agent| agent.pid == pid);
-            });
-        })
+    let head = OnHead {
+        world: world.clone(),
+        name: name.to_owned(),
+        root: root.to_owned(),
+        pid,
+        terminated: Arc::clone(&terminated),
+        arrivals: Arc::clone(&arrivals),
     };
-    world.tell(format!("{site}: agent {pid} starts"));
-    world.machine(site, |machine| machine.agent = Some(AgentProcess { pid, task: task.abort_handle(), terminated, arrivals }));
+    let work = {
+        let (world, name, root) = (world.clone(), name.to_owned(), root.to_owned());
+        async move {
+            let ended = serve_on(&head, &root).await;
+            world.tell(format!("{name}: agent {pid} ends: {}", ended.map_or_else(|e| e.to_string(), |()| "as it should".into())));
+            world.machine(&name, |machine| {
+                if machine.agents.get(&root).is_some_and(|agent| agent.pid == pid) {
+                    machine.agents.remove(&root);
+                }
+            });
+        }
+    };
+    let task = tokio::spawn(ByClock { world: world.clone(), machine: name.to_owned(), work: Box::pin(work) }).abort_handle();
+    world.tell(format!("{name}: agent {pid} starts"));
+    let agent = AgentProcess { pid, task, terminated, arrivals, nodes: Vec::new(), lost: watch::Sender::default() };
+    world.machine(name, |machine| machine.agents.insert(root.to_owned(), agent));
     world.pause(20..400).await;
-    if world.machine(site, |machine| machine.agent.is_some()) { Ok(()) } else { Err("agent.log: the agent ended at once".into()) }
+    if world.machine(name, is_alive) { Ok(()) } else { Err("agent.log: the agent ended at once".into()) }
 }
 
 /// The machine of an agent.
 struct OnHead {
     world: World,
-    site: String,
+    name: String,
+    root: Utf8PathBuf,
     pid: u32,
     terminated: Arc<Notify>,
     arrivals: Arc<Notify>,
@@ -83,32 +117,48 @@ impl Head for OnHead {
         Arrivals::told_by(Arc::clone(&self.arrivals))
     }
 
-    async fn get_ready(&self, spool: &Spool, _: &Orders, _: bool, _: &mut EventLog) -> Result<(Arc<dyn Workplace>, Event), String> {
+    async fn get_ready(&self, spool: &Spool, orders: &Orders, _: bool, _: &mut EventLog) -> Result<(Arc<dyn Workplace>, Event), String> {
         self.world.pause(100..8_000).await;
-        let (nodes, lost) = self.world.machine(&self.site, |machine| {
-            let lost: LostNodes = machine.down.get().iter().map(|node| (node.clone(), "it does not answer".to_owned())).collect();
-            // of this agent: those of the one before are nobody's business any more
-            machine.lost = watch::Sender::new(lost);
-            (machine.nodes.clone(), machine.lost.subscribe())
+        let hosts = orders.context.site.cluster.iter().flat_map(|cluster| &cluster.hosts);
+        let nodes: Vec<String> = hosts.map(|host| host.name.clone()).collect();
+        let down = self.world.down().get();
+        let lost: LostNodes =
+            nodes.iter().filter(|node| down.contains(*node)).map(|node| (node.clone(), "it does not answer".to_owned())).collect();
+        // of this agent: those of the one before are nobody's business any more
+        let lost = watch::Sender::new(lost);
+        self.world.machine(&self.name, |machine| {
+            if let Some(agent) = machine.agents.get_mut(&self.root).filter(|agent| agent.pid == self.pid) {
+                agent.nodes.clone_from(&nodes);
+                agent.lost = lost.clone();
+            }
         });
         let ready = Event::Ready { nodes: nodes.clone(), cores: 4, obstacles: BTreeMap::new(), found: Found::default() };
-        let (world, site, dir) = (self.world.clone(), self.site.clone(), spool.campaign());
-        let nodes = OnNodes { world, site, pid: self.pid, nodes, lost, dir, has_failed: AtomicBool::new(false) };
+        let (world, name, root, dir) = (self.world.clone(), self.name.clone(), self.root.clone(), spool.campaign());
+        let nodes = OnNodes { world, name, root, pid: self.pid, nodes, lost, dir, has_failed: AtomicBool::new(false) };
         Ok((Arc::new(nodes), ready))
     }
 
     fn end_leftovers(&self, _: &Spool, _: &Orders, task: &Task, _: Option<(u32, u64)>) -> Result<(), StoreError> {
-        self.world.machine(&self.site, |machine| machine.live.remove(&task.planned.id));
+        end_attempt(&self.world, &self.name, &self.root, &task.planned.id);
         Ok(())
+    }
+}
+
+/// Ends the processes of an attempt that agents of a spool began.
+fn end_attempt(world: &World, name: &str, root: &Utf8Path, run: &RunId) {
+    let mut state = world.lock();
+    if state.live.get(run).is_some_and(|live| live.machine == name && live.root == root) {
+        state.live.remove(run);
     }
 }
 
 struct OnNodes {
     world: World,
-    site: String,
+    name: String,
+    root: Utf8PathBuf,
     pid: u32,
     nodes: Vec<String>,
-    lost: watch::Receiver<LostNodes>,
+    lost: watch::Sender<LostNodes>,
     dir: CampaignDir,
     /// Whether something of an earlier agent could not be ended.
     has_failed: AtomicBool,
@@ -133,7 +183,7 @@ impl OnNodes {
             let ms = state.rng.u64(seconds.start * 1000 + 30..seconds.end * 1000 + 31);
             (std::time::Duration::from_millis(ms), state.rng.u32(0..8) == 0)
         };
-        let down = self.world.machine(&self.site, |machine| machine.down.clone());
+        let down = self.world.down();
         let is_lost = down.wait_for(|down| task.nodes.iter().any(|node| down.contains(node)));
         let failed = |cause, detail: &str| Course::Ends(Outcome::Failed { cause, detail: detail.to_owned() });
         tokio::select! {
@@ -180,7 +230,7 @@ impl Workplace for OnNodes {
     }
 
     fn lost(&self) -> watch::Receiver<LostNodes> {
-        self.lost.clone()
+        self.lost.subscribe()
     }
 
     fn notice(&self) -> Option<NodeNotice> {
@@ -189,14 +239,21 @@ impl Workplace for OnNodes {
 
     async fn attempt(&self, task: &Task, stop_signal: StopSignal, reporter: &AttemptReporter) -> Result<AttemptResult, RunError> {
         let run = task.planned.id.clone();
-        let live = Live { attempt: task.attempt, dispatch: task.dispatch, nodes: task.nodes.clone() };
-        let what = format!("{}: run {run} attempt {} dispatch {}", self.site, task.attempt, task.dispatch);
+        let live = Live {
+            machine: self.name.clone(),
+            root: self.root.clone(),
+            attempt: task.attempt,
+            dispatch: task.dispatch,
+            nodes: task.nodes.clone(),
+        };
+        let what = format!("{}: run {run} attempt {} dispatch {}", self.name, task.attempt, task.dispatch);
         self.world.tell(format!("{what} begins on {}", task.nodes.join(" ")));
-        let (same, nodes) = self.world.machine(&self.site, |machine| {
+        let (same, nodes) = {
+            let mut state = self.world.lock();
             let shares = |other: &&Live| other.nodes.iter().any(|node| live.nodes.contains(node));
-            let nodes = machine.live.values().find(shares).cloned();
-            (machine.live.insert(run.clone(), live.clone()), nodes)
-        });
+            let nodes = state.live.values().find(shares).cloned();
+            (state.live.insert(run.clone(), live), nodes)
+        };
         if let Some(other) = same {
             self.world.is_wrong(format!("{what} begins while attempt {} dispatch {} lives", other.attempt, other.dispatch));
         } else if let Some(other) = nodes {
@@ -205,7 +262,7 @@ impl Workplace for OnNodes {
         self.world.pause(1..300).await;
         reporter.tell(AttemptEvent::Started(ProcessId { pid: self.world.number(), start_ticks: 1 }));
         let course = self.course(task, stop_signal).await;
-        self.world.machine(&self.site, |machine| machine.live.remove(&run));
+        end_attempt(&self.world, &self.name, &self.root, &run);
         match course {
             Course::CutOff => {
                 self.world.tell(format!("{what} is cut off"));
@@ -225,25 +282,24 @@ impl Workplace for OnNodes {
     async fn recover(&self, task: &Task, _: Option<(u32, u64)>) -> Result<Option<OutcomeFile>, StoreError> {
         self.world.pause(5..3_000).await;
         let run = &task.planned.id;
-        if self.world.machine(&self.site, |machine| take_one(&mut machine.bad_recoveries)) {
+        if self.world.machine(&self.name, |machine| take_one(&mut machine.bad_recoveries)) {
             self.has_failed.store(true, Ordering::Relaxed);
             let path = self.dir.partial(run);
             return Err(StoreError::Io { verb: "write", path: path.into(), source: io::ErrorKind::StorageFull.into() });
         }
-        self.world.machine(&self.site, |machine| machine.live.remove(run));
+        end_attempt(&self.world, &self.name, &self.root, run);
         let whole = sealed_outcome(&self.dir, run, task.attempt);
         let found = if whole.is_some() { "whole" } else { "cut off" };
-        self.world.tell(format!("{}: run {run} attempt {} is recovered: {found}", self.site, task.attempt));
+        self.world.tell(format!("{}: run {run} attempt {} is recovered: {found}", self.name, task.attempt));
         remove_all(&self.dir.partial(run))?;
         Ok(whole)
     }
 
     async fn bring_back(&self, wanted: BTreeSet<String>) {
         self.world.pause(100..3_000).await;
-        self.world.machine(&self.site, |machine| {
-            let up: Vec<String> = wanted.into_iter().filter(|node| !machine.down.get().contains(node)).collect();
-            machine.lost.send_if_modified(|lost| up.iter().filter(|node| lost.remove(*node).is_some()).count() > 0);
-        });
+        let down = self.world.down().get();
+        let up: Vec<String> = wanted.into_iter().filter(|node| !down.contains(node)).collect();
+        self.lost.send_if_modified(|lost| up.iter().filter(|node| lost.remove(*node).is_some()).count() > 0);
     }
 
     async fn clear(&self) -> Vec<String> {
@@ -256,9 +312,9 @@ impl Workplace for OnNodes {
         if self.has_failed.load(Ordering::Relaxed) {
             return;
         }
-        let live = self.world.machine(&self.site, |machine| machine.live.clone());
-        for (run, live) in live {
-            self.world.is_wrong(format!("{}: agent {} ends while run {run} lives: {live:?}", self.site, self.pid));
+        let live = self.world.lock().live.clone();
+        for (run, live) in live.iter().filter(|(_, live)| live.machine == self.name && live.root == self.root) {
+            self.world.is_wrong(format!("{}: agent {} ends while run {run} lives: {live:?}", self.name, self.pid));
         }
     }
 }

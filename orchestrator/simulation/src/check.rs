@@ -1,18 +1,20 @@
 //! What must be so when a campaign is done, whatever happened.
 
-use crate::world::World;
+use crate::{campaigns::Campaign, world::World};
 use camino::Utf8Path;
 use cvc_controller::runner::Summary;
 use cvc_core::{
     fsck,
     journal::{CampaignState, RunState},
     outcome::Outcome,
-    plan::Plan,
+    plan::{Plan, PlannedRun},
     store::{CampaignDir, sealed_outcome},
 };
+use jiff::Timestamp;
 use std::{collections::BTreeSet, fs};
 
-pub(crate) fn check(world: &World, plan: &Plan, campaigns: &Utf8Path, summary: Summary, machines: &Utf8Path) {
+pub(crate) fn check(world: &World, file: &Campaign, campaigns: &Utf8Path, summary: Summary, machines: &Utf8Path) {
+    let plan = &file.plan;
     let dir = CampaignDir::new(campaigns, &plan.campaign);
     check_runs(world, plan, &dir, &summary);
     check_journal(world, &dir);
@@ -21,20 +23,21 @@ pub(crate) fn check(world: &World, plan: &Plan, campaigns: &Utf8Path, summary: S
         Ok(findings) => world.is_wrong(format!("cvc fsck finds {:?}", findings.problems)),
         Err(error) => world.is_wrong(format!("cvc fsck: {error}")),
     }
-    let sites: Vec<String> = world.lock().machines.keys().cloned().collect();
-    for site in sites {
-        let (agent, live) = world.machine(&site, |machine| (machine.agent.as_ref().map(|agent| agent.pid), machine.live.clone()));
-        if let Some(pid) = agent {
-            world.is_wrong(format!("{site}: agent {pid} is left"));
+    let names: Vec<String> = world.lock().machines.keys().cloned().collect();
+    for name in names {
+        for pid in world.machine(&name, |machine| machine.agents.values().map(|agent| agent.pid).collect::<Vec<_>>()) {
+            world.is_wrong(format!("{name}: agent {pid} is left"));
         }
-        if !live.is_empty() {
-            world.is_wrong(format!("{site}: processes are left: {live:?}"));
-        }
-        let left: Vec<_> =
-            fs::read_dir(machines.join(&site).join(".cvc/spool")).into_iter().flatten().flatten().map(|e| e.path()).collect();
+        let list =
+            |dir: &Utf8Path| -> Vec<_> { dir.read_dir_utf8().into_iter().flatten().flatten().map(|e| e.path().to_owned()).collect() };
+        let left: Vec<_> = list(&machines.join(&name)).iter().flat_map(|base| list(&base.join("spool"))).collect();
         if !left.is_empty() {
-            world.is_wrong(format!("{site}: {left:?} is left"));
+            world.is_wrong(format!("{name}: {left:?} is left"));
         }
+    }
+    let live = world.lock().live.clone();
+    if !live.is_empty() {
+        world.is_wrong(format!("processes are left: {live:?}"));
     }
 }
 
@@ -46,6 +49,16 @@ fn check_runs(world: &World, plan: &Plan, dir: &CampaignDir, summary: &Summary) 
     };
     let ended = world.lock().ended.clone();
     let (mut succeeded, mut failed) = (0, 0);
+    let stays = |planned: &&PlannedRun| {
+        let point = plan.points.iter().find(|point| point.id == planned.point);
+        point.is_some_and(|point| !world.lock().moved.contains(&point.point.site))
+    };
+    for run in plan.runs.iter().filter(stays).map(|planned| &planned.id) {
+        let ends: Vec<_> = ended.get(run).into_iter().flatten().filter(|end| end.succeeded).collect();
+        if ends.len() > 1 {
+            world.is_wrong(format!("run {run} is measured again after it has succeeded: {ends:?}"));
+        }
+    }
     for run in plan.runs.iter().map(|run| &run.id) {
         let of_run = ended.get(run).cloned().unwrap_or_default();
         match state.run(run) {
@@ -78,12 +91,17 @@ fn check_runs(world: &World, plan: &Plan, dir: &CampaignDir, summary: &Summary) 
     }
 }
 
-/// A run that has succeeded is never begun again.
+/// A run that has succeeded is never begun again, and time does not go back.
 fn check_journal(world: &World, dir: &CampaignDir) {
     let text = fs::read_to_string(dir.journal()).unwrap_or_default();
-    let mut done = BTreeSet::new();
+    let (mut done, mut before) = (BTreeSet::new(), None);
     for line in text.lines() {
         let Ok(event) = serde_json::from_str::<serde_json::Value>(line) else { continue };
+        let at: Option<Timestamp> = event["at"].as_str().and_then(|at| at.parse().ok());
+        if at < before {
+            world.is_wrong(format!("the journal goes back in time: {line}"));
+        }
+        before = at;
         let Some(run) = event["run"].as_str() else { continue };
         match event["event"].as_str() {
             Some("run-intended") if done.contains(run) => world.is_wrong(format!("run {run} is begun after it has succeeded")),

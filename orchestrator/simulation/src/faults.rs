@@ -1,9 +1,13 @@
 //! What goes wrong, and when: all of it follows from the seed, and all of it is over in the end.
 
-use crate::world::{Line, World};
-use cvc_core::stop::StopRequest;
-use cvc_engine::agent::LostNodes;
+use crate::{
+    power,
+    world::{Line, World},
+};
+use camino::Utf8PathBuf;
+use cvc_core::{clock, stop::StopRequest};
 use fastrand::Rng;
+use jiff::SignedDuration;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 
@@ -36,18 +40,39 @@ pub(crate) enum Fault {
     /// The head node loses power.
     Reboot(String, Duration),
     /// A node is silent.
-    NodeDown(String, String, Duration),
+    NodeDown(String, Duration),
     /// The controller is killed, and started again after a while.
     KillController(Duration),
     /// The user asks to stop, and goes on after a while.
     Stop(StopRequest, Duration),
+    /// Another controller begins beside those that are there, on a machine that the lock does not reach.
+    SecondController,
+    /// The user edits the campaign file, ends the controllers, and goes on after a while.
+    Edit(Ending, Duration),
+    /// The machine of the controllers loses power.
+    PowerLoss(Duration),
+    /// Somebody sets the clock of the controllers' machine, by so many seconds.
+    ControllerClock(i64),
+    /// The same on a head node.
+    HeadClock(String, i64),
+}
+
+/// How the user ends the controllers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Ending {
+    Kill,
+    Stop(StopRequest),
 }
 
 /// What happens to a controller from outside.
 #[derive(Clone, Debug)]
 pub(crate) enum ToController {
+    /// One of them.
     Kill(Duration),
     Stop(StopRequest, Duration),
+    Second,
+    Edit(Ending, Duration),
+    PowerLoss(Duration),
 }
 
 /// Draws the faults of a schedule.
@@ -70,9 +95,49 @@ pub(crate) fn draw(rng: &mut Rng, sites: &[(String, Vec<String>)]) -> Vec<(Durat
     faults
 }
 
+/// Draws what was added to the faults later, from a generator of its own; `machines` are the head nodes before and after the edits of the campaign
+/// file, of which there are so many.
+pub(crate) fn draw_more(chance: &mut Rng, machines: &[String], mut edits: usize) -> Vec<(Duration, Fault)> {
+    let count = match chance.u32(0..10) {
+        0..4 => 0,
+        4..8 => chance.usize(1..4),
+        _ => chance.usize(4..10),
+    };
+    let mut faults = Vec::new();
+    for _ in 0..count {
+        let within_s = if chance.bool() { WITHIN_S } else { 60 };
+        let at = Duration::from_millis(chance.u64(0..within_s * 1000));
+        let away_s = if chance.u32(0..8) == 0 { LONG_AWAY_S } else { AWAY_S };
+        let away = Duration::from_millis(chance.u64(100..away_s * 1000));
+        let machine = machines[chance.usize(0..machines.len())].clone();
+        let off_s = [-400 * 86_400, -3 * 3600, -90, 90, 3 * 3600, 400 * 86_400][chance.usize(0..6)];
+        let fault = match chance.u32(0..14) {
+            0..4 => Fault::SecondController,
+            4..7 if edits > 0 => {
+                edits -= 1;
+                let ending = match chance.u32(0..4) {
+                    0 => Ending::Stop(StopRequest::Finish),
+                    1 => Ending::Stop(StopRequest::StopNow),
+                    _ => Ending::Kill,
+                };
+                Fault::Edit(ending, away)
+            }
+            4..8 => Fault::PowerLoss(away),
+            8..10 => Fault::Reboot(machine, away),
+            10 => Fault::ControllerClock(off_s),
+            11 => Fault::HeadClock(machine, off_s),
+            12 => Fault::KillAgent(machine),
+            _ => Fault::Unreachable(machine, away),
+        };
+        faults.push((at, fault));
+    }
+    faults
+}
+
 fn one(rng: &mut Rng, sites: &[(String, Vec<String>)]) -> Fault {
-    let (site, nodes) = &sites[rng.usize(0..sites.len())];
-    let site = site.clone();
+    let (_, nodes) = &sites[rng.usize(0..sites.len())];
+    // its head node
+    let site = nodes[0].clone();
     let away_s = if rng.u32(0..8) == 0 { LONG_AWAY_S } else { AWAY_S };
     let away = Duration::from_millis(rng.u64(100..away_s * 1000));
     match rng.u32(0..15) {
@@ -84,7 +149,7 @@ fn one(rng: &mut Rng, sites: &[(String, Vec<String>)]) -> Fault {
         7 => Fault::TerminateAgent(site),
         8 => Fault::BadStarts(site, rng.u32(1..4)),
         9 => Fault::Reboot(site, away),
-        10 => Fault::NodeDown(site, nodes[rng.usize(0..nodes.len())].clone(), away),
+        10 => Fault::NodeDown(nodes[rng.usize(0..nodes.len())].clone(), away),
         11 | 12 => Fault::KillController(away),
         13 => Fault::KillAgentOnFullDisk(site, rng.u32(1..3)),
         _ => Fault::Stop(if rng.bool() { StopRequest::Finish } else { StopRequest::StopNow }, away),
@@ -94,6 +159,7 @@ fn one(rng: &mut Rng, sites: &[(String, Vec<String>)]) -> Fault {
 /// Lets faults happen at their times, and heals what they broke.
 pub(crate) async fn happen(
     world: World,
+    dir: Utf8PathBuf,
     faults: Vec<(Duration, Fault)>,
     controller: mpsc::UnboundedSender<ToController>,
     over: watch::Sender<bool>,
@@ -119,47 +185,41 @@ pub(crate) async fn happen(
             }
             Fault::Damage(site, lines) => world.machine(&site, |machine| machine.damage += lines),
             Fault::KillAgent(site) => {
-                world.kill_agent(&site);
+                world.kill_agents(&site);
             }
             Fault::TerminateAgent(site) => {
-                if let Some(terminated) = world.machine(&site, |machine| machine.agent.as_ref().map(|agent| agent.terminated.clone())) {
-                    terminated.notify_one();
-                }
+                world.machine(&site, |machine| machine.agents.values().for_each(|agent| agent.terminated.notify_one()));
             }
             Fault::BadStarts(site, starts) => world.machine(&site, |machine| machine.bad_starts += starts),
             Fault::KillAgentOnFullDisk(site, recoveries) => {
-                world.kill_agent(&site);
+                world.kill_agents(&site);
                 world.machine(&site, |machine| machine.bad_recoveries += recoveries);
             }
             Fault::Reboot(site, away) => {
-                world.kill_agent(&site);
-                world.machine(&site, |machine| {
-                    machine.live.clear();
-                    machine.relays.drain(..).for_each(|relay| relay.abort());
-                    machine.set_lines(Line::Silent);
-                    machine.reachable.set(false);
-                });
+                world.reboot(&site);
+                power::lose_events(&world, &dir.join(&site));
                 let world = world.clone();
                 healing.spawn(async move {
                     tokio::time::sleep(away).await;
                     world.machine(&site, |machine| machine.reachable.set(true));
                 });
             }
-            Fault::NodeDown(site, node, away) => {
-                world.machine(&site, |machine| {
-                    machine.set_down(&node, true);
-                    let lose = |lost: &mut LostNodes| drop(lost.insert(node.clone(), "nothing was heard of it".to_owned()));
-                    machine.lost.send_modify(lose);
-                });
+            Fault::NodeDown(node, away) => {
+                world.set_down(&node, true);
                 let world = world.clone();
                 healing.spawn(async move {
                     tokio::time::sleep(away).await;
-                    world.machine(&site, |machine| machine.set_down(&node, false));
+                    world.set_down(&node, false);
                 });
             }
             // nobody listens if it has ended meanwhile
             Fault::KillController(away) => drop(controller.send(ToController::Kill(away))),
             Fault::Stop(request, away) => drop(controller.send(ToController::Stop(request, away))),
+            Fault::SecondController => drop(controller.send(ToController::Second)),
+            Fault::Edit(ending, away) => drop(controller.send(ToController::Edit(ending, away))),
+            Fault::PowerLoss(away) => drop(controller.send(ToController::PowerLoss(away))),
+            Fault::ControllerClock(off_s) => drop(clock::set_off(SignedDuration::from_secs(off_s))),
+            Fault::HeadClock(name, off_s) => world.machine(&name, |machine| machine.clock_off = SignedDuration::from_secs(off_s)),
         }
     }
     while healing.join_next().await.is_some() {}

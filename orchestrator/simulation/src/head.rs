@@ -35,11 +35,13 @@ impl std::fmt::Debug for Network {
 }
 
 impl Reach for Network {
-    fn head_node(&self, site: &str, _: &Cluster, _: &Utf8Path, _: Notes) -> Arc<dyn HeadNode> {
+    fn head_node(&self, site: &str, cluster: &Cluster, _: &Utf8Path, _: Notes) -> Arc<dyn HeadNode> {
+        // not by the site: that may be renamed, and may get another head
+        let name = cluster.head.as_ref().or(cluster.hosts.first()).map_or(site, |head| head.name.as_str()).to_owned();
         Arc::new(Head {
             world: self.world.clone(),
-            site: site.to_owned(),
-            home: self.dir.join(site),
+            home: self.dir.join(&name),
+            name,
             patience: Arc::new(Mutex::new(Duration::from_secs(60))),
         })
     }
@@ -49,7 +51,7 @@ impl Reach for Network {
 #[derive(Clone)]
 struct Head {
     world: World,
-    site: String,
+    name: String,
     /// Its files.
     home: Utf8PathBuf,
     patience: Arc<Mutex<Duration>>,
@@ -59,7 +61,7 @@ impl Head {
     /// Waits until the machine can be reached, at most as long as it is wanted.
     async fn reached(&self) -> Result<(), HostError> {
         self.world.pause(1..60).await;
-        let reachable = self.world.machine(&self.site, |machine| machine.reachable.clone());
+        let reachable = self.world.machine(&self.name, |machine| machine.reachable.clone());
         let begun = Instant::now();
         loop {
             if reachable.get() {
@@ -68,7 +70,7 @@ impl Head {
             let patience = *self.patience.lock();
             let Some(left) = patience.checked_sub(begun.elapsed()).filter(|left| !left.is_zero()) else {
                 let message = format!("no answer for {} s", patience.as_secs());
-                return Err(HostError::Unreachable { host: self.site.clone(), cause: Obstacle::Silence, message });
+                return Err(HostError::Unreachable { host: self.name.clone(), cause: Obstacle::Silence, message });
             };
             // the patience may change meanwhile
             let _ = tokio::time::timeout(left.min(Duration::from_secs(5)), reachable.wait_for(|reachable| *reachable)).await;
@@ -82,30 +84,35 @@ impl Head {
         match *argv {
             ["sh", "-c", MAKE_SPOOL, "sh", root] => done(fs::create_dir_all(Utf8Path::new(root).join("in"))),
             ["sh", "-c", REMOVE_SPOOL, "sh", root] => {
-                self.world.tell(format!("{}: the spool is removed", self.site));
+                self.world.tell(format!("{}: the spool is removed", self.name));
                 done(remove_with_parents(Utf8Path::new(root)))
             }
             ["sh", "-c", PREPARE_PROGRAM, "sh", bin, there, _] => match fs::create_dir_all(bin) {
                 Ok(()) if Utf8Path::new(there).exists() => output(0, "there\n", ""),
                 made => done(made),
             },
-            [_, "start", root] => match agent::start(&self.world, &self.site, Utf8Path::new(root)).await {
+            [_, "start", root] => match agent::start(&self.world, &self.name, Utf8Path::new(root)).await {
                 Ok(()) => output(0, "", ""),
                 Err(problem) => output(1, "", &problem),
             },
-            [_, "end", _] => {
+            [_, "end", root] => {
+                let root = Utf8Path::new(root);
+                let is_alive = || self.world.machine(&self.name, |machine| machine.agents.contains_key(root));
                 let mut waits = 0;
-                while self.world.machine(&self.site, |machine| machine.agent.is_some()) && waits < 100 {
+                while is_alive() && waits < 100 {
                     waits += 1;
                     tokio::time::sleep(Duration::from_millis(100)).await;
                 }
-                if self.world.machine(&self.site, |machine| machine.agent.is_some()) {
+                if is_alive() {
                     return output(1, "", "an agent works there");
                 }
-                self.world.machine(&self.site, |machine| machine.live.clear());
+                self.world.lock().live.retain(|_, live| live.machine != self.name || live.root != root);
                 output(0, "", "")
             }
-            [_, "alive", _] => output(i32::from(self.world.machine(&self.site, |machine| machine.agent.is_none())), "", ""),
+            [_, "alive", root] => {
+                let is_alive = self.world.machine(&self.name, |machine| machine.agents.contains_key(Utf8Path::new(root)));
+                output(i32::from(!is_alive), "", "")
+            }
             ["tail", ..] => output(0, "", ""),
             _ => {
                 self.world.is_wrong(format!("nobody knows the command {argv:?}"));
@@ -132,7 +139,7 @@ fn remove_with_parents(root: &Utf8Path) -> io::Result<()> {
 #[async_trait]
 impl Host for Head {
     fn name(&self) -> &str {
-        &self.site
+        &self.name
     }
 
     async fn run(&self, argv: &[String], _: &BTreeMap<String, String>, limit: Duration) -> Result<Output, HostError> {
@@ -142,14 +149,14 @@ impl Host for Head {
 
     async fn put(&self, content: &[u8], to: &Utf8Path) -> Result<(), HostError> {
         self.reached().await?;
-        let error = |source| HostError::File { host: self.site.clone(), action: "write", path: to.to_string(), source };
+        let error = |source| HostError::File { host: self.name.clone(), action: "write", path: to.to_string(), source };
         let staging = Utf8PathBuf::from(format!("{to}.new"));
         fs::write(&staging, content).and_then(|()| fs::rename(&staging, to)).map_err(error)
     }
 
     async fn get(&self, from: &Utf8Path) -> Result<Vec<u8>, HostError> {
         self.reached().await?;
-        let error = |source| HostError::File { host: self.site.clone(), action: "read", path: from.to_string(), source };
+        let error = |source| HostError::File { host: self.name.clone(), action: "read", path: from.to_string(), source };
         fs::read(from).map_err(error)
     }
 }
@@ -157,7 +164,7 @@ impl Host for Head {
 #[async_trait]
 impl HeadNode for Head {
     fn name(&self) -> String {
-        self.site.clone()
+        self.name.clone()
     }
 
     fn host(&self) -> Arc<dyn Host> {
@@ -190,7 +197,7 @@ impl HeadNode for Head {
 
     async fn upload(&self, from: &Utf8Path, to: &Utf8Path, _: Tell<'_>) -> Result<(), HostError> {
         self.reached().await?;
-        let error = |source| HostError::File { host: self.site.clone(), action: "write", path: to.to_string(), source };
+        let error = |source| HostError::File { host: self.name.clone(), action: "write", path: to.to_string(), source };
         fs::copy(from, to).map(|_| ()).map_err(error)
     }
 
@@ -199,10 +206,10 @@ impl HeadNode for Head {
         self.world.pause(1..500).await;
         if self.world.happens(0.03) {
             let message = "the connection broke".to_owned();
-            return Err(HostError::Lost { host: self.site.clone(), during: format!("while {from} was fetched"), message });
+            return Err(HostError::Lost { host: self.name.clone(), during: format!("while {from} was fetched"), message });
         }
         let error = |e: cvc_core::store::StoreError| HostError::Lost {
-            host: self.site.clone(),
+            host: self.name.clone(),
             during: format!("while {from} was fetched"),
             message: e.to_string(),
         };
@@ -211,14 +218,14 @@ impl HeadNode for Head {
 
     async fn channel(&self, argv: &[String]) -> Result<Box<dyn Channel>, HostError> {
         self.reached().await?;
-        let [_, attach, root, from, ..] = argv else { return Err(no_program(&self.site, argv)) };
-        let (true, Ok(from)) = (attach == "attach", from.parse()) else { return Err(no_program(&self.site, argv)) };
+        let [_, attach, root, from, ..] = argv else { return Err(no_program(&self.name, argv)) };
+        let (true, Ok(from)) = (attach == "attach", from.parse()) else { return Err(no_program(&self.name, argv)) };
         let state = Shared::new(Line::Fine);
         let (requests, asked) = mpsc::unbounded_channel();
         let (events, heard) = mpsc::unbounded_channel();
-        let line = TheirEnd { world: self.world.clone(), site: self.site.clone(), events, last: Instant::now() };
+        let line = TheirEnd { world: self.world.clone(), name: self.name.clone(), events, last: Instant::now() };
         let relay = tokio::spawn(relay(line, Utf8PathBuf::from(root), from, Queue { items: asked, next: None }, state.clone()));
-        self.world.machine(&self.site, |machine| {
+        self.world.machine(&self.name, |machine| {
             machine.connections.push(state.clone());
             machine.relays.retain(|relay| !relay.is_finished());
             machine.relays.push(relay.abort_handle());
@@ -228,8 +235,8 @@ impl HeadNode for Head {
     }
 }
 
-fn no_program(site: &str, argv: &[String]) -> HostError {
-    HostError::NoProgram { host: site.to_owned(), program: argv.join(" ") }
+fn no_program(name: &str, argv: &[String]) -> HostError {
+    HostError::NoProgram { host: name.to_owned(), program: argv.join(" ") }
 }
 
 /// A line on its way, and when it arrives.
@@ -310,7 +317,7 @@ impl Drop for OurEnd {
 /// The relay's end of a line.
 struct TheirEnd {
     world: World,
-    site: String,
+    name: String,
     events: mpsc::UnboundedSender<Item>,
     last: Instant,
 }
@@ -318,7 +325,7 @@ struct TheirEnd {
 impl TheirEnd {
     /// Sends a line, which may be damaged on its way.
     fn send(&mut self, mut line: Vec<u8>) {
-        let damaged = self.world.machine(&self.site, |machine| {
+        let damaged = self.world.machine(&self.name, |machine| {
             let damaged = machine.damage > 0;
             machine.damage -= u32::from(damaged);
             damaged
@@ -354,7 +361,7 @@ const LONGEST: Duration = Duration::from_secs(3);
 
 /// The relay of a connection, until the line is closed and it has noticed that, or the spool is gone.
 async fn relay(mut line: TheirEnd, root: Utf8PathBuf, from: u64, mut requests: Queue, state: Shared<Line>) {
-    let (world, site) = (line.world.clone(), line.site.clone());
+    let (world, name) = (line.world.clone(), line.name.clone());
     let (mut relay, spool) = (Relay::new(&root, from), Spool::at(&root));
     let mut active = Instant::now();
     let mut ends = None;
@@ -364,14 +371,15 @@ async fn relay(mut line: TheirEnd, root: Utf8PathBuf, from: u64, mut requests: Q
             active = Instant::now();
         }
         for event in new.split_inclusive(|byte| *byte == b'\n') {
-            world.tell(format!("{site}: {}", shown(event)));
+            world.tell(format!("{name}: {}", shown(event)));
             line.send(event.to_vec());
         }
-        let is_alive = |_: &Spool| Some(world.machine(&site, |machine| machine.agent.is_some()));
+        let is_alive = |_: &Spool| Some(world.machine(&name, |machine| machine.agents.contains_key(&root)));
         match relay.beat(is_alive) {
             Ok(Some(alive)) => {
                 // by the simulated clock
-                let touched = File::options().write(true).open(spool.controller()).and_then(|file| file.set_modified(world.file_time()));
+                let touched =
+                    File::options().write(true).open(spool.controller()).and_then(|file| file.set_modified(world.file_time(&name)));
                 if touched.is_err() {
                     return;
                 }
@@ -392,11 +400,11 @@ async fn relay(mut line: TheirEnd, root: Utf8PathBuf, from: u64, mut requests: Q
             }
             Some(request) = requests.next() => {
                 active = Instant::now();
-                world.tell(format!("{site}: {}", shown(&request)));
+                world.tell(format!("{name}: {}", shown(&request)));
                 if let Some(answer) = Relay::take(&spool, &request) {
                     line.say(&answer);
                 }
-                if let Some(arrivals) = world.machine(&site, |machine| machine.agent.as_ref().map(|agent| Arc::clone(&agent.arrivals))) {
+                if let Some(arrivals) = world.machine(&name, |machine| machine.agents.get(&root).map(|agent| Arc::clone(&agent.arrivals))) {
                     arrivals.notify_one();
                 }
             }

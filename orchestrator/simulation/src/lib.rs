@@ -7,10 +7,14 @@
 //! or on a node ever lived at once, and that nothing is left anywhere.
 
 mod agent;
+mod campaigns;
 mod check;
 mod faults;
 mod head;
+mod locks;
+mod power;
 mod schedule;
+mod sessions;
 mod world;
 
 pub use schedule::{Story, directory, simulate};

@@ -1,8 +1,10 @@
 //! What a schedule happens to: machines with agents, attempts, relays and connections, and chance. Everything else is the real cvc.
 
+use camino::Utf8PathBuf;
 use cvc_core::ids::RunId;
 use cvc_engine::agent::LostNodes;
 use fastrand::Rng;
+use jiff::SignedDuration;
 use parking_lot::{Mutex, MutexGuard};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -67,11 +69,18 @@ pub(crate) struct AgentProcess {
     pub task: AbortHandle,
     pub terminated: Arc<Notify>,
     pub arrivals: Arc<Notify>,
+    /// Its nodes, once it has them.
+    pub nodes: Vec<String>,
+    /// Those that it has lost.
+    pub lost: watch::Sender<LostNodes>,
 }
 
 /// An attempt whose processes live, whether or not its agent does.
 #[derive(Clone, Debug)]
 pub(crate) struct Live {
+    /// The head node and the spool of the agent that began it.
+    pub machine: String,
+    pub root: Utf8PathBuf,
     pub attempt: u32,
     pub dispatch: u32,
     pub nodes: Vec<String>,
@@ -86,17 +95,12 @@ pub(crate) struct Ended {
     pub wall_s: f64,
 }
 
-/// A site's head node with what is on it, and its nodes.
+/// A head node with what is on it.
 pub(crate) struct Machine {
     /// Whether the head node can be reached.
     pub reachable: Shared<bool>,
-    pub agent: Option<AgentProcess>,
-    pub nodes: Vec<String>,
-    /// Nodes that are down.
-    pub down: Shared<BTreeSet<String>>,
-    /// Nodes that the present agent has lost.
-    pub lost: watch::Sender<LostNodes>,
-    pub live: BTreeMap<RunId, Live>,
+    /// Agents by their spools: one for each place where a campaign was opened.
+    pub agents: BTreeMap<Utf8PathBuf, AgentProcess>,
     pub connections: Vec<Shared<Line>>,
     pub relays: Vec<AbortHandle>,
     /// How many of the next lines to the controller are damaged.
@@ -105,11 +109,21 @@ pub(crate) struct Machine {
     pub bad_starts: u32,
     /// How many of the next attempts that an agent left cannot be ended, because the disk is full.
     pub bad_recoveries: u32,
+    /// How far its clock is set off.
+    pub clock_off: SignedDuration,
 }
 
 pub(crate) struct State {
     pub rng: Rng,
+    /// Of what was added later, so that a seed keeps its earlier troubles.
+    pub chance: Rng,
     pub machines: BTreeMap<String, Machine>,
+    /// Nodes that are down.
+    pub down: Shared<BTreeSet<String>>,
+    /// Attempts whose processes live, wherever.
+    pub live: BTreeMap<RunId, Live>,
+    /// Sites whose place was edited, so that their results may have been given up.
+    pub moved: BTreeSet<String>,
     pub ended: BTreeMap<RunId, Vec<Ended>>,
     story: Vec<String>,
     wrong: Vec<String>,
@@ -124,9 +138,19 @@ pub(crate) struct World {
 }
 
 impl World {
-    pub fn new(rng: Rng) -> Self {
-        let (machines, ended) = (BTreeMap::new(), BTreeMap::new());
-        let state = State { rng, machines, ended, story: Vec::new(), wrong: Vec::new(), numbers: 100 };
+    pub fn new(rng: Rng, chance: Rng) -> Self {
+        let state = State {
+            rng,
+            chance,
+            machines: BTreeMap::new(),
+            down: Shared::new(BTreeSet::new()),
+            live: BTreeMap::new(),
+            moved: BTreeSet::new(),
+            ended: BTreeMap::new(),
+            story: Vec::new(),
+            wrong: Vec::new(),
+            numbers: 100,
+        };
         Self { state: Arc::new(Mutex::new(state)), begun: Instant::now() }
     }
 
@@ -139,9 +163,13 @@ impl World {
         self.begun.elapsed()
     }
 
-    /// The same as a time of files.
-    pub fn file_time(&self) -> SystemTime {
-        SystemTime::UNIX_EPOCH + self.now()
+    /// The same as a time of files of a machine, by its clock.
+    pub fn file_time(&self, name: &str) -> SystemTime {
+        // long after the beginning of time, so that a clock can be set back
+        let now = Duration::from_secs(1_000_000_000) + self.now();
+        let off = self.machine(name, |machine| machine.clock_off);
+        let at = SystemTime::UNIX_EPOCH + now;
+        if off.is_negative() { at - off.unsigned_abs() } else { at + off.unsigned_abs() }
     }
 
     /// Adds a line to the story.
@@ -184,19 +212,56 @@ impl World {
     }
 
     /// Something of a machine, which exists.
-    pub fn machine<T>(&self, site: &str, of: impl FnOnce(&mut Machine) -> T) -> T {
+    pub fn machine<T>(&self, name: &str, of: impl FnOnce(&mut Machine) -> T) -> T {
         let mut state = self.lock();
-        let machine = state.machines.entry(site.to_owned()).or_insert_with(Machine::new);
+        let machine = state.machines.entry(name.to_owned()).or_insert_with(Machine::new);
         of(machine)
     }
 
-    /// Ends an agent as `kill -9` does: its attempts' processes live on.
-    pub fn kill_agent(&self, site: &str) -> bool {
-        let agent = self.machine(site, |machine| machine.agent.take());
-        let Some(agent) = agent else { return false };
-        agent.task.abort();
-        self.tell(format!("{site}: agent {} is killed", agent.pid));
-        true
+    /// Nodes that are down, as they change.
+    pub fn down(&self) -> Shared<BTreeSet<String>> {
+        self.lock().down.clone()
+    }
+
+    /// Ends the agents of a machine as `kill -9` does: their attempts' processes live on.
+    pub fn kill_agents(&self, name: &str) {
+        let agents = self.machine(name, |machine| std::mem::take(&mut machine.agents));
+        for agent in agents.values() {
+            agent.task.abort();
+            self.tell(format!("{name}: agent {} is killed", agent.pid));
+        }
+    }
+
+    /// Takes the power of a head node: what runs on it ends, and nobody is told.
+    pub fn reboot(&self, name: &str) {
+        self.kill_agents(name);
+        self.machine(name, |machine| {
+            machine.relays.drain(..).for_each(|relay| relay.abort());
+            machine.set_lines(Line::Silent);
+            machine.reachable.set(false);
+        });
+        self.lock().live.retain(|_, live| live.machine != name);
+    }
+
+    /// Whether a node is down; the agents that have it notice.
+    pub fn set_down(&self, node: &str, is_down: bool) {
+        let down = self.down();
+        let mut now = down.get();
+        if is_down {
+            now.insert(node.to_owned())
+        } else {
+            now.remove(node)
+        };
+        down.set(now);
+        if !is_down {
+            return;
+        }
+        for machine in self.lock().machines.values() {
+            for agent in machine.agents.values().filter(|agent| agent.nodes.iter().any(|of| of == node)) {
+                let lose = |lost: &mut LostNodes| drop(lost.insert(node.to_owned(), "nothing was heard of it".to_owned()));
+                agent.lost.send_modify(lose);
+            }
+        }
     }
 }
 
@@ -204,16 +269,13 @@ impl Machine {
     fn new() -> Self {
         Self {
             reachable: Shared::new(true),
-            agent: None,
-            nodes: Vec::new(),
-            down: Shared::new(BTreeSet::new()),
-            lost: watch::Sender::new(LostNodes::new()),
-            live: BTreeMap::new(),
+            agents: BTreeMap::new(),
             connections: Vec::new(),
             relays: Vec::new(),
             damage: 0,
             bad_starts: 0,
             bad_recoveries: 0,
+            clock_off: SignedDuration::ZERO,
         }
     }
 
@@ -223,16 +285,5 @@ impl Machine {
         for connection in self.connections.iter().filter(|connection| connection.get() != Line::Closed) {
             connection.set(line);
         }
-    }
-
-    /// Whether a node is down.
-    pub fn set_down(&self, node: &str, is_down: bool) {
-        let mut down = self.down.get();
-        if is_down {
-            down.insert(node.to_owned())
-        } else {
-            down.remove(node)
-        };
-        self.down.set(down);
     }
 }

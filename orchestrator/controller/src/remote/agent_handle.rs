@@ -212,7 +212,10 @@ impl AgentHandle {
             None => None,
         };
         self.close().await?;
-        self.setting.clean(&self.root).await?;
+        // what an earlier controller did not fetch any more stays for the next session, in which the agent may be able to work
+        if problem.is_none() || !self.agent_state.has_finished() {
+            self.setting.clean(&self.root).await?;
+        }
         problem.map_or(Ok(None), |problem| Err(self.setting.error(problem)))
     }
 
@@ -326,7 +329,7 @@ impl AgentHandle {
         let setting = &self.setting;
         if self.alive() {
             self.agent_state.change(|s| s.closing = true);
-            self.agent_state.ask(format!("close-{}-{}", std::process::id(), jiff::Timestamp::now().as_microsecond()), Request::Close);
+            self.agent_state.ask(format!("close-{}-{}", std::process::id(), cvc_core::clock::wall().as_microsecond()), Request::Close);
             let closed = self.agent_state.wait(|s| s.closed.clone().or_else(|| s.over.as_ref().map(|o| o.detail.clone())));
             let closed = async {
                 tokio::select! {

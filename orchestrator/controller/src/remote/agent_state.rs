@@ -223,7 +223,12 @@ impl AgentState {
 
     /// Asks the agent to report once more how these attempts ended. The name of a request is used once, by whichever controller.
     fn ask_for_ends(&self, of: Vec<Settled>) {
-        self.ask(format!("report-{}", jiff::Timestamp::now().as_nanosecond()), Request::Report { of });
+        self.ask(format!("report-{}", cvc_core::clock::wall().as_nanosecond()), Request::Report { of });
+    }
+
+    /// Whether the directory of a finished attempt lies there.
+    pub fn has_finished(&self) -> bool {
+        self.state().ended.values().any(|ended| matches!(ended, Ended::Finished(_)))
     }
 
     /// The events up to this one that were not heard.

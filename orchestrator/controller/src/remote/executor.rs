@@ -18,7 +18,7 @@ use cvc_core::{
     outcome::{Cause, Outcome},
     point::PlannedPoint,
     stop::{StopRequest, StopSignal, stop_now},
-    store::{CampaignDir, ManifestProblem, OutcomeFile, StoreError, check_manifest, remove_all},
+    store::{CampaignDir, ManifestProblem, OutcomeFile, StoreError, check_manifest, remove_all, sealed_outcome},
 };
 use cvc_engine::{
     attempt::{AttemptReporter, AttemptResult, Executor, SiteContext, Task, seal},
@@ -393,6 +393,11 @@ impl Remote {
     /// Fetches the directory of an attempt, verifies it, and gives it its final name.
     async fn fetch(&self, root: &Utf8Path, task: &Task, file: &OutcomeFile) -> Result<(), FetchError> {
         let (run, max_bytes) = (&task.planned.id, fetch_limit(task.disk_bytes));
+        // by another controller, which could not record it any more, or does that now: it is not replaced by itself
+        let is_here = || sealed_outcome(&self.dir, run, file.attempt).as_ref() == Some(file);
+        if is_here() {
+            return Ok(());
+        }
         let there = CampaignDir::at(root);
         let from = match &file.outcome {
             Outcome::Succeeded => there.run(run),
@@ -401,6 +406,9 @@ impl Remote {
         let again = ExponentialBuilder::new().with_min_delay(FETCH_PAUSE).with_max_delay(MAX_FETCH_PAUSE).with_max_times(FETCH_REPEATS);
         let fetched = (|| self.fetch_once(&from, run, max_bytes, file)).retry(again).when(FetchError::is_transient).await;
         fetched?;
+        if is_here() {
+            return remove_all(&self.dir.partial(run)).map_err(|error| FetchError::Here(error.into()));
+        }
         seal(&self.dir, run, file).map_err(|error| FetchError::Here(error.into()))
     }
 

@@ -82,7 +82,8 @@ impl<'a> Journaled<'a> {
     /// # Errors
     /// When the campaign was moved, or another controller works on it.
     pub(super) fn check_owner(&mut self) -> Result<(), CampaignError> {
-        if self.mute.is_some() {
+        // what was closed without a journal for another reason goes on
+        if self.mute.is_some() && !self.is_fenced {
             return Ok(());
         }
         self.journal.check_owner().map_err(|error| self.fall_silent(error))

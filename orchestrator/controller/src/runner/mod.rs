@@ -68,7 +68,7 @@ use tracing::Instrument;
 pub use closing::close_campaign;
 pub use sites::SiteExecutor;
 
-/// Time between two looks at whether the campaign is still this controller's, while runs are under way.
+/// Time between two looks at whether the campaign is still this controller's, while something is waited for.
 const OWNER_CHECK: Duration = Duration::from_secs(5);
 
 /// Options for running a campaign.
@@ -407,6 +407,7 @@ impl CampaignRunner<'_> {
             .collect();
         self.repeat_what_is_missing()?;
         self.take_in_whole_runs()?;
+        self.remove_partial_runs()?;
         for (run, attempt, shepherd) in open {
             if self.is_remote(&run) {
                 // it may still be running there: its agent is asked when the site is opened
@@ -504,6 +505,18 @@ impl CampaignRunner<'_> {
         }
         if !taken_in.is_empty() {
             self.observer.on(&Progress::TakenIn { runs: taken_in });
+        }
+        Ok(())
+    }
+
+    /// Removes what a controller left that was fetching a run as another one took the campaign over, and recorded its end: no attempt follows that
+    /// would remove it.
+    fn remove_partial_runs(&self) -> Result<(), CampaignError> {
+        for name in self.run_names()? {
+            let Some(Ok(run)) = name.strip_suffix(".partial").map(|run| RunId::try_from(run.to_owned())) else { continue };
+            if !matches!(self.journal.state().run(&run), Some(RunState::Open { .. })) {
+                remove_all(&self.dir.partial(&run))?;
+            }
         }
         Ok(())
     }

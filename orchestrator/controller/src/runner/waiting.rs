@@ -1,6 +1,6 @@
 //! Handles events of sites, lost nodes, sites that no longer work, and the end of sites.
 
-use super::{super::observe::Progress, CampaignRunner, fleet_end};
+use super::{super::observe::Progress, CampaignRunner, OWNER_CHECK, fleet_end};
 use crate::{error::CampaignError, progress::SiteEvent, remote::Remote};
 use cvc_core::{
     ids::{PointId, RunId},
@@ -18,9 +18,11 @@ use tracing::Instrument;
 const NODES_PATIENCE: f64 = 8.0;
 
 impl CampaignRunner<'_> {
-    /// Waits for a future, handles events of sites meanwhile, and ends what costs when the money does.
+    /// Waits for a future, handles events of sites meanwhile, and ends what costs when the money does. Not for long when another controller has
+    /// the campaign: a head node may be waited for for a day, and what is being closed is the other's.
     pub(super) async fn while_listening<T>(&mut self, work: impl Future<Output = T>) -> Result<T, CampaignError> {
         tokio::pin!(work);
+        let mut owner_check = tokio::time::interval(OWNER_CHECK);
         loop {
             let lasts = self.money_lasts();
             tokio::select! {
@@ -34,6 +36,7 @@ impl CampaignRunner<'_> {
                     return Ok(done);
                 }
                 () = tokio::time::sleep(lasts.unwrap_or_default()), if lasts.is_some() => self.out_of_money()?,
+                _ = owner_check.tick() => self.journal.check_owner()?,
             }
         }
     }
@@ -92,6 +95,10 @@ impl CampaignRunner<'_> {
                 Err(error) if first.is_none() => first = Some(error),
                 Err(error) => self.observer.on(&Progress::Site { what: error.to_string() }),
             }
+            // what is open is the other controller's
+            if self.journal.is_fenced() {
+                break;
+            }
         }
         first.map_or(Ok(()), Err)
     }
@@ -137,6 +144,7 @@ impl CampaignRunner<'_> {
         }
         let mut stop_signal = self.stop_signal.clone();
         let end = tokio::time::Instant::now() + patience;
+        let mut owner_check = tokio::time::interval(OWNER_CHECK);
         loop {
             let lasts = self.money_lasts();
             tokio::select! {
@@ -146,6 +154,7 @@ impl CampaignRunner<'_> {
                 // an error means that nobody can ask for a stop any more
                 Ok(_) = stop_signal.wait_for(|w| *w > StopRequest::GoOn) => return Ok(true),
                 () = tokio::time::sleep_until(end) => return Ok(false),
+                _ = owner_check.tick() => self.journal.check_owner()?,
                 () = tokio::time::sleep(lasts.unwrap_or_default()), if lasts.is_some() => {
                     self.out_of_money()?;
                     return Ok(true);

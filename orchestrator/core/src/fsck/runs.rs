@@ -15,7 +15,7 @@ enum Name {
     Succeeded(RunId),
     Failed(RunId, u32),
     Partial(RunId),
-    /// By an earlier repair.
+    /// By an earlier repair, or because another controller made it again.
     PutAside,
     Other,
 }
@@ -27,10 +27,14 @@ fn parse(name: &str) -> Name {
         None => Name::Succeeded(run),
         Some("partial") => Name::Partial(run),
         Some(rest) if rest.starts_with("damaged-") => Name::PutAside,
-        Some(rest) => match rest.strip_prefix("failed-").and_then(|n| n.parse().ok()) {
-            Some(attempt) => Name::Failed(run, attempt),
-            None => Name::Other,
-        },
+        Some(rest) => {
+            let (attempt, aside) = rest.split_once('.').map_or((rest, None), |(attempt, aside)| (attempt, Some(aside)));
+            match (attempt.strip_prefix("failed-").and_then(|n| n.parse().ok()), aside) {
+                (Some(attempt), None) => Name::Failed(run, attempt),
+                (Some(_), Some(aside)) if aside.starts_with("damaged-") => Name::PutAside,
+                (Some(_) | None, _) => Name::Other,
+            }
+        }
     }
 }
 
@@ -119,7 +123,7 @@ fn unrecorded(dir: &CampaignDir, state: &CampaignState, name: &str) -> Option<Pr
         }
         Name::Partial(run) => {
             let open = matches!(state.run(&run), Some(RunState::Open { .. }));
-            (!open).then(|| note("an attempt that the journal does not know, or that has ended", "the next attempt at the run removes it"))
+            (!open).then(|| note("an attempt that the journal does not know, or that has ended", "the next `cvc run` removes it"))
         }
         Name::PutAside => None,
         Name::Other => Some(note("cvc gives no such name", "nothing reads it")),
@@ -132,5 +136,21 @@ fn names(runs: &Utf8Path) -> Result<BTreeSet<String>, StoreError> {
         Ok(entries) => entries.map(|e| e.map(|e| e.file_name().to_owned())).collect::<Result<_, _>>().map_err(StoreError::io("list", runs)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(BTreeSet::new()),
         Err(error) => Err(StoreError::io("list", runs)(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_put_aside_is_told_from_what_nobody_knows() {
+        let run = "0123456789abcdef";
+        let aside = |rest: &str| matches!(parse(&format!("{run}{rest}")), Name::PutAside);
+        assert!(aside(".damaged-1") && aside(".failed-1.damaged-2"));
+        assert!(matches!(parse(&format!("{run}.failed-3")), Name::Failed(_, 3)));
+        for other in [".failed-x.damaged-1", ".failed-1.old", ".old"] {
+            assert!(matches!(parse(&format!("{run}{other}")), Name::Other), "{other}");
+        }
     }
 }

@@ -314,7 +314,7 @@ impl LineFile {
     fn cut_back(&mut self) -> io::Result<()> {
         disk::check(&format!("{}.cut", self.point))?;
         self.file.set_len(self.length)?;
-        self.file.sync_all()
+        disk::sync_all(&self.file)
     }
 
     /// Syncs what was appended without it.

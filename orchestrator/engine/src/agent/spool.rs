@@ -324,7 +324,7 @@ impl EventLog {
     /// # Errors
     /// When an event that must not be lost cannot be written.
     pub fn write(&mut self, event: Event) -> Result<(), SpoolError> {
-        let now = jiff::Timestamp::now();
+        let now = cvc_core::clock::wall();
         // in their order
         if (is_lasting(&event) || self.holds_events()) && !self.check_fence()? {
             self.held.push_back((now, event));
