@@ -130,9 +130,15 @@ fn open(options: &mut OpenOptions, path: &Utf8Path) -> Result<File, StoreError> 
     Err(StoreError::io("open", path)(io::Error::other("it is not a regular file, and a lock is one: remove it")))
 }
 
+/// Whether an error says that a file system cannot lock: Lustre that is mounted without `flock`, NFS without its lock daemon.
+fn has_no_locks(error: &std::io::Error) -> bool {
+    use nix::libc::{ENOLCK, ENOSYS, EOPNOTSUPP};
+    error.raw_os_error().is_some_and(|code| [ENOSYS, EOPNOTSUPP, ENOLCK].contains(&code))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::CampaignLock;
+    use super::{CampaignLock, has_no_locks};
     use camino::{Utf8Path, Utf8PathBuf};
     use std::fs;
 
@@ -185,17 +191,6 @@ mod tests {
         assert!(CampaignLock::is_held(&path).expect("a file"));
         assert_eq!(CampaignLock::sweeping(&path), Some(std::process::id().to_string()));
     }
-}
-
-/// Whether an error says that a file system cannot lock: Lustre that is mounted without `flock`, NFS without its lock daemon.
-fn has_no_locks(error: &std::io::Error) -> bool {
-    use nix::libc::{ENOLCK, ENOSYS, EOPNOTSUPP};
-    error.raw_os_error().is_some_and(|code| [ENOSYS, EOPNOTSUPP, ENOLCK].contains(&code))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
 
     #[test]
     fn a_file_system_without_locks_is_told_from_other_failures() {
