@@ -9,6 +9,7 @@ pub mod campaign;
 pub mod cloud;
 pub mod lab;
 pub mod node_program;
+pub mod power_loss;
 pub mod process;
 pub mod program;
 pub mod table;

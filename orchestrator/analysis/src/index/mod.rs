@@ -30,7 +30,7 @@ use cvc_core::{
     journal::CampaignState,
     plan::Plan,
     point::{Excluded, ExcludedBy},
-    store::StoreError,
+    store::{StoreError, own_prefix, remove_abandoned},
 };
 use row::FromRow;
 use rusqlite::{Connection, OpenFlags, Params};
@@ -56,7 +56,9 @@ impl Index {
     ///
     /// Missing or damaged records are not an error: the run is marked, and the report says so.
     pub fn rebuild(campaign: &Utf8Path, complete: impl FnOnce(Self, &Plan) -> Result<(), AnalysisError>) -> Result<Self, AnalysisError> {
-        let made = tempfile::Builder::new().prefix(".index-").suffix(".sqlite").tempfile_in(campaign);
+        remove_abandoned(campaign, "index");
+        let make = || tempfile::Builder::new().prefix(&own_prefix("index")?).suffix(".sqlite").tempfile_in(campaign);
+        let made = make();
         let temporary = match made.map_err(StoreError::io("create a file in", campaign)) {
             Err(error) if error.is_read_only() => return Self::apart_with(campaign, complete),
             made => made?,

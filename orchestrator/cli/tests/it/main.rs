@@ -37,6 +37,7 @@ mod measured;
 #[cfg(feature = "ec2")]
 mod ordeal;
 mod outputs;
+mod power_loss;
 mod predict;
 mod predictions;
 mod quickstart;

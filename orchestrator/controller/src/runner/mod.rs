@@ -41,7 +41,10 @@ use cvc_core::{
     panics::{catch_panic, panic_if_asked},
     plan::{Plan, PlannedRun},
     stop::{StopRequest, StopRequests, StopSignal},
-    store::{CampaignDir, OUTCOME, OutcomeFile, StoreError, claim, read_outcome, remove_all, sealed_outcome, write_whole},
+    store::{
+        CampaignDir, OUTCOME, OutcomeFile, StoreError, claim, read_outcome, remove_all, remove_half_written, remove_torn, sealed_outcome,
+        write_whole,
+    },
     units::counted,
 };
 use cvc_engine::attempt::{
@@ -230,6 +233,9 @@ pub async fn run_campaign_on(
     let dir = CampaignDir::at(&root);
     let _lock = take_campaign_lock(&dir, "cvc run", &stop_signal, observer).await?;
     refuse_without_journal(&dir)?;
+    for file in [dir.campaign_file(), dir.plan(), dir.hosts()] {
+        remove_half_written(&file)?;
+    }
     write_whole(&dir.campaign_file(), spec.text.as_bytes())?;
     let plan_json = serde_json::to_vec_pretty(plan).map_err(|e| StoreError::damaged(dir.plan(), 0, e.to_string()))?;
     write_whole(&dir.plan(), &plan_json)?;
@@ -415,6 +421,7 @@ impl CampaignRunner<'_> {
                     Some(file) => self.journal.write(Event::finished(run, file))?,
                     None => {
                         remove_all(&self.dir.partial(&run))?;
+                        remove_torn(&self.dir, &run, attempt)?;
                         self.scheduler.adopt(&run);
                     }
                 }

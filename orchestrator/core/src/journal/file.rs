@@ -13,10 +13,11 @@ use crate::{
     },
 };
 use camino::{Utf8Path, Utf8PathBuf};
+use cvc_probe::disk;
 use std::{
-    fs::{File, OpenOptions},
+    fs::{self, File, OpenOptions},
     io::{BufRead, BufReader, ErrorKind},
-    os::unix::fs::FileExt,
+    os::unix::fs::{FileExt, MetadataExt},
 };
 
 /// Version of the format that this program writes, and the newest that it reads. Version 2 distinguishes the job of a lease from its
@@ -138,6 +139,25 @@ fn raise_format(path: &Utf8Path) -> std::io::Result<()> {
     Ok(())
 }
 
+/// Puts the name of a new journal on disk, and those of the directories above it, which may be as new.
+fn sync_names(path: &Utf8Path) -> Result<(), StoreError> {
+    let device = |directory: &Utf8Path| fs::metadata(directory).ok().map(|metadata| metadata.dev());
+    let mut below = None;
+    for directory in path.ancestors().skip(1) {
+        let directory = if directory.as_str().is_empty() { Utf8Path::new(".") } else { directory };
+        // what lies beyond was there before: it is mounted, or is others' to read
+        if below.is_some_and(|below| device(directory) != device(below)) {
+            break;
+        }
+        match disk::sync_directory("journal.jsonl.sync-directory", directory.as_std_path()) {
+            Err(error) if below.is_some() && error.kind() == ErrorKind::PermissionDenied => break,
+            synced => synced.map_err(StoreError::io("sync", directory))?,
+        }
+        below = Some(directory);
+    }
+    Ok(())
+}
+
 /// An open journal. One writer at a time: the caller holds the lock of the campaign.
 #[derive(Debug)]
 pub struct Journal {
@@ -177,6 +197,10 @@ impl Journal {
         reader.check(path, &scan)?;
         file.lock()?;
         let has_lineage = reader.has_lineage;
+        if scan.good == 0 {
+            // before the first entry, and before the mark says that it is on disk
+            sync_names(path)?;
+        }
         if let Some(last) = reader.last_at {
             clock::go_on_from(last);
         }
@@ -196,11 +220,6 @@ impl Journal {
         if scan.good == 0 {
             let lineage = Some(Lineage::random().map_err(StoreError::io("make a lineage for", path))?);
             begin(Event::Opened { format: FORMAT, campaign: campaign.to_owned(), cvc: env!("CARGO_PKG_VERSION").to_owned(), lineage })?;
-            // the name of the new file must survive too
-            if let Some(directory) = path.parent() {
-                cvc_probe::disk::sync_directory("journal.jsonl.sync-directory", directory.as_std_path())
-                    .map_err(StoreError::io("sync the directory of", path))?;
-            }
         } else if !has_lineage {
             raise_format(path).map_err(StoreError::io("write the format of", path))?;
             begin(Event::LineageGiven { lineage: Lineage::of_place(path.parent().unwrap_or(path)) })?;

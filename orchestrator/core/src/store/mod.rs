@@ -9,6 +9,7 @@ pub mod line_file;
 mod lock;
 mod manifest;
 mod outcome_file;
+mod temporary;
 
 pub use error::StoreError;
 
@@ -20,4 +21,5 @@ pub use layout::CampaignDir;
 pub use line_file::LineFile;
 pub use lock::{CampaignLock, SILENCE};
 pub use manifest::{MANIFEST, ManifestProblem, check_manifest, write_manifest};
-pub use outcome_file::{OUTCOME, OutcomeFile, read_outcome, sealed_outcome};
+pub use outcome_file::{OUTCOME, OutcomeFile, read_outcome, remove_torn, sealed_outcome};
+pub use temporary::{own_prefix, remove_abandoned, remove_half_written};

@@ -1,6 +1,6 @@
 //! The file in a run's directory that says how it ended.
 
-use super::{layout::CampaignDir, manifest::check_manifest};
+use super::{atomic_file::remove_all, error::StoreError, layout::CampaignDir, manifest::check_manifest};
 use crate::{ids::RunId, outcome::Outcome};
 use camino::Utf8Path;
 use serde::{Deserialize, Serialize};
@@ -40,4 +40,40 @@ pub fn sealed_outcome(campaign: &CampaignDir, run: &RunId, attempt: u32) -> Opti
         let is_whole = file.manifest.as_ref().is_none_or(|digest| check_manifest(dir, digest).is_ok());
         is_whole.then_some(file)
     })
+}
+
+/// Removes what is left of an attempt that has not ended, and whose directory got its final name before its content was on disk: the machine
+/// lost its power in between, and nobody was told of it.
+///
+/// # Errors
+/// When it cannot be removed.
+pub fn remove_torn(campaign: &CampaignDir, run: &RunId, attempt: u32) -> Result<(), StoreError> {
+    for dir in [campaign.run(run), campaign.failed(run, attempt)] {
+        // of another attempt it is somebody's result
+        if read_outcome(&dir).is_ok_and(|file| file.attempt != attempt) {
+            continue;
+        }
+        remove_all(&dir)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_torn_directory_of_an_open_attempt_goes_and_that_of_another_attempt_stays() {
+        let root = tempfile::tempdir().expect("a directory");
+        let dir = CampaignDir::at(Utf8Path::from_path(root.path()).expect("UTF-8"));
+        let run = RunId::of(b"run");
+        let outcome = r#"{"attempt":1,"outcome":{"result":"succeeded"},"records":null,"wall_s":1.0,"manifest":"0"}"#;
+        for (text, attempt, goes) in [(outcome, 1, true), ("", 1, true), (outcome, 2, false)] {
+            std::fs::create_dir_all(dir.run(&run)).expect("makes");
+            std::fs::write(dir.run(&run).join(OUTCOME), text).expect("writes");
+            assert_eq!(sealed_outcome(&dir, &run, attempt), None);
+            remove_torn(&dir, &run, attempt).expect("removes");
+            assert_eq!(dir.run(&run).exists(), !goes, "{text} {attempt}");
+        }
+    }
 }

@@ -8,7 +8,7 @@ use camino::Utf8Path;
 use cvc_core::{
     ids::RunId,
     point::Point,
-    store::{CampaignDir, OutcomeFile, StoreError, remove_all, sealed_outcome},
+    store::{CampaignDir, OutcomeFile, StoreError, remove_all, remove_torn, sealed_outcome},
 };
 use cvc_probe::proc::{self, ProcessId};
 use std::{
@@ -67,6 +67,7 @@ pub fn recover_run<'b>(
         // if the run was complete, what is left of its work is what the campaign keeps
         remove_all(&work)?;
         remove_all(&partial)?;
+        remove_torn(dir, run, attempt)?;
     }
     Ok((ended, whole))
 }

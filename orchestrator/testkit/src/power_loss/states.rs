@@ -1,0 +1,145 @@
+//! Which parts of what was not synced are lost.
+
+use super::{Recording, history::Change, tree::Tree};
+use std::{
+    collections::{BTreeSet, HashMap},
+    hash::{DefaultHasher, Hash, Hasher},
+    path::Path,
+};
+
+/// Random parts of what was not synced, for each sync.
+const RANDOM: usize = 40;
+
+/// The files after a loss of power.
+#[derive(Debug)]
+pub struct State {
+    /// When it was and what is lost, for readers.
+    pub what: String,
+    /// What is there.
+    pub files: Tree,
+    /// What of it was synced.
+    pub synced: Tree,
+}
+
+/// Between two syncs: everything that was not synced by then may be lost.
+struct Window {
+    when: String,
+    /// Changes that are on disk.
+    synced: BTreeSet<usize>,
+    /// The others, in order.
+    pending: Vec<usize>,
+}
+
+/// What is left of a window's pending changes.
+struct Part {
+    what: String,
+    kept: BTreeSet<usize>,
+    /// A write of which only so many bytes are left.
+    cut: Option<(usize, usize)>,
+}
+
+/// Chooses states: for each sync everything and nothing of what was not synced, then, by turns for all syncs, its other parts.
+pub(super) fn choose(recording: &Recording, count: usize, seed: u64, dull: impl Fn(&Path) -> bool) -> Vec<State> {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let windows = windows(recording);
+    let mut queues: Vec<(Vec<Part>, Vec<Part>)> = windows.iter().map(|window| parts(recording, window, &mut random, &dull)).collect();
+    let mut order: Vec<(usize, Part)> = Vec::new();
+    for (at, (first, _)) in queues.iter_mut().enumerate() {
+        order.extend(first.drain(..).map(|part| (at, part)));
+    }
+    while queues.iter().any(|(_, rest)| !rest.is_empty()) {
+        order.extend(queues.iter_mut().enumerate().filter_map(|(at, (_, rest))| Some((at, rest.pop()?))));
+    }
+    let mut states: Vec<State> = Vec::new();
+    // the same files, and how many changes were synced: the later moment promises more
+    let mut seen: HashMap<u64, (usize, usize)> = HashMap::new();
+    for (at, part) in order {
+        let window = &windows[at];
+        let files = tree(recording, window, &part);
+        let mut hasher = DefaultHasher::new();
+        files.hash(&mut hasher);
+        let place = match seen.get(&hasher.finish()) {
+            Some((_, synced)) if *synced >= window.synced.len() => continue,
+            Some((place, _)) => *place,
+            None if states.len() == count => break,
+            None => states.len(),
+        };
+        seen.insert(hasher.finish(), (place, window.synced.len()));
+        let state =
+            State { what: format!("{}: {}", window.when, part.what), files, synced: recording.tree(|step| window.synced.contains(&step)) };
+        if place < states.len() { states[place] = state } else { states.push(state) }
+    }
+    states
+}
+
+fn windows(recording: &Recording) -> Vec<Window> {
+    let syncs = &recording.history.syncs;
+    let steps = recording.history.steps.len();
+    (0..=syncs.len())
+        .map(|number| {
+            let synced: BTreeSet<usize> = syncs[..number].iter().flat_map(|sync| sync.covers.iter().copied()).collect();
+            let (end, when) = match syncs.get(number) {
+                Some(sync) => (sync.at, format!("before sync {} ({}) ends", number + 1, sync.what)),
+                None => (steps, "at the end".to_owned()),
+            };
+            Window { when, pending: (0..end).filter(|step| !synced.contains(step)).collect(), synced }
+        })
+        .collect()
+}
+
+/// The parts of a window that come first, and the others.
+fn parts(recording: &Recording, window: &Window, random: &mut fastrand::Rng, dull: &impl Fn(&Path) -> bool) -> (Vec<Part>, Vec<Part>) {
+    let steps = &recording.history.steps;
+    let all: BTreeSet<usize> = window.pending.iter().copied().collect();
+    let named = |what: &str, kept: BTreeSet<usize>| Part { what: what.to_owned(), kept, cut: None };
+    let first = vec![named("everything is there", all.clone()), named("nothing else is there", BTreeSet::new())];
+    let is_name = |step: &usize| steps[*step].change.content_of().is_none();
+    let mut rest = vec![named("all names, and no content", all.iter().copied().filter(is_name).collect())];
+    for (count, step) in window.pending.iter().enumerate().filter(|(_, step)| !dull(&steps[**step].path)) {
+        let told = told(recording, *step);
+        let mut but = all.clone();
+        but.remove(step);
+        rest.push(Part { what: format!("all but {told}"), kept: but, cut: None });
+        rest.push(Part { what: format!("only {told}"), kept: [*step].into(), cut: None });
+        rest.push(Part { what: format!("all up to {told}"), kept: window.pending[..=count].iter().copied().collect(), cut: None });
+        if let Change::Write { bytes, .. } = &steps[*step].change
+            && bytes.len() > 1
+        {
+            let left = random.usize(1..bytes.len());
+            rest.push(Part { what: format!("all, of {told} {left} bytes"), kept: all.clone(), cut: Some((*step, left)) });
+        }
+    }
+    for number in 0..if all.len() > 2 { RANDOM } else { 0 } {
+        let share = [0.2, 0.5, 0.8][random.usize(..3)];
+        let kept: BTreeSet<usize> = all.iter().copied().filter(|_| random.f64() < share).collect();
+        rest.push(Part { what: format!("random part {number} of {} changes, {} are left", all.len(), kept.len()), kept, cut: None });
+    }
+    random.shuffle(&mut rest);
+    (first, rest)
+}
+
+fn told(recording: &Recording, step: usize) -> String {
+    let step = &recording.history.steps[step];
+    let what = match &step.change {
+        Change::Name { .. } => "the new name".to_owned(),
+        Change::Unname { .. } => "the removal".to_owned(),
+        Change::Rename { from, .. } => format!("the rename from {}", from.1.to_string_lossy()),
+        Change::Write { at, bytes, .. } => format!("the write of bytes {at} to {}", at + bytes.len()),
+        Change::Cut { length, .. } => format!("the cut to {length} bytes"),
+    };
+    format!("{what} ({})", step.path.display())
+}
+
+fn tree(recording: &Recording, window: &Window, part: &Part) -> Tree {
+    let mut files = super::history::Files::default();
+    for (at, step) in recording.history.steps.iter().enumerate() {
+        match (&step.change, part.cut) {
+            (Change::Write { inode, at: from, bytes }, Some((cut, left))) if cut == at => {
+                files.apply(&Change::Write { inode: *inode, at: *from, bytes: bytes[..left].to_owned() });
+            }
+            (change, _) if window.synced.contains(&at) || part.kept.contains(&at) => files.apply(change),
+            _ => {}
+        }
+    }
+    Tree::of(&recording.history, &files)
+}
