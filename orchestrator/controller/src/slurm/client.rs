@@ -487,6 +487,47 @@ mod tests {
         assert_eq!((found.id.number, found.stage()), (7, Stage::Running));
     }
 
+    /// The same login node; what is cancelled is written down, and has ended then.
+    #[derive(Default)]
+    struct TwoUsersCancelling(parking_lot::Mutex<Vec<String>>);
+
+    #[async_trait::async_trait]
+    impl Host for TwoUsersCancelling {
+        fn name(&self) -> &str {
+            "login"
+        }
+
+        async fn run(&self, argv: &[String], env: &BTreeMap<String, String>, limit: Duration) -> Result<Output, HostError> {
+            if argv[0] == "scancel" {
+                self.0.lock().extend(argv[1..].iter().cloned());
+                return Ok(Output { code: Some(0), stdout: String::new(), stderr: String::new() });
+            }
+            let output = TwoUsers.run(argv, env, limit).await?;
+            let stdout = if argv[0] == "squeue" && !self.0.lock().is_empty() {
+                serde_json::json!({ "jobs": [], "errors": [] }).to_string()
+            } else {
+                output.stdout.replace("COMPLETED", "RUNNING")
+            };
+            Ok(Output { stdout, ..output })
+        }
+
+        async fn put(&self, _: &[u8], _: &Utf8Path) -> Result<(), HostError> {
+            Ok(())
+        }
+
+        async fn get(&self, from: &Utf8Path) -> Result<Vec<u8>, HostError> {
+            panic!("{from} is not read")
+        }
+    }
+
+    #[tokio::test]
+    async fn a_job_of_another_user_with_the_same_name_is_not_cancelled() {
+        let login = Arc::new(TwoUsersCancelling::default());
+        let client = Client::new(Arc::clone(&login) as Arc<dyn Host>);
+        client.cancel("cvc-demo-1", Duration::from_secs(5)).await.expect("cancelled");
+        assert_eq!(*login.0.lock(), ["7"], "the user's own, and no other");
+    }
+
     /// A login node that is lost while sbatch runs there, and is back after it.
     #[derive(Default)]
     struct LostMeanwhile(parking_lot::Mutex<Vec<String>>);

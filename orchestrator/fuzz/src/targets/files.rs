@@ -5,7 +5,8 @@ use camino::{Utf8Component, Utf8Path};
 use cvc_controller::ssh::unpack;
 use cvc_core::{
     fsck,
-    journal::{self, CampaignState, Entry, Event, Journal},
+    ids::{NodeName, SiteName, is_path_part},
+    journal::{self, CampaignState, Entry, Event, Journal, Lineage},
     store::{
         CampaignDir, LineFile, check_manifest,
         line_file::{self, check_sum, with_sum},
@@ -16,6 +17,8 @@ use std::{fs, os::unix::fs::MetadataExt};
 
 pub(crate) const LINE_WORDS: &[&str] = &[
     "\n",
+    "../..",
+    "\"/etc/passwd\"",
     "{\"seq\":",
     "\"format\":1",
     "\"format\":3",
@@ -107,6 +110,8 @@ pub(crate) fn journal(data: &[u8]) {
             repaired(&dir);
             fs::write(&path, data).expect("writes");
         }
+        // how far another journal had come
+        let _ = fs::remove_file(path.with_extension("mark"));
         let mut entries: Vec<Entry> = Vec::new();
         let opened = Journal::open(&path, "campaign", |entry| {
             entries.push(entry.clone());
@@ -126,7 +131,9 @@ pub(crate) fn journal(data: &[u8]) {
         };
         assert!(entries.iter().zip(1..).all(|(entry, seq)| entry.seq == seq));
         // whatever they say, the fold tells what is wrong
-        let _ = CampaignState::of(&entries);
+        if let Ok(state) = CampaignState::of(&entries) {
+            stays_inside(&dir, &state);
+        }
         entries.push(journal.append(Event::Interrupted { now: false }).expect("appends"));
         drop(journal);
         let again = journal::read(&path).expect("a journal that was opened");
@@ -135,6 +142,27 @@ pub(crate) fn journal(data: &[u8]) {
         assert_eq!(again[1..], entries[1..]);
         assert_eq!(again[0].seq, entries[0].seq);
     });
+}
+
+/// No path that is made of a name of a journal leaves the directory that is meant.
+fn stays_inside(dir: &CampaignDir, state: &CampaignState) {
+    for (run, history) in &state.runs {
+        let attempts = history.attempts.iter().map(|attempt| dir.failed(run, attempt.number));
+        for path in [dir.run(run), dir.partial(run)].into_iter().chain(attempts) {
+            assert_eq!(path.parent(), Some(dir.runs().as_path()), "{run}");
+            assert!(path.file_name().is_some(), "{run}");
+        }
+        assert_eq!(dir.work(run).parent(), Some(dir.root().join("work").as_path()), "{run}");
+    }
+    let leases = state.leases.iter().flat_map(|lease| [lease.name.as_str(), lease.site.as_str()]);
+    let nodes = state.runs.values().flat_map(|history| &history.attempts).flat_map(|attempt| attempt.nodes.iter());
+    let names = leases
+        .chain(state.open_sites.iter().map(SiteName::as_str))
+        .chain(state.lineage.iter().map(Lineage::as_str))
+        .chain(nodes.map(NodeName::as_str));
+    for name in names {
+        assert!(is_path_part(name), "{name:?}");
+    }
 }
 
 /// What a check repairs is sound.
