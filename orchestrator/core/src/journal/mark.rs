@@ -1,7 +1,10 @@
 //! How far a journal had come. A journal that was restored from an older copy, or whose end is lost, is whole and says too little: runs would be
 //! measured again, and machines forgotten. The mark beside it tells.
 
-use crate::store::{StoreError, line_file::sum_of};
+use crate::store::{
+    StoreError,
+    line_file::{Sum, check_sum, sum_of, with_sum},
+};
 use camino::{Utf8Path, Utf8PathBuf};
 use serde::{Deserialize, Serialize};
 use std::{
@@ -10,14 +13,15 @@ use std::{
 };
 
 /// Bytes of the file: it is written in place, and always as long.
-const BYTES: usize = 80;
+const BYTES: usize = 96;
 
-/// The last entry that was put on disk.
+/// The last entry that was put on disk. It has a checksum of its own, because a loss of power may leave half of it in front of an older one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Mark {
     /// Its number.
     pub entry: u64,
     /// Its checksum.
+    #[serde(rename = "of")]
     pub sum: String,
 }
 
@@ -41,7 +45,9 @@ pub(super) fn mark_file(journal: &Utf8Path) -> Utf8PathBuf {
 impl Mark {
     /// The mark of a journal; `None` if it has none that can be read.
     pub fn read(journal: &Utf8Path) -> Option<Self> {
-        serde_json::from_slice(fs::read(mark_file(journal)).ok()?.trim_ascii_end()).ok()
+        let text = fs::read(mark_file(journal)).ok()?;
+        let line = text.trim_ascii_end();
+        if check_sum(line) == Sum::Right { serde_json::from_slice(line).ok() } else { None }
     }
 
     /// What is missing in a journal of so many entries; `sum` is the checksum of the one that the mark is about, if the journal has it.
@@ -71,10 +77,37 @@ impl MarkWriter {
     /// Notes that this line, which has this number, is on disk.
     pub fn note(&self, entry: u64, line: &[u8]) {
         let (Some(file), Some(sum)) = (&self.file, sum_of(line)) else { return };
-        let Ok(mut text) = serde_json::to_vec(&Mark { entry, sum: sum.to_owned() }) else { return };
+        let text = serde_json::to_vec(&Mark { entry, sum: sum.to_owned() }).map_err(std::io::Error::from).and_then(with_sum);
+        let Ok(mut text) = text else { return };
+        // its line feed comes last
+        text.pop();
         text.resize(BYTES - 1, b' ');
         text.push(b'\n');
         // without it the journal is whole nevertheless
         let _ = file.write_all_at(&text, 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_that_was_torn_in_the_middle_says_nothing() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let journal = Utf8Path::from_path(dir.path()).expect("UTF-8").join("journal.jsonl");
+        let written = |entry: u64, name: &str| {
+            let line = with_sum(format!("{{\"seq\":\"{name}\"}}").into_bytes()).expect("a line");
+            MarkWriter::open(&journal).note(entry, &line);
+            fs::read(mark_file(&journal)).expect("reads")
+        };
+        let (old, new) = (written(u64::MAX - 1, "old"), written(u64::MAX, "new"));
+        assert_eq!((old.len(), Mark::read(&journal).map(|mark| mark.entry)), (BYTES, Some(u64::MAX)));
+        for cut in 0..BYTES {
+            let torn = [&new[..cut], &old[cut..]].concat();
+            fs::write(mark_file(&journal), &torn).expect("writes");
+            let is_whole = torn == old || torn == new;
+            assert_eq!(Mark::read(&journal).is_some(), is_whole, "torn at {cut}");
+        }
     }
 }
