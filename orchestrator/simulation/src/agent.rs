@@ -261,6 +261,10 @@ impl Workplace for OnNodes {
         }
         self.world.pause(1..300).await;
         reporter.tell(AttemptEvent::Started(ProcessId { pid: self.world.number(), start_ticks: 1 }));
+        // which are not synced
+        for stage in ["launching", "running", "checkpointing"] {
+            reporter.stage(stage);
+        }
         let course = self.course(task, stop_signal).await;
         end_attempt(&self.world, &self.name, &self.root, &run);
         match course {

@@ -49,9 +49,11 @@ fn check_runs(world: &World, plan: &Plan, dir: &CampaignDir, summary: &Summary) 
     };
     let ended = world.lock().ended.clone();
     let (mut succeeded, mut failed) = (0, 0);
+    let was_stopped = world.lock().was_stopped;
+    let moved = world.lock().moved.clone();
     let stays = |planned: &&PlannedRun| {
         let point = plan.points.iter().find(|point| point.id == planned.point);
-        point.is_some_and(|point| !world.lock().moved.contains(&point.point.site))
+        point.is_some_and(|point| !was_stopped && !moved.contains(&point.point.site))
     };
     for run in plan.runs.iter().filter(stays).map(|planned| &planned.id) {
         let ends: Vec<_> = ended.get(run).into_iter().flatten().filter(|end| end.succeeded).collect();

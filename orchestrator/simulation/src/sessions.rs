@@ -248,6 +248,7 @@ impl<'a> Sessions<'a> {
     }
 
     fn stop(&self, request: StopRequest) {
+        self.world.lock().was_stopped = true;
         for session in &self.running {
             session.stop.send_modify(|now| *now = (*now).max(request));
         }

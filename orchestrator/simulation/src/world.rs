@@ -122,6 +122,8 @@ pub(crate) struct State {
     pub down: Shared<BTreeSet<String>>,
     /// Attempts whose processes live, wherever.
     pub live: BTreeMap<RunId, Live>,
+    /// Whether the user asked to stop, so that what was not fetched may have been given up.
+    pub was_stopped: bool,
     /// Sites whose place was edited, so that their results may have been given up.
     pub moved: BTreeSet<String>,
     pub ended: BTreeMap<RunId, Vec<Ended>>,
@@ -145,6 +147,7 @@ impl World {
             machines: BTreeMap::new(),
             down: Shared::new(BTreeSet::new()),
             live: BTreeMap::new(),
+            was_stopped: false,
             moved: BTreeSet::new(),
             ended: BTreeMap::new(),
             story: Vec::new(),

@@ -5,7 +5,7 @@ use crate::{
     progress::SiteReporter,
     remote::{
         agent_state::{AgentState, MissingEvents, Over},
-        head_node::{Channel, HeadNode, SHORT},
+        head_node::{Channel, HeadNode, SHORT, get},
     },
 };
 use camino::Utf8PathBuf;
@@ -23,6 +23,9 @@ const MAX_STARTS: u32 = 5;
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 /// Longest delay between attempts.
 const MAX_PAUSE: Duration = Duration::from_secs(15);
+
+/// Time without a word after which it is asked whether the spool is still there: an agent whose spool was removed has ended by then.
+const GONE_AFTER: Duration = Duration::from_secs(180);
 
 /// Delay before a request that was refused is sent again.
 const REFUSED_PAUSE: Duration = Duration::from_secs(2);
@@ -68,9 +71,27 @@ impl Connection {
             if away.is_none() {
                 self.reporter.note(format!("{}: lost the connection to the agent, trying again: {why}", self.head_node.name()));
             }
-            away.get_or_insert_with(Instant::now);
+            let since = *away.get_or_insert_with(Instant::now);
+            if since.elapsed() > GONE_AFTER && self.spool_is_gone().await {
+                let detail = format!("{} on {} is gone, and what was under way with it", self.root, self.head_node.name());
+                self.reporter.note(detail.clone());
+                self.agent_state.change(|s| {
+                    s.over.get_or_insert(Over { cause: None, detail });
+                });
+                // nobody will answer; what uses this agent gets another one
+                return std::future::pending().await;
+            }
             delays.pause().await;
         }
+    }
+
+    /// Whether somebody has removed the spool: another controller that had not noticed this one, or a user. Not while the file system may be
+    /// missing, on which the program lies as well.
+    async fn spool_is_gone(&self) -> bool {
+        let alive = [self.program.as_str(), "alive", self.root.as_str()];
+        self.agent_is_here
+            && self.head_node.run(&alive, SHORT).await.is_ok_and(|output| output.code == Some(1))
+            && get(&*self.head_node, &self.root.join("orders.json")).await.is_ok_and(|orders| orders.is_none())
     }
 
     /// Exchanges events and requests while the connection lasts. Returns whether anything arrived, and why it ended.
