@@ -132,6 +132,8 @@ struct CampaignRunner<'a> {
     /// The points and the time that this session is limited to.
     limit: SessionLimit,
     sites: Sites,
+    /// When to look next whether the campaign is still this controller's.
+    owner_check: Instant,
     /// Sites that are being opened, beside runs of others.
     openings: Openings,
     /// Fleets that are being given back, beside everything else.
@@ -338,6 +340,7 @@ impl<'a> CampaignRunner<'a> {
             budget: Budget::new(spec, plan, &options.expected_s),
             limit: SessionLimit::new(options.only.clone(), options.until),
             sites: Sites::new(executors(&dir, &lineage), spec),
+            owner_check: Instant::now() + OWNER_CHECK,
             openings: Openings::default(),
             closing: ClosingClouds::default(),
             dir,
@@ -625,6 +628,8 @@ impl CampaignRunner<'_> {
         let lasts = self.budget.lasts(&books).filter(|_| self.cut.now() < StopRequest::StopNow);
         drop(books);
         self.share_means();
+        // however often something else happens meanwhile
+        let owner_check = self.owner_check;
         let mut stop_signal = self.stop_signal.clone();
         let stop_asked = async { stop_signal.wait_for(|now| *now >= StopRequest::Finish).await.is_ok() };
         tokio::select! {
@@ -637,7 +642,10 @@ impl CampaignRunner<'_> {
             Some(closed) = self.closing.next(), if !self.closing.is_empty() => Ok(Some(Step::Closed(closed))),
             Some(ended) = self.openings.next(), if !self.openings.is_empty() => Ok(Some(Step::Opened(ended))),
             // runs may take hours: nothing is written meanwhile that would tell
-            () = tokio::time::sleep(OWNER_CHECK) => self.journal.check_owner().map(|()| Some(Step::Changed)),
+            () = tokio::time::sleep_until(owner_check) => {
+                self.owner_check = Instant::now() + OWNER_CHECK;
+                self.journal.check_owner().map(|()| Some(Step::Changed))
+            }
             Some(ended) = attempts.tasks.join_next() => {
                 let (run, result) = ended.map_err(CampaignError::of_task)?;
                 Ok(Some(Step::Ended(run, result)))

@@ -10,6 +10,7 @@ use std::{
     io::{self, Read},
     os::unix::fs::{FileExt, OpenOptionsExt},
     sync::{Arc, mpsc},
+    thread::JoinHandle,
     time::Duration,
 };
 
@@ -20,8 +21,8 @@ use std::{
 #[derive(Debug)]
 pub struct CampaignLock {
     file: Arc<File>,
-    /// Ends the signs of life when it is dropped.
-    beats: Option<mpsc::Sender<()>>,
+    /// The thread that gives signs of life, and what ends it when it is dropped.
+    beats: Option<(mpsc::Sender<()>, JoinHandle<()>)>,
 }
 
 /// Time between two signs of life.
@@ -179,14 +180,14 @@ impl CampaignLock {
     pub fn give_signs_of_life(&mut self, operation: &str) -> io::Result<()> {
         let (sender, ended) = mpsc::channel();
         let (file, mut holder) = (Arc::clone(&self.file), Holder::this(operation));
-        std::thread::Builder::new().name("lock".to_owned()).spawn(move || {
+        let thread = std::thread::Builder::new().name("lock".to_owned()).spawn(move || {
             while ended.recv_timeout(BEAT) == Err(mpsc::RecvTimeoutError::Timeout) {
                 holder.beat += 1;
                 // what cannot be written now is written at the next one
                 let _ = holder.write(&file);
             }
         })?;
-        self.beats = Some(sender);
+        self.beats = Some((sender, thread));
         Ok(())
     }
 
@@ -218,7 +219,11 @@ impl CampaignLock {
 
 impl Drop for CampaignLock {
     fn drop(&mut self) {
-        self.beats = None;
+        if let Some((sender, thread)) = self.beats.take() {
+            drop(sender);
+            // it ends at once; until then it has the lock too, and may write
+            let _ = thread.join();
+        }
         // so that nobody waits for signs of life
         let _ = self.file.set_len(0);
     }
