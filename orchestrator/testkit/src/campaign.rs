@@ -139,7 +139,9 @@ impl Campaign {
 
     /// Replaces the campaign file.
     pub fn rewrite(&self, text: &str) {
-        self.put("campaign.toml", &format!("schema = 1\nname = \"{}\"\n{text}", self.name));
+        let written = self.put(".campaign.toml", &format!("schema = 1\nname = \"{}\"\n{text}", self.name));
+        // a `cvc` that is reading it has the old one or the new one
+        fs::rename(&written, self.dir().join("campaign.toml")).unwrap_or_else(|e| panic!("{}: {e}", written.display()));
     }
 
     /// Sets a variable for every command.

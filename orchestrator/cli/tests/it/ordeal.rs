@@ -1,6 +1,6 @@
 //! Campaigns on an ssh site, on Slurm and on the test cloud, from one laptop on which much goes wrong in random order: it gets other names,
-//! campaigns are killed and moved, its disk is full for a while, nobody reads what cvc says, its clock is set back. Nothing may be lost, doubled
-//! or left.
+//! campaigns are killed and moved, its disk is full for a while, nobody reads what cvc says, its clock is set back. Campaign files are edited
+//! meanwhile, and second controllers are started beside the first. Nothing may be lost, doubled or left.
 //!
 //! `CVC_ORDEAL_S` sets for how many seconds things go wrong, `CVC_ORDEAL_SEED` which and when.
 
@@ -35,6 +35,8 @@ const END_LIMIT: Duration = Duration::from_secs(900);
 const TICK: Duration = Duration::from_millis(100);
 /// Runs of a campaign: a campaign that has ended is followed by another one until the time is over.
 const RUNS: usize = 4;
+/// The same once its file was edited.
+const MORE_RUNS: usize = 5;
 
 /// Says that a run begins, and whether the same run is alive already: then somebody else holds the lock.
 const SCRIPT: &str = r#"
@@ -55,19 +57,33 @@ enum Mishap {
     DiskFull,
     MessagesUnread,
     ClockSetBack,
+    RepeatsEdited,
+    SiteRenamed,
+    SecondController,
 }
 
-const MISHAPS: [Mishap; 5] = [Mishap::HostRenamed, Mishap::CampaignMoved, Mishap::DiskFull, Mishap::MessagesUnread, Mishap::ClockSetBack];
+const MISHAPS: [Mishap; 8] = [
+    Mishap::HostRenamed,
+    Mishap::CampaignMoved,
+    Mishap::DiskFull,
+    Mishap::MessagesUnread,
+    Mishap::ClockSetBack,
+    Mishap::RepeatsEdited,
+    Mishap::SiteRenamed,
+    Mishap::SecondController,
+];
 
 /// A `cvc run` whose messages are read until nobody wants to.
 struct Session {
     child: Child,
+    /// How often the campaign's file had been edited when it began.
+    edits: usize,
     said: Arc<Mutex<String>>,
     is_unread: Arc<AtomicBool>,
 }
 
 impl Session {
-    fn start(mut command: Command) -> Self {
+    fn start(mut command: Command, edits: usize) -> Self {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("cvc starts");
         let (said, is_unread) = (Arc::new(Mutex::new(String::new())), Arc::new(AtomicBool::new(false)));
@@ -81,7 +97,12 @@ impl Session {
                 }
             }
         });
-        Self { child, said, is_unread }
+        Self { child, edits, said, is_unread }
+    }
+
+    fn kill(&mut self) {
+        process::signal(controller_below(i32::try_from(self.child.id()).expect("a process id")), Signal::SIGKILL);
+        let _ = self.child.wait();
     }
 
     fn said(&self) -> String {
@@ -98,7 +119,16 @@ struct Way {
     /// Directory of all campaigns, on the small disk.
     place: PathBuf,
     rounds: usize,
+    /// Runs that its file asks for.
+    repeats: usize,
+    /// Whether its file calls its site by another name.
+    is_renamed: bool,
+    /// How often its file was edited, and how often its site got another name or its own again.
+    edits: usize,
+    renames: usize,
     session: Option<Session>,
+    /// A controller that was started beside the first.
+    second: Option<Session>,
     /// Whether its campaign has ended as it should.
     is_done: bool,
     not_before: Instant,
@@ -115,6 +145,8 @@ struct Ordeal {
     clock: LaptopClock,
     ways: Vec<Way>,
     moves: usize,
+    /// Second controllers that were refused.
+    refused: usize,
 }
 
 /// A tmpfs for the campaigns; unmounted at the end, also of a test that failed.
@@ -174,7 +206,12 @@ impl Way {
             campaign,
             place,
             rounds: 1,
+            repeats: RUNS,
+            is_renamed: false,
+            edits: 0,
+            renames: 0,
             session: None,
+            second: None,
             is_done: false,
             not_before,
             exits: BTreeMap::new(),
@@ -201,12 +238,38 @@ impl Way {
         fs::remove_dir_all(&self.place).expect("removes");
         self.rounds += 1;
         (self.is_done, self.failed) = (false, 0);
+        (self.repeats, self.is_renamed, self.edits, self.renames) = (RUNS, false, 0, 0);
         (self.campaign, self.place) = Self::campaign(self.kind, self.rounds, &self.text, &self.environment, disk);
     }
 
+    /// Writes the campaign's file as it is to be from now on. Sessions that have begun go on with what they have read.
+    fn edit(&mut self) {
+        self.edits += 1;
+        let mut text = self.text.replace(&format!("repeats = {RUNS}\n"), &format!("repeats = {}\n", self.repeats));
+        if self.is_renamed {
+            text = text.replace("[sites.", "[sites.other-");
+        }
+        self.campaign.rewrite(&text);
+    }
+
+    fn rename_site(&mut self) {
+        (self.is_renamed, self.renames) = (!self.is_renamed, self.renames + 1);
+        self.edit();
+    }
+
+    /// Whether a session that ended with 0 has done what the file asks for in the end. If the site has another name, it gets its own again.
+    fn is_at_its_end(&mut self, session: &Session) -> bool {
+        let knows_all = session.edits == self.edits;
+        if knows_all && self.is_renamed {
+            self.rename_site();
+            return false;
+        }
+        knows_all
+    }
+
     /// The campaign has ended as it should: each run succeeded once, and its directory is there.
-    fn check(&self, starts: &str) {
-        let said = self.session.as_ref().map(Session::said).unwrap_or_default();
+    fn check(&self, said: &str, starts: &str) {
+        let what = format!("{} {}, {} edits, {} of them names of the site", self.kind, self.rounds, self.edits, self.renames);
         let succeeded: Vec<String> = self
             .campaign
             .events("run-finished")
@@ -215,32 +278,46 @@ impl Way {
             .map(|e| e["run"].as_str().expect("a run").to_owned())
             .collect();
         let different: BTreeSet<&String> = succeeded.iter().collect();
-        assert!(succeeded.len() == RUNS && different.len() == RUNS, "{} {}: {succeeded:?}\n{said}", self.kind, self.rounds);
+        assert!(succeeded.len() == different.len(), "{what}: {succeeded:?}\n{said}");
+        let plan = cvc_testkit::campaign::read_json(&self.campaign.root().join("plan.json"));
+        let planned: BTreeSet<String> =
+            plan["runs"].as_array().expect("runs").iter().map(|run| run["id"].as_str().expect("a run").to_owned()).collect();
+        assert_eq!(planned.len(), self.repeats, "{what}\n{said}");
+        assert!(planned.iter().all(|run| different.contains(run)), "{what}: {succeeded:?} of {planned:?}\n{said}");
+        // those of the other name of the site are no longer planned
+        assert!(self.renames > 0 || different.len() == self.repeats, "{what}: {succeeded:?}\n{said}");
         for run in &succeeded {
-            assert!(!self.campaign.records(run).is_empty(), "{}: run {run} has records", self.kind);
+            assert!(!self.campaign.records(run).is_empty(), "{what}: run {run} has records");
         }
         self.campaign.assert_nothing_left();
         let of_campaign = format!("/{}-{}-", self.kind, self.rounds);
-        let begun = starts.lines().filter(|line| line.contains(&of_campaign)).count();
-        // a fleet that had to be given back takes its results with it
-        assert!(begun == RUNS || self.kind == "cloud" && begun >= RUNS, "{} {}: {begun} starts\n{said}", self.kind, self.rounds);
+        let mut begun: BTreeMap<&str, usize> = BTreeMap::new();
+        for line in starts.lines().filter(|line| line.contains(&of_campaign)) {
+            *begun.entry(line.split('@').next().unwrap_or(line)).or_default() += 1;
+        }
+        assert!(different.iter().all(|run| begun.contains_key(run.as_str())), "{what}: {begun:?}");
+        // a site that is called otherwise is closed with what is under way, and a fleet that had to be given back takes its results with it
+        let is_repeated = begun.iter().any(|(_, times)| *times > 1 + self.renames);
+        assert!(!is_repeated || self.kind == "cloud", "{what}: {begun:?}\n{said}");
     }
 }
 
 impl Ordeal {
-    fn start(&mut self, at: usize) {
+    /// Starts a `cvc run` of a campaign.
+    fn start(&self, at: usize) -> Session {
         let way = &self.ways[at];
         let mut command = OnLab::command_of(&self.lab, &way.campaign, &["run", "campaign.toml", "--campaigns"]);
         command.arg(&way.place);
         command.env("LD_PRELOAD", &self.clock.library).env("CVC_TEST_CLOCK", &self.clock.offset);
-        self.ways[at].session = Some(Session::start(command));
+        Session::start(command, way.edits)
     }
 
     fn kill(&mut self, at: usize) {
         let place = self.ways[at].place.display().to_string();
-        if let Some(mut session) = self.ways[at].session.take() {
-            process::signal(controller_below(i32::try_from(session.child.id()).expect("a process id")), Signal::SIGKILL);
-            let _ = session.child.wait();
+        let way = &mut self.ways[at];
+        let sessions: Vec<Session> = way.session.take().into_iter().chain(way.second.take()).collect();
+        if !sessions.is_empty() {
+            sessions.into_iter().for_each(|mut session| session.kill());
             wait_until("the end of cvc", Duration::from_secs(20), || self.lab.processes(&place).is_empty());
         }
     }
@@ -260,33 +337,53 @@ impl Ordeal {
             }
             let Some(session) = &mut way.session else {
                 if way.not_before < Instant::now() {
-                    self.start(at);
+                    self.ways[at].session = Some(self.start(at));
                 }
                 done = false;
                 continue;
             };
             let Some(status) = session.child.try_wait().expect("a child") else {
                 done = false;
+                self.tend_second(at);
                 continue;
             };
+            let session = way.session.take().expect("it has ended");
             *way.exits.entry(status.code()).or_default() += 1;
             let said = session.said();
             assert!(!matches!(status.code(), Some(1 | 101)) && !said.contains("internal error"), "{}: {status}\n{said}", way.kind);
             if env::var_os("CVC_TEST_SAID").is_some() {
                 eprintln!("{} {}: {status}\n{said}", way.kind, way.rounds);
             }
+            // the lock is the second's, which has waited for it
+            let is_followed = way.second.is_some();
+            way.session = way.second.take();
             if status.code() == Some(0) {
-                way.check(&starts);
-                way.is_done = true;
+                way.is_done = !is_followed && way.is_at_its_end(&session);
+                if way.is_done {
+                    way.check(&said, &starts);
+                }
             } else {
                 way.failed += 1;
                 assert!(status.code() != Some(10) && way.failed < 60, "{}: {status}\n{said}", way.kind);
                 way.not_before = Instant::now() + Duration::from_secs(1);
-                done = false;
             }
-            way.session = None;
+            done &= way.is_done;
         }
         done
+    }
+
+    /// Looks after the second controller of a campaign whose first one works.
+    fn tend_second(&mut self, at: usize) {
+        let way = &mut self.ways[at];
+        let Some(second) = &mut way.second else { return };
+        let Some(status) = second.child.try_wait().expect("a child") else { return };
+        let said = second.said();
+        // the first gives the lock away before it writes its report; and the disk may be full too, so that the words may be others
+        let first = way.session.as_ref().map(Session::said).unwrap_or_default();
+        let is_refused = status.code() == Some(7) || first.contains(" succeeded, ");
+        assert!(is_refused, "{}: a second controller was not refused: {status}\n{said}\nthe first:\n{first}", way.kind);
+        self.refused += usize::from(said.contains("another cvc is working on this campaign"));
+        way.second = None;
     }
 
     /// Lets something go wrong.
@@ -328,6 +425,34 @@ impl Ordeal {
             Mishap::ClockSetBack => {
                 self.clock.turn();
             }
+            Mishap::RepeatsEdited | Mishap::SiteRenamed => {
+                // between two sessions, or within one
+                if random.bool() {
+                    self.kill(at);
+                }
+                let way = &mut self.ways[at];
+                match mishap {
+                    _ if way.is_done => {}
+                    Mishap::RepeatsEdited if way.repeats == RUNS => {
+                        way.repeats = MORE_RUNS;
+                        way.edit();
+                    }
+                    Mishap::RepeatsEdited => {}
+                    _ => way.rename_site(),
+                }
+            }
+            Mishap::SecondController => {
+                let way = &self.ways[at];
+                if way.session.as_ref().is_some_and(|first| first.said().contains(" to do") || first.said().contains("resuming"))
+                    && way.second.is_none()
+                {
+                    // somebody who takes it for a lock that was left
+                    if random.bool() {
+                        let _ = fs::remove_file(way.campaign.root().join("lock"));
+                    }
+                    self.ways[at].second = Some(self.start(at));
+                }
+            }
         }
     }
 }
@@ -367,15 +492,21 @@ fn campaigns_survive_what_goes_wrong_on_a_laptop() {
         Way::new("cloud", format!("{}{matrix}", ec2_site(&cloud, 1, "", "")), of_cloud, disk.0.path()),
     ];
     let clock = LaptopClock::build(lab.directory());
-    let mut ordeal = Ordeal { cloud, lab, disk: disk.0.path().to_owned(), clock, ways, moves: 0 };
+    let mut ordeal = Ordeal { cloud, lab, disk: disk.0.path().to_owned(), clock, ways, moves: 0, refused: 0 };
 
     let mut happened: BTreeMap<Mishap, usize> = BTreeMap::new();
+    // each of them, again and again, so that a short ordeal has most
+    let mut ahead: Vec<Mishap> = Vec::new();
     let end = Instant::now() + length;
     let mut next = Instant::now() + Duration::from_secs(5);
     while Instant::now() < end {
         ordeal.tend(true);
         if Instant::now() > next {
-            let mishap = MISHAPS[random.usize(..MISHAPS.len())];
+            if ahead.is_empty() {
+                ahead = MISHAPS.to_vec();
+                random.shuffle(&mut ahead);
+            }
+            let mishap = ahead.pop().expect("one of all");
             *happened.entry(mishap).or_default() += 1;
             ordeal.happen(mishap, &mut random);
             next = Instant::now() + Duration::from_millis(random.u64(500..6_000));
@@ -385,7 +516,11 @@ fn campaigns_survive_what_goes_wrong_on_a_laptop() {
     wait_until("the end of all campaigns", END_LIMIT, || ordeal.tend(false));
 
     let exits: Vec<_> = ordeal.ways.iter().map(|way| (way.kind, way.rounds, &way.exits)).collect();
-    eprintln!("seed {seed}, {} s: {happened:?}; campaigns and exit codes: {exits:?}", length.as_secs());
+    let refused = ordeal.refused;
+    eprintln!(
+        "seed {seed}, {} s: {happened:?}; second controllers that were refused: {refused}; campaigns and exit codes: {exits:?}",
+        length.as_secs()
+    );
     assert_eq!(fs::read_to_string(shared.join("doubled")).expect("reads"), "", "runs that were alive twice");
     ordeal.cloud.assert_nothing_left();
     for node in ["login", "n1", "n2", "n3", "n4"] {

@@ -7,7 +7,7 @@ use crate::common::scripted;
 use cvc_testkit::{
     Campaign, Tool,
     power_loss::{Recording, State, Tree, read_tree, write_tree},
-    require,
+    require, wait_until,
 };
 use serde_json::Value;
 use std::{
@@ -19,11 +19,13 @@ use std::{
         atomic::{AtomicUsize, Ordering},
     },
     thread,
+    time::Duration,
 };
 
+const LIMIT: Duration = Duration::from_secs(60);
 const RUNS: usize = 2;
 /// States where nothing else is asked for: enough for everything and nothing at each sync, and a few others at each.
-const DEFAULT_STATES: usize = 160;
+const DEFAULT_STATES: usize = 120;
 const DEFAULT_SEED: u64 = 1;
 /// Each with a recording and a directory of its own.
 const THREADS: usize = 4;
@@ -99,6 +101,8 @@ fn problems(c: &Campaign, recording: &Recording, state: &State) -> Vec<String> {
         expect(differ.is_empty(), format!("finished run {run} has other files: {differ:?}"));
     }
     if ended.code == Some(0) {
+        // a shepherd may still be on its way out
+        wait_until("the end of all processes", LIMIT, || c.processes().is_empty());
         c.assert_nothing_left();
     }
     let names = c.run_names();
