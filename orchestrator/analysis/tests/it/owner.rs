@@ -32,8 +32,8 @@ fn campaign(dir: &Path, tells: impl Fn(usize) -> bool) {
         let mut text = fs::read_to_string(&path).expect("records");
         let mut add = |name: &str, rank: u32, mib: f64, labels: &[(&str, &str)]| {
             let rank = rank.to_string();
-            let labels = [("ckpt", "1"), ("rank", &rank), ("rule", "owner")].iter().chain(labels);
-            let labels = labels.map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+            let labels = [("ckpt", "1"), ("rank", &rank), ("rule", "owner")].into_iter().chain(labels.iter().copied());
+            let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
             let (run, name) = (run.id.clone(), name.to_owned());
             let record = Record { run, name, value: mib * MIB, unit: Unit::Bytes, source: Source::Image, artefact: None, labels };
             text += &(serde_json::to_string(&record).expect("json") + "\n");

@@ -33,6 +33,15 @@ impl MpiFlavour {
         }
     }
 
+    /// On what the carried constant was measured, if not on the smallest program.
+    fn measured_on(self) -> &'static str {
+        match self {
+            Self::None | Self::MpichCh4Ucx | Self::OpenMpi => "",
+            Self::MpichCh4Ofi => "one image of another program, ",
+            Self::MpichCh3 => "images of NAS LU and BT, ",
+        }
+    }
+
     /// Processes of the program, of so many peers of the computation on one node: launchers are peers too.
     pub(super) fn processes(self, peers: u32) -> u32 {
         let launchers = match self {
@@ -178,7 +187,7 @@ impl Baseline {
             stored_high_bytes: high << 10,
             accessible_bytes: (own.accessible_kib + more(row.accessible_kib, OWN_V4.accessible_kib)) << 10,
             headers,
-            source: format!("carried by cvc: {how}"),
+            source: format!("carried by cvc: {}{how}", library.measured_on()),
         }
     }
 }

@@ -185,7 +185,7 @@ fn divided(baseline: Option<&Baseline>) -> String {
         None => "1 process (the image does not tell how many)".to_owned(),
     };
     format!(
-        "library-memory is what the smallest program has, {}, {of}: {} MiB [{}, {}] stored\n({})",
+        "library-memory of a small program, {}, {of}: {} MiB [{}, {}] stored\n({})",
         baseline.library.title(),
         mib(baseline.stored_bytes),
         mib(baseline.stored_low_bytes),

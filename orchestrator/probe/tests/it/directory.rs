@@ -123,7 +123,7 @@ fn the_command_on_a_file() {
         "\n    allocated ",
         "\n  SHMEM ",
         "\n  REST ",
-        "library-memory is what the smallest program has",
+        "library-memory of a small program, no MPI library",
     ] {
         assert!(text.contains(expected), "{expected} in\n{text}");
     }
