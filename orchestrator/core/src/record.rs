@@ -70,9 +70,12 @@ pub enum Source {
 /// | `ckpt_bytes` | bytes | ckpt, kind = rank / launcher / aux / application | their size on disk |
 /// | `image_bytes` | bytes | ckpt, rank or role, image | uncompressed size of one image |
 /// | `file_bytes` | bytes | ckpt, rank or role, image | size on disk of one image |
-/// | `zone_bytes` | bytes | ckpt, rank or role, image, zone = DTAPP / LB / SHMEM, rule | data bytes stored in a zone, without headers |
+/// | `zone_bytes` | bytes | ckpt, rank or role, image, zone = DTAPP / LB / SHMEM, rule = owner / structural /
+/// literal | data bytes stored in a zone, without headers; by owner there is a zone REST, of stacks and reserves |
 /// | `zone_range_bytes` | bytes | as `zone_bytes` | address ranges of a zone, without regions of no access: what of a region is not stored,
 /// because it was never written, counts too |
+/// | `part_bytes` | bytes | ckpt, rank or role, image, zone, kind = static / heap / allocated / …, rule = owner | the same of a part of a zone,
+/// by the owner rules |
 /// | `sub_zone_bytes`, `sub_zone_range_bytes` | bytes | ckpt, rank or role, image, zone, sub = exe / bss / heap / … | the same of a part of
 /// a zone, by the structural rules |
 /// | `area_headers` | count | ckpt, rank or role, image | memory areas that an image describes: each has a header of a page |
@@ -109,6 +112,7 @@ pub mod names {
     pub const FILE_BYTES: &str = "file_bytes";
     pub const ZONE_BYTES: &str = "zone_bytes";
     pub const ZONE_RANGE_BYTES: &str = "zone_range_bytes";
+    pub const PART_BYTES: &str = "part_bytes";
     pub const SUB_ZONE_BYTES: &str = "sub_zone_bytes";
     pub const SUB_ZONE_RANGE_BYTES: &str = "sub_zone_range_bytes";
     pub const AREA_HEADERS: &str = "area_headers";

@@ -14,13 +14,14 @@ use cvc_core::{
 use std::{collections::BTreeMap, time::Duration};
 
 /// The sources, as the role `kernels` has them.
-const SOURCES: [(&str, &str); 6] = [
+const SOURCES: [(&str, &str); 7] = [
     ("Makefile", include_str!("../../../ansible/roles/kernels/files/Makefile")),
     ("kernel-common.h", include_str!("../../../ansible/roles/kernels/files/kernel-common.h")),
     ("kernel-common.c", include_str!("../../../ansible/roles/kernels/files/kernel-common.c")),
     ("kernel-block.c", include_str!("../../../ansible/roles/kernels/files/kernel-block.c")),
     ("kernel-stencil.c", include_str!("../../../ansible/roles/kernels/files/kernel-stencil.c")),
     ("kernel-amr.c", include_str!("../../../ansible/roles/kernels/files/kernel-amr.c")),
+    ("kernel-idle.c", include_str!("../../../ansible/roles/kernels/files/kernel-idle.c")),
 ];
 
 /// Number of hexadecimal digits of the digest in the name of the kernels' directory.

@@ -16,6 +16,13 @@ per_checkpoint AS (
            sum(value) / count(DISTINCT rank) FROM of_run
         WHERE name IN ('zone_bytes', 'zone_range_bytes') AND rank IS NOT NULL AND zone IS NOT NULL GROUP BY run, name, zone, rule, ckpt
     UNION ALL
+    -- what predictions take as shared memory: by owner, stacks and reserves are a zone of their own
+    SELECT run, 'shared_with_stacks_bytes', unit, ckpt, sum(value) / count(DISTINCT rank) FROM of_run
+        WHERE name = 'zone_bytes' AND rank IS NOT NULL AND rule = 'owner' AND zone IN ('SHMEM', 'REST') GROUP BY run, ckpt
+    UNION ALL
+    SELECT run, name || '_' || kind, unit, ckpt, sum(value) / count(DISTINCT rank) FROM of_run
+        WHERE name = 'part_bytes' AND rank IS NOT NULL AND kind IS NOT NULL GROUP BY run, name, kind, ckpt
+    UNION ALL
     SELECT run, name || '_' || zone || '_' || json_extract(labels, '$.sub'), unit, ckpt, sum(value) / count(DISTINCT rank) FROM of_run
         WHERE name IN ('sub_zone_bytes', 'sub_zone_range_bytes') AND rank IS NOT NULL AND zone IS NOT NULL AND json_extract(labels, '$.sub') IS NOT NULL
         GROUP BY run, name, zone, json_extract(labels, '$.sub'), ckpt
@@ -29,7 +36,7 @@ per_checkpoint AS (
     UNION ALL
     SELECT run, name, unit, ckpt, avg(value) FROM of_run
         WHERE name NOT IN ('ckpt_files', 'ckpt_bytes', 'image_bytes', 'file_bytes', 'area_headers', 'zone_bytes', 'zone_range_bytes',
-                           'sub_zone_bytes', 'sub_zone_range_bytes', 'steal_share', 'other_cpu_share', 'cpu_pressure_share',
+                           'sub_zone_bytes', 'sub_zone_range_bytes', 'part_bytes', 'steal_share', 'other_cpu_share', 'cpu_pressure_share',
                            'io_pressure_share', 'memory_pressure_share', 'swapped_bytes', 'runnable_before') GROUP BY run, name, ckpt
 )
 SELECT run, quantity, min(unit) AS unit, avg(value) AS value FROM per_checkpoint WHERE value IS NOT NULL GROUP BY run, quantity;

@@ -19,11 +19,23 @@ use std::collections::{BTreeMap, HashMap};
 /// Bytes of the header of an area in an image.
 const AREA_HEADER_BYTES: f64 = 4096.0;
 
-/// What of the index's quantities is taken as it is, with the factor to the unit here. Zones are those of the structural rule.
-pub(crate) const TAKEN: [(&str, Quantity, f64); 15] = [
-    ("zone_bytes_DTAPP_structural", Quantity::Dtapp, 1.0 / MIB),
-    ("zone_bytes_LB_structural", Quantity::Lb, 1.0 / MIB),
-    ("zone_bytes_SHMEM_structural", Quantity::Shmem, 1.0 / MIB),
+/// What predictions take as zones, in bytes: by the owner rule, and by the structural rule where runs of earlier versions did not record the
+/// other. By owner, stacks are counted with shared memory, so that zones and headers are the image.
+pub(crate) const ZONES: [(Quantity, [&str; 2]); 3] = [
+    (Quantity::Dtapp, ["zone_bytes_DTAPP_owner", "zone_bytes_DTAPP_structural"]),
+    (Quantity::Lb, ["zone_bytes_LB_owner", "zone_bytes_LB_structural"]),
+    (Quantity::Shmem, ["shared_with_stacks_bytes", "zone_bytes_SHMEM_structural"]),
+];
+
+/// Which of the two names of a zone is taken, for all points of a campaign: by two rules they are two quantities. `has` says of each point
+/// whether it has a quantity.
+pub(crate) fn zone_rule<P>(points: &[P], has: impl Fn(&P, &str) -> bool) -> usize {
+    let by_owner = |point: &P| ZONES.iter().all(|(_, [owner, structural])| has(point, owner) || !has(point, structural));
+    usize::from(!points.iter().all(by_owner))
+}
+
+/// What of the index's quantities is taken as it is, with the factor to the unit here.
+pub(crate) const TAKEN: [(&str, Quantity, f64); 12] = [
     ("area_headers_per_rank", Quantity::Headers, AREA_HEADER_BYTES / MIB),
     ("image_bytes_per_rank", Quantity::Image, 1.0 / MIB),
     ("file_bytes_per_rank", Quantity::File, 1.0 / MIB),
@@ -46,6 +58,7 @@ pub fn from_index(index: &Index, origin: &str) -> Result<Vec<Observation>, Predi
     let (means, mpi_facts) = (means(index)?, mpi_facts(index)?);
     let (dmtcp, kernels) = (facts_by_point(index, "dmtcp")?, facts_by_point(index, "node.kernel")?);
     let cores = facts_by_point(index, "node.cores")?;
+    let rule = zone_rule(&means.values().collect::<Vec<_>>(), |found, name| found.contains_key(name));
     let (mut observations, mut others) = (Vec::new(), Vec::new());
     for IndexedPoint { id, factors } in index.points()? {
         let id = id.as_str().to_owned();
@@ -55,6 +68,7 @@ pub fn from_index(index: &Index, origin: &str) -> Result<Vec<Observation>, Predi
         let setting = setting(factors, mpi_facts.get(&id), origin)?;
         let mut quantities: BTreeMap<Quantity, f64> =
             TAKEN.iter().filter_map(|(name, quantity, factor)| Some((*quantity, found.get(*name)? * factor))).collect();
+        quantities.extend(ZONES.iter().filter_map(|(quantity, names)| Some((*quantity, found.get(names[rule])? / MIB))));
         // what a checkpoint costs is only there where one was taken; the program alone only where none was
         for (name, quantity, of_baseline, factor) in [
             (names::CKPT_STORED_BYTES, Quantity::Stored, false, 1.0 / MIB),

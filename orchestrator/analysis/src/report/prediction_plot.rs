@@ -10,6 +10,7 @@ use super::{
 use crate::{
     error::AnalysisError,
     holdout::{HoldoutResult, quantity},
+    predict::zone_rule,
 };
 use cvc_core::{ids::PointId, quantity::Quantity};
 use cvc_model::{
@@ -49,7 +50,8 @@ pub(super) fn plots<'a>(data: &'a Data, outcome: &'a HoldoutResult, places: &'a 
 
 /// Returns the summary of a quantity at a point, in the unit of predictions.
 pub(super) fn scaled(data: &Data, at: usize, q: Quantity) -> Option<Summary> {
-    let (name, factor) = quantity::measured(q)?;
+    let rule = zone_rule(&data.points, |point, name| point.summaries.contains_key(name));
+    let (name, factor) = quantity::measured(q, rule)?;
     let s = data.points[at].summaries.get(name)?;
     let scaled = |i: Interval| Interval { low: i.low * factor, high: i.high * factor };
     let (interval, median_interval) = (s.interval.map(scaled), s.median_interval.map(scaled));

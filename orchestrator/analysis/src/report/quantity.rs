@@ -28,7 +28,7 @@ const MAIN: [(&str, &str); 7] = [
 pub(super) const PROCESSOR_S: &str = "cpu_s";
 
 /// Other quantities of cvc's own, in order. The names are those of the view `v_quantities`.
-const KNOWN: [(&str, &str); 27] = [
+const KNOWN: [(&str, &str); 28] = [
     (names::COST_USD, "cost"),
     (names::RESTART_VERIFIED, "restart verified"),
     (names::AGGREGATORS_EFFECTIVE, "aggregators in effect"),
@@ -47,6 +47,7 @@ const KNOWN: [(&str, &str); 27] = [
     ("area_headers_per_rank", "memory areas of a rank"),
     (PROCESSOR_S, "processor time"),
     ("cpu_user_s", "processor time, user"),
+    ("shared_with_stacks_bytes", "shared memory and stacks"),
     ("cpu_system_s", "processor time, system"),
     ("max_rss_bytes", "largest resident memory"),
     (names::STEAL_SHARE, "stolen processor time"),
@@ -65,6 +66,9 @@ pub(super) fn heading(quantity: &str) -> String {
     }
     if let Some(zone) = quantity.strip_prefix("zone_bytes_") {
         return format!("zone {}", zone.replace('_', ", "));
+    }
+    if let Some(part) = quantity.strip_prefix("part_bytes_") {
+        return format!("part {part}");
     }
     quantity.to_owned()
 }
@@ -85,7 +89,7 @@ pub(super) fn standing(quantity: &str, declared: &[Option<Better>]) -> (Tier, Op
 /// Returns the sort key of a quantity: main quantities as listed, then figures of merit, then the rest, zones last.
 pub(super) fn order(quantity: &str, tier: Tier) -> (Tier, usize, String) {
     let known = MAIN.iter().chain(&KNOWN).position(|(name, _)| *name == quantity);
-    let zone = quantity.trim_start_matches("sub_").starts_with("zone_");
+    let zone = quantity.trim_start_matches("sub_").starts_with("zone_") || quantity.starts_with("part_bytes");
     let last = MAIN.len() + KNOWN.len();
     (tier, known.unwrap_or(if zone { last + 1 } else { last }), quantity.to_owned())
 }

@@ -13,6 +13,18 @@ use indexmap::IndexMap;
 /// The zones of the thesis, with their headings.
 const ZONES: [(&str, &str); 3] = [("DTAPP", "application data (DTAPP)"), ("LB", "libraries (LB)"), ("SHMEM", "shared memory (SHMEM)")];
 
+/// The zone that only the owner rule has, with its heading.
+const REST: (&str, &str) = ("REST", "stacks and reserves (REST)");
+/// What application data consist of by the owner rule, with headings.
+const PARTS: [(&str, &str); 3] = [("static", "static data"), ("heap", "heap"), ("allocated", "allocated")];
+/// The rules that are drawn and shown first, in this order; of runs of earlier versions there are only the later ones.
+const PREFERRED: [&str; 2] = ["owner", "structural"];
+
+/// Returns the zones of a rule.
+fn zones(rule: &str) -> Vec<(&'static str, &'static str)> {
+    ZONES.into_iter().chain((rule == "owner").then_some(REST)).collect()
+}
+
 pub(super) fn section(data: &Data) -> Section {
     let mut blocks = Vec::new();
     let rules = rules(data);
@@ -56,9 +68,9 @@ fn notes(data: &Data) -> Vec<String> {
     notes.into_iter().map(text).collect()
 }
 
-/// Returns the rule that plots use: the structural one if there is one. The tables have every rule.
+/// Returns the rule that plots use. The tables have every rule.
 fn drawn(rules: &[String]) -> Option<String> {
-    rules.iter().find(|r| *r == "structural").or(rules.first()).cloned()
+    PREFERRED.iter().find_map(|preferred| rules.iter().find(|r| r == preferred)).or(rules.first()).cloned()
 }
 
 /// Plans one plot for each application whose images were read.
@@ -98,10 +110,11 @@ fn same(data: &Data, a: &str, b: &str) -> bool {
 
 fn draw(data: &Data, rule: &str, sheet: &Sheet<'_>, title: String) -> Result<Plot, AnalysisError> {
     let mean = |p: usize, zone: &str| data.points[p].summaries.get(&name(zone, rule)).map_or(0.0, |s| s.mean);
-    let total = |p: usize| ZONES.iter().map(|(zone, _)| mean(p, zone)).sum::<f64>();
+    let zones = zones(rule);
+    let total = |p: usize| zones.iter().map(|(zone, _)| mean(p, zone)).sum::<f64>();
     let (divisor, unit) = layout::scale(sheet.points().map(total), "bytes");
     let mut caption = format!("Data stored in the image of one rank, uncompressed, mean over ranks and repeats{}.", by_rule(rule));
-    let bar = |p: usize| (ZONES.iter().map(|(zone, _)| mean(p, zone) / divisor).collect(), None);
+    let bar = |p: usize| (zones.iter().map(|(zone, _)| mean(p, zone) / divisor).collect(), None);
     let panels: Vec<Panel> = sheet
         .panels(data, &mut caption)
         .into_iter()
@@ -111,7 +124,7 @@ fn draw(data: &Data, rule: &str, sheet: &Sheet<'_>, title: String) -> Result<Plo
         })
         .collect();
     let id = format!("zones-{}", sheet.id);
-    let drawing = plot::panels(&id, &format!("per rank, {unit}"), &ZONES.map(|z| z.1.to_owned()), &panels)?;
+    let drawing = plot::panels(&id, &format!("per rank, {unit}"), &zones.iter().map(|z| z.1.to_owned()).collect::<Vec<_>>(), &panels)?;
     Ok(Plot { width: drawing.width, keys: drawing.keys, panels: drawing.panels, id, title, caption })
 }
 
@@ -122,17 +135,24 @@ fn by_rule(rule: &str) -> String {
 fn table(data: &Data, rule: &str) -> Table {
     let mut columns = summary::point_columns(data);
     columns.push(Column::plain("n", "n"));
-    columns.extend(ZONES.map(|(zone, heading)| Column::of(&format!("{}_per_rank", name(zone, "")), heading, "bytes")));
+    let zones = zones(rule);
+    columns.extend(zones.iter().map(|(zone, heading)| Column::of(&format!("{}_per_rank", name(zone, "")), heading, "bytes")));
+    let parts: &[(&str, &str)] = if rule == "owner" { &PARTS } else { &[] };
+    columns.extend(parts.iter().map(|(part, heading)| Column::of(&format!("part_bytes_{part}_per_rank"), heading, "bytes")));
     let id = if rule.is_empty() { "zones".to_owned() } else { format!("zones_{}", super::slug(rule).replace('-', "_")) };
     let title = if rule.is_empty() { "Zones".to_owned() } else { format!("Zones, {rule} rule") };
-    let caption = format!("Data stored in the image of one rank, uncompressed and without headers, mean over ranks{}.", by_rule(rule));
+    let mut caption = format!("Data stored in the image of one rank, uncompressed and without headers, mean over ranks{}.", by_rule(rule));
+    if rule == "owner" {
+        caption.push_str(" Static data, heap and allocated are the parts of the application data.");
+    }
     let mut table = Table::new(&id, &title, &caption, columns);
     for (i, p) in data.points.iter().enumerate() {
-        let zones = ZONES.map(|(zone, _)| p.summaries.get(&name(zone, rule)));
-        if zones.iter().any(Option::is_some) {
+        let of_zones: Vec<_> = zones.iter().map(|(zone, _)| p.summaries.get(&name(zone, rule))).collect();
+        if of_zones.iter().any(Option::is_some) {
             let mut row = summary::point_cells(data, i);
             row.push(Cell::count(p.counted(&data.runs)));
-            row.extend(zones.map(Cell::measured));
+            row.extend(of_zones.into_iter().map(Cell::measured));
+            row.extend(parts.iter().map(|(part, _)| Cell::measured(p.summaries.get(&format!("part_bytes_{part}")))));
             table.rows.push(row);
         }
     }

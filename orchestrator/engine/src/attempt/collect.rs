@@ -30,7 +30,7 @@ use cvc_core::{
     record::{Record, Source, Unit, names},
 };
 use cvc_probe::{
-    image::{Image, Role, Zone},
+    image::{Image, OwnerSums, OwnerZone, Part, Role, Zone},
     sentinel::{FileFound, InstanceFacts},
     shepherd::EndedBy,
 };
@@ -234,11 +234,31 @@ impl Judge<'_> {
                 self.record(names::ZONE_RANGE_BYTES, sums.accessible.get(zone) as f64, Unit::Bytes, Source::Image, None, &labels);
             }
         }
+        self.owners(base, &image.zones.owner);
         for sub in &image.sub_zones {
             let mut labels = base.to_vec();
             labels.extend([("zone", sub.zone.as_str().to_owned()), ("sub", sub.sub.as_str().to_owned())]);
             self.record(names::SUB_ZONE_BYTES, sub.stored as f64, Unit::Bytes, Source::Image, None, &labels);
             self.record(names::SUB_ZONE_RANGE_BYTES, sub.accessible as f64, Unit::Bytes, Source::Image, None, &labels);
+        }
+    }
+
+    /// Records zones and their parts by the owner rules.
+    fn owners(&mut self, base: &[Label], owner: &OwnerSums) {
+        // a sentinel of an earlier version does not tell them
+        if *owner == OwnerSums::default() {
+            return;
+        }
+        for zone in OwnerZone::ALL {
+            let mut labels = base.to_vec();
+            labels.extend([("zone", zone.as_str().to_owned()), ("rule", "owner".to_owned())]);
+            self.record(names::ZONE_BYTES, owner.stored.zone(zone) as f64, Unit::Bytes, Source::Image, None, &labels);
+            self.record(names::ZONE_RANGE_BYTES, owner.accessible.zone(zone) as f64, Unit::Bytes, Source::Image, None, &labels);
+        }
+        for part in Part::ALL {
+            let mut labels = base.to_vec();
+            labels.extend([("zone", part.zone().as_str().to_owned()), ("kind", part.as_str().to_owned()), ("rule", "owner".to_owned())]);
+            self.record(names::PART_BYTES, owner.stored.get(part) as f64, Unit::Bytes, Source::Image, None, &labels);
         }
     }
 

@@ -72,6 +72,10 @@ fn sound(image: &Image, file_bytes: u64) {
         assert_eq!(u128::from(rules.r#virtual.sum()), all.min(u128::from(u64::MAX)));
         assert!(Zone::ALL.into_iter().all(|zone| rules.accessible.get(zone) <= rules.r#virtual.get(zone)));
     }
+    let owner = &image.zones.owner;
+    assert_eq!(owner.stored.sum(), image.data_bytes);
+    assert_eq!(owner.stored_with_headers.sum(), image.data_bytes + image.area_headers * page);
+    assert_eq!(u128::from(owner.r#virtual.sum()), all.min(u128::from(u64::MAX)));
     let mut zones = [0; 3];
     for sub in &image.sub_zones {
         let zone = Zone::ALL.iter().position(|zone| *zone == sub.zone).expect("a zone");

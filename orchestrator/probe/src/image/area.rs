@@ -71,6 +71,8 @@ pub(super) struct RawArea {
     pub properties: u64,
     pub mmap_file_size: i64,
     pub data_bytes: u64,
+    /// Is there a device or an inode?
+    pub had_file: bool,
 }
 
 fn u64_at(page: &[u8; PAGE], at: usize) -> u64 {
@@ -131,7 +133,8 @@ impl RawArea {
         } else {
             size
         };
-        Ok(Self { start, end, size, prot, flags, properties, mmap_file_size, data_bytes })
+        let had_file = u64_at(page, 48) != 0 || u64_at(page, 56) != 0 || u64_at(page, 64) != 0;
+        Ok(Self { start, end, size, prot, flags, properties, mmap_file_size, data_bytes, had_file })
     }
 
     /// A region whose runs follow.

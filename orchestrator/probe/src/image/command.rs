@@ -19,12 +19,14 @@ use std::{
 /// The zone rules to show.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum RuleSet {
+    /// By whose the memory is: the program's (static, heap, allocated), libraries', really shared
+    #[default]
+    Owner,
     /// By the order of the listing: everything up to `[heap]` is application data
     Literal,
     /// By the kind of each region
     Structural,
-    /// Both, and where they differ
-    #[default]
+    /// Literal and structural, and where they differ
     Both,
 }
 
@@ -33,7 +35,7 @@ pub enum RuleSet {
 pub struct ImageArgs {
     /// An image (ckpt_*.dmtcp, plain or gzip'd), a directory of images, or one with images somewhere below, such as a campaign's
     pub path: PathBuf,
-    /// Print everything as JSON, with both rule sets
+    /// Print everything as JSON, with all rule sets
     #[arg(long, conflicts_with = "listing")]
     pub json: bool,
     /// Print what DMTCP's own `mtcp_restart --simulate` prints, without its first line (images only)
@@ -247,9 +249,10 @@ fn show_tree(args: &ImageArgs, tree: &ImageTree, groupings: &[Grouping<'_>], out
 
 fn rules(rules: RuleSet) -> Rules {
     match rules {
-        RuleSet::Literal => Rules { literal: true, structural: false },
-        RuleSet::Structural => Rules { literal: false, structural: true },
-        RuleSet::Both => Rules { literal: true, structural: true },
+        RuleSet::Owner => Rules { owner: true, literal: false, structural: false },
+        RuleSet::Literal => Rules { owner: false, literal: true, structural: false },
+        RuleSet::Structural => Rules { owner: false, literal: false, structural: true },
+        RuleSet::Both => Rules { owner: false, literal: true, structural: true },
     }
 }
 

@@ -4,6 +4,7 @@
 //! bytes; a gzip'd one is inflated as a stream into one fixed buffer. Everything here is `Send` and free of async code.
 
 mod area;
+mod baseline;
 pub mod command;
 mod dir;
 mod error;
@@ -15,6 +16,8 @@ mod layout;
 mod listing;
 mod model;
 mod name;
+mod owner;
+mod owner_sums;
 mod plain;
 mod reader;
 mod show;
@@ -26,6 +29,7 @@ mod zone_rules;
 mod zones;
 
 pub use area::Area;
+pub use baseline::{Baseline, MpiFlavour};
 pub use dir::{BrokenImage, CheckpointDir, DirImage, ReadDirOptions, Role, RoleTotals, TemporaryImage, Totals, read_dir, read_dir_with};
 pub use error::{ImageError, ImageErrorKind};
 pub use filename::ImageName;
@@ -35,6 +39,7 @@ pub use layout::Layout;
 pub use listing::write_listing;
 pub use model::{Family, Format, Image, Region};
 pub use name::Name;
+pub use owner_sums::{OwnerBytes, OwnerSums, OwnerZone, Part};
 pub use reader::{ReadOptions, is_complete, read_image, read_image_with};
 pub use tree::{ImageTree, SavedFiles, TreeImage, TreeLimit, UnreadImage, read_tree};
 pub use tree_show::{Group, GroupOfDirectory, Grouping, Sort};

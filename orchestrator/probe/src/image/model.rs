@@ -2,9 +2,11 @@
 
 use super::{
     area::Area,
+    baseline::Baseline,
     header::Header,
     layout::Layout,
     name::Name,
+    owner_sums::Part,
     zones::{Sub, SubZone, Zone, Zones},
 };
 use serde::{Deserialize, Serialize};
@@ -55,6 +57,10 @@ pub struct Region {
     pub sub: Sub,
     /// Zone by the literal rule.
     pub literal: Zone,
+    /// Part by the owner rules, before private anonymous memory is divided between program and libraries.
+    pub part: Part,
+    /// Does the header name a device or an inode? Nameless memory that does was shared, and DMTCP took its name.
+    pub had_file: bool,
     /// Layouts A and B: end of the region of which this is a run; else as `end`. Needed while an image is read, and not told in JSON.
     #[serde(skip_serializing)]
     pub region_end: u64,
@@ -79,12 +85,17 @@ struct RegionText {
     zone: Zone,
     sub: Sub,
     literal: Zone,
+    // not told by earlier versions
+    #[serde(default)]
+    part: Part,
+    #[serde(default)]
+    had_file: bool,
 }
 
 impl From<RegionText> for Region {
     fn from(text: RegionText) -> Self {
-        let RegionText { start, end, prot, flags, name, stored, headers, zone, sub, literal } = text;
-        Self { start, end, prot, flags, name, stored, headers, zone, sub, literal, region_end: end }
+        let RegionText { start, end, prot, flags, name, stored, headers, zone, sub, literal, part, had_file } = text;
+        Self { start, end, prot, flags, name, stored, headers, zone, sub, literal, part, had_file, region_end: end }
     }
 }
 
@@ -131,8 +142,11 @@ pub struct Image {
     pub end_marker_offset: u64,
     /// File headers and end marker.
     pub fixed_overhead_bytes: u64,
-    /// Sums by zone, by both rule sets.
+    /// Sums by zone, by all rule sets.
     pub zones: Zones,
+    /// By what the owner rules divided private anonymous memory; none if nothing is known for the image.
+    #[serde(default)]
+    pub baseline: Option<Baseline>,
     /// Sums by sub-zone of the structural rules.
     #[serde(serialize_with = "super::zones::serialize_sub_zones", deserialize_with = "super::zones::deserialize_sub_zones")]
     pub sub_zones: Vec<SubZone>,

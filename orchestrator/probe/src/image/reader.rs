@@ -9,10 +9,12 @@ use super::{
     layout::Layout,
     model::{Family, Format, Image, Region},
     name::Name,
+    owner,
+    owner_sums::Part,
     plain::PlainSource,
     source::Source,
     structural, zone_rules,
-    zones::{Sub, Zone},
+    zones::{Sub, Zone, Zones},
 };
 use std::{
     fs::File,
@@ -175,6 +177,8 @@ impl Parser {
         let Table { areas, mut regions, .. } = table;
         structural::classify(&mut regions, &header);
         zone_rules::classify_literal(&mut regions);
+        owner::classify(&mut regions);
+        let baseline = owner::baseline(&regions, &header);
         Ok(Image {
             path: std::path::PathBuf::new(),
             format: Format { family, area_layout },
@@ -186,7 +190,8 @@ impl Parser {
             data_bytes,
             end_marker_offset,
             fixed_overhead_bytes,
-            zones: zone_rules::sum(&regions),
+            zones: Zones { owner: owner::sum(&regions, baseline.as_ref()), ..zone_rules::sum(&regions) },
+            baseline,
             sub_zones: zone_rules::sub_zones(&regions),
             regions,
             areas,
@@ -295,6 +300,8 @@ impl Table {
             zone: Zone::Shmem,
             sub: Sub::Anon,
             literal: Zone::Shmem,
+            part: Part::Allocated,
+            had_file: raw.had_file,
             region_end: raw.end,
         });
         Ok(())

@@ -1,11 +1,13 @@
 //! Images and directories as text for people.
 
 use super::{
+    baseline::Baseline,
     dir::{CheckpointDir, RoleTotals},
     error::ImageError,
     header::Header,
     model::{Family, Image},
-    zones::{RuleSums, Zone},
+    owner_sums::{OwnerSums, OwnerZone, Part},
+    zones::{RuleSums, Zone, Zones},
 };
 use std::io::{self, Write};
 
@@ -14,6 +16,7 @@ const MIB: f64 = 1_048_576.0;
 /// Whose zones are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Rules {
+    pub owner: bool,
     pub literal: bool,
     pub structural: bool,
 }
@@ -73,6 +76,11 @@ pub(super) fn image(image: &Image, rules: Rules, out: &mut dyn Write) -> io::Res
         facts.insert(1, vec!["process".to_owned(), format!("virtual pid {}, {} peers", header.pid, header.num_peers)]);
     }
     table(out, 2, &facts)?;
+    if rules.owner {
+        writeln!(out, "\nzones by owner, MiB")?;
+        owners(&image.zones.owner, image.fixed_overhead_bytes, out)?;
+        writeln!(out, "\n{}", divided(image.baseline.as_ref()))?;
+    }
     for (wanted, title, sums) in
         [(rules.literal, "literal", &image.zones.literal), (rules.structural, "structural", &image.zones.structural)]
     {
@@ -148,36 +156,72 @@ fn zones(sums: &RuleSums, fixed: u64, out: &mut dyn Write) -> io::Result<()> {
     table(out, 1, &rows)
 }
 
+/// Sums of the owner rules with their parts.
+fn owners(sums: &OwnerSums, fixed: u64, out: &mut dyn Write) -> io::Result<()> {
+    let figures = [&sums.r#virtual, &sums.accessible, &sums.stored, &sums.stored_with_headers];
+    let mut rows = vec![row(["zone", "virtual", "accessible", "stored", "with headers"])];
+    let mut add = |name: String, bytes: [u64; 4]| rows.push([name].into_iter().chain(bytes.map(mib)).collect());
+    for zone in OwnerZone::ALL {
+        add(zone.as_str().to_owned(), figures.map(|bytes| bytes.zone(zone)));
+        let parts: Vec<Part> = Part::ALL.into_iter().filter(|part| part.zone() == zone).collect();
+        for part in parts.iter().filter(|_| parts.len() > 1) {
+            add(format!("  {}", part.as_str()), figures.map(|bytes| bytes.get(*part)));
+        }
+    }
+    rows.push(vec!["file header, end".to_owned(), String::new(), String::new(), String::new(), mib(fixed)]);
+    let [of_virtual, accessible, stored, with_headers] = figures.map(|bytes| bytes.sum());
+    rows.push(vec!["sum".to_owned(), mib(of_virtual), mib(accessible), mib(stored), mib(with_headers.saturating_add(fixed))]);
+    table(out, 1, &rows)
+}
+
+/// How private anonymous memory was divided.
+fn divided(baseline: Option<&Baseline>) -> String {
+    let Some(baseline) = baseline else {
+        return "allocated includes what libraries allocated: no baseline is known for this DMTCP".to_owned();
+    };
+    let of = match baseline.processes {
+        Some(1) => "1 process".to_owned(),
+        Some(processes) => format!("{processes} processes"),
+        None => "1 process (the image does not tell how many)".to_owned(),
+    };
+    format!(
+        "library-memory of a small program, {}, {of}: {} MiB [{}, {}] stored\n({})",
+        baseline.library.title(),
+        mib(baseline.stored_bytes),
+        mib(baseline.stored_low_bytes),
+        mib(baseline.stored_high_bytes),
+        baseline.source,
+    )
+}
+
 /// A directory: a line per image, sums by role, saved files.
 pub(super) fn dir(dir: &CheckpointDir, rules: Rules, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{}", dir.path.display())?;
-    let chosen: Vec<_> = [(rules.literal, "literal"), (rules.structural, "structural")].into_iter().filter(|(wanted, _)| *wanted).collect();
-    for (i, (_, title)) in chosen.iter().enumerate() {
-        let of = |zones: &super::zones::Zones| if *title == "literal" { zones.literal } else { zones.structural };
+    let chosen = [(rules.owner, RuleTitle::Owner), (rules.literal, RuleTitle::Literal), (rules.structural, RuleTitle::Structural)];
+    for (i, (_, title)) in chosen.into_iter().filter(|(wanted, _)| *wanted).enumerate() {
         let same = i > 0 && dir.images.iter().all(|image| image.image.zones.literal.stored == image.image.zones.structural.stored);
         if same {
             writeln!(out, "\nthe structural rules give the same zones")?;
             continue;
         }
-        writeln!(out, "\nstored data by the {title} rules, MiB")?;
-        let mut rows = vec![row(["role", "vpid", "program", "DTAPP", "LB", "SHMEM", "overhead", "uncompressed", "on disk"])];
+        writeln!(out, "\nstored data {}, MiB", title.by())?;
+        let mut rows = vec![row(["role", "vpid", "program"])];
+        rows[0].extend(title.headings().map(str::to_owned));
+        rows[0].extend(row(["overhead", "uncompressed", "on disk"]));
         for image in &dir.images {
-            let stored = of(&image.image.zones).stored;
-            rows.push(vec![
+            let mut cells = vec![
                 image.role.as_str().to_owned(),
                 image.vpid.map_or_else(|| "-".to_owned(), |vpid| vpid.to_string()),
                 image.program.clone(),
-                mib(stored.dtapp),
-                mib(stored.lb),
-                mib(stored.shmem),
-                mib(image.image.uncompressed_bytes - image.image.data_bytes),
-                mib(image.image.uncompressed_bytes),
-                mib(image.image.file_bytes),
-            ]);
+            ];
+            cells.extend(title.stored(&image.image.zones).into_iter().map(mib));
+            let sizes = [image.image.uncompressed_bytes - image.image.data_bytes, image.image.uncompressed_bytes, image.image.file_bytes];
+            cells.extend(sizes.map(mib));
+            rows.push(cells);
         }
         for (name, sums) in [("rank", &dir.totals.rank), ("launcher", &dir.totals.launcher)] {
             if sums.images > 0 {
-                rows.push(role_sums(name, sums, &of(&sums.zones)));
+                rows.push(role_sums(name, sums, &title.stored(&sums.zones)));
             }
         }
         table(out, 3, &rows)?;
@@ -213,18 +257,45 @@ pub(super) fn dir(dir: &CheckpointDir, rules: Rules, out: &mut dyn Write) -> io:
     table(out, 1, &rows)
 }
 
-fn role_sums(name: &str, sums: &RoleTotals, zones: &RuleSums) -> Vec<String> {
-    vec![
-        format!("all {name}s"),
-        String::new(),
-        format!("{} image(s)", sums.images),
-        mib(zones.stored.dtapp),
-        mib(zones.stored.lb),
-        mib(zones.stored.shmem),
-        mib(sums.uncompressed_bytes - sums.data_bytes),
-        mib(sums.uncompressed_bytes),
-        mib(sums.file_bytes),
-    ]
+fn role_sums(name: &str, sums: &RoleTotals, zones: &[u64]) -> Vec<String> {
+    let mut cells = vec![format!("all {name}s"), String::new(), format!("{} image(s)", sums.images)];
+    cells.extend(zones.iter().copied().map(mib));
+    cells.extend([sums.uncompressed_bytes - sums.data_bytes, sums.uncompressed_bytes, sums.file_bytes].map(mib));
+    cells
+}
+
+/// A rule set in tables of several images.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RuleTitle {
+    Owner,
+    Literal,
+    Structural,
+}
+
+impl RuleTitle {
+    /// In headings: `by the literal rules`.
+    pub(super) fn by(self) -> &'static str {
+        match self {
+            Self::Owner => "by owner",
+            Self::Literal => "by the literal rules",
+            Self::Structural => "by the structural rules",
+        }
+    }
+
+    /// Headings of the zones.
+    pub(super) fn headings(self) -> impl Iterator<Item = &'static str> {
+        let rest = (self == Self::Owner).then_some(OwnerZone::Rest.as_str());
+        Zone::ALL.into_iter().map(Zone::as_str).chain(rest)
+    }
+
+    /// Stored bytes of the zones, in the order of the headings.
+    pub(super) fn stored(self, zones: &Zones) -> Vec<u64> {
+        match self {
+            Self::Owner => OwnerZone::ALL.map(|zone| zones.owner.stored.zone(zone)).to_vec(),
+            Self::Literal => Zone::ALL.map(|zone| zones.literal.stored.get(zone)).to_vec(),
+            Self::Structural => Zone::ALL.map(|zone| zones.structural.stored.get(zone)).to_vec(),
+        }
+    }
 }
 
 /// An error with its hint, as the command prints it.

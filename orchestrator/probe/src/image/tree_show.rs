@@ -2,7 +2,7 @@
 
 use super::{
     dir::Role,
-    show::{Rules, mib, row, table},
+    show::{RuleTitle, Rules, mib, row, table},
     tree::{ImageTree, TreeImage},
 };
 use serde_json::{Map, Value, json};
@@ -154,27 +154,24 @@ pub(super) fn below(tree: &Path, path: &Path) -> String {
 pub(super) fn text(tree: &ImageTree, groupings: &[Grouping<'_>], shown: Shown, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{}", tree.path.display())?;
     let (images, left_out) = listed(tree, shown);
-    let stored = |image: &TreeImage| if shown.rules.literal { image.zones.literal.stored } else { image.zones.structural.stored };
+    let title = match shown.rules {
+        Rules { owner: true, .. } => RuleTitle::Owner,
+        Rules { literal: true, .. } => RuleTitle::Literal,
+        Rules { .. } => RuleTitle::Structural,
+    };
     if !images.is_empty() {
-        let title = if shown.rules.literal { "literal" } else { "structural" };
         let order = match shown.sort {
             Sort::Size => "largest first",
             Sort::Name => "by name",
         };
-        writeln!(out, "\nimages, {order}; stored data by the {title} rules, MiB")?;
-        let mut rows = vec![row(["image", "role", "program", "DTAPP", "LB", "SHMEM", "uncompressed", "on disk"])];
+        writeln!(out, "\nimages, {order}; stored data {}, MiB", title.by())?;
+        let mut rows = vec![row(["image", "role", "program"])];
+        rows[0].extend(title.headings().map(str::to_owned));
+        rows[0].extend(row(["uncompressed", "on disk"]));
         for image in images {
-            let zones = stored(image);
-            rows.push(vec![
-                below(&tree.path, &image.path),
-                image.role.as_str().to_owned(),
-                image.program.clone(),
-                mib(zones.dtapp),
-                mib(zones.lb),
-                mib(zones.shmem),
-                mib(image.uncompressed_bytes),
-                mib(image.file_bytes),
-            ]);
+            let mut cells = vec![below(&tree.path, &image.path), image.role.as_str().to_owned(), image.program.clone()];
+            cells.extend(title.stored(&image.zones).into_iter().chain([image.uncompressed_bytes, image.file_bytes]).map(mib));
+            rows.push(cells);
         }
         table(out, 3, &rows)?;
         if left_out > 0 {

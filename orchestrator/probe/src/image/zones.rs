@@ -1,5 +1,6 @@
 //! Zones of an image (application data, libraries, shared memory) and the types of their sums.
 
+use super::owner_sums::OwnerSums;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser::SerializeMap};
 
 /// A zone of a checkpoint image.
@@ -189,13 +190,16 @@ impl RuleSums {
     }
 }
 
-/// Sums by zone under both rule sets.
+/// Sums by zone under all rule sets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Zones {
     /// By the order of the listing alone: everything up to `[heap]` is application data.
     pub literal: RuleSums,
     /// By the kind of each region.
     pub structural: RuleSums,
+    /// By whose the memory is. Empty where an earlier version of cvc read the image.
+    #[serde(default)]
+    pub owner: OwnerSums,
 }
 
 impl Zones {
@@ -203,6 +207,7 @@ impl Zones {
     pub fn add_all(&mut self, other: &Self) {
         self.literal.add_all(&other.literal);
         self.structural.add_all(&other.structural);
+        self.owner.add_all(&other.owner);
     }
 }
 

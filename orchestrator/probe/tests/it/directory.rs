@@ -118,6 +118,19 @@ fn the_command_on_a_file() {
     let (text, result) = run_with(&path, &[]);
     result.unwrap();
     for expected in [
+        "zones by owner, MiB",
+        "\n  DTAPP ",
+        "\n    allocated ",
+        "\n  SHMEM ",
+        "\n  REST ",
+        "library-memory of a small program, no MPI library",
+    ] {
+        assert!(text.contains(expected), "{expected} in\n{text}");
+    }
+    assert_eq!(text.matches("zones by").count(), 1, "one table:\n{text}");
+    let (text, result) = run_with(&path, &["--rules", "both"]);
+    result.unwrap();
+    for expected in [
         "DMTCP 3.2, area layout C",
         "zones by the literal rules",
         "zones by the structural rules",
@@ -133,12 +146,19 @@ fn the_command_on_a_file() {
     let (text, _) = run_with(&path, &["--json"]);
     let json: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!(json["zones"]["literal"]["stored"]["LB"], 6_848_512);
+    let owner = &json["zones"]["owner"]["stored"];
+    assert_eq!(
+        owner["DTAPP"].as_u64(),
+        ["static", "heap", "allocated"].iter().map(|part| owner["parts"][part].as_u64()).sum::<Option<u64>>()
+    );
+    assert!(owner["parts"]["allocated"].as_u64().unwrap() >= 64 << 20, "{owner}");
+    assert_eq!(json["baseline"]["library"], "none");
     assert_eq!(json["header"]["endOfStack"], 140_725_631_324_160_u64);
 }
 
 #[test]
 fn the_command_says_where_the_rules_differ() {
-    let (text, result) = run_with(&common::fixture("mpich-btA-np4-rank0"), &[]);
+    let (text, result) = run_with(&common::fixture("mpich-btA-np4-rank0"), &["--rules", "both"]);
     result.unwrap();
     assert!(text.contains("the rule sets agree on every region"));
     // No [heap]: by the literal rule the library is application data.
@@ -146,7 +166,7 @@ fn the_command_says_where_the_rules_differ() {
     let path = dir.path().join("image.dmtcp");
     let areas = [common::file(0x5000_0000_0000, 4096, 5, "/home/u/prog"), common::file(0x7f00_0000_0000, 1 << 20, 5, "/usr/lib/libm.so.6")];
     fs::write(&path, common::image(common::Kind::V4, &areas)).unwrap();
-    let (text, _) = run_with(&path, &[]);
+    let (text, _) = run_with(&path, &["--rules", "both"]);
     assert!(
         text.contains("differ on 1 region(s), 1.00 MiB of data; the first is 0x7f0000000000 /usr/lib/libm.so.6: DTAPP by the literal"),
         "{text}"

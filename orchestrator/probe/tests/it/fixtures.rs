@@ -1,7 +1,7 @@
 //! Every fixture: header, sizes, regions, zones, areas and listing against what is expected of it.
 
 use crate::common;
-use cvc_probe::image::{Family, Image, Layout, ReadOptions, Zone, read_image, read_image_with, write_listing};
+use cvc_probe::image::{Family, Image, Layout, MpiFlavour, OwnerZone, Part, ReadOptions, Zone, read_image, read_image_with, write_listing};
 use serde_json::Value;
 use std::fs;
 
@@ -37,6 +37,9 @@ fn assert_identity(image: &Image) {
         assert_eq!(rules.stored_with_headers.sum() + image.fixed_overhead_bytes, image.uncompressed_bytes);
         assert_eq!(rules.stored.sum(), image.data_bytes);
     }
+    let owner = &image.zones.owner;
+    assert_eq!(owner.stored_with_headers.sum() + image.fixed_overhead_bytes, image.uncompressed_bytes);
+    assert_eq!(owner.stored.sum(), image.data_bytes);
     assert_eq!(image.end_marker_offset + 4096, image.uncompressed_bytes);
 }
 
@@ -134,6 +137,70 @@ fn runs_of_an_old_layout_make_one_region_for_the_structural_rules() {
         assert_eq!(subs, expected, "{kind:?}");
         assert!(image.regions.iter().all(|region| region.zone == region.literal || region.zone == Zone::Shmem));
         assert_eq!(image.zones.literal, image.zones.structural, "{kind:?}");
+    }
+}
+
+/// MiB of a part by the owner rules, stored.
+fn part_mib(image: &Image, part: Part) -> f64 {
+    image.zones.owner.stored.get(part) as f64 / f64::from(1 << 20)
+}
+
+#[test]
+fn what_a_program_allocates_is_its_own_by_the_owner_rules() {
+    // programs that allocate, and what they allocate: 32 MiB by their source; the arrays of BT class A of NPB 3.4, 28.56 MiB static in 3.3
+    for (name, library, allocated) in [
+        ("mpich5-ch4ofi-np4-rank0", MpiFlavour::MpichCh4Ofi, 32.0),
+        ("ompi-bt34A-np4-rank0-noise", MpiFlavour::OpenMpi, 28.56),
+        ("v3-single-process", MpiFlavour::None, 64.0),
+    ] {
+        let image = read_image(&common::fixture(name)).unwrap();
+        assert_eq!(image.baseline.as_ref().map(|baseline| baseline.library), Some(library), "{name}");
+        let found = part_mib(&image, Part::Allocated);
+        assert!((found / allocated - 1.0).abs() < 0.02, "{name}: {found} MiB, not {allocated}");
+        assert!(image.zones.owner.stored.zone(OwnerZone::Shmem) < 1 << 20, "{name}");
+    }
+}
+
+#[test]
+fn static_arrays_and_shared_memory_are_by_owner_what_they_are_structurally() {
+    for (name, library) in [
+        ("mpich-btA-np4-rank0", MpiFlavour::MpichCh3),
+        ("mpich-btB-np4-rank0", MpiFlavour::MpichCh3),
+        ("mpich-luA-np4-rank2", MpiFlavour::MpichCh3),
+        ("ompi-btA-np4-rank0", MpiFlavour::OpenMpi),
+    ] {
+        let image = read_image(&common::fixture(name)).unwrap();
+        let of = |sub: &str| image.sub_zones.iter().filter(|sum| sum.sub.as_str() == sub).map(|sum| sum.stored).sum::<u64>();
+        let stored = &image.zones.owner.stored;
+        assert_eq!(stored.get(Part::Static), of("exe") + of("bss"), "{name}");
+        assert_eq!(stored.get(Part::Heap), of("heap"), "{name}");
+        assert_eq!(stored.get(Part::Shared), of("shared"), "{name}");
+        let baseline = image.baseline.as_ref().unwrap();
+        assert_eq!(baseline.library, library, "{name}");
+        // what is left of the library's memory is within the interval of the carried constant
+        let spread = baseline.stored_high_bytes - baseline.stored_low_bytes;
+        assert!(stored.get(Part::Allocated) <= spread.max(512 << 10), "{name}: {}", stored.get(Part::Allocated));
+    }
+}
+
+#[test]
+fn nameless_memory_with_an_inode_was_shared() {
+    let dir = tempfile::tempdir().unwrap();
+    for kind in [common::Kind::A, common::Kind::B, common::Kind::C, common::Kind::V4] {
+        let path = dir.path().join("image.dmtcp");
+        let mut areas = common::small_areas(kind);
+        let at = areas.iter().position(|area| area.name.starts_with(b"/dev/shm")).unwrap();
+        let start = areas[at].start + 0x10_0000;
+        let anonymous = common::Area { flags: 0x22, mmap_file_size: -1, name: Vec::new(), ..areas[at].clone() };
+        areas.insert(at + 1, common::Area { start, end: start + 4096, inode: 3674, ..anonymous.clone() });
+        areas.insert(at + 2, common::Area { start: start + 0x10_0000, end: start + 0x10_1000, ..anonymous });
+        // DMTCP has its own memory in every real image: without a smallest program's worth there is nothing to divide
+        fs::write(&path, common::image(kind, &areas)).unwrap();
+        let image = read_image(&path).unwrap_or_else(|e| panic!("{kind:?}: {e}"));
+        let stored = &image.zones.owner.stored;
+        assert_eq!(stored.get(Part::Shared), 2 * 4096, "{kind:?}");
+        assert_eq!(stored.get(Part::Allocated) + stored.get(Part::LibraryMemory), 4096, "{kind:?}");
+        assert_eq!(image.baseline.is_none(), matches!(kind, common::Kind::A | common::Kind::B), "nothing is known of DMTCP 2.x");
     }
 }
 

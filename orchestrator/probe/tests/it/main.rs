@@ -6,6 +6,7 @@ mod common;
 mod directory;
 mod fixtures;
 mod json;
+mod known_sizes;
 mod real_dmtcp;
 mod sentinel;
 mod static_program;

@@ -39,15 +39,16 @@ int main(void) {
 /// Every process of the test ends with this, whatever happens: programs under DMTCP ignore SIGTERM.
 const LIMIT: &str = "120";
 
-struct Session {
+/// A coordinator, and what it looks after.
+pub(crate) struct Session {
     bin: PathBuf,
-    dir: tempfile::TempDir,
+    pub(crate) dir: tempfile::TempDir,
     port: String,
     launched: Option<Child>,
 }
 
 impl Session {
-    fn start(bin: PathBuf) -> Self {
+    pub(crate) fn start(bin: PathBuf) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let port_file = dir.path().join("port");
         let log = dir.path().join("coordinator.log");
@@ -73,7 +74,7 @@ impl Session {
         session
     }
 
-    fn wait(&self, what: &str, ready: impl Fn(&Self) -> bool) {
+    pub(crate) fn wait(&self, what: &str, ready: impl Fn(&Self) -> bool) {
         let start = Instant::now();
         while !ready(self) {
             assert!(start.elapsed() < Duration::from_secs(60), "no {what} within a minute");
@@ -82,6 +83,11 @@ impl Session {
     }
 
     fn launch(&mut self, compression: &str, program: &[&Path]) {
+        self.launch_peers(compression, program, 1, &[]);
+    }
+
+    /// Launches a program of so many processes, its launchers included.
+    pub(crate) fn launch_peers(&mut self, compression: &str, program: &[&Path], peers: u32, env: &[(&str, &str)]) {
         let out = fs::File::create(self.dir.path().join("stdout")).unwrap();
         let child = Command::new("timeout")
             .args(["-s", "KILL", LIMIT])
@@ -91,6 +97,8 @@ impl Session {
             .arg("--tmpdir")
             .arg(self.dir.path())
             .args(program)
+            .envs(env.iter().copied())
+            .env("TMPDIR", self.dir.path())
             .stdin(Stdio::null())
             .stdout(out)
             .stderr(Stdio::null())
@@ -99,11 +107,11 @@ impl Session {
         self.launched = Some(child);
         self.wait("running peer", |s| {
             let status = String::from_utf8_lossy(&s.command("-s").stdout).into_owned();
-            status.contains("NUM_PEERS=1") && status.contains("RUNNING=yes")
+            status.contains(&format!("NUM_PEERS={peers}\n")) && status.contains("RUNNING=yes")
         });
     }
 
-    fn command(&self, what: &str) -> Output {
+    pub(crate) fn command(&self, what: &str) -> Output {
         Command::new("timeout")
             .args(["-s", "KILL", "30"])
             .arg(self.bin.join("dmtcp_command"))
@@ -113,7 +121,7 @@ impl Session {
             .unwrap()
     }
 
-    fn images(&self) -> Vec<PathBuf> {
+    pub(crate) fn images(&self) -> Vec<PathBuf> {
         let is_image = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "dmtcp");
         fs::read_dir(self.dir.path()).unwrap().map(|entry| entry.unwrap().path()).filter(is_image).collect()
     }
@@ -134,7 +142,7 @@ impl Drop for Session {
     }
 }
 
-fn bin_or_skip(test: &str) -> Option<PathBuf> {
+pub(crate) fn bin_or_skip(test: &str) -> Option<PathBuf> {
     let bin = crate::common::dmtcp::bin();
     if bin.is_none() {
         cvc_testkit::tool::skipped(test, cvc_testkit::Tool::Dmtcp.name());

@@ -60,6 +60,7 @@ pub struct Area {
     pub mmap_file_size: i64,
     pub name: Vec<u8>,
     pub data: usize,
+    pub inode: u64,
 }
 
 /// A region of memory backed by a file.
@@ -74,6 +75,7 @@ pub fn file(start: u64, size: u64, prot: u32, name: &str) -> Area {
         mmap_file_size: i64::try_from(size).unwrap(),
         name: name.into(),
         data: usize::try_from(size).unwrap(),
+        inode: 0,
     }
 }
 
@@ -99,6 +101,8 @@ pub fn header_page(kind: Kind, area: &Area) -> Vec<u8> {
     put(24, &0u64.to_le_bytes());
     put(32, &area.prot.to_le_bytes());
     put(40, &area.flags.to_le_bytes());
+    put(48, &[0; 16]);
+    put(64, &area.inode.to_le_bytes());
     let mut name = area.name.clone();
     name.push(0);
     match kind {
