@@ -3,7 +3,7 @@
 use super::{
     false_discovery,
     interval::{Interval, LEVEL},
-    moments::{mean, sample_sd},
+    moments::{difference, mean, sample_sd},
     permutation,
     student::{t_probability, t_quantile},
 };
@@ -20,7 +20,8 @@ pub struct Comparison {
     pub ratio: f64,
     /// Fieller's 95 % interval of the ratio; `None` if a sample has fewer than two values, or `b` scatters so much that the ratio has no bounds.
     pub interval: Option<Interval>,
-    /// Probability of a difference at least as large if there is none; `None` if a sample has fewer than two values.
+    /// Probability of a difference at least as large if there is none; `None` if a sample has fewer than two values, or fewer than six that do
+    /// not bound the ratio.
     pub p_value: Option<f64>,
     /// The same, adjusted for the number of comparisons of a table.
     pub q_value: Option<f64>,
@@ -35,6 +36,14 @@ impl Comparison {
     /// Returns whether the difference is larger than the scatter of the repeats would give: at most 5 % of what is called so are false.
     pub fn differs(&self) -> bool {
         self.q_value.or(self.p_value).is_some_and(|p| p <= 1.0 - LEVEL)
+    }
+
+    /// Withdraws the probability if the values are few and do not bound the ratio: nothing is called different of whose size nothing is known.
+    fn without_judgement_of_few(mut self) -> Self {
+        if self.interval.is_none() && self.n.0.min(self.n.1) < Self::PERMUTED_FROM {
+            self.p_value = None;
+        }
+        self
     }
 }
 
@@ -51,7 +60,7 @@ pub fn adjust<'c>(comparisons: impl IntoIterator<Item = &'c mut Comparison>) {
 /// not finite, or if the mean of `b` is not positive.
 pub fn compare(a: &[f64], b: &[f64]) -> Option<Comparison> {
     let (of_a, of_b) = means(a, b)?;
-    let ratio = of_a / of_b;
+    let ratio = ratio_of(of_a, of_b);
     let mut comparison =
         Comparison { n: (a.len(), b.len()), paired: false, ratio, interval: None, p_value: None, q_value: None, effect_size: None };
     let (Some(sd_a), Some(sd_b)) = (sample_sd(a), sample_sd(b)) else { return Some(comparison) };
@@ -64,10 +73,11 @@ pub fn compare(a: &[f64], b: &[f64]) -> Option<Comparison> {
         if sum > 0.0 { sum * sum / (square_a * square_a / (n_a - 1.0) + scaled * scaled / (n_b - 1.0)) } else { 1.0 }
     };
     let error = (square_a + square_b).sqrt();
-    comparison.p_value = Some(probability(of_a - of_b, error, freedom(1.0)));
+    let apart = difference(of_a, of_b);
+    comparison.p_value = Some(probability(apart, error, freedom(1.0)));
     comparison.interval = fieller((of_a, of_b), (square_a, square_b, 0.0), freedom(ratio));
-    comparison.effect_size = effect_size(of_a - of_b, (a.len(), sd_a), (b.len(), sd_b));
-    Some(comparison)
+    comparison.effect_size = effect_size(apart, (a.len(), sd_a), (b.len(), sd_b));
+    Some(comparison.without_judgement_of_few())
 }
 
 /// Compares interleaved repeats: each pair ran close together, so that drift cancels out. The paired permutation test, below six pairs
@@ -77,19 +87,20 @@ pub fn compare_paired(pairs: &[(f64, f64)]) -> Option<Comparison> {
     let (of_a, of_b) = means(&a, &b)?;
     let n = (a.len(), b.len());
     let mut comparison =
-        Comparison { n, paired: true, ratio: of_a / of_b, interval: None, p_value: None, q_value: None, effect_size: None };
+        Comparison { n, paired: true, ratio: ratio_of(of_a, of_b), interval: None, p_value: None, q_value: None, effect_size: None };
     let (Some(sd_a), Some(sd_b)) = (sample_sd(&a), sample_sd(&b)) else { return Some(comparison) };
     let (count, freedom) = (pairs.len() as f64, pairs.len() as f64 - 1.0);
-    let differences: Vec<f64> = pairs.iter().map(|(a, b)| a - b).collect();
+    let differences: Vec<f64> = pairs.iter().map(|(a, b)| difference(*a, *b)).collect();
+    let apart = difference(of_a, of_b);
     comparison.p_value = if pairs.len() < Comparison::PERMUTED_FROM {
-        sample_sd(&differences).map(|sd| probability(of_a - of_b, sd / count.sqrt(), freedom))
+        sample_sd(&differences).map(|sd| probability(apart, sd / count.sqrt(), freedom))
     } else {
         permutation::probability(&differences)
     };
     let together = pairs.iter().map(|(a, b)| (a - of_a) * (b - of_b)).sum::<f64>() / freedom / count;
     comparison.interval = fieller((of_a, of_b), (sd_a * sd_a / count, sd_b * sd_b / count, together), freedom);
-    comparison.effect_size = effect_size(of_a - of_b, (a.len(), sd_a), (b.len(), sd_b));
-    Some(comparison)
+    comparison.effect_size = effect_size(apart, (a.len(), sd_a), (b.len(), sd_b));
+    Some(comparison.without_judgement_of_few())
 }
 
 fn means(a: &[f64], b: &[f64]) -> Option<(f64, f64)> {
@@ -98,6 +109,11 @@ fn means(a: &[f64], b: &[f64]) -> Option<(f64, f64)> {
     }
     let (of_a, of_b) = (mean(a)?, mean(b)?);
     (of_b > 0.0).then_some((of_a, of_b))
+}
+
+/// The ratio of two means; 1 where only rounding tells them apart.
+fn ratio_of(a: f64, b: f64) -> f64 {
+    if difference(a, b) == 0.0 { 1.0 } else { a / b }
 }
 
 /// The two-sided probability of Student's test; a difference without scatter is no chance, and no difference is.
@@ -122,7 +138,7 @@ fn fieller((a, b): (f64, f64), (square_a, square_b, together): (f64, f64, f64), 
     let root = (centre * centre - denominator * (a * a - within(square_a))).max(0.0).sqrt();
     let (low, high) = ((centre - root) / denominator, (centre + root) / denominator);
     // without scatter rounding must not move the ratio out of its interval
-    let ratio = a / b;
+    let ratio = ratio_of(a, b);
     (low.is_finite() && high.is_finite()).then(|| Interval { low: low.min(ratio), high: high.max(ratio) })
 }
 
@@ -174,6 +190,25 @@ mod tests {
             "{smaller:?}"
         );
         assert!(!compare_paired(&[(2.0, 2.0); 3]).expect("a ratio").differs());
+    }
+
+    #[test]
+    fn a_last_bit_is_no_difference() {
+        for n in [2, 4, 6, 20] {
+            let (a, b) = (vec![0.1 + 0.2; n], vec![0.3; n]);
+            let pairs: Vec<(f64, f64)> = a.iter().copied().zip(b.iter().copied()).collect();
+            for c in [compare(&a, &b), compare_paired(&pairs)].map(|c| c.expect("a comparison")) {
+                assert_eq!((c.ratio, c.p_value, c.differs(), c.effect_size), (1.0, Some(1.0), false, None), "{n}: {c:?}");
+            }
+        }
+        // a byte of a gibibyte is one
+        assert!(compare(&[1_073_741_825.0; 3], &[1_073_741_824.0; 3]).is_some_and(|c| c.differs()));
+    }
+
+    #[test]
+    fn few_repeats_that_do_not_bound_the_ratio_have_no_star() {
+        let constant = compare_paired(&[(2.0, 1.0), (3.0, 2.0), (4.0, 3.0)]).expect("a ratio");
+        assert_eq!((constant.interval, constant.p_value, constant.differs()), (None, None, false));
     }
 
     /// R: t.test(a, b) and the effect size by hand.
