@@ -45,7 +45,7 @@ pub fn t_quantile(freedom: f64) -> f64 {
 }
 
 /// Returns the two-sided quantile at another level.
-fn t_quantile_at(level: f64, freedom: f64) -> f64 {
+pub(super) fn t_quantile_at(level: f64, freedom: f64) -> f64 {
     StudentsT::new(0.0, 1.0, freedom).map_or(f64::INFINITY, |t| t.inverse_cdf(0.5 + level / 2.0))
 }
 
