@@ -5,7 +5,7 @@ use crate::{
     index::{Index, IndexedPoint, IndexedRun},
 };
 use cvc_core::{ids::PointId, record::names};
-use cvc_model::stats::{Comparison, Interval, adjust, compare, compare_paired, share_interval};
+use cvc_model::stats::{Comparison, Interval, adjust, compare, compare_paired, compare_stopped, share_interval};
 use indexmap::IndexMap;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
@@ -91,6 +91,9 @@ pub fn compare_equals(index: &Index) -> Result<AaResult, AnalysisError> {
         let rest = point.factors.texts().into_iter().filter(|(factor, _)| factor != "site").collect();
         alike.entry(rest).or_default().push(point);
     }
+    // points whose repeats ended when their interval was narrow scatter by more than they show
+    let stopped: HashMap<String, usize> = index.decisions()?.into_iter().map(|d| (d.point, d.repeats as usize)).collect();
+    let least = stopped.values().copied().min().unwrap_or(0);
     for (first, second) in
         alike.values().flat_map(|points| points.iter().enumerate().flat_map(|(i, a)| points[i + 1..].iter().map(move |b| (*a, *b))))
     {
@@ -99,7 +102,10 @@ pub fn compare_equals(index: &Index) -> Result<AaResult, AnalysisError> {
             let Some(b) = of_second.get(quantity).filter(|b| a.len().min(b.len()) > 1) else { continue };
             let list = |repeats: &Repeats| repeats.values().copied().collect::<Vec<f64>>();
             let what = format!("{} with {}", first.factors.site, second.factors.site);
-            comparisons.extend(compare(&list(a), &list(b)).map(|c| found(&first.id, &first.factors.texts(), quantity, &what, c)));
+            let is_stopped = [first, second].iter().any(|point| stopped.contains_key(point.id.as_str()));
+            let (a, b) = (list(a), list(b));
+            let compared = if is_stopped { compare_stopped(&a, &b, least) } else { compare(&a, &b) };
+            comparisons.extend(compared.map(|c| found(&first.id, &first.factors.texts(), quantity, &what, c)));
         }
     }
     // each kind is a table of its own

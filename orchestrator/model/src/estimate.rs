@@ -1,7 +1,10 @@
 //! A predicted number with its interval.
 
-use crate::stats::Interval;
+use crate::stats::{Interval, LEVEL};
 use serde::{Serialize, Serializer, ser::SerializeStruct};
+
+/// Rounding of numbers that were written to tables and read again, as a part of them.
+const ROUNDING: f64 = 1e-9;
 
 /// A predicted number. It is never turned into a measurement.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -65,9 +68,18 @@ impl Estimate {
         Self { value: self.value.max(0.0), interval: self.interval.map(ends) }
     }
 
-    /// Returns whether a measured value lies within the interval; `None` without an interval.
+    /// Returns whether a measured value lies within the interval, which rounding does not move; `None` without an interval.
     pub fn covers(self, measured: f64) -> Option<bool> {
-        self.interval.map(|i| (i.low..=i.high).contains(&measured))
+        let rounding = ROUNDING * measured.abs();
+        self.interval.map(|i| (i.low - rounding..=i.high + rounding).contains(&measured))
+    }
+
+    /// Returns the interval score of what was measured: the width of the interval, and 40 times what lies beyond it (Winkler 1972, A
+    /// decision-theoretic approach to interval estimation, J. Am. Stat. Assoc. 67). Less is better: neither wide nor wrong. `None` without an
+    /// interval.
+    pub fn score(self, measured: f64) -> Option<f64> {
+        let beyond = |i: Interval| (i.low - measured).max(measured - i.high).max(0.0);
+        self.interval.map(|i| i.high - i.low + 2.0 / (1.0 - LEVEL) * beyond(i))
     }
 
     /// Returns half the width of the interval.
@@ -105,6 +117,9 @@ mod tests {
         assert_eq!(a.plus(Estimate::bare(1.0)).interval, None);
         assert_eq!(a.covers(13.0), Some(true));
         assert_eq!(a.covers(13.1), Some(false));
+        // the last bits of a number are no miss
+        assert_eq!(Estimate::exact(0.3).covers(0.1 + 0.2), Some(true));
+        assert!(a.score(12.0).is_some_and(|s| (s - 6.0).abs() < 1e-9) && a.score(6.0).is_some_and(|s| (s - 46.0).abs() < 1e-9));
         assert_eq!(error_pct(102.0, 100.0), Some(2.0));
         assert_eq!(error_pct(102.0, 0.0), None);
     }

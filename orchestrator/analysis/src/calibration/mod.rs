@@ -17,7 +17,7 @@ use crate::predict::{self, Observation};
 
 pub use page::{claim_in_words, page};
 pub use picture::picture;
-pub use predictions::{Coverage, PredictionCoverage, leave_one_program_out};
+pub use predictions::{ByProgram, Coverage, PredictionCoverage, is_on_page, leave_one_program_out};
 pub use shown::{Calibrated, calibrate};
 pub use trials::{Tried, errors_of, trials};
 

@@ -20,7 +20,7 @@ const CLASSES: [(usize, &str, &str); 4] =
 
 /// Renders an SVG document that suits light and dark pages.
 pub fn picture(result: &Calibrated) -> String {
-    let shown: Vec<&Simulated> = result.repeats.iter().filter(|s| !matches!(s.claim, Claim::FalseStar | Claim::PairedFalseStar)).collect();
+    let shown: Vec<&Simulated> = result.repeats.iter().filter(|s| !s.claim.is_false_star() && !s.claim.is_stopped()).collect();
     let mut rows: Vec<(Claim, &str)> = shown.iter().map(|s| (s.claim, s.data)).collect();
     rows.dedup();
     let height = TOP + ROW * rows.len() as f64 + BOTTOM;

@@ -21,6 +21,21 @@ pub struct Coverage {
     pub mean_error_pct: f64,
     /// Median half width of the intervals, percent of the prediction.
     pub half_width_pct: f64,
+    /// Mean interval score ([`cvc_model::Estimate::score`]), percent of what was measured.
+    pub score_pct: f64,
+}
+
+/// How many intervals of a quantity held, program by program.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ByProgram {
+    /// The quantity.
+    pub of: String,
+    /// The part that held of each program, in percent; `None` where nothing was predicted.
+    pub inside_pct: Vec<Option<f64>>,
+    /// Their mean, every program weighing the same.
+    pub mean_pct: f64,
+    /// Their standard deviation.
+    pub sd_pct: Option<f64>,
 }
 
 /// How predictions did, each program with a table made of the others.
@@ -30,6 +45,12 @@ pub struct PredictionCoverage {
     pub programs: Vec<String>,
     /// All predictions.
     pub all: Coverage,
+    /// Measured numbers behind the predictions: each is predicted from many choices of runs.
+    pub measured_values: usize,
+    /// Lines of the table of errors, and those that rest on fewer than 19 trials.
+    pub lines: (usize, usize),
+    /// By quantity and program that was left out.
+    pub by_quantity_and_program: Vec<ByProgram>,
     /// By program that was left out.
     pub by_program: Vec<Coverage>,
     /// By quantity.
@@ -58,6 +79,11 @@ const TOLD: [Quantity; 12] = [
     Quantity::Latency,
 ];
 
+/// Returns whether the calibration page has how often intervals of a quantity hold.
+pub fn is_on_page(quantity: Quantity) -> bool {
+    TOLD.contains(&quantity)
+}
+
 /// Leaves each program out in turn: the table of errors is made of the others, and its intervals are held against what was measured of it.
 ///
 /// # Errors
@@ -80,9 +106,10 @@ pub fn leave_one_program_out(
     for program in &programs {
         done(program);
         let others: Vec<Tried> = bare.iter().filter(|t| t.program != *program).cloned().collect();
-        judged.extend(trials(observations, &[program], &Calibration::of(&errors_of(&others)))?);
+        judged.extend(trials(observations, &[program], &Calibration::of(&errors_of(&others)).rounded())?);
     }
-    Ok((summary(&programs, &judged), Calibration::of(&errors_of(&bare))))
+    let table = Calibration::of(&errors_of(&bare));
+    Ok((PredictionCoverage { lines: table.lines_and_those_of_few_trials(), ..summary(&programs, &judged) }, table))
 }
 
 /// Counts trials by program, quantity and reach. Where nothing was predicted, there is no cell.
@@ -97,14 +124,38 @@ fn summary(programs: &[&str], judged: &[Tried]) -> PredictionCoverage {
     PredictionCoverage {
         programs: programs.iter().map(|p| (*p).to_owned()).collect(),
         all: of("all", &|_| true),
+        measured_values: measured_values(&judged),
+        lines: (0, 0),
+        by_quantity_and_program: TOLD.iter().map(|q| by_program(*q, programs, &judged)).collect(),
         by_program: programs.iter().map(|p| of(p, &|t| t.program == *p)).collect(),
         by_quantity: TOLD.iter().map(|q| of(q.title(), &|t| t.quantity == *q)).collect(),
         by_reach: by_reach.into_iter().filter(|c| c.cells > 0).collect(),
     }
 }
 
+/// Counts the measured numbers: a file is its image again.
+fn measured_values(judged: &[&Tried]) -> usize {
+    let setting = |t: &Tried| t.label.split(" from ").next().unwrap_or_default().to_owned();
+    judged.iter().filter(|t| t.quantity != Quantity::File).map(|t| (setting(t), t.quantity.name())).collect::<BTreeSet<_>>().len()
+}
+
+fn by_program(quantity: Quantity, programs: &[&str], judged: &[&Tried]) -> ByProgram {
+    let inside = |program: &&str| {
+        let held: Vec<bool> = judged
+            .iter()
+            .filter(|t| t.quantity == quantity && t.program == **program)
+            .filter_map(|t| t.estimate?.covers(t.measured))
+            .collect();
+        (!held.is_empty()).then(|| 100.0 * held.iter().filter(|h| **h).count() as f64 / held.len() as f64)
+    };
+    let inside_pct: Vec<Option<f64>> = programs.iter().map(inside).collect();
+    let told: Vec<f64> = inside_pct.iter().copied().flatten().collect();
+    let (mean_pct, sd_pct) = (cvc_model::stats::mean(&told).unwrap_or(0.0), cvc_model::stats::sample_sd(&told));
+    ByProgram { of: quantity.title().to_owned(), inside_pct, mean_pct, sd_pct }
+}
+
 fn coverage<'t>(of: &str, tried: impl Iterator<Item = &'t Tried>) -> Coverage {
-    let (mut errors, mut halves): (Vec<f64>, Vec<f64>) = (Vec::new(), Vec::new());
+    let (mut errors, mut halves, mut scores): (Vec<f64>, Vec<f64>, Vec<f64>) = (Vec::new(), Vec::new(), Vec::new());
     let (mut cells, mut without_interval, mut inside) = (0, 0, 0);
     for t in tried {
         let Some(estimate) = t.estimate else { continue };
@@ -114,6 +165,7 @@ fn coverage<'t>(of: &str, tried: impl Iterator<Item = &'t Tried>) -> Coverage {
             Some(held) => inside += usize::from(held),
         }
         errors.extend(cvc_model::error_pct(estimate.value, t.measured));
+        scores.extend(estimate.score(t.measured).filter(|_| t.measured > 0.0).map(|score| 100.0 * score / t.measured));
         halves.extend(estimate.half_width().filter(|_| estimate.value > 0.0).map(|half| 100.0 * half / estimate.value));
     }
     halves.sort_by(f64::total_cmp);
@@ -124,5 +176,6 @@ fn coverage<'t>(of: &str, tried: impl Iterator<Item = &'t Tried>) -> Coverage {
         inside,
         mean_error_pct: cvc_model::stats::mean(&errors).unwrap_or(0.0),
         half_width_pct: cvc_model::stats::quantile(&halves, 0.5).unwrap_or(0.0),
+        score_pct: cvc_model::stats::mean(&scores).unwrap_or(0.0),
     }
 }

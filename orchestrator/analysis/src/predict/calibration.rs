@@ -19,6 +19,9 @@ const REACHES: [f64; 5] = [1.0, 2.0, 3.0, 4.5, 7.0];
 /// Least number of trials in a class from which it is used alone; smaller ones are joined with those of less reach.
 const ENOUGH: usize = 8;
 
+/// Fewest trials of which one is the largest of 95 in 100.
+const LEAST_TRIALS: usize = 19;
+
 /// What a prediction of a quantity rests on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -123,6 +126,16 @@ impl Calibration {
         Self { lines }
     }
 
+    /// The table as cvc carries it, with the decimals that it is written with.
+    pub fn rounded(&self) -> Self {
+        Self::parse(&self.to_csv()).unwrap_or_default()
+    }
+
+    /// The number of lines, and of those with fewer trials than an error that 95 of 100 stay below can be told from.
+    pub fn lines_and_those_of_few_trials(&self) -> (usize, usize) {
+        (self.lines.len(), self.lines.values().filter(|line| line.trials < LEAST_TRIALS).count())
+    }
+
     /// The table that cvc carries.
     pub fn embedded() -> Self {
         Self::parse(TABLE).unwrap_or_default()
@@ -209,7 +222,7 @@ fn conformal(errors: &[f64]) -> f64 {
     let rank = (LEVEL * (n + 1) as f64).ceil() as usize;
     match sorted.get(rank.saturating_sub(1)) {
         Some(error) => *error,
-        None => sorted.last().copied().unwrap_or(0.0) * (19.0 / n.max(1) as f64).sqrt(),
+        None => sorted.last().copied().unwrap_or(0.0) * (LEAST_TRIALS as f64 / n.max(1) as f64).sqrt(),
     }
 }
 

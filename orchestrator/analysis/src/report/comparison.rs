@@ -9,7 +9,7 @@ use super::{
 };
 use crate::report::consistency;
 use cvc_core::record::names;
-use cvc_model::stats::{Comparison, adjust, compare, compare_paired};
+use cvc_model::stats::{Comparison, adjust, compare, compare_paired, compare_stopped};
 
 /// Maximum number of rows in the table; `index.sqlite` has the numbers for more.
 const MAX_ROWS: usize = 400;
@@ -26,7 +26,7 @@ pub(super) fn section(data: &Data) -> Section {
     let caption = "Ratio first / second, all other factors equal: of the means of repeats with the same number, which ran close together in an \
                    interleaved campaign (between sites: of the means of all repeats), with Fieller's 95 % interval. A star: different, by the \
                    permutation test of the pairs (fewer than six: Student's; between sites: Welch's). Of all stars of the table 5 % are false on \
-                   average (Benjamini-Hochberg).";
+                   average (Benjamini-Hochberg), if repeats are independent; between sites, what differs from day to day is in the stars as well.";
     let mut table = Table::new("comparison", "Ratios", caption, columns);
     let mut pairs_of_points = 0;
     for factor in data.varying() {
@@ -66,7 +66,10 @@ pub(super) fn section(data: &Data) -> Section {
 fn ratio(data: &Data, pair: &Pair, factor: &str, quantity: &str) -> Option<Comparison> {
     if factor == "site" {
         let [a, b] = [pair.point, pair.counterpart].map(|point| data.points[point].values.get(quantity).map_or(&[][..], Vec::as_slice));
-        return compare(a, b);
+        return match data.least_repeats_of_stopped([pair.point, pair.counterpart]) {
+            Some(least) => compare_stopped(a, b, least),
+            None => compare(a, b),
+        };
     }
     let pairs: Vec<(f64, f64)> = repeats(data, pair, quantity).into_iter().map(|(_, a, b)| (a, b)).collect();
     compare_paired(&pairs)

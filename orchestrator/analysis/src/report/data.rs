@@ -79,6 +79,12 @@ impl Data {
         self.quantities.iter().filter(|(_, q)| q.tier != Tier::Secondary).map(|(name, q)| (name.as_str(), q))
     }
 
+    /// Returns the fewest repeats after which any point of the campaign ended by its rule, if repeats of one of these did.
+    pub fn least_repeats_of_stopped(&self, points: [usize; 2]) -> Option<usize> {
+        let least = self.decisions.values().map(|decision| decision.repeats as usize).min()?;
+        points.iter().any(|point| self.decisions.contains_key(point)).then_some(least)
+    }
+
     /// Returns the factors that differ between points, without those that follow from another.
     pub fn varying(&self) -> Vec<&str> {
         let mut varying: Vec<&str> = self.factors.iter().map(String::as_str).filter(|f| self.stated_levels(f).len() > 1).collect();

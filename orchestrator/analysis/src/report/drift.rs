@@ -1,4 +1,4 @@
-//! Whether results changed in the course of the campaign: a warning, and a plot of the order of runs against their results.
+//! Whether results changed in the course of the campaign, or runs were like the one before: warnings, and a plot of the order of runs against their results.
 
 use super::{
     data::Data,
@@ -8,7 +8,7 @@ use super::{
 };
 use crate::error::AnalysisError;
 use cvc_core::record::names;
-use cvc_model::stats::{Drift, drift};
+use cvc_model::stats::{Drift, Lag, drift, lag};
 use indexmap::IndexSet;
 use std::collections::HashMap;
 
@@ -41,8 +41,11 @@ pub(super) fn warnings(data: &Data) -> Vec<String> {
     let mut warnings = Vec::new();
     for site in data.levels("site") {
         for quantity in QUANTITIES {
-            let found = drift(&of_site(data, site, quantity)).filter(|found| found.p_value < SURE);
-            warnings.extend(found.map(|found| tell(site, quantity, &found)));
+            let results = of_site(data, site, quantity);
+            let drifted = drift(&results).filter(|found| found.p_value < SURE).map(|found| tell(site, quantity, &found));
+            // what drifts is alike from one run to the next as well: one warning is enough
+            let alike = || lag(&results).filter(|found| found.p_value < SURE).map(|found| tell_alike(site, quantity, &found));
+            warnings.extend(drifted.or_else(alike));
         }
     }
     warnings
@@ -59,6 +62,17 @@ fn tell(site: &str, quantity: &str, found: &Drift) -> String {
         percent(found.ratio).trim_start_matches('-'),
         percent(found.interval.low),
         percent(found.interval.high),
+        found.values,
+    )
+}
+
+fn tell_alike(site: &str, quantity: &str, found: &Lag) -> String {
+    format!(
+        "Runs are like the one before: the {} on {site} of neighbouring runs are correlated by {:.2} ({} runs), as by states of the machine that \
+         last. Repeats then tell less than their number says, and intervals of means hold less often; comparisons of interleaved repeats allow \
+         for it. The plot of the order of runs shows it.",
+        quantity::heading(quantity),
+        found.correlation,
         found.values,
     )
 }

@@ -114,7 +114,11 @@ impl Style {
             text.push_str(&format!(", sd {}", significant(sd / self.divisor)));
         }
         if s.interval.is_some() {
-            let of = if s.interval_of == Some(Scale::Logarithms) { " (of logarithms)" } else { "" };
+            let of = match s.interval_of {
+                Some(Scale::Logarithms) => " (of logarithms)",
+                Some(Scale::Skewness) => " (corrected for skewness)",
+                Some(Scale::Values) | None => "",
+            };
             text.push_str(&format!("; 95 % interval of the mean {}{of}", self.interval(s)));
         }
         if let Some(i) = s.median_interval {

@@ -8,6 +8,8 @@ use super::{
     rows::PointRow,
 };
 use crate::report::consistency;
+use cvc_model::stats::CommonScatter;
+use std::collections::HashMap;
 
 pub(super) fn section(data: &Data) -> Section {
     let mut blocks = Vec::new();
@@ -20,7 +22,7 @@ pub(super) fn section(data: &Data) -> Section {
         Tier::Main,
         "points",
         "Every point",
-        "Means of n measured runs that succeeded, each with the 95 % interval of the mean (Student's t); n, median, standard \
+        "Means of n measured runs that succeeded, each with the 95 % interval of the mean; n, median, standard \
          deviation and range are in the HTML, CSV and JSON files. A flag marks outliers; they are never dropped.",
     )));
     let merits = points(
@@ -93,6 +95,17 @@ fn points(data: &Data, tier: Tier, id: &str, title: &str, caption: &str) -> Tabl
     table
 }
 
+/// The scatter that the points of a site have in common, by site and quantity.
+fn common_scatter(data: &Data) -> HashMap<(&str, &str), CommonScatter> {
+    let of = |site: &str, quantity: &str| {
+        let points: Vec<&[f64]> =
+            data.points.iter().filter(|p| p.factor("site") == site).filter_map(|p| Some(p.values.get(quantity)?.as_slice())).collect();
+        CommonScatter::of(&points)
+    };
+    let all = data.levels("site").into_iter().flat_map(|site| data.quantities.keys().map(move |quantity| (site, quantity.as_str())));
+    all.filter_map(|(site, quantity)| Some(((site, quantity), of(site, quantity)?))).collect()
+}
+
 fn statistics(data: &Data) -> Table {
     let mut columns = point_columns(data);
     columns.extend(["quantity", "unit", "n"].map(|c| Column::plain(c, c)));
@@ -105,15 +118,21 @@ fn statistics(data: &Data) -> Table {
         ("median_ci_high", "to"),
     ];
     columns.extend(intervals.map(|(c, h)| Column::plain(c, h)));
+    let pooled =
+        [("pooled_ci_low", "mean by pooled scatter, 95 % from"), ("pooled_ci_high", "to"), ("pooled_freedom", "degrees of freedom")];
+    columns.extend(pooled.map(|(c, h)| Column::plain(c, h)));
     let scatter = [("cv", "variation"), ("cv_low", "95 % from"), ("cv_high", "to"), ("min", "min"), ("max", "max")];
     columns.extend(scatter.map(|(c, h)| Column::plain(c, h)));
     columns.extend([Column::plain("mild_outliers", "mild outliers"), Column::plain("severe_outliers", "severe outliers")]);
     let caption = "These and all other recorded quantities in their stored units: mean, median, standard deviation (n - 1), \
-                   95 % interval of the mean (Student's t of the values, or of their logarithms where they differ by more than a factor of \
-                   two) and of the median (order statistics, from six repeats on), coefficient of variation with its interval, range, and \
+                   95 % interval of the mean (from ten repeats on corrected for skewness; of fewer, Student's t of the values, or of their \
+                   logarithms where they differ by more than a factor of two) and of the median (order statistics, from six repeats on). A \
+                   second interval of the mean uses the scatter of all points of the site together, where four or more scatter: far narrower \
+                   with two or three repeats, but of a point that scatters by more than the others it holds less often. Then coefficient of variation with its interval, range, and \
                    outliers by Tukey's fences.";
     let mut table = Table::new("statistics", "All quantities", caption, columns);
     table.folded = true;
+    let common = common_scatter(data);
     for (i, p) in data.points.iter().enumerate() {
         for (q, of) in &data.quantities {
             let Some(s) = p.summaries.get(q) else { continue };
@@ -123,6 +142,10 @@ fn statistics(data: &Data) -> Table {
             row.extend([Cell::number(s.interval.map(|i| i.low)), Cell::number(s.interval.map(|i| i.high))]);
             row.push(s.interval_of.map_or(Cell::Empty, |scale| Cell::text(scale.name())));
             row.extend([Cell::number(s.median_interval.map(|i| i.low)), Cell::number(s.median_interval.map(|i| i.high))]);
+            let values = p.values.get(q).map_or(&[][..], Vec::as_slice);
+            let pooled = common.get(&(p.factor("site"), q.as_str())).and_then(|common| common.interval(values));
+            row.extend([pooled.map(|m| m.interval.low), pooled.map(|m| m.interval.high)].map(Cell::number));
+            row.push(pooled.map_or(Cell::Empty, |m| Cell::text(format!("{:.1}", m.freedom))));
             row.extend([s.variation.map(|v| v.cv), s.variation.map(|v| v.low), s.variation.and_then(|v| v.high)].map(Cell::number));
             row.extend([Cell::number(s.min), Cell::number(s.max), Cell::count(s.mild), Cell::count(s.severe)]);
             table.rows.push(row);

@@ -76,7 +76,7 @@ fn show(out: &mut impl Write, result: &Calibrated) -> std::io::Result<()> {
     writeln!(out, "{}\n", rows.trim_fmt())?;
     let p = &result.predictions;
     writeln!(out, "predictions of {}, each with intervals made of the others' errors:\n", p.programs.join(", "))?;
-    let columns = ["of", "cells", "inside, %", "no interval", "mean error, %", "half width, %"];
+    let columns = ["of", "cells", "inside, %", "no interval", "mean error, %", "half width, %", "score, %"];
     let mut rows = table(columns, &columns[1..]);
     for c in std::iter::once(&p.all).chain(&p.by_quantity).chain(&p.by_reach).chain(&p.by_program) {
         rows.add_row(cells(c));
@@ -84,7 +84,7 @@ fn show(out: &mut impl Write, result: &Calibrated) -> std::io::Result<()> {
     writeln!(out, "{}", rows.trim_fmt())
 }
 
-fn cells(c: &Coverage) -> [String; 6] {
+fn cells(c: &Coverage) -> [String; 7] {
     let inside = if c.cells == 0 { "-".to_owned() } else { format!("{:.1}", 100.0 * c.inside as f64 / c.cells as f64) };
     [
         c.of.clone(),
@@ -93,5 +93,6 @@ fn cells(c: &Coverage) -> [String; 6] {
         c.without_interval.to_string(),
         format!("{:.2}", c.mean_error_pct),
         format!("{:.2}", c.half_width_pct),
+        format!("{:.1}", c.score_pct),
     ]
 }

@@ -90,6 +90,15 @@ fn after_a_kill_the_decision_is_the_same() {
 }
 
 #[test]
+fn points_have_five_runs_at_least_unless_the_file_says_otherwise() {
+    for (repeats, expected) in [(r#"{ max = 8, until = "5 %" }"#, "5 to 8"), (r#"{ max = 4, until = "5 %" }"#, "4 to 4")] {
+        let c = scripted("usual", "true", &format!("repeats = {repeats}"));
+        let plan = c.cvc(&["plan", "campaign.toml"]).expect(0).stdout;
+        assert!(plan.contains(expected), "{repeats}: {plan}");
+    }
+}
+
+#[test]
 fn wrong_rules_are_refused_with_their_place() {
     for (repeats, message) in [
         (r#"{ min = 2, max = 8, until = "5 %" }"#, "`min` is 2"),
@@ -98,6 +107,7 @@ fn wrong_rules_are_refused_with_their_place() {
         (r#"{ min = 3, max = 8, until = "200 %" }"#, "`until` is \"200 %\""),
         (r#"{ min = 3, max = 8, until = "few" }"#, "`until` is \"few\""),
         (r#"{ min = 3, max = 8, until = "5 %", of = " " }"#, "`of` is empty"),
+        (r#"{ max = 2, until = "5 %" }"#, "`max` is 2"),
         (r#"{ min = 3, max = 8 }"#, "expected a number of runs, or a table with"),
         ("0", "`repeats` is 0"),
     ] {

@@ -32,9 +32,15 @@ pub(super) fn decide(until: &Until, dir: &CampaignDir, runs: &[&RunId], open: u6
         let values: Vec<f64> = of_runs.iter().filter_map(|of_run| of_run.get(*name).copied()).collect();
         // a run that did not record it tells nothing of how it scatters
         let complete = values.len() == of_runs.len();
-        (*name, narrowness(&values, until.half_width_pct).filter(|_| complete))
+        (*name, narrowness(&values, until.half_width_pct).filter(|_| complete).map(|width| of_clock(name, width)))
     });
     decision(until, repeats, open, &widths.collect::<Vec<_>>())
+}
+
+/// Equal times are those of a coarse clock, which says nothing of what they scatter by below its tick; equal sizes are equal.
+fn of_clock(name: &str, width: Narrowness) -> Narrowness {
+    let is_coarse = name.ends_with("_s") && width.half_width_pct == 0.0;
+    Narrowness { is_narrow: width.is_narrow && !is_coarse, ..width }
 }
 
 fn decision(until: &Until, repeats: u32, open: u64, widths: &[(&str, Option<Narrowness>)]) -> Option<Decision> {
@@ -80,6 +86,13 @@ mod tests {
 
     fn width(half_width_pct: f64) -> Option<Narrowness> {
         Some(Narrowness { half_width_pct, is_narrow: half_width_pct <= 5.0 })
+    }
+
+    #[test]
+    fn equal_times_do_not_end_a_point_and_equal_sizes_do() {
+        let none = Narrowness { half_width_pct: 0.0, is_narrow: true };
+        assert!(!of_clock(names::CKPT_LATENCY_S, none).is_narrow && of_clock(names::CKPT_STORED_BYTES, none).is_narrow);
+        assert!(of_clock(names::WALL_S, Narrowness { half_width_pct: 0.1, is_narrow: true }).is_narrow);
     }
 
     #[test]

@@ -416,7 +416,7 @@ pub struct RawDmtcp {
 #[cfg_attr(feature = "schema", schemars(rename = "Run"))]
 #[serde(deny_unknown_fields, default, expecting = "a table with settings of the runs")]
 pub struct RawRun {
-    /// Counted runs of each point: a number, or as many as a narrow interval needs: `{ min = 3, max = 20, until = "5 %" }`.
+    /// Counted runs of each point: a number, or as many as a narrow interval needs: `{ max = 20, until = "5 %" }`.
     pub repeats: RawRepeats,
     /// Runs of each point that come first and are not counted.
     #[cfg_attr(feature = "schema", schemars(range(min = 0, max = 10_000)))]
@@ -549,10 +549,7 @@ impl RawMoment {
 #[derive(Clone, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "Repeats"))]
-#[serde(
-    untagged,
-    expecting = "expected a number of runs, or a table with `min`, `max` and `until`, as in { min = 3, max = 20, until = \"5 %\" }"
-)]
+#[serde(untagged, expecting = "expected a number of runs, or a table with `max` and `until`, as in { max = 20, until = \"5 %\" }")]
 pub enum RawRepeats {
     /// So often.
     Number(#[cfg_attr(feature = "schema", schemars(range(min = 1, max = 10_000)))] i64),
@@ -566,9 +563,10 @@ pub enum RawRepeats {
 #[cfg_attr(feature = "schema", schemars(rename = "Until"))]
 #[serde(deny_unknown_fields)]
 pub struct RawUntil {
-    /// Fewest counted runs of each point.
+    /// Fewest counted runs of each point. Default: 5, or `max` if that is less.
     #[cfg_attr(feature = "schema", schemars(range(min = 3, max = 10_000)))]
-    pub min: i64,
+    #[serde(default)]
+    pub min: Option<i64>,
     /// Most counted runs of each point.
     #[cfg_attr(feature = "schema", schemars(range(min = 3, max = 10_000)))]
     pub max: i64,

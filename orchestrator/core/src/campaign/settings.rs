@@ -53,19 +53,23 @@ pub fn run(check: &mut Checker<'_>, raw: &RawRun, place: &Place<'_>) -> RunSetti
 /// The fewest runs whose interval says something: two values that are alike by chance would end a point.
 const LEAST_REPEATS: i64 = 3;
 
+/// Fewest repeats if the file does not say: of values with a tail, points that may end after three are held less often.
+const USUAL_LEAST: i64 = 5;
+
 /// Widest interval that is worth stopping at, percent.
 const WIDEST_PCT: f64 = 100.0;
 
 /// Repeats until an interval is narrow: the most, and the rule.
 fn until(check: &mut Checker<'_>, raw: &RawUntil, place: &Place<'_>) -> (u32, Option<Until>) {
     let at = |key: &'static str| place(&["repeats".into(), key.into()]);
-    for (key, value) in [("min", raw.min), ("max", raw.max)] {
+    let min = raw.min.unwrap_or(USUAL_LEAST.min(raw.max));
+    for (key, value) in [("min", raw.min), ("max", Some(raw.max))].into_iter().filter_map(|(key, value)| Some((key, value?))) {
         if !(LEAST_REPEATS..=10_000).contains(&value) {
             check.fail(at(key), format!("`{key}` is {value}"), format!("write a whole number from {LEAST_REPEATS} to 10000"));
         }
     }
-    if raw.min > raw.max {
-        let (min, max) = (raw.min, raw.max);
+    if min > raw.max {
+        let max = raw.max;
         check.fail(at("min"), format!("`min` is {min}, more than `max`, {max}"), "write the smaller number as `min`");
     }
     let number = raw.until.trim().strip_suffix('%').map(str::trim_end).and_then(|text| text.parse::<f64>().ok());
@@ -89,7 +93,7 @@ fn until(check: &mut Checker<'_>, raw: &RawUntil, place: &Place<'_>) -> (u32, Op
         );
     }
     let runs = |value: i64| value.clamp(LEAST_REPEATS, 10_000) as u32;
-    (runs(raw.max), Some(Until { min: runs(raw.min), half_width_pct, of: raw.of.clone() }))
+    (runs(raw.max), Some(Until { min: runs(min), half_width_pct, of: raw.of.clone() }))
 }
 
 /// On other machines cvc's own directory is removed with the campaign, so kept files need another place.

@@ -10,6 +10,14 @@ pub fn mean(values: &[f64]) -> Option<f64> {
     Some(mean.clamp(low, high))
 }
 
+/// Rounding of sums and of what was written to files and read again, as a part of a number.
+const ROUNDING: f64 = 16.0 * f64::EPSILON;
+
+/// Returns the difference of two numbers; 0 where nothing but rounding tells them apart: 0.1 + 0.2 is 0.3.
+pub(super) fn difference(a: f64, b: f64) -> f64 {
+    if (a - b).abs() <= ROUNDING * a.abs().max(b.abs()) { 0.0 } else { a - b }
+}
+
 /// Returns the standard deviation of a sample (n - 1). `None` for fewer than two values.
 pub fn sample_sd(values: &[f64]) -> Option<f64> {
     if values.len() < 2 {

@@ -22,6 +22,11 @@ pub(super) fn sign(random: &mut ChaCha8Rng) -> f64 {
     if random.next_u64() >> 63 == 0 { 1.0 } else { -1.0 }
 }
 
+/// Returns a random whole number below another; which of them it is differs by less than one part in 2⁵⁰ from equal chances.
+pub(super) fn below(random: &mut ChaCha8Rng, end: usize) -> usize {
+    ((u128::from(random.next_u64()) * end as u128) >> 64) as usize
+}
+
 /// Returns a standard normal number (Box and Muller 1958).
 pub(super) fn normal(random: &mut ChaCha8Rng) -> f64 {
     let uniform = |random: &mut ChaCha8Rng| ((random.next_u64() >> 11) as f64 + 0.5) / (1u64 << 53) as f64;

@@ -1,12 +1,14 @@
 //! Shows by simulation how often the intervals and tests of repeats hold: samples of a known truth, with fixed seeds.
 
 use super::{
-    Interval, RatioGroup, Summary, compare, compare_paired, pooled_ratio,
+    CommonScatter, Interval, RatioGroup, Summary, compare, compare_paired, compare_stopped, drift, pooled_ratio,
     random::{normal, seeded},
     share_interval,
+    stopping::stopped_sample,
 };
 use rand_chacha::ChaCha8Rng;
 use serde::Serialize;
+use statrs::function::erf::erfc;
 
 /// What is claimed of repeats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -30,6 +32,26 @@ pub enum Claim {
     FalseStar,
     /// Equal pairs are called different.
     PairedFalseStar,
+    /// The interval of a mean with the scatter that eight points have in common holds it.
+    PooledMean,
+    /// The interval of the change over the time of a campaign holds it.
+    Drift,
+    /// The interval of the mean of repeats that ended when it was narrow holds it.
+    StoppedMean,
+    /// Equal sites whose repeats ended when their intervals were narrow are called different.
+    StoppedFalseStar,
+}
+
+impl Claim {
+    /// Returns whether it is that equal things are called different.
+    pub fn is_false_star(self) -> bool {
+        matches!(self, Self::FalseStar | Self::PairedFalseStar | Self::StoppedFalseStar)
+    }
+
+    /// Returns whether it is about repeats that end when an interval is narrow: their number is then the least.
+    pub fn is_stopped(self) -> bool {
+        matches!(self, Self::StoppedMean | Self::StoppedFalseStar)
+    }
 }
 
 /// One simulation: many samples of one kind, and how many of them kept the claim.
@@ -61,27 +83,48 @@ impl Simulated {
     }
 }
 
-/// A kind of data: its name, how its values come from standard normal ones, and its mean, median and coefficient of variation.
+/// A kind of data: its name, how its values come from standard normal ones, how much of a normal value the next one keeps, and its mean and
+/// coefficient of variation. The median is the value of 0.
 struct Nature {
     name: &'static str,
     value: fn(f64) -> f64,
+    memory: f64,
     mean: f64,
-    median: f64,
     variation: f64,
 }
 
-const NATURES: [Nature; 4] = [
-    Nature { name: "normal, 3 %", value: |z| 1.0 + 0.03 * z, mean: 1.0, median: 1.0, variation: 0.03 },
-    Nature { name: "normal, 30 %", value: |z| 1.0 + 0.3 * z, mean: 1.0, median: 1.0, variation: 0.3 },
+/// The part of standard normal values that lie above this one.
+fn above(z: f64) -> f64 {
+    0.5 * erfc(z / std::f64::consts::SQRT_2)
+}
+
+/// The standard normal value that one in ten lies above.
+const ONE_IN_TEN: f64 = 1.281_551_565_544_6;
+
+const NATURES: [Nature; 9] = [
+    Nature { name: "normal, 3 %", value: |z| 1.0 + 0.03 * z, memory: 0.0, mean: 1.0, variation: 0.03 },
+    Nature { name: "normal, 30 %", value: |z| 1.0 + 0.3 * z, memory: 0.0, mean: 1.0, variation: 0.3 },
     // exp(σ²/2), and √(exp(σ²) − 1)
     Nature {
         name: "log-normal, 0.2",
         value: |z| (0.2 * z).exp(),
+        memory: 0.0,
         mean: 1.020_201_340_026_755_8,
-        median: 1.0,
         variation: 0.202_017_003_459_7,
     },
-    Nature { name: "log-normal, 0.5", value: |z| (0.5 * z).exp(), mean: 1.133_148_453_066_826_3, median: 1.0, variation: 0.532_939_983_3 },
+    Nature { name: "log-normal, 0.5", value: |z| (0.5 * z).exp(), memory: 0.0, mean: 1.133_148_453_066_826_3, variation: 0.532_939_983_3 },
+    Nature { name: "normal, 8 %", value: |z| 1.0 + 0.08 * z, memory: 0.0, mean: 1.0, variation: 0.08 },
+    Nature { name: "1 + 0.1 exponential", value: |z| 1.0 - 0.1 * above(z).ln(), memory: 0.0, mean: 1.1, variation: 1.0 / 11.0 },
+    Nature { name: "exponential", value: |z| -above(z).ln(), memory: 0.0, mean: 1.0, variation: 1.0 },
+    // mean: 0.9 of a normal value that is cut off, less its density there, and a tenth of 1.5; variation by the same integrals
+    Nature {
+        name: "one in ten 1.5 times as slow",
+        value: |z| if z < ONE_IN_TEN { 1.0 + 0.01 * z } else { 1.5 },
+        memory: 0.0,
+        mean: 1.048_245_016_68,
+        variation: 0.143_857_242,
+    },
+    Nature { name: "normal, 3 %, half as the one before", value: |z| 1.0 + 0.03 * z, memory: 0.5, mean: 1.0, variation: 0.03 },
 ];
 
 /// A true ratio of two means.
@@ -98,7 +141,8 @@ pub fn simulations() -> Vec<(Claim, &'static str, usize)> {
             all.extend(repeats.iter().map(|n| (claim, NATURES[*nature].name, *n)));
         }
     };
-    add(Claim::Mean, &[0, 1, 2, 3], &[2, 3, 5, 8, 10, 20]);
+    add(Claim::Mean, &[0, 1, 2, 3, 5, 6, 7, 8], &[2, 3, 5, 8, 10, 20, 50, 200]);
+    add(Claim::PooledMean, &[0, 4], &[2, 3, 5]);
     add(Claim::Median, &[0, 3], &[6, 8, 10, 20]);
     add(Claim::Variation, &[0, 1], &[3, 5, 8, 10, 20]);
     add(Claim::Ratio, &[0, 1, 2], &[3, 5, 8, 10, 20]);
@@ -106,6 +150,9 @@ pub fn simulations() -> Vec<(Claim, &'static str, usize)> {
     add(Claim::PooledEffect, &[0, 2], &[3, 5, 8]);
     add(Claim::FalseStar, &[0, 1, 3], &[4, 5, 6, 8, 10, 14, 20]);
     add(Claim::PairedFalseStar, &[0, 1, 3], &[4, 5, 6, 8, 10, 14, 20]);
+    add(Claim::Drift, &[0, 2], &[3, 5, 10]);
+    add(Claim::StoppedMean, &[0, 4, 5, 7, 8], &[3, 5]);
+    add(Claim::StoppedFalseStar, &[0, 4, 5, 7, 8], &[3, 5]);
     all.extend([10, 20, 50].map(|n| (Claim::Share, "nine of ten", n)));
     all
 }
@@ -117,15 +164,29 @@ pub fn simulate(claim: Claim, data: &'static str, repeats: usize, samples: usize
     let mut random = seeded([&[claim as u8 as f64, place.map_or(-1.0, |p| p as f64), repeats as f64][..]]);
     let outcomes: Vec<bool> = (0..samples).filter_map(|_| comes_true(claim, nature, repeats, &mut random)).collect();
     let (came_true, samples) = (outcomes.iter().filter(|came_true| **came_true).count(), outcomes.len());
-    let nominal = if matches!(claim, Claim::FalseStar | Claim::PairedFalseStar) { 1.0 - super::LEVEL } else { super::LEVEL };
+    let nominal = if claim.is_false_star() { 1.0 - super::LEVEL } else { super::LEVEL };
     Simulated { claim, data, repeats, nominal, came_true, samples }
 }
 
 /// Whether a claim about a new sample comes true; `None` if none is made.
 fn comes_true(claim: Claim, nature: &Nature, repeats: usize, random: &mut ChaCha8Rng) -> Option<bool> {
     let holds = |interval: Option<Interval>, truth: f64| interval.map(|i| i.low <= truth && truth <= i.high);
-    let sample =
-        |random: &mut ChaCha8Rng, factor: f64| -> Vec<f64> { (0..repeats).map(|_| factor * (nature.value)(normal(random))).collect() };
+    // the values of a point, one after another
+    let values = |random: &mut ChaCha8Rng| {
+        let mut z = normal(random);
+        move |random: &mut ChaCha8Rng| {
+            z = nature.memory * z + (1.0 - nature.memory * nature.memory).sqrt() * normal(random);
+            (nature.value)(z)
+        }
+    };
+    let sample = |random: &mut ChaCha8Rng, factor: f64| -> Vec<f64> {
+        let mut value = values(random);
+        (0..repeats).map(|_| factor * value(random)).collect()
+    };
+    let stopped = |random: &mut ChaCha8Rng| {
+        let value = values(random);
+        stopped_sample(repeats, value, random)
+    };
     // pairs share half of their scatter, as repeats that run close together may
     let pairs = |random: &mut ChaCha8Rng, factor: f64| -> Vec<(f64, f64)> {
         let common: Vec<f64> = (0..repeats).map(|_| normal(random)).collect();
@@ -134,7 +195,7 @@ fn comes_true(claim: Claim, nature: &Nature, repeats: usize, random: &mut ChaCha
     };
     match claim {
         Claim::Mean => holds(Summary::of(&sample(random, 1.0)).and_then(|s| s.interval), nature.mean),
-        Claim::Median => holds(Summary::of(&sample(random, 1.0)).and_then(|s| s.median_interval), nature.median),
+        Claim::Median => holds(Summary::of(&sample(random, 1.0)).and_then(|s| s.median_interval), (nature.value)(0.0)),
         Claim::Variation => {
             let variation = Summary::of(&sample(random, 1.0)).and_then(|s| s.variation);
             variation.map(|v| v.low <= nature.variation && v.high.is_none_or(|high| nature.variation <= high))
@@ -148,11 +209,32 @@ fn comes_true(claim: Claim, nature: &Nature, repeats: usize, random: &mut ChaCha
             holds(pooled_ratio(&groups).and_then(|p| p.interval), RATIO)
         }
         Claim::Share => {
-            // two-sided normal quantile of 0.9
-            let happened = (0..repeats).filter(|_| normal(random) < 1.281_551_565_544_6).count();
+            let happened = (0..repeats).filter(|_| normal(random) < ONE_IN_TEN).count();
             holds(share_interval(happened, repeats), SHARE)
         }
         Claim::FalseStar => Some(compare(&sample(random, 1.0), &sample(random, 1.0)).is_some_and(|c| c.differs())),
         Claim::PairedFalseStar => Some(compare_paired(&pairs(random, 1.0)).is_some_and(|c| c.differs())),
+        Claim::PooledMean => {
+            // eight points, some of which scatter by more than others
+            let point = |random: &mut ChaCha8Rng| -> Vec<f64> {
+                let scatter = (0.3 * normal(random)).exp();
+                (0..repeats).map(|_| (nature.value)(scatter * normal(random))).collect()
+            };
+            let points: Vec<Vec<f64>> = (0..8).map(|_| point(random)).collect();
+            let points: Vec<&[f64]> = points.iter().map(Vec::as_slice).collect();
+            holds(CommonScatter::of(&points).and_then(|c| c.interval(points[0])).map(|i| i.interval), nature.mean)
+        }
+        Claim::Drift => {
+            // four points in an interleaved order, all 1.3 times as slow at the end
+            let last = (4 * repeats - 1) as f64;
+            let mut groups = vec![Vec::new(); 4];
+            for run in 0..4 * repeats {
+                let time = run as f64 / last;
+                groups[run % 4].push((time, RATIO.powf(time) * (nature.value)(normal(random))));
+            }
+            holds(drift(&groups).map(|d| d.interval), RATIO)
+        }
+        Claim::StoppedMean => holds(Summary::of_stopped(&stopped(random)).and_then(|s| s.interval), nature.mean),
+        Claim::StoppedFalseStar => Some(compare_stopped(&stopped(random), &stopped(random), repeats).is_some_and(|c| c.differs())),
     }
 }

@@ -1,4 +1,4 @@
-//! Intervals of a mean by Student's t, of the values or of their logarithms.
+//! Intervals of a mean by Student's t: of the values, of their logarithms, or corrected for skewness.
 
 use super::{
     interval::{Interval, LEVEL},
@@ -10,6 +10,9 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 /// Positive values whose largest is more than this many times the smallest are taken to be skewed.
 const SKEWED: f64 = 2.0;
 
+/// Fewest values whose skewness is worth a correction.
+const CORRECTED_FROM: usize = 10;
+
 /// How an interval of a mean was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -18,17 +21,20 @@ pub enum Scale {
     Values,
     /// Student's t of their logarithms, for the mean of a log-normal distribution.
     Logarithms,
+    /// Student's t of the values, corrected for their skewness.
+    Skewness,
 }
 
 impl Scale {
     /// All of them.
-    pub const ALL: [Self; 2] = [Self::Values, Self::Logarithms];
+    pub const ALL: [Self; 3] = [Self::Values, Self::Logarithms, Self::Skewness];
 
     /// The name in data files.
     pub fn name(self) -> &'static str {
         match self {
             Self::Values => "values",
             Self::Logarithms => "logarithms",
+            Self::Skewness => "skewness",
         }
     }
 }
@@ -39,7 +45,7 @@ pub fn t_quantile(freedom: f64) -> f64 {
 }
 
 /// Returns the two-sided quantile at another level.
-fn t_quantile_at(level: f64, freedom: f64) -> f64 {
+pub(super) fn t_quantile_at(level: f64, freedom: f64) -> f64 {
     StudentsT::new(0.0, 1.0, freedom).map_or(f64::INFINITY, |t| t.inverse_cdf(0.5 + level / 2.0))
 }
 
@@ -60,21 +66,32 @@ pub fn is_skewed(values: &[f64]) -> bool {
 
 /// Returns the 95 % interval of the mean of the distribution that the values are from, and how it was made. `None` for fewer than two values.
 ///
-/// Student's t, x̄ ± t s/√n. Positive values that differ by more than a factor of two, or whose interval would reach down to 0, are taken for
-/// log-normal: exp(m + v/2 ± t √(v/n + v²/(2(n - 1)))) with mean m and variance v of the logarithms (Cox's method with Student's t: Olsson
-/// 2005, Confidence intervals for the mean of a log-normal distribution, J. Stat. Educ. 13). It is widened to the mean of the values where
-/// that lies outside.
+/// Of ten values or more, Student's t corrected for skewness: x̄ - s g⁻¹(±t/√n) with g⁻¹(y) = (∛(1 + γ (y - γ/(6n))) - 1)/(γ/3) and the sample's
+/// skewness γ (Hall 1992, On the removal of skewness by transformation, J. R. Stat. Soc. B 54). It assumes no distribution, so it comes nearer
+/// to 95 % the more values there are.
+///
+/// Of fewer, Student's t, x̄ ± t s/√n. Positive values that differ by more than a factor of two, or whose interval would reach down to 0, are
+/// taken for log-normal: exp(m + v/2 ± t √(v/n + v²/(2(n - 1)))) with mean m and variance v of the logarithms (Cox's method with Student's t:
+/// Olsson 2005, Confidence intervals for the mean of a log-normal distribution, J. Stat. Educ. 13). It is widened to the mean of the values
+/// where that lies outside. For many values this would not do: their range exceeds a factor of two whatever they are from.
+///
+/// Values none of which is negative are taken for quantities that cannot be, such as bytes and seconds: the interval ends at 0.
 pub fn mean_interval(values: &[f64]) -> Option<(Interval, Scale)> {
     mean_interval_at(LEVEL, values)
 }
 
 /// Returns the same at another level.
 pub(super) fn mean_interval_at(level: f64, values: &[f64]) -> Option<(Interval, Scale)> {
-    let (centre, n) = (mean(values)?, values.len() as f64);
+    let (centre, sd, n) = (mean(values)?, sample_sd(values)?, values.len() as f64);
     let t = t_quantile_at(level, n - 1.0);
-    let half = t * sample_sd(values)? / n.sqrt();
+    let least = if values.iter().all(|v| *v >= 0.0) { 0.0 } else { f64::NEG_INFINITY };
+    if values.len() >= CORRECTED_FROM {
+        let [high, low] =
+            [-t, t].map(|t| if sd > 0.0 { centre - sd * uncorrected(t / n.sqrt(), skewness(values, centre), n) } else { centre });
+        return Some((Interval { low: low.min(centre).max(least), high: high.max(centre) }, Scale::Skewness));
+    }
     // without scatter the width is 0, whatever t is
-    let half = if half > 0.0 { half } else { 0.0 };
+    let half = if sd > 0.0 { t * sd / n.sqrt() } else { 0.0 };
     let plain = Interval { low: centre - half, high: centre + half };
     if is_skewed(values) || plain.low <= 0.0 && values.iter().all(|v| *v > 0.0) {
         let logs: Vec<f64> = values.iter().map(|v| v.ln()).collect();
@@ -84,10 +101,24 @@ pub(super) fn mean_interval_at(level: f64, values: &[f64]) -> Option<(Interval, 
         if high.is_finite() {
             return Some((Interval { low: low.min(centre), high: high.max(centre) }, Scale::Logarithms));
         }
-        // the logarithms of two values may tell nothing: the mean is positive at least
-        return Some((Interval { low: plain.low.max(0.0), ..plain }, Scale::Values));
     }
-    Some((plain, Scale::Values))
+    // the logarithms of two values may tell nothing: the mean is not negative at least
+    Some((Interval { low: plain.low.max(least), ..plain }, Scale::Values))
+}
+
+/// The sample's skewness; 0 without scatter.
+fn skewness(values: &[f64], centre: f64) -> f64 {
+    let moment = |power: i32| values.iter().map(|v| (v - centre).powi(power)).sum::<f64>() / values.len() as f64;
+    let skewness = moment(3) / moment(2).powf(1.5);
+    if skewness.is_finite() { skewness } else { 0.0 }
+}
+
+/// Inverts Hall's cubic transformation of a studentized mean.
+fn uncorrected(y: f64, skewness: f64, n: f64) -> f64 {
+    let u = skewness * (y - skewness / (6.0 * n));
+    // of a small skewness the difference of the root from 1 would be lost to rounding
+    let root = if u > -0.5 { (u.ln_1p() / 3.0).exp_m1() } else { (1.0 + u).cbrt() - 1.0 };
+    if skewness.abs() > 1e-12 { root / (skewness / 3.0) } else { y }
 }
 
 #[cfg(test)]
@@ -123,6 +154,56 @@ mod tests {
         assert!(i.low < -1.0 && scale == Scale::Values);
     }
 
+    #[test]
+    fn a_zero_among_the_values_does_not_let_the_interval_reach_below() {
+        for values in [&[0.0, 1.0][..], &[0.0, 0.0, 1.0, 2.0, 0.0, 1.0], &[0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 5.0]] {
+            let (i, _) = mean_interval(values).expect("an interval");
+            assert!(i.low >= 0.0 && i.low < i.high, "{values:?}: {i:?}");
+        }
+    }
+
+    /// Symmetric values as by Student; the others by Python from the formula.
+    #[test]
+    fn ten_values_are_corrected_for_skewness() {
+        let symmetric = [-5.0, -4.0, -3.0, -2.0, -1.0, 1.0, 2.0, 3.0, 4.0, 5.0];
+        let (i, scale) = mean_interval(&symmetric).expect("an interval");
+        let half = t_quantile(9.0) * sample_sd(&symmetric).expect("sd") / 10f64.sqrt();
+        assert!((i.high - half).abs() < 1e-9 && (i.low + half).abs() < 1e-9 && scale == Scale::Skewness, "{i:?}");
+        let tail = [1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7, 1.8, 5.0];
+        let (i, _) = mean_interval(&tail).expect("an interval");
+        assert!((i.low - 1.209092).abs() < 1e-5 && (i.high - 4.562292).abs() < 1e-5, "{i:?}");
+        let (same, _) = mean_interval(&[0.1; 12]).expect("an interval");
+        assert_eq!((same.low, same.high), (0.1, 0.1));
+        let (almost, _) = mean_interval(&[1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0 + f64::EPSILON]).expect("an interval");
+        assert!(almost.low <= almost.high && almost.high < 1.0 + 1e-12, "{almost:?}");
+    }
+
+    /// A larger outlier does not make the interval narrower, as it did where the range decides what values are taken for.
+    #[test]
+    fn a_larger_outlier_makes_the_interval_wider() {
+        let of = |outlier: f64| {
+            let mut values = [1.0, 1.01, 1.02, 0.99, 0.98, 1.0, 1.03, 0.97, 1.0, 1.0];
+            values[9] = outlier;
+            mean_interval(&values).map(|(i, _)| i.high - i.low).expect("an interval")
+        };
+        let widths: Vec<f64> = [1.5, 1.94, 1.99, 2.05, 3.0].map(of).to_vec();
+        assert!(widths.windows(2).all(|w| w[0] < w[1]), "{widths:?}");
+    }
+
+    /// Distributions that are neither normal nor log-normal: with more repeats the intervals hold more often, not less.
+    #[test]
+    fn many_values_with_a_tail_are_not_taken_for_log_normal() {
+        let uniform = |z: f64| 0.5 * statrs::function::erf::erfc(-z / std::f64::consts::SQRT_2);
+        for n in [20, 50, 200] {
+            let exponential = coverage(n, 1.0, |z| -uniform(-z).ln());
+            assert!((0.925..=0.97).contains(&exponential), "exponential, {n} repeats: {exponential}");
+            let added = coverage(n, 1.3, |z| 1.0 - 0.3 * uniform(-z).ln());
+            assert!((0.925..=0.97).contains(&added), "a constant and an exponential, {n} repeats: {added}");
+            let slow = coverage(n, 1.2, |z| if uniform(z) < 0.9 { 1.0 } else { 3.0 });
+            assert!(slow > if n == 20 { 0.86 } else { 0.94 }, "one in ten thrice as slow, {n} repeats: {slow}");
+        }
+    }
+
     /// Coverage of samples of n values by their nature; the truth is the mean of the distribution.
     fn coverage(n: usize, truth: f64, value: impl Fn(f64) -> f64) -> f64 {
         let mut random = seeded([&[n as f64, truth][..]]);
@@ -134,7 +215,7 @@ mod tests {
 
     #[test]
     fn nineteen_of_twenty_intervals_hold_the_mean() {
-        for n in [2, 3, 5, 8, 10, 20] {
+        for n in [2, 3, 5, 8, 9, 10, 20, 50] {
             for sd in [0.03, 0.3] {
                 let normal = coverage(n, 1.0, |z| 1.0 + sd * z);
                 assert!((0.93..=0.98).contains(&normal), "normal, sd {sd}, {n} repeats: {normal}");

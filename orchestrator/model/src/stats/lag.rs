@@ -1,0 +1,110 @@
+//! Whether runs that follow each other are alike: then repeats tell less than their number says.
+
+use super::random::{below, seeded};
+use serde::Serialize;
+
+/// Fewest values for which a likeness is looked for.
+const ENOUGH: usize = 8;
+/// Number of orders given by chance that the runs' own is held against.
+const ORDERS: u32 = 1000;
+
+/// How alike neighbours are.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Lag {
+    /// Number of values.
+    pub values: usize,
+    /// Correlation of each value's deviation from the mean of its group with that of the next one.
+    pub correlation: f64,
+    /// Probability of one at least as large if the order meant nothing.
+    pub p_value: f64,
+}
+
+/// Looks for likeness of neighbours in time among groups of repeats, each a list of moments and positive values.
+///
+/// The deviations e of the logarithms from the means of their groups, in the order of time over all groups: Σ eᵢ eᵢ₊₁ / Σ eᵢ². The
+/// probability is the share of 1000 orders, in which the values of each group change places with each other, that show as much. `None` for
+/// fewer than eight values in groups of two or more, or without scatter.
+pub fn lag(groups: &[Vec<(f64, f64)>]) -> Option<Lag> {
+    let groups: Vec<&Vec<(f64, f64)>> = groups.iter().filter(|group| group.len() > 1).collect();
+    let count = groups.iter().map(|group| group.len()).sum();
+    if count < ENOUGH || groups.iter().flat_map(|g| g.iter()).any(|(time, v)| !time.is_finite() || !v.is_finite() || *v <= 0.0) {
+        return None;
+    }
+    let mut deviations: Vec<Vec<f64>> = Vec::new();
+    let mut slots: Vec<(f64, usize, usize)> = Vec::new();
+    for (at, group) in groups.iter().enumerate() {
+        let mean = group.iter().map(|(_, v)| v.ln()).sum::<f64>() / group.len() as f64;
+        deviations.push(group.iter().map(|(_, v)| v.ln() - mean).collect());
+        slots.extend(group.iter().enumerate().map(|(i, (time, _))| (*time, at, i)));
+    }
+    slots.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let squares: f64 = deviations.iter().flatten().map(|e| e * e).sum();
+    // what rounding leaves of equal values is no scatter
+    if squares <= count as f64 * 1e-28 {
+        return None;
+    }
+    let together =
+        |of: &[Vec<f64>]| slots.windows(2).map(|pair| of[pair[0].1][pair[0].2] * of[pair[1].1][pair[1].2]).sum::<f64>() / squares;
+    let correlation = together(&deviations);
+    let mut random = seeded(deviations.iter().map(Vec::as_slice));
+    let mut shuffled = deviations.clone();
+    let as_alike = (0..ORDERS).filter(|_| {
+        for group in &mut shuffled {
+            for last in (1..group.len()).rev() {
+                group.swap(last, below(&mut random, last + 1));
+            }
+        }
+        together(&shuffled) >= correlation - 1e-12
+    });
+    // the runs' own order is one of them
+    let p_value = (as_alike.count() as f64 + 1.0) / (f64::from(ORDERS) + 1.0);
+    Some(Lag { values: count, correlation, p_value })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::random::{
+            samples::{normal, share},
+            seeded,
+        },
+        lag,
+    };
+
+    /// Points of runs in an interleaved order, whose noise remembers so much of that of the run before.
+    fn alarms(points: usize, repeats: usize, memory: f64, trials: u32) -> f64 {
+        let mut random = seeded([&[points as f64, repeats as f64, memory][..]]);
+        share(trials, || {
+            let mut groups = vec![Vec::new(); points];
+            let mut noise = normal(&mut random);
+            for run in 0..points * repeats {
+                let point = run % points;
+                groups[point].push((run as f64, (0.05 * noise).exp() * (point + 1) as f64));
+                noise = memory * noise + (1.0 - memory * memory).sqrt() * normal(&mut random);
+            }
+            lag(&groups).expect("an answer").p_value <= 0.01
+        })
+    }
+
+    #[test]
+    fn runs_that_remember_the_one_before_are_found_and_others_seldom() {
+        for (points, repeats) in [(8, 3), (8, 5), (1, 10)] {
+            let quiet = alarms(points, repeats, 0.0, 300);
+            assert!(quiet <= 0.03, "{points} points, {repeats} repeats: {quiet}");
+        }
+        for (repeats, least) in [(3, 0.25), (5, 0.55), (10, 0.9)] {
+            let found = alarms(8, repeats, 0.5, 100);
+            assert!(found >= least, "{repeats} repeats: {found}");
+        }
+    }
+
+    #[test]
+    fn few_values_and_equal_ones_say_nothing() {
+        assert!(lag(&[vec![(0.0, 1.0), (1.0, 2.0)]]).is_none(), "too few");
+        assert!(lag(&[(0..9).map(|i| (f64::from(i), 0.1)).collect()]).is_none(), "no scatter");
+        assert!(lag(&[(0..9).map(|i| (f64::from(i), -1.0)).collect()]).is_none(), "no logarithm");
+        let waves: Vec<(f64, f64)> = (0..16).map(|i| (f64::from(i), if i / 4 % 2 == 0 { 1.0 } else { 1.2 })).collect();
+        let found = lag(&[waves]).expect("an answer");
+        assert!(found.correlation > 0.5 && found.p_value < 0.01 && found.values == 16, "{found:?}");
+    }
+}
