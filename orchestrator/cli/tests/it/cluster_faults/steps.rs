@@ -192,7 +192,14 @@ pub fn interrupt(running: &Running) {
 pub fn interrupt_twice(running: &Running) {
     interrupt(running);
     wait_until("it to hear the signal", SOON, || running.stderr_so_far().contains("stopping after"));
-    interrupt(running);
+    // as long as the second could belong to the first, it does not count
+    wait_until("it to hear another", SOON, || {
+        let is_heard = running.stderr_so_far().contains("stopping now");
+        if !is_heard {
+            interrupt(running);
+        }
+        is_heard
+    });
 }
 
 /// Kills what has this text in its arguments on a node; how many there were.

@@ -1,7 +1,7 @@
 //! Ctrl-C, at each stage.
 
 use super::{AT_ONCE, ONE, ends, scripted, steps};
-use crate::cluster_faults::steps::{SECOND, controller_below, interrupt, turn};
+use crate::cluster_faults::steps::{SECOND, controller_below, interrupt, interrupt_twice, turn};
 use cvc_testkit::{Cloud, Tool, process, require, wait_until};
 use nix::sys::signal::Signal;
 use std::process::Stdio;
@@ -53,9 +53,7 @@ fn in_a_run_once_finishes_it_and_twice_cuts_it_off() {
 
     let cvc = cloud.on.begin();
     cloud.on.wait_start(2);
-    interrupt(&cvc);
-    wait_until("it to be heard", 20 * SECOND, || cvc.stderr_so_far().contains("stopping after the run under way"));
-    interrupt(&cvc);
+    interrupt_twice(&cvc);
     let output = ends(cvc, 130);
     assert!(output.stderr.contains("1 run is left"), "{}", output.stderr);
     cloud.on.campaign.assert_whole(1);
