@@ -372,12 +372,12 @@ impl Remote {
         Some((cause, format!("node {}: {why}", head.name)))
     }
 
-    /// The nodes of a task by the names that they have in this agent.
+    /// The nodes of a task by the names that they have in this agent. One with old orders knows them already.
     fn placed(&self, task: &Task, agent: &AgentHandle, own_job: bool) -> Task {
         let mut task = task.clone();
         if own_job {
             task.nodes = agent.nodes();
-        } else {
+        } else if !agent.has_old_orders {
             let nodes = agent.nodes();
             let now = |name: &String| self.ready.nodes.iter().position(|n| n == name).and_then(|at| nodes.get(at)).cloned();
             task.nodes = task.nodes.iter().map(|name| now(name).unwrap_or_else(|| name.clone())).collect();

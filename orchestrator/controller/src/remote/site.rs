@@ -161,7 +161,13 @@ impl Remote {
             return Ok(Some(remote));
         }
         match remote.connect_agent(unreleased.next_back(), true, &mut stop_signal).await? {
-            Some(agent) => remote.ready = agent.ready.clone(),
+            Some(agent) => {
+                remote.ready = agent.ready.clone();
+                if agent.has_old_orders {
+                    // runs that only the next agent can carry out are to be handed over, which makes that agent
+                    remote.ready.nodes = remote.nodes_of_orders();
+                }
+            }
             None => return Ok(None),
         }
         Ok(Some(remote))
@@ -302,6 +308,14 @@ impl Remote {
         Ok(agent.map(AgentUse::begin))
     }
 
+    /// Names for the nodes of an agent with the present orders, before there is one.
+    fn nodes_of_orders(&self) -> Vec<String> {
+        match &self.setting.slurm {
+            Some(_) => (1..=self.most_nodes).map(|n| format!("node-{n}")).collect(),
+            None => self.setting.cluster.hosts.iter().map(|host| host.name.clone()).collect(),
+        }
+    }
+
     /// What the agent found when the site was opened.
     pub fn ready(&self) -> &Ready {
         &self.ready
@@ -321,7 +335,8 @@ impl Remote {
             return Vec::new();
         }
         // a later job may have other nodes: only their positions in the list count
-        let pairs = self.ready.nodes.iter().zip(agent.nodes());
+        let now = if agent.has_old_orders { self.ready.nodes.clone() } else { agent.nodes() };
+        let pairs = self.ready.nodes.iter().zip(now);
         pairs
             .filter(|(name, now)| !lost.contains_key(now) && !gone.contains_key(*name) && !leaving.contains_key(*name))
             .map(|(name, _)| name.clone())
