@@ -118,7 +118,8 @@ fn two_fleets_whose_controller_is_gone_cost_no_more_than_the_budget() {
     // each of them alone could be there for its whole lifetime
     let cloud = two_sites("both", 1.0, "lifetime = \"4h\"", &format!("[budget]\nusd = {usd}\n"));
     let cvc = cloud.on.begin();
-    cloud.on.wait_start(1);
+    // one on each: they run at the same time
+    cloud.on.wait_start(2);
     cloud.kill(cvc);
     let instances = cloud.cloud.instances();
     assert_eq!(instances.len(), 2);
