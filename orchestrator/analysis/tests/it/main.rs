@@ -12,3 +12,4 @@ mod questions;
 mod report;
 mod rerun;
 mod space;
+mod words;
