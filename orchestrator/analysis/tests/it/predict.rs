@@ -253,7 +253,7 @@ fn a_program_that_nothing_is_known_of_needs_its_own_runs() {
     let data = f.first(Quantity::Dtapp).expect("a fit");
     assert_eq!(data.model.tier, Tier::SmallRuns);
     assert!((data.estimate.value - 4.45).abs() < 0.7, "{}", data.estimate.value);
-    assert_eq!((data.model.id, data.training.len()), ("dtapp-volume-surface", 5), "the process alone tells most");
+    assert_eq!((data.model.id, data.training.len()), ("dtapp-volume-faces-constant", 5), "the process alone tells most");
     // no file and no header was ever seen: the sizes say so
     assert!(f.warnings.iter().any(|w| w.contains("only the zones of images")), "{:?}", f.warnings);
     let one = forecast(&observations[..1], "solver.big 32 mpich-ch3", ScheduleBudget::default());
