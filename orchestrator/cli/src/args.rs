@@ -503,7 +503,7 @@ pub struct PredictArgs {
     /// Time of the program without checkpoints, as in 3000s, 50m or 2h [default: as observed with as many processes]
     #[arg(long, value_name = "TIME", value_parser = seconds, allow_hyphen_values = true)]
     pub app_time: Option<f64>,
-    /// Mean time between failures, as in 30m, 24h or 30d; gives the interval between checkpoints
+    /// Mean time between failures of the whole job (that of a node, divided by the nodes), as in 30m, 24h or 30d; gives the interval between checkpoints
     #[arg(long, value_name = "TIME", value_parser = seconds, allow_hyphen_values = true)]
     pub mtbf: Option<f64>,
     /// Show all quantities, every model that was fitted with its parameters, and the runs behind each number

@@ -190,7 +190,10 @@ impl<'s> Predictor<'s> {
         let is_of_all_counts = is_time || sum && self.holds_data(question);
         let (basis, reach) = calibration::basis_of(&counts, asked, from, !is_of_all_counts);
         let data = match () {
-            () if matches!(quantity, Quantity::Shmem | Quantity::Image | Quantity::Stored) && self.holds_data(question) => {
+            // of such programs the data zone is a few pages and has few areas: their errors tell nothing of programs with data there
+            () if matches!(quantity, Quantity::Dtapp | Quantity::Headers | Quantity::Shmem | Quantity::Image | Quantity::Stored)
+                && self.holds_data(question) =>
+            {
                 DataPlace::Shared
             }
             () if !per_node && question.setting.on_node(load).nas.is_some() => DataPlace::Known,
@@ -240,7 +243,8 @@ impl<'s> Predictor<'s> {
         let of_app = |o: &Observation| o.value(Quantity::Dtapp).is_some() && o.setting.app == question.setting.app && library(o);
         // a process alone exchanges nothing: it leaves untouched, and out of its image, what others write to
         let comparable = |o: &Observation| of_app(o) && (o.setting.mapping.processes() == 1) == (at.processes() == 1);
-        let apart = self.count(comparable) >= ENOUGH_OF_A_CLASS;
+        // a program whose arrays are not known has no other model of them: its run on one process tells most
+        let apart = at.nas.is_some() && self.count(comparable) >= ENOUGH_OF_A_CLASS;
         let seen = |o: &Observation| if apart { comparable(o) } else { of_app(o) };
         let (of_class, of_all) = (self.count(|o| seen(o) && o.setting.class == question.setting.class), self.count(seen));
         if of_all == 0 && at.nas.is_some() && !self.training.items().is_empty() {

@@ -13,3 +13,4 @@ mod questions;
 mod report;
 mod rerun;
 mod space;
+mod words;

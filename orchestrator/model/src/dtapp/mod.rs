@@ -7,6 +7,7 @@
 //! | a stored share of the arrays, or all of them and a heap | the same and one run | `arrays.rs` |
 //! | the filled part of the arrays | CG and two runs | `nonzeros.rs` |
 //! | cells with their halo | BT, SP or LU and two runs | `halo.rs` |
+//! | 0.3 + a/P + b/P^(2/3) | a program whose arrays are not known, runs | `volume_surface.rs` |
 //! | a/P + b/√P, a/P + b/√P + c, a/P + b | any program, runs | `curves.rs` |
 //! | A·P^B, as published | any program, runs | `power_law.rs` |
 
@@ -16,6 +17,7 @@ mod declared;
 mod halo;
 mod nonzeros;
 mod power_law;
+mod volume_surface;
 mod written;
 
 pub use declared::{HEAP_MIB, static_arrays_mib};
@@ -33,6 +35,7 @@ pub fn models() -> Vec<Box<dyn Model>> {
         arrays::stored_share(),
         nonzeros::filled(),
         Box::new(halo::Halo),
+        Box::new(volume_surface::VolumeAndSurface),
         curves::volume_and_faces(),
         Box::new(power_law::Law { rounded: false }),
         curves::volume_and_constant(),

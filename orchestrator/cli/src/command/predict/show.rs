@@ -6,8 +6,9 @@ use crate::{
     text::{paragraph, table},
 };
 use cvc_analysis::{
+    calibration::is_on_page,
     holdout::HeldOutForecast,
-    predict::{CandidateAnswer, Forecast, ForecastLine, Forecasts, NextRun},
+    predict::{CandidateAnswer, Forecast, ForecastLine, Forecasts, NextRun, Prediction},
 };
 use cvc_core::quantity::Quantity;
 use cvc_model::{Estimate, Parameter, Tier};
@@ -120,15 +121,22 @@ fn show_forecast(out: &mut impl Write, forecasts: &Forecasts, detail: bool) -> s
     let nodes = if mapping.nodes() == 1 { "1 node".to_owned() } else { format!("{} nodes", mapping.nodes()) };
     let processes = if mapping.processes() == 1 { "1 process".to_owned() } else { format!("{} processes", mapping.processes()) };
     writeln!(out, "{}: {processes} on {nodes}", forecasts.label)?;
-    let header = ["quantity", "predicted", "95 % interval", "tier", "model", "runs"];
-    let mut rows = table(header.into_iter().take(if detail { header.len() } else { SHORT_COLUMNS }), &["quantity"]);
-    let room = width().map_or(usize::MAX, |w| w.saturating_sub(BESIDE_MODEL).max(NARROWEST));
-    let mut notes = Notes::default();
-    let mut refused: Vec<(String, &str)> = Vec::new();
+    let is_published = |p: &Prediction| p.model.tier == Tier::Published && p.estimate.interval.is_some();
     let is_answer = |line: &&ForecastLine| detail || SHORT.contains(&line.quantity);
     // what is missing for an answer is told with it
     let lacks = forecasts.lines.iter().filter(is_answer).any(|line| line.forecast.prediction().is_none());
     let is_shown = |line: &&ForecastLine| is_answer(line) || lacks && line.forecast.prediction().is_none();
+    // 95 % is said of what the calibration page has, and of nothing else
+    let is_calibrated = |line: &ForecastLine| match line.forecast.prediction() {
+        Some(p) => p.estimate.interval.is_none() || is_on_page(line.quantity) && !is_published(p),
+        None => true,
+    };
+    let said = if forecasts.lines.iter().filter(is_shown).all(is_calibrated) { "95 % interval" } else { "interval" };
+    let header = ["quantity", "predicted", said, "tier", "model", "runs"];
+    let mut rows = table(header.into_iter().take(if detail { header.len() } else { SHORT_COLUMNS }), &["quantity"]);
+    let room = width().map_or(usize::MAX, |w| w.saturating_sub(BESIDE_MODEL).max(NARROWEST));
+    let mut notes = Notes::default();
+    let mut refused: Vec<(String, &str)> = Vec::new();
     for line in forecasts.lines.iter().filter(is_shown) {
         match &line.forecast {
             Forecast::Predicted(p) => {
@@ -145,7 +153,7 @@ fn show_forecast(out: &mut impl Write, forecasts: &Forecasts, detail: bool) -> s
         writeln!(out, "\n{}", rows.trim_fmt())?;
     }
     let bands = forecasts.lines.iter().filter(is_shown).filter_map(|l| l.forecast.prediction());
-    if bands.clone().any(|p| p.model.tier == Tier::Published && p.estimate.interval.is_some()) {
+    if bands.clone().any(is_published) {
         writeln!(out, "intervals of published numbers are the range of the published runs, not calibrated at 95 %")?;
     }
     for (what, reason) in refused {
@@ -268,7 +276,7 @@ fn show_schedules(out: &mut impl Write, forecasts: &Forecasts) -> std::io::Resul
     if forecasts.schedules.is_empty() {
         return Ok(());
     }
-    let header = ["rule", "every (start to start)", "95 % interval", "checkpoints", "time with checkpoints", "source"];
+    let header = ["rule", "every (start to start)", "range", "checkpoints", "time with checkpoints", "source"];
     let mut rows = table(header, &["source"]);
     for s in &forecasts.schedules {
         let or_none = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
@@ -304,7 +312,7 @@ fn show_detail(out: &mut impl Write, forecasts: &Forecasts) -> std::io::Result<(
             continue;
         }
         let mut rows =
-            table(["model", "tier", "predicted", "95 % interval", "left out", "parameters, or why not"], &["parameters, or why not"]);
+            table(["model", "tier", "predicted", "own interval", "left out", "parameters, or why not"], &["parameters, or why not"]);
         let mut ordered: Vec<&CandidateAnswer> = p.candidates.iter().collect();
         ordered.sort_by_key(|c| (c.model.tier, !c.chosen));
         for c in ordered {

@@ -204,7 +204,7 @@ fn of_latency(row: &Row) -> Option<(f64, f64)> {
         };
         return Some(summary(&taken.iter().map(of).collect::<Vec<_>>()));
     }
-    let model = pick(latency::models(), "latency-bandwidth");
+    let model = latency::bandwidth();
     let (from, to) = match row.text("dataset") {
         "train MPICH C test MPICH D" => (take(false, "C"), take(false, "D")),
         "train MPICH D test MPICH C" => (take(false, "D"), take(false, "C")),

@@ -144,7 +144,7 @@ fn shared_memory_of_independent_cells() {
 #[test]
 fn latency_from_one_class_to_the_other() {
     let runs = latencies();
-    let model = pick(latency::models(), "latency-bandwidth");
+    let model = latency::bandwidth();
     for (from, to, bound) in [("C", "D", 3.5), ("D", "C", 3.5)] {
         let of = |class: &str| runs.iter().filter(|r| !r.open_mpi && r.class == class).collect::<Vec<_>>();
         let ids: Vec<String> = of(from).iter().map(|r| r.sample.id.clone()).collect();
