@@ -36,13 +36,44 @@ impl KernelEra {
     }
 }
 
-/// Where a checkpoint was taken.
+/// By which rules the zones of images were told. By two rules they are two quantities.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ZoneRules {
+    /// What a program allocates counts as shared memory: tables, and runs of versions that did not record the others.
+    #[default]
+    Structural,
+    /// By whose the memory is.
+    Owner,
+}
+
+impl ZoneRules {
+    /// As in filters and JSON.
+    pub const NAMES: [&str; 2] = ["structural", "owner"];
+
+    /// As in filters and JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Structural => Self::NAMES[0],
+            Self::Owner => Self::NAMES[1],
+        }
+    }
+
+    fn is_structural(&self) -> bool {
+        *self == Self::Structural
+    }
+}
+
+/// Where a checkpoint was taken, and how it was read.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Environment {
     /// Version of DMTCP (`4.2.0`); several, joined by `/`, if the runs of a point differ.
     pub dmtcp: String,
     /// The kernel; `None` if it is not known, or if the runs of a point differ.
     pub kernel: Option<KernelEra>,
+    /// The rules of the zones.
+    #[serde(skip_serializing_if = "ZoneRules::is_structural")]
+    pub zones: ZoneRules,
 }
 
 impl fmt::Display for Environment {
@@ -52,7 +83,11 @@ impl fmt::Display for Environment {
             Some(KernelEra::From67) => "Linux 6.7 or newer",
             None => "an unknown kernel",
         };
-        write!(f, "DMTCP {} on {kernel}", self.dmtcp)
+        write!(f, "DMTCP {} on {kernel}", self.dmtcp)?;
+        match self.zones {
+            ZoneRules::Structural => Ok(()),
+            ZoneRules::Owner => f.write_str(", zones by owner"),
+        }
     }
 }
 
@@ -65,7 +100,7 @@ impl Environment {
         let mut eras: Vec<Option<KernelEra>> = kernels.iter().map(|release| KernelEra::of_release(release)).collect();
         eras.dedup();
         let kernel = if let [one] = eras[..] { one } else { None };
-        (!versions.is_empty()).then(|| Self { dmtcp: versions.join("/"), kernel })
+        (!versions.is_empty()).then(|| Self { dmtcp: versions.join("/"), kernel, zones: ZoneRules::default() })
     }
 
     /// The version as numbers, so that 10.0 is newer than 9.0.
@@ -73,9 +108,10 @@ impl Environment {
         self.dmtcp.split(|c: char| !c.is_ascii_digit()).filter_map(|part| part.parse().ok()).collect()
     }
 
-    /// Conditions of a filter that only this environment fulfils.
-    pub(super) fn filter(&self) -> String {
-        format!("dmtcp={} kernel={}", self.dmtcp, self.kernel.map_or("unknown", KernelEra::name))
+    /// Conditions of a filter that only this environment fulfils, of all whose zones are by one rule or by several.
+    pub(super) fn filter(&self, several_rules: bool) -> String {
+        let zones = if several_rules { format!(" zones={}", self.zones.name()) } else { String::new() };
+        format!("dmtcp={} kernel={}{zones}", self.dmtcp, self.kernel.map_or("unknown", KernelEra::name))
     }
 }
 

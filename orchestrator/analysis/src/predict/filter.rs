@@ -1,11 +1,16 @@
 //! Selects the observations to train on: factors and values as in the `when` of a campaign file, on one line: `processes=1,4,9 app=npb-bt`.
 
-use super::{environment::KernelEra, error::PredictError, observation::Observation};
+use super::{
+    environment::{KernelEra, ZoneRules},
+    error::PredictError,
+    observation::Observation,
+};
 use cvc_core::{mapping::Mapping, source::suggestion};
 use serde::Serialize;
 
 /// Factors of an observation that a filter may name.
-const FACTORS: [&str; 10] = ["app", "class", "mapping", "processes", "mpi", "compression", "aggregators", "cb_buffer", "dmtcp", "kernel"];
+const FACTORS: [&str; 11] =
+    ["app", "class", "mapping", "processes", "mpi", "compression", "aggregators", "cb_buffer", "dmtcp", "kernel", "zones"];
 
 /// Stands for what an observation does not tell of DMTCP or the kernel.
 const UNKNOWN: &str = "unknown";
@@ -36,6 +41,7 @@ impl Filter {
                     _ if value.is_empty() => false,
                     "processes" => value.parse::<u32>().is_ok_and(|p| p > 0),
                     "mapping" => value.parse::<Mapping>().is_ok(),
+                    "zones" => ZoneRules::NAMES.contains(&value.as_str()) || value == UNKNOWN,
                     "kernel" => KernelEra::NAMES.contains(&value.as_str()) || value == UNKNOWN,
                     _ => true,
                 };
@@ -64,6 +70,7 @@ impl Filter {
                 "compression" => if o.setting.compression == cvc_core::point::Compression::Gzip { "gzip" } else { "none" }.to_owned(),
                 "dmtcp" => o.environment.as_ref().map_or(UNKNOWN, |e| &e.dmtcp).to_owned(),
                 "kernel" => o.environment.as_ref().and_then(|e| e.kernel).map_or(UNKNOWN, KernelEra::name).to_owned(),
+                "zones" => o.environment.as_ref().map_or(UNKNOWN, |e| e.zones.name()).to_owned(),
                 "aggregators" => or_default(o.setting.aggregators.map(|a| a.to_string())),
                 _ => or_default(o.setting.cb_buffer.map(|b| b.to_string())),
             };

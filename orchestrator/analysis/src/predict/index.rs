@@ -1,7 +1,7 @@
 //! Observations from a campaign: the means of each point's counted runs that succeeded.
 
 use super::{
-    environment::Environment,
+    environment::{Environment, ZoneRules},
     error::PredictError,
     labels::add_differing,
     observation::Observation,
@@ -59,6 +59,8 @@ pub fn from_index(index: &Index, origin: &str) -> Result<Vec<Observation>, Predi
     let (dmtcp, kernels) = (facts_by_point(index, "dmtcp")?, facts_by_point(index, "node.kernel")?);
     let cores = facts_by_point(index, "node.cores")?;
     let rule = zone_rule(&means.values().collect::<Vec<_>>(), |found, name| found.contains_key(name));
+    let is_by_owner = rule == 0 && means.values().any(|found| found.contains_key(ZONES[0].1[0]));
+    let by = if is_by_owner { ZoneRules::Owner } else { ZoneRules::Structural };
     let (mut observations, mut others) = (Vec::new(), Vec::new());
     for IndexedPoint { id, factors } in index.points()? {
         let id = id.as_str().to_owned();
@@ -91,7 +93,7 @@ pub fn from_index(index: &Index, origin: &str) -> Result<Vec<Observation>, Predi
             quantities.insert(Quantity::Surplus, surplus / MIB);
         }
         let of_point = |facts: &HashMap<String, Vec<String>>| facts.get(&id).cloned().unwrap_or_default();
-        let environment = Environment::of_facts(&of_point(&dmtcp), &of_point(&kernels));
+        let environment = Environment::of_facts(&of_point(&dmtcp), &of_point(&kernels)).map(|of| Environment { zones: by, ..of });
         let cores = same_number(&of_point(&cores));
         observations.push(Observation { label: setting.label(), id, origin: origin.to_owned(), setting, environment, cores, quantities });
         others.push(beside);

@@ -44,7 +44,7 @@ mod time;
 
 pub use calibration::{Basis, Calibrated, Calibration, DataPlace, Kind, TrialError};
 pub use csv::{from_csv, parse};
-pub use environment::{Environment, KernelEra};
+pub use environment::{Environment, KernelEra, ZoneRules};
 pub use error::PredictError;
 pub use filter::Filter;
 pub use forecast::{CandidateAnswer, Forecast, ForecastLine, Forecasts, ObservedValue, Prediction, ScheduleBudget, Scheduled};

@@ -12,7 +12,7 @@ pub fn keep_one_environment(observations: Vec<Observation>, is_training: impl Fn
             labels.entry(environment.clone()).or_default().push(o.label.clone());
         }
     }
-    let best = labels.iter().min_by_key(|(e, all)| (Reverse(all.len()), Reverse(e.version()), Reverse(e.kernel)));
+    let best = labels.iter().min_by_key(|(e, all)| (Reverse(all.len()), Reverse(e.version()), Reverse(e.kernel), Reverse(e.zones)));
     let Some((kept, used)) = best.map(|(kept, all)| (kept.clone(), all.len())) else { return (observations, Vec::new()) };
     let note = |(environment, all): (&Environment, &Vec<String>)| {
         let first = all.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
@@ -21,7 +21,7 @@ pub fn keep_one_environment(observations: Vec<Observation>, is_training: impl Fn
             "{} observed with {environment} are left out ({first}{more}): the models rest on the {used} observed with {kept}, because images of \
              the two may differ; `cvc predict --train \"{}\"` uses these instead",
             all.len(),
-            environment.filter()
+            environment.filter(labels.keys().any(|other| other.zones != kept.zones))
         )
     };
     let notes = labels.iter().filter(|(environment, _)| **environment != kept).map(note).collect();

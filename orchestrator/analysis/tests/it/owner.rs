@@ -3,7 +3,7 @@
 use crate::common;
 use cvc_analysis::{
     holdout::rebuild_index,
-    predict::{Observation, from_index},
+    predict::{Observation, from_index, keep_one_environment},
     report::{Block, Plot, Table, build},
 };
 use cvc_core::{
@@ -26,6 +26,12 @@ fn campaign(dir: &Path, tells: impl Fn(usize) -> bool) {
     let plain = |p: &cvc_core::point::Point| p.checkpointer == CheckpointerKind::Dmtcp && p.compression == Compression::None;
     let points = common::many_points().into_iter().filter(|p| p.app == "nas-bt" && p.aggregators.is_none() && plain(p)).collect();
     common::campaign_of(dir, points);
+    // as runs record it: predictions rest on one environment
+    for facts in fs::read_dir(dir.join("runs")).expect("runs").map(|run| run.expect("a run").path().join("facts.json")) {
+        let mut of: serde_json::Value = serde_json::from_slice(&fs::read(&facts).expect("facts")).expect("JSON");
+        of["dmtcp"] = "7.7.0".into();
+        fs::write(&facts, of.to_string()).expect("facts");
+    }
     let plan: Plan = serde_json::from_str(&fs::read_to_string(dir.join("plan.json")).expect("a plan")).expect("a plan");
     for (i, (run, planned)) in plan.runs.iter().zip(&plan.points).enumerate().filter(|(i, _)| tells(*i)) {
         let path = dir.join(format!("runs/{}/records.jsonl", run.id));
@@ -91,4 +97,17 @@ fn one_campaign_is_predicted_by_one_rule() {
     for observation in observations(dir.path()) {
         assert_ne!(observation.value(Quantity::Dtapp), Some(100.0), "{}", observation.label);
     }
+}
+
+#[test]
+fn campaigns_by_two_rules_are_not_mixed() {
+    let (old, new) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
+    campaign(old.path(), |_| false);
+    campaign(new.path(), |_| true);
+    let (before, after) = (observations(old.path()), observations(new.path()));
+    let (kept, notes) = keep_one_environment(before.iter().chain(&after).cloned().collect(), |_| true);
+    let data: Vec<Option<f64>> = kept.iter().map(|observation| observation.value(Quantity::Dtapp)).collect();
+    assert!(kept.len() == after.len() && data.iter().all(|mib| *mib == Some(100.0)), "the newer rule, of as many: {data:?}");
+    let [note] = &notes[..] else { panic!("one note: {notes:?}") };
+    assert!(note.contains("zones by owner") && note.contains("zones=structural"), "{note}");
 }
