@@ -284,7 +284,8 @@ impl Remote {
                     let again = resumed.is_some();
                     let job = resumed.take().unwrap_or_else(|| {
                         let number = self.jobs.fetch_add(1, Ordering::Relaxed) + 1;
-                        format!("cvc-{}-{}-{number}", self.setting.orders.context.campaign, self.lineage)
+                        // sites count by themselves, and two may be of one Slurm
+                        format!("cvc-{}-{}-{}-{number}", self.setting.orders.context.campaign, self.lineage, self.name())
                     });
                     let root = below(&self.setting.root, &job);
                     let wants_old = self.wants_old();

@@ -12,7 +12,7 @@ mod tree;
 pub use states::State;
 pub use tree::{Node, Tree, read_tree, write_tree};
 
-use history::{Files, History, Recorder};
+use history::{History, Recorder};
 use std::{
     collections::BTreeSet,
     fs,
@@ -74,10 +74,10 @@ impl Recording {
         let changes = self.history.steps.iter().enumerate().filter(|(_, step)| step.path == path);
         changes
             .map(|(at, _)| Moment {
-                seen: self.tree(|step| step <= at),
+                seen: Tree::after(&self.history, |step| step <= at),
                 synced: {
                     let synced = self.synced(|sync| sync.at <= at);
-                    self.tree(|step| synced.contains(&step))
+                    Tree::after(&self.history, |step| synced.contains(&step))
                 },
             })
             .collect()
@@ -86,21 +86,12 @@ impl Recording {
     /// Up to `count` different states of the files that a loss of power may leave, the most telling first; which of the others is chosen follows
     /// from `seed`. Of files that are `dull`, no single change is left out.
     pub fn states(&self, count: usize, seed: u64, dull: impl Fn(&Path) -> bool) -> Vec<State> {
-        states::choose(self, count, seed, dull)
+        states::choose(&self.history, count, seed, dull)
     }
 
     /// The changes that these syncs have put on disk.
     fn synced(&self, is_done: impl Fn(&history::Sync) -> bool) -> BTreeSet<usize> {
         self.history.syncs.iter().filter(|sync| is_done(sync)).flat_map(|sync| sync.covers.iter().copied()).collect()
-    }
-
-    /// The files after these changes.
-    fn tree(&self, is_made: impl Fn(usize) -> bool) -> Tree {
-        let mut files = Files::default();
-        for (_, step) in self.history.steps.iter().enumerate().filter(|(at, _)| is_made(*at)) {
-            files.apply(&step.change);
-        }
-        Tree::of(&self.history, &files)
     }
 }
 

@@ -1,6 +1,9 @@
 //! Which parts of what was not synced are lost.
 
-use super::{Recording, history::Change, tree::Tree};
+use super::{
+    history::{Change, History},
+    tree::Tree,
+};
 use std::{
     collections::{BTreeSet, HashMap},
     hash::{DefaultHasher, Hash, Hasher},
@@ -39,10 +42,10 @@ struct Part {
 }
 
 /// Chooses states: for each sync everything and nothing of what was not synced, then, by turns for all syncs, its other parts.
-pub(super) fn choose(recording: &Recording, count: usize, seed: u64, dull: impl Fn(&Path) -> bool) -> Vec<State> {
+pub(super) fn choose(history: &History, count: usize, seed: u64, dull: impl Fn(&Path) -> bool) -> Vec<State> {
     let mut random = fastrand::Rng::with_seed(seed);
-    let windows = windows(recording);
-    let mut queues: Vec<(Vec<Part>, Vec<Part>)> = windows.iter().map(|window| parts(recording, window, &mut random, &dull)).collect();
+    let windows = windows(history);
+    let mut queues: Vec<(Vec<Part>, Vec<Part>)> = windows.iter().map(|window| parts(history, window, &mut random, &dull)).collect();
     let mut order: Vec<(usize, Part)> = Vec::new();
     for (at, (first, _)) in queues.iter_mut().enumerate() {
         order.extend(first.drain(..).map(|part| (at, part)));
@@ -55,7 +58,7 @@ pub(super) fn choose(recording: &Recording, count: usize, seed: u64, dull: impl 
     let mut seen: HashMap<u64, (usize, usize)> = HashMap::new();
     for (at, part) in order {
         let window = &windows[at];
-        let files = tree(recording, window, &part);
+        let files = tree(history, window, &part);
         let mut hasher = DefaultHasher::new();
         files.hash(&mut hasher);
         let place = match seen.get(&hasher.finish()) {
@@ -65,16 +68,19 @@ pub(super) fn choose(recording: &Recording, count: usize, seed: u64, dull: impl 
             None => states.len(),
         };
         seen.insert(hasher.finish(), (place, window.synced.len()));
-        let state =
-            State { what: format!("{}: {}", window.when, part.what), files, synced: recording.tree(|step| window.synced.contains(&step)) };
+        let state = State {
+            what: format!("{}: {}", window.when, part.what),
+            files,
+            synced: Tree::after(history, |step| window.synced.contains(&step)),
+        };
         if place < states.len() { states[place] = state } else { states.push(state) }
     }
     states
 }
 
-fn windows(recording: &Recording) -> Vec<Window> {
-    let syncs = &recording.history.syncs;
-    let steps = recording.history.steps.len();
+fn windows(history: &History) -> Vec<Window> {
+    let syncs = &history.syncs;
+    let steps = history.steps.len();
     (0..=syncs.len())
         .map(|number| {
             let synced: BTreeSet<usize> = syncs[..number].iter().flat_map(|sync| sync.covers.iter().copied()).collect();
@@ -88,15 +94,15 @@ fn windows(recording: &Recording) -> Vec<Window> {
 }
 
 /// The parts of a window that come first, and the others.
-fn parts(recording: &Recording, window: &Window, random: &mut fastrand::Rng, dull: &impl Fn(&Path) -> bool) -> (Vec<Part>, Vec<Part>) {
-    let steps = &recording.history.steps;
+fn parts(history: &History, window: &Window, random: &mut fastrand::Rng, dull: &impl Fn(&Path) -> bool) -> (Vec<Part>, Vec<Part>) {
+    let steps = &history.steps;
     let all: BTreeSet<usize> = window.pending.iter().copied().collect();
     let named = |what: &str, kept: BTreeSet<usize>| Part { what: what.to_owned(), kept, cut: None };
     let first = vec![named("everything is there", all.clone()), named("nothing else is there", BTreeSet::new())];
     let is_name = |step: &usize| steps[*step].change.content_of().is_none();
     let mut rest = vec![named("all names, and no content", all.iter().copied().filter(is_name).collect())];
     for (count, step) in window.pending.iter().enumerate().filter(|(_, step)| !dull(&steps[**step].path)) {
-        let told = told(recording, *step);
+        let told = told(history, *step);
         let mut but = all.clone();
         but.remove(step);
         rest.push(Part { what: format!("all but {told}"), kept: but, cut: None });
@@ -118,8 +124,8 @@ fn parts(recording: &Recording, window: &Window, random: &mut fastrand::Rng, dul
     (first, rest)
 }
 
-fn told(recording: &Recording, step: usize) -> String {
-    let step = &recording.history.steps[step];
+fn told(history: &History, step: usize) -> String {
+    let step = &history.steps[step];
     let what = match &step.change {
         Change::Name { .. } => "the new name".to_owned(),
         Change::Unname { .. } => "the removal".to_owned(),
@@ -130,9 +136,9 @@ fn told(recording: &Recording, step: usize) -> String {
     format!("{what} ({})", step.path.display())
 }
 
-fn tree(recording: &Recording, window: &Window, part: &Part) -> Tree {
+fn tree(history: &History, window: &Window, part: &Part) -> Tree {
     let mut files = super::history::Files::default();
-    for (at, step) in recording.history.steps.iter().enumerate() {
+    for (at, step) in history.steps.iter().enumerate() {
         match (&step.change, part.cut) {
             (Change::Write { inode, at: from, bytes }, Some((cut, left))) if cut == at => {
                 files.apply(&Change::Write { inode: *inode, at: *from, bytes: bytes[..left].to_owned() });
@@ -141,5 +147,5 @@ fn tree(recording: &Recording, window: &Window, part: &Part) -> Tree {
             _ => {}
         }
     }
-    Tree::of(&recording.history, &files)
+    Tree::of(history, &files)
 }

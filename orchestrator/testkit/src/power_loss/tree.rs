@@ -41,6 +41,15 @@ impl Deref for Tree {
 }
 
 impl Tree {
+    /// The files after these changes.
+    pub(super) fn after(history: &History, is_made: impl Fn(usize) -> bool) -> Self {
+        let mut files = Files::default();
+        for (_, step) in history.steps.iter().enumerate().filter(|(at, _)| is_made(*at)) {
+            files.apply(&step.change);
+        }
+        Self::of(history, &files)
+    }
+
     pub(super) fn of(history: &History, files: &Files) -> Self {
         let node = |inode: usize| {
             let (kind, mode) = &history.kinds[inode];
