@@ -63,6 +63,17 @@ impl ProcessId {
     }
 }
 
+/// Refuses a `/proc` of another PID namespace, in which numbers of processes mean others. Where there is none, nothing is mistaken.
+///
+/// # Errors
+/// When `/proc` is another namespace's.
+pub fn refuse_anothers_proc() -> io::Result<()> {
+    match check_self(Path::new("/proc"), std::process::id()) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        checked => checked,
+    }
+}
+
 /// Checks that a process sees itself in `/proc` by the number that it has.
 fn check_self(proc: &Path, me: u32) -> io::Result<()> {
     let link = proc.join("self");

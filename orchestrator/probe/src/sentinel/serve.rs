@@ -5,7 +5,7 @@ use super::{
     facts,
     request::{Answer, Request},
 };
-use crate::proc::ProcessId;
+use crate::proc::refuse_anothers_proc;
 use nix::sys::signal::{SigSet, Signal};
 use serde::{Deserialize, Serialize};
 use std::{
@@ -104,7 +104,7 @@ pub fn serve(input: impl Read + Send + 'static, output: impl Write + Send + 'sta
 /// When `/proc` is that of another PID namespace, signals cannot be waited for, or no thread can be started.
 pub fn main(beat_s: f64) -> io::Result<()> {
     // it would look for the processes of runs among others
-    ProcessId::own()?;
+    refuse_anothers_proc()?;
     let mut mask = SigSet::empty();
     for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
         mask.add(signal);
