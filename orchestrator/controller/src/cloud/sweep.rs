@@ -525,6 +525,7 @@ mod tests {
 
     /// The record of a kept fleet in a directory, with an order whose tags are these.
     fn write_record(dir: &Utf8Path, tags: &Tags) {
+        let tags = Tags { site: "cloud".into(), ..tags.clone() };
         let order = serde_json::json!({
             "tags": tags, "region": "us-east-1", "instance_type": "c5.large", "vcpus": 2, "count": 1, "spot": false, "image": "ami-1",
             "root_device": "/dev/xvda", "key_name": "k", "group_id": "sg-1", "efa": false, "volumes": [], "lifetime_s": 60,
