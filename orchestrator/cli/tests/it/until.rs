@@ -85,6 +85,7 @@ fn after_a_kill_the_decision_is_the_same() {
     let journal = fs::read_to_string(&path).expect("the journal");
     let cut: String = journal.lines().take_while(|l| !l.contains("point-decided")).map(|l| format!("{l}\n")).collect();
     fs::write(&path, &cut).expect("writes");
+    fs::remove_file(path.with_extension("mark")).expect("removes");
     c.run().expect(0);
     assert_eq!((c.run_names().len(), decisions(&c).len()), (3, 1));
 }
