@@ -414,9 +414,11 @@ impl CampaignRunner<'_> {
                 RunState::Abandoned { .. } | RunState::Finished { .. } => None,
             })
             .collect();
-        self.repeat_what_is_missing()?;
-        self.take_in_whole_runs()?;
-        self.remove_partial_runs()?;
+        // once: there may be a hundred thousand
+        let names = self.run_names()?;
+        self.repeat_what_is_missing(&names)?;
+        self.take_in_whole_runs(&names)?;
+        self.remove_partial_runs(&names)?;
         for (run, attempt, shepherd) in open {
             if self.is_remote(&run) {
                 // it may still be running there: its agent is asked when the site is opened
@@ -477,8 +479,7 @@ impl CampaignRunner<'_> {
     }
 
     /// Takes runs back whose directories were deleted since they succeeded.
-    fn repeat_what_is_missing(&mut self) -> Result<(), CampaignError> {
-        let there = self.run_names()?;
+    fn repeat_what_is_missing(&mut self, there: &BTreeSet<String>) -> Result<(), CampaignError> {
         let succeeded = self.journal.state().runs.iter().filter_map(|(run, history)| match &history.state {
             RunState::Finished { attempt, outcome: Outcome::Succeeded, .. } => Some((run, *attempt)),
             RunState::Finished { .. } | RunState::Open { .. } | RunState::Abandoned { .. } => None,
@@ -498,10 +499,10 @@ impl CampaignRunner<'_> {
 
     /// Writes runs into the journal that are whole and that it does not know: it was restored from an older copy, or its end is lost. They would
     /// be made again, and their directories replaced.
-    fn take_in_whole_runs(&mut self) -> Result<(), CampaignError> {
+    fn take_in_whole_runs(&mut self, names: &BTreeSet<String>) -> Result<(), CampaignError> {
         let mut taken_in = Vec::new();
-        for name in self.run_names()? {
-            let Ok(run) = RunId::try_from(name) else { continue };
+        for name in names {
+            let Ok(run) = RunId::try_from(name.clone()) else { continue };
             match self.journal.state().run(&run) {
                 // what is open is recovered
                 Some(RunState::Open { .. } | RunState::Finished { outcome: Outcome::Succeeded, .. }) => continue,
@@ -521,8 +522,8 @@ impl CampaignRunner<'_> {
 
     /// Removes what a controller left that was fetching a run as another one took the campaign over, and recorded its end: no attempt follows that
     /// would remove it.
-    fn remove_partial_runs(&self) -> Result<(), CampaignError> {
-        for name in self.run_names()? {
+    fn remove_partial_runs(&self, names: &BTreeSet<String>) -> Result<(), CampaignError> {
+        for name in names {
             let Some(Ok(run)) = name.strip_suffix(".partial").map(|run| RunId::try_from(run.to_owned())) else { continue };
             if !matches!(self.journal.state().run(&run), Some(RunState::Open { .. })) {
                 remove_all(&self.dir.partial(&run))?;
