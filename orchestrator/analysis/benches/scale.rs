@@ -59,7 +59,7 @@ fn plan(runs: usize) -> Plan {
     let points: Vec<PlannedPoint> = (0..runs.div_ceil(REPEATS as usize)).map(point).collect();
     let run = |n: usize| {
         let repeat = Repeat::Measured((n / points.len()) as u32 + 1);
-        PlannedRun { id: RunId::of(&n.to_le_bytes()), point: points[n % points.len()].id.clone(), repeat }
+        PlannedRun { id: RunId::of(&n.to_le_bytes()), point: points[n % points.len()].id.clone(), repeat, block: None }
     };
     let runs = (0..runs).map(run).collect();
     Plan { schema: 1, campaign: "scale".into(), seed: 1, points, runs, excluded: Vec::new(), predict: None }

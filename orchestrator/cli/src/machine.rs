@@ -63,6 +63,7 @@ pub fn options(place: &Where) -> Result<Options, Failure> {
         shepherd: vec![myself.into_string(), "shepherd".into()],
         retry_failed: false,
         only: None,
+        last_block: None,
         until: None,
         update_lock: false,
         clouds: clouds(),

@@ -154,6 +154,7 @@ fn walk(runs: usize, shape: Shape) {
         node_program: "cvc-node".into(),
         retry_failed: false,
         only: None,
+        last_block: None,
         until: None,
         disk_bytes: HashMap::new(),
         clouds: None,

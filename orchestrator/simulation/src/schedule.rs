@@ -62,6 +62,7 @@ async fn carry_out(seed: u64, dir: &Utf8Path) -> Story {
         node_program,
         retry_failed: false,
         only: None,
+        last_block: None,
         until: None,
         disk_bytes: HashMap::new(),
         clouds: None,

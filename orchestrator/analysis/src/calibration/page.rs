@@ -11,6 +11,7 @@ use std::fmt::Write;
 pub fn claim_in_words(claim: Claim) -> &'static str {
     match claim {
         Claim::Mean => "mean of repeats",
+        Claim::MeanOfDays => "mean of repeats on five days",
         Claim::Median => "median of repeats",
         Claim::Variation => "coefficient of variation",
         Claim::Ratio => "ratio of independent repeats",

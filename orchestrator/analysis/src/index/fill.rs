@@ -20,7 +20,7 @@ use std::{
 };
 
 /// Version of the index's schema.
-pub const SCHEMA: u32 = 9;
+pub const SCHEMA: u32 = 10;
 
 /// Columns that the view of all run values may have; SQLite ends at 2000.
 const MAX_QUANTITIES: usize = 1000;
@@ -109,6 +109,7 @@ fn meta(t: &Transaction<'_>, campaign: &Utf8Path, plan: &Plan, state: &CampaignS
         ("seed", plan.seed.to_string()),
         ("cvc", cvc.join(", ")),
         ("sessions", state.sessions.to_string()),
+        ("blocks", plan.runs.iter().find_map(|run| run.block).map_or_else(String::new, |block| block.of.many().to_owned())),
         ("interruptions", state.interruptions.to_string()),
         ("completed", state.completed.to_string()),
         ("runs_not_in_plan", strangers.to_string()),
@@ -189,7 +190,7 @@ fn insert_run(t: &Transaction<'_>, campaign: &Utf8Path, state: &CampaignState, s
         Repeat::Measured(n) => ("measured", n),
     };
     let tried = all.iter().filter(|a| a.outcome.is_some()).count() as i64;
-    t.prepare_cached("INSERT OR IGNORE INTO runs VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)")?.execute(params![
+    t.prepare_cached("INSERT OR IGNORE INTO runs VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)")?.execute(params![
         run.id.as_str(),
         seq,
         run.point.as_str(),
@@ -204,6 +205,7 @@ fn insert_run(t: &Transaction<'_>, campaign: &Utf8Path, state: &CampaignState, s
         dir,
         records_state.0,
         records_state.1,
+        run.block.map(|block| block.number),
     ])?;
     attempts(t, run, all)?;
     insert_records(t, run, &records)?;
@@ -296,20 +298,24 @@ fn insert_records(t: &Transaction<'_>, run: &PlannedRun, records: &[Record]) -> 
 
 fn summaries(t: &Transaction<'_>, state: &CampaignState) -> rusqlite::Result<()> {
     let stopped: HashSet<&str> = state.decided.keys().map(PointId::as_str).collect();
-    let mut groups: BTreeMap<(String, String), (String, Vec<f64>)> = BTreeMap::new();
+    let mut groups: BTreeMap<(String, String), (String, Vec<(u32, f64)>)> = BTreeMap::new();
     let mut query = t.prepare(
-        "SELECT r.point, q.quantity, q.unit, q.value FROM quantities q JOIN runs r ON r.id = q.run
+        "SELECT r.point, q.quantity, q.unit, coalesce(r.block, 0), q.value FROM quantities q JOIN runs r ON r.id = q.run
          WHERE r.kind = 'measured' AND r.state = 'succeeded' ORDER BY q.rowid",
     )?;
     let mut rows = query.query([])?;
     while let Some(row) = rows.next()? {
         let group = groups.entry((row.get(0)?, row.get(1)?)).or_default();
         group.0 = row.get(2)?;
-        group.1.push(row.get(3)?);
+        group.1.push((row.get(3)?, row.get(4)?));
     }
     let mut insert = t.prepare("INSERT INTO summaries VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)")?;
     for ((point, quantity), (unit, values)) in groups {
-        let summary = if stopped.contains(point.as_str()) { Summary::of_stopped(&values) } else { Summary::of(&values) };
+        let summary = if stopped.contains(point.as_str()) {
+            Summary::of_stopped(&values.iter().map(|(_, value)| *value).collect::<Vec<_>>())
+        } else {
+            Summary::of_blocks(&values)
+        };
         let Some(s) = summary else { continue };
         let ends = |interval: Option<Interval>| interval.map(|i| (i.low, i.high)).unzip();
         let ((low, high), (median_low, median_high)) = (ends(s.interval), ends(s.median_interval));

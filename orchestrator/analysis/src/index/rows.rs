@@ -78,6 +78,8 @@ pub(crate) struct IndexedRun {
     /// State of its records: `ok`, `changed`, `missing`, `damaged` or `none`.
     pub records: String,
     pub records_detail: Option<String>,
+    /// The block that it is planned for.
+    pub block: Option<u32>,
 }
 
 impl FromRow for IndexedPoint {
@@ -107,6 +109,7 @@ impl FromRow for IndexedRun {
             started: r.get("started")?,
             records: r.get("records")?,
             records_detail: r.get("records_detail")?,
+            block: r.get("block")?,
         })
     }
 }

@@ -23,7 +23,8 @@ CREATE TABLE runs (
     started TEXT, ended TEXT, -- of the last attempt, UTC
     dir TEXT,                 -- of its artefacts, relative to the campaign's directory
     records TEXT NOT NULL CHECK (records IN ('none', 'ok', 'changed', 'missing', 'damaged')),
-    records_detail TEXT
+    records_detail TEXT,
+    block INTEGER             -- the day or fleet that it is planned for, from 1; NULL: runs are not divided
 );
 CREATE INDEX runs_point ON runs (point);
 
@@ -81,7 +82,7 @@ CREATE TABLE transfers (
 CREATE TABLE summaries (
     point TEXT NOT NULL REFERENCES points(id), quantity TEXT NOT NULL, unit TEXT NOT NULL,
     n INTEGER NOT NULL, mean REAL NOT NULL, median REAL NOT NULL, sd REAL, min REAL NOT NULL, max REAL NOT NULL,
-    ci_low REAL, ci_high REAL, ci_of TEXT,                    -- Student's t of the `values` or of their `logarithms`
+    ci_low REAL, ci_high REAL, ci_of TEXT,                    -- Student's t of the `values` or of their `logarithms`; with blocks, of the means of blocks
     median_ci_low REAL, median_ci_high REAL,                  -- by order statistics; NULL: fewer than six values
     cv REAL, cv_low REAL, cv_high REAL,                       -- coefficient of variation; NULL cv_high: not bounded
     mild_outliers INTEGER NOT NULL, severe_outliers INTEGER NOT NULL,

@@ -65,10 +65,10 @@ pub(super) fn section(data: &Data) -> Section {
 /// Compares the two points of a pair. Repeats of different sites did not run close together, whatever their numbers are.
 fn ratio(data: &Data, pair: &Pair, factor: &str, quantity: &str) -> Option<Comparison> {
     if factor == "site" {
-        let [a, b] = [pair.point, pair.counterpart].map(|point| data.points[point].values.get(quantity).map_or(&[][..], Vec::as_slice));
+        let [a, b] = [pair.point, pair.counterpart].map(|point| data.points[point].independent(quantity));
         return match data.least_repeats_of_stopped([pair.point, pair.counterpart]) {
-            Some(least) => compare_stopped(a, b, least),
-            None => compare(a, b),
+            Some(least) => compare_stopped(&a, &b, least),
+            None => compare(&a, &b),
         };
     }
     let pairs: Vec<(f64, f64)> = repeats(data, pair, quantity).into_iter().map(|(_, a, b)| (a, b)).collect();

@@ -172,6 +172,9 @@ fn values(index: &Index, runs: &[RunRow], run_of: &RunsById, points: &mut [Point
         let Some(run) = run_of.get(&run).map(|run| &runs[*run]).filter(|run| run.counts()) else { return };
         let point = &mut points[run.point];
         point.repeats.entry(quantity.clone()).or_default().push(run.repeat);
+        if let Some(block) = run.block {
+            point.blocks.entry(quantity.clone()).or_default().push(block);
+        }
         point.values.entry(quantity.clone()).or_default().push(value);
         units.insert(quantity, unit);
     })?;

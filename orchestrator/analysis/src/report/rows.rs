@@ -2,7 +2,7 @@
 
 use crate::index::{IndexedExclusion, IndexedPoint, IndexedRun};
 use cvc_core::ids::PointId;
-use cvc_model::stats::Summary;
+use cvc_model::stats::{Summary, block_means};
 use indexmap::IndexMap;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -21,6 +21,8 @@ pub(super) struct PointRow {
     pub values: HashMap<String, Vec<f64>>,
     /// The numbers of these repeats.
     pub repeats: HashMap<String, Vec<u32>>,
+    /// The blocks of these repeats; empty if runs are not divided.
+    pub blocks: HashMap<String, Vec<u32>>,
     /// Unwanted differences between its counted runs.
     pub mixed: Mixed,
 }
@@ -39,6 +41,8 @@ pub(super) struct RunRow {
     pub started_s: Option<f64>,
     pub records: String,
     pub records_detail: Option<String>,
+    /// The day or fleet that it was planned for.
+    pub block: Option<u32>,
 }
 
 pub(super) struct ExcludedRow {
@@ -58,6 +62,7 @@ impl From<IndexedPoint> for PointRow {
             summaries: HashMap::new(),
             values: HashMap::new(),
             repeats: HashMap::new(),
+            blocks: HashMap::new(),
             mixed: Mixed::new(),
         }
     }
@@ -75,6 +80,17 @@ impl PointRow {
         self.runs.iter().filter(|r| runs[**r].enters()).count()
     }
 
+    /// Returns the values of a quantity that are independent of each other: those of all counted repeats, or the means of blocks.
+    pub fn independent(&self, quantity: &str) -> Vec<f64> {
+        let values = self.values.get(quantity).map_or(&[][..], Vec::as_slice);
+        match self.blocks.get(quantity) {
+            Some(blocks) if blocks.iter().any(|block| *block != blocks[0]) => {
+                block_means(&blocks.iter().copied().zip(values.iter().copied()).collect::<Vec<_>>())
+            }
+            Some(_) | None => values.to_vec(),
+        }
+    }
+
     /// Returns the level of a factor; empty if the point does not have it.
     pub fn factor(&self, name: &str) -> &str {
         self.factors.get(name).map_or("", String::as_str)
@@ -84,9 +100,9 @@ impl PointRow {
 impl RunRow {
     /// Makes the row of a run; `point` is the index of its point.
     pub fn new(point: usize, run: IndexedRun) -> Self {
-        let IndexedRun { id, point: _, warmup, repeat, state, attempts, cause, detail, dir, started, records, records_detail } = run;
+        let IndexedRun { id, point: _, warmup, repeat, state, attempts, cause, detail, dir, started, records, records_detail, block } = run;
         let started_s = started.and_then(|at| at.parse::<jiff::Timestamp>().ok()).map(|at| at.as_millisecond() as f64 / 1000.0);
-        Self { id, point, warmup, repeat, state, attempts, cause, detail, dir, started_s, records, records_detail }
+        Self { id, point, warmup, repeat, state, attempts, cause, detail, dir, started_s, records, records_detail, block }
     }
 
     /// Returns whether this is a counted repeat that succeeded.

@@ -98,9 +98,8 @@ fn points(data: &Data, tier: Tier, id: &str, title: &str, caption: &str) -> Tabl
 /// The scatter that the points of a site have in common, by site and quantity.
 fn common_scatter(data: &Data) -> HashMap<(&str, &str), CommonScatter> {
     let of = |site: &str, quantity: &str| {
-        let points: Vec<&[f64]> =
-            data.points.iter().filter(|p| p.factor("site") == site).filter_map(|p| Some(p.values.get(quantity)?.as_slice())).collect();
-        CommonScatter::of(&points)
+        let points: Vec<Vec<f64>> = data.points.iter().filter(|p| p.factor("site") == site).map(|p| p.independent(quantity)).collect();
+        CommonScatter::of(&points.iter().map(Vec::as_slice).filter(|values| !values.is_empty()).collect::<Vec<_>>())
     };
     let all = data.levels("site").into_iter().flat_map(|site| data.quantities.keys().map(move |quantity| (site, quantity.as_str())));
     all.filter_map(|(site, quantity)| Some(((site, quantity), of(site, quantity)?))).collect()

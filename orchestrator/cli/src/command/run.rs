@@ -23,10 +23,11 @@ use cvc_controller::{
     error::OverBudget,
     install::Lock,
     observe::Progress,
-    runner::{Options, find_node_program, run_campaign},
+    runner::{NextBlock, Options, Summary, find_node_program, next_block, run_campaign},
 };
 use cvc_core::{
-    campaign::SiteKind,
+    campaign::{Block, BlockKind, SiteKind, Spec},
+    clock,
     ids::PointId,
     journal::{CampaignState, RunState},
     outcome::Outcome,
@@ -38,6 +39,7 @@ use cvc_core::{
 };
 use cvc_engine::attempt::{Found, Readiness};
 use cvc_probe::measuring::others_measure;
+use jiff::civil::Date;
 use std::{
     collections::{HashMap, HashSet},
     time::Duration,
@@ -68,47 +70,8 @@ pub fn run(args: &RunArgs) -> Result<ExitStatus, Failure> {
     find_node_program(&spec, &plan, &base)?;
     let dir = CampaignDir::new(&args.place.campaigns, &plan.campaign);
     session_log::begin(&dir);
-    let session = async {
-        let (stop_request, mut stop_signal) = watch::channel(StopRequest::GoOn);
-        tokio::spawn(end_in_time(stop_request.clone(), until, args.json));
-        tokio::spawn(listen(stop_request, args.json));
-        if args.install {
-            let mut observer = display::observer(args.json, Varying::default(), 0.0);
-            install::all(&spec, &plan, &dir, args.update_lock, &mut stop_signal, observer.as_mut()).await?;
-        }
-        let mut observer = display::observer(args.json, Varying::default(), 0.0);
-        // a journal that cannot be read is refused in a moment, with all that there is to say
-        let state = CampaignState::read(&dir.journal()).unwrap_or_default();
-        warn_of_clock(&state);
-        let left = points_left(&plan, &dir, &state);
-        let readiness = |site: &str| Readiness::for_points(&spec.apps, left.iter().copied().filter(|p| p.site == site));
-        let sites = ask_sites(&spec, readiness, |what| observer.on(&Progress::Preparing { what })).await;
-        drop(observer);
-        for (name, site) in &sites {
-            Lock::keep(&dir, name, &Found::of(site), args.update_lock)?;
-        }
-        let book = PriceBook::open(&cost::cache_file());
-        let (estimates, _) = space::estimate(&spec, &of_session, &costs::machines(&spec, &sites, &book), &dir);
-        let options = Options {
-            retry_failed: args.retry_failed,
-            only,
-            until,
-            update_lock: args.update_lock,
-            expected_s: estimates.points.iter().map(|p| (p.point.clone(), p.seconds)).collect(),
-            disk_bytes: estimates.points.iter().map(|p| (p.point.clone(), p.peak_bytes)).collect::<HashMap<_, _>>(),
-            ..base
-        };
-        let mut observer = display::observer(args.json, Varying::of(of_session.points.iter().map(|p| &p.point)), estimates.total_s);
-        let is_here = |p: &PlannedPoint| spec.sites.get(&p.point.site).is_some_and(|site| site.kind == SiteKind::Local);
-        if of_session.points.iter().any(is_here) && others_measure() {
-            let what =
-                "another campaign measures on this machine now: times of both may suffer, and their reports flag the runs".to_owned();
-            observer.on(&Progress::Site { what });
-        }
-        let stop_signal: StopSignal = stop_signal;
-        Ok::<_, Failure>(run_campaign(&spec, &plan, sites, &options, stop_signal, observer.as_mut()).await?)
-    };
-    let summary = runtime()?.block_on(session.instrument(tracing::info_span!("campaign", name = %plan.campaign)))?;
+    let sessions = Sessions { args, spec: &spec, plan: &plan, of_session: &of_session, dir: &dir, only, until, base };
+    let (summary, wait_for) = runtime()?.block_on(sessions.hold().instrument(tracing::info_span!("campaign", name = %plan.campaign)))?;
     // nothing is at stake any more: a report can be written again
     signals::let_signals_end_it();
     tracing::info!(?summary, "session ended");
@@ -129,7 +92,8 @@ pub fn run(args: &RunArgs) -> Result<ExitStatus, Failure> {
         if !args.json {
             let variant = args.which.variant.as_ref().map(|v| format!(" --variant {v}")).unwrap_or_default();
             let are = if summary.left == 1 { "is" } else { "are" };
-            note(format_args!("{} {are} left; `cvc run {}{variant}` continues", counted(summary.left, "run"), args.file));
+            let when = wait_for.map(|(block, day)| format!(" from {day} (UTC) on with day {}", block.number)).unwrap_or_default();
+            note(format_args!("{} {are} left; `cvc run {}{variant}` continues{when}", counted(summary.left, "run"), args.file));
         }
         if summary.interrupted {
             return Ok(ExitStatus::Interrupted);
@@ -161,6 +125,104 @@ pub fn run(args: &RunArgs) -> Result<ExitStatus, Failure> {
         return Ok(ExitStatus::RunsFailed);
     }
     Ok(if kept { ExitStatus::Done } else { ExitStatus::BoundMissed })
+}
+
+/// The sessions that one call holds: one, or one for each fleet of instances.
+struct Sessions<'a> {
+    args: &'a RunArgs,
+    spec: &'a Spec,
+    plan: &'a Plan,
+    /// The plan without points that were not selected, for estimates.
+    of_session: &'a Plan,
+    dir: &'a CampaignDir,
+    only: Option<HashSet<PointId>>,
+    until: Option<Instant>,
+    base: Options,
+}
+
+impl Sessions<'_> {
+    /// Runs what remains. Also returns the block that must wait for another day.
+    async fn hold(self) -> Result<(Summary, Option<(Block, Date)>), Failure> {
+        let json = self.args.json;
+        let (stop_request, mut stop_signal) = watch::channel(StopRequest::GoOn);
+        tokio::spawn(end_in_time(stop_request.clone(), self.until, json));
+        tokio::spawn(listen(stop_request, json));
+        if self.args.install {
+            let mut observer = display::observer(json, Varying::default(), 0.0);
+            install::all(self.spec, self.plan, self.dir, self.args.update_lock, &mut stop_signal, observer.as_mut()).await?;
+        }
+        let mut held: Option<(u32, Summary)> = None;
+        loop {
+            // a journal that cannot be read is refused in a moment, with all that there is to say
+            let state = CampaignState::read(&self.dir.journal()).unwrap_or_default();
+            if held.is_none() {
+                warn_of_clock(&state);
+            }
+            let next = next_block(self.plan, &state, self.only.as_ref(), clock::now());
+            let (last_block, wait_for) = match next {
+                NextBlock::All => (None, None),
+                NextBlock::Of(block) => (Some(block.number), None),
+                NextBlock::NotBefore { block, day } => (Some(block.number - 1), Some((block, day))),
+            };
+            if let Some((before, summary)) = &held
+                && last_block.is_none_or(|last| last <= *before)
+            {
+                return Ok((summary.clone(), None));
+            }
+            if let NextBlock::Of(block) = next
+                && !json
+            {
+                note(format_args!("{} {} of {}", block.of.one(), block.number, self.spec.run.block_count()));
+            }
+            let summary = self.session(&state, last_block, stop_signal.clone(), held.is_none()).await?;
+            let is_over = summary.left == 0 || summary.interrupted || summary.over_budget || *stop_signal.borrow() != StopRequest::GoOn;
+            match next {
+                // fleets come one after another; days do not pass meanwhile
+                NextBlock::Of(block) if block.of == BlockKind::Fleets && !is_over => held = Some((block.number, summary)),
+                NextBlock::All | NextBlock::Of(_) | NextBlock::NotBefore { .. } => return Ok((summary, wait_for)),
+            }
+        }
+    }
+
+    /// One session, up to and including a block of runs.
+    async fn session(
+        &self,
+        state: &CampaignState,
+        last_block: Option<u32>,
+        stop_signal: StopSignal,
+        is_first: bool,
+    ) -> Result<Summary, Failure> {
+        let &Self { args, spec, plan, of_session, dir, .. } = self;
+        let mut observer = display::observer(args.json, Varying::default(), 0.0);
+        let left = points_left(plan, dir, state);
+        let readiness = |site: &str| Readiness::for_points(&spec.apps, left.iter().copied().filter(|p| p.site == site));
+        let sites = ask_sites(spec, readiness, |what| observer.on(&Progress::Preparing { what })).await;
+        drop(observer);
+        for (name, site) in &sites {
+            Lock::keep(dir, name, &Found::of(site), args.update_lock)?;
+        }
+        let book = PriceBook::open(&cost::cache_file());
+        let (estimates, _) = space::estimate(spec, of_session, &costs::machines(spec, &sites, &book), dir);
+        let options = Options {
+            // what failed on this fleet is not tried again on the next
+            retry_failed: args.retry_failed && is_first,
+            only: self.only.clone(),
+            last_block,
+            until: self.until,
+            update_lock: args.update_lock,
+            expected_s: estimates.points.iter().map(|p| (p.point.clone(), p.seconds)).collect(),
+            disk_bytes: estimates.points.iter().map(|p| (p.point.clone(), p.peak_bytes)).collect::<HashMap<_, _>>(),
+            ..self.base.clone()
+        };
+        let mut observer = display::observer(args.json, Varying::of(of_session.points.iter().map(|p| &p.point)), estimates.total_s);
+        let is_here = |p: &PlannedPoint| spec.sites.get(&p.point.site).is_some_and(|site| site.kind == SiteKind::Local);
+        if of_session.points.iter().any(is_here) && others_measure() {
+            let what =
+                "another campaign measures on this machine now: times of both may suffer, and their reports flag the runs".to_owned();
+            observer.on(&Progress::Site { what });
+        }
+        Ok(run_campaign(spec, plan, sites, &options, stop_signal, observer.as_mut()).await?)
+    }
 }
 
 /// The points with a run that is not known to have succeeded, or of which the directory is gone.

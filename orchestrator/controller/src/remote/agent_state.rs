@@ -399,7 +399,7 @@ mod tests {
             tracer: None,
             user: Default::default(),
         };
-        let planned = PlannedRun { id: run(), point: PointId::from_written("p"), repeat: Repeat::Measured(1) };
+        let planned = PlannedRun { id: run(), point: PointId::from_written("p"), repeat: Repeat::Measured(1), block: None };
         Task { planned, point, attempt: 1, dispatch: 0, nodes: vec!["n1".into()], disk_bytes: None }
     }
 

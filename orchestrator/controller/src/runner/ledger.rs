@@ -258,6 +258,7 @@ mod tests {
             id: run(number),
             point: PointId::from_written(SITES[number % 3]),
             repeat: Repeat::Measured(number as u32),
+            block: None,
         };
         Plan {
             schema: 1,

@@ -1,5 +1,6 @@
 //! Walks through a plan: resumes, runs, retries, sets points aside, stops when asked.
 
+mod blocks;
 mod budget;
 mod campaign_lock;
 mod closing;
@@ -68,6 +69,7 @@ use tokio::{sync::mpsc, task::JoinSet, time::Instant};
 use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument;
 
+pub use blocks::{NextBlock, next_block};
 pub use closing::close_campaign;
 pub use sites::SiteExecutor;
 
@@ -97,6 +99,8 @@ pub struct Options {
     pub expected_s: HashMap<PointId, f64>,
     /// The points that the session is limited to; `None`: all. Runs of the others are left for later sessions.
     pub only: Option<HashSet<PointId>>,
+    /// The last block of runs that the session carries out; `None`: all.
+    pub last_block: Option<u32>,
     /// The end of the session: no run is begun that would probably end later. The caller asks for a stop then.
     pub until: Option<Instant>,
     /// Whether to record the software of sites with several machines in the lock file, instead of comparing it.
@@ -338,7 +342,7 @@ impl<'a> CampaignRunner<'a> {
             journal,
             scheduler: Scheduler::new(plan, &spec.run),
             budget: Budget::new(spec, plan, &options.expected_s),
-            limit: SessionLimit::new(options.only.clone(), options.until),
+            limit: SessionLimit::new(options.only.clone(), options.last_block, options.until),
             sites: Sites::new(executors(&dir, &lineage), spec),
             owner_check: Instant::now() + OWNER_CHECK,
             openings: Openings::default(),

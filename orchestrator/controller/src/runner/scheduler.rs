@@ -495,6 +495,7 @@ pub(super) mod tests {
         quarantine_after: 2,
         sites_in_turn: false,
         until: None,
+        blocks: None,
         keep_images: false,
         keep_outputs: false,
         locale: cvc_core::campaign::DEFAULT_LOCALE.to_owned(),
@@ -546,6 +547,7 @@ pub(super) mod tests {
             id: RunId::from_written(&format!("{site}-{n}")),
             point: id(site),
             repeat: Repeat::Measured(n),
+            block: None,
         };
         Plan {
             schema: 1,

@@ -67,6 +67,7 @@ fn plan(points: &[(usize, u32)], order: &[usize]) -> Plan {
         id: RunId::from_written(&format!("r{number}")),
         point: id(*at),
         repeat: Repeat::Measured(number as u32),
+        block: None,
     };
     Plan {
         schema: 1,

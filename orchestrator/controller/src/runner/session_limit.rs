@@ -1,4 +1,4 @@
-//! What a session is limited to: some points, some time. The rest is left for later sessions.
+//! What a session is limited to: some points, some time, a block. The rest is left for later sessions.
 
 use cvc_core::{
     ids::{PointId, RunId},
@@ -14,6 +14,7 @@ use tokio::time::Instant;
 #[derive(Debug)]
 pub(super) struct SessionLimit {
     selected: Option<HashSet<PointId>>,
+    last_block: Option<u32>,
     end: Option<Instant>,
     /// When the runs under way began.
     begun: HashMap<RunId, Instant>,
@@ -22,14 +23,18 @@ pub(super) struct SessionLimit {
 }
 
 impl SessionLimit {
-    pub(super) fn new(selected: Option<HashSet<PointId>>, end: Option<Instant>) -> Self {
-        Self { selected, end, begun: HashMap::new(), longest: HashMap::new() }
+    pub(super) fn new(selected: Option<HashSet<PointId>>, last_block: Option<u32>, end: Option<Instant>) -> Self {
+        Self { selected, last_block, end, begun: HashMap::new(), longest: HashMap::new() }
     }
 
-    /// Whether a run is not for this session: its point is not selected, or it would probably end too late. `expected_s` are estimates, by
+    /// Whether a run is not for this session: its point is not selected, its block comes later, or it would
+    /// probably end too late. `expected_s` are estimates, by
     /// point; runs of the point that ended in this session count for more.
     pub(super) fn excludes(&self, planned: &PlannedRun, expected_s: &HashMap<PointId, f64>) -> bool {
         if self.selected.as_ref().is_some_and(|selected| !selected.contains(&planned.point)) {
+            return true;
+        }
+        if self.last_block.is_some_and(|last| planned.block.is_some_and(|block| block.number > last)) {
             return true;
         }
         let Some(end) = self.end else { return false };

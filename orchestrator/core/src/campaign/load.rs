@@ -120,7 +120,9 @@ fn read(source: &Source, table: &DeTable<'_>, app_dirs: &[PathBuf], hosts: &Know
     let sites = sites(&mut check, table);
     let run = settings_section(&mut check, table, "run", |check, raw: RawRun, place| settings::run(check, &raw, place));
     if let Some(run) = &run {
-        settings::kept(&mut check, run, &sites, &|rest| span_of(table, &[&["run".into()], rest].concat()));
+        let place = |rest: &[Step<'_>]| span_of(table, &[&["run".into()], rest].concat());
+        settings::kept(&mut check, run, &sites, &place);
+        settings::fleets(&mut check, run, &sites, &place);
     }
     let checkpoint =
         settings_section(&mut check, table, "checkpoint", |check, raw: RawCheckpoint, place| settings::checkpoint(check, &raw, place));

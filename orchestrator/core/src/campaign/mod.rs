@@ -1,5 +1,6 @@
 //! The campaign file: read with source positions, checked, and turned into a [`Spec`].
 
+mod blocks;
 mod build;
 mod checker;
 mod cluster;
@@ -23,6 +24,7 @@ mod settings;
 mod spec;
 mod variant;
 
+pub use blocks::{Block, BlockKind, Blocks};
 pub use checker::KnownHosts;
 pub use cluster::{Allocation, Cluster, InventorySource, SlurmLauncher, SlurmSettings, WARNING_S};
 pub use ec2::{Budget, Credits, Disk, Ec2Settings, Image, Market, PriceSettings, Volume, WhenShort};

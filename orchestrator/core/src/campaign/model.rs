@@ -2,6 +2,7 @@
 //!
 //! Paths are kept as written, so that the plan is the same on every machine; [`crate::paths::expand_path`] resolves them.
 
+use super::blocks::Blocks;
 use crate::hosts::HostEntry;
 use crate::point::{Moment, Point, TracerKind};
 use crate::registry::define_kind;
@@ -180,7 +181,10 @@ pub struct RunSettings {
     /// When a point needs no further run; `None`: never.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub until: Option<Until>,
-    /// Runs of each point that come first and are not counted.
+    /// Among what the counted runs of each point are divided; `None`: they run as soon as they can.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub blocks: Option<Blocks>,
+    /// Runs of each point that come first, in each block, and are not counted.
     pub warmups: u32,
     /// Seed of the order.
     pub seed: u64,

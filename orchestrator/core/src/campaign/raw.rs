@@ -418,7 +418,13 @@ pub struct RawDmtcp {
 pub struct RawRun {
     /// Counted runs of each point: a number, or as many as a narrow interval needs: `{ max = 20, until = "5 %" }`.
     pub repeats: RawRepeats,
-    /// Runs of each point that come first and are not counted.
+    /// Days, one after another, among which the counted runs of each point are divided. Default: they run as soon as they can.
+    #[cfg_attr(feature = "schema", schemars(range(min = 2, max = 1000)))]
+    pub days: Option<i64>,
+    /// Fleets of instances (EC2), one after another, among which the counted runs of each point are divided. Default: one fleet.
+    #[cfg_attr(feature = "schema", schemars(range(min = 2, max = 1000)))]
+    pub fleets: Option<i64>,
+    /// Runs of each point that come first, on each day or fleet, and are not counted.
     #[cfg_attr(feature = "schema", schemars(range(min = 0, max = 10_000)))]
     pub warmups: i64,
     /// Seed of the order.
@@ -453,6 +459,8 @@ impl Default for RawRun {
     fn default() -> Self {
         Self {
             repeats: RawRepeats::Number(3),
+            days: None,
+            fleets: None,
             warmups: 0,
             seed: 1,
             order: Order::Interleaved,

@@ -1,6 +1,7 @@
 //! Checks the sections that are not factors: sites, `[run]`, `[checkpoint]`, `[trace]`, `[report]`.
 
 use super::{
+    blocks::{BlockKind, Blocks},
     checker::{Checker, Place, is_name, path_text},
     cluster_settings, ec2_settings, install_settings,
     model::{
@@ -24,6 +25,7 @@ pub fn run(check: &mut Checker<'_>, raw: &RawRun, place: &Place<'_>) -> RunSetti
         RawRepeats::Number(repeats) => (check.whole("repeats", *repeats, 1, 10_000, place) as u32, None),
         RawRepeats::Until(raw) => until(check, raw, place),
     };
+    let blocks = blocks(check, raw, repeats, until.is_some(), place);
     let is_of_locales = |c: char| c.is_ascii_alphanumeric() || "_-.@".contains(c);
     if raw.locale.is_empty() || raw.locale.len() > MAX_LOCALE || !raw.locale.chars().all(is_of_locales) {
         let message = format!("`locale` is {:?}", raw.locale);
@@ -36,6 +38,7 @@ pub fn run(check: &mut Checker<'_>, raw: &RawRun, place: &Place<'_>) -> RunSetti
     RunSettings {
         repeats,
         until,
+        blocks,
         warmups: check.whole("warmups", raw.warmups, 0, 10_000, place) as u32,
         seed: check.whole("seed", raw.seed, 0, i64::MAX, place) as u64,
         order: raw.order,
@@ -47,6 +50,52 @@ pub fn run(check: &mut Checker<'_>, raw: &RawRun, place: &Place<'_>) -> RunSetti
         keep_images: raw.keep_images,
         keep_outputs: raw.keep_outputs,
         locale: raw.locale.clone(),
+    }
+}
+
+/// Days or fleets among which the counted runs of each point are divided.
+fn blocks(check: &mut Checker<'_>, raw: &RawRun, repeats: u32, ends_early: bool, place: &Place<'_>) -> Option<Blocks> {
+    let (of, count) = match (raw.days, raw.fleets) {
+        (None, None) => return None,
+        (Some(days), None) => (BlockKind::Days, days),
+        (None, Some(fleets)) => (BlockKind::Fleets, fleets),
+        (Some(_), Some(_)) => {
+            let hint = "remove one: a fleet that is not kept ends with the session, so days have fleets of their own";
+            check.fail(place(&["fleets".into()]), "`fleets` beside `days`", hint);
+            return None;
+        }
+    };
+    let key = of.many();
+    let count = check.whole(key, count, 2, 1000, place) as u32;
+    let at = || place(&[key.into()]);
+    if ends_early {
+        let hint = format!("give a number of repeats: the rule that ends them does not know of {key}");
+        check.fail(at(), format!("`{key}` beside repeats that end when their interval is narrow"), hint);
+    } else if repeats % count != 0 {
+        let hint = format!("write a multiple of {count} as `repeats`, such as {}", repeats.next_multiple_of(count));
+        check.fail(at(), format!("{repeats} repeats cannot be divided equally among {count} {key}"), hint);
+    }
+    Some(Blocks { of, count })
+}
+
+/// Fleets are of instances, and a kept one would serve the next block too.
+pub fn fleets(check: &mut Checker<'_>, run: &RunSettings, sites: &IndexMap<String, Site>, place: &Place<'_>) {
+    if run.blocks.is_none_or(|blocks| blocks.of != BlockKind::Fleets) {
+        return;
+    }
+    let at = || place(&["fleets".into()]);
+    for (name, site) in sites {
+        match &site.ec2 {
+            None => {
+                let hint = "only sites of kind `ec2` have fleets: write `days`, or leave it out";
+                check.fail(at(), format!("`fleets` with the site `{name}`"), hint);
+            }
+            Some(ec2) if ec2.keep_s.is_some() => {
+                let hint = format!("remove `keep` from [sites.{name}.ec2]: each fleet ends before the next begins");
+                check.fail(at(), format!("`fleets` with the site `{name}`, which keeps its instances"), hint);
+            }
+            Some(_) => {}
+        }
     }
 }
 

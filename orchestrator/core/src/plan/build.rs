@@ -3,7 +3,7 @@
 use super::{Plan, PlannedRun, SCHEMA, digest::Digester};
 use crate::point::{Excluded, ExcludedBy};
 use crate::{
-    campaign::{Combination, Order, PredictSettings, Role, RunSettings, Spec},
+    campaign::{Block, Combination, Order, PredictSettings, Role, RunSettings, Spec},
     plan::Split,
     point::{PlannedPoint, Repeat},
 };
@@ -47,28 +47,39 @@ fn split(points: &[PlannedPoint], settings: &PredictSettings) -> Split {
     }
 }
 
-fn repeats(settings: &RunSettings) -> impl Iterator<Item = Repeat> {
-    (1..=settings.warmups).map(Repeat::Warmup).chain((1..=settings.repeats).map(Repeat::Measured))
+/// The runs in the order of execution: block by block.
+fn runs(points: &[PlannedPoint], settings: &RunSettings, digester: &mut Digester<'_>) -> Vec<PlannedRun> {
+    let of_block = |number| {
+        let repeats: Vec<Repeat> = settings.of_block(number).collect();
+        let block = settings.blocks.map(|blocks| Block { of: blocks.of, number });
+        runs_of_block(points, &repeats, block, settings, digester)
+    };
+    (1..=settings.block_count()).flat_map(of_block).collect()
 }
 
-/// The runs in the order of execution.
-fn runs(points: &[PlannedPoint], settings: &RunSettings, digester: &mut Digester<'_>) -> Vec<PlannedRun> {
-    let mut run = |point: &PlannedPoint, repeat| PlannedRun { id: digester.run(&point.id, repeat), point: point.id.clone(), repeat };
+fn runs_of_block(
+    points: &[PlannedPoint],
+    repeats: &[Repeat],
+    block: Option<Block>,
+    settings: &RunSettings,
+    digester: &mut Digester<'_>,
+) -> Vec<PlannedRun> {
+    let mut run = |point: &PlannedPoint, repeat| PlannedRun { id: digester.run(&point.id, repeat), point: point.id.clone(), repeat, block };
     match settings.order {
         Order::AsWritten => {
-            points.iter().flat_map(|point| repeats(settings).map(move |repeat| (point, repeat))).map(|(p, r)| run(p, r)).collect()
+            points.iter().flat_map(|point| repeats.iter().map(move |repeat| (point, *repeat))).map(|(p, r)| run(p, r)).collect()
         }
         Order::Interleaved => {
-            let mut all = Vec::with_capacity(points.len() * (settings.repeats + settings.warmups) as usize);
-            for repeat in repeats(settings) {
+            let mut all = Vec::with_capacity(points.len() * repeats.len());
+            for &repeat in repeats {
                 let kind = match repeat {
                     Repeat::Warmup(n) => format!("warmup {n}"),
                     Repeat::Measured(n) => format!("measured {n}"),
                 };
-                let mut block: Vec<([u8; 32], usize)> =
+                let mut shuffled: Vec<([u8; 32], usize)> =
                     points.iter().enumerate().map(|(i, p)| (key(settings.seed, &[&kind, p.id.as_str()]), i)).collect();
-                block.sort_unstable();
-                all.extend(block.into_iter().map(|(_, i)| run(&points[i], repeat)));
+                shuffled.sort_unstable();
+                all.extend(shuffled.into_iter().map(|(_, i)| run(&points[i], repeat)));
             }
             all
         }
@@ -76,7 +87,7 @@ fn runs(points: &[PlannedPoint], settings: &RunSettings, digester: &mut Digester
             // Slots are shuffled; then each point fills its own slots, warm-ups first.
             let mut slots = Vec::new();
             for (i, point) in points.iter().enumerate() {
-                for repeat in repeats(settings) {
+                for &repeat in repeats {
                     let planned = run(point, repeat);
                     slots.push((key(settings.seed, &[planned.id.as_str()]), i, planned));
                 }

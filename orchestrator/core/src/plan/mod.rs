@@ -12,6 +12,7 @@ pub use estimate::{DiskNeed, Estimates, Machines, PointEstimate, estimate};
 pub use selection::{SelectionError, select_points};
 
 use crate::{
+    campaign::Block,
     ids::{PointId, RunId},
     point::{Excluded, PlannedPoint, Repeat},
     quantity::Quantity,
@@ -51,6 +52,9 @@ pub struct PlannedRun {
     pub point: PointId,
     /// Warm-up or counted repeat.
     pub repeat: Repeat,
+    /// The block that it is part of; `None` if the runs are not divided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub block: Option<Block>,
 }
 
 /// The points of a plan that models are fitted on and judged on, and the bounds that they must keep.

@@ -3,6 +3,7 @@
 //! Nothing here does I/O, and nothing depends on chance: what needs random numbers is seeded with the data, so that the same values give the
 //! same result on every machine.
 
+mod blocks;
 mod compare;
 mod drift;
 mod false_discovery;
@@ -22,6 +23,7 @@ mod student;
 mod summary;
 mod variation;
 
+pub use blocks::block_means;
 pub use compare::{Comparison, adjust, compare, compare_paired, compare_stopped};
 pub use drift::{Drift, drift};
 pub use interval::{Interval, LEVEL};

@@ -40,6 +40,8 @@ pub enum Claim {
     StoppedMean,
     /// Equal sites whose repeats ended when their intervals were narrow are called different.
     StoppedFalseStar,
+    /// The interval of the mean of repeats on five days holds it, where days differ by as much as repeats.
+    MeanOfDays,
 }
 
 impl Claim {
@@ -130,6 +132,9 @@ const NATURES: [Nature; 9] = [
 /// A true ratio of two means.
 const RATIO: f64 = 1.3;
 
+/// Days among which repeats are divided.
+const DAYS: usize = 5;
+
 /// A true share of runs.
 const SHARE: f64 = 0.9;
 
@@ -142,6 +147,7 @@ pub fn simulations() -> Vec<(Claim, &'static str, usize)> {
         }
     };
     add(Claim::Mean, &[0, 1, 2, 3, 5, 6, 7, 8], &[2, 3, 5, 8, 10, 20, 50, 200]);
+    add(Claim::MeanOfDays, &[0, 2], &[5, 10, 20, 50]);
     add(Claim::PooledMean, &[0, 4], &[2, 3, 5]);
     add(Claim::Median, &[0, 3], &[6, 8, 10, 20]);
     add(Claim::Variation, &[0, 1], &[3, 5, 8, 10, 20]);
@@ -195,6 +201,14 @@ fn comes_true(claim: Claim, nature: &Nature, repeats: usize, random: &mut ChaCha
     };
     match claim {
         Claim::Mean => holds(Summary::of(&sample(random, 1.0)).and_then(|s| s.interval), nature.mean),
+        Claim::MeanOfDays => {
+            let day = |random: &mut ChaCha8Rng| {
+                let of_day = normal(random);
+                (0..repeats / DAYS).map(|_| (nature.value)((of_day + normal(random)) / std::f64::consts::SQRT_2)).collect::<Vec<_>>()
+            };
+            let values: Vec<(u32, f64)> = (0..DAYS as u32).flat_map(|number| day(random).into_iter().map(move |v| (number, v))).collect();
+            holds(Summary::of_blocks(&values).and_then(|s| s.interval), nature.mean)
+        }
         Claim::Median => holds(Summary::of(&sample(random, 1.0)).and_then(|s| s.median_interval), (nature.value)(0.0)),
         Claim::Variation => {
             let variation = Summary::of(&sample(random, 1.0)).and_then(|s| s.variation);

@@ -1,6 +1,7 @@
 //! The numbers that a table cell holds.
 
 use super::{
+    blocks::block_means,
     interval::Interval,
     moments::{mean, quantile, sample_sd},
     order::median_interval,
@@ -49,6 +50,18 @@ impl Summary {
     /// Summarises repeats that ended when an interval was narrow: that of the mean is wider, so that it holds as often.
     pub fn of_stopped(values: &[f64]) -> Option<Self> {
         Self::with(values, stopped_interval)
+    }
+
+    /// Summarises repeats in blocks, each with the number of its block: mean and interval are those of the means of blocks, so that what
+    /// differs between blocks is in the interval. The rest is of the values. As [`Self::of`] if all are of one block.
+    pub fn of_blocks(values: &[(u32, f64)]) -> Option<Self> {
+        let all = Self::of(&values.iter().map(|(_, value)| *value).collect::<Vec<_>>())?;
+        let means = block_means(values);
+        if means.len() < 2 {
+            return Some(all);
+        }
+        let (interval, interval_of) = mean_interval(&means).unzip();
+        Some(Self { mean: mean(&means)?, interval, interval_of, ..all })
     }
 
     fn with(values: &[f64], interval_of_mean: fn(&[f64]) -> Option<(Interval, Scale)>) -> Option<Self> {
@@ -109,6 +122,22 @@ mod tests {
         assert_eq!((s.n, s.sd, s.interval), (1, None, None));
         assert!(Summary::of(&[]).is_none());
         assert!(Summary::of(&[f64::NAN, f64::INFINITY]).is_none());
+    }
+
+    #[test]
+    fn what_differs_between_blocks_is_in_the_interval() {
+        let values = [(1, 10.0), (1, 10.2), (2, 12.0), (2, 12.2), (3, 11.0), (3, 11.2)];
+        let of = |values: &[(u32, f64)]| Summary::of_blocks(values).expect("a summary");
+        let all = of(&values);
+        // means 10.1, 12.1, 11.1: standard deviation 1, and 4.3027 of Student's t with two degrees of freedom
+        let half = 4.302_652_729_911_275 / 3f64.sqrt();
+        let interval = all.interval.expect("an interval");
+        assert!((all.mean - 11.1).abs() < 1e-12 && (interval.high - all.mean - half).abs() < 1e-9, "{interval:?}");
+        assert_eq!(all.n, 6);
+        let one_block: Vec<f64> = vec![10.0, 10.2];
+        assert_eq!(Summary::of_blocks(&values[..2]), Summary::of(&one_block), "one block is as repeats without");
+        // a block with fewer repeats weighs as much as the others
+        assert!((of(&values[1..]).mean - (10.2 + 12.1 + 11.1) / 3.0).abs() < 1e-12);
     }
 
     proptest! {

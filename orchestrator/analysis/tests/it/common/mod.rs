@@ -71,7 +71,7 @@ pub fn campaign(dir: &Path) -> Made {
         for (i, p) in points.iter().enumerate() {
             if i == 0 || !matches!(repeat, Repeat::Measured(n) if n > 3) {
                 let id = RunId::of(format!("{} {repeat:?}", p.id).as_bytes());
-                runs.push(PlannedRun { id, point: p.id.clone(), repeat });
+                runs.push(PlannedRun { id, point: p.id.clone(), repeat, block: None });
             }
         }
     }
@@ -139,7 +139,8 @@ pub fn campaign_of(dir: &Path, points: Vec<Point>) {
     let points: Vec<PlannedPoint> =
         points.into_iter().map(|point| PlannedPoint { id: PointId::of(&serde_json::to_vec(&point).expect("json")), point }).collect();
     let repeat = Repeat::Measured(1);
-    let runs = points.iter().map(|p| PlannedRun { id: RunId::of(p.id.as_str().as_bytes()), point: p.id.clone(), repeat }).collect();
+    let runs =
+        points.iter().map(|p| PlannedRun { id: RunId::of(p.id.as_str().as_bytes()), point: p.id.clone(), repeat, block: None }).collect();
     let plan = Plan { schema: 1, campaign: format!("other shapes {HOSTILE}"), seed: 7, points, runs, excluded: vec![], predict: None };
     fs::write(dir.join("plan.json"), serde_json::to_string(&plan).expect("json")).expect("plan.json");
     let mut journal = Journal::default();
@@ -167,6 +168,7 @@ pub fn campaign_measured(dir: &Path, made: Vec<(Point, Vec<MadeRepeat>)>) {
         id: RunId::of(format!("{point} {repeat}").as_bytes()),
         point: point.clone(),
         repeat: Repeat::Measured(repeat),
+        block: None,
     };
     let runs = made.iter().flat_map(|(point, repeats)| (1..).zip(repeats).map(move |(n, _)| run(&id(point), n))).collect();
     let plan = Plan { schema: 1, campaign: "measured".to_owned(), seed: 7, points, runs, excluded: vec![], predict: None };
@@ -227,6 +229,7 @@ pub fn campaign_with_costs(dir: &Path) {
         id: RunId::of(format!("{} {repeat}", p.id).as_bytes()),
         point: p.id.clone(),
         repeat: Repeat::Measured(repeat),
+        block: None,
     };
     let runs: Vec<PlannedRun> = (1..=5).flat_map(|repeat| points.iter().map(move |p| run(repeat, p))).collect();
     let plan = Plan { schema: 1, campaign: "costs".to_owned(), seed: 7, points, runs, excluded: vec![], predict: None };
