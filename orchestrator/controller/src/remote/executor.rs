@@ -204,8 +204,9 @@ impl Remote {
                 }
             };
             let Some(agent) = agent else { return Ok(Err(AttemptResult::Interrupted)) };
-            // what was known when the site was opened was known by an agent with other orders
-            if let Some(detail) = agent.ready.obstacles.get(&task.planned.point).cloned() {
+            // what was known when the site was opened may have been known by an agent with other orders
+            let is_new = !self.ready.obstacles.contains_key(&task.planned.point);
+            if let Some(detail) = agent.ready.obstacles.get(&task.planned.point).filter(|_| is_new).cloned() {
                 return Ok(Err(AttemptResult::Failed { cause: Cause::Launch, detail }));
             }
             return Ok(Ok(agent));
