@@ -18,6 +18,8 @@ use std::collections::{BTreeMap, HashMap};
 /// The contents of the index as tables and plots use them.
 pub(super) struct Data {
     pub meta: BTreeMap<String, String>,
+    /// Number of launches of instances, replacements included.
+    pub fleets: usize,
     /// Names of all factors: the built-in ones, then the campaign's own.
     pub factors: Vec<String>,
     pub points: Vec<PointRow>,
@@ -63,6 +65,7 @@ impl Data {
         let decisions = index.decisions()?.into_iter().filter_map(|d| Some((place(&d.point)?, d))).collect();
         Ok(Self {
             decisions,
+            fleets: index.leases()?.len(),
             meta: index.meta()?,
             factors: factors.into_iter().collect(),
             points,

@@ -7,6 +7,7 @@ use super::{
     noise,
 };
 use crate::report::consistency;
+use std::collections::BTreeSet;
 
 pub(super) fn section(data: &Data) -> Section {
     let meta = |key: &str| data.meta.get(key).map(String::as_str).unwrap_or_default();
@@ -26,11 +27,28 @@ pub(super) fn section(data: &Data) -> Section {
     pair("runs", counted(data.runs.len() - warmups, warmups, "warm-up, not in any number below"));
     pair("seed", meta("seed").to_owned());
     pair("cvc", meta("cvc").to_owned());
-    pair("limit", "all intervals are for these machines; how much others of their kind differ was not measured".to_owned());
+    pair("limit", limit(data));
     let mut blocks = vec![Block::Pairs { pairs }];
     blocks.extend(warnings(data));
     blocks.push(Block::Table(states(data)));
     Section { id: "overview", title: "Overview".to_owned(), blocks }
+}
+
+/// What the intervals do not hold for.
+fn limit(data: &Data) -> String {
+    let blocks: BTreeSet<u32> = data.runs.iter().filter(|run| run.enters()).filter_map(|run| run.block).collect();
+    let many = data.meta.get("blocks").map(String::as_str).unwrap_or_default();
+    let one_fleet = if data.fleets > 0 { "one fleet of instances, and " } else { "" };
+    match (many, blocks.len()) {
+        ("", _) | (_, 0) => format!(
+            "all intervals are for {one_fleet}these machines and hours; how much others of their kind, or other days, differ was not measured"
+        ),
+        (_, 1) => format!("the runs of one of the {many} only: how much {many} differ is in no interval yet"),
+        ("fleets", n) => {
+            format!("intervals have what differs between {n} fleets, launched one after another; other days and regions were not measured")
+        }
+        (_, n) => format!("intervals have what differs between {n} {many}; how much other machines of their kind differ was not measured"),
+    }
 }
 
 fn states(data: &Data) -> Table {

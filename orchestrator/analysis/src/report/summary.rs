@@ -141,8 +141,7 @@ fn statistics(data: &Data) -> Table {
             row.extend([Cell::number(s.interval.map(|i| i.low)), Cell::number(s.interval.map(|i| i.high))]);
             row.push(s.interval_of.map_or(Cell::Empty, |scale| Cell::text(scale.name())));
             row.extend([Cell::number(s.median_interval.map(|i| i.low)), Cell::number(s.median_interval.map(|i| i.high))]);
-            let values = p.values.get(q).map_or(&[][..], Vec::as_slice);
-            let pooled = common.get(&(p.factor("site"), q.as_str())).and_then(|common| common.interval(values));
+            let pooled = common.get(&(p.factor("site"), q.as_str())).and_then(|common| common.interval(&p.independent(q)));
             row.extend([pooled.map(|m| m.interval.low), pooled.map(|m| m.interval.high)].map(Cell::number));
             row.push(pooled.map_or(Cell::Empty, |m| Cell::text(format!("{:.1}", m.freedom))));
             row.extend([s.variation.map(|v| v.cv), s.variation.map(|v| v.low), s.variation.and_then(|v| v.high)].map(Cell::number));

@@ -233,6 +233,10 @@ fn show(
         let of = until.of.as_deref().unwrap_or("the checkpoint's time and the wall time");
         writeln!(out, "each point is repeated until the interval of {of} is within ±{} %", until.half_width_pct)?;
     }
+    if let Some(blocks) = spec.run.blocks {
+        let each = spec.run.repeats / blocks.count;
+        writeln!(out, "divided among {} {}, {} of each point on each", blocks.count, blocks.of.many(), counted(each, "counted run"))?;
+    }
     if estimates.total_s - skipped > MANY_DAYS * 86_400.0 {
         writeln!(out, "is that meant? Fewer repeats, points or steps take less; `cvc run --for 8h` ends a session in time")?;
     }

@@ -89,7 +89,11 @@ pub fn run(args: &RunArgs) -> Result<ExitStatus, Failure> {
         }
     }
     if summary.interrupted || (summary.left > 0 && !summary.over_budget) {
-        if !args.json {
+        if args.json {
+            if let Some((block, day)) = wait_for {
+                tell_json(serde_json::json!({ "event": "waits", "of": block.of.many(), "number": block.number, "not_before": day }));
+            }
+        } else {
             let variant = args.which.variant.as_ref().map(|v| format!(" --variant {v}")).unwrap_or_default();
             let are = if summary.left == 1 { "is" } else { "are" };
             let when = wait_for.map(|(block, day)| format!(" from {day} (UTC) on with day {}", block.number)).unwrap_or_default();
@@ -151,35 +155,34 @@ impl Sessions<'_> {
             let mut observer = display::observer(json, Varying::default(), 0.0);
             install::all(self.spec, self.plan, self.dir, self.args.update_lock, &mut stop_signal, observer.as_mut()).await?;
         }
-        let mut held: Option<(u32, Summary)> = None;
+        // a journal that cannot be read is refused in a moment, with all that there is to say
+        let mut state = CampaignState::read(&self.dir.journal()).unwrap_or_default();
+        warn_of_clock(&state);
+        let next_of = |state: &CampaignState| next_block(self.plan, state, self.only.as_ref(), clock::now());
+        let mut next = next_of(&state);
+        let mut is_first = true;
         loop {
-            // a journal that cannot be read is refused in a moment, with all that there is to say
-            let state = CampaignState::read(&self.dir.journal()).unwrap_or_default();
-            if held.is_none() {
-                warn_of_clock(&state);
-            }
-            let next = next_block(self.plan, &state, self.only.as_ref(), clock::now());
-            let (last_block, wait_for) = match next {
-                NextBlock::All => (None, None),
-                NextBlock::Of(block) => (Some(block.number), None),
-                NextBlock::NotBefore { block, day } => (Some(block.number - 1), Some((block, day))),
+            let last_block = match next {
+                NextBlock::All => None,
+                NextBlock::Of(block) => Some(block.number),
+                // what is left of earlier ones
+                NextBlock::NotBefore { block, .. } => Some(block.number - 1),
             };
-            if let Some((before, summary)) = &held
-                && last_block.is_none_or(|last| last <= *before)
-            {
-                return Ok((summary.clone(), None));
-            }
             if let NextBlock::Of(block) = next
                 && !json
             {
                 note(format_args!("{} {} of {}", block.of.one(), block.number, self.spec.run.block_count()));
             }
-            let summary = self.session(&state, last_block, stop_signal.clone(), held.is_none()).await?;
+            let summary = self.session(&state, last_block, stop_signal.clone(), is_first).await?;
             let is_over = summary.left == 0 || summary.interrupted || summary.over_budget || *stop_signal.borrow() != StopRequest::GoOn;
+            state = CampaignState::read(&self.dir.journal()).unwrap_or_default();
+            (next, is_first) = (next_of(&state), false);
             match next {
                 // fleets come one after another; days do not pass meanwhile
-                NextBlock::Of(block) if block.of == BlockKind::Fleets && !is_over => held = Some((block.number, summary)),
-                NextBlock::All | NextBlock::Of(_) | NextBlock::NotBefore { .. } => return Ok((summary, wait_for)),
+                NextBlock::Of(block) if block.of == BlockKind::Fleets && !is_over && last_block.is_some_and(|last| block.number > last) => {
+                }
+                NextBlock::NotBefore { block, day } => return Ok((summary, Some((block, day)))),
+                NextBlock::All | NextBlock::Of(_) => return Ok((summary, None)),
             }
         }
     }

@@ -2,6 +2,7 @@
 
 #![expect(clippy::print_stderr, reason = "tests tell what they skip and measure")]
 
+mod blocks;
 mod calibrate;
 mod campaign;
 #[cfg(feature = "ec2")]

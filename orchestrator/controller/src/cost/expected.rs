@@ -2,7 +2,7 @@
 //!
 //! Instances are billed from their start to the last run of their site. Sites that share no machine run at the same time; others, and all with
 //! `sites_in_turn`, wait for each other unless both allow runs `side_by_side`, and their instances cost meanwhile. Boot and setting up are assumed
-//! to take [`SETUP_S`]. Nodes of a site with a price of the user's cost while a run uses them.
+//! to take [`SETUP_S`], for each block of runs anew. Nodes of a site with a price of the user's cost while a run uses them.
 
 use super::book::PriceBook;
 use cvc_core::price::{MIN_S, NodeRate, UnknownPrice};
@@ -135,7 +135,9 @@ pub fn expected(
     let sites: Vec<SiteCost> = used
         .into_iter()
         .filter(|(_, used)| used.runs > 0)
-        .filter_map(|(name, used)| Some(site_cost(name, spec.sites.get(name)?, rates.get(name)?.clone(), &used, book)))
+        .filter_map(|(name, used)| {
+            Some(site_cost(name, spec.sites.get(name)?, rates.get(name)?.clone(), &used, spec.run.block_count(), book))
+        })
         .collect();
     let priced = sites.iter().filter(|s| s.has_price());
     let usd = priced.map(|s| s.usd).sum::<Option<f64>>();
@@ -167,7 +169,14 @@ impl Use {
     }
 }
 
-fn site_cost(name: &str, site: &Site, rate: Result<Option<NodeRate>, UnknownPrice>, used: &Use, book: &PriceBook) -> SiteCost {
+fn site_cost(
+    name: &str,
+    site: &Site,
+    rate: Result<Option<NodeRate>, UnknownPrice>,
+    used: &Use,
+    launches: u32,
+    book: &PriceBook,
+) -> SiteCost {
     let node = rate.as_ref().ok().and_then(Option::as_ref);
     let mut cost = SiteCost {
         site: name.to_owned(),
@@ -182,7 +191,7 @@ fn site_cost(name: &str, site: &Site, rate: Result<Option<NodeRate>, UnknownPric
     if let Some(ec2) = &site.ec2 {
         let side_by_side = site.cluster.as_ref().is_some_and(|c| c.side_by_side);
         cost.instances = if side_by_side { ec2.nodes } else { used.nodes.min(ec2.nodes) };
-        cost.there_s = (SETUP_S + used.last_s).max(MIN_S);
+        cost.there_s = (SETUP_S * f64::from(launches) + used.last_s).max(MIN_S);
         cost.transfer_bytes = used.bytes;
         cost.transfer_usd = if used.bytes == 0 { Some(0.0) } else { book.transfer(&ec2.region, used.bytes).ok() };
         let instances = node.map(|rate| rate.billed(cost.there_s, cost.instances));

@@ -5,6 +5,7 @@ mod both;
 mod deadline;
 mod failing_writes;
 mod faults;
+mod fleets;
 mod kept;
 mod killed;
 mod money;
