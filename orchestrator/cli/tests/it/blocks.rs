@@ -1,6 +1,7 @@
 //! Repeats that are divided among days or fleets.
 
 use crate::common::scripted;
+use cvc_core::store::line_file::with_sum;
 use cvc_testkit::{Campaign, Tool, require};
 use std::fs;
 
@@ -8,13 +9,16 @@ use std::fs;
 fn a_day_passes(c: &Campaign) {
     let journal = c.root().join("journal.jsonl");
     let text = fs::read_to_string(&journal).expect("a journal");
-    let earlier = text.lines().map(|line| {
-        let mut entry: serde_json::Value = serde_json::from_str(line).expect("an entry");
-        let at: jiff::Timestamp = entry["at"].as_str().and_then(|at| at.parse().ok()).expect("a time");
-        entry["at"] = (at - jiff::SignedDuration::from_hours(24)).to_string().into();
-        format!("{entry}\n")
-    });
-    let earlier: String = earlier.collect();
+    let earlier: Vec<u8> = text
+        .lines()
+        .flat_map(|line| {
+            let mut entry: serde_json::Value = serde_json::from_str(line).expect("an entry");
+            let at: jiff::Timestamp = entry["at"].as_str().and_then(|at| at.parse().ok()).expect("a time");
+            entry["at"] = (at - jiff::SignedDuration::from_hours(24)).to_string().into();
+            entry.as_object_mut().expect("an object").remove("sum");
+            with_sum(entry.to_string().into_bytes()).expect("a line")
+        })
+        .collect();
     fs::write(&journal, earlier).expect("the journal");
     let _ = fs::remove_file(c.root().join("journal.mark"));
 }
