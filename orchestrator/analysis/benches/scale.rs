@@ -54,7 +54,7 @@ fn plan(runs: usize) -> Plan {
             tracer: None,
             user: [("n".to_owned(), UserValue::Integer(n as i64 / 8))].into_iter().collect(),
         };
-        PlannedPoint { id: PointId::of(&n.to_le_bytes()), point }
+        PlannedPoint { id: PointId::of(&n.to_le_bytes()), point, baseline: false }
     };
     let points: Vec<PlannedPoint> = (0..runs.div_ceil(REPEATS as usize)).map(point).collect();
     let run = |n: usize| {

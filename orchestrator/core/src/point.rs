@@ -226,6 +226,9 @@ pub struct PlannedPoint {
     pub id: PointId,
     /// The factor values.
     pub point: Point,
+    /// Whether it was added to tell the memory of libraries from that of programs.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub baseline: bool,
 }
 
 /// A point that does not run.

@@ -43,6 +43,7 @@ pub(super) fn fill(file: &Path, campaign: &Utf8Path, plan: &Plan, state: &Campai
         }
     }
     t.execute_batch(include_str!("indexes.sql"))?;
+    t.execute_batch(include_str!("baselines.sql"))?;
     leases(&t, state)?;
     transfers(&t, state)?;
     decisions(&t, plan, state)?;
@@ -151,10 +152,10 @@ fn factor_values(p: &Point) -> [Value; 16] {
 }
 
 fn points(t: &Transaction<'_>, plan: &Plan) -> rusqlite::Result<()> {
-    let mut insert = t.prepare("INSERT OR IGNORE INTO points VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)")?;
+    let mut insert = t.prepare("INSERT OR IGNORE INTO points VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)")?;
     for (seq, planned) in (1i64..).zip(&plan.points) {
         let row = [Value::from(planned.id.as_str().to_owned()), seq.into()].into_iter().chain(factor_values(&planned.point));
-        insert.execute(params_from_iter(row))?;
+        insert.execute(params_from_iter(row.chain([Value::from(planned.baseline)])))?;
     }
     let mut insert = t.prepare("INSERT INTO excluded VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)")?;
     for (seq, excluded) in (1i64..).zip(&plan.excluded) {

@@ -22,7 +22,7 @@ pub use fill::SCHEMA;
 pub(crate) use measurements::{ImageRecord, ImageSize, LabelledRecord, PointSummary, RecordSource, RunValue};
 pub use predictions::{CandidateRow, ModelName, PredictionLine, PredictionRow};
 pub use rows::IndexedFactors;
-pub(crate) use rows::{IndexedDecision, IndexedExclusion, IndexedPoint, IndexedRun};
+pub(crate) use rows::{IndexedBaseline, IndexedDecision, IndexedExclusion, IndexedPoint, IndexedRun};
 
 use crate::error::AnalysisError;
 use camino::{Utf8Path, Utf8PathBuf};

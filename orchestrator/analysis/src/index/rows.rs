@@ -53,6 +53,21 @@ pub(crate) struct IndexedPoint {
     pub factors: IndexedFactors,
 }
 
+/// What libraries own of private anonymous memory in each process.
+#[derive(Clone, Debug)]
+pub(crate) struct IndexedBaseline {
+    pub site: String,
+    pub mpi: String,
+    pub mapping: String,
+    pub bytes: f64,
+}
+
+impl FromRow for IndexedBaseline {
+    fn from_row(r: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Self { site: r.get("site")?, mpi: r.get("mpi")?, mapping: r.get("mapping")?, bytes: r.get("bytes")? })
+    }
+}
+
 /// A point that does not run.
 #[derive(Clone, Debug)]
 pub(crate) struct IndexedExclusion {
@@ -134,9 +149,14 @@ impl Index {
         self.read("SELECT * FROM decisions ORDER BY point", [])
     }
 
-    /// The points, in the order of the plan.
+    /// The points, in the order of the plan, without those that only measure the libraries' memory.
     pub(crate) fn points(&self) -> Result<Vec<IndexedPoint>, AnalysisError> {
-        self.read("SELECT * FROM points ORDER BY seq", [])
+        self.read("SELECT * FROM points WHERE NOT baseline ORDER BY seq", [])
+    }
+
+    /// The libraries' memory as the campaign measured it.
+    pub(crate) fn baselines(&self) -> Result<Vec<IndexedBaseline>, AnalysisError> {
+        self.read("SELECT * FROM baselines ORDER BY site, mpi, mapping", [])
     }
 
     /// The points that do not run, in the order of the plan.

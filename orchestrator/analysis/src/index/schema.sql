@@ -12,7 +12,8 @@ CREATE TABLE points (
     restart_check TEXT,       -- true or false; NULL: nothing is checkpointed, or not known
     moment TEXT,              -- when DMTCP takes checkpoints; NULL: it takes none, or not known
     tracer TEXT,              -- NULL: not known
-    user TEXT NOT NULL        -- JSON object of the free factors
+    user TEXT NOT NULL,       -- JSON object of the free factors
+    baseline INTEGER NOT NULL -- 1: the smallest program, added to measure the libraries' memory; in no table of reports
 );
 
 CREATE TABLE runs (
@@ -71,6 +72,13 @@ CREATE TABLE leases (
     usd REAL,                 -- NULL: not known
     price TEXT                -- where the price is from, with its date
 );
+
+-- The libraries' private anonymous memory in each process, bytes, as the campaign's own smallest program has it.
+CREATE TABLE baselines (
+    site TEXT NOT NULL, mpi TEXT NOT NULL, mapping TEXT NOT NULL, bytes REAL NOT NULL,
+    more INTEGER NOT NULL,    -- 1: it is more than the constant that cvc carries
+    PRIMARY KEY (site, mpi, mapping)
+) WITHOUT ROWID;
 
 -- What was fetched from the instances of clouds, also in vain.
 CREATE TABLE transfers (

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     error::AnalysisError,
     holdout::HoldoutResult,
-    index::{Index, IndexedDecision, PointSummary, RecordSource, RunValue},
+    index::{Index, IndexedBaseline, IndexedDecision, PointSummary, RecordSource, RunValue},
 };
 use cvc_core::{app::descriptor::Better, ids::PointId};
 use indexmap::{IndexMap, IndexSet};
@@ -18,6 +18,8 @@ use std::collections::{BTreeMap, HashMap};
 /// The contents of the index as tables and plots use them.
 pub(super) struct Data {
     pub meta: BTreeMap<String, String>,
+    /// What libraries own of private anonymous memory, as the campaign measured it.
+    pub baselines: Vec<IndexedBaseline>,
     /// Number of launches of instances, replacements included.
     pub fleets: usize,
     /// Names of all factors: the built-in ones, then the campaign's own.
@@ -65,6 +67,7 @@ impl Data {
         let decisions = index.decisions()?.into_iter().filter_map(|d| Some((place(&d.point)?, d))).collect();
         Ok(Self {
             decisions,
+            baselines: index.baselines()?,
             fleets: index.leases()?.len(),
             meta: index.meta()?,
             factors: factors.into_iter().collect(),

@@ -6,6 +6,7 @@ use super::{
     model::{Block, Cell, Column, Section, Table},
     noise,
 };
+use crate::index::IndexedBaseline;
 use crate::report::consistency;
 use std::collections::BTreeSet;
 
@@ -28,6 +29,9 @@ pub(super) fn section(data: &Data) -> Section {
     pair("seed", meta("seed").to_owned());
     pair("cvc", meta("cvc").to_owned());
     pair("limit", limit(data));
+    let baseline = |b: &IndexedBaseline| format!("{} {} {}: {:.2} MiB", b.site, b.mpi, b.mapping, b.bytes / f64::from(1 << 20));
+    let all: Vec<String> = data.baselines.iter().map(baseline).collect();
+    pair("memory of libraries in each process, by the smallest program", all.join("; "));
     let mut blocks = vec![Block::Pairs { pairs }];
     blocks.extend(warnings(data));
     blocks.push(Block::Table(states(data)));

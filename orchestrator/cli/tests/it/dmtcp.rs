@@ -4,6 +4,7 @@ use crate::common::{SITE, campaign};
 use cvc_testkit::{Campaign, Tool, campaign::read_json, require, wait_until};
 use serde_json::Value;
 use std::{
+    collections::HashMap,
     fs,
     path::{Path, PathBuf},
     process::{Command, Stdio},
@@ -227,4 +228,31 @@ fn killed_under_dmtcp_it_resumes_and_no_coordinator_is_left() {
     c.assert_nothing_left();
     let coordinators = Command::new("pgrep").args(["-fa", &format!("dmtcp_coordinator.*{}", c.dir().display())]).output();
     assert!(coordinators.is_ok_and(|o| o.stdout.is_empty()));
+}
+
+/// Costs a few seconds: the smallest program is killed after its checkpoint.
+#[test]
+fn the_campaigns_own_smallest_program_divides_memory_and_is_in_no_table() {
+    require!(Tool::Dmtcp, Tool::OpenMpi);
+    let c = stencil("baseline", "class = \"short\"\nmpi = \"openmpi\"", "repeats = 1", "moment = \"size-only\"\nbaseline = true");
+    c.run().expect(0);
+    c.assert_whole(2);
+    let report = fs::read_to_string(c.dir().join("reports/baseline/report.md")).expect("a report");
+    let line = report.lines().find(|line| line.contains("memory of libraries in each process, by the smallest program")).expect("the line");
+    assert!(line.contains("openmpi 1Nx2P: "), "{line}");
+    assert!(!report.contains("kernel-idle"), "{report}");
+    let csv = fs::read_to_string(c.dir().join("reports/baseline/csv/statistics.csv")).expect("statistics");
+    let mut rows = csv.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let header = rows.next().expect("a header");
+    let column = |name: &str| header.iter().position(|c| *c == name).expect("a column");
+    let values: HashMap<&str, f64> =
+        rows.filter_map(|row| Some((*row.get(column("quantity"))?, row.get(column("mean"))?.parse().ok()?))).collect();
+    // the measured value, to two decimals of a MiB, is what the libraries have now: of Open MPI it is a little more than the constant
+    let measured: f64 = line.rsplit(": ").next().and_then(|text| text.split(' ').next()).and_then(|mib| mib.parse().ok()).expect("MiB");
+    let library = values["part_bytes_library-memory"] / f64::from(1 << 20);
+    assert!(library >= measured - 0.01, "{library} of {measured}");
+    let of = |zone: &str| values[format!("zone_bytes_{zone}_owner").as_str()];
+    let parts = |names: &[&str]| -> f64 { names.iter().filter_map(|name| values.get(format!("part_bytes_{name}").as_str())).sum() };
+    assert!((of("DTAPP") - parts(&["static", "heap", "allocated"])).abs() < 1.0, "{values:?}");
+    assert!((of("LB") - parts(&["files", "library-memory"])).abs() < 1.0, "{values:?}");
 }

@@ -264,7 +264,7 @@ mod tests {
             schema: 1,
             campaign: "c".into(),
             seed: 1,
-            points: SITES.iter().map(|s| PlannedPoint { id: PointId::from_written(s), point: point(s) }).collect(),
+            points: SITES.iter().map(|s| PlannedPoint { id: PointId::from_written(s), point: point(s), baseline: false }).collect(),
             runs: (0..6).map(planned).collect(),
             excluded: Vec::new(),
             predict: None,

@@ -553,7 +553,7 @@ pub(super) mod tests {
             schema: 1,
             campaign: "c".into(),
             seed: 1,
-            points: sites.iter().map(|s| PlannedPoint { id: id(s), point: point(s) }).collect(),
+            points: sites.iter().map(|s| PlannedPoint { id: id(s), point: point(s), baseline: false }).collect(),
             runs: sites.iter().flat_map(|s| [run(s, 1), run(s, 2)]).collect(),
             excluded: Vec::new(),
             predict: None,

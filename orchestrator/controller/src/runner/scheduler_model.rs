@@ -73,7 +73,7 @@ fn plan(points: &[(usize, u32)], order: &[usize]) -> Plan {
         schema: 1,
         campaign: "c".into(),
         seed: 1,
-        points: points.iter().enumerate().map(|(at, p)| PlannedPoint { id: id(at), point: point(p) }).collect(),
+        points: points.iter().enumerate().map(|(at, p)| PlannedPoint { id: id(at), point: point(p), baseline: false }).collect(),
         runs: order.iter().enumerate().map(run).collect(),
         excluded: Vec::new(),
         predict: None,

@@ -41,3 +41,9 @@ pub fn template_values(app: &Descriptor, point: &Point, program: &str, rundir: &
         "own_checkpoint": point.checkpointer == CheckpointerKind::Application,
     })
 }
+
+/// The smallest MPI program, which comes with cvc: what its images hold is the MPI library's and DMTCP's.
+pub const SMALLEST: &str = "kernel-idle";
+
+/// Its shortest workload.
+pub const SMALLEST_WORKLOAD: &str = "S";

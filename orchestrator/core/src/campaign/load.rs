@@ -135,7 +135,8 @@ fn read(source: &Source, table: &DeTable<'_>, app_dirs: &[PathBuf], hosts: &Know
 
     let mut app_dirs = app_dirs.to_vec();
     app_dirs.insert(0, source.path.parent().unwrap_or(Path::new("")).join("apps"));
-    let apps = apps(&mut check, &tables, &app_dirs);
+    let wants_baseline = checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.baseline);
+    let apps = apps(&mut check, &tables, &app_dirs, wants_baseline);
     // Names are looked up only when all tables are sound: a broken one would make every mention of it an error.
     if !check.errors.is_empty() {
         return None;
@@ -409,18 +410,23 @@ fn rule(check: &mut Checker<'_>, inner: &DeTable<'_>, span: Span) -> Option<Writ
     Some(WrittenRule { when: conditions_of(check, conditions), reason: reason? })
 }
 
-/// Loads all named applications, in the order of first use.
-fn apps(check: &mut Checker<'_>, tables: &Tables, dirs: &[PathBuf]) -> IndexMap<String, LoadedApp> {
+/// Loads all named applications, in the order of first use, and the smallest one if it is wanted.
+fn apps(check: &mut Checker<'_>, tables: &Tables, dirs: &[PathBuf], wants_baseline: bool) -> IndexMap<String, LoadedApp> {
     let mut apps = IndexMap::new();
     let mut tried = std::collections::HashSet::new();
-    for (value, span) in tables.entries().filter(|e| e.factor == Factor::App).flat_map(|e| &e.values) {
-        let Value::Name(name) = value else { continue };
+    let named = tables.entries().filter(|e| e.factor == Factor::App).flat_map(|e| &e.values);
+    let named = named.filter_map(|(value, span)| match value {
+        Value::Name(name) => Some((name.clone(), span.clone())),
+        _ => None,
+    });
+    let smallest = wants_baseline.then(|| (app::SMALLEST.to_owned(), 0..0));
+    for (name, span) in named.chain(smallest) {
         if !tried.insert(name.clone()) {
             continue;
         }
-        let Some(path) = app::load::find(name, dirs) else {
+        let Some(path) = app::load::find(&name, dirs) else {
             let known = app::load::known(dirs);
-            let hint = suggestion(name, "descriptors found", known.iter().map(String::as_str))
+            let hint = suggestion(&name, "descriptors found", known.iter().map(String::as_str))
                 + &format!("; an application is a file apps/{name}.toml");
             check.fail(Some(span.clone()), format!("unknown application `{name}`: no descriptor found"), hint);
             continue;

@@ -253,6 +253,9 @@ pub struct CheckpointSettings {
     pub moment: Moment,
     /// Whether the run is restarted from its (last) checkpoint and must verify again.
     pub restart_check: bool,
+    /// Whether the smallest MPI program is checkpointed once on each site, library and mapping with points under DMTCP.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub baseline: bool,
     /// Time limit of one checkpoint, seconds.
     pub timeout_s: f64,
 }
@@ -263,6 +266,7 @@ impl CheckpointSettings {
         Self {
             moment: point.moment.clone().unwrap_or_else(|| self.moment.clone()),
             restart_check: point.restart_check.unwrap_or(self.restart_check),
+            baseline: self.baseline,
             timeout_s: self.timeout_s,
         }
     }

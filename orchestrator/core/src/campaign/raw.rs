@@ -486,6 +486,8 @@ pub struct RawCheckpoint {
     pub moment: RawMoment,
     /// Whether the run is restarted from its last checkpoint and must verify again.
     pub restart_check: bool,
+    /// Whether the smallest MPI program is checkpointed once on each site, library and mapping, to tell the libraries' memory from the program's.
+    pub baseline: bool,
     /// Time limit of one checkpoint, seconds.
     #[cfg_attr(feature = "schema", schemars(range(max = 31_536_000)))]
     pub timeout_s: f64,
@@ -493,7 +495,7 @@ pub struct RawCheckpoint {
 
 impl Default for RawCheckpoint {
     fn default() -> Self {
-        Self { moment: RawMoment::AfterStep(1), restart_check: false, timeout_s: 120.0 }
+        Self { moment: RawMoment::AfterStep(1), restart_check: false, baseline: false, timeout_s: 120.0 }
     }
 }
 

@@ -167,7 +167,7 @@ pub fn checkpoint(check: &mut Checker<'_>, raw: &RawCheckpoint, place: &Place<'_
         let way: Vec<Step<'_>> = std::iter::once("moment".into()).chain(way.iter().copied()).collect();
         check.fail(place(&way), message, hint);
     });
-    CheckpointSettings { moment, restart_check: raw.restart_check, timeout_s: raw.timeout_s }
+    CheckpointSettings { moment, restart_check: raw.restart_check, baseline: raw.baseline, timeout_s: raw.timeout_s }
 }
 
 pub fn report(check: &mut Checker<'_>, raw: RawReport, name: &str, place: &Place<'_>) -> ReportSettings {

@@ -1,12 +1,14 @@
 //! Turns a checked campaign into a plan.
 
 use super::{Plan, PlannedRun, SCHEMA, digest::Digester};
-use crate::point::{Excluded, ExcludedBy};
+use crate::point::{CheckpointerKind, Compression, Excluded, ExcludedBy, Moment, Point, TracerKind};
 use crate::{
+    app::{SMALLEST, SMALLEST_WORKLOAD},
     campaign::{Block, Combination, Order, PredictSettings, Role, RunSettings, Spec},
     plan::Split,
     point::{PlannedPoint, Repeat},
 };
+use indexmap::IndexMap;
 use std::collections::HashSet;
 
 /// Expands the matrix and the extra points, and puts the runs in order. Nothing of the machine enters.
@@ -26,19 +28,52 @@ pub fn build(spec: &Spec) -> Plan {
                     let reason = "an earlier point is the same".to_owned();
                     excluded.push(Excluded { point, by: ExcludedBy::Combination, reason });
                 } else {
-                    points.push(PlannedPoint { id, point });
+                    points.push(PlannedPoint { id, point, baseline: false });
                 }
             }
         }
     }
+    let baselines = baselines(spec, &points, &mut digester);
+    points.extend(baselines);
     let runs = runs(&points, &spec.run, &mut digester);
     let predict = spec.predict.as_ref().map(|settings| split(&points, settings));
     Plan { schema: SCHEMA, campaign: spec.name.clone(), seed: spec.run.seed, points, runs, excluded, predict }
 }
 
+/// The smallest MPI program under DMTCP, once for each site, library and mapping of a point under it; none unless the campaign asks for it.
+fn baselines(spec: &Spec, points: &[PlannedPoint], digester: &mut Digester<'_>) -> Vec<PlannedPoint> {
+    let mut found: IndexMap<(String, String, String), PlannedPoint> = IndexMap::new();
+    if !spec.checkpoint.baseline {
+        return Vec::new();
+    }
+    for Point { site, mpi, mapping, storage, .. } in points.iter().map(|p| &p.point).filter(|p| p.checkpointer == CheckpointerKind::Dmtcp) {
+        found.entry((site.clone(), mpi.clone(), mapping.to_string())).or_insert_with(|| {
+            let point = Point {
+                site: site.clone(),
+                app: SMALLEST.to_owned(),
+                class: SMALLEST_WORKLOAD.to_owned(),
+                mapping: mapping.clone(),
+                mpi: mpi.clone(),
+                checkpointer: CheckpointerKind::Dmtcp,
+                compression: Compression::None,
+                aggregators: None,
+                cb_buffer: None,
+                storage: storage.clone(),
+                restart_check: Some(false),
+                moment: Some(Moment::SizeOnly),
+                tracer: Some(TracerKind::None),
+                user: IndexMap::new(),
+            };
+            PlannedPoint { id: digester.point(&point), point, baseline: true }
+        });
+    }
+    // one that is in the matrix serves as well
+    found.into_values().filter(|baseline| points.iter().all(|p| p.id != baseline.id)).collect()
+}
+
 /// The points on both sides; a point is on one of them at most.
 fn split(points: &[PlannedPoint], settings: &PredictSettings) -> Split {
-    let of = |role: Role| points.iter().filter(|p| settings.role(&p.point) == Some(role)).map(|p| p.id.clone()).collect();
+    let of = |role: Role| points.iter().filter(|p| !p.baseline && settings.role(&p.point) == Some(role)).map(|p| p.id.clone()).collect();
     Split {
         train: of(Role::Train),
         held_out: of(Role::HeldOut),
@@ -49,16 +84,23 @@ fn split(points: &[PlannedPoint], settings: &PredictSettings) -> Split {
 
 /// The runs in the order of execution: block by block.
 fn runs(points: &[PlannedPoint], settings: &RunSettings, digester: &mut Digester<'_>) -> Vec<PlannedRun> {
+    let (baselines, points): (Vec<&PlannedPoint>, Vec<&PlannedPoint>) = points.iter().partition(|p| p.baseline);
+    let block = |number| settings.blocks.map(|blocks| Block { of: blocks.of, number });
+    let first = |p: &&PlannedPoint| {
+        let repeat = Repeat::Measured(1);
+        PlannedRun { id: digester.run(&p.id, repeat), point: p.id.clone(), repeat, block: block(1) }
+    };
+    let mut runs: Vec<PlannedRun> = baselines.iter().map(first).collect();
     let of_block = |number| {
         let repeats: Vec<Repeat> = settings.of_block(number).collect();
-        let block = settings.blocks.map(|blocks| Block { of: blocks.of, number });
-        runs_of_block(points, &repeats, block, settings, digester)
+        runs_of_block(&points, &repeats, block(number), settings, digester)
     };
-    (1..=settings.block_count()).flat_map(of_block).collect()
+    runs.extend((1..=settings.block_count()).flat_map(of_block));
+    runs
 }
 
 fn runs_of_block(
-    points: &[PlannedPoint],
+    points: &[&PlannedPoint],
     repeats: &[Repeat],
     block: Option<Block>,
     settings: &RunSettings,

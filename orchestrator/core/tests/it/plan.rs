@@ -19,7 +19,8 @@ fn apps() -> PathBuf {
 
 fn spec(rest: &str) -> Spec {
     let text = format!("schema = 1\nname = \"test\"\n[sites.local]\nkind = \"local\"\n{rest}");
-    campaign::load_text(Path::new("test.toml"), &text, &[apps()]).unwrap_or_else(|e| panic!("{e}"))
+    let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/apps");
+    campaign::load_text(Path::new("test.toml"), &text, &[apps(), ours]).unwrap_or_else(|e| panic!("{e}"))
 }
 
 fn plan(rest: &str) -> Plan {
@@ -441,4 +442,37 @@ fn strange_sizes_and_depths_neither_hang_nor_panic() {
     let gzip = vec!["'gzip'"; 100_000].join(", ");
     let long = format!("{head}processes = 1\n[[zip]]\ncompression = [{gzip}]\nuser = {{ x = [{}] }}", list(100_000));
     assert_eq!(campaign::load_text(Path::new("long.toml"), &long, &[apps()]).unwrap_or_else(|e| panic!("{e}")).combinations(), 100_000);
+}
+
+#[test]
+fn the_smallest_program_runs_once_for_each_library_and_mapping_under_dmtcp_if_it_is_asked_for() {
+    let rest = |baseline: bool| {
+        format!(
+            "[matrix]\napp = 'demo'\nclass = 'S'\nprocesses = [1, 2]\nmpi = ['mpich', 'openmpi']\ncheckpointer = ['none', 'dmtcp']\n\
+             compression = ['none', 'gzip']\n[checkpoint]\nbaseline = {baseline}\n[run]\nrepeats = 4\nwarmups = 1\ndays = 2\n"
+        )
+    };
+    let (with, without) = (plan(&rest(true)), plan(&rest(false)));
+    let (baselines, points): (Vec<_>, Vec<_>) = with.points.iter().partition(|p| p.baseline);
+    assert_eq!(points.len(), without.points.len());
+    let labels: HashSet<String> = baselines.iter().map(|p| p.point.label()).collect();
+    let wanted = ["1Nx1P mpich", "1Nx2P mpich", "1Nx1P openmpi", "1Nx2P openmpi"].map(|rest| format!("kernel-idle.S {rest}"));
+    assert_eq!(labels, HashSet::from(wanted));
+    // before all others, on the first day, once
+    let ids: HashSet<_> = baselines.iter().map(|p| &p.id).collect();
+    let first: Vec<_> = with.runs.iter().take(4).collect();
+    assert!(first.iter().all(|r| ids.contains(&r.point) && r.repeat == Repeat::Measured(1) && r.block.is_some_and(|b| b.number == 1)));
+    assert_eq!(with.runs[4..], without.runs, "the runs of the campaign are as they were");
+}
+
+#[test]
+fn days_come_one_after_another_and_each_has_its_warm_ups() {
+    let plan = plan("[matrix]\napp = 'demo'\nclass = 'S'\nprocesses = [1, 2]\n[run]\nrepeats = 4\nwarmups = 1\ndays = 2\n");
+    let blocks: Vec<u32> = plan.runs.iter().filter_map(|r| r.block).map(|b| b.number).collect();
+    let per_day = plan.points.len() * 3;
+    assert_eq!(blocks, [vec![1; per_day], vec![2; per_day]].concat());
+    let of =
+        |day: u32| -> HashSet<Repeat> { plan.runs.iter().filter(|r| r.block.is_some_and(|b| b.number == day)).map(|r| r.repeat).collect() };
+    assert_eq!(of(1), HashSet::from([Repeat::Warmup(1), Repeat::Measured(1), Repeat::Measured(2)]));
+    assert_eq!(of(2), HashSet::from([Repeat::Warmup(2), Repeat::Measured(3), Repeat::Measured(4)]));
 }

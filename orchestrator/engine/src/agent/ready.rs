@@ -146,7 +146,7 @@ async fn obstacles(
     let mut obstacles = BTreeMap::new();
     let mut needed: Vec<(PointId, Vec<Utf8PathBuf>)> = Vec::new();
     let mut files: BTreeSet<Utf8PathBuf> = BTreeSet::new();
-    for PlannedPoint { id, point } in points {
+    for PlannedPoint { id, point, .. } in points {
         if let Some(reason) = site.obstacle(point).or_else(|| area_problems.get(&point.storage).cloned()) {
             obstacles.insert(id.clone(), reason);
         } else if point.mapping.nodes() as usize > nodes.all.len() {

@@ -28,7 +28,7 @@ mod tests {
     };
 
     fn settings(moment: Moment, restart_check: bool) -> CheckpointSettings {
-        CheckpointSettings { moment, restart_check, timeout_s: 60.0 }
+        CheckpointSettings { moment, restart_check, baseline: false, timeout_s: 60.0 }
     }
 
     #[test]

@@ -58,7 +58,7 @@ pub fn campaign(dir: &Path) -> Made {
                     tracer: None,
                     user: [("steps".to_owned(), UserValue::Integer(20))].into_iter().collect(),
                 };
-                points.push(PlannedPoint { id: PointId::of(&serde_json::to_vec(&point).expect("json")), point });
+                points.push(PlannedPoint { id: PointId::of(&serde_json::to_vec(&point).expect("json")), point, baseline: false });
             }
         }
     }
@@ -136,8 +136,10 @@ pub fn all_svg(plot: &cvc_analysis::report::Plot) -> String {
 
 /// Writes a campaign of these points, one run each, which all succeed; points without a checkpointer have no checkpoint records.
 pub fn campaign_of(dir: &Path, points: Vec<Point>) {
-    let points: Vec<PlannedPoint> =
-        points.into_iter().map(|point| PlannedPoint { id: PointId::of(&serde_json::to_vec(&point).expect("json")), point }).collect();
+    let points: Vec<PlannedPoint> = points
+        .into_iter()
+        .map(|point| PlannedPoint { id: PointId::of(&serde_json::to_vec(&point).expect("json")), point, baseline: false })
+        .collect();
     let repeat = Repeat::Measured(1);
     let runs =
         points.iter().map(|p| PlannedRun { id: RunId::of(p.id.as_str().as_bytes()), point: p.id.clone(), repeat, block: None }).collect();
@@ -163,7 +165,8 @@ pub type MadeRepeat = Result<Vec<(&'static str, f64, Unit)>, Cause>;
 /// Writes a campaign of these points, whose repeats are given.
 pub fn campaign_measured(dir: &Path, made: Vec<(Point, Vec<MadeRepeat>)>) {
     let id = |point: &Point| PointId::of(&serde_json::to_vec(point).expect("json"));
-    let points: Vec<PlannedPoint> = made.iter().map(|(point, _)| PlannedPoint { id: id(point), point: point.clone() }).collect();
+    let points: Vec<PlannedPoint> =
+        made.iter().map(|(point, _)| PlannedPoint { id: id(point), point: point.clone(), baseline: false }).collect();
     let run = |point: &PointId, repeat| PlannedRun {
         id: RunId::of(format!("{point} {repeat}").as_bytes()),
         point: point.clone(),
@@ -221,7 +224,7 @@ pub fn campaign_with_costs(dir: &Path) {
                 user: Default::default(),
             };
             if site != "laptop" || point.mapping.nodes() == 1 {
-                points.push(PlannedPoint { id: PointId::of(&serde_json::to_vec(&point).expect("json")), point });
+                points.push(PlannedPoint { id: PointId::of(&serde_json::to_vec(&point).expect("json")), point, baseline: false });
             }
         }
     }
