@@ -160,6 +160,10 @@ impl Source for GzipSource {
     }
 
     fn skip(&mut self, bytes: u64) -> Result<u64, ImageErrorKind> {
+        self.pass(bytes, &mut |_| ())
+    }
+
+    fn pass(&mut self, bytes: u64, to: &mut dyn FnMut(&[u8])) -> Result<u64, ImageErrorKind> {
         let mut left = bytes;
         while left > 0 {
             if self.ready() == 0 {
@@ -169,6 +173,7 @@ impl Source for GzipSource {
                 }
             }
             let take = usize::try_from(left).unwrap_or(usize::MAX).min(self.ready());
+            to(&self.output[self.output_at..self.output_at + take]);
             self.output_at += take;
             self.at += take as u64;
             left -= take as u64;

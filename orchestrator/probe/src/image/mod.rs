@@ -6,8 +6,11 @@
 mod area;
 mod baseline;
 pub mod command;
+mod compressor;
 mod dir;
 mod error;
+mod estimate;
+mod estimate_show;
 mod filename;
 mod files;
 mod gzip;
@@ -30,8 +33,10 @@ mod zones;
 
 pub use area::Area;
 pub use baseline::{Baseline, MpiFlavour};
+pub use compressor::Method;
 pub use dir::{BrokenImage, CheckpointDir, DirImage, ReadDirOptions, Role, RoleTotals, TemporaryImage, Totals, read_dir, read_dir_with};
 pub use error::{ImageError, ImageErrorKind};
+pub use estimate::{EstimateError, EstimateOptions, ImageEstimate, MethodEstimate, PartEstimate, estimate_image};
 pub use filename::ImageName;
 pub use files::{FilesDir, FilesTotals, SavedFile};
 pub use header::{Header, Range, UniquePid, V2Header, V2Release, V4Header};

@@ -49,6 +49,22 @@ pub fn read_image(path: &Path) -> Result<Image, ImageError> {
 /// # Errors
 /// Whatever is wrong with the file: [`ImageErrorKind`].
 pub fn read_image_with(path: &Path, options: ReadOptions) -> Result<Image, ImageError> {
+    let ImageFile { file, len, gzip } = open(path)?;
+    let mut parser = Parser { options, gzip, file_bytes: len, problem_at: None };
+    if parser.gzip { parser.read(path, &mut GzipSource::new(file)) } else { parser.read(path, &mut PlainSource::new(file, len)) }
+}
+
+/// The file of an image.
+pub(super) struct ImageFile {
+    pub file: File,
+    /// Its length when it was opened, bytes.
+    pub len: u64,
+    /// Is it gzip'd?
+    pub gzip: bool,
+}
+
+/// Opens a file that may be an image.
+pub(super) fn open(path: &Path) -> Result<ImageFile, ImageError> {
     let whole = |kind| ImageError { path: path.to_owned(), offset: None, gzip: false, kind };
     // Without O_NONBLOCK, opening a FIFO that somebody named like an image would wait for ever.
     let file = std::fs::OpenOptions::new()
@@ -64,9 +80,8 @@ pub fn read_image_with(path: &Path, options: ReadOptions) -> Result<Image, Image
     if len == 0 {
         return Err(whole(ImageErrorKind::Empty));
     }
-    let mut parser =
-        Parser { options, gzip: is_gzip(&file).map_err(|error| ImageError::io(path, error))?, file_bytes: len, problem_at: None };
-    if parser.gzip { parser.read(path, &mut GzipSource::new(file)) } else { parser.read(path, &mut PlainSource::new(file, len)) }
+    let gzip = is_gzip(&file).map_err(|error| ImageError::io(path, error))?;
+    Ok(ImageFile { file, len, gzip })
 }
 
 /// Is the image complete, i.e. does it parse to its end marker and end there? `false` while its writer may still be at it.

@@ -10,6 +10,9 @@ pub(super) trait Source {
     /// Passes over `bytes` bytes; gives back how many there were, which is less only at the end of the image.
     fn skip(&mut self, bytes: u64) -> Result<u64, ImageErrorKind>;
 
+    /// Hands on `bytes` bytes, in pieces; gives back how many there were, which is less only at the end of the image.
+    fn pass(&mut self, bytes: u64, to: &mut dyn FnMut(&[u8])) -> Result<u64, ImageErrorKind>;
+
     /// Where the next page starts in the uncompressed image.
     fn offset(&self) -> u64;
 
