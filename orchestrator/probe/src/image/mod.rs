@@ -15,6 +15,7 @@ mod filename;
 mod files;
 mod gzip;
 mod header;
+mod in_file;
 mod layout;
 mod listing;
 mod model;
@@ -40,6 +41,7 @@ pub use estimate::{EstimateError, EstimateOptions, ImageEstimate, MethodEstimate
 pub use filename::ImageName;
 pub use files::{FilesDir, FilesTotals, SavedFile};
 pub use header::{Header, Range, UniquePid, V2Header, V2Release, V4Header};
+pub use in_file::InFile;
 pub use layout::Layout;
 pub use listing::write_listing;
 pub use model::{Family, Format, Image, Region};

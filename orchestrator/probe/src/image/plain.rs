@@ -88,6 +88,10 @@ impl Source for PlainSource {
         self.at
     }
 
+    fn file_offset(&self) -> f64 {
+        self.at as f64
+    }
+
     fn finish(&mut self) -> Result<u64, ImageErrorKind> {
         match self.len.saturating_sub(self.at) {
             0 => Ok(self.len),

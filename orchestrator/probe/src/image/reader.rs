@@ -6,6 +6,7 @@ use super::{
     error::{ImageError, ImageErrorKind, printable},
     gzip::{self, GzipSource},
     header::{self, Header, SIGNATURE_MTCP, SIGNATURE_V2, SIGNATURE_V4, V2Header, V4Header},
+    in_file::InFile,
     layout::Layout,
     model::{Family, Format, Image, Region},
     name::Name,
@@ -140,7 +141,14 @@ impl Parser {
             FileHeader::V4(_) => Some(Layout::C),
             FileHeader::V2 { .. } => None,
         };
-        let mut table = Table { areas: Vec::new(), regions: Vec::new(), parent_open: false, name_bytes: 0, keep_areas: self.options.areas };
+        let mut table = Table {
+            areas: Vec::new(),
+            regions: Vec::new(),
+            parent_open: false,
+            name_bytes: 0,
+            in_file: Vec::new(),
+            keep_areas: self.options.areas,
+        };
         // Before a name is seen, what the first header looks like.
         let mut guess = None;
         let (mut area_headers, mut data_bytes) = (0_u64, 0_u64);
@@ -162,7 +170,9 @@ impl Parser {
             table.add(at, &raw, area::name_of(page, applied), applied)?;
             area_headers += 1;
             // Each is at most 2^57 and was found in the file, so that the sum is at most its length.
+            let data_at = source.file_offset();
             let present = source.skip(raw.data_bytes)?;
+            table.add_in_file(source.file_offset() - data_at);
             if present < raw.data_bytes {
                 return Err(ImageErrorKind::Truncated {
                     expected: "the data of the area whose header starts here",
@@ -189,11 +199,13 @@ impl Parser {
                 (Family::V2, Header::V2(Box::new(V2Header::interpret(dmtcp_pages, words, area_layout))))
             }
         };
-        let Table { areas, mut regions, .. } = table;
+        let Table { areas, mut regions, in_file, .. } = table;
         structural::classify(&mut regions, &header);
         zone_rules::classify_literal(&mut regions);
         owner::classify(&mut regions);
         let baseline = owner::baseline(&regions, &header);
+        let owner = owner::sum(&regions, baseline.as_ref());
+        let in_file = self.gzip.then(|| InFile::of(&regions, &in_file, &owner.stored, self.file_bytes));
         Ok(Image {
             path: std::path::PathBuf::new(),
             format: Format { family, area_layout },
@@ -205,7 +217,8 @@ impl Parser {
             data_bytes,
             end_marker_offset,
             fixed_overhead_bytes,
-            zones: Zones { owner: owner::sum(&regions, baseline.as_ref()), ..zone_rules::sum(&regions) },
+            zones: Zones { owner, ..zone_rules::sum(&regions) },
+            in_file,
             baseline,
             sub_zones: zone_rules::sub_zones(&regions),
             regions,
@@ -277,6 +290,8 @@ struct Table {
     /// Is the last region a parent that children may still follow?
     parent_open: bool,
     name_bytes: usize,
+    /// Of each region what its data take of the file, bytes.
+    in_file: Vec<f64>,
     keep_areas: bool,
 }
 
@@ -320,6 +335,14 @@ impl Table {
             region_end: raw.end,
         });
         Ok(())
+    }
+
+    /// Adds to what the data of the last region take of the file.
+    fn add_in_file(&mut self, bytes: f64) {
+        self.in_file.resize(self.regions.len(), 0.0);
+        if let Some(last) = self.in_file.last_mut() {
+            *last += bytes;
+        }
     }
 
     /// A name, shared with the region before where it is the same: a library is mapped in five pieces, a heap in many runs.

@@ -16,6 +16,10 @@ pub(super) trait Source {
     /// Where the next page starts in the uncompressed image.
     fn offset(&self) -> u64;
 
+    /// Bytes of the file that it took to come here. Of a compressed file this is known after each piece that was inflated at once, and in between
+    /// taken to grow evenly.
+    fn file_offset(&self) -> f64;
+
     /// Makes sure that nothing follows; gives back the length of the uncompressed image.
     fn finish(&mut self) -> Result<u64, ImageErrorKind>;
 }
