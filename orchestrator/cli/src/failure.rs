@@ -100,6 +100,7 @@ fn of_prediction(error: &PredictError) -> ExitStatus {
 fn of_image(error: &ImageCommandError) -> ExitStatus {
     match error {
         ImageCommandError::ListingOfDirectory(_) => ExitStatus::Usage,
+        ImageCommandError::Compressor { .. } => ExitStatus::Installation,
         ImageCommandError::Image(_)
         | ImageCommandError::BrokenImages { .. }
         | ImageCommandError::BrokenTree { .. }

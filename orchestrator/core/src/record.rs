@@ -74,6 +74,8 @@ pub enum Source {
 /// literal | data bytes stored in a zone, without headers; by owner there is a zone REST, of stacks and reserves |
 /// | `zone_range_bytes` | bytes | as `zone_bytes` | address ranges of a zone, without regions of no access: what of a region is not stored,
 /// because it was never written, counts too |
+/// | `zone_file_bytes` | bytes | ckpt, rank or role, image, zone = DTAPP / LB / SHMEM / REST / HEADERS, rule = owner | what a zone takes of the
+/// file of a gzip'd image; together they are `file_bytes` |
 /// | `part_bytes` | bytes | ckpt, rank or role, image, zone, kind = static / heap / allocated / …, rule = owner | the same of a part of a zone,
 /// by the owner rules |
 /// | `sub_zone_bytes`, `sub_zone_range_bytes` | bytes | ckpt, rank or role, image, zone, sub = exe / bss / heap / … | the same of a part of
@@ -112,6 +114,7 @@ pub mod names {
     pub const FILE_BYTES: &str = "file_bytes";
     pub const ZONE_BYTES: &str = "zone_bytes";
     pub const ZONE_RANGE_BYTES: &str = "zone_range_bytes";
+    pub const ZONE_FILE_BYTES: &str = "zone_file_bytes";
     pub const PART_BYTES: &str = "part_bytes";
     pub const SUB_ZONE_BYTES: &str = "sub_zone_bytes";
     pub const SUB_ZONE_RANGE_BYTES: &str = "sub_zone_range_bytes";

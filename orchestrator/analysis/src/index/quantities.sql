@@ -14,7 +14,7 @@ per_checkpoint AS (
     UNION ALL
     SELECT run, name || '_' || zone || coalesce('_' || rule, ''), unit, ckpt,
            sum(value) / count(DISTINCT rank) FROM of_run
-        WHERE name IN ('zone_bytes', 'zone_range_bytes') AND rank IS NOT NULL AND zone IS NOT NULL GROUP BY run, name, zone, rule, ckpt
+        WHERE name IN ('zone_bytes', 'zone_range_bytes', 'zone_file_bytes') AND rank IS NOT NULL AND zone IS NOT NULL GROUP BY run, name, zone, rule, ckpt
     UNION ALL
     -- what predictions take as shared memory: by owner, stacks and reserves are a zone of their own
     SELECT run, 'shared_with_stacks_bytes', unit, ckpt, sum(value) / count(DISTINCT rank) FROM of_run
@@ -35,7 +35,7 @@ per_checkpoint AS (
                        'runnable_before') GROUP BY run, name, ckpt
     UNION ALL
     SELECT run, name, unit, ckpt, avg(value) FROM of_run
-        WHERE name NOT IN ('ckpt_files', 'ckpt_bytes', 'image_bytes', 'file_bytes', 'area_headers', 'zone_bytes', 'zone_range_bytes',
+        WHERE name NOT IN ('ckpt_files', 'ckpt_bytes', 'image_bytes', 'file_bytes', 'area_headers', 'zone_bytes', 'zone_range_bytes', 'zone_file_bytes',
                            'sub_zone_bytes', 'sub_zone_range_bytes', 'part_bytes', 'steal_share', 'other_cpu_share', 'cpu_pressure_share',
                            'io_pressure_share', 'memory_pressure_share', 'swapped_bytes', 'runnable_before') GROUP BY run, name, ckpt
 )

@@ -24,7 +24,11 @@ pub fn image(args: &ImageArgs) -> Result<ExitStatus, Failure> {
         Grouping { title: "run", key: "runs", of_directory: Box::new(move |directory| Some(by_run.owner(directory)?.run)) },
         Grouping { title: "point", key: "points", of_directory: Box::new(move |directory| by_point.owner(directory)?.point) },
     ];
-    let caller = Caller { progress: Some(&|done, all| progress.tell(done, all)), groupings };
+    let caller = Caller {
+        progress: Some(&|done, all| progress.tell(done as u64, all as u64, "images")),
+        estimating: Some(&|done, all| progress.tell(done, all, "MiB")),
+        groupings,
+    };
     let mut out = output::shown_as(args.json);
     run_for(args, caller, &mut out).map_err(explain)?;
     Ok(ExitStatus::Done)
@@ -133,19 +137,20 @@ struct Progress {
 impl Progress {
     fn start() -> Self {
         let bar = output::bar();
-        bar.set_template("{bar:16.green/dim} {pos}/{len} images read");
+        bar.set_template("{bar:16.green/dim} {pos}/{len} {msg} read");
         Self { start: Instant::now(), bar, next: Mutex::new(PATIENCE) }
     }
 
-    fn tell(&self, done: usize, all: usize) {
+    fn tell(&self, done: u64, all: u64, of: &'static str) {
         if done == all {
             self.bar.finish_and_clear();
         } else if is_due(&self.next, self.start.elapsed(), if output::is_stderr_terminal() { Duration::ZERO } else { PAUSE }) {
             if output::is_stderr_terminal() {
-                self.bar.set_length(all as u64);
-                self.bar.set_position(done as u64);
+                self.bar.set_message(of);
+                self.bar.set_length(all);
+                self.bar.set_position(done);
             } else {
-                output::note(format_args!("{done} of {all} images read"));
+                output::note(format_args!("{done} of {all} {of} read"));
             }
         }
     }

@@ -235,6 +235,14 @@ impl Judge<'_> {
             }
         }
         self.owners(base, &image.zones.owner);
+        if let Some(in_file) = &image.in_file {
+            let zones = OwnerZone::ALL.map(|zone| (zone.as_str(), in_file.owner.zone(zone)));
+            for (zone, bytes) in zones.into_iter().chain([("HEADERS", in_file.headers)]) {
+                let mut labels = base.to_vec();
+                labels.extend([("zone", zone.to_owned()), ("rule", "owner".to_owned())]);
+                self.record(names::ZONE_FILE_BYTES, bytes as f64, Unit::Bytes, Source::Image, None, &labels);
+            }
+        }
         for sub in &image.sub_zones {
             let mut labels = base.to_vec();
             labels.extend([("zone", sub.zone.as_str().to_owned()), ("sub", sub.sub.as_str().to_owned())]);

@@ -2,13 +2,16 @@
 //! reads its images.
 
 use super::{
-    images::{images, stable, stored},
+    error::RunError,
+    images::{ended_before, images, stable, stored},
     prepare::Prepared,
     run_failure::RunFailure,
+    session_files::{keep_session_files, without_session_files},
     shepherd::Shepherd,
 };
 use crate::attempt::reporter::AttemptReporter;
 use crate::{
+    ckpt::Restart,
     ckpt::dmtcp::{DmtcpInstall, DmtcpLayout, Events, Status, parse_events, parse_status},
     host::{Host, LocalHost},
 };
@@ -76,8 +79,24 @@ pub(super) async fn kill(prepared: &Prepared) {
 pub(super) struct Driven {
     pub checkpoints: Vec<Checkpoint>,
     pub failure: Option<RunFailure>,
+    /// Why the run cannot be carried out.
+    pub error: Option<RunError>,
     /// The user wants to stop at once.
     pub interrupted: bool,
+}
+
+/// Why no more checkpoints are taken.
+enum Halt {
+    /// The run has failed.
+    Failure(RunFailure),
+    /// It cannot be carried out.
+    Error(RunError),
+}
+
+impl From<RunFailure> for Halt {
+    fn from(failure: RunFailure) -> Self {
+        Self::Failure(failure)
+    }
 }
 
 /// Talks to the coordinator of one run.
@@ -120,7 +139,11 @@ pub(super) async fn drive(
     let work = take_all(prepared, settings, install, layout, shepherd, &mut driven.checkpoints, reporter);
     let mut stop_signal = stop_signal.clone();
     tokio::select! {
-        result = work => driven.failure = result.err(),
+        result = work => match result {
+            Ok(()) => {}
+            Err(Halt::Failure(failure)) => driven.failure = Some(failure),
+            Err(Halt::Error(error)) => driven.error = Some(error),
+        },
         (node, reason) = prepared.used.crew.wait_lost(&everywhere) => {
             driven.failure = Some(RunFailure::new(Cause::NodeLost, format!("{node}: {reason}")));
         }
@@ -137,11 +160,12 @@ async fn take_all(
     shepherd: &mut Shepherd,
     taken: &mut Vec<Checkpoint>,
     reporter: &AttemptReporter,
-) -> Result<(), RunFailure> {
+) -> Result<(), Halt> {
     let mut watch = Output::new(prepared)?;
     let port = port(layout, shepherd).await?;
     let coordinator = DmtcpClient { prepared, install, layout, port };
     let goes_on = !settings.moment.kills() && !settings.restart_check;
+    let restarts = prepared.checkpointer.course(settings).restart == Restart::Images;
     // a checkpoint before the program computes would only show its start
     watch.until(shepherd, "it computed (its first output)", |w| w.computes()).await?;
     let begin = Instant::now();
@@ -162,9 +186,8 @@ async fn take_all(
         let at = begin + Duration::from_secs_f64(at_s);
         while Instant::now() < at {
             if !shepherd.at_work() {
-                return Err(no_checkpoint(format!(
-                    "the program ended before its checkpoint at {at_s} s: choose an earlier moment or a larger workload"
-                )));
+                let detail = format!("the program ended before its checkpoint at {at_s} s: choose an earlier moment or a larger workload");
+                return Err(no_checkpoint(detail).into());
             }
             tokio::time::sleep(TICK.min(at.saturating_duration_since(Instant::now()))).await;
         }
@@ -173,6 +196,12 @@ async fn take_all(
         let peers = peers(&coordinator, shepherd, limit).await?;
         // decompressing images takes cores from the program: the last ones can wait until it has ended
         let later = number == last && goes_on && prepared.point.compression == Compression::Gzip;
+        if number == last && restarts {
+            // now, while they are there for sure: the program may end as soon as it has been checkpointed, and the MPI library with it
+            if let Err(error) = keep_session_files(prepared).await {
+                return Err(without_session_files(prepared, &error).map_or(Halt::Error(error), Halt::Failure));
+            }
+        }
         taken.push(take(&coordinator, shepherd, number, peers, limit, later).await?);
     }
     Ok(())
@@ -254,10 +283,10 @@ async fn take(
     let events = request.wait_until_whole(shepherd).await?;
     let begin = request.begin;
     let dirs = if later {
-        stable(prepared, layout, number, begin, limit).await?;
+        stable(prepared, layout, number, begin, limit, || !shepherd.at_work()).await?;
         Vec::new()
     } else {
-        images(prepared, layout, number, begin, limit).await?
+        images(prepared, layout, number, begin, limit, || !shepherd.at_work()).await?
     };
     let last_write = stored(prepared, layout).await?.last_change.unwrap_or(request.begin_clock);
     let request_to_stored_s = last_write.duration_since(request.begin_clock).unwrap_or_default().as_secs_f64();
@@ -329,7 +358,7 @@ impl<'a> CheckpointRequest<'a> {
                 return Err(self.explain_delay().await);
             }
             if !shepherd.at_work() {
-                return Err(no_checkpoint(format!("the program ended during checkpoint {}", self.number)));
+                return Err(ended_before(self.number, "DMTCP did not report that all processes had written theirs"));
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -372,7 +401,7 @@ fn restart_script(layout: &DmtcpLayout) -> Utf8PathBuf {
 pub(super) async fn read_rest(prepared: &Prepared, driven: &mut Driven) {
     let Some((_, layout)) = &prepared.dmtcp else { return };
     for checkpoint in driven.checkpoints.iter_mut().filter(|c| c.dirs.is_empty()) {
-        match images(prepared, layout, checkpoint.number, Instant::now(), Duration::from_secs(60)).await {
+        match images(prepared, layout, checkpoint.number, Instant::now(), Duration::from_secs(60), || true).await {
             Ok(dirs) => checkpoint.dirs = dirs,
             Err(why) => driven.failure = Some(why),
         }

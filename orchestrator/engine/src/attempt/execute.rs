@@ -15,6 +15,7 @@ use super::{
     reporter::{AttemptEvent, AttemptReporter},
     restart::{self, Restarted},
     run_failure::RunFailure,
+    session_files,
     shepherd::{Shepherd, Shepherds},
 };
 use crate::{
@@ -93,7 +94,7 @@ impl Execution<'_> {
         let before = noise::conditions(&prepared.used).await;
         let mut shepherd = self.shepherds.start(&prepared.job, &prepared.dir.join("job.json")).await?;
         self.reporter.tell(AttemptEvent::Started(shepherd.id));
-        let mut driven = if self.course.on_request {
+        let driven = if self.course.on_request {
             dmtcp::drive(prepared, &self.context.checkpoint.of(&prepared.point), &mut shepherd, self.stop_signal, self.reporter).await
         } else {
             Driven::default()
@@ -101,8 +102,8 @@ impl Execution<'_> {
         let ending = if driven.interrupted {
             tokio::join!(prepared.used.end_others(), shepherd.end());
             Ending::Interrupted
-        } else if self.course.killed || driven.failure.is_some() {
-            Ending::Exited(self.kill(&mut driven, &mut shepherd).await?)
+        } else if self.course.killed || driven.failure.is_some() || driven.error.is_some() {
+            Ending::Exited(self.kill(&driven, &mut shepherd).await)
         } else {
             watch(prepared, &mut shepherd, self.stop_signal, placement::watch(prepared)).await
         };
@@ -115,24 +116,22 @@ impl Execution<'_> {
         // not while the program ran, which is measured
         self.shepherds.prepare();
         prepared.used.end_others().await;
+        if let Some(error) = driven.error {
+            return Err(error);
+        }
         Ok(Some(EndedProgram { driven, exit, noise, cut_off }))
     }
 
-    /// Ends the run after its checkpoints, and keeps what a restart from them needs.
-    async fn kill(&self, driven: &mut Driven, shepherd: &mut Shepherd) -> Result<Option<Exit>, RunError> {
-        let mut restarts = self.course.restart == Restart::Images && driven.failure.is_none();
-        if restarts && let Err(error) = restart::keep_session_files(self.prepared).await {
-            // its shepherd removes them when the program has ended
-            driven.failure = Some(restart::without_session_files(self.prepared, &error).ok_or(error)?);
-            restarts = false;
-        }
+    /// Ends the run after its checkpoints.
+    async fn kill(&self, driven: &Driven, shepherd: &mut Shepherd) -> Option<Exit> {
         dmtcp::kill(self.prepared).await;
         // the exit of a program that already ended by itself explains the missing checkpoint: keep it
         let exit = shepherd.end().await;
+        let restarts = self.course.restart == Restart::Images && driven.failure.is_none() && driven.error.is_none();
         if let (true, Some(last)) = (restarts, driven.checkpoints.last()) {
             restart::forget_saved_files(self.prepared, last).await;
         }
-        Ok(exit)
+        exit
     }
 
     /// Returns a cause of failure that the run itself cannot know: an unreachable node, misplaced ranks.
@@ -173,7 +172,7 @@ impl Execution<'_> {
     async fn restart(&mut self, job: &Job, ran: &mut EndedProgram) -> Result<Option<Restarted>, RunError> {
         let prepared = self.prepared;
         self.reporter.stage("restart");
-        restart::restore_session_files(prepared).await?;
+        session_files::restore_session_files(prepared).await?;
         let before = noise::conditions(&prepared.used).await;
         let mut shepherd = self.shepherds.start(job, &prepared.dir.join("restart.job.json")).await?;
         // the placement of its ranks was checked before

@@ -35,6 +35,13 @@ fn no_checkpoint(detail: impl Into<String>) -> RunFailure {
     RunFailure::new(Cause::Checkpoint, detail)
 }
 
+/// The failure of a program that ended, and its writers with it, before its images were whole.
+pub(super) fn ended_before(number: u32, missing: &str) -> RunFailure {
+    no_checkpoint(format!(
+        "the program ended before checkpoint {number} was whole ({missing}): choose an earlier moment, or a larger workload or more steps"
+    ))
+}
+
 /// A node that does not answer is lost; one that could not do it has no checkpoint.
 fn lost(error: CrewError) -> RunFailure {
     match error {
@@ -107,6 +114,12 @@ impl Looks {
         self.last.as_ref().is_some_and(|(stored, _)| stored.writing == 0 && stored.images >= processes as usize)
     }
 
+    /// What of the images of `processes` ranks has its name.
+    fn names(&self, processes: u32) -> String {
+        let (images, writing) = self.last.as_ref().map_or((0, 0), |(stored, _)| (stored.images, stored.writing));
+        format!("{images} images, of {processes} ranks and their launchers, {writing} still being written")
+    }
+
     /// Whether the images are to be read now: those of gzip grow on for a moment under their final name. What was read in vain is read
     /// again when it has changed, or if that cannot be seen, after a second.
     fn is_to_read(&self, processes: u32, compression: Compression, now: Instant) -> bool {
@@ -124,19 +137,27 @@ impl Looks {
     }
 }
 
-/// Waits until the images stop changing and none has a temporary name.
+/// Waits until the images stop changing and none has a temporary name. `has_ended` says whether the program has ended, and whatever still wrote
+/// its images with it.
 pub(super) async fn stable(
     prepared: &Prepared,
     layout: &DmtcpLayout,
     number: u32,
     begin: Instant,
     limit: Duration,
+    mut has_ended: impl FnMut() -> bool,
 ) -> Result<(), RunFailure> {
     let (mut looks, waiting) = (Looks::default(), Instant::now());
+    let processes = prepared.point.processes();
     loop {
-        let stored = stored(prepared, layout).await?;
-        if looks.add(stored, Instant::now()) > STABLE && looks.has_all(prepared.point.processes()) {
+        // before the look, which then shows all that there will be
+        let ended = has_ended();
+        let unchanged = looks.add(stored(prepared, layout).await?, Instant::now());
+        if unchanged > STABLE && looks.has_all(processes) {
             return Ok(());
+        }
+        if ended && unchanged > LONGEST {
+            return Err(ended_before(number, &looks.names(processes)));
         }
         if begin.elapsed() > limit {
             return Err(no_checkpoint(format!(
@@ -148,24 +169,29 @@ pub(super) async fn stable(
     }
 }
 
-/// Reads the images in place, when they are whole.
+/// Reads the images in place, when they are whole. `has_ended` as in [`stable`].
 pub(super) async fn images(
     prepared: &Prepared,
     layout: &DmtcpLayout,
     number: u32,
     begin: Instant,
     limit: Duration,
+    mut has_ended: impl FnMut() -> bool,
 ) -> Result<Vec<(String, CheckpointDir)>, RunFailure> {
     let processes = prepared.point.processes();
     let (mut looks, waiting) = (Looks::default(), Instant::now());
     loop {
-        looks.add(stored(prepared, layout).await?, Instant::now());
-        // at the latest when the time is over, to say what is missing
-        let is_over = begin.elapsed() > limit;
+        // before the look, which then shows all that there will be
+        let ended = has_ended();
+        let unchanged = looks.add(stored(prepared, layout).await?, Instant::now());
+        // when nothing will come any more, and at the latest when the time is over, to say what is missing
+        let is_final = ended && unchanged > LONGEST;
+        let is_over = is_final || begin.elapsed() > limit;
         if is_over || looks.is_to_read(processes, prepared.point.compression, Instant::now()) {
             let dirs = read(prepared, layout).await?;
             match missing(&dirs, processes) {
                 None => return Ok(dirs),
+                Some(missing) if is_final => return Err(ended_before(number, &missing)),
                 Some(missing) if is_over => {
                     return Err(no_checkpoint(format!("checkpoint {number} is not complete: {missing}")));
                 }

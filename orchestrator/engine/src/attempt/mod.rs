@@ -29,6 +29,7 @@ mod restart;
 mod run_dirs;
 mod run_failure;
 mod script_exit;
+mod session_files;
 mod shepherd;
 mod site;
 mod slurm_steps;

@@ -1,13 +1,16 @@
 //! `cvc image FILE|DIR`: zones of an image, of a checkpoint directory, or of all images below a directory.
 
 use super::{
+    compressor::Method,
     dir::{CheckpointDir, read_dir},
     error::ImageError,
+    estimate::{EstimateError, EstimateOptions, estimate_image},
+    estimate_show::Estimates,
     listing::write_listing,
     model::Image,
     reader::read_image,
     show::{self, Rules},
-    tree::{ImageTree, read_tree},
+    tree::{ImageTree, find_images, read_tree},
     tree_show::{self, Group, Grouping, Shown, Sort},
 };
 use serde::Serialize;
@@ -53,6 +56,12 @@ pub struct ImageArgs {
     /// Show only the first N images below a directory; sums are of all
     #[arg(long, value_name = "N", conflicts_with = "listing")]
     pub top: Option<usize>,
+    /// Estimate what the image, or all images below a directory, would take if they were compressed, by zone, and how long that takes a core
+    #[arg(long, value_enum, value_name = "METHOD", value_delimiter = ',', conflicts_with_all = ["listing", "rules", "sort", "top"])]
+    pub estimate: Vec<Method>,
+    /// How much of each image is compressed for an estimate, about; 0 for all of it
+    #[arg(long, value_name = "MIB", default_value_t = 64, requires = "estimate")]
+    pub sample: u64,
 }
 
 /// What the caller of the command adds to it.
@@ -60,6 +69,8 @@ pub struct ImageArgs {
 pub struct Caller<'a> {
     /// Is told how many images of how many are read, by several threads.
     pub progress: Option<&'a (dyn Fn(usize, usize) + Sync)>,
+    /// Is told how many MiB of how many an estimate has passed over.
+    pub estimating: Option<&'a dyn Fn(u64, u64)>,
     /// By what images below the directory are summed up, beside their directories.
     pub groupings: Vec<Grouping<'a>>,
 }
@@ -76,6 +87,14 @@ pub enum ImageCommandError {
     /// The image or the directory cannot be read.
     #[error("{}", show::error(.0))]
     Image(#[from] ImageError),
+    /// The program that compresses is missing or fails.
+    #[error("cannot compress with {}: {error}\n  hint: {}", .method.program(), compressor_hint(*.method, .error))]
+    Compressor {
+        /// Which.
+        method: Method,
+        /// What is wrong.
+        error: io::Error,
+    },
     /// Some images of a directory cannot be read; the others were shown.
     #[error("{} of {} image(s) in {} cannot be read{}", .errors.len(), .images, .path.display(), listed(.errors))]
     BrokenImages {
@@ -115,11 +134,12 @@ pub enum ImageCommandError {
 }
 
 impl ImageCommandError {
-    /// Exit code of the process: 2 for a wrong command line, 6 for input that cannot be read, 7 for output.
+    /// Exit code of the process: 2 for a wrong command line, 5 for a missing program, 6 for input that cannot be read, 7 for output.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::ListingOfDirectory(_) => 2,
+            Self::Compressor { .. } => 5,
             Self::Image(_) | Self::BrokenImages { .. } | Self::BrokenTree { .. } | Self::NoImages { .. } => 6,
             Self::Output(_) => 7,
         }
@@ -146,6 +166,14 @@ fn instead(named_like_images: &[PathBuf]) -> String {
     format!("{directory}\n  hint: give the directory that was passed to DMTCP as `--ckptdir`")
 }
 
+fn compressor_hint(method: Method, error: &io::Error) -> String {
+    if error.kind() == io::ErrorKind::NotFound {
+        format!("install it (most distributions have a package {}), or leave it out of `--estimate`", method.program())
+    } else {
+        "the estimate is made by running it; try it by hand".to_owned()
+    }
+}
+
 /// Runs the command, writing to `out`. A reader that goes away (`cvc image ... | head`) is not an error.
 ///
 /// # Errors
@@ -159,6 +187,9 @@ pub fn run(args: &ImageArgs, out: &mut dyn Write) -> Result<(), ImageCommandErro
 /// # Errors
 /// As [`run`].
 pub fn run_for(args: &ImageArgs, caller: Caller<'_>, out: &mut dyn Write) -> Result<(), ImageCommandError> {
+    if !args.estimate.is_empty() {
+        return run_estimate(args, &caller, out);
+    }
     if !args.path.is_dir() {
         return run_file(args, out);
     }
@@ -193,6 +224,62 @@ fn show_image(args: &ImageArgs, image: &Image, out: &mut dyn Write) -> io::Resul
     out.flush()
 }
 
+fn run_estimate(args: &ImageArgs, caller: &Caller<'_>, out: &mut dyn Write) -> Result<(), ImageCommandError> {
+    let mut methods = args.estimate.clone();
+    methods.sort_unstable();
+    methods.dedup();
+    let options = EstimateOptions { methods, sample_bytes: (args.sample > 0).then_some(args.sample << 20) };
+    let (files, mut unlisted) = if args.path.is_dir() {
+        let found = find_images(&args.path)?;
+        if found.files.is_empty() && found.unlisted.is_empty() {
+            return Err(ImageCommandError::NoImages { path: args.path.clone(), named_like_images: found.named_like_images });
+        }
+        (found.files, found.unlisted)
+    } else {
+        (vec![args.path.clone()], Vec::new())
+    };
+    let all: u64 = files.iter().map(|file| file_mib(file)).sum();
+    let mut done = 0;
+    let mut estimates = Estimates::of(&args.path);
+    let mut broken = Vec::new();
+    for file in &files {
+        let of_file = file_mib(file);
+        let tell = caller.estimating.unwrap_or(&|_, _| ());
+        // a gzip'd image has more bytes than its file
+        let passed = |bytes: u64, of: u64| tell(done + (of_file as f64 * bytes as f64 / of.max(1) as f64) as u64, all + 1);
+        match estimate_image(file, &options, &passed) {
+            Ok(estimate) => estimates.add(&estimate),
+            Err(EstimateError::Image(error)) if args.path.is_dir() => broken.push(error),
+            Err(EstimateError::Image(error)) => return Err(error.into()),
+            Err(EstimateError::Program { method, error }) => return Err(ImageCommandError::Compressor { method, error }),
+        }
+        done += of_file;
+    }
+    caller.estimating.unwrap_or(&|_, _| ())(all + 1, all + 1);
+    written(show_estimates(args, &estimates, out))?;
+    let (images, directories) = (broken.len(), unlisted.len());
+    if images + directories == 0 {
+        return Ok(());
+    }
+    unlisted.extend(broken);
+    Err(ImageCommandError::BrokenTree { path: args.path.clone(), images, directories, errors: unlisted })
+}
+
+/// Length of a file for progress; one that is gone is told when it is read.
+fn file_mib(path: &Path) -> u64 {
+    std::fs::metadata(path).map_or(0, |metadata| metadata.len() >> 20)
+}
+
+fn show_estimates(args: &ImageArgs, estimates: &Estimates, out: &mut dyn Write) -> io::Result<()> {
+    let mut out = BufWriter::new(out);
+    if args.json {
+        json(estimates, &mut out)?;
+    } else {
+        estimates.text(&mut out)?;
+    }
+    out.flush()
+}
+
 fn run_dir(args: &ImageArgs, dir: CheckpointDir, out: &mut dyn Write) -> Result<(), ImageCommandError> {
     written(show_dir(args, &dir, out))?;
     if dir.broken.is_empty() {
@@ -213,7 +300,7 @@ fn show_dir(args: &ImageArgs, dir: &CheckpointDir, out: &mut dyn Write) -> io::R
 }
 
 fn run_tree(args: &ImageArgs, caller: Caller<'_>, out: &mut dyn Write) -> Result<(), ImageCommandError> {
-    let Caller { progress, mut groupings } = caller;
+    let Caller { progress, mut groupings, .. } = caller;
     let path = &args.path;
     let mut tree = read_tree(path, progress.unwrap_or(&|_, _| ()))?;
     if tree.images.is_empty() && tree.broken.is_empty() && tree.temporary.is_empty() && tree.unlisted.is_empty() {

@@ -30,6 +30,9 @@ pub(super) struct GzipSource {
     output_len: usize,
     /// Offset in the uncompressed image of the next byte to give out.
     at: u64,
+    /// Bytes of the file that were inflated to `output` and before, and those that were before.
+    inflated: u64,
+    inflated_before: u64,
     /// A page that does not lie in `output` in one piece.
     page: Box<[u8; PAGE]>,
 }
@@ -51,6 +54,8 @@ impl GzipSource {
             output_at: 0,
             output_len: 0,
             at: 0,
+            inflated: 0,
+            inflated_before: 0,
             page: Box::new([0; PAGE]),
         }
     }
@@ -77,6 +82,7 @@ impl GzipSource {
     fn fill_output(&mut self) -> Result<(), ImageErrorKind> {
         self.output_at = 0;
         self.output_len = 0;
+        self.inflated_before = self.inflated;
         while self.output_len == 0 && !self.stream_ended {
             if self.input_at == self.input_len && !self.input_ended {
                 self.fill_input(1)?;
@@ -89,6 +95,7 @@ impl GzipSource {
             let consumed = usize::try_from(self.inflate.total_in() - in_before).expect("at most the input buffer");
             self.output_len = usize::try_from(self.inflate.total_out() - out_before).expect("at most the output buffer");
             self.input_at += consumed;
+            self.inflated += consumed as u64;
             match status {
                 Status::StreamEnd => self.end_of_member()?,
                 Status::Ok | Status::BufError => {
@@ -160,6 +167,10 @@ impl Source for GzipSource {
     }
 
     fn skip(&mut self, bytes: u64) -> Result<u64, ImageErrorKind> {
+        self.pass(bytes, &mut |_| ())
+    }
+
+    fn pass(&mut self, bytes: u64, to: &mut dyn FnMut(&[u8])) -> Result<u64, ImageErrorKind> {
         let mut left = bytes;
         while left > 0 {
             if self.ready() == 0 {
@@ -169,6 +180,7 @@ impl Source for GzipSource {
                 }
             }
             let take = usize::try_from(left).unwrap_or(usize::MAX).min(self.ready());
+            to(&self.output[self.output_at..self.output_at + take]);
             self.output_at += take;
             self.at += take as u64;
             left -= take as u64;
@@ -178,6 +190,11 @@ impl Source for GzipSource {
 
     fn offset(&self) -> u64 {
         self.at
+    }
+
+    fn file_offset(&self) -> f64 {
+        let share = if self.output_len == 0 { 1.0 } else { self.output_at as f64 / self.output_len as f64 };
+        self.inflated_before as f64 + (self.inflated - self.inflated_before) as f64 * share
     }
 
     fn finish(&mut self) -> Result<u64, ImageErrorKind> {

@@ -4,6 +4,7 @@ use super::{
     area::Area,
     baseline::Baseline,
     header::Header,
+    in_file::InFile,
     layout::Layout,
     name::Name,
     owner_sums::Part,
@@ -144,6 +145,9 @@ pub struct Image {
     pub fixed_overhead_bytes: u64,
     /// Sums by zone, by all rule sets.
     pub zones: Zones,
+    /// What the zones take of a gzip'd file; none of a plain one.
+    #[serde(default)]
+    pub in_file: Option<InFile>,
     /// By what the owner rules divided private anonymous memory; none if nothing is known for the image.
     #[serde(default)]
     pub baseline: Option<Baseline>,

@@ -9,6 +9,8 @@ use std::{fs::File, os::unix::fs::FileExt};
 
 /// Headers stand one behind the other where no data follows (a parent, its run of zeros): two are read at a time.
 const WINDOW: usize = 2 * PAGE;
+/// Bytes of data that are read at a time, where data are wanted.
+const PIECE: usize = 256 << 10;
 
 pub(super) struct PlainSource {
     file: File,
@@ -62,8 +64,32 @@ impl Source for PlainSource {
         Ok(skipped)
     }
 
+    fn pass(&mut self, bytes: u64, to: &mut dyn FnMut(&[u8])) -> Result<u64, ImageErrorKind> {
+        let wanted = bytes.min(self.len.saturating_sub(self.at));
+        let mut buffer = vec![0; PIECE];
+        let mut left = wanted;
+        while left > 0 {
+            let piece = usize::try_from(left).unwrap_or(usize::MAX).min(PIECE);
+            match self.file.read_at(&mut buffer[..piece], self.at) {
+                Ok(0) => break, // cut off since it was opened
+                Ok(n) => {
+                    to(&buffer[..n]);
+                    self.at += n as u64;
+                    left -= n as u64;
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(ImageErrorKind::Io(error)),
+            }
+        }
+        Ok(wanted - left)
+    }
+
     fn offset(&self) -> u64 {
         self.at
+    }
+
+    fn file_offset(&self) -> f64 {
+        self.at as f64
     }
 
     fn finish(&mut self) -> Result<u64, ImageErrorKind> {

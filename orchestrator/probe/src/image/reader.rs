@@ -6,6 +6,7 @@ use super::{
     error::{ImageError, ImageErrorKind, printable},
     gzip::{self, GzipSource},
     header::{self, Header, SIGNATURE_MTCP, SIGNATURE_V2, SIGNATURE_V4, V2Header, V4Header},
+    in_file::InFile,
     layout::Layout,
     model::{Family, Format, Image, Region},
     name::Name,
@@ -49,6 +50,22 @@ pub fn read_image(path: &Path) -> Result<Image, ImageError> {
 /// # Errors
 /// Whatever is wrong with the file: [`ImageErrorKind`].
 pub fn read_image_with(path: &Path, options: ReadOptions) -> Result<Image, ImageError> {
+    let ImageFile { file, len, gzip } = open(path)?;
+    let mut parser = Parser { options, gzip, file_bytes: len, problem_at: None };
+    if parser.gzip { parser.read(path, &mut GzipSource::new(file)) } else { parser.read(path, &mut PlainSource::new(file, len)) }
+}
+
+/// The file of an image.
+pub(super) struct ImageFile {
+    pub file: File,
+    /// Its length when it was opened, bytes.
+    pub len: u64,
+    /// Is it gzip'd?
+    pub gzip: bool,
+}
+
+/// Opens a file that may be an image.
+pub(super) fn open(path: &Path) -> Result<ImageFile, ImageError> {
     let whole = |kind| ImageError { path: path.to_owned(), offset: None, gzip: false, kind };
     // Without O_NONBLOCK, opening a FIFO that somebody named like an image would wait for ever.
     let file = std::fs::OpenOptions::new()
@@ -64,9 +81,8 @@ pub fn read_image_with(path: &Path, options: ReadOptions) -> Result<Image, Image
     if len == 0 {
         return Err(whole(ImageErrorKind::Empty));
     }
-    let mut parser =
-        Parser { options, gzip: is_gzip(&file).map_err(|error| ImageError::io(path, error))?, file_bytes: len, problem_at: None };
-    if parser.gzip { parser.read(path, &mut GzipSource::new(file)) } else { parser.read(path, &mut PlainSource::new(file, len)) }
+    let gzip = is_gzip(&file).map_err(|error| ImageError::io(path, error))?;
+    Ok(ImageFile { file, len, gzip })
 }
 
 /// Is the image complete, i.e. does it parse to its end marker and end there? `false` while its writer may still be at it.
@@ -125,7 +141,14 @@ impl Parser {
             FileHeader::V4(_) => Some(Layout::C),
             FileHeader::V2 { .. } => None,
         };
-        let mut table = Table { areas: Vec::new(), regions: Vec::new(), parent_open: false, name_bytes: 0, keep_areas: self.options.areas };
+        let mut table = Table {
+            areas: Vec::new(),
+            regions: Vec::new(),
+            parent_open: false,
+            name_bytes: 0,
+            in_file: Vec::new(),
+            keep_areas: self.options.areas,
+        };
         // Before a name is seen, what the first header looks like.
         let mut guess = None;
         let (mut area_headers, mut data_bytes) = (0_u64, 0_u64);
@@ -147,7 +170,9 @@ impl Parser {
             table.add(at, &raw, area::name_of(page, applied), applied)?;
             area_headers += 1;
             // Each is at most 2^57 and was found in the file, so that the sum is at most its length.
+            let data_at = source.file_offset();
             let present = source.skip(raw.data_bytes)?;
+            table.add_in_file(source.file_offset() - data_at);
             if present < raw.data_bytes {
                 return Err(ImageErrorKind::Truncated {
                     expected: "the data of the area whose header starts here",
@@ -174,11 +199,13 @@ impl Parser {
                 (Family::V2, Header::V2(Box::new(V2Header::interpret(dmtcp_pages, words, area_layout))))
             }
         };
-        let Table { areas, mut regions, .. } = table;
+        let Table { areas, mut regions, in_file, .. } = table;
         structural::classify(&mut regions, &header);
         zone_rules::classify_literal(&mut regions);
         owner::classify(&mut regions);
         let baseline = owner::baseline(&regions, &header);
+        let owner = owner::sum(&regions, baseline.as_ref());
+        let in_file = self.gzip.then(|| InFile::of(&regions, &in_file, &owner.stored, self.file_bytes));
         Ok(Image {
             path: std::path::PathBuf::new(),
             format: Format { family, area_layout },
@@ -190,7 +217,8 @@ impl Parser {
             data_bytes,
             end_marker_offset,
             fixed_overhead_bytes,
-            zones: Zones { owner: owner::sum(&regions, baseline.as_ref()), ..zone_rules::sum(&regions) },
+            zones: Zones { owner, ..zone_rules::sum(&regions) },
+            in_file,
             baseline,
             sub_zones: zone_rules::sub_zones(&regions),
             regions,
@@ -262,6 +290,8 @@ struct Table {
     /// Is the last region a parent that children may still follow?
     parent_open: bool,
     name_bytes: usize,
+    /// Of each region what its data take of the file, bytes.
+    in_file: Vec<f64>,
     keep_areas: bool,
 }
 
@@ -305,6 +335,14 @@ impl Table {
             region_end: raw.end,
         });
         Ok(())
+    }
+
+    /// Adds to what the data of the last region take of the file.
+    fn add_in_file(&mut self, bytes: f64) {
+        self.in_file.resize(self.regions.len(), 0.0);
+        if let Some(last) = self.in_file.last_mut() {
+            *last += bytes;
+        }
     }
 
     /// A name, shared with the region before where it is the same: a library is mapped in five pieces, a heap in many runs.

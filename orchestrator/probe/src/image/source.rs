@@ -10,8 +10,15 @@ pub(super) trait Source {
     /// Passes over `bytes` bytes; gives back how many there were, which is less only at the end of the image.
     fn skip(&mut self, bytes: u64) -> Result<u64, ImageErrorKind>;
 
+    /// Hands on `bytes` bytes, in pieces; gives back how many there were, which is less only at the end of the image.
+    fn pass(&mut self, bytes: u64, to: &mut dyn FnMut(&[u8])) -> Result<u64, ImageErrorKind>;
+
     /// Where the next page starts in the uncompressed image.
     fn offset(&self) -> u64;
+
+    /// Bytes of the file that it took to come here. Of a compressed file this is known after each piece that was inflated at once, and in between
+    /// taken to grow evenly.
+    fn file_offset(&self) -> f64;
 
     /// Makes sure that nothing follows; gives back the length of the uncompressed image.
     fn finish(&mut self) -> Result<u64, ImageErrorKind>;

@@ -158,6 +158,26 @@ fn read_within(path: &Path, limits: Limits, progress: &(dyn Fn(usize, usize) + S
     Ok(tree)
 }
 
+/// The images below a directory, by path, before they are read.
+pub(super) struct FoundImages {
+    pub files: Vec<PathBuf>,
+    /// Directories named like images.
+    pub named_like_images: Vec<PathBuf>,
+    /// Directories that cannot be listed.
+    pub unlisted: Vec<ImageError>,
+}
+
+/// Looks for images in a directory and below.
+///
+/// # Errors
+/// When the directory itself cannot be listed.
+pub(super) fn find_images(path: &Path) -> Result<FoundImages, ImageError> {
+    let Found { tree, candidates } = search(path, Limits { depth: DEPTH, directories: MOST_DIRECTORIES, images: MOST_IMAGES })?;
+    let mut files: Vec<PathBuf> = candidates.into_iter().map(|(path, _)| path).collect();
+    files.sort();
+    Ok(FoundImages { files, named_like_images: tree.named_like_images, unlisted: tree.unlisted })
+}
+
 fn file_name(path: &Path) -> String {
     path.file_name().map(OsStr::to_string_lossy).unwrap_or_default().into_owned()
 }

@@ -4,6 +4,7 @@
 mod bad_input;
 mod common;
 mod directory;
+mod estimate;
 mod fixtures;
 mod json;
 mod known_sizes;
