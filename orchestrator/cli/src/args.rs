@@ -567,6 +567,22 @@ pub struct DoctorArgs {
     /// Take a small checkpoint and restart it, with each MPI library that is found, on one node and over two
     #[arg(long)]
     pub probe: bool,
+    /// Run the smallest workload of an application (a name, or the file of a descriptor) with each MPI library, and say which parts of its
+    /// descriptor fit and which do not
+    #[arg(long, value_name = "NAME", conflicts_with = "probe")]
+    pub app: Option<String>,
+    /// Only with this MPI library of the site; may be given several times
+    #[arg(long, value_name = "NAME", requires = "app")]
+    pub mpi: Vec<String>,
+    /// This workload instead of the smallest
+    #[arg(long, requires = "app")]
+    pub class: Option<String>,
+    /// This number of processes instead of the smallest legal one above 1
+    #[arg(long, requires = "app", value_parser = clap::value_parser!(u32).range(1..))]
+    pub processes: Option<u32>,
+    /// Look for the program here first; may be given several times
+    #[arg(long, value_name = "DIR", requires = "app")]
+    pub app_dir: Vec<Utf8PathBuf>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

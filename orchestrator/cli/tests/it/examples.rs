@@ -65,7 +65,7 @@ fn every_example_plans_with_every_variant_and_has_a_quick_one() {
 }
 
 /// The own program, compiled for Open MPI as its file says.
-fn own_program() -> Campaign {
+pub fn own_program() -> Campaign {
     let c = copied("own", &["own-program/heat.c", "own-program/heat.toml", "own-program/apps/heat.toml"]);
     let wrappers = ["mpicc.openmpi", "mpicc"].into_iter();
     let mut compiled = wrappers.filter_map(|mpicc| {

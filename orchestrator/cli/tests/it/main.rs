@@ -17,6 +17,7 @@ mod compare;
 mod costs;
 mod dmtcp;
 mod docs;
+mod doctor_app;
 mod doctor_probe;
 mod doctor_site;
 mod doctor_verdict;

@@ -274,6 +274,9 @@ pub struct OwnCheckpoint {
     /// Whether `command.restart_args` restarts from them.
     #[serde(default)]
     pub restartable: bool,
+    /// Whether it writes them in every run, asked or not: its points with and without own checkpoints then do the same work.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub always: bool,
 }
 
 /// Files that the program tells the size of. An MPI library may report success on a full disk with half of a file written.
@@ -293,9 +296,20 @@ pub struct OutputFiles {
     /// When the pattern is found several times.
     #[serde(default)]
     pub take: Take,
-    /// Whether they may hold more: headers, or what an earlier part of the run wrote.
+    /// Whether they may hold more, without limit: what an earlier part of the run wrote.
     #[serde(default)]
     pub at_least: bool,
+    /// The most that the format itself adds to each file beyond what the program reports, bytes: headers and padding.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub header_bytes: u64,
+    /// Name of a record of their total size as found; without it they are only checked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_zero(bytes: &u64) -> bool {
+    *bytes == 0
 }
 
 /// The program's I/O, as far as settings act on it.
@@ -314,7 +328,7 @@ pub struct Io {
 impl Descriptor {
     /// Whether its ranks write one file together, which all nodes must see.
     pub fn shares_files(&self, own_checkpoint: bool) -> bool {
-        self.io.collective && (own_checkpoint || self.checkpoint.is_none())
+        self.io.collective && (own_checkpoint || self.checkpoint.as_ref().is_none_or(|own| own.always))
     }
 }
 

@@ -118,6 +118,19 @@ fn check(source: &Source, table: &DeTable<'_>, app: &Descriptor) -> Vec<SourceEr
         }
     }
     for (i, outputs) in app.outputs.iter().enumerate() {
+        let others = || app.figures.iter().map(|f| &f.name).chain(app.outputs[..i].iter().filter_map(|o| o.name.as_ref()));
+        if let Some(name) = &outputs.name
+            && others().any(|other| other == name)
+        {
+            fail(&["outputs".into(), i.into(), "name".into()], format!("the name `{name}` is given twice"), "rename or remove one");
+        }
+        if outputs.at_least && outputs.header_bytes > 0 {
+            fail(
+                &["outputs".into(), i.into(), "header_bytes".into()],
+                "`header_bytes` has no effect with `at_least`".to_owned(),
+                "remove one of them: `at_least` accepts any excess",
+            );
+        }
         if outputs.files.is_empty() {
             fail(&["outputs".into(), i.into(), "files".into()], "no file pattern".to_owned(), "give at least one pattern");
         }

@@ -343,6 +343,9 @@ impl Judge<'_> {
             let message: Vec<&str> = pattern.captures_iter(&stdout).filter_map(|c| Some(c.get(1)?.as_str())).collect();
             let wrong = outputs.judge(&message);
             self.stdout = stdout;
+            if let Some(name) = &outputs.claim.name {
+                self.record(name, outputs.bytes() as f64, Unit::Bytes, Source::FileSize, None, &[]);
+            }
             if let Some(wrong) = wrong {
                 self.fail(wrong.cause, wrong.detail);
             }
@@ -489,7 +492,8 @@ fn image_labels(placed: &Placed<'_>, transport: Transport, checkpoint: &Label) -
     labels
 }
 
-fn taken(figure: &Figure, values: &[f64]) -> Option<f64> {
+/// The one of several values that a figure takes.
+pub(super) fn taken(figure: &Figure, values: &[f64]) -> Option<f64> {
     match figure.take {
         Take::First => values.first().copied(),
         Take::Last => values.last().copied(),

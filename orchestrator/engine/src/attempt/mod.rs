@@ -11,6 +11,7 @@ mod evidence;
 mod execute;
 mod executed;
 mod executor;
+mod fit;
 mod images;
 mod judge;
 mod launch_plan;
@@ -37,6 +38,7 @@ mod task;
 
 pub use context::SiteContext;
 pub use executor::{AttemptResult, Executor};
+pub use fit::{Fit, FitItem, check_fit};
 pub use local_executor::{LocalExecutor, PendingCleanup, free_bytes};
 pub use outcome_file::{conclude_failed, seal};
 pub use recover::recover_run;

@@ -8,12 +8,17 @@ use super::{
     run_failure::RunFailure,
 };
 use crate::{crew, render};
-use cvc_core::app::template_values;
+use camino::Utf8Path;
 use cvc_core::{
-    app::descriptor::{OutputFiles, Take},
+    app::{
+        descriptor::{Descriptor, OutputFiles, Take},
+        template_values,
+    },
     outcome::Cause,
+    point::Point,
 };
-use cvc_probe::sentinel::{FileFound, Space};
+use cvc_probe::sentinel::{self, Answer, FileFound, Request, Space};
+use serde_json::Value;
 use std::ops::RangeInclusive;
 
 /// What was found of one claim of the descriptor, and how full the disks are.
@@ -29,13 +34,37 @@ pub(super) struct Outputs {
 /// Patterns of a descriptor for this run.
 pub(super) fn patterns(prepared: &Prepared, templates: &[String]) -> Result<Vec<String>, RunError> {
     let values = template_values(&prepared.app, &prepared.point, prepared.program.as_str(), prepared.dir.as_str(), prepared.work.as_str());
+    render_patterns(&prepared.app, templates, &values, &prepared.work)
+}
+
+fn render_patterns(app: &Descriptor, templates: &[String], values: &Value, work: &Utf8Path) -> Result<Vec<String>, RunError> {
     // the working directory is where relative patterns start; its own path is not a pattern
-    let work = format!("{}/", prepared.work);
+    let work = format!("{work}/");
     let render = |template: &String| -> Result<String, RunError> {
-        let pattern = render::render_text(&format!("{}: files", prepared.app.name), template, &values)?;
+        let pattern = render::render_text(&format!("{}: files", app.name), template, values)?;
         Ok(pattern.strip_prefix(&work).unwrap_or(&pattern).to_owned())
     };
     templates.iter().map(render).collect()
+}
+
+/// Files of these patterns of a run that is over, whose working directory was kept on this machine.
+pub(super) fn found_below(
+    app: &Descriptor,
+    point: &Point,
+    work: &Utf8Path,
+    templates: &[String],
+) -> Result<Vec<(String, FileFound)>, RunError> {
+    let patterns = patterns_below(app, point, work, templates)?;
+    let request = Request::Globs { dir: work.into(), patterns };
+    match sentinel::answer(&request) {
+        Ok(Answer::Globs(files)) => Ok(files.into_iter().map(|file| ("localhost".to_owned(), file)).collect()),
+        Ok(other) => Err(RunError::Broken(format!("{other:?} answers {request:?}"))),
+        Err(problem) => Err(RunError::Descriptor { app: app.name.clone(), problem }),
+    }
+}
+
+fn patterns_below(app: &Descriptor, point: &Point, work: &Utf8Path, templates: &[String]) -> Result<Vec<String>, RunError> {
+    render_patterns(app, templates, &template_values(app, point, "", work.as_str(), work.as_str()), work)
 }
 
 /// Files of these patterns on all nodes of the run.
@@ -96,13 +125,26 @@ fn taken(take: Take, printed: &[RangeInclusive<u64>]) -> Option<RangeInclusive<u
 }
 
 impl Outputs {
+    /// What a run that is over left of a claim, in the working directory that was kept on this machine.
+    pub(super) fn below(app: &Descriptor, point: &Point, work: &Utf8Path, claim: &OutputFiles) -> Result<Self, RunError> {
+        let patterns = patterns_below(app, point, work, &claim.files)?;
+        Ok(Self { claim: claim.clone(), patterns, found: found_below(app, point, work, &claim.files)?, free: Vec::new() })
+    }
+
+    /// Total size of what was found.
+    pub(super) fn bytes(&self) -> u64 {
+        self.found.iter().map(|(_, f)| f.bytes).sum()
+    }
+
     /// Holds the files against what the output says of them; the failure that it is when they hold something else. An output that says
     /// nothing claims nothing.
     pub(super) fn judge(&self, message: &[&str]) -> Option<RunFailure> {
         let printed: Vec<_> = message.iter().filter_map(|text| claimed(text, self.claim.scale)).collect();
         let range = taken(self.claim.take, &printed)?;
-        let bytes: u64 = self.found.iter().map(|(_, f)| f.bytes).sum();
-        if bytes >= *range.start() && (self.claim.at_least || bytes <= *range.end()) {
+        let bytes = self.bytes();
+        let headers = self.claim.header_bytes.saturating_mul(self.found.len() as u64);
+        let most = range.end().saturating_add(headers);
+        if bytes >= *range.start() && (self.claim.at_least || bytes <= most) {
             return None;
         }
         let missing = range.start().saturating_sub(bytes);
@@ -114,7 +156,8 @@ impl Outputs {
         };
         let claim =
             if range.start() == range.end() { format!("{}", range.start()) } else { format!("{} to {}", range.start(), range.end()) };
-        let text = format!("{files}, and the program says that it wrote {claim}");
+        let with_headers = if headers > 0 { format!(", without at most {headers} of headers") } else { String::new() };
+        let text = format!("{files}, and the program says that it wrote {claim}{with_headers}");
         // where what is missing has no room, that is the reason
         let full = self.free.iter().find(|(_, space)| missing > 0 && space.free_bytes < missing);
         Some(match full {
@@ -137,7 +180,8 @@ mod tests {
     }
 
     fn outputs(found: Vec<(String, FileFound)>, scale: f64, at_least: bool) -> Outputs {
-        let claim = OutputFiles { files: vec!["out*".into()], size: "wrote (.*)".into(), scale, take: Take::Last, at_least };
+        let (files, size) = (vec!["out*".into()], "wrote (.*)".into());
+        let claim = OutputFiles { files, size, scale, take: Take::Last, at_least, header_bytes: 0, name: None };
         let place = Place {
             path: "/s/run".into(),
             existing: "/s".into(),
@@ -179,6 +223,22 @@ mod tests {
         assert!(more.judge(&["700"]).is_some());
         let none = outputs(vec![], 1.0, false).judge(&["10"]).expect("no file");
         assert_eq!(none.detail, "no file out* exists, and the program says that it wrote 10");
+    }
+
+    /// FLASH-IO reports what it put into three files: 36.52 MiB, and the files have 38,299,732 bytes with the headers of their format.
+    #[test]
+    fn headers_of_the_format_may_come_on_top_in_each_file_but_no_more() {
+        let of = |bytes: u64, header_bytes: u64| {
+            let mut outputs = outputs(vec![file("n1", "/s/a", 5, bytes - 10), file("n1", "/s/b", 6, 10)], 1_048_576.0, false);
+            outputs.claim.header_bytes = header_bytes;
+            outputs.judge(&["36.52"])
+        };
+        let without = of(38_299_732, 0).expect("more than was reported").detail;
+        assert_eq!(without, "the 2 files out* have 38299732 bytes together, and the program says that it wrote 38288753 to 38299238");
+        assert_eq!(of(38_299_732, 247), None, "494 bytes of headers in two files");
+        let beyond = of(38_299_733, 247).expect("one byte more than headers explain").detail;
+        assert!(beyond.ends_with("wrote 38288753 to 38299238, without at most 494 of headers"), "{beyond}");
+        assert!(of(38_288_752, 4096).is_some(), "headers do not make up for what is missing");
     }
 
     /// Half of a file, and the room that the other half needs is not there: as OMPIO leaves it, with code 0.

@@ -1,8 +1,10 @@
 //! `cvc doctor`
 
+mod app;
 mod cluster;
 mod hazards;
 mod probe;
+mod temporary;
 mod verdict;
 
 use crate::{
@@ -17,6 +19,7 @@ use crate::{
 use camino::Utf8PathBuf;
 use cvc_core::{
     campaign::{SiteKind, Spec},
+    paths::make_absolute,
     plan,
     point::{CheckpointerKind, Compression, Point},
 };
@@ -68,8 +71,15 @@ fn asked(args: &DoctorArgs) -> Result<Asked, Failure> {
 }
 
 pub fn doctor(args: &DoctorArgs) -> Result<ExitStatus, Failure> {
-    let Asked { spec, file, site } = asked(args)?;
+    let Asked { mut spec, file, site } = asked(args)?;
     let runtime = runtime()?;
+    if let Some(name) = &args.app {
+        let subject = app::Subject::find(args, name)?;
+        for site in spec.sites.values_mut() {
+            site.app_dirs.splice(0..0, args.app_dir.iter().map(|dir| make_absolute(dir.clone()).into_string()));
+        }
+        return runtime.block_on(try_app(args, &subject, &spec));
+    }
     if args.probe {
         return runtime.block_on(try_checkpoints(&spec, args.json));
     }
@@ -138,6 +148,19 @@ async fn try_checkpoints(spec: &Spec, is_json: bool) -> Result<ExitStatus, Failu
         probed.show(&mut out)?;
     }
     Ok(probed.status())
+}
+
+/// Runs a descriptor's program with each library, and shows which parts of the descriptor fit.
+async fn try_app(args: &DoctorArgs, subject: &app::Subject, spec: &Spec) -> Result<ExitStatus, Failure> {
+    let sites = ask_sites(spec, |_| Readiness::Look, |_| ()).await;
+    let fitted = app::fit(args, subject, spec, &sites).await?;
+    let mut out = output::shown_as(args.json);
+    if args.json {
+        writeln!(out, "{}", serde_json::to_string_pretty(&fitted.to_json()).map_err(std::io::Error::from)?)?;
+    } else {
+        fitted.show(&mut out)?;
+    }
+    Ok(fitted.status())
 }
 
 /// Shows what was found; what each gap costs and how to fix it only where no verdict has said so.

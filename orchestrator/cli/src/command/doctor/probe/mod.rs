@@ -2,19 +2,18 @@
 
 mod trial;
 
+use super::temporary;
 use crate::{
     args::Where,
     exit_status::ExitStatus,
     failure,
     machine::options,
-    output,
     text::{paragraph, table},
 };
 use cvc_controller::runner::find_node_program;
 use cvc_core::{
     campaign::{SiteKind, Spec},
     plan,
-    stop::{StopRequest, StopSignal},
     units::counted,
 };
 use cvc_engine::{
@@ -24,10 +23,6 @@ use cvc_engine::{
 use indexmap::IndexMap;
 use serde_json::{Value, json};
 use std::io::Write;
-use tokio::{
-    signal::unix::{SignalKind, signal},
-    sync::watch,
-};
 use trial::{Cell, Column, Failure, Trial, Tried, Used};
 
 /// A row of the matrix.
@@ -69,7 +64,7 @@ pub(super) async fn probe(spec: &Spec, sites: &IndexMap<String, ReadySite>) -> R
     if spec.sites.values().any(|s| s.cluster.is_some()) {
         find_node_program(spec, &plan::build(spec), &base)?;
     }
-    let mut interrupted = listen();
+    let mut interrupted = temporary::listen();
     let mut probed = Probed::default();
     for (name, site) in &spec.sites {
         let (libraries, missing, nodes) = match (sites.get(name), &site.cluster) {
@@ -143,27 +138,6 @@ fn hint(spec: &Spec, trial: &Trial<'_>, cells: &[Cell; 5], used: Option<&Used>) 
         }
         None => format!("correct what the message names, then try again; `cvc doctor` checks the site `{}` without a run", trial.site),
     }
-}
-
-/// Listens to the user's requests to stop: the first one stops at once.
-fn listen() -> StopSignal {
-    let (stop, stop_signal) = watch::channel(StopRequest::GoOn);
-    tokio::spawn(async move {
-        let (Ok(mut interrupt), Ok(mut terminate), Ok(mut hangup)) =
-            (signal(SignalKind::interrupt()), signal(SignalKind::terminate()), signal(SignalKind::hangup()))
-        else {
-            return std::future::pending().await;
-        };
-        loop {
-            tokio::select! {
-                _ = interrupt.recv() => {}
-                _ = terminate.recv() => {}
-                _ = hangup.recv() => output::speak_to_nobody(),
-            }
-            stop.send_replace(StopRequest::StopNow);
-        }
-    });
-    stop_signal
 }
 
 impl Probed {

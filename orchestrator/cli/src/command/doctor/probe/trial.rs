@@ -1,32 +1,23 @@
 //! One trial: a small campaign of one run in a temporary directory, which takes a checkpoint and restarts it.
 
-use crate::{machine::ask_sites, output};
+use super::super::temporary::{self, Limits, OPENING, Seen, name_of, read_records, toml_key};
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_controller::{
-    observe::{Observer, Progress},
-    runner::{Options, run_campaign},
-};
+use cvc_controller::runner::Options;
 use cvc_core::{
     campaign::{self, Spec},
-    ids::RunId,
-    outcome::{Cause, Outcome},
+    outcome::Outcome,
     plan,
-    record::{Record, names},
-    stop::{StopRequest, StopSignal},
+    record::names,
+    stop::StopSignal,
     store::CampaignDir,
     units::counted,
 };
-use cvc_engine::{attempt::Readiness, ckpt::quirks::Quirk};
+use cvc_engine::ckpt::quirks::Quirk;
 use serde::{Deserialize, Serialize};
 use std::{
     path::PathBuf,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
     time::{Duration, Instant},
 };
-use tokio::sync::watch;
 
 /// Time limit of the program until it is ended after its checkpoint, and again of its restart, seconds.
 const RUN_S: u32 = 50;
@@ -35,8 +26,6 @@ const CHECKPOINT_S: u32 = 40;
 /// Time limit of a trial once its run has begun: that of the program and of its restart, and time to end them. With it, nobody waits
 /// for more than two minutes.
 const TRIAL: Duration = Duration::from_secs(115);
-/// Time limit for opening the site: connections, compiling kernels, a place in a queue.
-const OPENING: Duration = Duration::from_secs(300);
 /// Ranks of every trial.
 const RANKS: f64 = 2.0;
 /// Lines of a log that are shown.
@@ -164,63 +153,6 @@ pub(super) struct Trial<'a> {
     pub(super) nodes: u32,
 }
 
-/// What was observed of the run.
-#[derive(Default)]
-struct Seen {
-    run: Option<RunId>,
-    began: Option<Instant>,
-    /// Stages, with their beginnings.
-    stages: Vec<(String, Instant)>,
-    ended: Option<(Instant, Outcome)>,
-    skipped: Option<String>,
-}
-
-impl Seen {
-    fn stage(&self, name: &str) -> Option<Instant> {
-        self.stages.iter().find(|(stage, _)| stage.starts_with(name)).map(|(_, at)| *at)
-    }
-}
-
-/// Watches a trial, shows its progress, and tells when its run began.
-struct Watcher {
-    seen: Seen,
-    name: String,
-    bar: output::Bar,
-    began: watch::Sender<bool>,
-}
-
-impl Watcher {
-    fn tell(&self, what: &str) {
-        if output::is_stderr_terminal() {
-            self.bar.set_message(&format!("{}: {what}", self.name));
-        } else {
-            output::note(format_args!("{}: {what}", self.name));
-        }
-    }
-}
-
-impl Observer for Watcher {
-    fn on(&mut self, progress: &Progress) {
-        match progress {
-            Progress::Preparing { what } | Progress::Site { what } => self.tell(what),
-            Progress::Skipped { reason, .. } => self.seen.skipped = Some(reason.clone()),
-            Progress::RunStarted { run, .. } => {
-                self.seen.run = Some(run.clone());
-                self.seen.began = Some(Instant::now());
-                self.began.send_replace(true);
-                self.tell("starts");
-            }
-            Progress::Stage { stage, .. } => {
-                self.seen.stages.push((stage.clone(), Instant::now()));
-                self.tell(stage);
-            }
-            Progress::RunFinished { outcome, .. } => self.seen.ended = Some((Instant::now(), outcome.clone())),
-            Progress::RunLost { reason, .. } => self.tell(reason),
-            _ => {}
-        }
-    }
-}
-
 impl Trial<'_> {
     /// The name of the trial in messages.
     pub(super) fn name(&self) -> String {
@@ -286,65 +218,17 @@ impl Trial<'_> {
         if let Some(excluded) = plan.excluded.first() {
             return failed_before(excluded.reason.clone());
         }
-        let options = Options { campaigns: directory.join("campaigns"), state: directory.join("state"), ..base.clone() };
-        let (began, began_seen) = watch::channel(false);
-        let bar = output::bar();
-        bar.set_template("{spinner} {msg}");
-        bar.tick_every(Duration::from_millis(100));
-        let mut watcher = Watcher { seen: Seen::default(), name: self.name(), bar, began };
-        let readiness = |_: &str| Readiness::for_points(&spec.apps, plan.points.iter().map(|p| &p.point));
-        let sites = ask_sites(spec, readiness, |what| watcher.tell(&what)).await;
-        let (stop, stop_signal) = watch::channel(StopRequest::GoOn);
-        let late = Arc::new(AtomicBool::new(false));
-        let guard = tokio::spawn(stop_when_late(began_seen, interrupted.clone(), stop, Arc::clone(&late)));
         let start = Instant::now();
-        let result = run_campaign(spec, &plan, sites, &options, stop_signal, &mut watcher).await;
-        guard.abort();
-        watcher.bar.finish_and_clear();
-        let seen = watcher.seen;
-        let is_interrupted = *interrupted.borrow() != StopRequest::GoOn;
-        let dir = CampaignDir::new(&options.campaigns, &plan.campaign);
-        let mut tried = judge(&seen, &dir, start);
-        if let Err(error) = result {
-            tried.failure = Some(failure(error.to_string()));
-        } else if late.load(Ordering::Relaxed) && tried.failure.is_none() {
-            let limit = if seen.began.is_some() { TRIAL } else { OPENING };
-            tried.failure = Some(failure(format!("not over within {} s; cvc ended it", limit.as_secs())));
+        let limits = Limits { opening: OPENING, run: TRIAL };
+        let run = temporary::carry_out(spec, &plan, directory, self.name(), base, limits, interrupted).await;
+        let mut tried = judge(&run.seen, &run.dir, start);
+        if let Some(error) = run.error {
+            tried.failure = Some(failure(error));
+        } else if let Some(late) = run.late.filter(|_| tried.failure.is_none()) {
+            tried.failure = Some(failure(late));
         }
-        Tried { is_interrupted, ..tried }
+        Tried { is_interrupted: run.is_interrupted, ..tried }
     }
-}
-
-/// A name as a quoted key or string of TOML.
-fn toml_key(name: &str) -> String {
-    serde_json::to_string(name).unwrap_or_default()
-}
-
-/// Stops a trial at once when the user does, or when it takes too long.
-async fn stop_when_late(
-    mut began: watch::Receiver<bool>,
-    mut interrupted: StopSignal,
-    stop: watch::Sender<StopRequest>,
-    late: Arc<AtomicBool>,
-) {
-    let limit = async {
-        if tokio::time::timeout(OPENING, began.wait_for(|began| *began)).await.is_ok_and(|b| b.is_ok()) {
-            tokio::time::sleep(TRIAL).await;
-        }
-        late.store(true, Ordering::Relaxed);
-    };
-    let by_user = async {
-        if interrupted.wait_for(|now| *now != StopRequest::GoOn).await.is_err() {
-            std::future::pending::<()>().await;
-        }
-    };
-    tokio::select! {
-        () = limit => {}
-        () = by_user => {}
-    }
-    stop.send_replace(StopRequest::StopNow);
-    // whoever reads the signal must not find it closed
-    std::future::pending::<()>().await;
 }
 
 fn failure(what: String) -> Failure {
@@ -362,8 +246,7 @@ fn judge(seen: &Seen, dir: &CampaignDir, start: Instant) -> Tried {
     }
     let now = Instant::now();
     let Some(began) = seen.began else { return failed_before("the run never began".into()) };
-    let run = seen.run.as_ref();
-    let directory = run.map(|run| if dir.run(run).exists() { dir.run(run) } else { dir.failed(run, 1) }).unwrap_or_default();
+    let directory = seen.directory(dir);
     let records = read_records(&directory);
     let value = |name: &str| records.iter().find(|r| r.name == name).map(|r| r.value);
     let images: f64 =
@@ -413,16 +296,6 @@ fn judge(seen: &Seen, dir: &CampaignDir, start: Instant) -> Tried {
         }
     };
     Tried { cells, failure, used: Used::read(&directory), is_interrupted: false }
-}
-
-/// The cause as it is called in reports.
-fn name_of(cause: Cause) -> String {
-    serde_json::to_value(cause).ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default()
-}
-
-fn read_records(directory: &Utf8Path) -> Vec<Record> {
-    let text = std::fs::read_to_string(directory.join("records.jsonl")).unwrap_or_default();
-    text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
 /// The last lines of the first log of a run that says something.

@@ -1,0 +1,238 @@
+//! How a descriptor fits its program: each pattern, figure and file, held against what one run left. A run itself stops at the first reason
+//! to fail; who writes a descriptor wants to see all of them.
+
+use super::{
+    error::RunError,
+    evidence::{last_lines, text},
+    numbers::{CUT_HINT, numbers},
+    outputs::{Outputs, found_below},
+};
+use camino::Utf8Path;
+use cvc_core::{
+    app::descriptor::{Descriptor, Take},
+    point::{CheckpointerKind, Point},
+    units::counted,
+};
+use cvc_probe::shepherd::Exit;
+use regex::Regex;
+use serde::Serialize;
+
+/// Whether a part of a descriptor fits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Fit {
+    /// It does.
+    Fits,
+    /// It may not: what is optional was not found.
+    Doubtful,
+    /// It does not: runs fail because of it.
+    Fails,
+    /// This run does not tell.
+    Unknown,
+}
+
+/// A part of a descriptor, and what a run says of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FitItem {
+    /// The key of the descriptor, as in `figures.time_s`.
+    pub key: String,
+    /// Whether it fits.
+    pub fit: Fit,
+    /// What was found.
+    pub found: String,
+}
+
+impl FitItem {
+    /// An item.
+    pub fn new(key: impl Into<String>, fit: Fit, found: impl Into<String>) -> Self {
+        Self { key: key.into(), fit, found: found.into() }
+    }
+}
+
+/// Longest line of a program's output that is shown, characters.
+const MAX_SHOWN: usize = 60;
+
+/// Holds every part of a descriptor against a run of `point` on this machine: what its directory has, and its working directory `work`, whose
+/// files were kept.
+///
+/// # Errors
+/// When a pattern or a template of the descriptor cannot be used, or its files cannot be looked for.
+pub fn check_fit(app: &Descriptor, point: &Point, dir: &Utf8Path, work: &Utf8Path) -> Result<Vec<FitItem>, RunError> {
+    let (stdout, stderr) = (text(&dir.join("stdout")), text(&dir.join("stderr")));
+    let check = Check { app, point, dir, work, stdout: &stdout, stderr: &stderr };
+    let mut items = vec![check.exit()];
+    items.extend(check.success()?);
+    items.push(check.progress()?);
+    items.extend(check.figures()?);
+    items.extend(check.checkpoint()?);
+    items.extend(check.writers()?);
+    items.extend(check.outputs()?);
+    Ok(items)
+}
+
+struct Check<'a> {
+    app: &'a Descriptor,
+    point: &'a Point,
+    dir: &'a Utf8Path,
+    work: &'a Utf8Path,
+    stdout: &'a str,
+    stderr: &'a str,
+}
+
+impl Check<'_> {
+    fn regex(&self, pattern: &str) -> Result<Regex, RunError> {
+        Regex::new(&format!("(?m){pattern}")).map_err(|e| RunError::Descriptor { app: self.app.name.clone(), problem: e.to_string() })
+    }
+
+    fn exit(&self) -> FitItem {
+        let written = std::fs::read(self.dir.join("exit.json")).ok().and_then(|text| serde_json::from_slice::<Exit>(&text).ok());
+        let said = || last_lines(if self.stderr.trim().is_empty() { self.stdout } else { self.stderr });
+        let (fit, found) = match written {
+            None => (Fit::Fails, "the run left no exit status".to_owned()),
+            Some(exit) => match (exit.start_error, exit.code) {
+                (Some(error), _) => (Fit::Fails, error),
+                (None, Some(code)) if self.app.success.exit_codes.contains(&code) => (Fit::Fits, format!("exit code {code}")),
+                (None, Some(code)) => (Fit::Fails, format!("exit code {code}: {}", said())),
+                (None, None) => (Fit::Fails, format!("ended by {}: {}", exit.signal.as_deref().unwrap_or("a signal"), said())),
+            },
+        };
+        FitItem::new("success.exit_codes", fit, found)
+    }
+
+    fn success(&self) -> Result<Vec<FitItem>, RunError> {
+        let success = &self.app.success;
+        let mut items = vec![match self.regex(&success.pattern)?.find(self.stdout) {
+            Some(found) => FitItem::new("success.pattern", Fit::Fits, self.line(found.start(), found.end())),
+            None => FitItem::new("success.pattern", Fit::Fails, not_found(&success.pattern, self.stdout)),
+        }];
+        if let Some(forbid) = &success.forbid {
+            items.push(match self.regex(forbid)?.find(self.stdout) {
+                Some(found) => FitItem::new("success.forbid", Fit::Fails, self.line(found.start(), found.end())),
+                None => FitItem::new("success.forbid", Fit::Fits, "not in the output"),
+            });
+        }
+        Ok(items)
+    }
+
+    /// The line of the output in which something was found, as far as it is shown.
+    fn line(&self, start: usize, end: usize) -> String {
+        // a pattern may begin with the end of the line before
+        let start = start + self.stdout[start..end].len() - self.stdout[start..end].trim_start().len();
+        let begin = self.stdout[..start].rfind('\n').map_or(0, |at| at + 1);
+        let line = self.stdout[begin..].lines().next().unwrap_or_default().trim();
+        match line.char_indices().nth(MAX_SHOWN) {
+            Some((at, _)) => format!("`{}…`", &line[..at]),
+            None => format!("`{line}`"),
+        }
+    }
+
+    fn progress(&self) -> Result<FitItem, RunError> {
+        let Some(progress) = &self.app.progress else {
+            let found = "the descriptor has none: no checkpoints after a step, and none whose program is killed after it";
+            return Ok(FitItem::new("progress.step", Fit::Unknown, found));
+        };
+        let pattern = self.regex(&progress.step)?;
+        let steps: Vec<u64> = pattern.captures_iter(self.stdout).filter_map(|c| c.get(1)?.as_str().parse().ok()).collect();
+        Ok(match (steps.first(), steps.last()) {
+            (Some(first), Some(last)) => {
+                FitItem::new("progress.step", Fit::Fits, format!("{} told, {first} to {last}", counted(steps.len() as u64, "step")))
+            }
+            _ => FitItem::new("progress.step", Fit::Fails, not_found(&progress.step, self.stdout)),
+        })
+    }
+
+    fn figures(&self) -> Result<Vec<FitItem>, RunError> {
+        let mut items = Vec::new();
+        for figure in &self.app.figures {
+            let key = format!("figures.{}", figure.name);
+            let absent = if figure.required { Fit::Fails } else { Fit::Doubtful };
+            items.push(match numbers(&self.regex(&figure.pattern)?, self.stdout) {
+                Err(cut) => FitItem::new(key, Fit::Fails, format!("`{cut}`, of which the pattern takes a part: {CUT_HINT}")),
+                Ok(values) => match super::collect::taken(figure, &values).map(|value| value * figure.scale) {
+                    Some(value) if value.is_finite() => {
+                        let times = if values.len() > 1 { format!(", {} of {}", take(figure.take), values.len()) } else { String::new() };
+                        FitItem::new(key, Fit::Fits, format!("{value} {}{times}", unit(figure.unit)))
+                    }
+                    Some(value) => FitItem::new(key, absent, format!("{value} is no finite number")),
+                    None => FitItem::new(key, absent, not_found(&figure.pattern, self.stdout)),
+                },
+            });
+        }
+        Ok(items)
+    }
+
+    fn checkpoint(&self) -> Result<Vec<FitItem>, RunError> {
+        let Some(own) = self.app.checkpoint.as_ref().filter(|_| self.point.checkpointer == CheckpointerKind::Application) else {
+            return Ok(Vec::new());
+        };
+        let found = found_below(self.app, self.point, self.work, &own.files)?;
+        let bytes: u64 = found.iter().map(|(_, f)| f.bytes).sum();
+        let mut items = vec![if bytes > 0 {
+            FitItem::new("checkpoint.files", Fit::Fits, format!("{}, {bytes} bytes", counted(found.len() as u64, "file")))
+        } else {
+            FitItem::new("checkpoint.files", Fit::Fails, format!("no file {}, or an empty one", own.files.join(", ")))
+        }];
+        if let Some(pattern) = &own.time_s {
+            items.push(match numbers(&self.regex(pattern)?, self.stdout) {
+                Err(cut) => {
+                    FitItem::new("checkpoint.time_s", Fit::Fails, format!("`{cut}`, of which the pattern takes a part: {CUT_HINT}"))
+                }
+                Ok(times) if times.is_empty() => FitItem::new("checkpoint.time_s", Fit::Doubtful, not_found(pattern, self.stdout)),
+                Ok(times) => {
+                    let all: f64 = times.iter().sum();
+                    FitItem::new("checkpoint.time_s", Fit::Fits, format!("{}, {all} s together", counted(times.len() as u64, "checkpoint")))
+                }
+            });
+        }
+        Ok(items)
+    }
+
+    fn writers(&self) -> Result<Option<FitItem>, RunError> {
+        let Some(pattern) = &self.app.io.writers else { return Ok(None) };
+        let found = self.regex(pattern)?.captures_iter(self.stdout).filter_map(|c| c.get(1)?.as_str().parse::<u64>().ok()).last();
+        Ok(Some(match found {
+            Some(writers) => FitItem::new("io.writers", Fit::Fits, writers.to_string()),
+            // without own checkpoints it may have written nothing
+            None => FitItem::new("io.writers", Fit::Doubtful, not_found(pattern, self.stdout)),
+        }))
+    }
+
+    fn outputs(&self) -> Result<Vec<FitItem>, RunError> {
+        let mut items = Vec::new();
+        for (number, claim) in (1..).zip(&self.app.outputs) {
+            let key = format!("outputs.{}", claim.name.clone().unwrap_or_else(|| number.to_string()));
+            let pattern = self.regex(&claim.size)?;
+            let printed: Vec<&str> = pattern.captures_iter(self.stdout).filter_map(|c| Some(c.get(1)?.as_str())).collect();
+            let outputs = Outputs::below(self.app, self.point, self.work, claim)?;
+            items.push(match (printed.last(), outputs.judge(&printed)) {
+                (_, Some(wrong)) => FitItem::new(key, Fit::Fails, wrong.detail),
+                // the run says nothing of files, as a program without own checkpoints
+                (None, None) => FitItem::new(key, Fit::Doubtful, not_found(&claim.size, self.stdout)),
+                (Some(last), None) => {
+                    FitItem::new(key, Fit::Fits, format!("{} bytes found, and the program says {last} x {}", outputs.bytes(), claim.scale))
+                }
+            });
+        }
+        Ok(items)
+    }
+}
+
+/// What to tell of a pattern that matches nothing.
+fn not_found(pattern: &str, output: &str) -> String {
+    format!("nothing matches `{pattern}`; the output ends with: {}", last_lines(output))
+}
+
+/// Which of several values is taken, in words.
+fn take(take: Take) -> &'static str {
+    match take {
+        Take::First => "the first",
+        Take::Last => "the last",
+        Take::Sum => "the sum",
+        Take::Max => "the largest",
+    }
+}
+
+/// A unit as descriptors write it.
+fn unit(unit: cvc_core::record::Unit) -> String {
+    serde_json::to_value(unit).ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default()
+}
