@@ -23,7 +23,6 @@ use cvc_core::{
     stop::StopSignal,
 };
 use cvc_engine::attempt::{Fit, FitItem, ReadySite, check_fit};
-use cvc_probe::shepherd::Exit;
 use indexmap::IndexMap;
 use serde_json::{Value, json};
 use std::{io::Write, path::PathBuf, time::Duration};
@@ -347,17 +346,6 @@ fn start(carried: &Carried) -> FitItem {
         }
         None => FitItem::new("start", Fit::Fails, carried.late.as_deref().unwrap_or("the run has no end")),
     }
-}
-
-/// Whether the program of a run without a checkpoint ended by itself, without an error.
-fn ended_by_itself(carried: &Carried) -> bool {
-    let cause = match &carried.seen.ended {
-        Some((_, Outcome::Failed { cause, .. })) => Some(*cause),
-        Some((_, Outcome::Succeeded)) | None => None,
-    };
-    let exit = std::fs::read(carried.seen.directory(&carried.dir).join("exit.json")).ok();
-    let exit = exit.and_then(|text| serde_json::from_slice::<Exit>(&text).ok());
-    cause == Some(Cause::Checkpoint) && exit.is_some_and(|exit| exit.code == Some(0) && exit.ended_by.is_none())
 }
 
 /// Whether it restarted from its own checkpoint, if the descriptor has one.
