@@ -17,6 +17,7 @@
 
 pub mod application;
 pub mod asynchronous;
+pub mod conformal;
 pub mod dtapp;
 pub mod headers;
 pub mod io_phase;

@@ -47,7 +47,7 @@ pub struct PredictionCoverage {
     pub all: Coverage,
     /// Measured numbers behind the predictions: each is predicted from many choices of runs.
     pub measured_values: usize,
-    /// Lines of the table of errors, and those that rest on fewer than 19 trials.
+    /// Lines of the table of errors, and those that rest on fewer than three programs.
     pub lines: (usize, usize),
     /// By quantity and program that was left out.
     pub by_quantity_and_program: Vec<ByProgram>,
@@ -109,7 +109,7 @@ pub fn leave_one_program_out(
         judged.extend(trials(observations, &[program], &Calibration::of(&errors_of(&others)).rounded())?);
     }
     let table = Calibration::of(&errors_of(&bare));
-    Ok((PredictionCoverage { lines: table.lines_and_those_of_few_trials(), ..summary(&programs, &judged) }, table))
+    Ok((PredictionCoverage { lines: table.lines_and_those_of_few_programs(), ..summary(&programs, &judged) }, table))
 }
 
 /// Counts trials by program, quantity and reach. Where nothing was predicted, there is no cell.

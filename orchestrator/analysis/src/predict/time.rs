@@ -134,7 +134,10 @@ impl Predictor<'_> {
         // the uncertain size moves the time along the curve; that error has nothing to do with the curve's own
         let at_size = |mib: f64| ask(node.load, mib.max(0.0)).forecast.prediction().map(|p| p.estimate.value - answer.estimate.value);
         let moved = node.mib.interval.and_then(|i| Some(Estimate::between(0.0, at_size(i.low)?.min(0.0), at_size(i.high)?.max(0.0))));
-        let mut estimate = answer.estimate.plus(moved.unwrap_or(Estimate::bare(0.0))).not_negative();
+        // an interval of few times tells nothing that the table of errors does not tell better
+        let is_told = self.calibration.is_empty() || answer.own_half.is_some();
+        let own = if is_told { answer.estimate } else { Estimate::exact(answer.estimate.value) };
+        let mut estimate = own.plus(moved.unwrap_or(Estimate::bare(0.0))).not_negative();
         let many = question.setting.mapping.nodes();
         if many > 1 && quantity != Quantity::Coordination && self.count(|o| holds(o) && o.setting.mapping.nodes() > 1) == 0 {
             // no run tells whether the nodes share a storage: up to one for all of them
@@ -279,13 +282,26 @@ pub(super) fn schedules(app_s: Option<f64>, ckpt: Estimate, budget: &ScheduleBud
             Ok([(published, published.interval_s), (whole, spread)])
         };
         let at_ends = ends.and_then(|(low, high)| Some((rules(low).ok()?, rules(high).ok()?)));
+        // where the budget pays for none, the whole run is the interval
+        let or_all = |interval_s: Option<f64>| Some(interval_s.unwrap_or(app_s));
         let names = [
             ("published rule", "thesis, section 5.3: leaves part of the budget unused"),
             ("whole budget", "as many as the budget allows, evenly spread"),
         ];
         for (which, ((rule, source), (s, interval_s))) in names.into_iter().zip(rules(ckpt_s).map_err(answer)?).enumerate() {
-            let interval_range_s = at_ends.as_ref().and_then(|(low, high)| range(low[which].1, high[which].1));
-            all.push(Scheduled { rule, source, checkpoints: Some(s.count), interval_s, interval_range_s, total_s: Some(s.total_s) });
+            let ranges = at_ends.as_ref().filter(|(low, high)| low[which].1.or(high[which].1).is_some());
+            let interval_range_s = ranges.and_then(|(low, high)| range(or_all(low[which].1), or_all(high[which].1)));
+            let cost = |ckpt_s: f64| Some(s.count as f64 * ckpt_s / app_s);
+            all.push(Scheduled {
+                rule,
+                source,
+                checkpoints: Some(s.count),
+                interval_s,
+                interval_range_s,
+                total_s: Some(s.total_s),
+                overhead: cost(ckpt_s),
+                overhead_range: ends.and_then(|(low, high)| range(cost(low), cost(high))),
+            });
         }
     }
     if let Some(mtbf_s) = budget.mtbf_s {
@@ -300,6 +316,12 @@ pub(super) fn schedules(app_s: Option<f64>, ckpt: Estimate, budget: &ScheduleBud
             // a checkpoint at the very end would save nothing
             let checkpoints = app_s.map(|app_s| ((app_s / interval).ceil() - 1.0).max(0.0));
             let is_any = checkpoints.is_none_or(|count| count > 0.0);
+            // with the interval that was chosen, whatever a checkpoint then takes
+            let cost = |ckpt_s: f64| {
+                let (app_s, interval_s) = (app_s.unwrap_or(interval), if is_any { interval } else { app_s.unwrap_or(interval) });
+                let expected_s = schedule::expected_s(app_s, ckpt_s, interval_s, mtbf_s).ok()?;
+                Some(expected_s / app_s - 1.0).filter(|part| part.is_finite())
+            };
             all.push(Scheduled {
                 rule,
                 source,
@@ -307,6 +329,8 @@ pub(super) fn schedules(app_s: Option<f64>, ckpt: Estimate, budget: &ScheduleBud
                 interval_s: is_any.then_some(interval + ckpt_s),
                 interval_range_s: ends.filter(|_| is_any).and_then(|(low, high)| range(start_to_start(low), start_to_start(high))),
                 total_s: app_s.zip(checkpoints).map(|(app_s, count)| app_s + count * ckpt_s),
+                overhead: cost(ckpt_s),
+                overhead_range: ends.and_then(|(low, high)| range(cost(low), cost(high))),
             });
             longest = longest.max(app_s.map_or(interval, |app_s| interval.min(app_s)));
         }
@@ -327,11 +351,17 @@ pub(super) fn schedules(app_s: Option<f64>, ckpt: Estimate, budget: &ScheduleBud
                 }
             };
             warnings.push(format!(
-                "failures every {mtbf_s:.0} s are frequent for a checkpoint of {ckpt_s:.3} s and an interval of {longest:.3} s{cost}"
+                "failures every {} s are frequent for a checkpoint of {ckpt_s:.3} s and an interval of {longest:.3} s{cost}",
+                seconds(mtbf_s)
             ));
         }
     }
     Ok((all, warnings))
+}
+
+/// Seconds, with as many decimals as short ones need.
+fn seconds(s: f64) -> String {
+    if s >= 10.0 { format!("{s:.0}") } else { format!("{}", (s * 1e6).round() / 1e6) }
 }
 
 /// The range between two intervals, whichever is longer.
@@ -346,7 +376,7 @@ mod tests {
     use cvc_model::Estimate;
 
     fn of(overhead: Option<f64>, mtbf_s: Option<f64>) -> (Vec<f64>, Vec<String>) {
-        let budget = ScheduleBudget { overhead, app_s: None, mtbf_s };
+        let budget = ScheduleBudget { overhead, mtbf_s, ..ScheduleBudget::default() };
         let (all, warnings) = schedules(Some(600.0), Estimate::between(2.0, 1.5, 3.0), &budget).expect("schedules");
         (all.iter().filter_map(|s| s.interval_s).collect(), warnings)
     }
@@ -360,7 +390,7 @@ mod tests {
 
     #[test]
     fn an_interval_between_failures_needs_no_time_of_the_program_and_has_a_range() {
-        let budget = ScheduleBudget { overhead: Some(0.3), app_s: None, mtbf_s: Some(5000.0) };
+        let budget = ScheduleBudget { overhead: Some(0.3), mtbf_s: Some(5000.0), ..ScheduleBudget::default() };
         let (all, warnings) = schedules(None, Estimate::between(4.0, 1.0, 9.0), &budget).expect("schedules");
         let young = &all[0];
         // √(2·4·5000) = 200, √(2·1·5000) = 100, √(2·9·5000) = 300, and the checkpoint itself
@@ -377,6 +407,18 @@ mod tests {
         let some = of(None, Some(60.0)).1.join("");
         assert!(some.contains("1.3 times"), "{some}");
         let (_, never) = of(None, Some(0.3));
-        assert!(never[0].contains("hardly ever end"), "{never:?}");
+        assert!(never[0].contains("hardly ever end") && never[0].contains("failures every 0.3 s"), "{never:?}");
+    }
+
+    #[test]
+    fn a_rule_keeps_its_range_if_one_end_affords_no_checkpoint_and_tells_what_the_ends_cost() {
+        // 12 s for checkpoints: 6 of 2 s, one of 12 s, none of 20 s
+        let budget = ScheduleBudget { overhead: Some(0.02), mtbf_s: Some(5000.0), ..ScheduleBudget::default() };
+        let (all, _) = schedules(Some(600.0), Estimate::between(2.0, 2.0, 20.0), &budget).expect("schedules");
+        assert_eq!(all[1].interval_range_s.map(|r| r.high), Some(600.0));
+        let part = |of: Option<f64>| (of.expect("a cost") * 1e6).round() / 1e6;
+        assert_eq!((part(all[1].overhead), part(all[1].overhead_range.map(|r| r.high))), (0.02, 0.2));
+        // Daly: τ = √20000·(1 + √0.0002/3 + 0.0002/9) − 2 = 140.09; 5000·(e^(142.09/5000) − 1)/140.09 − 1, and with 20 s
+        assert_eq!((part(all[3].overhead), part(all[3].overhead_range.map(|r| r.high))), (0.028826, 0.161256));
     }
 }

@@ -3,6 +3,7 @@
 mod algorithm2;
 mod copies;
 mod models;
+mod partners;
 mod with_data;
 
 pub use algorithm2::{Algorithm2, algorithm2_clamped_mib, algorithm2_extended_mib, algorithm2_mib};
