@@ -78,6 +78,9 @@ impl Shape {
 
     /// Makes the numbers of trials, which must all have own errors, or none. `None` without trials.
     pub fn of(trials: &[Trial], offset: f64) -> Option<Self> {
+        if trials.is_empty() {
+            return None;
+        }
         let mut of_program: BTreeMap<&str, usize> = BTreeMap::new();
         for trial in trials {
             *of_program.entry(&trial.program).or_default() += 1;

@@ -30,6 +30,7 @@ pub mod shmem;
 pub mod stats;
 pub mod stored;
 pub mod surplus;
+pub mod time_shape;
 pub mod zone_time;
 
 mod check;

@@ -139,8 +139,9 @@ prediction lies beyond the runs; without runs that can be left out it is q·reac
 every program weighing the same (with 95 %, programs that are left out have too few inside, because six or seven show too little of the tail); d and g
 are those with the least score. {few} of its {lines} lines rest on fewer than three programs; `cvc predict --detail` tells how many stand behind a number.
 
-What no trial is like has the widest interval of its quantity; launchers and times over several nodes have one from stated bounds, too. An interval that
-follows from the scatter of one's own runs counts from four degrees of freedom on, where it is the wider one. The carried runs have zones by the rules
+Times are fitted with the proportions of the parts that the times of other programs have, which the table has, too; where a program is left out, so are
+its times. What no trial is like has the widest interval of its quantity; launchers and times over several nodes have one from stated bounds, too. The interval
+of a size that follows from the scatter of one's own runs counts from four degrees of freedom on, where it is the wider one. The carried runs have zones by the rules
 `{ZONES}`: of these runs no more is known. Of zones by `owner` the same numbers are taken, which nothing has measured yet.
 "
     );

@@ -3,12 +3,7 @@
 //! A model that misses a program's own runs misses its further ones, too, and one that hits them is likely to hit those: programs differ by
 //! far more than the runs of one.
 
-use super::{
-    calibration::{self, Calibration},
-    observation::Observation,
-    predictor::Predictor,
-    question::Question,
-};
+use super::{calibration, observation::Observation, predictor::Predictor, question::Question};
 use cvc_core::quantity::Quantity;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -58,7 +53,7 @@ impl Predictor<'_> {
             let is_left_out = |o: &Observation| own(o) && o.setting.mapping.processes() == count;
             let rest = self.training.only(|o| !is_left_out(o));
             // intervals are of no matter here
-            let Ok(without) = Predictor::train_with(&rest, Calibration::default()) else { continue };
+            let Ok(without) = Predictor::train_with(&rest, self.calibration.without_errors()) else { continue };
             for observation in self.training.items().iter().filter(|o| is_left_out(o)) {
                 let forecasts = without.forecast(&Question::of(observation));
                 for (quantity, measured) in &observation.quantities {

@@ -5,10 +5,11 @@
 //! with the reach ([`cvc_model::conformal`]). [`crate::calibration`] makes the trials.
 
 use super::{backtest::LeftOut, observation::Observation};
-use cvc_core::quantity::Quantity;
+use cvc_core::{point::Compression, quantity::Quantity};
 use cvc_model::{
-    Estimate, MpiKind,
+    Estimate, MpiKind, Sample,
     conformal::{self, Shape, Trial},
+    time_shape::{self, TimePart, TimeShape},
 };
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -68,8 +69,7 @@ pub struct TrialError {
     pub trial: Trial,
 }
 
-/// What a line of the table is of. Errors of sizes, in parts of those of the program's own runs, are taken to be alike with all libraries; times
-/// are not.
+/// What a line of the table is of. Errors are taken to be alike with all libraries, but for what these themselves start and store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     quantity: Quantity,
@@ -99,7 +99,7 @@ impl Key {
 }
 
 fn depends_on_library(quantity: Quantity) -> bool {
-    matches!(quantity, Quantity::Coordination | Quantity::Storage | Quantity::Latency | Quantity::Launchers | Quantity::Aux)
+    matches!(quantity, Quantity::Launchers | Quantity::Aux)
 }
 
 /// What is added to a quantity before its relative error is taken, in its unit: few pages of data, the library's memory without its segment, a
@@ -132,6 +132,8 @@ struct Line {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Calibration {
     lines: BTreeMap<Key, Line>,
+    /// Proportions of the parts of times, by quantity and library.
+    shapes: BTreeMap<(Quantity, MpiKind), TimeShape>,
 }
 
 /// The interval that the table gives.
@@ -156,7 +158,35 @@ impl Calibration {
             let programs = trials.iter().map(|t| t.program.as_str()).collect::<BTreeSet<_>>().len();
             Some((key, Line { trials: trials.len(), programs, shape: Shape::of(&trials, offset(key.quantity))? }))
         };
-        Self { lines: of_key.into_iter().filter_map(line).collect() }
+        Self { lines: of_key.into_iter().filter_map(line).collect(), shapes: BTreeMap::new() }
+    }
+
+    /// Only the proportions of the parts of times, of these runs.
+    pub fn shapes_of<'o>(observations: impl Iterator<Item = &'o Observation> + Clone) -> Self {
+        let shape = |(quantity, part): (Quantity, TimePart), mpi: MpiKind| {
+            let of = observations.clone().filter(|o| o.setting.mpi == mpi && o.setting.compression == Compression::None);
+            let samples: Vec<Sample> =
+                of.filter_map(|o| Some(Sample { id: o.id.clone(), at: o.model_setting(), value: o.value(quantity)? })).collect();
+            Some(((quantity, mpi), time_shape::shape_of(part, &samples)?))
+        };
+        let shapes = TIMES.into_iter().flat_map(|time| LIBRARIES.into_iter().filter_map(move |mpi| shape(time, mpi)));
+        Self { lines: BTreeMap::new(), shapes: shapes.collect() }
+    }
+
+    /// With the proportions of another one.
+    pub fn with_shapes(self, of: &Self) -> Self {
+        Self { shapes: of.shapes.clone(), ..self }
+    }
+
+    /// Without what widens intervals.
+    pub(super) fn without_errors(&self) -> Self {
+        Self::default().with_shapes(self)
+    }
+
+    /// The proportions of the parts of a time with a library; of one that was not tried, those of another one.
+    pub(super) fn shape(&self, quantity: Quantity, mpi: MpiKind) -> Option<TimeShape> {
+        let others = [mpi, MpiKind::OpenMpi, MpiKind::Nemesis];
+        others.into_iter().find_map(|mpi| self.shapes.get(&(quantity, mpi)).copied())
     }
 
     /// The table as cvc carries it, with the decimals that it is written with.
@@ -164,7 +194,7 @@ impl Calibration {
         Self::parse(&self.to_csv()).unwrap_or_default()
     }
 
-    /// Whether it has no line.
+    /// Whether it tells of no error.
     pub fn is_empty(&self) -> bool {
         self.lines.is_empty()
     }
@@ -207,18 +237,28 @@ impl Calibration {
             let Line { trials, programs, shape: Shape { q, d, g } } = line;
             text.push_str(&format!("{},{mpi},{data},{basis},{own},{trials},{programs},{q:.6},{d},{g}\n", key.quantity.name()));
         }
+        text.push_str(SHAPES);
+        for ((quantity, mpi), shape) in &self.shapes {
+            let shape = shape.map(|value| format!("{value:.6}")).join(",");
+            text.push_str(&format!("{},{},{shape}\n", quantity.name(), word(mpi)));
+        }
         text
     }
 
     fn parse(text: &str) -> Option<Self> {
-        let mut lines = BTreeMap::new();
-        for line in text.lines().filter(|l| !l.starts_with('#')).skip(1) {
+        let (mut lines, mut shapes) = (BTreeMap::new(), BTreeMap::new());
+        for line in text.lines().filter(|l| !l.starts_with('#') && !l.starts_with("quantity,")) {
             let fields: Vec<&str> = line.split(',').collect();
+            if let [quantity, mpi, a, c, own, other] = fields[..] {
+                let quantity = Quantity::ALL.into_iter().find(|q| q.name() == quantity)?;
+                let mpi = LIBRARIES.into_iter().find(|m| word(*m) == mpi)?;
+                shapes.insert((quantity, mpi), [a.parse().ok()?, c.parse().ok()?, own.parse().ok()?, other.parse().ok()?]);
+                continue;
+            }
             let [quantity, mpi, data, basis, own, trials, programs, q, d, g] = fields[..] else { return None };
-            let libraries = [MpiKind::Nemesis, MpiKind::Mpich, MpiKind::OpenMpi];
             let key = Key {
                 quantity: Quantity::ALL.into_iter().find(|q| q.name() == quantity)?,
-                mpi: if mpi == ANY { None } else { Some(libraries.into_iter().find(|m| word(*m) == mpi)?) },
+                mpi: if mpi == ANY { None } else { Some(LIBRARIES.into_iter().find(|m| word(*m) == mpi)?) },
                 is_elsewhere: data == ELSEWHERE,
                 basis: if basis == LIKE { None } else { Some(BASES.into_iter().find(|b| word(*b) == basis)?) },
                 has_own: own == OWN,
@@ -226,9 +266,21 @@ impl Calibration {
             let shape = Shape { q: q.parse().ok()?, d: d.parse().ok()?, g: g.parse().ok()? };
             lines.insert(key, Line { trials: trials.parse().ok()?, programs: programs.parse().ok()?, shape });
         }
-        Some(Self { lines })
+        Some(Self { lines, shapes })
     }
 }
+
+/// The times that have parts.
+const TIMES: [(Quantity, TimePart); 3] =
+    [(Quantity::Coordination, TimePart::Coordination), (Quantity::Storage, TimePart::Storage), (Quantity::Latency, TimePart::Whole)];
+
+const LIBRARIES: [MpiKind; 3] = [MpiKind::Nemesis, MpiKind::Mpich, MpiKind::OpenMpi];
+
+const SHAPES: &str = "\
+# Proportions of the parts of times: logarithms of the seconds of a start, of a turn on the cores, of a GiB of the program's, and of another GiB;
+# parts that a time has not are -1.5.
+quantity,mpi,start,turn,own_gib,other_gib
+";
 
 /// Fewer programs than these tell little of another one.
 const FEW_PROGRAMS: usize = 3;

@@ -9,7 +9,12 @@ use super::{
 };
 use cvc_core::quantity::Quantity;
 use cvc_core::{point::Compression, units::MIB};
-use cvc_model::{Answer, Estimate, FitError, Model, ModelInfo, Output, Setting, Tier, latency, schedule, stats::Interval, zone_time};
+use cvc_model::{
+    Answer, Estimate, FitError, Model, ModelInfo, Output, Setting, Tier, latency, schedule, shmem,
+    stats::Interval,
+    time_shape::{self, TimePart, TimeShape},
+    zone_time,
+};
 use std::collections::BTreeSet;
 
 /// Maximum time of a run, as a multiple of that without failures; beyond it the run hardly ever ends.
@@ -20,9 +25,6 @@ const TOO_LONG: f64 = 0.25;
 
 /// The least part of a checkpoint's time that its interval is taken to reach down to.
 const SHORTEST: f64 = 0.01;
-
-/// The models of a time.
-type Models = fn() -> Vec<Box<dyn Model>>;
 
 /// What a checkpoint's time is made of.
 const PARTS: [Quantity; 2] = [Quantity::Coordination, Quantity::Storage];
@@ -49,6 +51,18 @@ struct OfNode {
     load: u32,
     /// MiB of all its files.
     mib: Estimate,
+    /// MiB of them that are data of the program, if they are known.
+    own_mib: Option<f64>,
+}
+
+/// The models of a time: that of the shape of other programs' times, if there is one, and those of the observed times alone.
+fn models(quantity: Quantity, shape: Option<TimeShape>) -> Vec<Box<dyn Model>> {
+    let (part, alone) = match quantity {
+        Quantity::Coordination => (TimePart::Coordination, latency::coordination()),
+        Quantity::Storage => (TimePart::Storage, latency::storage()),
+        _ => (TimePart::Whole, latency::models()),
+    };
+    shape.map(|shape| time_shape::shaped(part, shape)).into_iter().chain(alone).collect()
 }
 
 impl Predictor<'_> {
@@ -78,17 +92,16 @@ impl Predictor<'_> {
         }
         let apart = |o: &Observation| ours(o) && PARTS.iter().all(|part| o.value(*part).is_some_and(|s| s > 0.0));
         if self.count(apart) == 0 {
-            let one = match self.time_of(Quantity::Latency, latency::models, question, &nodes, &parts, ours) {
+            let one = match self.time_of(Quantity::Latency, question, &nodes, &parts, ours) {
                 Ok((prediction, warnings)) => Answered::with(prediction, warnings),
                 Err(reason) => Answered::none(reason),
             };
             return vec![(Quantity::Latency, self.calibrated(Quantity::Latency, question, most, one))];
         }
         // what runs tell apart is predicted apart: processes that take turns, and files that go to the storage
-        let models: [Models; 2] = [latency::coordination, latency::storage];
         let mut times = Vec::new();
-        for (part, models) in PARTS.into_iter().zip(models) {
-            match self.time_of(part, models, question, &nodes, &parts, apart) {
+        for part in PARTS {
+            match self.time_of(part, question, &nodes, &parts, apart) {
                 Ok(time) => times.push(time),
                 Err(reason) => return no_time(reason),
             }
@@ -107,7 +120,6 @@ impl Predictor<'_> {
     fn time_of(
         &self,
         quantity: Quantity,
-        models: Models,
         question: &Question,
         nodes: &[OfNode],
         parts: &[&Prediction],
@@ -118,10 +130,15 @@ impl Predictor<'_> {
         // the storage and the cores are those of the runs
         let cores: BTreeSet<Option<u32>> = self.training.items().iter().filter(|o| holds(o)).map(|o| o.cores).collect();
         let cores = cores.first().copied().flatten().filter(|_| cores.len() == 1);
-        let ask = |load: u32, mib: f64| self.ask(key.clone(), models, samples, &at(question, load, mib, cores));
+        let shape = self.calibration.shape(quantity, question.setting.mpi);
+        let ask = |node: &OfNode, mib: f64| {
+            // an uncertain size is one of the data
+            let own_mib = node.own_mib.map(|own| (own + mib - node.mib.value).max(0.0));
+            self.ask(key.clone(), || models(quantity, shape), samples, &at(question, node.load, mib, own_mib, cores))
+        };
         let mut slowest: Option<(Prediction, Vec<String>, &OfNode)> = None;
         for node in nodes {
-            let answered = ask(node.load, node.mib.value);
+            let answered = ask(node, node.mib.value);
             match answered.forecast {
                 Forecast::Predicted(one) if slowest.as_ref().is_none_or(|(s, ..)| one.estimate.value > s.estimate.value) => {
                     slowest = Some((one, answered.warnings, node));
@@ -132,11 +149,10 @@ impl Predictor<'_> {
         }
         let Some((answer, mut warnings, node)) = slowest else { return Err("the files are unknown".into()) };
         // the uncertain size moves the time along the curve; that error has nothing to do with the curve's own
-        let at_size = |mib: f64| ask(node.load, mib.max(0.0)).forecast.prediction().map(|p| p.estimate.value - answer.estimate.value);
+        let at_size = |mib: f64| ask(node, mib.max(0.0)).forecast.prediction().map(|p| p.estimate.value - answer.estimate.value);
         let moved = node.mib.interval.and_then(|i| Some(Estimate::between(0.0, at_size(i.low)?.min(0.0), at_size(i.high)?.max(0.0))));
-        // an interval of few times tells nothing that the table of errors does not tell better
-        let is_told = self.calibration.is_empty() || answer.own_half.is_some();
-        let own = if is_told { answer.estimate } else { Estimate::exact(answer.estimate.value) };
+        // how far own times scatter is in the errors of those that are left out, by which the table of errors goes
+        let own = if self.calibration.is_empty() { answer.estimate } else { Estimate::exact(answer.estimate.value) };
         let mut estimate = own.plus(moved.unwrap_or(Estimate::bare(0.0))).not_negative();
         let many = question.setting.mapping.nodes();
         if many > 1 && quantity != Quantity::Coordination && self.count(|o| holds(o) && o.setting.mapping.nodes() > 1) == 0 {
@@ -199,14 +215,21 @@ fn of_nodes(question: &Question, forecasts: &Forecasts) -> Vec<OfNode> {
             (0, _) => Some(Estimate::exact(0.0)),
             (count, group) => Some(group?.size.times(f64::from(count))),
         };
-        Some(OfNode { load, mib: sum(plain, false)?.plus_together(sum(aggregators, true)?) })
+        let zone = |zone: Quantity| {
+            let line = forecasts.of(zone).find(|l| l.node_load.is_none_or(|of| of == load))?;
+            line.forecast.prediction().map(|p| p.estimate.value)
+        };
+        let of_rank = zone(Quantity::Dtapp).zip(zone(Quantity::Shmem));
+        let of_rank = of_rank.map(|(data, shared)| data + shmem::data_mib(&question.setting.on_node(load), shared));
+        let mib = sum(plain, false)?.plus_together(sum(aggregators, true)?);
+        Some(OfNode { load, mib, own_mib: of_rank.map(|own| own * f64::from(load)) })
     };
     loads.into_iter().map(of).collect::<Option<_>>().unwrap_or_default()
 }
 
 /// A node of the question.
-fn at(question: &Question, load: u32, node_mib: f64, cores: Option<u32>) -> Setting {
-    let output = Output { node_mib: Some(node_mib), cores, ..Output::default() };
+fn at(question: &Question, load: u32, node_mib: f64, own_mib: Option<f64>, cores: Option<u32>) -> Setting {
+    let output = Output { node_mib: Some(node_mib), own_mib, cores, ..Output::default() };
     Setting { output, ..question.setting.on_node(load) }
 }
 
@@ -215,7 +238,7 @@ fn published(question: &Question, forecasts: &Forecasts, nodes: &[OfNode], parts
     let model = latency::published();
     let mut slowest: Option<(Answer, &OfNode)> = None;
     for node in nodes {
-        match model.fit(&[]).and_then(|curve| curve.predict(&at(question, node.load, node.mib.value, None))) {
+        match model.fit(&[]).and_then(|curve| curve.predict(&at(question, node.load, node.mib.value, None, None))) {
             Ok(answer) if slowest.as_ref().is_none_or(|(s, _)| answer.estimate.value > s.estimate.value) => slowest = Some((answer, node)),
             Ok(_) => {}
             Err(why) => return Answered::none(format!("no time of a checkpoint was observed; {why}")),
