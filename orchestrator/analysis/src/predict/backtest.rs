@@ -3,24 +3,14 @@
 //! A model that misses a program's own runs misses its further ones, too, and one that hits them is likely to hit those: programs differ by
 //! far more than the runs of one.
 
-use super::{calibration, observation::Observation, predictor::Predictor, question::Question};
-use cvc_core::quantity::Quantity;
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    rc::Rc,
+use super::{
+    calibration::{self, Backtest, LeftOut},
+    observation::Observation,
+    predictor::Predictor,
+    question::Question,
 };
-
-/// A run that was left out.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct LeftOut {
-    /// What was predicted for it without the runs on as many processes.
-    pub predicted: f64,
-    /// What was measured.
-    pub measured: f64,
-}
-
-/// The runs of a program with a library that were left out, by quantity.
-pub(super) type Backtest = BTreeMap<Quantity, Vec<LeftOut>>;
+use cvc_core::quantity::Quantity;
+use std::{collections::BTreeSet, rc::Rc};
 
 impl Predictor<'_> {
     /// The runs of the question's program that a quantity was predicted for without those on as many processes. There are none of a program on

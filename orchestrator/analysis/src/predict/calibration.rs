@@ -4,7 +4,7 @@
 //! the program's own runs if they are left out: the table has, for each kind of prediction ([`Kind`]), how the former goes with the latter and
 //! with the reach ([`cvc_model::conformal`]). [`crate::calibration`] makes the trials.
 
-use super::{backtest::LeftOut, observation::Observation};
+use super::observation::Observation;
 use cvc_core::{point::Compression, quantity::Quantity};
 use cvc_model::{
     Estimate, MpiKind, Sample,
@@ -113,6 +113,18 @@ pub(crate) fn offset(quantity: Quantity) -> f64 {
         _ => 0.0,
     }
 }
+
+/// A run that was left out.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct LeftOut {
+    /// What was predicted for it without the runs on as many processes.
+    pub predicted: f64,
+    /// What was measured.
+    pub measured: f64,
+}
+
+/// The runs of a program with a library that were left out, by quantity.
+pub(super) type Backtest = BTreeMap<Quantity, Vec<LeftOut>>;
 
 /// The largest error of own runs that were left out; `None` without any.
 pub(crate) fn own_error(quantity: Quantity, left_out: &[LeftOut]) -> Option<f64> {

@@ -1,8 +1,7 @@
 //! Selects the observations that are relevant to a question, and fits models on them.
 
 use super::{
-    backtest::Backtest,
-    calibration::{self, Calibration, DataPlace, From, Kind},
+    calibration::{self, Backtest, Calibration, DataPlace, From, Kind},
     curves::at_least,
     error::PredictError,
     fitting::{Fitting, Refused, short_of_runs},
