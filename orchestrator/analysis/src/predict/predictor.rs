@@ -214,7 +214,11 @@ impl<'s> Predictor<'s> {
         }
         let Some((kind, reach)) = self.kind_of(quantity, question, load) else { return answered };
         let own_error = self.own_error(quantity, question);
-        if let Some(calibrated) = self.calibration.interval(kind, reach, own_error) {
+        if let Some(mut calibrated) = self.calibration.interval(kind, reach, own_error) {
+            if quantity == Quantity::Lb {
+                // libraries were the same in all trials, whose zones are by the structural rule; where those of own runs differ, that counts
+                calibrated.half = calibrated.half.max(own_error.unwrap_or(0.0));
+            }
             let before = prediction.estimate;
             // how the parts of a sum err together is in the trials, which are of one node, so these say more than the parts
             // unless the parts are far less certain than those of the trials
