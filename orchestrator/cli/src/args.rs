@@ -506,6 +506,9 @@ pub struct PredictArgs {
     /// Mean time between failures of the whole job (that of a node, divided by the nodes), as in 30m, 24h or 30d; gives the interval between checkpoints
     #[arg(long, value_name = "TIME", value_parser = seconds, allow_hyphen_values = true)]
     pub mtbf: Option<f64>,
+    /// The same of one node: that of the job is a part of it for each node of the setting
+    #[arg(long, value_name = "TIME", value_parser = seconds, allow_hyphen_values = true, conflicts_with = "mtbf")]
+    pub mtbf_node: Option<f64>,
     /// Show all quantities, every model that was fitted with its parameters, and the runs behind each number
     #[arg(long)]
     pub detail: bool,

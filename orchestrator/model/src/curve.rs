@@ -80,6 +80,8 @@ pub struct Setting {
 pub struct Output {
     /// MiB of all files of the node in question.
     pub node_mib: Option<f64>,
+    /// MiB of them that are data of the program.
+    pub own_mib: Option<f64>,
     /// Number of aggregators of collective I/O, if set; otherwise there is one on each node.
     pub aggregators: Option<u32>,
     /// MiB of the collective buffer, if set.

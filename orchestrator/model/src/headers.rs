@@ -5,11 +5,12 @@
 //! the others lie between the pieces of the program's arrays, and grow with the number of gaps in them.
 
 use super::{
-    curve::{Model, ModelInfo, Setting, Tier},
+    curve::{Answer, Fitted, Model, ModelInfo, Parameter, Sample, Setting, Tier},
     dtapp,
+    estimate::Estimate,
     fit::FitError,
     linear::Linear,
-    scope::Common,
+    scope::{Along, Common, Scope},
 };
 use cvc_core::units::MIB;
 
@@ -18,7 +19,7 @@ const BAND_MIB: f64 = 0.1;
 
 /// Returns the models of the headers, MiB.
 pub fn models() -> Vec<Box<dyn Model>> {
-    vec![gaps(), faces(), volume(), constant()]
+    vec![gaps(), Box::new(Shrunk), faces(), volume(), constant()]
 }
 
 /// May be fitted on runs of several programs with the same library.
@@ -81,4 +82,98 @@ fn line(model: Linear) -> Box<dyn Model> {
 
 fn of(info: ModelInfo) -> Linear {
     Linear { names: &["a"], least_band: BAND_MIB, ..Linear::of(info) }
+}
+
+/// Of programs of which it is not known which pages they write: few runs tell of a slope only if they lie far apart.
+#[derive(Debug)]
+struct Shrunk;
+
+/// Added to Σ(1/√P − mean)², so that the slope of few runs is near 0: that of 2 and 4 processes is halved.
+const SHRINKING: f64 = 0.02;
+
+#[derive(Debug)]
+struct ShrunkLine {
+    /// MiB of the runs on one process; `None` without any.
+    alone_mib: Option<f64>,
+    /// Those of the others at their mean of 1/√P, this mean, and MiB for each 1 more of it; `None` without any.
+    several: Option<[f64; 3]>,
+    scope: Scope,
+}
+
+impl Model for Shrunk {
+    fn info(&self) -> ModelInfo {
+        ModelInfo {
+            id: "headers-faces-shrunk",
+            title: "constant and faces, near the constant",
+            formula: "MiB = a + b/√P for P > 1, b shrunk; another constant for one process",
+            source: "gaps lie between the planes of arrays; a process alone has fewer areas of libraries, and arrays that it does not exchange",
+            tier: Tier::SmallRuns,
+            parameters: 2,
+        }
+    }
+
+    fn fit(&self, samples: &[&Sample]) -> Result<Box<dyn Fitted>, FitError> {
+        if let Some(known) = samples.iter().find(|s| s.at.nas.is_some()) {
+            return Err(FitError::OutOfDomain(format!(
+                "the arrays of {}.{} are known: other models use them",
+                known.at.app, known.at.class
+            )));
+        }
+        let scope = Scope::of(samples, &[Common::Mpi], Along::Processes)?;
+        let (alone, several): (Vec<&Sample>, Vec<&Sample>) = samples.iter().copied().partition(|s| s.at.processes() == 1);
+        let mean = |of: &[&Sample], value: &dyn Fn(&Sample) -> f64| {
+            (!of.is_empty()).then(|| of.iter().map(|s| value(s)).sum::<f64>() / of.len() as f64)
+        };
+        let (value, root) = (|s: &Sample| s.value, |s: &Sample| 1.0 / s.at.root());
+        let line = |(mib, x): (f64, f64)| {
+            let about: Vec<(f64, f64)> = several.iter().map(|s| (root(s) - x, s.value - mib)).collect();
+            let squares: f64 = about.iter().map(|(x, _)| x * x).sum();
+            [mib, x, about.iter().map(|(x, y)| x * y).sum::<f64>() / (squares + SHRINKING)]
+        };
+        let several_line = mean(&several, &value).zip(mean(&several, &root)).map(line);
+        Ok(Box::new(ShrunkLine { alone_mib: mean(&alone, &value), several: several_line, scope }))
+    }
+}
+
+impl Fitted for ShrunkLine {
+    fn predict(&self, at: &Setting) -> Result<Answer, FitError> {
+        self.scope.admits(at)?;
+        let line = || self.several.map(|[mib, mean, slope]| mib + slope * (1.0 / at.root() - mean));
+        let value = if at.processes() == 1 { self.alone_mib.or_else(line) } else { line().or(self.alone_mib) };
+        let value = value.ok_or(FitError::TooFewPoints { found: 0, needed: 1 })?;
+        Ok(Answer { estimate: Estimate::plus_minus(value, BAND_MIB).not_negative(), warnings: self.scope.warnings(at) })
+    }
+
+    fn parameters(&self) -> Vec<Parameter> {
+        let of = |name, value: f64| Parameter { name, value, standard_error: None };
+        let alone = self.alone_mib.map(|mib| of("one process", mib));
+        let several = self.several.map(|[mib, mean, slope]| [of("a", mib - slope * mean), of("b", slope)]);
+        alone.into_iter().chain(several.into_iter().flatten()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Shrunk;
+    use crate::{Model, MpiKind, Output, Sample, Setting};
+    use cvc_core::mapping::Mapping;
+
+    fn sample(p: u32, value: f64) -> Sample {
+        let (app, class, mapping) = ("program".to_owned(), "B".to_owned(), Mapping::one_node(p));
+        let at = Setting { app, class, nas: None, mapping, per_node: p, mpi: MpiKind::Nemesis, output: Output::default() };
+        Sample { id: p.to_string(), at, value }
+    }
+
+    /// MiniGhost B, MPICH 4.0.2, DMTCP 4.2.0, MiB: the line in 1/√P through 1, 2 and 4 processes gives 8.67 on 16.
+    #[test]
+    fn one_process_does_not_bend_the_line_of_several() {
+        let runs = [(1, 9.492), (2, 8.994), (4, 9.004)].map(|(p, mib)| sample(p, mib));
+        let curve = Shrunk.fit(&runs.iter().collect::<Vec<_>>()).expect("a fit");
+        let at = |p| curve.predict(&sample(p, 0.0).at).expect("an answer").estimate.value;
+        assert!((at(16) - 8.998).abs() < 0.02 && (at(1) - 9.492).abs() < 1e-9, "{} {}", at(16), at(1));
+        // what only one process shows is all that is known, and the other way round
+        let curve = Shrunk.fit(&[&runs[0]]).expect("a fit");
+        assert!((curve.predict(&sample(8, 0.0).at).expect("an answer").estimate.value - 9.492).abs() < 1e-9);
+        assert!(Shrunk.fit(&[]).is_err());
+    }
 }

@@ -17,6 +17,7 @@
 
 pub mod application;
 pub mod asynchronous;
+pub mod conformal;
 pub mod dtapp;
 pub mod headers;
 pub mod io_phase;
@@ -29,6 +30,7 @@ pub mod shmem;
 pub mod stats;
 pub mod stored;
 pub mod surplus;
+pub mod time_shape;
 pub mod zone_time;
 
 mod check;

@@ -117,6 +117,13 @@ impl<'s, T> Training<'s, T> {
     }
 }
 
+impl<'s, T: Clone> Training<'s, T> {
+    /// Returns the points that hold, still training points of the same split: with them, models are tried on points that they have not seen.
+    pub fn only(&self, holds: impl Fn(&T) -> bool) -> Self {
+        Training { items: self.items.iter().filter(|item| holds(item)).cloned().collect(), brand: PhantomData }
+    }
+}
+
 impl<'s, T> HeldOut<'s, T> {
     /// Returns the points.
     pub fn items(&self) -> &[T] {

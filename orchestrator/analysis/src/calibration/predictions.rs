@@ -47,7 +47,7 @@ pub struct PredictionCoverage {
     pub all: Coverage,
     /// Measured numbers behind the predictions: each is predicted from many choices of runs.
     pub measured_values: usize,
-    /// Lines of the table of errors, and those that rest on fewer than 19 trials.
+    /// Lines of the table of errors, and those that rest on fewer than three programs.
     pub lines: (usize, usize),
     /// By quantity and program that was left out.
     pub by_quantity_and_program: Vec<ByProgram>,
@@ -101,15 +101,22 @@ pub fn leave_one_program_out(
         });
     }
     // without a table, for the errors
-    let bare = trials(observations, &programs, &Calibration::default())?;
+    // the proportions of the others' times are of all programs but that one, so the one that is left out is among them: for its sizes this is
+    // of no matter, for its times of little
+    let shapes_without = |program: &str| Calibration::shapes_of(observations.iter().filter(move |o| o.setting.app != program));
+    let mut bare: Vec<Tried> = Vec::new();
+    for program in &programs {
+        bare.extend(trials(observations, &[program], &shapes_without(program))?);
+    }
     let mut judged: Vec<Tried> = Vec::new();
     for program in &programs {
         done(program);
         let others: Vec<Tried> = bare.iter().filter(|t| t.program != *program).cloned().collect();
-        judged.extend(trials(observations, &[program], &Calibration::of(&errors_of(&others)).rounded())?);
+        let table = Calibration::of(&errors_of(&others)).with_shapes(&shapes_without(program));
+        judged.extend(trials(observations, &[program], &table.rounded())?);
     }
-    let table = Calibration::of(&errors_of(&bare));
-    Ok((PredictionCoverage { lines: table.lines_and_those_of_few_trials(), ..summary(&programs, &judged) }, table))
+    let table = Calibration::of(&errors_of(&bare)).with_shapes(&Calibration::shapes_of(observations.iter()));
+    Ok((PredictionCoverage { lines: table.lines_and_those_of_few_programs(), ..summary(&programs, &judged) }, table))
 }
 
 /// Counts trials by program, quantity and reach. Where nothing was predicted, there is no cell.

@@ -2,10 +2,14 @@
 
 use crate::{
     holdout::judge,
-    predict::{Calibration, Kind, Observation, PredictError, Predictor, Question, TrialError},
+    predict::{Calibration, Kind, Observation, PredictError, Predictor, Question, TrialError, calibration::offset},
 };
 use cvc_core::quantity::Quantity;
-use cvc_model::{Estimate, shmem, split};
+use cvc_model::{
+    Estimate,
+    conformal::{Trial, relative_error},
+    shmem, split,
+};
 use std::collections::BTreeSet;
 
 /// The quantities whose intervals come from the table; all others are made of them.
@@ -36,6 +40,8 @@ pub struct Tried {
     pub kind: Option<Kind>,
     /// How far beyond the runs it was: 1 within.
     pub reach: f64,
+    /// Largest error of the program's own runs that were left out; `None` if none could be.
+    pub own_error: Option<f64>,
     /// The prediction, if there was one.
     pub estimate: Option<Estimate>,
     /// What was measured.
@@ -80,9 +86,10 @@ pub fn trials(observations: &[Observation], programs: &[&str], table: &Calibrati
 /// The errors of trials whose quantities stand in the table.
 pub fn errors_of(tried: &[Tried]) -> Vec<TrialError> {
     let error = |t: &Tried| {
-        let predicted = t.estimate?.value;
-        let relative_error = if predicted == t.measured { 0.0 } else { (t.measured / predicted).max(predicted / t.measured) - 1.0 };
-        Some(TrialError { kind: t.kind?, reach: t.reach, relative_error }).filter(|e| e.relative_error.is_finite())
+        let (predicted, measured) = (t.estimate?.value, t.measured);
+        relative_error(predicted, measured, offset(t.quantity))?;
+        let trial = Trial { program: t.program.clone(), predicted, measured, reach: t.reach, own: t.own_error };
+        Some(TrialError { kind: t.kind?, trial })
     };
     tried.iter().filter(|t| TABULATED.contains(&t.quantity)).filter_map(error).collect()
 }
@@ -149,11 +156,13 @@ fn try_scheme(
             }
             let load = observation.load().unwrap_or(1);
             let kind = predictor.kind_of(judged.quantity, &Question::of(observation), load);
+            let own_error = predictor.own_error(judged.quantity, &Question::of(observation));
             all.push(Tried {
                 program: program.to_owned(),
                 label: format!("{} from {}{from}", judged.label, scheme.class.as_deref().map(|c| format!("{c} ")).unwrap_or_default()),
                 quantity: judged.quantity,
                 kind: kind.map(|(kind, _)| kind),
+                own_error,
                 reach: kind.map_or(1.0, |(_, reach)| reach),
                 estimate: judged.forecast.prediction().map(|p| p.estimate),
                 measured: judged.measured,

@@ -1,26 +1,21 @@
 //! How far predictions were off for programs that their models had not seen, and the intervals that follow.
 //!
-//! A curve through few runs tells nothing, or too little, of its own error. What can be told is how such curves erred elsewhere: for each
-//! kind of prediction ([`Kind`]) the table has the relative error that 95 of 100 trials with other programs stayed below (split conformal
-//! prediction: the ⌈0.95·(n + 1)⌉-th smallest of n errors). [`crate::calibration`] makes the trials.
+//! A curve through few runs tells too little of its own error. What can be told is how such curves erred elsewhere, and how far this one misses
+//! the program's own runs if they are left out: the table has, for each kind of prediction ([`Kind`]), how the former goes with the latter and
+//! with the reach ([`cvc_model::conformal`]). [`crate::calibration`] makes the trials.
 
 use super::observation::Observation;
-use cvc_core::quantity::Quantity;
-use cvc_model::{Estimate, Interval, LEVEL, MpiKind};
+use cvc_core::{point::Compression, quantity::Quantity};
+use cvc_model::{
+    Estimate, MpiKind, Sample,
+    conformal::{self, Shape, Trial},
+    time_shape::{self, TimePart, TimeShape},
+};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The table that cvc carries, made by `cvc calibrate --write-table` from the runs of experiments/nas-sizes.csv.
+/// The table that cvc carries, made by `cvc calibrate --write-table` from the runs that it carries.
 const TABLE: &str = include_str!("calibration.csv");
-
-/// Upper ends of the classes of reach; beyond the last, errors are taken to grow in proportion to the reach.
-const REACHES: [f64; 5] = [1.0, 2.0, 3.0, 4.5, 7.0];
-
-/// Least number of trials in a class from which it is used alone; smaller ones are joined with those of less reach.
-const ENOUGH: usize = 8;
-
-/// Fewest trials of which one is the largest of 95 in 100.
-const LEAST_TRIALS: usize = 19;
 
 /// What a prediction of a quantity rests on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -65,30 +60,92 @@ pub struct Kind {
     pub basis: Basis,
 }
 
-/// The error of one trial.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// A trial of a kind of prediction.
+#[derive(Clone, Debug, PartialEq)]
 pub struct TrialError {
-    /// Of which kind of prediction.
+    /// Of which kind.
     pub kind: Kind,
-    /// How far beyond the runs: the larger ratio of the processes asked for to the most, or of the fewest to those asked for; 1 within.
-    pub reach: f64,
-    /// The larger of measured/predicted and predicted/measured, less 1: what is measured may be far more than was predicted, but never less
-    /// than nothing.
-    pub relative_error: f64,
+    /// What was predicted and measured, and how the program's own runs were hit.
+    pub trial: Trial,
+}
+
+/// What a line of the table is of. Errors are taken to be alike with all libraries, but for what these themselves start and store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    quantity: Quantity,
+    /// `None` for all.
+    mpi: Option<MpiKind>,
+    /// Whether it is of programs that have their data elsewhere alone.
+    is_elsewhere: bool,
+    /// `None` for all of those that rest on runs of the program like the one in question, some of which could be left out.
+    basis: Option<Basis>,
+    /// Whether runs could be left out.
+    has_own: bool,
+}
+
+impl Key {
+    fn of(kind: Kind, has_own: bool) -> Self {
+        let Kind { quantity, mpi, data, basis } = kind;
+        let is_like = matches!(basis, Basis::OneCount | Basis::TwoCounts | Basis::ThreeCounts);
+        let is_few_pages = matches!(quantity, Quantity::Dtapp | Quantity::Headers);
+        Self {
+            quantity,
+            mpi: depends_on_library(quantity).then_some(mpi),
+            is_elsewhere: is_few_pages && data == DataPlace::Shared,
+            basis: (!(has_own && is_like)).then_some(basis),
+            has_own,
+        }
+    }
+}
+
+fn depends_on_library(quantity: Quantity) -> bool {
+    matches!(quantity, Quantity::Launchers | Quantity::Aux)
+}
+
+/// What is added to a quantity before its relative error is taken, in its unit: few pages of data, the library's memory without its segment, a
+/// polling tick of the coordinator are not told more exactly the smaller the whole is.
+pub(crate) fn offset(quantity: Quantity) -> f64 {
+    match quantity {
+        Quantity::Dtapp => 0.3,
+        Quantity::Shmem => 3.0,
+        Quantity::Coordination => 0.5,
+        Quantity::Aux => 1.0,
+        _ => 0.0,
+    }
+}
+
+/// A run that was left out.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct LeftOut {
+    /// What was predicted for it without the runs on as many processes.
+    pub predicted: f64,
+    /// What was measured.
+    pub measured: f64,
+}
+
+/// The runs of a program with a library that were left out, by quantity.
+pub(super) type Backtest = BTreeMap<Quantity, Vec<LeftOut>>;
+
+/// The largest error of own runs that were left out; `None` without any.
+pub(crate) fn own_error(quantity: Quantity, left_out: &[LeftOut]) -> Option<f64> {
+    let error = |run: &LeftOut| conformal::relative_error(run.predicted, run.measured, offset(quantity));
+    left_out.iter().filter_map(error).reduce(f64::max)
 }
 
 /// A line of the table.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Line {
     trials: usize,
-    /// Error that 95 of 100 trials stay below.
-    half: f64,
+    programs: usize,
+    shape: Shape,
 }
 
 /// How far predictions of each kind were off.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Calibration {
-    lines: BTreeMap<(Kind, usize), Line>,
+    lines: BTreeMap<Key, Line>,
+    /// Proportions of the parts of times, by quantity and library.
+    shapes: BTreeMap<(Quantity, MpiKind), TimeShape>,
 }
 
 /// The interval that the table gives.
@@ -98,32 +155,50 @@ pub struct Calibrated {
     pub half: f64,
     /// Trials behind it.
     pub trials: usize,
+    /// Programs of these trials.
+    pub programs: usize,
 }
 
 impl Calibration {
     /// Makes the table of trials.
     pub fn of(trials: &[TrialError]) -> Self {
-        let mut errors: BTreeMap<(Kind, usize), Vec<f64>> = BTreeMap::new();
-        for trial in trials {
-            errors.entry((trial.kind, class_of(trial.reach))).or_default().push(trial.relative_error);
+        let mut of_key: BTreeMap<Key, Vec<Trial>> = BTreeMap::new();
+        for TrialError { kind, trial } in trials {
+            of_key.entry(Key::of(*kind, trial.own.is_some())).or_default().push(trial.clone());
         }
-        let mut lines: BTreeMap<(Kind, usize), Line> = BTreeMap::new();
-        let kinds: BTreeSet<Kind> = errors.keys().map(|(kind, _)| *kind).collect();
-        for kind in kinds {
-            let (mut joined, mut widest): (Vec<f64>, f64) = (Vec::new(), 0.0);
-            for class in 0..=REACHES.len() {
-                let Some(own) = errors.get(&(kind, class)) else { continue };
-                if own.len() >= ENOUGH {
-                    joined.clone_from(own);
-                } else {
-                    joined.extend(own);
-                }
-                // errors do not become smaller further away; where they seem to, the trials are few
-                widest = conformal(&joined).max(widest);
-                lines.insert((kind, class), Line { trials: joined.len(), half: widest });
-            }
-        }
-        Self { lines }
+        let line = |(key, trials): (Key, Vec<Trial>)| {
+            let programs = trials.iter().map(|t| t.program.as_str()).collect::<BTreeSet<_>>().len();
+            Some((key, Line { trials: trials.len(), programs, shape: Shape::of(&trials, offset(key.quantity))? }))
+        };
+        Self { lines: of_key.into_iter().filter_map(line).collect(), shapes: BTreeMap::new() }
+    }
+
+    /// Only the proportions of the parts of times, of these runs.
+    pub fn shapes_of<'o>(observations: impl Iterator<Item = &'o Observation> + Clone) -> Self {
+        let shape = |(quantity, part): (Quantity, TimePart), mpi: MpiKind| {
+            let of = observations.clone().filter(|o| o.setting.mpi == mpi && o.setting.compression == Compression::None);
+            let samples: Vec<Sample> =
+                of.filter_map(|o| Some(Sample { id: o.id.clone(), at: o.model_setting(), value: o.value(quantity)? })).collect();
+            Some(((quantity, mpi), time_shape::shape_of(part, &samples)?))
+        };
+        let shapes = TIMES.into_iter().flat_map(|time| LIBRARIES.into_iter().filter_map(move |mpi| shape(time, mpi)));
+        Self { lines: BTreeMap::new(), shapes: shapes.collect() }
+    }
+
+    /// With the proportions of another one.
+    pub fn with_shapes(self, of: &Self) -> Self {
+        Self { shapes: of.shapes.clone(), ..self }
+    }
+
+    /// Without what widens intervals.
+    pub(super) fn without_errors(&self) -> Self {
+        Self::default().with_shapes(self)
+    }
+
+    /// The proportions of the parts of a time with a library; of one that was not tried, those of another one.
+    pub(super) fn shape(&self, quantity: Quantity, mpi: MpiKind) -> Option<TimeShape> {
+        let others = [mpi, MpiKind::OpenMpi, MpiKind::Nemesis];
+        others.into_iter().find_map(|mpi| self.shapes.get(&(quantity, mpi)).copied())
     }
 
     /// The table as cvc carries it, with the decimals that it is written with.
@@ -131,9 +206,14 @@ impl Calibration {
         Self::parse(&self.to_csv()).unwrap_or_default()
     }
 
-    /// The number of lines, and of those with fewer trials than an error that 95 of 100 stay below can be told from.
-    pub fn lines_and_those_of_few_trials(&self) -> (usize, usize) {
-        (self.lines.len(), self.lines.values().filter(|line| line.trials < LEAST_TRIALS).count())
+    /// Whether it tells of no error.
+    pub fn is_empty(&self) -> bool {
+        self.lines.is_empty()
+    }
+
+    /// The number of lines, and of those that rest on fewer than three programs.
+    pub fn lines_and_those_of_few_programs(&self) -> (usize, usize) {
+        (self.lines.len(), self.lines.values().filter(|line| line.programs < FEW_PROGRAMS).count())
     }
 
     /// The table that cvc carries.
@@ -141,61 +221,94 @@ impl Calibration {
         Self::parse(TABLE).unwrap_or_default()
     }
 
-    /// The interval of a prediction of a kind; `None` if no trial tells of it. A library that was not tried has the larger interval of those
-    /// that were.
-    pub fn interval(&self, kind: Kind, reach: f64) -> Option<Calibrated> {
-        let own = self.of_kind(kind, reach);
-        own.or_else(|| {
-            let others = [MpiKind::Nemesis, MpiKind::Mpich, MpiKind::OpenMpi].into_iter();
-            others.filter_map(|mpi| self.of_kind(Kind { mpi, ..kind }, reach)).max_by(|a, b| a.half.total_cmp(&b.half))
+    /// The interval of a prediction of a kind, for a program whose own runs are missed by `own` at most if they are left out; `None` if no trial
+    /// tells of the quantity. What no trial is like has the widest interval of its quantity.
+    pub fn interval(&self, kind: Kind, reach: f64, own: Option<f64>) -> Option<Calibrated> {
+        let of = |(key, line): (&Key, &Line)| {
+            let half = line.shape.half(own.filter(|_| key.has_own), reach);
+            Calibrated { half, trials: line.trials, programs: line.programs }
+        };
+        let exact = [own.is_some(), false].into_iter().find_map(|has_own| {
+            let key = Key::of(kind, has_own);
+            self.lines.get_key_value(&key).map(of)
+        });
+        exact.or_else(|| {
+            let usable = self.lines.iter().filter(|(key, _)| key.quantity == kind.quantity && (own.is_some() || !key.has_own));
+            usable.map(of).max_by(|a, b| a.half.total_cmp(&b.half))
         })
-    }
-
-    fn of_kind(&self, kind: Kind, reach: f64) -> Option<Calibrated> {
-        let asked = class_of(reach);
-        let ((_, class), line) =
-            self.lines.range((kind, 0)..=(kind, REACHES.len())).rev().find(|((_, class), _)| *class <= asked).or_else(
-                // nearer than any trial
-                || self.lines.range((kind, 0)..=(kind, REACHES.len())).next(),
-            )?;
-        let tried = REACHES.get(*class).copied().unwrap_or(REACHES[REACHES.len() - 1]);
-        Some(Calibrated { half: line.half * (reach / tried).max(1.0), trials: line.trials })
     }
 
     /// The table as CSV.
     pub fn to_csv(&self) -> String {
         let mut text = String::from(HEADER);
-        for ((kind, class), line) in &self.lines {
-            let reach = REACHES.get(*class).map_or_else(|| "more".to_owned(), f64::to_string);
-            let (mpi, data, basis) = (word(kind.mpi), word(kind.data), word(kind.basis));
-            text.push_str(&format!("{},{mpi},{data},{basis},{reach},{},{:.4}\n", kind.quantity.name(), line.trials, 100.0 * line.half));
+        for (key, line) in &self.lines {
+            let mpi = key.mpi.map_or_else(|| ANY.to_owned(), word);
+            let data = if key.is_elsewhere { ELSEWHERE } else { ANY };
+            let basis = key.basis.map_or_else(|| LIKE.to_owned(), word);
+            let own = if key.has_own { OWN } else { NO_OWN };
+            let Line { trials, programs, shape: Shape { q, d, g } } = line;
+            text.push_str(&format!("{},{mpi},{data},{basis},{own},{trials},{programs},{q:.6},{d},{g}\n", key.quantity.name()));
+        }
+        text.push_str(SHAPES);
+        for ((quantity, mpi), shape) in &self.shapes {
+            let shape = shape.map(|value| format!("{value:.6}")).join(",");
+            text.push_str(&format!("{},{},{shape}\n", quantity.name(), word(mpi)));
         }
         text
     }
 
     fn parse(text: &str) -> Option<Self> {
-        let mut lines = BTreeMap::new();
-        for line in text.lines().filter(|l| !l.starts_with('#')).skip(1) {
+        let (mut lines, mut shapes) = (BTreeMap::new(), BTreeMap::new());
+        for line in text.lines().filter(|l| !l.starts_with('#') && !l.starts_with("quantity,")) {
             let fields: Vec<&str> = line.split(',').collect();
-            let [quantity, mpi, data, basis, reach, trials, half] = fields[..] else { return None };
-            let kind = Kind {
+            if let [quantity, mpi, a, c, own, other] = fields[..] {
+                let quantity = Quantity::ALL.into_iter().find(|q| q.name() == quantity)?;
+                let mpi = LIBRARIES.into_iter().find(|m| word(*m) == mpi)?;
+                shapes.insert((quantity, mpi), [a.parse().ok()?, c.parse().ok()?, own.parse().ok()?, other.parse().ok()?]);
+                continue;
+            }
+            let [quantity, mpi, data, basis, own, trials, programs, q, d, g] = fields[..] else { return None };
+            let key = Key {
                 quantity: Quantity::ALL.into_iter().find(|q| q.name() == quantity)?,
-                mpi: [MpiKind::Nemesis, MpiKind::Mpich, MpiKind::OpenMpi].into_iter().find(|m| word(*m) == mpi)?,
-                data: [DataPlace::Known, DataPlace::Unknown, DataPlace::Shared].into_iter().find(|d| word(*d) == data)?,
-                basis: BASES.into_iter().find(|b| word(*b) == basis)?,
+                mpi: if mpi == ANY { None } else { Some(LIBRARIES.into_iter().find(|m| word(*m) == mpi)?) },
+                is_elsewhere: data == ELSEWHERE,
+                basis: if basis == LIKE { None } else { Some(BASES.into_iter().find(|b| word(*b) == basis)?) },
+                has_own: own == OWN,
             };
-            let class = REACHES.iter().position(|r| r.to_string() == reach).unwrap_or(REACHES.len());
-            lines.insert((kind, class), Line { trials: trials.parse().ok()?, half: half.parse::<f64>().ok()? / 100.0 });
+            let shape = Shape { q: q.parse().ok()?, d: d.parse().ok()?, g: g.parse().ok()? };
+            lines.insert(key, Line { trials: trials.parse().ok()?, programs: programs.parse().ok()?, shape });
         }
-        Some(Self { lines })
+        Some(Self { lines, shapes })
     }
 }
 
+/// The times that have parts.
+const TIMES: [(Quantity, TimePart); 3] =
+    [(Quantity::Coordination, TimePart::Coordination), (Quantity::Storage, TimePart::Storage), (Quantity::Latency, TimePart::Whole)];
+
+const LIBRARIES: [MpiKind; 3] = [MpiKind::Nemesis, MpiKind::Mpich, MpiKind::OpenMpi];
+
+const SHAPES: &str = "\
+# Proportions of the parts of times: logarithms of the seconds of a start, of a turn on the cores, of a GiB of the program's, and of another GiB;
+# parts that a time has not are -1.5.
+quantity,mpi,start,turn,own_gib,other_gib
+";
+
+/// Fewer programs than these tell little of another one.
+const FEW_PROGRAMS: usize = 3;
+
+/// Words of the table: any library or place of data; data elsewhere; any basis of runs like the one in question; runs that could be left out.
+const ANY: &str = "any";
+const ELSEWHERE: &str = "elsewhere";
+const LIKE: &str = "own-runs";
+const OWN: &str = "left-out";
+const NO_OWN: &str = "none";
+
 const HEADER: &str = "\
-# How far predictions were off for programs that their models had not seen: the 95 % interval is from 1/(1 + h) to 1 + h times the prediction;
-# h in percent.
+# How far predictions were off for programs that their models had not seen: the 95 % interval is from 1/(1 + h) to 1 + h times the prediction,
+# h = q (b + d) reach^g, b = largest error of the program's own runs that were left out; where none could be, h = q reach^g.
 # Made by `cvc calibrate --write-table`; see docs/calibration.md.
-quantity,mpi,data,basis,reach_up_to,trials,h_pct
+quantity,mpi,data,basis,own_error,trials,programs,q,d,g
 ";
 
 const BASES: [Basis; 6] =
@@ -206,23 +319,6 @@ fn word(value: impl Serialize) -> String {
     match serde_json::to_value(value) {
         Ok(serde_json::Value::String(word)) => word,
         Ok(_) | Err(_) => String::new(),
-    }
-}
-
-fn class_of(reach: f64) -> usize {
-    REACHES.iter().position(|end| reach <= *end + 1e-9).unwrap_or(REACHES.len())
-}
-
-/// The ⌈0.95·(n + 1)⌉-th smallest error. Of fewer than 19 errors none is the one: the largest, and as much more as a distribution with a
-/// tail in proportion to 1/error lies between it and the one that is missing.
-fn conformal(errors: &[f64]) -> f64 {
-    let mut sorted = errors.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let n = sorted.len();
-    let rank = (LEVEL * (n + 1) as f64).ceil() as usize;
-    match sorted.get(rank.saturating_sub(1)) {
-        Some(error) => *error,
-        None => sorted.last().copied().unwrap_or(0.0) * (LEAST_TRIALS as f64 / n.max(1) as f64).sqrt(),
     }
 }
 
@@ -256,11 +352,12 @@ pub(super) enum From {
 }
 
 /// With an interval that is at least as wide as the table says, and of that width if there was none.
-pub(super) fn widened(estimate: Estimate, calibrated: Calibrated) -> Estimate {
-    let factor = 1.0 + calibrated.half;
-    let (low, high) = (estimate.value / factor, estimate.value * factor);
-    let own = estimate.interval.unwrap_or(Interval { low, high });
-    Estimate::between(estimate.value, low.min(own.low), high.max(own.high)).not_negative()
+pub(super) fn widened(quantity: Quantity, estimate: Estimate, calibrated: Calibrated) -> Estimate {
+    let told = conformal::interval(estimate.value, calibrated.half, offset(quantity));
+    match (told.interval, estimate.interval) {
+        (Some(told), Some(own)) => Estimate::between(estimate.value, told.low.min(own.low), told.high.max(own.high)).not_negative(),
+        (None, _) | (_, None) => told,
+    }
 }
 
 /// The numbers of processes, or of processes on a node, of observations.

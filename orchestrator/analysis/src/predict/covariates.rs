@@ -175,6 +175,7 @@ impl Predictor<'_> {
                     let grows = question.setting.mpi != MpiKind::Nemesis && loads.len() == 1 && !loads.contains(&load);
                     if let (true, Some(only)) = (grows, loads.first()) {
                         one.estimate = up_to_proportion(one.estimate, f64::from(load) / f64::from(*only));
+                        one.own_half = one.estimate.half_width();
                         warnings.push(format!(
                             "auxiliary files were only observed with {only} processes on a node: taken to lie between the same and in proportion"
                         ));

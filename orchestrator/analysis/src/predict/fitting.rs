@@ -5,9 +5,13 @@ use super::{
     forecast::{CandidateAnswer, Prediction},
 };
 use cvc_model::{Choice, Estimate, FitError, Fitted, Model, ModelInfo, Sample, Setting, Tier, Training, Verdict, choose};
+use std::collections::BTreeSet;
 
 /// Samples from which on left-out errors widen an interval.
 const ENOUGH: usize = 3;
+
+/// Degrees of freedom from which on a model's own interval counts.
+const LEAST_FREEDOM: usize = 4;
 
 /// Models that were tried on samples.
 #[derive(Debug)]
@@ -15,6 +19,8 @@ pub(super) struct Fitting<'s> {
     choice: Choice<'s>,
     tried: Vec<Tried>,
     labels: Vec<String>,
+    /// Samples, of which those with the same identifier are one.
+    distinct: usize,
     /// Largest error in percent of the chosen model over the samples that were left out in turn.
     largest_pct: Option<f64>,
 }
@@ -70,7 +76,8 @@ impl<'s> Fitting<'s> {
             let errors: Option<Vec<f64>> = training.leave_one_out(&**m).iter().map(|j| j.error_pct).collect();
             errors?.into_iter().reduce(f64::max)
         });
-        Ok(Self { choice, tried, labels, largest_pct })
+        let distinct = samples.iter().map(|s| s.id.as_str()).collect::<BTreeSet<_>>().len();
+        Ok(Self { choice, tried, labels, distinct, largest_pct })
     }
 
     /// What the chosen model says of a setting, with warnings; where it has no answer, the next best.
@@ -99,7 +106,7 @@ impl<'s> Fitting<'s> {
                         parameters: curve.parameters(),
                         training: self.training_of(tried.info),
                         candidates: self.candidates(at, tried.info.id),
-                        own_half: estimate.half_width(),
+                        own_half: estimate.half_width().filter(|_| self.tells_of_its_error(tried.info)),
                     };
                     return Ok((prediction, warnings));
                 }
@@ -115,6 +122,12 @@ impl<'s> Fitting<'s> {
     fn widened(&self, estimate: Estimate) -> Estimate {
         let half = self.largest_pct.map_or(0.0, |pct| pct / 100.0 * estimate.value.abs());
         at_least(estimate, half)
+    }
+
+    /// Whether the scatter about a model is known well enough: an interval by t of one to three degrees of freedom is up to six times as wide as
+    /// that of many, however small the error is.
+    fn tells_of_its_error(&self, info: ModelInfo) -> bool {
+        info.tier != Tier::SmallRuns || self.distinct >= info.parameters + LEAST_FREEDOM
     }
 
     /// A model that needs no run was fitted on none, whatever observations there are.

@@ -75,7 +75,7 @@ pub struct Prediction {
     /// All models that were tried, the chosen one too, in the order of the list.
     pub candidates: Vec<CandidateAnswer>,
     /// Half width of the interval that followed from the observations alone, before the table of errors widened it; for a sum, that of its
-    /// parts.
+    /// parts. `None` if there are too few observations for one that tells anything.
     #[serde(skip)]
     pub own_half: Option<f64>,
 }
@@ -114,6 +114,11 @@ pub struct Scheduled {
     pub interval_range_s: Option<Interval>,
     /// Seconds of the program with them; `None` if its time is not known.
     pub total_s: Option<f64>,
+    /// What checkpoints, and failures if their mean time is given, cost in all, as a part of the program's time: 0.02 for 2 %. `None` if the
+    /// time of the program is needed and not known.
+    pub overhead: Option<f64>,
+    /// The same if this interval is kept and a checkpoint takes as long as the ends of its interval say; `None` if that has none.
+    pub overhead_range: Option<Interval>,
 }
 
 /// The limits for schedules.
@@ -123,8 +128,10 @@ pub struct ScheduleBudget {
     pub overhead: Option<f64>,
     /// Seconds of the program without checkpoints, instead of what was observed.
     pub app_s: Option<f64>,
-    /// Mean time between failures, seconds.
+    /// Mean time between failures of the whole job, seconds.
     pub mtbf_s: Option<f64>,
+    /// That of one node, seconds: nodes fail independently, so that of the job is as many times shorter as it has nodes.
+    pub mtbf_node_s: Option<f64>,
 }
 
 impl Forecast {

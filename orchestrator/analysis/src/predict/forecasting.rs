@@ -36,6 +36,8 @@ impl Predictor<'_> {
             }
             forecasts.push(quantity, answered);
         }
+        let of_nodes = budget.mtbf_node_s.map(|node_s| node_s / f64::from(question.setting.mapping.nodes().max(1)));
+        let budget = &ScheduleBudget { mtbf_s: budget.mtbf_s.or(of_nodes), ..*budget };
         let app = self.app_time(question, budget);
         if budget.overhead.is_some() || budget.mtbf_s.is_some() || budget.app_s.is_some() {
             let app_s = app.as_ref().map(|(app_s, _)| *app_s);

@@ -10,6 +10,7 @@
 //! | `question.rs` | what is asked for: `npb-bt.D 2Nx32P mpich-ch3` |
 //! | `predictor.rs`, `registry.rs`, `fitting.rs`, `curves.rs` | which observations speak for a question, and the model that is taken |
 //! | `compose.rs`, `covariates.rs` | zones to images, images to files, what is stored beside them |
+//! | `backtest.rs` | how far predictions are off for runs of the program itself that are left out |
 //! | `calibration.rs` | how far such predictions were off for other programs |
 //! | `time.rs` | the time of a checkpoint, and how often to take one |
 //! | `next.rs` | which further run would narrow the answer most |
@@ -19,6 +20,7 @@
 //! it only against observations that were held out of the same split. Nothing is invented: a quantity without data or model is a line with
 //! the reason.
 
+mod backtest;
 pub(crate) mod calibration;
 mod compose;
 mod covariates;

@@ -2,7 +2,7 @@
 
 use super::{environment::Environment, setting::RunSetting};
 use cvc_core::{quantity::Quantity, units::MIB};
-use cvc_model::{Identified, Output, Setting};
+use cvc_model::{Identified, Output, Setting, shmem};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -49,11 +49,19 @@ impl Observation {
         let first = mapping.groups().first().map_or(1, |g| g.processes_per_node);
         let output = Output {
             node_mib: self.node_mib(),
+            own_mib: self.own_mib(),
             aggregators: *aggregators,
             buffer_mib: cb_buffer.map(|b| b.0 as f64 / MIB),
             cores: self.cores,
         };
         Setting { output, ..self.setting.on_node(self.load().unwrap_or(first)) }
+    }
+
+    /// MiB of the files of a node that are data of the program: its zone, and what lies beside shared memory.
+    fn own_mib(&self) -> Option<f64> {
+        let load = self.load()?;
+        let (data, shared) = (self.value(Quantity::Dtapp)?, self.value(Quantity::Shmem)?);
+        Some(f64::from(load) * (data + shmem::data_mib(&self.setting.on_node(load), shared)))
     }
 
     /// MiB of the files of a node, if all nodes have the same number of ranks: those of all ranks, aggregators too, or the mean file of a rank by their number.

@@ -1,7 +1,7 @@
 //! Selects the observations that are relevant to a question, and fits models on them.
 
 use super::{
-    calibration::{self, Calibration, DataPlace, From, Kind},
+    calibration::{self, Backtest, Calibration, DataPlace, From, Kind},
     curves::at_least,
     error::PredictError,
     fitting::{Fitting, Refused, short_of_runs},
@@ -11,7 +11,7 @@ use super::{
     registry,
     setting::RunSetting,
 };
-use cvc_core::quantity::Quantity;
+use cvc_core::{quantity::Quantity, units::MIB};
 use cvc_model::{Estimate, Model, Sample, Setting, Tier, Training, shmem};
 use std::{
     cell::RefCell,
@@ -26,8 +26,8 @@ const ENOUGH_OF_A_CLASS: usize = 4;
 /// How many times wider than the table's an interval of a sum of parts is that is not replaced by it: these parts are like no trial's.
 const FAR_LESS_CERTAIN: f64 = 5.0;
 
-/// Text and data of a program whose arrays lie elsewhere differ by some pages from count to count, MiB.
-const FEW_PAGES_MIB: f64 = 0.2;
+/// Zones differ by some pages from run to run and from count to count, MiB: no interval of one is narrower, however exact its trials were.
+const FEW_PAGES_MIB: f64 = 5.0 * 4096.0 / MIB;
 
 /// Which observations are taken.
 type Pool<'a> = &'a dyn Fn(&Observation) -> bool;
@@ -37,7 +37,8 @@ type Pool<'a> = &'a dyn Fn(&Observation) -> bool;
 pub struct Predictor<'s> {
     pub(super) training: Training<'s, Observation>,
     fittings: RefCell<BTreeMap<String, Rc<Result<Fitting<'s>, Refused>>>>,
-    calibration: Calibration,
+    pub(super) calibration: Calibration,
+    pub(super) backtests: RefCell<BTreeMap<(String, String), Rc<Backtest>>>,
 }
 
 /// An answer with its warnings.
@@ -85,7 +86,7 @@ impl<'s> Predictor<'s> {
                 hint: "leave it out, or give at least one quantity".into(),
             });
         }
-        Ok(Self { training: training.clone(), fittings: RefCell::default(), calibration })
+        Ok(Self { training: training.clone(), fittings: RefCell::default(), calibration, backtests: RefCell::default() })
     }
 
     /// Whether an observation's library is that of the question: by its name if runs with that name are there, else by its kind.
@@ -208,30 +209,37 @@ impl<'s> Predictor<'s> {
         if prediction.model.tier == Tier::Published {
             return answered;
         }
-        let Some((kind, reach)) = self.kind_of(quantity, question, load) else { return answered };
-        let mut found = self.calibration.interval(kind, reach);
-        if matches!(quantity, Quantity::Coordination | Quantity::Storage) {
-            // fewer runs tell of the parts of a time than of the whole, and they err by about as much
-            let whole = self.calibration.interval(Kind { quantity: Quantity::Latency, ..kind }, reach);
-            found = [found, whole].into_iter().flatten().max_by(|a, b| a.half.total_cmp(&b.half));
+        if self.calibration.is_empty() {
+            return answered;
         }
-        if let Some(calibrated) = found {
+        let Some((kind, reach)) = self.kind_of(quantity, question, load) else { return answered };
+        let own_error = self.own_error(quantity, question);
+        if let Some(mut calibrated) = self.calibration.interval(kind, reach, own_error) {
+            if quantity == Quantity::Lb {
+                // libraries were the same in all trials, whose zones are by the structural rule; where those of own runs differ, that counts
+                calibrated.half = calibrated.half.max(own_error.unwrap_or(0.0));
+            }
             let before = prediction.estimate;
             // how the parts of a sum err together is in the trials, which are of one node, so these say more than the parts
             // unless the parts are far less certain than those of the trials
             let own_half = if quantity == Quantity::Image { prediction.own_half } else { before.half_width() };
             let half = own_half.map_or(0.0, |half| half / before.value.abs().max(f64::MIN_POSITIVE));
-            let is_alike = question.setting.mapping.nodes() == 1 && half <= FAR_LESS_CERTAIN * calibrated.half;
-            let tried = is_alike && matches!(quantity, Quantity::Image | Quantity::Stored);
-            let own = if tried { Estimate::bare(before.value) } else { before };
-            prediction.estimate = calibration::widened(own, calibrated);
-            if quantity == Quantity::Dtapp {
+            // the image of a rank has the same zones on however many nodes; launchers and files beside the images have not
+            let is_alike = quantity == Quantity::Image || quantity == Quantity::Stored && question.setting.mapping.nodes() == 1;
+            let tried = is_alike && half <= FAR_LESS_CERTAIN * calibrated.half;
+            let own = if tried || prediction.own_half.is_none() { Estimate::bare(before.value) } else { before };
+            prediction.estimate = calibration::widened(quantity, own, calibrated);
+            if matches!(quantity, Quantity::Dtapp | Quantity::Lb | Quantity::Shmem | Quantity::Headers) {
                 prediction.estimate = at_least(prediction.estimate, FEW_PAGES_MIB).not_negative();
             }
             if prediction.estimate != before {
                 let (half, trials) = (100.0 * calibrated.half, calibrated.trials);
-                prediction.reason +=
-                    &format!("; its interval allows for {half:.2} % in either direction, as {trials} trials with other programs need it");
+                let programs = if calibrated.programs == 1 { "program".to_owned() } else { format!("{} programs", calibrated.programs) };
+                let own = own_error.map(|own| format!(" and own runs that are left out, missed by up to {:.2} %,", 100.0 * own));
+                prediction.reason += &format!(
+                    "; its interval allows for {half:.2} % in either direction, as {trials} trials with {programs}{} need it",
+                    own.unwrap_or_default()
+                );
             }
         }
         answered
@@ -411,6 +419,7 @@ impl<'s> Predictor<'s> {
             // one count does not tell whether the processes divide their data
             let value = prediction.estimate.value;
             prediction.estimate = Estimate::between(value, value.min(mib), value.max(mib));
+            prediction.own_half = prediction.estimate.half_width();
             answered.warnings.push(format!(
                 "{app} has data of its own beside shared memory, and one process count does not tell whether the processes divide them: between both"
             ));

@@ -9,7 +9,12 @@ use super::{
 };
 use cvc_core::quantity::Quantity;
 use cvc_core::{point::Compression, units::MIB};
-use cvc_model::{Answer, Estimate, FitError, Model, ModelInfo, Output, Setting, Tier, latency, schedule, stats::Interval, zone_time};
+use cvc_model::{
+    Answer, Estimate, FitError, Model, ModelInfo, Output, Setting, Tier, latency, schedule, shmem,
+    stats::Interval,
+    time_shape::{self, TimePart, TimeShape},
+    zone_time,
+};
 use std::collections::BTreeSet;
 
 /// Maximum time of a run, as a multiple of that without failures; beyond it the run hardly ever ends.
@@ -20,9 +25,6 @@ const TOO_LONG: f64 = 0.25;
 
 /// The least part of a checkpoint's time that its interval is taken to reach down to.
 const SHORTEST: f64 = 0.01;
-
-/// The models of a time.
-type Models = fn() -> Vec<Box<dyn Model>>;
 
 /// What a checkpoint's time is made of.
 const PARTS: [Quantity; 2] = [Quantity::Coordination, Quantity::Storage];
@@ -49,6 +51,18 @@ struct OfNode {
     load: u32,
     /// MiB of all its files.
     mib: Estimate,
+    /// MiB of them that are data of the program, if they are known.
+    own_mib: Option<f64>,
+}
+
+/// The models of a time: that of the shape of other programs' times, if there is one, and those of the observed times alone.
+fn models(quantity: Quantity, shape: Option<TimeShape>) -> Vec<Box<dyn Model>> {
+    let (part, alone) = match quantity {
+        Quantity::Coordination => (TimePart::Coordination, latency::coordination()),
+        Quantity::Storage => (TimePart::Storage, latency::storage()),
+        _ => (TimePart::Whole, latency::models()),
+    };
+    shape.map(|shape| time_shape::shaped(part, shape)).into_iter().chain(alone).collect()
 }
 
 impl Predictor<'_> {
@@ -78,17 +92,16 @@ impl Predictor<'_> {
         }
         let apart = |o: &Observation| ours(o) && PARTS.iter().all(|part| o.value(*part).is_some_and(|s| s > 0.0));
         if self.count(apart) == 0 {
-            let one = match self.time_of(Quantity::Latency, latency::models, question, &nodes, &parts, ours) {
+            let one = match self.time_of(Quantity::Latency, question, &nodes, &parts, ours) {
                 Ok((prediction, warnings)) => Answered::with(prediction, warnings),
                 Err(reason) => Answered::none(reason),
             };
             return vec![(Quantity::Latency, self.calibrated(Quantity::Latency, question, most, one))];
         }
         // what runs tell apart is predicted apart: processes that take turns, and files that go to the storage
-        let models: [Models; 2] = [latency::coordination, latency::storage];
         let mut times = Vec::new();
-        for (part, models) in PARTS.into_iter().zip(models) {
-            match self.time_of(part, models, question, &nodes, &parts, apart) {
+        for part in PARTS {
+            match self.time_of(part, question, &nodes, &parts, apart) {
                 Ok(time) => times.push(time),
                 Err(reason) => return no_time(reason),
             }
@@ -107,7 +120,6 @@ impl Predictor<'_> {
     fn time_of(
         &self,
         quantity: Quantity,
-        models: Models,
         question: &Question,
         nodes: &[OfNode],
         parts: &[&Prediction],
@@ -118,10 +130,15 @@ impl Predictor<'_> {
         // the storage and the cores are those of the runs
         let cores: BTreeSet<Option<u32>> = self.training.items().iter().filter(|o| holds(o)).map(|o| o.cores).collect();
         let cores = cores.first().copied().flatten().filter(|_| cores.len() == 1);
-        let ask = |load: u32, mib: f64| self.ask(key.clone(), models, samples, &at(question, load, mib, cores));
+        let shape = self.calibration.shape(quantity, question.setting.mpi);
+        let ask = |node: &OfNode, mib: f64| {
+            // an uncertain size is one of the data
+            let own_mib = node.own_mib.map(|own| (own + mib - node.mib.value).max(0.0));
+            self.ask(key.clone(), || models(quantity, shape), samples, &at(question, node.load, mib, own_mib, cores))
+        };
         let mut slowest: Option<(Prediction, Vec<String>, &OfNode)> = None;
         for node in nodes {
-            let answered = ask(node.load, node.mib.value);
+            let answered = ask(node, node.mib.value);
             match answered.forecast {
                 Forecast::Predicted(one) if slowest.as_ref().is_none_or(|(s, ..)| one.estimate.value > s.estimate.value) => {
                     slowest = Some((one, answered.warnings, node));
@@ -132,9 +149,11 @@ impl Predictor<'_> {
         }
         let Some((answer, mut warnings, node)) = slowest else { return Err("the files are unknown".into()) };
         // the uncertain size moves the time along the curve; that error has nothing to do with the curve's own
-        let at_size = |mib: f64| ask(node.load, mib.max(0.0)).forecast.prediction().map(|p| p.estimate.value - answer.estimate.value);
+        let at_size = |mib: f64| ask(node, mib.max(0.0)).forecast.prediction().map(|p| p.estimate.value - answer.estimate.value);
         let moved = node.mib.interval.and_then(|i| Some(Estimate::between(0.0, at_size(i.low)?.min(0.0), at_size(i.high)?.max(0.0))));
-        let mut estimate = answer.estimate.plus(moved.unwrap_or(Estimate::bare(0.0))).not_negative();
+        // how far own times scatter is in the errors of those that are left out, by which the table of errors goes
+        let own = if self.calibration.is_empty() { answer.estimate } else { Estimate::exact(answer.estimate.value) };
+        let mut estimate = own.plus(moved.unwrap_or(Estimate::bare(0.0))).not_negative();
         let many = question.setting.mapping.nodes();
         if many > 1 && quantity != Quantity::Coordination && self.count(|o| holds(o) && o.setting.mapping.nodes() > 1) == 0 {
             // no run tells whether the nodes share a storage: up to one for all of them
@@ -196,14 +215,21 @@ fn of_nodes(question: &Question, forecasts: &Forecasts) -> Vec<OfNode> {
             (0, _) => Some(Estimate::exact(0.0)),
             (count, group) => Some(group?.size.times(f64::from(count))),
         };
-        Some(OfNode { load, mib: sum(plain, false)?.plus_together(sum(aggregators, true)?) })
+        let zone = |zone: Quantity| {
+            let line = forecasts.of(zone).find(|l| l.node_load.is_none_or(|of| of == load))?;
+            line.forecast.prediction().map(|p| p.estimate.value)
+        };
+        let of_rank = zone(Quantity::Dtapp).zip(zone(Quantity::Shmem));
+        let of_rank = of_rank.map(|(data, shared)| data + shmem::data_mib(&question.setting.on_node(load), shared));
+        let mib = sum(plain, false)?.plus_together(sum(aggregators, true)?);
+        Some(OfNode { load, mib, own_mib: of_rank.map(|own| own * f64::from(load)) })
     };
     loads.into_iter().map(of).collect::<Option<_>>().unwrap_or_default()
 }
 
 /// A node of the question.
-fn at(question: &Question, load: u32, node_mib: f64, cores: Option<u32>) -> Setting {
-    let output = Output { node_mib: Some(node_mib), cores, ..Output::default() };
+fn at(question: &Question, load: u32, node_mib: f64, own_mib: Option<f64>, cores: Option<u32>) -> Setting {
+    let output = Output { node_mib: Some(node_mib), own_mib, cores, ..Output::default() };
     Setting { output, ..question.setting.on_node(load) }
 }
 
@@ -212,7 +238,7 @@ fn published(question: &Question, forecasts: &Forecasts, nodes: &[OfNode], parts
     let model = latency::published();
     let mut slowest: Option<(Answer, &OfNode)> = None;
     for node in nodes {
-        match model.fit(&[]).and_then(|curve| curve.predict(&at(question, node.load, node.mib.value, None))) {
+        match model.fit(&[]).and_then(|curve| curve.predict(&at(question, node.load, node.mib.value, None, None))) {
             Ok(answer) if slowest.as_ref().is_none_or(|(s, _)| answer.estimate.value > s.estimate.value) => slowest = Some((answer, node)),
             Ok(_) => {}
             Err(why) => return Answered::none(format!("no time of a checkpoint was observed; {why}")),
@@ -279,13 +305,26 @@ pub(super) fn schedules(app_s: Option<f64>, ckpt: Estimate, budget: &ScheduleBud
             Ok([(published, published.interval_s), (whole, spread)])
         };
         let at_ends = ends.and_then(|(low, high)| Some((rules(low).ok()?, rules(high).ok()?)));
+        // where the budget pays for none, the whole run is the interval
+        let or_all = |interval_s: Option<f64>| Some(interval_s.unwrap_or(app_s));
         let names = [
             ("published rule", "thesis, section 5.3: leaves part of the budget unused"),
             ("whole budget", "as many as the budget allows, evenly spread"),
         ];
         for (which, ((rule, source), (s, interval_s))) in names.into_iter().zip(rules(ckpt_s).map_err(answer)?).enumerate() {
-            let interval_range_s = at_ends.as_ref().and_then(|(low, high)| range(low[which].1, high[which].1));
-            all.push(Scheduled { rule, source, checkpoints: Some(s.count), interval_s, interval_range_s, total_s: Some(s.total_s) });
+            let ranges = at_ends.as_ref().filter(|(low, high)| low[which].1.or(high[which].1).is_some());
+            let interval_range_s = ranges.and_then(|(low, high)| range(or_all(low[which].1), or_all(high[which].1)));
+            let cost = |ckpt_s: f64| Some(s.count as f64 * ckpt_s / app_s);
+            all.push(Scheduled {
+                rule,
+                source,
+                checkpoints: Some(s.count),
+                interval_s,
+                interval_range_s,
+                total_s: Some(s.total_s),
+                overhead: cost(ckpt_s),
+                overhead_range: ends.and_then(|(low, high)| range(cost(low), cost(high))),
+            });
         }
     }
     if let Some(mtbf_s) = budget.mtbf_s {
@@ -300,6 +339,12 @@ pub(super) fn schedules(app_s: Option<f64>, ckpt: Estimate, budget: &ScheduleBud
             // a checkpoint at the very end would save nothing
             let checkpoints = app_s.map(|app_s| ((app_s / interval).ceil() - 1.0).max(0.0));
             let is_any = checkpoints.is_none_or(|count| count > 0.0);
+            // with the interval that was chosen, whatever a checkpoint then takes
+            let cost = |ckpt_s: f64| {
+                let (app_s, interval_s) = (app_s.unwrap_or(interval), if is_any { interval } else { app_s.unwrap_or(interval) });
+                let expected_s = schedule::expected_s(app_s, ckpt_s, interval_s, mtbf_s).ok()?;
+                Some(expected_s / app_s - 1.0).filter(|part| part.is_finite())
+            };
             all.push(Scheduled {
                 rule,
                 source,
@@ -307,6 +352,8 @@ pub(super) fn schedules(app_s: Option<f64>, ckpt: Estimate, budget: &ScheduleBud
                 interval_s: is_any.then_some(interval + ckpt_s),
                 interval_range_s: ends.filter(|_| is_any).and_then(|(low, high)| range(start_to_start(low), start_to_start(high))),
                 total_s: app_s.zip(checkpoints).map(|(app_s, count)| app_s + count * ckpt_s),
+                overhead: cost(ckpt_s),
+                overhead_range: ends.and_then(|(low, high)| range(cost(low), cost(high))),
             });
             longest = longest.max(app_s.map_or(interval, |app_s| interval.min(app_s)));
         }
@@ -327,11 +374,17 @@ pub(super) fn schedules(app_s: Option<f64>, ckpt: Estimate, budget: &ScheduleBud
                 }
             };
             warnings.push(format!(
-                "failures every {mtbf_s:.0} s are frequent for a checkpoint of {ckpt_s:.3} s and an interval of {longest:.3} s{cost}"
+                "failures every {} s are frequent for a checkpoint of {ckpt_s:.3} s and an interval of {longest:.3} s{cost}",
+                seconds(mtbf_s)
             ));
         }
     }
     Ok((all, warnings))
+}
+
+/// Seconds, with as many decimals as short ones need.
+fn seconds(s: f64) -> String {
+    if s >= 10.0 { format!("{s:.0}") } else { format!("{}", (s * 1e6).round() / 1e6) }
 }
 
 /// The range between two intervals, whichever is longer.
@@ -346,7 +399,7 @@ mod tests {
     use cvc_model::Estimate;
 
     fn of(overhead: Option<f64>, mtbf_s: Option<f64>) -> (Vec<f64>, Vec<String>) {
-        let budget = ScheduleBudget { overhead, app_s: None, mtbf_s };
+        let budget = ScheduleBudget { overhead, mtbf_s, ..ScheduleBudget::default() };
         let (all, warnings) = schedules(Some(600.0), Estimate::between(2.0, 1.5, 3.0), &budget).expect("schedules");
         (all.iter().filter_map(|s| s.interval_s).collect(), warnings)
     }
@@ -360,7 +413,7 @@ mod tests {
 
     #[test]
     fn an_interval_between_failures_needs_no_time_of_the_program_and_has_a_range() {
-        let budget = ScheduleBudget { overhead: Some(0.3), app_s: None, mtbf_s: Some(5000.0) };
+        let budget = ScheduleBudget { overhead: Some(0.3), mtbf_s: Some(5000.0), ..ScheduleBudget::default() };
         let (all, warnings) = schedules(None, Estimate::between(4.0, 1.0, 9.0), &budget).expect("schedules");
         let young = &all[0];
         // √(2·4·5000) = 200, √(2·1·5000) = 100, √(2·9·5000) = 300, and the checkpoint itself
@@ -377,6 +430,18 @@ mod tests {
         let some = of(None, Some(60.0)).1.join("");
         assert!(some.contains("1.3 times"), "{some}");
         let (_, never) = of(None, Some(0.3));
-        assert!(never[0].contains("hardly ever end"), "{never:?}");
+        assert!(never[0].contains("hardly ever end") && never[0].contains("failures every 0.3 s"), "{never:?}");
+    }
+
+    #[test]
+    fn a_rule_keeps_its_range_if_one_end_affords_no_checkpoint_and_tells_what_the_ends_cost() {
+        // 12 s for checkpoints: 6 of 2 s, one of 12 s, none of 20 s
+        let budget = ScheduleBudget { overhead: Some(0.02), mtbf_s: Some(5000.0), ..ScheduleBudget::default() };
+        let (all, _) = schedules(Some(600.0), Estimate::between(2.0, 2.0, 20.0), &budget).expect("schedules");
+        assert_eq!(all[1].interval_range_s.map(|r| r.high), Some(600.0));
+        let part = |of: Option<f64>| (of.expect("a cost") * 1e6).round() / 1e6;
+        assert_eq!((part(all[1].overhead), part(all[1].overhead_range.map(|r| r.high))), (0.02, 0.2));
+        // Daly: τ = √20000·(1 + √0.0002/3 + 0.0002/9) − 2 = 140.09; 5000·(e^(142.09/5000) − 1)/140.09 − 1, and with 20 s
+        assert_eq!((part(all[3].overhead), part(all[3].overhead_range.map(|r| r.high))), (0.028826, 0.161256));
     }
 }

@@ -286,11 +286,11 @@ fn gzip_is_the_ratio_of_the_nearest_run_without_interval_or_nothing() {
 fn a_time_of_one_load_of_a_node_is_uncertain_and_a_schedule_needs_a_time_of_the_program() {
     let row = |p: u32, latency: f64| format!("npb-bt,A,1Nx{p}P,openmpi,{},50,6.8,{f},{f},,{latency},\n", 98.0 / f64::from(p), f = 60.0);
     let one = made_up(&format!("{ODD}{}{}", row(4, 2.0), "npb-bt,A,2Nx4P,openmpi,24.5,50,6.8,60,60,,2.1,\n"));
-    let budget = ScheduleBudget { overhead: Some(0.3), app_s: Some(1137.53), mtbf_s: None };
+    let budget = ScheduleBudget { overhead: Some(0.3), app_s: Some(1137.53), ..ScheduleBudget::default() };
     let f = forecast(&one, "npb-bt.A 9 openmpi", budget);
     let time = f.first(Quantity::Latency).expect("a time");
     let i = time.estimate.interval.expect("an interval");
-    assert!(i.low < 0.7 * time.estimate.value && i.high > 1.4 * time.estimate.value, "{time:?}");
+    assert!(i.low < 0.75 * time.estimate.value && i.high > 1.35 * time.estimate.value, "{time:?}");
     let of_table = made_up("app,class,mapping,mpi,dtapp_mib\nnpb-bt,A,1Nx4P,openmpi,24.5\n");
     let f = forecast(&of_table, "npb-bt.A 9 openmpi", budget);
     assert!(f.first(Quantity::Latency).is_none());

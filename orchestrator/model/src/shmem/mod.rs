@@ -3,11 +3,12 @@
 mod algorithm2;
 mod copies;
 mod models;
+mod partners;
 mod with_data;
 
 pub use algorithm2::{Algorithm2, algorithm2_clamped_mib, algorithm2_extended_mib, algorithm2_mib};
 pub use models::models;
-pub use with_data::{holds_data, models_with_data};
+pub use with_data::{data_mib, holds_data, models_with_data};
 
 use super::{
     check::{at_least_one, not_negative},

@@ -39,6 +39,11 @@ fn library_mib(at: &Setting) -> Result<f64, FitError> {
     Ok(if at.mpi == MpiKind::Nemesis && at.per_node > 1 { growth_mib(p) } else { 0.0 })
 }
 
+/// Returns the MiB of shared memory that are taken to be the program's data: what lies beyond the segment and what libraries have beside it.
+pub fn data_mib(at: &Setting, mib: f64) -> f64 {
+    library_mib(at).map_or(0.0, |library| (mib - library - LIBRARY_C_MIB).max(0.0))
+}
+
 fn with_data(id: &'static str, title: &'static str, formula: &'static str, parameters: usize) -> Linear {
     Linear {
         offset: library_mib,

@@ -50,7 +50,7 @@ pub fn predict(args: &PredictArgs) -> Result<ExitStatus, Failure> {
     let apps = [cvc_core::app::embedded::directory()?];
     let known = KnownNames { apps: &apps, observations: &observations };
     let questions = args.at.iter().map(|text| Question::parse(text, known)).collect::<Result<Vec<_>, _>>()?;
-    let budget = ScheduleBudget { overhead: args.overhead, app_s: args.app_time, mtbf_s: args.mtbf };
+    let budget = ScheduleBudget { overhead: args.overhead, app_s: args.app_time, mtbf_s: args.mtbf, mtbf_node_s: args.mtbf_node };
     let is_training = |o: &Observation| trains.is_empty() || trains.iter().any(|f| f.matches(o));
     if !observations.is_empty() && !observations.iter().any(is_training) {
         return Err(PredictError::Model {

@@ -276,7 +276,8 @@ fn show_schedules(out: &mut impl Write, forecasts: &Forecasts) -> std::io::Resul
     if forecasts.schedules.is_empty() {
         return Ok(());
     }
-    let header = ["rule", "every (start to start)", "range", "checkpoints", "time with checkpoints", "source"];
+    let header = ["rule", "every (start to start)", "range", "checkpoints", "time with checkpoints", "overhead", "range", "source"];
+    let percent = |part: f64| if part < 10.0 { format!("{} %", number(100.0 * part)) } else { format!("{:.0} times", part + 1.0) };
     let mut rows = table(header, &["source"]);
     for s in &forecasts.schedules {
         let or_none = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
@@ -286,6 +287,8 @@ fn show_schedules(out: &mut impl Write, forecasts: &Forecasts) -> std::io::Resul
             or_none(s.interval_range_s.map(|range| format!("{} … {}", duration(range.low), duration(range.high)))),
             or_none(s.checkpoints.map(|count| count.to_string())),
             or_none(s.total_s.map(duration)),
+            or_none(s.overhead.map(percent)),
+            or_none(s.overhead_range.map(|range| format!("{} … {}", percent(range.low), percent(range.high)))),
             s.source.to_owned(),
         ]);
     }
