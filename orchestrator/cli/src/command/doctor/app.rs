@@ -23,6 +23,7 @@ use cvc_core::{
     stop::StopSignal,
 };
 use cvc_engine::attempt::{Fit, FitItem, ReadySite, check_fit};
+use cvc_probe::shepherd::Exit;
 use indexmap::IndexMap;
 use serde_json::{Value, json};
 use std::{io::Write, path::PathBuf, time::Duration};
@@ -291,9 +292,9 @@ impl Try<'_> {
             (Some((bytes, seconds)), _) => {
                 FitItem::new("dmtcp.checkpoint", Fit::Fits, format!("class {class}: {bytes} bytes in {seconds:.2} s"))
             }
-            (None, failed) => {
-                FitItem::new("dmtcp.checkpoint", Fit::Fails, failed.clone().unwrap_or_else(|| "no checkpoint was recorded".into()))
-            }
+            // it was over before: what is too short says nothing of DMTCP
+            (None, Some(failed)) if ended_by_itself(&carried) => FitItem::new("dmtcp.checkpoint", Fit::Doubtful, failed),
+            (None, failed) => FitItem::new("dmtcp.checkpoint", Fit::Fails, failed.as_deref().unwrap_or("no checkpoint was recorded")),
         }];
         items.push(match (value(names::RESTART_VERIFIED), failed) {
             (Some(verified), None) if verified > 0.0 => {
@@ -346,6 +347,21 @@ fn start(carried: &Carried) -> FitItem {
         }
         None => FitItem::new("start", Fit::Fails, carried.late.as_deref().unwrap_or("the run has no end")),
     }
+}
+
+/// Whether the program of a run without a checkpoint ended by itself, without an error.
+fn ended_by_itself(carried: &Carried) -> bool {
+    let cause = match &carried.seen.ended {
+        Some((_, Outcome::Failed { cause, .. })) => Some(*cause),
+        Some((_, Outcome::Succeeded)) | None => None,
+    };
+    let exit = std::fs::read(carried.seen.directory(&carried.dir).join("exit.json")).ok();
+    is_too_short(cause, exit.and_then(|text| serde_json::from_slice::<Exit>(&text).ok()).as_ref())
+}
+
+/// Whether there is no checkpoint only because the program had ended well before.
+fn is_too_short(cause: Option<Cause>, exit: Option<&Exit>) -> bool {
+    cause == Some(Cause::Checkpoint) && exit.is_some_and(|exit| exit.code == Some(0) && exit.ended_by.is_none())
 }
 
 /// Whether it restarted from its own checkpoint, if the descriptor has one.
@@ -474,5 +490,27 @@ impl Fitted {
             "app": self.app, "descriptor": self.path, "tried": tried.collect::<Vec<_>>(), "not_tried": not_tried.collect::<Vec<_>>(),
             "interrupted": self.is_interrupted,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_too_short;
+    use cvc_core::outcome::Cause;
+    use cvc_probe::shepherd::Exit;
+
+    #[test]
+    fn only_a_program_that_ended_well_is_too_short_for_a_checkpoint() {
+        let exit = |code: &str, ended_by: &str| -> Exit {
+            let text = format!(
+                r#"{{"code": {code}, "signal": null, "ended_by": {ended_by}, "wall_s": 1.0, "user_s": 1.0, "system_s": 1.0, "max_rss_kib": 1, "leftovers": 0}}"#
+            );
+            serde_json::from_str(&text).expect("an exit")
+        };
+        assert!(is_too_short(Some(Cause::Checkpoint), Some(&exit("0", "null"))));
+        assert!(!is_too_short(Some(Cause::Checkpoint), Some(&exit("139", "null"))), "it crashed under DMTCP");
+        assert!(!is_too_short(Some(Cause::Checkpoint), Some(&exit("null", "\"timeout\""))), "it hung under DMTCP");
+        assert!(!is_too_short(Some(Cause::Restart), Some(&exit("0", "null"))));
+        assert!(!is_too_short(Some(Cause::Checkpoint), None));
     }
 }
