@@ -1,7 +1,5 @@
 //! Blocks: days or fleets among which the counted runs of each point are divided.
 
-use super::model::RunSettings;
-use crate::point::Repeat;
 use serde::{Deserialize, Serialize};
 
 /// Blocks of runs, one after another: what differs between them by chance is part of the intervals.
@@ -49,19 +47,5 @@ impl BlockKind {
             Self::Days => "days",
             Self::Fleets => "fleets",
         }
-    }
-}
-
-impl RunSettings {
-    /// Number of blocks; 1 where the runs are not divided.
-    #[must_use]
-    pub fn block_count(&self) -> u32 {
-        self.blocks.map_or(1, |blocks| blocks.count.max(1))
-    }
-
-    /// The runs of each point in a block, which is counted from 1: its warm-ups, then the counted ones, each numbered on from the block before.
-    pub fn of_block(&self, block: u32) -> impl Iterator<Item = Repeat> + use<> {
-        let numbers = |in_each: u32| block.saturating_sub(1) * in_each + 1..=block * in_each;
-        numbers(self.warmups).map(Repeat::Warmup).chain(numbers(self.repeats / self.block_count()).map(Repeat::Measured))
     }
 }

@@ -4,7 +4,7 @@
 
 use super::blocks::Blocks;
 use crate::hosts::HostEntry;
-use crate::point::{Moment, Point, TracerKind};
+use crate::point::{Moment, Point, Repeat, TracerKind};
 use crate::registry::define_kind;
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
@@ -208,6 +208,20 @@ pub struct RunSettings {
     /// The locale of the runs, whatever the language of who starts them.
     #[serde(skip_serializing_if = "is_default_locale", default = "default_locale")]
     pub locale: String,
+}
+
+impl RunSettings {
+    /// Number of blocks; 1 where the runs are not divided.
+    #[must_use]
+    pub fn block_count(&self) -> u32 {
+        self.blocks.map_or(1, |blocks| blocks.count.max(1))
+    }
+
+    /// The runs of each point in a block, which is counted from 1: its warm-ups, then the counted ones, each numbered on from the block before.
+    pub fn of_block(&self, block: u32) -> impl Iterator<Item = Repeat> + use<> {
+        let numbers = |in_each: u32| block.saturating_sub(1) * in_each + 1..=block * in_each;
+        numbers(self.warmups).map(Repeat::Warmup).chain(numbers(self.repeats / self.block_count()).map(Repeat::Measured))
+    }
 }
 
 /// The locale of runs unless the campaign file says otherwise: English, with a point in numbers, and text in UTF-8.

@@ -1,9 +1,6 @@
 //! What the parts of a gzip'd image take of its file.
 
-use super::{
-    model::Region,
-    owner_sums::{OwnerBytes, Part},
-};
+use super::owner_sums::{OwnerBytes, Part};
 use serde::{Deserialize, Serialize};
 
 /// Bytes of a compressed file by what they hold, by the owner rules. Sums up to the length of the file.
@@ -16,13 +13,13 @@ pub struct InFile {
 }
 
 impl InFile {
-    /// Sums up regions, of each of which is known what it takes, and divides private anonymous memory between program and libraries as the
+    /// Sums up regions, each a part with its stored bytes, of which is known what it takes, and divides private anonymous memory between program and libraries as the
     /// zones are divided: which bytes of it are whose nothing tells, so both are taken to be compressed alike.
-    pub(super) fn of(regions: &[Region], in_file: &[f64], stored: &OwnerBytes, file_bytes: u64) -> Self {
+    pub(super) fn of(regions: impl Iterator<Item = (Part, u64)>, in_file: &[f64], stored: &OwnerBytes, file_bytes: u64) -> Self {
         let (mut all, mut found) = ([0_u64; Part::ALL.len()], [0.0; Part::ALL.len()]);
-        for (region, bytes) in regions.iter().zip(in_file) {
-            all[region.part as usize] += region.stored;
-            found[region.part as usize] += bytes;
+        for ((part, stored_bytes), bytes) in regions.zip(in_file) {
+            all[part as usize] += stored_bytes;
+            found[part as usize] += bytes;
         }
         for part in [Part::Allocated, Part::Heap] {
             let (whole, kept) = (all[part as usize], stored.get(part));

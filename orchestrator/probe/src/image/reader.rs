@@ -205,7 +205,9 @@ impl Parser {
         owner::classify(&mut regions);
         let baseline = owner::baseline(&regions, &header);
         let owner = owner::sum(&regions, baseline.as_ref());
-        let in_file = self.gzip.then(|| InFile::of(&regions, &in_file, &owner.stored, self.file_bytes));
+        let in_file = self
+            .gzip
+            .then(|| InFile::of(regions.iter().map(|region| (region.part, region.stored)), &in_file, &owner.stored, self.file_bytes));
         Ok(Image {
             path: std::path::PathBuf::new(),
             format: Format { family, area_layout },
