@@ -113,6 +113,17 @@ pub struct Sample {
     pub value: f64,
 }
 
+#[cfg(test)]
+impl Sample {
+    /// A run of so many processes on one node, of a program about which nothing is known.
+    pub(crate) fn of_unknown(mpi: crate::MpiKind, processes: u32, value: f64) -> Self {
+        let (app, class) = ("program".to_owned(), "B".to_owned());
+        let mapping = Mapping::one_node(processes);
+        let at = Setting { app, class, nas: None, mapping, per_node: processes, mpi, output: Output::default() };
+        Self { id: processes.to_string(), at, value }
+    }
+}
+
 /// A prediction for one setting.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Answer {

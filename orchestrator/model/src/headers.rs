@@ -155,13 +155,10 @@ impl Fitted for ShrunkLine {
 #[cfg(test)]
 mod tests {
     use super::Shrunk;
-    use crate::{Model, MpiKind, Output, Sample, Setting};
-    use cvc_core::mapping::Mapping;
+    use crate::{Model, MpiKind, Sample};
 
     fn sample(p: u32, value: f64) -> Sample {
-        let (app, class, mapping) = ("program".to_owned(), "B".to_owned(), Mapping::one_node(p));
-        let at = Setting { app, class, nas: None, mapping, per_node: p, mpi: MpiKind::Nemesis, output: Output::default() };
-        Sample { id: p.to_string(), at, value }
+        Sample::of_unknown(MpiKind::Nemesis, p, value)
     }
 
     /// MiniGhost B, MPICH 4.0.2, DMTCP 4.2.0, MiB: the line in 1/√P through 1, 2 and 4 processes gives 8.67 on 16.

@@ -2,8 +2,10 @@
 //! to fail; who writes a descriptor wants to see all of them.
 
 use super::{
+    collect::taken,
     error::RunError,
     evidence::{last_lines, text},
+    judge::compile,
     numbers::{CUT_HINT, numbers},
     outputs::{Outputs, found_below},
 };
@@ -70,6 +72,12 @@ pub fn check_fit(app: &Descriptor, point: &Point, dir: &Utf8Path, work: &Utf8Pat
     Ok(items)
 }
 
+/// How the program of a run ended, by what its shepherd wrote into the run's directory; `None` if that is not there or cannot be read.
+#[must_use]
+pub fn read_exit(dir: &Utf8Path) -> Option<Exit> {
+    serde_json::from_slice(&std::fs::read(dir.join("exit.json")).ok()?).ok()
+}
+
 struct Check<'a> {
     app: &'a Descriptor,
     point: &'a Point,
@@ -81,13 +89,12 @@ struct Check<'a> {
 
 impl Check<'_> {
     fn regex(&self, pattern: &str) -> Result<Regex, RunError> {
-        Regex::new(&format!("(?m){pattern}")).map_err(|e| RunError::Descriptor { app: self.app.name.clone(), problem: e.to_string() })
+        compile(self.app, pattern)
     }
 
     fn exit(&self) -> FitItem {
-        let written = std::fs::read(self.dir.join("exit.json")).ok().and_then(|text| serde_json::from_slice::<Exit>(&text).ok());
         let said = || last_lines(if self.stderr.trim().is_empty() { self.stdout } else { self.stderr });
-        let (fit, found) = match written {
+        let (fit, found) = match read_exit(self.dir) {
             None => (Fit::Fails, "the run left no exit status".to_owned()),
             Some(exit) => match (exit.start_error, exit.code) {
                 (Some(error), _) => (Fit::Fails, error),
@@ -148,7 +155,7 @@ impl Check<'_> {
             let absent = if figure.required { Fit::Fails } else { Fit::Doubtful };
             items.push(match numbers(&self.regex(&figure.pattern)?, self.stdout) {
                 Err(cut) => FitItem::new(key, Fit::Fails, format!("`{cut}`, of which the pattern takes a part: {CUT_HINT}")),
-                Ok(values) => match super::collect::taken(figure, &values).map(|value| value * figure.scale) {
+                Ok(values) => match taken(figure, &values).map(|value| value * figure.scale) {
                     Some(value) if value.is_finite() => {
                         let times = if values.len() > 1 { format!(", {} of {}", take(figure.take), values.len()) } else { String::new() };
                         FitItem::new(key, Fit::Fits, format!("{value} {}{times}", unit(figure.unit)))

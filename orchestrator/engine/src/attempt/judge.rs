@@ -6,11 +6,17 @@ use super::{
 };
 use crate::ckpt::Course;
 use cvc_core::{
+    app::descriptor::Descriptor,
     outcome::Cause,
     record::{Record, Source, Unit},
 };
 use cvc_probe::{sentinel::FileFound, shepherd::Exit};
 use regex::Regex;
+
+/// Compiles a pattern of a descriptor, in which `^` and `$` match at every line.
+pub(super) fn compile(app: &Descriptor, pattern: &str) -> Result<Regex, RunError> {
+    Regex::new(&format!("(?m){pattern}")).map_err(|e| RunError::Descriptor { app: app.name.clone(), problem: e.to_string() })
+}
 
 /// The evidence about a run.
 pub(super) struct Evidence<'a> {
@@ -59,8 +65,7 @@ impl Judge<'_> {
     }
 
     pub(super) fn regex(&self, pattern: &str) -> Result<Regex, RunError> {
-        Regex::new(&format!("(?m){pattern}"))
-            .map_err(|e| RunError::Descriptor { app: self.evidence.prepared.app.name.clone(), problem: e.to_string() })
+        compile(&self.evidence.prepared.app, pattern)
     }
 
     /// Whether the program itself ends in a verification that counts: not when it was killed on purpose.

@@ -38,7 +38,7 @@ mod task;
 
 pub use context::SiteContext;
 pub use executor::{AttemptResult, Executor};
-pub use fit::{Fit, FitItem, check_fit};
+pub use fit::{Fit, FitItem, check_fit, read_exit};
 pub use local_executor::{LocalExecutor, PendingCleanup, free_bytes};
 pub use outcome_file::{conclude_failed, seal};
 pub use recover::recover_run;

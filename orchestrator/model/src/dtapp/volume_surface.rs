@@ -107,20 +107,10 @@ impl Fitted for Curve {
 #[cfg(test)]
 mod tests {
     use super::VolumeAndSurface;
-    use crate::{Model, MpiKind, Output, Sample, Setting};
+    use crate::{Model, MpiKind, Sample};
 
     fn sample(p: u32, value: f64) -> Sample {
-        let mapping = cvc_core::mapping::Mapping::one_node(p);
-        let at = Setting {
-            app: "a".into(),
-            class: "b".into(),
-            nas: None,
-            mapping,
-            per_node: p,
-            mpi: MpiKind::OpenMpi,
-            output: Output::default(),
-        };
-        Sample { id: p.to_string(), at, value }
+        Sample::of_unknown(MpiKind::OpenMpi, p, value)
     }
 
     #[test]

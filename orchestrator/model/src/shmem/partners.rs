@@ -159,13 +159,10 @@ impl Fitted for Curve {
 #[cfg(test)]
 mod tests {
     use super::Partners;
-    use crate::{Model, MpiKind, Output, Sample, Setting};
-    use cvc_core::mapping::Mapping;
+    use crate::{Model, MpiKind, Sample, Setting};
 
     fn sample(p: u32, value: f64) -> Sample {
-        let (app, class, mapping) = ("program".to_owned(), "B".to_owned(), Mapping::one_node(p));
-        let at = Setting { app, class, nas: None, mapping, per_node: p, mpi: MpiKind::Nemesis, output: Output::default() };
-        Sample { id: p.to_string(), at, value }
+        Sample::of_unknown(MpiKind::Nemesis, p, value)
     }
 
     /// Measured with DMTCP 4.2.0 and MPICH 4.0.2 (ch3:nemesis), MiB.

@@ -22,7 +22,7 @@ use cvc_core::{
     record::names,
     stop::StopSignal,
 };
-use cvc_engine::attempt::{Fit, FitItem, ReadySite, check_fit};
+use cvc_engine::attempt::{Fit, FitItem, ReadySite, check_fit, read_exit};
 use cvc_probe::shepherd::Exit;
 use indexmap::IndexMap;
 use serde_json::{Value, json};
@@ -355,8 +355,7 @@ fn ended_by_itself(carried: &Carried) -> bool {
         Some((_, Outcome::Failed { cause, .. })) => Some(*cause),
         Some((_, Outcome::Succeeded)) | None => None,
     };
-    let exit = std::fs::read(carried.seen.directory(&carried.dir).join("exit.json")).ok();
-    is_too_short(cause, exit.and_then(|text| serde_json::from_slice::<Exit>(&text).ok()).as_ref())
+    is_too_short(cause, read_exit(&carried.seen.directory(&carried.dir)).as_ref())
 }
 
 /// Whether there is no checkpoint only because the program had ended well before.
