@@ -27,9 +27,8 @@ impl SessionLimit {
         Self { selected, last_block, end, begun: HashMap::new(), longest: HashMap::new() }
     }
 
-    /// Whether a run is not for this session: its point is not selected, its block comes later, or it would
-    /// probably end too late. `expected_s` are estimates, by
-    /// point; runs of the point that ended in this session count for more.
+    /// Whether a run is not for this session: its point is not selected, its block comes later, or it would probably end too late.
+    /// `expected_s` are estimates, by point; runs of the point that ended in this session count for more.
     pub(super) fn excludes(&self, planned: &PlannedRun, expected_s: &HashMap<PointId, f64>) -> bool {
         if self.selected.as_ref().is_some_and(|selected| !selected.contains(&planned.point)) {
             return true;
