@@ -11,6 +11,7 @@
 //! | `predictor.rs`, `registry.rs`, `fitting.rs`, `curves.rs` | which observations speak for a question, and the model that is taken |
 //! | `compose.rs`, `covariates.rs` | zones to images, images to files, what is stored beside them |
 //! | `calibration.rs` | how far such predictions were off for other programs |
+//! | `gzip.rs` | what gzip makes of images, and how long it takes |
 //! | `time.rs` | the time of a checkpoint, and how often to take one |
 //! | `next.rs` | which further run would narrow the answer most |
 //! | `forecast.rs`, `forecasting.rs` | what is said, and how it is put together |
@@ -30,6 +31,7 @@ mod filter;
 mod fitting;
 mod forecast;
 mod forecasting;
+mod gzip;
 mod index;
 mod labels;
 mod merge;
