@@ -2,7 +2,6 @@
 
 use super::{
     forecast::{Forecast, ForecastLine, Prediction},
-    observation::Observation,
     predictor::{Answered, Predictor},
     question::Question,
 };
@@ -30,15 +29,6 @@ const AS_IMAGE: ModelInfo = ModelInfo {
     source: "DMTCP's image format",
     tier: Tier::NoRun,
     parameters: 0,
-};
-
-const RATIO: ModelInfo = ModelInfo {
-    id: "nearest-gzip-ratio",
-    title: "ratio of file to image at the nearest observed setting",
-    formula: "image · (file / image)",
-    source: "no model of compression",
-    tier: Tier::SmallRuns,
-    parameters: 1,
 };
 
 const ALL_RANKS: ModelInfo = ModelInfo {
@@ -116,8 +106,9 @@ impl Predictor<'_> {
             shared.push((load, sizes.add(Quantity::Shmem, of_load(load), self.zone(Quantity::Shmem, question, load))));
         }
         let mut images = Vec::new();
-        for (load, shmem) in shared {
-            let zones = [(Quantity::Dtapp, &data), (Quantity::Lb, &libraries), (Quantity::Shmem, &shmem)];
+        for (load, shmem) in &shared {
+            let load = *load;
+            let zones = [(Quantity::Dtapp, &data), (Quantity::Lb, &libraries), (Quantity::Shmem, shmem)];
             let image = self.of_other_software(question, zones).unwrap_or_else(|| image(zones, headers.as_ref()));
             let image = self.calibrated(Quantity::Image, question, load, image);
             images.push((load, sizes.add(Quantity::Image, of_load(load), image)));
@@ -125,8 +116,15 @@ impl Predictor<'_> {
         let surplus = self.surplus(question, &mut sizes);
         let mut files: BTreeMap<u32, Prediction> = BTreeMap::new();
         let mut missing = None;
-        for (load, image) in images {
-            match sizes.add(Quantity::File, of_load(load), self.file(question, &image)) {
+        for ((load, image), (_, shmem)) in images.into_iter().zip(&shared) {
+            let zones = [
+                (Quantity::Dtapp, Some(&data)),
+                (Quantity::Lb, Some(&libraries)),
+                (Quantity::Shmem, Some(shmem)),
+                (Quantity::Headers, headers.as_ref()),
+            ];
+            let zones: Vec<_> = zones.into_iter().filter_map(|(zone, part)| Some((zone, part?.as_ref().ok()?))).collect();
+            match sizes.add(Quantity::File, of_load(load), self.file(question, &image, &zones)) {
                 Ok(file) => drop(files.insert(load, file)),
                 Err(reason) => missing = Some(reason),
             }
@@ -147,7 +145,9 @@ impl Predictor<'_> {
             (_, Err(_), _) => Answered::none("the launchers' part is unknown"),
             (_, _, Err(_)) => Answered::none("the auxiliary files are unknown"),
         };
-        let stored = self.calibrated(Quantity::Stored, question, most, stored);
+        // the trials are of files that were not compressed
+        let plain = question.setting.compression == Compression::None;
+        let stored = if plain { self.calibrated(Quantity::Stored, question, most, stored) } else { stored };
         let _ = sizes.add(Quantity::Stored, None, stored);
         sizes
     }
@@ -181,8 +181,8 @@ impl Predictor<'_> {
         Some(sizes.add(Quantity::Headers, None, self.zone(Quantity::Headers, question, load)))
     }
 
-    /// The file of a rank: the image, or what gzip made of one at the nearest setting.
-    fn file(&self, question: &Question, image: &Result<Prediction, String>) -> Answered {
+    /// The file of a rank: the image, or what gzip makes of its zones.
+    fn file(&self, question: &Question, image: &Result<Prediction, String>, zones: &[(Quantity, &Prediction)]) -> Answered {
         let image = match image {
             Ok(image) => image,
             Err(_) => return Answered::none("the image is unknown"),
@@ -190,34 +190,7 @@ impl Predictor<'_> {
         if question.setting.compression == Compression::None {
             return Answered::of(sum(AS_IMAGE, image.estimate, &[image]));
         }
-        let library = self.library(question);
-        let ratio = |o: &Observation| Some(o.value(Quantity::File)? / o.value(Quantity::Image).filter(|i| *i > 0.0)?);
-        let usable = |o: &&Observation| {
-            o.setting.compression == Compression::Gzip && o.setting.app == question.setting.app && library(o) && ratio(o).is_some()
-        };
-        let distance = |o: &Observation| {
-            let processes = f64::from(o.setting.mapping.processes()) / f64::from(question.setting.mapping.processes());
-            (o.setting.class != question.setting.class, processes.ln().abs())
-        };
-        let candidates = self.training.items().iter().filter(usable);
-        let nearest = candidates.min_by(|a, b| {
-            let (a, b) = (distance(a), distance(b));
-            a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
-        });
-        let Some((nearest, factor)) = nearest.and_then(|o| Some((o, ratio(o)?))) else {
-            return Answered::none(format!(
-                "no run of {} with gzip was observed, and cvc has no model of compression",
-                question.setting.app
-            ));
-        };
-        let mut prediction = sum(RATIO, Estimate::bare(image.estimate.value * factor), &[image]);
-        prediction.reason = format!("file/image = {factor:.3} at {}", nearest.label);
-        prediction.training = vec![nearest.label.clone()];
-        let warning = format!(
-            "gzip: the ratio {factor:.3} is that of {}, without an interval because cvc has no model of compression",
-            nearest.label
-        );
-        Answered::with(prediction, vec![warning])
+        self.gzip_file(question, image, zones)
     }
 }
 

@@ -175,6 +175,7 @@ impl TableRow<'_> {
             environment: self.environment()?,
             cores: self.parsed("cores", "a number of cores", "write a whole number, or leave it empty")?,
             quantities,
+            zone_ratios: BTreeMap::new(),
         })
     }
 

@@ -92,14 +92,37 @@ pub fn from_index(index: &Index, origin: &str) -> Result<Vec<Observation>, Predi
         {
             quantities.insert(Quantity::Surplus, surplus / MIB);
         }
+        let zone_ratios = if is_by_owner { zone_ratios(found, &quantities) } else { BTreeMap::new() };
         let of_point = |facts: &HashMap<String, Vec<String>>| facts.get(&id).cloned().unwrap_or_default();
         let environment = Environment::of_facts(&of_point(&dmtcp), &of_point(&kernels)).map(|of| Environment { zones: by, ..of });
         let cores = same_number(&of_point(&cores));
-        observations.push(Observation { label: setting.label(), id, origin: origin.to_owned(), setting, environment, cores, quantities });
+        observations.push(Observation {
+            label: setting.label(),
+            id,
+            origin: origin.to_owned(),
+            setting,
+            environment,
+            cores,
+            quantities,
+            zone_ratios,
+        });
         others.push(beside);
     }
     add_differing(&mut observations, &others);
     Ok(observations)
+}
+
+/// What each zone takes of a gzip'd file by what it takes of the image; stacks and reserves are with shared memory, as in the images.
+fn zone_ratios(found: &HashMap<String, f64>, zones: &BTreeMap<Quantity, f64>) -> BTreeMap<Quantity, f64> {
+    let in_file = |zone: &str| found.get(&format!("{}_{zone}_owner", names::ZONE_FILE_BYTES)).map(|bytes| bytes / MIB);
+    let of = [
+        (Quantity::Dtapp, in_file("DTAPP")),
+        (Quantity::Lb, in_file("LB")),
+        (Quantity::Shmem, in_file("SHMEM").map(|mib| mib + in_file("REST").unwrap_or(0.0))),
+        (Quantity::Headers, in_file("HEADERS")),
+    ];
+    let ratio = |zone, mib: f64| Some((zone, mib / zones.get(&zone).filter(|of| **of > 0.0)?));
+    of.into_iter().filter_map(|(zone, mib)| ratio(zone, mib?)).collect()
 }
 
 /// The factors of a point that a [`RunSetting`] does not have, with their values.

@@ -150,5 +150,6 @@ fn pretended(observations: &[Observation], candidate: &Question, forecast: &Fore
         environment: template.environment.clone(),
         cores: template.cores,
         quantities,
+        zone_ratios: BTreeMap::new(),
     })
 }

@@ -24,6 +24,9 @@ pub struct Observation {
     pub cores: Option<u32>,
     /// Means, by quantity.
     pub quantities: BTreeMap<Quantity, f64>,
+    /// Of a gzip run that recorded it, what a zone takes of the file by what it takes of the image, by owner.
+    #[serde(skip)]
+    pub zone_ratios: BTreeMap<Quantity, f64>,
 }
 
 impl Identified for Observation {

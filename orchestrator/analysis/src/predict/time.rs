@@ -69,7 +69,7 @@ impl Predictor<'_> {
     /// The time of one checkpoint, and of its parts where runs tell them apart: that of the node that takes longest.
     pub(super) fn latency(&self, question: &Question, forecasts: &Forecasts) -> Vec<(Quantity, Answered)> {
         if question.setting.compression == Compression::Gzip {
-            return no_time("no model of the time of compression");
+            return vec![(Quantity::Latency, self.gzip_time(question, forecasts))];
         }
         let nodes = of_nodes(question, forecasts);
         let parts: Vec<&Prediction> = forecasts.of(Quantity::File).filter_map(|line| line.forecast.prediction()).collect();

@@ -4,6 +4,7 @@ mod calibration;
 mod common;
 mod costs;
 mod equal;
+mod gzip;
 mod owner;
 mod paper_files;
 mod papers;

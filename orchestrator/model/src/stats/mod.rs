@@ -35,7 +35,6 @@ pub use pooled::{PooledRatio, RatioGroup, adjust_effects, pooled_ratio};
 pub use share::share_interval;
 pub use simulate::{Claim, Simulated, simulate, simulations};
 pub use stopping::{Narrowness, narrowness};
-pub use student::Scale;
-pub(crate) use student::t_quantile;
+pub use student::{Scale, t_quantile};
 pub use summary::Summary;
 pub use variation::Variation;
