@@ -7,9 +7,6 @@ use super::{
 use cvc_model::stats::{Claim, Simulated};
 use std::fmt::Write;
 
-/// The rules by which the carried runs are told.
-const ZONES: &str = "structural";
-
 /// A claim about repeats, in words.
 pub fn claim_in_words(claim: Claim) -> &'static str {
     match claim {
@@ -137,13 +134,14 @@ the mean of Winkler's: the width of an interval, and 40 times what lies beyond i
 The table behind these intervals is carried in cvc (normalised conformal prediction). It has three numbers for each quantity and kind of training: the
 half width is q·(b + d)·reach^g, where b is the largest error of the program's own runs, each number of processes left out in turn, and reach how far the
 prediction lies beyond the runs; without runs that can be left out it is q·reach^g. q is the error, in these terms, that 98 % of the trials stayed below,
-every program weighing the same (with 95 %, programs that are left out have too few inside, because six or seven show too little of the tail); d and g
+every program weighing the same (with 95 %, programs that are left out have too few inside, because the others show too little of the tail); d and g
 are those with the least score. {few} of its {lines} lines rest on fewer than three programs; `cvc predict --detail` tells how many stand behind a number.
 
 Times are fitted with the proportions of the parts that the times of other programs have, which the table has, too; where a program is left out, so are
 its times. What no trial is like has the widest interval of its quantity; launchers and times over several nodes have one from stated bounds, too. The interval
-of a size that follows from the scatter of one's own runs counts from four degrees of freedom on, where it is the wider one. The carried runs have zones by the rules
-`{ZONES}`: of these runs no more is known. Of zones by `owner` the same numbers are taken, which nothing has measured yet.
+of a size that follows from the scatter of one's own runs counts from four degrees of freedom on, where it is the wider one. Zones are by owner in
+the runs of `experiments/owner-sizes.csv` (Open MPI, sizes alone), and by the structural rule in those of the other tables (both libraries, and the times);
+each is predicted from runs of its own kind, and the table is made of both.
 "
     );
     text

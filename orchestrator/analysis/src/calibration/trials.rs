@@ -2,7 +2,7 @@
 
 use crate::{
     holdout::judge,
-    predict::{Calibration, Kind, Observation, PredictError, Predictor, Question, TrialError, calibration::offset},
+    predict::{Calibration, Kind, Observation, PredictError, Predictor, Question, TrialError, ZoneRules, calibration::offset},
 };
 use cvc_core::quantity::Quantity;
 use cvc_model::{
@@ -53,17 +53,18 @@ const NO_KNOWN_PROGRAM: &str = "left-out";
 
 /// Tries predictions of every program of the observations, with intervals by a table.
 ///
-/// Of each class and library, models are trained on few process counts, one to three, of this class alone and of all classes, once as a
+/// Of each class, library and rule of zones, models are trained on few process counts, one to three, of this class alone and of all classes, once as a
 /// program whose arrays are known and once as one of which nothing is known; and on no run of the program, but on those of all others.
 ///
 /// # Errors
 /// Observations that cannot be trained on.
 pub fn trials(observations: &[Observation], programs: &[&str], table: &Calibration) -> Result<Vec<Tried>, PredictError> {
     let mut all = Vec::new();
-    let libraries: BTreeSet<&str> = observations.iter().map(|o| o.setting.mpi_name.as_str()).collect();
+    // zones by two rules are two quantities
+    let kinds: BTreeSet<_> = observations.iter().map(|o| (o.setting.mpi_name.as_str(), rules(o))).collect();
     for program in programs {
-        for library in &libraries {
-            let of = |o: &&Observation| o.setting.mpi_name == *library;
+        for kind in &kinds {
+            let of = |o: &&Observation| (o.setting.mpi_name.as_str(), rules(o)) == *kind;
             let own: Vec<&Observation> = observations.iter().filter(of).filter(|o| o.setting.app == *program).collect();
             let others: Vec<&Observation> = observations.iter().filter(of).filter(|o| o.setting.app != *program).collect();
             for scheme in schemes(&own) {
@@ -123,6 +124,11 @@ fn schemes(own: &[&Observation]) -> Vec<Scheme> {
     schemes
 }
 
+/// The rules of the zones of an observation.
+fn rules(observation: &Observation) -> Option<ZoneRules> {
+    observation.environment.as_ref().map(|of| of.zones)
+}
+
 fn renamed(observation: &Observation, name: &str) -> Observation {
     let mut observation = observation.clone();
     name.clone_into(&mut observation.setting.app);
@@ -155,11 +161,16 @@ fn try_scheme(
                 continue;
             }
             let load = observation.load().unwrap_or(1);
+            let by_owner = if rules(observation) == Some(ZoneRules::Owner) { " by owner" } else { "" };
             let kind = predictor.kind_of(judged.quantity, &Question::of(observation), load);
             let own_error = predictor.own_error(judged.quantity, &Question::of(observation));
             all.push(Tried {
                 program: program.to_owned(),
-                label: format!("{} from {}{from}", judged.label, scheme.class.as_deref().map(|c| format!("{c} ")).unwrap_or_default()),
+                label: format!(
+                    "{}{by_owner} from {}{from}",
+                    judged.label,
+                    scheme.class.as_deref().map(|c| format!("{c} ")).unwrap_or_default()
+                ),
                 quantity: judged.quantity,
                 kind: kind.map(|(kind, _)| kind),
                 own_error,

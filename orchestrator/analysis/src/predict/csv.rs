@@ -1,7 +1,7 @@
 //! Observations from a table: one line each, columns by name, units in the names.
 
 use super::{
-    environment::{Environment, KernelEra},
+    environment::{Environment, KernelEra, ZoneRules},
     error::PredictError,
     observation::Observation,
     setting::{RunSetting, mpi_kind_of_name},
@@ -19,8 +19,21 @@ use cvc_model::MpiKind;
 use std::{collections::BTreeMap, str::FromStr};
 
 /// Columns other than quantities.
-const FACTORS: [&str; 12] =
-    ["app", "class", "mapping", "processes", "mpi", "mpi_kind", "compression", "aggregators", "cb_buffer", "dmtcp", "kernel", "cores"];
+const FACTORS: [&str; 13] = [
+    "app",
+    "class",
+    "mapping",
+    "processes",
+    "mpi",
+    "mpi_kind",
+    "compression",
+    "aggregators",
+    "cb_buffer",
+    "dmtcp",
+    "kernel",
+    "zones",
+    "cores",
+];
 
 /// Quantities that every checkpoint has.
 const NEVER_ZERO: [Quantity; 8] =
@@ -180,13 +193,26 @@ impl TableRow<'_> {
     }
 
     fn environment(&self) -> Result<Option<Environment>, PredictError> {
-        let (Some(dmtcp), kernel) = (self.text("dmtcp"), self.text("kernel")) else { return Ok(None) };
+        let (Some(dmtcp), kernel) = (self.text("dmtcp"), self.text("kernel")) else {
+            return match self.text("zones") {
+                None => Ok(None),
+                Some(_) => {
+                    Err(self.wrong("column `zones` has a value, but column `dmtcp` has none", "write the version of DMTCP, as in 4.2.0"))
+                }
+            };
+        };
         if let Some(release) = kernel.filter(|release| KernelEra::of_release(release).is_none()) {
             let message = format!("column `kernel`: `{release}` is not a release of Linux");
             return Err(self.wrong(message, "write what `uname -r` prints, as in 6.1.0, or leave it empty"));
         }
+        let zones = match self.text("zones") {
+            None => ZoneRules::default(),
+            Some(name) => ZoneRules::named(name).ok_or_else(|| {
+                self.wrong(format!("column `zones`: unknown value `{name}`"), format!("write {}", ZoneRules::NAMES.join(" or ")))
+            })?,
+        };
         let kernels: Vec<String> = kernel.map(str::to_owned).into_iter().collect();
-        Ok(Environment::of_facts(&[dmtcp.to_owned()], &kernels))
+        Ok(Environment::of_facts(&[dmtcp.to_owned()], &kernels).map(|of| Environment { zones, ..of }))
     }
 
     fn wrong(&self, message: impl Into<String>, hint: impl Into<String>) -> PredictError {
@@ -312,6 +338,8 @@ mod tests {
             ("two answers", "app,class,mapping,processes,mpi,lb_mib\nnpb-bt,A,2Nx4P,4,openmpi,1\n".into()),
             ("no processes at all", "app,class,processes,mpi,lb_mib\nnpb-bt,A,0,openmpi,1\n".into()),
             ("compression", "app,class,processes,mpi,compression,lb_mib\nnpb-bt,A,1,openmpi,zip,1\n".into()),
+            ("zones", "app,class,processes,mpi,dmtcp,zones,lb_mib\nnpb-bt,A,1,openmpi,4.2.0,mine,1\n".into()),
+            ("zones of what", "app,class,processes,mpi,zones,lb_mib\nnpb-bt,A,1,openmpi,owner,1\n".into()),
             ("aggregators", "app,class,processes,mpi,aggregators,lb_mib\nnpb-bt,A,1,openmpi,two,1\n".into()),
         ];
         let message: Vec<String> = tables.iter().map(|(what, text)| format!("{what}: {}", read(text).expect_err(what))).collect();

@@ -59,6 +59,10 @@ impl ZoneRules {
         }
     }
 
+    pub(super) fn named(name: &str) -> Option<Self> {
+        [Self::Structural, Self::Owner].into_iter().find(|rules| rules.name() == name)
+    }
+
     fn is_structural(&self) -> bool {
         *self == Self::Structural
     }

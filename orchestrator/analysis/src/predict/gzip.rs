@@ -41,6 +41,15 @@ const LINE: ModelInfo = ModelInfo {
     parameters: 2,
 };
 
+const STARTED: ModelInfo = ModelInfo {
+    id: "gzip-start-rate",
+    title: "a start, and uncompressed MiB by the rate of gzip on the cores in use",
+    formula: "a + load · image / (rate · min(load, cores))",
+    source: "gzip runs of the program; compression takes a core for each process",
+    tier: Tier::SmallRuns,
+    parameters: 2,
+};
+
 const TIME: ModelInfo = ModelInfo {
     id: "gzip-rate",
     title: "uncompressed MiB by the rate of gzip on the cores in use",
@@ -138,14 +147,14 @@ struct LeftOut {
 }
 
 impl LeftOut {
-    /// Predicts each process count of each class from the other counts of the class by `predicted(the others, the run)`. `None` where
-    /// there are fewer than two, or where one of them cannot be predicted.
+    /// Predicts each process count of each class by `predicted(the other runs, the run)`, where others of the class are among them. `None`
+    /// where there are fewer than two, or where one of them cannot be predicted.
     fn of(runs: &[&Observation], measured: Quantity, predicted: impl Fn(&[&Observation], &Observation) -> Option<f64>) -> Option<Self> {
         let mut squares: BTreeMap<(&str, u32), Vec<f64>> = BTreeMap::new();
         for at in runs {
-            let of_class = |o: &&&Observation| o.setting.class == at.setting.class && processes(o) != processes(at);
-            let others: Vec<&Observation> = runs.iter().filter(of_class).copied().collect();
-            if others.is_empty() {
+            let is_of_class = |o: &Observation| o.setting.class == at.setting.class;
+            let others: Vec<&Observation> = runs.iter().copied().filter(|o| !is_of_class(o) || processes(o) != processes(at)).collect();
+            if !others.iter().any(|o| is_of_class(o)) {
                 continue;
             }
             let error = at.value(measured)? / predicted(&others, at).filter(|p| *p > 0.0)? - 1.0;
@@ -164,14 +173,69 @@ impl LeftOut {
 
 /// The law of the size of a file that errs least where runs are left out; by the whole's ratio where none can be.
 fn law_of_files(runs: &[&Observation], class: &str, count: u32) -> Option<(ModelInfo, Fitted, Option<LeftOut>)> {
-    let fitted = OF_FILES.into_iter().filter_map(|(model, law)| {
+    least(OF_FILES.into_iter().filter_map(|(model, law)| {
         let predicted = |others: &[&Observation], at: &Observation| law(others, &at.setting.class, processes(at))?.at(at);
         Some((model, law(runs, class, count)?, LeftOut::of(runs, Quantity::File, predicted)))
-    });
+    }))
+}
+
+/// How fast a node's cores compress.
+struct Speed {
+    start_s: f64,
+    mib_per_s: f64,
+    from: Vec<String>,
+}
+
+impl Speed {
+    fn seconds(&self, core_mib: f64) -> f64 {
+        self.start_s + core_mib / self.mib_per_s
+    }
+}
+
+type SpeedLaw = fn(runs: &[&Observation], class: &str, count: u32) -> Option<Speed>;
+
+/// The laws of a time, that of the fewest parameters first.
+const OF_TIMES: [(ModelInfo, SpeedLaw); 2] = [(TIME, by_rate), (STARTED, by_start_and_rate)];
+
+fn by_rate(runs: &[&Observation], class: &str, count: u32) -> Option<Speed> {
+    let from = nearest(runs.iter().copied(), class, count)?;
+    let mib_per_s = core_mib_of(from)? / from.value(Quantity::Latency)?;
+    Some(Speed { start_s: 0.0, mib_per_s, from: vec![from.label.clone()] })
+}
+
+/// The line through all runs with the least squares of relative errors.
+fn by_start_and_rate(runs: &[&Observation], _: &str, _: u32) -> Option<Speed> {
+    // y = a + b x, divided by y: 1 = a u + b v
+    let (mut uu, mut uv, mut vv, mut u1, mut v1) = (0.0, 0.0, 0.0, 0.0, 0.0);
+    for run in runs {
+        let (x, y) = (core_mib_of(run)?, run.value(Quantity::Latency)?);
+        let (u, v) = (1.0 / y, x / y);
+        (uu, uv, vv, u1, v1) = (uu + u * u, uv + u * v, vv + v * v, u1 + u, v1 + v);
+    }
+    let det = uu * vv - uv * uv;
+    // runs of one size, or nearly, say nothing of a start
+    if det <= 1e-3 * uu * vv {
+        return None;
+    }
+    let (start_s, s_per_mib) = ((u1 * vv - v1 * uv) / det, (v1 * uu - u1 * uv) / det);
+    let from = runs.iter().map(|o| o.label.clone()).collect();
+    (start_s > 0.0 && s_per_mib > 0.0).then(|| Speed { start_s, mib_per_s: 1.0 / s_per_mib, from })
+}
+
+/// The law of a time that errs least where runs are left out.
+fn law_of_times(runs: &[&Observation], class: &str, count: u32) -> Option<(ModelInfo, Speed, Option<LeftOut>)> {
+    least(OF_TIMES.into_iter().filter_map(|(model, law)| {
+        let predicted =
+            |others: &[&Observation], at: &Observation| Some(law(others, &at.setting.class, processes(at))?.seconds(core_mib_of(at)?));
+        Some((model, law(runs, class, count)?, LeftOut::of(runs, Quantity::Latency, predicted)))
+    }))
+}
+
+/// The law that errs least; of equals, the first.
+fn least<T>(laws: impl Iterator<Item = (ModelInfo, T, Option<LeftOut>)>) -> Option<(ModelInfo, T, Option<LeftOut>)> {
     // errors of less than a thousandth are alike
     let square = |of: &Option<LeftOut>| of.as_ref().map_or(f64::INFINITY, |of| of.mean_square.max(1e-6));
-    // of equals, the first
-    fitted.min_by(|a, b| square(&a.2).total_cmp(&square(&b.2)))
+    laws.min_by(|a, b| square(&a.2).total_cmp(&square(&b.2)))
 }
 
 /// Adds the error of a law to what follows from the sizes, and says where it is from.
@@ -238,7 +302,7 @@ impl Predictor<'_> {
     pub(super) fn gzip_time(&self, question: &Question, forecasts: &Forecasts) -> Answered {
         let (class, count) = (question.setting.class.as_str(), question.setting.mapping.processes());
         let runs = self.gzip_runs(question, |o| core_mib_of(o).is_some() && o.value(Quantity::Latency).is_some_and(|s| s > 0.0));
-        let Some(from) = nearest(runs.iter().copied(), class, count) else {
+        let Some((model, speed, left_out)) = law_of_times(&runs, class, count) else {
             return Answered::none(format!(
                 "no time of a checkpoint of {} with gzip on a known number of cores was observed: run one to predict times with gzip",
                 question.setting.app
@@ -248,21 +312,17 @@ impl Predictor<'_> {
         let (Some(Some(cores)), 1) = (cores.first().copied(), cores.len()) else {
             return Answered::none("the gzip runs are of nodes with different numbers of cores");
         };
-        let (Some(seconds), Some(mib)) = (from.value(Quantity::Latency), core_mib_of(from)) else {
-            return Answered::none("the gzip runs tell no rate");
-        };
         let most = question.setting.mapping.node_loads().max().unwrap_or(1);
         let slowest =
             forecasts.of(Quantity::Image).filter_map(|line| core_mib_of_line(line, most, cores)).max_by(|a, b| a.0.total_cmp(&b.0));
         let Some((_, factor, image)) = slowest else { return Answered::none("the images are unknown") };
-        let left_out = LeftOut::of(&runs, Quantity::Latency, |others, at| {
-            let from = nearest(others.iter().copied(), &at.setting.class, processes(at))?;
-            Some(from.value(Quantity::Latency)? / core_mib_of(from)? * core_mib_of(at)?)
-        });
-        let (estimate, said, warning) = with_error(image.estimate.times(factor * seconds / mib), left_out.as_ref(), "time", class);
-        let mut prediction = sum(TIME, estimate, &[image]);
-        prediction.reason = format!("{:.1} MiB/s on each of {cores} cores at most, at {}{said}", mib / seconds, from.label);
-        prediction.training = vec![from.label.clone()];
+        let seconds = image.estimate.times(factor / speed.mib_per_s).plus(Estimate::exact(speed.start_s));
+        let (estimate, said, warning) = with_error(seconds, left_out.as_ref(), "time", class);
+        let mut prediction = sum(model, estimate, &[image]);
+        let start = if speed.start_s > 0.0 { format!("{:.1} s, and ", speed.start_s) } else { String::new() };
+        let from = speed.from.join(", ");
+        prediction.reason = format!("{start}{:.1} MiB/s on each of {cores} cores at most, from {from}{said}", speed.mib_per_s);
+        prediction.training = speed.from;
         Answered::with(prediction, warning.into_iter().collect())
     }
 }

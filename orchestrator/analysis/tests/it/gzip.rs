@@ -103,3 +103,18 @@ fn time_is_that_of_the_cores_in_use() {
     assert_eq!(one.first(Quantity::Latency).expect("a time").estimate.interval, None);
     assert!(one.warnings.iter().any(|w| w.starts_with("gzip: the time has no interval")), "{:?}", one.warnings);
 }
+
+#[test]
+fn a_start_is_told_from_a_rate() {
+    // the same two cores, and 2 s before they begin
+    let mut started = runs(falling, &[1, 2, 4, 8], 0.0);
+    for run in &mut started {
+        if let Some(seconds) = run.quantities.get_mut(&Quantity::Latency) {
+            *seconds += 2.0;
+        }
+    }
+    let f = forecast(&started, "npb-bt.A 16 openmpi gzip", ScheduleBudget::default());
+    let time = f.first(Quantity::Latency).expect("a time").clone();
+    assert_eq!((time.model.id, time.estimate.covers(time_s(16) + 2.0)), ("gzip-start-rate", Some(true)));
+    assert!((time.estimate.value / (time_s(16) + 2.0) - 1.0).abs() < 0.02, "{} {}", time.estimate.value, time_s(16) + 2.0);
+}

@@ -197,6 +197,53 @@ fn allocatable_arrays_of_fortran_are_the_programs() {
     assert_eq!(stored.zone(OwnerZone::Shmem), 0);
 }
 
+#[test]
+fn what_jemalloc_hands_out_is_the_programs() {
+    let test = "what_jemalloc_hands_out_is_the_programs";
+    let Some(bin) = bin_or_skip(test) else { return };
+    let libraries = Command::new("ldconfig").arg("-p").output().map(|out| String::from_utf8_lossy(&out.stdout).into_owned());
+    if !libraries.is_ok_and(|names| names.contains("libjemalloc.so.2")) {
+        return cvc_testkit::tool::skipped(test, "libjemalloc.so.2");
+    }
+    let mut session = Session::start(bin);
+    let flags = ["-Wl,--no-as-needed", "-l:libjemalloc.so.2"];
+    let Some(program) = compile(test, "cc", &flags, session.dir.path(), "known.c", C) else { return };
+    session.launch_peers("--no-gzip", &[&program], 1, &[]);
+    assert_known(&checkpoint(&session, 1)[0], &OF_C);
+}
+
+/// Memory for which the kernel is asked for huge pages: 32 MiB written whole, and 8 MiB of which every other huge page is.
+const HUGE: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+static const size_t HUGE_PAGE = 2 << 20;
+int main(void) {
+    char *whole = aligned_alloc(HUGE_PAGE, 32 << 20), *half = aligned_alloc(HUGE_PAGE, 8 << 20);
+    madvise(whole, 32 << 20, MADV_HUGEPAGE);
+    madvise(half, 8 << 20, MADV_HUGEPAGE);
+    memset(whole, 7, 32 << 20);
+    for (size_t at = 0; at < 8 << 20; at += 2 * HUGE_PAGE) memset(half + at, 5, HUGE_PAGE);
+    puts("computing");
+    fflush(stdout);
+    for (;;) usleep(1000);
+}
+"#;
+
+#[test]
+fn huge_pages_are_told_as_far_as_they_are_touched() {
+    let test = "huge_pages_are_told_as_far_as_they_are_touched";
+    let Some(bin) = bin_or_skip(test) else { return };
+    let mut session = Session::start(bin);
+    let Some(program) = compile(test, "cc", &[], session.dir.path(), "huge.c", HUGE) else { return };
+    session.launch_peers("--no-gzip", &[&program], 1, &[]);
+    let image = &checkpoint(&session, 1)[0];
+    assert_mib(image, "allocated", image.zones.owner.stored.get(Part::Allocated), 36.0);
+    assert_eq!(image.zones.owner.stored.zone(OwnerZone::Shmem), 0);
+}
+
 /// Ranks of an MPI program: beside what it has there is what the library has, which the baseline takes off.
 fn check_mpi(test: &str, compiler: &str, launcher: &[&str], peers: u32, library: MpiFlavour) {
     let Some(bin) = bin_or_skip(test) else { return };
