@@ -21,10 +21,11 @@ pub use predictions::{ByProgram, Coverage, PredictionCoverage, is_on_page, leave
 pub use shown::{Calibrated, calibrate};
 pub use trials::{Tried, errors_of, trials};
 
-/// The runs that cvc carries: of programs with declared arrays, and of some that allocate theirs.
-const CARRIED: [(&str, &str); 2] = [
+/// The runs that cvc carries: of programs with declared arrays, of some that allocate theirs, and of both with zones by owner.
+const CARRIED: [(&str, &str); 3] = [
     ("nas-sizes.csv", include_str!("../../../../experiments/nas-sizes.csv")),
     ("allocated-sizes.csv", include_str!("../../../../experiments/allocated-sizes.csv")),
+    ("owner-sizes.csv", include_str!("../../../../experiments/owner-sizes.csv")),
 ];
 
 /// The observations that cvc carries.

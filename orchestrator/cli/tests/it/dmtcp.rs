@@ -151,6 +151,47 @@ fn a_restart_from_the_last_of_several_checkpoints_verifies_with_open_mpi() {
     restart("openmpi");
 }
 
+/// A program on one rank that prints what it prints, and computes on in silence. 6 s.
+const EARLY: &str = "#include <mpi.h>\n#include <stdio.h>\n#include <unistd.h>\nint main(int argc, char **argv) {\n  MPI_Init(&argc, &argv);\n\
+    puts(\"step 1\\nresult check: PASSED\");\n  fflush(stdout);\n  for (int i = 0; i < 60; i++) usleep(50000);\n  MPI_Finalize();\n}\n";
+
+#[test]
+fn a_result_that_was_printed_before_the_checkpoint_is_a_checkpoint_too_late() {
+    require!(Tool::Dmtcp, Tool::OpenMpi);
+    let c = stencil("late", "class = \"short\"\nmpi = \"openmpi\"", "repeats = 1", "moment = { after_step = 1 }\nrestart_check = true");
+    let file = fs::read_to_string(c.dir().join("campaign.toml")).expect("its file");
+    let file = file
+        .replace("\"stencil\"", "\"early\"")
+        .replace("1Nx2P", "1Nx1P")
+        .replace("kind = \"local\"", "kind = \"local\"\napp_dirs = [\".\"]");
+    fs::write(c.dir().join("campaign.toml"), file).expect("writes");
+    let app = STENCIL.replace("kernel = true\n", "").replace("kernel-stencil", "early").replace("\"stencil\"", "\"early\"");
+    let app = app.replace("^Verification = SUCCESSFUL", "result check: PASSED").replace("^Time step", "^step");
+    c.put("apps/early.toml", &app);
+    c.put("early.c", EARLY);
+    let compiled = Command::new("mpicc.openmpi").args(["-o", "early", "early.c"]).current_dir(c.dir()).status().expect("mpicc");
+    assert!(compiled.success());
+    c.run().expect(2);
+    let run = c.run_names().pop_first().expect("a run");
+    let outcome = read_json(&c.run_dir(&run).join("outcome.json"));
+    assert_eq!(outcome["cause"], "checkpoint", "{outcome}");
+    assert!(outcome["detail"].as_str().is_some_and(|d| d.contains("printed its result before its checkpoint")), "{outcome}");
+}
+
+#[test]
+fn a_run_that_the_time_limit_ends_before_it_computes_is_told_as_that() {
+    require!(Tool::Dmtcp, Tool::OpenMpi);
+    let c = stencil("silent", "class = \"long\"\nmpi = \"openmpi\"", "repeats = 1", "moment = { after_step = 1 }");
+    let file = fs::read_to_string(c.dir().join("campaign.toml")).expect("its file").replace("timeout_s = 300", "timeout_s = 6");
+    fs::write(c.dir().join("campaign.toml"), file).expect("writes");
+    // a step that never comes
+    c.put("apps/stencil.toml", &STENCIL.replace("^Time step", "^no such step"));
+    c.run().expect(2);
+    let run = c.run_names().pop_first().expect("a run");
+    let outcome = read_json(&c.run_dir(&run).join("outcome.json"));
+    assert_eq!(outcome["cause"], "timeout", "{outcome}");
+}
+
 #[test]
 fn some_points_of_a_campaign_are_restarted_and_the_report_says_how_it_ended() {
     require!(Tool::Dmtcp, Tool::OpenMpi);

@@ -136,9 +136,15 @@ impl Judge<'_> {
         last_lines(if self.stderr.trim().is_empty() { &self.stdout } else { &self.stderr })
     }
 
+    /// The time limit of the run, and its checkpoints.
     fn checkpoints(&mut self) {
         for checkpoint in &self.evidence.driven.checkpoints {
             self.checkpoint(checkpoint);
+        }
+        // what DMTCP says while the time limit ends a run follows from that
+        if self.evidence.exit.as_ref().is_some_and(|exit| exit.ended_by == Some(EndedBy::Timeout)) {
+            let limit = self.evidence.prepared.job.timeout_s;
+            self.fail(Cause::Timeout, format!("it did not end within {limit} s (run.timeout_s)"));
         }
         if let Some(failure) = &self.evidence.driven.failure {
             // a program that failed by itself is the reason that there was no checkpoint
@@ -289,10 +295,6 @@ impl Judge<'_> {
         self.record(names::CPU_USER_S, exit.user_s, Unit::Seconds, Source::Kernel, Some("exit.json"), &[]);
         self.record(names::CPU_SYSTEM_S, exit.system_s, Unit::Seconds, Source::Kernel, Some("exit.json"), &[]);
         self.record(names::MAX_RSS_BYTES, exit.max_rss_kib as f64 * 1024.0, Unit::Bytes, Source::Kernel, Some("exit.json"), &[]);
-        if exit.ended_by == Some(EndedBy::Timeout) {
-            let limit = self.evidence.prepared.job.timeout_s;
-            self.fail(Cause::Timeout, format!("it did not end within {limit} s (run.timeout_s)"));
-        }
         if !self.verifies() {
             // killed after its checkpoint, on purpose; if it ended before by itself, there is no checkpoint and that is the failure
             return Ok(());
@@ -451,6 +453,15 @@ impl Judge<'_> {
         };
         let before = self.failure.is_some();
         let output = restarted.stdout.clone();
+        let success = self.regex(&self.evidence.prepared.app.success.pattern)?;
+        // what was printed before the checkpoint is not printed again
+        if self.evidence.course.restart == Restart::Images && !success.is_match(&output) && success.is_match(&self.stdout) {
+            self.fail(
+                Cause::Checkpoint,
+                "the program printed its result before its checkpoint was whole, and nothing after the restart: \
+                 choose an earlier moment or a larger workload",
+            );
+        }
         match &restarted.exit {
             None => self.fail(Cause::Restart, "the restart's shepherd left no exit status"),
             Some(exit) => {

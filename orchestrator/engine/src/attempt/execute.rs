@@ -9,8 +9,7 @@ use super::{
     executed::{Executed, interrupted},
     judge::Evidence,
     noise::{self, Noise},
-    outputs,
-    placement::{self, Misplacement},
+    outputs, placement,
     prepare::Prepared,
     reporter::{AttemptEvent, AttemptReporter},
     restart::{self, Restarted},
@@ -28,7 +27,7 @@ use cvc_core::{
 };
 use cvc_probe::shepherd::{Exit, Job};
 use nix::sys::signal::Signal;
-use std::future::{Future, pending};
+use std::future::Future;
 
 /// How a program under a shepherd ended.
 enum Ending {
@@ -105,7 +104,8 @@ impl Execution<'_> {
         } else if self.course.killed || driven.failure.is_some() || driven.error.is_some() {
             Ending::Exited(self.kill(&driven, &mut shepherd).await)
         } else {
-            watch(prepared, &mut shepherd, self.stop_signal, placement::watch(prepared)).await
+            let misplaced = async { RunFailure::new(Cause::Misplaced, placement::watch(prepared).await.to_string()) };
+            watch(prepared, &mut shepherd, self.stop_signal, misplaced).await
         };
         let (exit, cut_off) = match ending {
             Ending::Interrupted => return Ok(None),
@@ -176,7 +176,7 @@ impl Execution<'_> {
         let before = noise::conditions(&prepared.used).await;
         let mut shepherd = self.shepherds.start(job, &prepared.dir.join("restart.job.json")).await?;
         // the placement of its ranks was checked before
-        let exit = match watch(prepared, &mut shepherd, self.stop_signal, pending()).await {
+        let exit = match watch(prepared, &mut shepherd, self.stop_signal, restart::watch(prepared)).await {
             Ending::Interrupted => return Ok(None),
             Ending::Exited(exit) => exit,
             Ending::CutOff { failure, exit } => {
@@ -218,19 +218,19 @@ fn was_told_to_end(exit: &Exit) -> bool {
     exit.ended_by.is_none() && (exit.told_to_end || signals.iter().any(ended_by))
 }
 
-/// Waits for the end of a program under a shepherd, or ends it because of a lost node, misplaced ranks or the user.
+/// Waits for the end of a program under a shepherd, or ends it because of a lost node, the user, or what `failed` says.
 async fn watch(
     prepared: &Prepared,
     shepherd: &mut Shepherd,
     stop_signal: &mut StopSignal,
-    misplaced: impl Future<Output = Misplacement>,
+    failed: impl Future<Output = RunFailure>,
 ) -> Ending {
     let used = &prepared.used;
     let everywhere = used.everywhere();
     let why = tokio::select! {
         exit = shepherd.exit() => return Ending::Exited(exit),
         (node, reason) = used.crew.wait_lost(&everywhere) => Some(RunFailure::new(Cause::NodeLost, format!("{node}: {reason}"))),
-        wrong = misplaced => Some(RunFailure::new(Cause::Misplaced, wrong.to_string())),
+        failure = failed => Some(failure),
         () = stop_now(stop_signal) => None,
     };
     // launchers may wait forever for a node that is gone: end the ranks everywhere, and the launcher with them
