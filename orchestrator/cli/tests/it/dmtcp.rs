@@ -171,9 +171,9 @@ fn a_result_that_was_printed_before_the_checkpoint_is_a_checkpoint_too_late() {
     c.put("early.c", EARLY);
     let compiled = Command::new("mpicc.openmpi").args(["-o", "early", "early.c"]).current_dir(c.dir()).status().expect("mpicc");
     assert!(compiled.success());
-    c.run().expect(2);
+    c.run().expect(10);
     let run = c.run_names().pop_first().expect("a run");
-    let outcome = read_json(&c.run_dir(&run).join("outcome.json"));
+    let outcome = &read_json(&c.run_dir(&run).join("outcome.json"))["outcome"];
     assert_eq!(outcome["cause"], "checkpoint", "{outcome}");
     assert!(outcome["detail"].as_str().is_some_and(|d| d.contains("printed its result before its checkpoint")), "{outcome}");
 }
@@ -186,9 +186,9 @@ fn a_run_that_the_time_limit_ends_before_it_computes_is_told_as_that() {
     fs::write(c.dir().join("campaign.toml"), file).expect("writes");
     // a step that never comes
     c.put("apps/stencil.toml", &STENCIL.replace("^Time step", "^no such step"));
-    c.run().expect(2);
+    c.run().expect(10);
     let run = c.run_names().pop_first().expect("a run");
-    let outcome = read_json(&c.run_dir(&run).join("outcome.json"));
+    let outcome = &read_json(&c.run_dir(&run).join("outcome.json"))["outcome"];
     assert_eq!(outcome["cause"], "timeout", "{outcome}");
 }
 

@@ -476,11 +476,12 @@ impl Judge<'_> {
                 self.record(names::RESTART_TO_END_S, exit.wall_s, Unit::Seconds, Source::Clock, Some("restart.exit.json"), &[]);
             }
         }
-        if !before && self.failure.is_some() && !restarted.stderr.trim().is_empty() {
-            let message = last_lines(&restarted.stderr);
-            if let Some(failure) = &mut self.failure {
-                failure.detail.push_str(&format!(" ({message})"));
-            }
+        if let Some(failure) = &mut self.failure
+            && !before
+            && failure.cause == Cause::Restart
+            && !restarted.stderr.trim().is_empty()
+        {
+            failure.detail.push_str(&format!(" ({})", last_lines(&restarted.stderr)));
         }
         let verified = if !before && self.failure.is_none() { 1.0 } else { 0.0 };
         self.record(names::RESTART_VERIFIED, verified, Unit::Bool, Source::ApplicationOutput, Some("restart.stdout"), &[]);
