@@ -133,7 +133,7 @@ the mean of Winkler's: the width of an interval, and 40 times what lies beyond i
         "
 The table behind these intervals is carried in cvc (normalised conformal prediction). It has three numbers for each quantity and kind of training: the
 half width is q·(b + d)·reach^g, where b is the largest error of the program's own runs, each number of processes left out in turn, and reach how far the
-prediction lies beyond the runs; without runs that can be left out it is q·reach^g. q is the error, in these terms, that 98 % of the trials stayed below,
+prediction lies beyond the runs; without runs that can be left out it is q·reach^g. q is the error, in these terms, that 97 % of the trials stayed below,
 every program weighing the same (with 95 %, programs that are left out have too few inside, because the others show too little of the tail); d and g
 are those with the least score. {few} of its {lines} lines rest on fewer than three programs; `cvc predict --detail` tells how many stand behind a number.
 
