@@ -10,9 +10,8 @@ use cvc_model::stats::{Claim, simulate};
 fn intervals_hold_for_programs_that_were_left_out_and_the_carried_table_is_made_of_all() {
     let mut left_out = Vec::new();
     let (coverage, table) = leave_one_program_out(&carried(), |program| left_out.push(program.to_owned())).expect("trials");
-    let programs = [
-        "comd", "hpccg", "lammps", "lulesh", "minife", "minighost", "npb-bt", "npb-cg", "npb-ft", "npb-is", "npb-lu", "npb-mg", "npb-sp",
-    ];
+    let programs =
+        ["comd", "hpccg", "lammps", "lulesh", "minife", "minighost", "npb-bt", "npb-cg", "npb-ft", "npb-is", "npb-lu", "npb-mg", "npb-sp"];
     assert_eq!(left_out, programs);
     let all = &coverage.all;
     let share = all.inside as f64 / all.cells as f64;
