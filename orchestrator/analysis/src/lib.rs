@@ -1,8 +1,8 @@
 //! Analysis of results: the index over a campaign, predictions, reports, and papers compared with measurements.
 
+pub mod aa_test;
 pub mod calibration;
 pub mod csv;
-pub mod equal;
 pub mod error;
 pub mod holdout;
 pub mod index;
@@ -10,4 +10,5 @@ pub mod paper;
 pub mod predict;
 pub mod report;
 pub mod rerun;
+pub mod results;
 pub mod space;

@@ -53,9 +53,7 @@ pub enum Command {
     Fsck(FsckArgs),
     /// Rebuild a campaign's report
     Report(ReportArgs),
-    /// Show how often a campaign's comparisons call equal things different
-    Compare(CompareArgs),
-    /// Show how often the intervals that cvc prints hold: of repeats by simulation, of predictions by leaving programs out
+    /// Show how often the intervals that cvc prints hold, and how often the comparisons of a campaign call equal things different
     Calibrate(CalibrateArgs),
     /// Compare a paper's printed tables with what its own inputs give and with what was measured here
     Reproduce(ReproduceArgs),
@@ -395,23 +393,14 @@ pub struct ReportArgs {
 }
 
 #[derive(Args)]
-pub struct CompareArgs {
-    /// Campaign file, or a campaign's directory
-    pub campaign: Utf8PathBuf,
-    /// Compare what is equal: the repeats of each point with each other, and sites that are the same machine
-    #[arg(long, required = true)]
-    pub a_a: bool,
+pub struct CalibrateArgs {
+    /// Campaign file, or a campaign's directory: measure how often its comparisons call equal repeats and equal sites different (A/A test)
+    #[arg(conflicts_with_all = ["from", "samples", "page", "write_table"])]
+    pub campaign: Option<Utf8PathBuf>,
     #[command(flatten)]
     pub which: Which,
     #[command(flatten)]
     pub place: Where,
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
-}
-
-#[derive(Args)]
-pub struct CalibrateArgs {
     /// Table of observed checkpoints of two programs or more, instead of the NAS runs that cvc carries; may be given several times
     #[arg(long, value_name = "TABLE")]
     pub from: Vec<Utf8PathBuf>,

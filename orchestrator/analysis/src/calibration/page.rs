@@ -99,7 +99,7 @@ Sites whose repeats ended when their interval was narrow are called different at
     let _ = write!(
         text,
         "
-For repeats of one's own machine, [`cvc compare --a-a`](compare.md) measures the same.
+For repeats of one's own machine, [`cvc calibrate CAMPAIGN`](aa-test.md) measures the same.
 
 ## Predictions
 

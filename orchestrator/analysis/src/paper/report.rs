@@ -8,7 +8,8 @@ use super::{
     printed::Digits,
     rules,
 };
-use crate::report::{Against, Beside, Block, Cell, Column, Mark, Note, Records, Report, ReportKind, SCHEMA, Section, Table};
+use crate::report::{Against, Beside, Block, Cell, Column, Mark, Note, Report, ReportKind, SCHEMA, Section, Table};
+use crate::results::Records;
 use cvc_model::Tier;
 
 /// Builds the report.

@@ -1,13 +1,16 @@
 //! What a factor changes: points that differ only in its level, compared repeat by repeat.
 
 use super::{
-    counterpart::{Pair, compared_levels, label, pairs, repeats},
-    data::{Data, ReportedQuantity},
     effects,
     model::{Block, Cell, Column, Section, Table},
-    price_of_checkpoints, quantity,
+    price_of_checkpoints,
 };
 use crate::report::consistency;
+use crate::results::{
+    counterpart::{Pair, compared_levels, label, pairs, repeats},
+    data::{Data, ReportedQuantity},
+    quantity,
+};
 use cvc_core::record::names;
 use cvc_model::stats::{Comparison, adjust, compare, compare_paired, compare_stopped};
 

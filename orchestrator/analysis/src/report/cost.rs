@@ -1,7 +1,6 @@
 //! Costs: runs by their records, instances by the journal, and time against dollars, with clusters and clouds on one axis.
 
 use super::{
-    data::Data,
     layout,
     model::{Block, Cell, Column, Plot, Section, Table},
     plot::{self, Spot},
@@ -9,6 +8,7 @@ use super::{
 };
 use crate::error::AnalysisError;
 use crate::index::Index;
+use crate::results::data::Data;
 use cvc_core::record::names;
 use cvc_model::stats::Summary;
 use indexmap::{IndexMap, IndexSet};

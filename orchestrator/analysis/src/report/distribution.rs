@@ -1,16 +1,18 @@
 //! Every repeat of every point.
 
 use super::{
-    data::{Data, ReportedQuantity},
     drift,
     format::Style,
     layout::{self, Figure, PlannedPlot},
     model::{Plot, Section},
     plot::{self, PALETTE, Strip},
-    quantity::{self, Tier},
     time::capital,
 };
 use crate::error::AnalysisError;
+use crate::results::{
+    data::{Data, ReportedQuantity},
+    quantity::{self, Tier},
+};
 use cvc_core::record::names;
 use cvc_model::stats::{Fences, quantile};
 use indexmap::IndexSet;

@@ -1,12 +1,11 @@
 //! Whether results changed in the course of the campaign, or runs were like the one before: warnings, and a plot of the order of runs against their results.
 
 use super::{
-    data::Data,
     model::{Block, Plot},
     plot::{self, Moment},
-    quantity,
 };
 use crate::error::AnalysisError;
+use crate::results::{data::Data, quantity};
 use cvc_core::record::names;
 use cvc_model::stats::{Drift, Lag, drift, lag};
 use indexmap::IndexSet;
@@ -22,7 +21,7 @@ const ENOUGH: usize = 8;
 /// The results of one site over time: each run's start, hours after the first of the campaign, and its value, point by point.
 fn of_site(data: &Data, site: &str, quantity: &str) -> Vec<Vec<(f64, f64)>> {
     let first = data.runs.iter().filter_map(|run| run.started_s).fold(f64::INFINITY, f64::min);
-    let of_point = |point: &super::rows::PointRow| -> Option<Vec<(f64, f64)>> {
+    let of_point = |point: &crate::results::rows::PointRow| -> Option<Vec<(f64, f64)>> {
         let starts: HashMap<u32, f64> = point
             .runs
             .iter()

@@ -1,9 +1,9 @@
 //! The effect of each factor over all points: one row for two levels and a quantity.
 
-use super::{
+use super::model::{Cell, Column, Table};
+use crate::results::{
     counterpart::{compared_levels, pairs, ratio_groups, repeats},
     data::Data,
-    model::{Cell, Column, Table},
     quantity,
 };
 use cvc_core::record::names;

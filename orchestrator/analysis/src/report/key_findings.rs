@@ -1,10 +1,10 @@
 //! The short answer: how the runs ended, and how much the checkpoints of each application differ in size and time.
 
 use super::{
-    data::Data,
     model::{Block, Cell, Column, Section, Table},
-    prediction, price_of_checkpoints, quantity, restarts,
+    prediction, price_of_checkpoints, restarts,
 };
+use crate::results::{data::Data, quantity};
 use cvc_core::record::names;
 
 /// The quantities of the table, with the names of their least and greatest values.

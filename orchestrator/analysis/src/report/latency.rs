@@ -1,12 +1,12 @@
 //! How the time of a checkpoint divides into coordination and storage.
 
 use super::{
-    data::Data,
     layout::{self, PlannedPlot, Sheet},
     model::Plot,
     plot::{self, Marks, Panel},
 };
 use crate::error::AnalysisError;
+use crate::results::data::Data;
 use cvc_core::record::names;
 
 const PIECES: [&str; 2] = [names::CKPT_COORDINATION_S, names::CKPT_STORAGE_S];

@@ -2,14 +2,12 @@
 //! others as panels or series.
 
 use super::{
-    data::Data,
     format::Style,
     model::{Block, Plot},
     plot::{Categories, PALETTE, Whisker},
-    quantity,
-    rows::PointRow,
 };
 use crate::error::AnalysisError;
+use crate::results::{data::Data, quantity, rows::PointRow};
 use cvc_model::stats::Summary;
 use indexmap::{IndexMap, IndexSet};
 use std::collections::{BTreeSet, HashMap};

@@ -6,8 +6,6 @@
 mod comparison;
 mod consistency;
 mod cost;
-mod counterpart;
-mod data;
 mod distribution;
 mod drift;
 mod effects;
@@ -24,11 +22,8 @@ mod plot;
 mod prediction;
 mod prediction_plot;
 mod price_of_checkpoints;
-mod quantity;
-mod records;
 mod repeat;
 mod restarts;
-mod rows;
 mod size_by_zone;
 mod slug;
 mod summary;
@@ -37,12 +32,9 @@ mod versions;
 
 pub use emit::write_all;
 pub use model::{Against, Beside, Block, Cell, Column, Mark, Note, Plot, Report, ReportKind, Section, Table};
-pub use records::Records;
 pub(crate) use slug::slug;
 
-use crate::error::AnalysisError;
-use crate::index::Index;
-use data::Data;
+use crate::{error::AnalysisError, index::Index, results::data::Data};
 
 /// Version of the report model, as written to JSON.
 pub const SCHEMA: u32 = 1;

@@ -1,6 +1,6 @@
 //! The parts of a report. Tables and plots make them, emitters write them, and neither side knows the other.
 
-use super::records::Records;
+use crate::results::Records;
 use cvc_model::{
     Estimate,
     stats::{Comparison, Summary},

@@ -1,12 +1,10 @@
 //! Runs whose nodes did something else, too: flagged, never dropped.
 
 use super::{
-    data::Data,
     model::{Cell, Column, Table},
-    quantity,
-    rows::PointRow,
     summary,
 };
+use crate::results::{data::Data, quantity, rows::PointRow};
 use cvc_core::{record::names, units::counted};
 
 /// A share from which processor time given to others by the hypervisor is flagged.

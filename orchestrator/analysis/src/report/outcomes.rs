@@ -1,12 +1,10 @@
 //! Failed, disturbed, skipped and untried runs, with their reasons.
 
 use super::{
-    data::Data,
     model::{Block, Cell, Column, Section, Table},
-    noise, quantity,
-    rows::RunRow,
-    summary,
+    noise, summary,
 };
+use crate::results::{data::Data, quantity, rows::RunRow};
 
 /// The table of all runs.
 const ALL: &str = "run_directories";

@@ -1,13 +1,13 @@
 //! The campaign, and the outcomes of its runs.
 
 use super::{
-    data::Data,
     drift,
     model::{Block, Cell, Column, Section, Table},
     noise,
 };
 use crate::index::IndexedBaseline;
 use crate::report::consistency;
+use crate::results::data::Data;
 use std::collections::BTreeSet;
 
 pub(super) fn section(data: &Data) -> Section {

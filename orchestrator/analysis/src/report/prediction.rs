@@ -1,12 +1,12 @@
 //! Predicted against measured: how well models did on points that they had not seen.
 
 use super::{
-    data::Data,
     layout,
     model::{Block, Cell, Column, Section, Table},
     prediction_plot::{self, Places, scaled},
-    quantity as words, summary,
+    summary,
 };
+use crate::results::{data::Data, quantity as words};
 use crate::{
     error::AnalysisError,
     holdout::{Coverage, Gate, GateGroup, HoldoutResult},

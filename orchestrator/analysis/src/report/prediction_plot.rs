@@ -1,12 +1,11 @@
 //! Plots of predicted and measured values at held-out points.
 
 use super::{
-    data::Data,
     layout::{self, PlannedPlot},
     model::Plot,
     plot::{self, Categories, Marks, Panel, Whisker},
-    rows::PointRow,
 };
+use crate::results::{data::Data, rows::PointRow};
 use crate::{
     error::AnalysisError,
     holdout::{HoldoutResult, quantity},

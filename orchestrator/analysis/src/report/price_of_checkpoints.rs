@@ -1,10 +1,12 @@
 //! What checkpoints add to the time of a program, and what compression saves and takes.
 
 use super::{
-    counterpart::{Pair, label, pairs, ratio_groups, repeats},
-    data::Data,
     effects::{effect, percent},
     model::{Cell, Column, Table},
+};
+use crate::results::{
+    counterpart::{Pair, label, pairs, ratio_groups, repeats},
+    data::Data,
     quantity,
 };
 use cvc_core::record::names;

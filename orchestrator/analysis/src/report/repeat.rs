@@ -1,9 +1,7 @@
 //! How to repeat the campaign.
 
-use super::{
-    data::Data,
-    model::{Block, Section},
-};
+use super::model::{Block, Section};
+use crate::results::data::Data;
 
 pub(super) fn section(data: &Data) -> Section {
     let meta = |key: &str| data.meta.get(key).map(String::as_str).unwrap_or_default();

@@ -1,6 +1,6 @@
 //! Which restarts were tried, and which of them verified.
 
-use super::{data::Data, rows::PointRow};
+use crate::results::{data::Data, rows::PointRow};
 use cvc_core::record::names;
 
 /// Restarts of counted runs.

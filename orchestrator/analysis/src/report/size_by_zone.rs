@@ -1,13 +1,16 @@
 //! The parts of a checkpoint image: application data, libraries, shared memory.
 
 use super::{
-    data::{Data, ReportedQuantity},
     layout::{self, PlannedPlot, Sheet},
     model::{Block, Cell, Column, Plot, Section, Table},
     plot::{self, Marks, Panel},
-    quantity, summary,
+    summary,
 };
 use crate::error::AnalysisError;
+use crate::results::{
+    data::{Data, ReportedQuantity},
+    quantity,
+};
 use indexmap::IndexMap;
 
 /// The zones of the thesis, with their headings.

@@ -1,13 +1,15 @@
 //! One row for each point: every quantity with its interval, and the same numbers in full.
 
 use super::{
-    data::{Data, ReportedQuantity},
     model::{Block, Cell, Column, Section, Table},
-    quantity::{self, Tier},
     restarts,
-    rows::PointRow,
 };
 use crate::report::consistency;
+use crate::results::{
+    data::{Data, ReportedQuantity},
+    quantity::{self, Tier},
+    rows::PointRow,
+};
 use cvc_model::stats::CommonScatter;
 use std::collections::HashMap;
 

@@ -1,15 +1,17 @@
 //! The plots of sizes, checkpoint times, wall times and figures of merit.
 
 use super::{
-    data::{Data, ReportedQuantity},
     latency,
     layout::{self, Part, PlannedPlot, PointsByCategory, Sheet},
     model::{Plot, Section},
     plot::{self, Marks, Panel},
-    quantity::{self, Tier},
     size_by_zone,
 };
 use crate::error::AnalysisError;
+use crate::results::{
+    data::{Data, ReportedQuantity},
+    quantity::{self, Tier},
+};
 use cvc_core::record::names;
 
 /// Builds the section with the main plots: sizes, checkpoint times, wall times.

@@ -1,10 +1,7 @@
 //! The versions that produced the results.
 
-use super::{
-    data::Data,
-    model::{Block, Cell, Column, Section, Table},
-    quantity,
-};
+use super::model::{Block, Cell, Column, Section, Table};
+use crate::results::{data::Data, quantity};
 
 /// Maximum number of values of a fact that are listed; a fact with more is one of single runs (a path, a port).
 const MAX_VALUES: usize = 12;

@@ -1,9 +1,9 @@
 //! Tests of predictions, reports and papers.
 
+mod aa_test;
 mod calibration;
 mod common;
 mod costs;
-mod equal;
 mod gzip;
 mod owner;
 mod paper_files;

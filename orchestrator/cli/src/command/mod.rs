@@ -1,7 +1,6 @@
 //! The commands: each parses nothing and decides little; it calls the library and shows the result.
 
 mod calibrate;
-mod compare;
 mod costs;
 mod doctor;
 mod down;
@@ -47,7 +46,6 @@ pub fn dispatch(arguments: Arguments) -> Result<ExitStatus, Failure> {
         Command::Fsck(args) => fsck::fsck(&args),
         Command::Report(args) => report::report(&args),
         Command::Calibrate(args) => calibrate::calibrate(&args),
-        Command::Compare(args) => compare::compare(&args),
         Command::Reproduce(args) => reproduce::reproduce(&args),
         Command::Predict(args) => predict::predict(&args),
         Command::Image(args) => image::image(&args),

@@ -2,6 +2,7 @@
 
 #![expect(clippy::print_stderr, reason = "tests tell what they skip and measure")]
 
+mod aa_test;
 mod blocks;
 mod calibrate;
 mod campaign;
@@ -13,7 +14,6 @@ mod cluster_slurm;
 mod cluster_slurm_faults;
 mod cluster_ssh;
 mod common;
-mod compare;
 mod costs;
 mod dmtcp;
 mod docs;

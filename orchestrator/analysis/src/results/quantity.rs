@@ -4,7 +4,7 @@ use cvc_core::{app::descriptor::Better, record::names};
 
 /// Importance of a quantity in a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Tier {
+pub(crate) enum Tier {
     /// A subject of every campaign: wall time, checkpoint time and size.
     Main,
     /// A figure of merit for which the application's descriptor says which way is better.
@@ -25,7 +25,7 @@ const MAIN: [(&str, &str); 7] = [
 ];
 
 /// Processor time of a run, user and system together, as `quantities.sql` adds it up.
-pub(super) const PROCESSOR_S: &str = "cpu_s";
+pub(crate) const PROCESSOR_S: &str = "cpu_s";
 
 /// Other quantities of cvc's own, in order. The names are those of the view `v_quantities`.
 const KNOWN: [(&str, &str); 28] = [
@@ -60,7 +60,7 @@ const KNOWN: [(&str, &str); 28] = [
 ];
 
 /// Returns the heading of a quantity; figures of merit keep their own names.
-pub(super) fn heading(quantity: &str) -> String {
+pub(crate) fn heading(quantity: &str) -> String {
     if let Some((_, heading)) = MAIN.iter().chain(&KNOWN).find(|(name, _)| *name == quantity) {
         return (*heading).to_owned();
     }
@@ -74,7 +74,7 @@ pub(super) fn heading(quantity: &str) -> String {
 }
 
 /// Returns the tier of a quantity and its better direction; `declared` has the directions in the descriptors of the applications that print it.
-pub(super) fn standing(quantity: &str, declared: &[Option<Better>]) -> (Tier, Option<Better>) {
+pub(crate) fn standing(quantity: &str, declared: &[Option<Better>]) -> (Tier, Option<Better>) {
     if MAIN.iter().any(|(name, _)| *name == quantity) {
         // More files are neither good nor bad.
         return (Tier::Main, (quantity != names::CKPT_FILES).then_some(Better::Lower));
@@ -87,7 +87,7 @@ pub(super) fn standing(quantity: &str, declared: &[Option<Better>]) -> (Tier, Op
 }
 
 /// Returns the sort key of a quantity: main quantities as listed, then figures of merit, then the rest, zones last.
-pub(super) fn order(quantity: &str, tier: Tier) -> (Tier, usize, String) {
+pub(crate) fn order(quantity: &str, tier: Tier) -> (Tier, usize, String) {
     let known = MAIN.iter().chain(&KNOWN).position(|(name, _)| *name == quantity);
     let zone = quantity.trim_start_matches("sub_").starts_with("zone_") || quantity.starts_with("part_bytes");
     let last = MAIN.len() + KNOWN.len();
@@ -95,7 +95,7 @@ pub(super) fn order(quantity: &str, tier: Tier) -> (Tier, usize, String) {
 }
 
 /// Returns the better direction in words.
-pub(super) fn direction(better: Option<Better>) -> Option<&'static str> {
+pub(crate) fn direction(better: Option<Better>) -> Option<&'static str> {
     match better? {
         Better::Lower => Some("lower is better"),
         Better::Higher => Some("higher is better"),
@@ -104,7 +104,7 @@ pub(super) fn direction(better: Option<Better>) -> Option<&'static str> {
 }
 
 /// Returns the heading of a factor.
-pub(super) fn factor_heading(factor: &str) -> String {
+pub(crate) fn factor_heading(factor: &str) -> String {
     match factor {
         "app" => "application",
         "mpi" => "MPI",
@@ -116,12 +116,12 @@ pub(super) fn factor_heading(factor: &str) -> String {
 }
 
 /// Returns the name of a factor's column in data files, as in the index: free factors have a prefix of their own.
-pub(super) fn factor_column(factor: &str) -> String {
+pub(crate) fn factor_column(factor: &str) -> String {
     if cvc_core::point::Point::FACTORS.contains(&factor) { factor.to_owned() } else { format!("user_{factor}") }
 }
 
 /// Describes a level of a factor where the factor's name is not beside it.
-pub(super) fn level(factor: &str, level: &str) -> String {
+pub(crate) fn level(factor: &str, level: &str) -> String {
     match factor {
         "aggregators" => format!("{level} aggregator{}", if level == "1" { "" } else { "s" }),
         "cb_buffer" => format!("{level} buffer"),

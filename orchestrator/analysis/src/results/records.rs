@@ -12,23 +12,23 @@ use std::collections::HashMap;
 #[derive(Clone, Debug, Default)]
 pub struct Records {
     /// Names of the factor columns.
-    pub(super) factors: Vec<String>,
+    pub(crate) factors: Vec<String>,
     /// Levels of the factors for each point.
-    pub(super) points: Vec<Vec<String>>,
+    pub(crate) points: Vec<Vec<String>>,
     /// The point of each run.
-    pub(super) point_of: HashMap<String, usize>,
+    pub(crate) point_of: HashMap<String, usize>,
     /// The index; `None` where there are none.
-    pub(super) index: Option<Utf8PathBuf>,
+    pub(crate) index: Option<Utf8PathBuf>,
 }
 
 impl Records {
     /// Names of all columns: what belongs to a record, its value, and the factors of its point.
-    pub(super) fn columns(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn columns(&self) -> impl Iterator<Item = &str> {
         LabelledRecord::COLUMNS.into_iter().chain(["value"]).chain(self.factors.iter().map(String::as_str))
     }
 
     /// Reads the records one after another: their columns of text, their values, and the levels of the factors.
-    pub(super) fn each(
+    pub(crate) fn each(
         &self,
         mut each: impl FnMut(&[Option<&str>], Option<f64>, &[String]) -> Result<(), AnalysisError>,
     ) -> Result<(), AnalysisError> {

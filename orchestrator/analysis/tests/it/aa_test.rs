@@ -3,7 +3,7 @@
 use crate::common::{MadeRepeat, campaign_measured};
 use camino::Utf8Path;
 use cvc_analysis::{
-    equal::{AaResult, compare_equals},
+    aa_test::{AaTest, aa_test},
     holdout::rebuild_index,
 };
 use cvc_core::{
@@ -43,9 +43,9 @@ fn times(seed: u64, count: usize, mean_s: f64) -> Vec<MadeRepeat> {
     (0..count).map(|_| Ok(vec![("wall_s", time(), Unit::Seconds), ("ckpt_stored_bytes", 4e8, Unit::Bytes)])).collect()
 }
 
-fn judged(dir: &Path, made: Vec<(Point, Vec<MadeRepeat>)>) -> AaResult {
+fn judged(dir: &Path, made: Vec<(Point, Vec<MadeRepeat>)>) -> AaTest {
     campaign_measured(dir, made);
-    compare_equals(&rebuild_index(Utf8Path::from_path(dir).expect("UTF-8")).expect("an index")).expect("a result")
+    aa_test(&rebuild_index(Utf8Path::from_path(dir).expect("UTF-8")).expect("an index")).expect("a result")
 }
 
 #[test]

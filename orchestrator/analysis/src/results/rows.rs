@@ -7,9 +7,9 @@ use indexmap::IndexMap;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// The facts that differ within a point, with their values.
-pub(super) type Mixed = BTreeMap<String, BTreeSet<String>>;
+pub(crate) type Mixed = BTreeMap<String, BTreeSet<String>>;
 
-pub(super) struct PointRow {
+pub(crate) struct PointRow {
     pub id: PointId,
     pub factors: IndexMap<String, String>,
     pub nodes: u32,
@@ -27,7 +27,7 @@ pub(super) struct PointRow {
     pub mixed: Mixed,
 }
 
-pub(super) struct RunRow {
+pub(crate) struct RunRow {
     pub id: String,
     pub point: usize,
     pub warmup: bool,
@@ -45,7 +45,7 @@ pub(super) struct RunRow {
     pub block: Option<u32>,
 }
 
-pub(super) struct ExcludedRow {
+pub(crate) struct ExcludedRow {
     pub factors: IndexMap<String, String>,
     pub by: String,
     pub reason: String,

@@ -16,7 +16,7 @@ use indexmap::{IndexMap, IndexSet};
 use std::collections::{BTreeMap, HashMap};
 
 /// The contents of the index as tables and plots use them.
-pub(super) struct Data {
+pub(crate) struct Data {
     pub meta: BTreeMap<String, String>,
     /// What libraries own of private anonymous memory, as the campaign measured it.
     pub baselines: Vec<IndexedBaseline>,
@@ -38,7 +38,7 @@ pub(super) struct Data {
 }
 
 /// A quantity with its unit, its place in the report and its better direction.
-pub(super) struct ReportedQuantity {
+pub(crate) struct ReportedQuantity {
     pub unit: String,
     pub tier: Tier,
     /// Which way is better, if either is.

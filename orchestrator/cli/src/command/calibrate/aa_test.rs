@@ -1,28 +1,26 @@
-//! `cvc compare`
+//! `cvc calibrate CAMPAIGN`: the A/A test.
 
 use crate::{
-    args::CompareArgs,
-    campaigns::campaign_dir,
     exit_status::ExitStatus,
     failure::Failure,
     output,
     text::{paragraph, table},
 };
 use cvc_analysis::{
-    equal::{AaResult, FalseAlarms, compare_equals},
+    aa_test::{AaTest, FalsePositives, aa_test},
     index::Index,
 };
+use cvc_core::store::CampaignDir;
 use std::io::Write;
 
 /// Comparisons that are listed at most; JSON has all of them.
 const LISTED: usize = 20;
 
-pub fn compare(args: &CompareArgs) -> Result<ExitStatus, Failure> {
-    let dir = campaign_dir(&args.campaign, &args.which, &args.place)?;
+pub(super) fn test(dir: &CampaignDir, as_json: bool) -> Result<ExitStatus, Failure> {
     // only reads: the campaign may be running
-    let result = compare_equals(&Index::apart(dir.root())?)?;
-    let mut out = output::shown_as(args.json);
-    if args.json {
+    let result = aa_test(&Index::apart(dir.root())?)?;
+    let mut out = output::shown_as(as_json);
+    if as_json {
         writeln!(out, "{}", serde_json::to_string_pretty(&result).map_err(std::io::Error::from)?)?;
         return Ok(ExitStatus::Done);
     }
@@ -40,12 +38,12 @@ pub fn compare(args: &CompareArgs) -> Result<ExitStatus, Failure> {
     Ok(ExitStatus::Done)
 }
 
-fn show(out: &mut impl Write, result: &AaResult) -> std::io::Result<()> {
+fn show(out: &mut impl Write, result: &AaTest) -> std::io::Result<()> {
     if result.repeats.compared > 0 {
-        writeln!(out, "{}", paragraph("", &told("odd with even repeats of the same point", &result.repeats)))?;
+        writeln!(out, "{}", paragraph("", &told("odd against even repeats", &result.repeats)))?;
     }
     if let Some(sites) = &result.sites {
-        writeln!(out, "{}", paragraph("", &told("points that differ only in their site", sites)))?;
+        writeln!(out, "{}", paragraph("", &told("sites", sites)))?;
     }
     let mut rows = table(["point", "at", "quantity", "compared", "ratio", "95 % interval", "p", "adjusted"], &["at"]);
     let different: Vec<_> = result.comparisons.iter().filter(|c| c.differs_alone && c.comparison.effect_size.is_some()).collect();
@@ -57,7 +55,7 @@ fn show(out: &mut impl Write, result: &AaResult) -> std::io::Result<()> {
         rows.add_row([&found.point, &found.at, &found.quantity, &found.compared, &ratio, &interval, &of(c.p_value), &of(c.q_value)]);
     }
     if rows.row_count() > 0 {
-        writeln!(out, "\ncalled different although equal (*: also in a table of all)\n\n{}", rows.trim_fmt())?;
+        writeln!(out, "\nfalse positives (*: also after the adjustment)\n\n{}", rows.trim_fmt())?;
     }
     if different.len() > LISTED {
         writeln!(out, "and {} more; --json has all comparisons", different.len() - LISTED)?;
@@ -65,15 +63,15 @@ fn show(out: &mut impl Write, result: &AaResult) -> std::io::Result<()> {
     Ok(())
 }
 
-fn told(what: &str, found: &FalseAlarms) -> String {
+fn told(what: &str, found: &FalsePositives) -> String {
     let share = match (found.share, found.share_interval) {
         (Some(share), Some(i)) => {
-            format!(" ({:.1} %; 95 %: {:.1} to {:.1} %; 5 % are expected)", share * 100.0, i.low * 100.0, i.high * 100.0)
+            format!(" ({:.1} %, 95 % interval {:.1} to {:.1} %; nominal 5 %)", share * 100.0, i.low * 100.0, i.high * 100.0)
         }
         _ => String::new(),
     };
     format!(
-        "{what}: {} of {} comparisons of quantities that scatter are called different{share}; {} in a table of all",
+        "A/A test, {what}: {} of {} comparisons are false positives{share}; {} after the adjustment for their number",
         found.differ_alone, found.compared, found.differ
     )
 }

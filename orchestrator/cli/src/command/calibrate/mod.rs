@@ -1,6 +1,8 @@
 //! `cvc calibrate`
 
-use crate::{args::CalibrateArgs, exit_status::ExitStatus, failure::Failure, output, text::table};
+mod aa_test;
+
+use crate::{args::CalibrateArgs, campaigns::campaign_dir, exit_status::ExitStatus, failure::Failure, output, text::table};
 use cvc_analysis::{
     calibration::{Calibrated, Coverage, calibrate as measure, carried, page, picture},
     predict::{Observation, PredictError, from_csv, merge_repeated},
@@ -15,6 +17,9 @@ use std::{
 const PAUSE: Duration = Duration::from_secs(10);
 
 pub fn calibrate(args: &CalibrateArgs) -> Result<ExitStatus, Failure> {
+    if let Some(campaign) = &args.campaign {
+        return aa_test::test(&campaign_dir(campaign, &args.which, &args.place)?, args.json);
+    }
     let observations = observations(args)?;
     let bar = output::bar();
     bar.set_template("{wide_bar} {pos} of {len}: {msg}");

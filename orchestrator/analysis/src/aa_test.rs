@@ -1,21 +1,22 @@
-//! How often a campaign's comparisons call equal things different: its own repeats, and sites that are the same machine.
+//! The A/A test of a campaign: how often its comparisons call equal things different, its own repeats, and sites that are the same machine.
 
 use crate::{
     error::AnalysisError,
-    index::{Index, IndexedPoint, IndexedRun},
+    index::Index,
+    results::{data::Data, rows::PointRow},
 };
-use cvc_core::{ids::PointId, record::names};
+use cvc_core::record::names;
 use cvc_model::stats::{Comparison, Interval, adjust, compare, compare_paired, compare_stopped, share_interval};
 use indexmap::IndexMap;
 use serde::Serialize;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 /// Fewest pairs of repeats of a point that are compared.
 const ENOUGH_PAIRS: usize = 4;
 
 /// One comparison of equal things.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct EqualComparison {
+pub struct AaComparison {
     /// Short name of the point; of two sites, that on the first.
     pub point: String,
     /// Its factors.
@@ -34,7 +35,7 @@ pub struct EqualComparison {
 
 /// How many of a number of comparisons call equal things different.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct FalseAlarms {
+pub struct FalsePositives {
     /// Comparisons of quantities that scatter: without scatter nothing can be called different by chance.
     pub compared: usize,
     /// Called different when each is looked at alone: 5 % are expected.
@@ -47,15 +48,15 @@ pub struct FalseAlarms {
     pub differ: usize,
 }
 
-/// What an A/A comparison of a campaign shows.
+/// What the A/A test of a campaign shows.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct AaResult {
+pub struct AaTest {
     /// Neighbouring repeats of each point, odd against even ones.
-    pub repeats: FalseAlarms,
+    pub repeats: FalsePositives,
     /// Points that differ in nothing but their site; `None` with one site.
-    pub sites: Option<FalseAlarms>,
+    pub sites: Option<FalsePositives>,
     /// Every comparison.
-    pub comparisons: Vec<EqualComparison>,
+    pub comparisons: Vec<AaComparison>,
     /// Points with too few repeats to be compared with themselves.
     pub points_with_too_few_repeats: usize,
 }
@@ -67,45 +68,44 @@ type Repeats = BTreeMap<u32, f64>;
 ///
 /// # Errors
 /// When the index cannot be read.
-pub fn compare_equals(index: &Index) -> Result<AaResult, AnalysisError> {
-    let points = index.points()?;
-    let values = values(index)?;
+pub fn aa_test(index: &Index) -> Result<AaTest, AnalysisError> {
+    let data = Data::read(index)?;
     let mut comparisons = Vec::new();
     let mut too_few = 0;
-    for point in &points {
-        let of_point = values.get(&point.id);
+    for point in &data.points {
         let pairs = |repeats: &Repeats| -> Vec<(f64, f64)> {
             repeats.iter().filter(|(repeat, _)| *repeat % 2 == 1).filter_map(|(r, a)| Some((*a, *repeats.get(&(r + 1))?))).collect()
         };
-        let all = of_point.into_iter().flatten().map(|(quantity, repeats)| (quantity, pairs(repeats)));
+        let all = results(point).into_iter().map(|(quantity, repeats)| (quantity, pairs(&repeats)));
         let enough: Vec<_> = all.filter(|(_, pairs)| pairs.len() >= ENOUGH_PAIRS).collect();
         too_few += usize::from(enough.is_empty());
         for (quantity, pairs) in enough {
-            let what = "odd with even repeats";
-            comparisons.extend(compare_paired(&pairs).map(|c| found(&point.id, &point.factors.texts(), quantity, what, c)));
+            comparisons.extend(compare_paired(&pairs).map(|c| found(point, quantity, "odd with even repeats", c)));
         }
     }
     let of_repeats = comparisons.len();
-    let mut alike: IndexMap<Vec<(String, String)>, Vec<&IndexedPoint>> = IndexMap::new();
-    for point in &points {
-        let rest = point.factors.texts().into_iter().filter(|(factor, _)| factor != "site").collect();
-        alike.entry(rest).or_default().push(point);
+    let mut alike: IndexMap<Vec<(&str, &str)>, Vec<usize>> = IndexMap::new();
+    for (i, point) in data.points.iter().enumerate() {
+        let rest = point.factors.iter().filter(|(factor, _)| *factor != "site");
+        alike.entry(rest.map(|(factor, level)| (factor.as_str(), level.as_str())).collect()).or_default().push(i);
     }
-    // points whose repeats ended when their interval was narrow scatter by more than they show
-    let stopped: HashMap<String, usize> = index.decisions()?.into_iter().map(|d| (d.point, d.repeats as usize)).collect();
-    let least = stopped.values().copied().min().unwrap_or(0);
-    for (first, second) in
+    for (a, b) in
         alike.values().flat_map(|points| points.iter().enumerate().flat_map(|(i, a)| points[i + 1..].iter().map(move |b| (*a, *b))))
     {
-        let (Some(of_first), Some(of_second)) = (values.get(&first.id), values.get(&second.id)) else { continue };
-        for (quantity, a) in of_first {
+        let (first, second) = (&data.points[a], &data.points[b]);
+        // points whose repeats ended when their interval was narrow scatter by more than they show
+        let least = data.least_repeats_of_stopped([a, b]);
+        let of_second = results(second);
+        for (quantity, a) in results(first) {
             let Some(b) = of_second.get(quantity).filter(|b| a.len().min(b.len()) > 1) else { continue };
             let list = |repeats: &Repeats| repeats.values().copied().collect::<Vec<f64>>();
-            let what = format!("{} with {}", first.factors.site, second.factors.site);
-            let is_stopped = [first, second].iter().any(|point| stopped.contains_key(point.id.as_str()));
-            let (a, b) = (list(a), list(b));
-            let compared = if is_stopped { compare_stopped(&a, &b, least) } else { compare(&a, &b) };
-            comparisons.extend(compared.map(|c| found(&first.id, &first.factors.texts(), quantity, &what, c)));
+            let (a, b) = (list(&a), list(b));
+            let compared = match least {
+                Some(least) => compare_stopped(&a, &b, least),
+                None => compare(&a, &b),
+            };
+            let what = format!("{} with {}", first.factor("site"), second.factor("site"));
+            comparisons.extend(compared.map(|c| found(first, quantity, &what, c)));
         }
     }
     // each kind is a table of its own
@@ -113,29 +113,24 @@ pub fn compare_equals(index: &Index) -> Result<AaResult, AnalysisError> {
     let judged = [repeats, between].map(judge);
     let [repeats, between] = judged;
     let sites = (comparisons.len() > of_repeats).then_some(between);
-    Ok(AaResult { repeats, sites, comparisons, points_with_too_few_repeats: too_few })
+    Ok(AaTest { repeats, sites, comparisons, points_with_too_few_repeats: too_few })
 }
 
-fn values(index: &Index) -> Result<HashMap<PointId, BTreeMap<String, Repeats>>, AnalysisError> {
-    let runs: HashMap<String, IndexedRun> =
-        index.runs()?.into_iter().filter(|run| !run.warmup && run.state == "succeeded").map(|run| (run.id.clone(), run)).collect();
-    let mut values: HashMap<PointId, BTreeMap<String, Repeats>> = HashMap::new();
-    index.each_run_value(|value| {
-        // what else the nodes did is no result
-        let is_result = !names::DISTURBANCES.contains(&value.quantity.as_str());
-        if let Some(run) = runs.get(&value.run).filter(|_| is_result) {
-            values.entry(run.point.clone()).or_default().entry(value.quantity).or_default().insert(run.repeat, value.value);
-        }
-    })?;
-    Ok(values)
+/// The quantities of a point that are results, by name: what else the nodes did is none.
+fn results(point: &PointRow) -> BTreeMap<&str, Repeats> {
+    let of = |(quantity, values): (&'_ String, &Vec<f64>)| {
+        let repeats = point.repeats.get(quantity)?;
+        Some(repeats.iter().copied().zip(values.iter().copied()).collect())
+    };
+    let is_result = |quantity: &str| !names::DISTURBANCES.contains(&quantity);
+    point.values.iter().filter(|(quantity, _)| is_result(quantity)).filter_map(|(q, v)| Some((q.as_str(), of((q, v))?))).collect()
 }
 
-fn found(point: &PointId, factors: &IndexMap<String, String>, quantity: &str, compared: &str, comparison: Comparison) -> EqualComparison {
-    let at =
-        ["app", "class", "mapping", "mpi", "checkpointer"].iter().filter_map(|f| factors.get(*f)).cloned().collect::<Vec<_>>().join(" ");
-    EqualComparison {
-        point: point.as_str().chars().take(8).collect(),
-        at,
+fn found(point: &PointRow, quantity: &str, compared: &str, comparison: Comparison) -> AaComparison {
+    let at = ["app", "class", "mapping", "mpi", "checkpointer"].map(|f| point.factor(f)).into_iter().filter(|level| !level.is_empty());
+    AaComparison {
+        point: point.id.as_str().chars().take(8).collect(),
+        at: at.collect::<Vec<_>>().join(" "),
         quantity: quantity.to_owned(),
         compared: compared.to_owned(),
         comparison,
@@ -145,7 +140,7 @@ fn found(point: &PointId, factors: &IndexMap<String, String>, quantity: &str, co
 }
 
 /// Adjusts the comparisons of a table for their number, and counts.
-fn judge(comparisons: &mut [EqualComparison]) -> FalseAlarms {
+fn judge(comparisons: &mut [AaComparison]) -> FalsePositives {
     adjust(comparisons.iter_mut().map(|c| &mut c.comparison));
     for c in comparisons.iter_mut() {
         c.differs = c.comparison.differs();
@@ -153,7 +148,7 @@ fn judge(comparisons: &mut [EqualComparison]) -> FalseAlarms {
     // a difference without any scatter is no false alarm: the things are not equal
     let scattered = || comparisons.iter().filter(|c| c.comparison.effect_size.is_some());
     let (compared, differ_alone) = (scattered().count(), scattered().filter(|c| c.differs_alone).count());
-    FalseAlarms {
+    FalsePositives {
         compared,
         differ_alone,
         share: (compared > 0).then(|| differ_alone as f64 / compared as f64),

@@ -17,7 +17,7 @@ const DEPENDENT: [(&str, &str, &str); 7] = [
 
 /// A point with a level of a factor, and its counterpart with another level.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Pair {
+pub(crate) struct Pair {
     pub point: usize,
     pub counterpart: usize,
     /// What else is known of both: levels of the other factors that vary.
@@ -26,7 +26,7 @@ pub(super) struct Pair {
 
 /// Returns the pairs of points with these levels of a factor that are equal in the other factors that vary. A factor that says nothing of
 /// one of the two (compression without DMTCP) does not tell them apart.
-pub(super) fn pairs(data: &Data, factor: &str, level: &str, other: &str) -> Vec<Pair> {
+pub(crate) fn pairs(data: &Data, factor: &str, level: &str, other: &str) -> Vec<Pair> {
     let rest: Vec<&str> = data.varying().into_iter().filter(|f| *f != factor).collect();
     let neutral = |f: &str| DEPENDENT.iter().find(|(of, name, _)| *of == factor && *name == f).map(|(_, _, level)| *level);
     let (dependent, fixed): (Vec<&str>, Vec<&str>) = rest.iter().copied().partition(|f| neutral(f).is_some());
@@ -62,7 +62,7 @@ pub(super) fn pairs(data: &Data, factor: &str, level: &str, other: &str) -> Vec<
 }
 
 /// Returns the numbers and values of a quantity in the repeats that both points of a pair have.
-pub(super) fn repeats(data: &Data, pair: &Pair, quantity: &str) -> Vec<(u32, f64, f64)> {
+pub(crate) fn repeats(data: &Data, pair: &Pair, quantity: &str) -> Vec<(u32, f64, f64)> {
     let (a, b) = (&data.points[pair.point], &data.points[pair.counterpart]);
     let of = |p: &PointRow| -> Option<Vec<(u32, f64)>> {
         Some(p.repeats.get(quantity)?.iter().copied().zip(p.values.get(quantity)?.iter().copied()).collect())
@@ -74,7 +74,7 @@ pub(super) fn repeats(data: &Data, pair: &Pair, quantity: &str) -> Vec<(u32, f64
 
 /// Returns the ratios of a quantity, point by counterpart, in groups that are independent of each other: points that share a counterpart (or
 /// counterparts that share a point) are one group, because what disturbed the shared one is in the ratios of all of them.
-pub(super) fn ratio_groups(data: &Data, pairs: &[Pair], quantity: &str) -> Vec<RatioGroup> {
+pub(crate) fn ratio_groups(data: &Data, pairs: &[Pair], quantity: &str) -> Vec<RatioGroup> {
     let mut groups: Vec<Vec<&Pair>> = Vec::new();
     for pair in pairs.iter().filter(|pair| !repeats(data, pair, quantity).is_empty()) {
         let shares = |other: &&Pair| other.point == pair.point || other.counterpart == pair.counterpart;
@@ -101,7 +101,7 @@ fn ratio_group(data: &Data, group: &[&Pair], quantity: &str) -> RatioGroup {
 
 /// Returns the pairs of levels of a factor that are compared, the second of each being the baseline: all with few levels, else each with the
 /// first. The baseline of what can be left out is without it.
-pub(super) fn compared_levels<'d>(data: &'d Data, factor: &str) -> Vec<(&'d str, &'d str)> {
+pub(crate) fn compared_levels<'d>(data: &'d Data, factor: &str) -> Vec<(&'d str, &'d str)> {
     const MANY: usize = 5;
     let mut levels: Vec<&str> = data.levels(factor).into_iter().collect();
     levels.sort_by_key(|level| !["none", "false", "default"].contains(level));
@@ -113,7 +113,7 @@ pub(super) fn compared_levels<'d>(data: &'d Data, factor: &str) -> Vec<(&'d str,
 }
 
 /// Describes where a pair stands.
-pub(super) fn label(pair: &Pair) -> String {
+pub(crate) fn label(pair: &Pair) -> String {
     let parts: Vec<String> = pair.at.iter().map(|(f, level)| super::quantity::level(f, level)).collect();
     parts.join(", ")
 }
