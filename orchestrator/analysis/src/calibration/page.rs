@@ -36,7 +36,7 @@ pub fn page(result: &Calibrated) -> String {
 
 Intervals of cvc are made to hold 95 times in 100. This page shows how often they did, where they do not, and of what. `cvc calibrate --page docs` made
 it, and anybody can make it again. What is not in these tables is not called a 95 % interval, which a test checks against this page: published bands
-(tier `published` of predictions) are the range of the works that they are from, sizes with gzip have none, and what follows from a checkpoint's time
+(tier `published` of predictions) are the range of the works that they are from, sizes and times with gzip have intervals by the program's own runs alone, and what follows from a checkpoint's time
 for a schedule is as good as that time.
 
 ![Measured coverage of each interval of repeats, by number of repeats](img/calibration.svg)

@@ -300,5 +300,5 @@ fn the_run_that_narrows_most_is_proposed_with_its_cost() {
         50.0 * (of("high") - of("low")) / of("value")
     };
     let told = runs[0]["half_width_pct"]["stored_mib"].as_f64().expect("a number");
-    assert!((half("stored_mib") / told - 1.0).abs() < 0.35, "{} against {told}", half("stored_mib"));
+    assert!((half("stored_mib") / told - 1.0).abs() < 0.5, "{} against {told}", half("stored_mib"));
 }
