@@ -32,7 +32,7 @@ const SAID: [(&str, &str, &[&str]); 27] = [
     ("holdout/gate.rs", "within their 95 % interval", PREDICTED),
     ("predict/show.rs", "\"95 % interval\"", PREDICTED),
     ("predict/show.rs", "not calibrated at 95 %", &[]),
-    ("command/compare.rs", "95 %", &["ratio of independent repeats", "ratio of pairs", "share of runs"]),
+    ("command/calibrate/aa_test.rs", "95 %", &["ratio of independent repeats", "ratio of pairs", "share of runs"]),
 ];
 
 /// The rows of predicted quantities.
