@@ -88,8 +88,10 @@ impl LaunchPlan {
         let mut launcher = launch.argv.clone();
         if choice.used.transport != Transport::Local {
             // ranks tell where they are, and what would follow the launcher is put before each of them
-            let text =
-                render::render(Template::RANK_SCRIPT, &json!({ "ranks": choice.work.join(RANKS), "prefix": rank_prefix(&choice.traced.prefix) }))?;
+            let text = render::render(
+                Template::RANK_SCRIPT,
+                &json!({ "ranks": choice.work.join(RANKS), "prefix": rank_prefix(&choice.traced.prefix) }),
+            )?;
             prefix.clear();
             let path = choice.work.join(RANK_SCRIPT);
             launcher.extend(["sh".to_owned(), path.to_string()]);
@@ -140,7 +142,9 @@ impl LaunchPlan {
 
 /// What is put before a rank in its script, which knows the name of its node as `$host`.
 fn rank_prefix(words: &[String]) -> String {
-    let word = |word: &String| word.split(NODE).map(|part| if part.is_empty() { String::new() } else { shell_quote(part) }).collect::<Vec<_>>().join("\".$host\"");
+    let word = |word: &String| {
+        word.split(NODE).map(|part| if part.is_empty() { String::new() } else { shell_quote(part) }).collect::<Vec<_>>().join("\".$host\"")
+    };
     words.iter().map(|of| if of.is_empty() { shell_quote(of) } else { word(of) } + " ").collect()
 }
 
@@ -155,7 +159,6 @@ fn request(choice: &Choice, context: &SiteContext, point: &Point) -> LaunchReque
         aggregators: point.aggregators,
         cb_buffer: point.cb_buffer,
         collective_io: choice.app.io.collective,
-        dmtcp: choice.dmtcp.is_some(),
         run_dir: choice.work.clone(),
         tmp_dir: choice.tmp.clone(),
         transport: choice.checkpointer.transport(choice.used.transport),

@@ -4,8 +4,8 @@ use super::{Crew, CrewError};
 use cvc_probe::{
     image::CheckpointDir,
     sentinel::{
-        Answer, Conditions, Digested, Ended, Facts, FileFound, InstanceFacts, ListingFound, NewFile, Notice, Part, RankProcess, Request, Space,
-        Tail,
+        Answer, Conditions, Digested, Ended, Facts, FileFound, InstanceFacts, ListingFound, NewFile, Notice, Part, RankProcess, Request,
+        Space, Tail,
     },
 };
 use std::{
