@@ -122,7 +122,7 @@ fn store_hint(error: &StoreError) -> Option<String> {
         StoreError::Io { path, .. } if path.starts_with(cvc_core::paths::cache()) => {
             Some("cvc keeps files there that it can make again; XDG_CACHE_HOME names another place".into())
         }
-        StoreError::Io { .. } if error.is_full_disk() => Some("make room, and type the same command again: it goes on where it was".into()),
+        StoreError::Io { .. } if error.is_full_disk() => Some("make room, then run the same command again: it continues".into()),
         StoreError::Io { path, source, .. } => match source.kind() {
             std::io::ErrorKind::NotFound => Some(format!("is {} there?", path.parent().filter(|p| !p.as_os_str().is_empty())?.display())),
             std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem => {
@@ -239,8 +239,8 @@ impl Failure {
                     CampaignError::Provider { error, .. } => error.hint(),
                     CampaignError::Install(error) => error.hint(),
                     CampaignError::NotWritten { .. } => {
-                        let first = if error.is_full_disk() { "make room" } else { "mend that" };
-                        Some(format!("{first}, and type the same command again: it goes on where it was"))
+                        let first = if error.is_full_disk() { "make room" } else { "correct the cause" };
+                        Some(format!("{first}, then run the same command again: it continues"))
                     }
                     CampaignError::Leftover { .. } => {
                         Some("`cvc run` or `cvc down` finds and ends it; `cvc sweep` also finds instances, from any machine".into())

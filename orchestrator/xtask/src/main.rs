@@ -11,8 +11,9 @@ mod fuzz;
 mod interrupt;
 mod layers;
 mod node;
-mod programs;
 mod reference;
+#[cfg(test)]
+mod setup;
 mod suite;
 mod workspace;
 
@@ -29,7 +30,6 @@ usage: cargo xtask COMMAND
                 print the module graph of each crate; fail on import cycles and forbidden dependencies
   node [--release]
                 build cvc-node statically; print its path
-  programs      list the programs that are called; fail on those that packages.txt does not declare
   reference     write the generated pages and schemas again
   simulate [--schedules N] [--from SEED] | --seed SEED
                 carry out campaigns in a simulation in which much goes wrong; `--seed` tells the story of one";
@@ -44,7 +44,6 @@ fn main() -> ExitCode {
         Some("fuzz") => fuzz::run("cvc-fuzz", &arguments).map(code),
         Some("layers") => layers::run(&arguments).map(code),
         Some("node") => node::run(&arguments).map(|()| ExitCode::SUCCESS),
-        Some("programs") => programs::run().map(code),
         Some("reference") => reference::write().map(|()| ExitCode::SUCCESS),
         Some("simulate") => fuzz::run("cvc-simulation", &arguments).map(code),
         _ => Err(USAGE.into()),

@@ -64,7 +64,7 @@ simulation's own error is about ±{:.1} points. The data:
     text.push_str(
         "
 Intervals of medians (order statistics) and of shares (Clopper and Pearson) cannot have every level: they have the next one above 95 %. Means of
-values with a tail hold less often where repeats are few, because few values do not show the tail; no method mends that of values one in ten of which is
+values with a tail hold less often where repeats are few, because few values do not show the tail; no method helps with values one in ten of which is
 slow. **Repeats that are not independent hold far less often, however many there are**: reports warn of them, as of a drift. The intervals are for the
 hours of the repeats: what differs from day to day is not in them. Pooled scatter is that of eight points, some of which scatter by a third more or
 less than others.

@@ -33,6 +33,34 @@ fn mappings_over_nodes_and_both_libraries_run_and_leave_nothing() {
 }
 
 #[test]
+fn traces_of_every_node_are_kept_beside_the_run() {
+    require!(Tool::Lab, Tool::Mpich5, Tool::Strace);
+    let lab = Lab::builder().nodes(2).build();
+    let areas = "[sites.lab.storage.local]\npath = \"/scratch-local\"\nkind = \"node-local\"\n\
+                 [sites.lab.storage.shared]\npath = \"/shared/area\"\nkind = \"shared\"\n";
+    let text = format!(
+        "{}{areas}[matrix]\napp = \"script\"\nmapping = \"2Nx1P\"\nmpi = \"mpich5\"\nstorage = [\"local\", \"shared\"]\n\
+         [run]\nrepeats = 1\nretries = 0\n[trace]\ntracer = \"strace\"\n",
+        site(2, "")
+    );
+    let on = on_lab(lab, "traced", &text, "dd if=/dev/zero of=\"out.$PMI_RANK\" bs=4096 count=5 2>/dev/null; echo SUCCESS");
+    on.run().expect(0);
+    on.campaign.assert_whole(2);
+    for run in on.campaign.run_names() {
+        let trace = on.campaign.run_dir(&run).join("trace");
+        let files: Vec<_> = fs::read_dir(&trace).expect("a trace").flatten().map(|e| e.path()).collect();
+        for node in ["n1", "n2"] {
+            let name = format!("strace.{node}.");
+            let of_node = files.iter().filter(|f| f.file_name().is_some_and(|n| n.to_string_lossy().starts_with(&name)));
+            let texts: Vec<String> = of_node.map(|f| fs::read_to_string(f).expect("text")).collect();
+            let writes: usize = texts.iter().map(|text| text.matches("out.").count()).sum();
+            assert!(writes > 0 && texts.iter().all(|text| text.contains("+++ exited with 0 +++")), "{run} on {node}: {files:?}");
+        }
+    }
+    on.assert_nothing_left(&["n1", "n2"]);
+}
+
+#[test]
 fn without_the_program_for_nodes_nothing_is_begun() {
     let text = "[sites.lab]\nkind = \"ssh\"\nhosts = [\"n1.invalid\"]\ncores = 1\n[matrix]\napp = \"script\"\nprocesses = 1\n";
     let mut campaign = OnLab::campaign("nothing", text);

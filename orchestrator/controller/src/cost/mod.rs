@@ -10,7 +10,7 @@ mod table;
 pub use book::{DiskSize, MONTH_HOURS, PriceBook, cache_file, refresh, transfer_cost};
 pub use expected::{Expected, SETUP_S, SiteCost, expected, known_cores};
 
-pub use rate::{ROOT_GIB, dearest_rate, fleet_rate, instance_rate, planned_rate, present_rate};
+pub use rate::{ROOT_GIB, dearest_rate, instance_rate, planned_rate, present_rate};
 
 pub use table::TypePrice;
 

@@ -1,7 +1,7 @@
 //! The price of one node of a site by the price book, before and after it is launched.
 
 use super::book::{DiskSize, PriceBook};
-use crate::provider::{FleetRequest, Instance};
+use crate::provider::FleetRequest;
 use cvc_core::{
     campaign::{Credits, Market, Site},
     clock,
@@ -66,19 +66,6 @@ pub fn present_rate(book: &PriceBook, order: &LaunchOrder, zones: &[String]) -> 
     };
     rate.parts.first_mut()?.price = price.ok()?;
     Some((NodeRate::new(rate.parts, rate.least_s), since.unwrap_or_else(clock::now)))
-}
-
-/// The price of a node of a launched fleet: of several types the dearest, as an upper bound. `None` if one of the prices is unknown.
-pub fn fleet_rate(book: &PriceBook, request: &FleetRequest, machines: &[Instance], root_gib: Option<u32>) -> Option<NodeRate> {
-    let mut rates = Vec::new();
-    for machine in machines {
-        let zones = vec![machine.zone.clone()];
-        let there = FleetRequest { zones, ..request.clone() };
-        rates.push(instance_rate(book, &there, &machine.instance_type, machine.spot, root_gib).ok()?);
-    }
-    let mixed = rates.iter().any(|r| r.usd_per_hour != rates[0].usd_per_hour);
-    let dearest = rates.into_iter().max_by(|a, b| a.usd_per_hour.total_cmp(&b.usd_per_hour))?;
-    Some(if mixed { dearest.at_most() } else { dearest })
 }
 
 /// The expected price of a node of a site before launch: an instance of the first type that the site names. Where spot instances

@@ -178,7 +178,6 @@ fn request(ring: &Ring<'_>, dir: &Utf8Path, mark: &str) -> LaunchRequest {
         aggregators: None,
         cb_buffer: None,
         collective_io: false,
-        dmtcp: false,
         run_dir: dir.to_owned(),
         tmp_dir: dir.join("tmp"),
         transport: Transport::Ssh,

@@ -79,7 +79,6 @@ fn run(lab: &Lab, install: &MpiInstall, name: &str, mapping: &str, hosts: &[&str
         aggregators: None,
         cb_buffer: None,
         collective_io: false,
-        dmtcp: false,
         run_dir: dir.clone().into(),
         tmp_dir: "/tmp".into(),
         transport,

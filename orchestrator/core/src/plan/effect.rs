@@ -10,7 +10,7 @@ pub fn without_effect(spec: &Spec, plan: &Plan) -> Vec<String> {
     let given = |key: &str| spec.given.contains(key);
     let mut all = Vec::new();
     let mut none_takes =
-        |key: &str, by: &str, mend: &str| all.push(format!("`{key}` has no effect: no point takes checkpoints{by}; {mend}"));
+        |key: &str, by: &str, remedy: &str| all.push(format!("`{key}` has no effect: no point takes checkpoints{by}; {remedy}"));
     if (spec.checkpoint.restart_check || given("matrix.restart_check")) && !any {
         none_takes("restart_check", "", "add checkpointer = \"dmtcp\" or \"application\" to [matrix]");
     }

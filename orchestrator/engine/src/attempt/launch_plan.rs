@@ -14,7 +14,8 @@ use crate::{
         quirks::{self, Quirk, Situation},
     },
     mpi::{self, Launch, LaunchRequest},
-    render::{self, Template},
+    render::{self, Template, shell_quote},
+    tracer::NODE,
     transport::Transport,
 };
 use camino::{Utf8Path, Utf8PathBuf};
@@ -82,13 +83,16 @@ impl LaunchPlan {
         let values = template_values(app, point, choice.program.as_str(), choice.dir.as_str(), choice.work.as_str());
         let env = environment(choice, &launch, &quirks, &values, request.transport, ambient, &context.run.locale)?;
         let args = arguments(&format!("{}: command.args", app.name), &app.command.args, &values)?;
-        let mut prefix = choice.traced.prefix.clone();
+        let mut prefix: Vec<String> = choice.traced.prefix.iter().map(|word| word.replace(NODE, "")).collect();
         let mut rank_script = None;
         let mut launcher = launch.argv.clone();
         if choice.used.transport != Transport::Local {
             // ranks tell where they are, and what would follow the launcher is put before each of them
-            let text =
-                render::render(Template::RANK_SCRIPT, &json!({ "ranks": choice.work.join(RANKS), "prefix": std::mem::take(&mut prefix) }))?;
+            let text = render::render(
+                Template::RANK_SCRIPT,
+                &json!({ "ranks": choice.work.join(RANKS), "prefix": rank_prefix(&choice.traced.prefix) }),
+            )?;
+            prefix.clear();
             let path = choice.work.join(RANK_SCRIPT);
             launcher.extend(["sh".to_owned(), path.to_string()]);
             rank_script = Some((path, text));
@@ -127,12 +131,21 @@ impl LaunchPlan {
             remove.push(work.into());
             dirs.push((work.into(), 0o755));
             dirs.push((work.join(RANKS).into(), 0o755));
+            dirs.extend(choice.traced.dirs.iter().map(|dir| (dir.into(), 0o755)));
             let file = |path: &Utf8Path, content: &str| NewFile { path: path.into(), content: content.to_owned(), mode: 0o755 };
             files.extend(self.rank_script.iter().map(|(path, text)| file(path, text)));
             files.extend(self.inputs.iter().map(|input| file(&work.join(&input.name), &input.content)));
         }
         Request::Make { remove, dirs, files }
     }
+}
+
+/// What is put before a rank in its script, which knows the name of its node as `$host`.
+fn rank_prefix(words: &[String]) -> String {
+    let word = |word: &String| {
+        word.split(NODE).map(|part| if part.is_empty() { String::new() } else { shell_quote(part) }).collect::<Vec<_>>().join("\".$host\"")
+    };
+    words.iter().map(|of| if of.is_empty() { shell_quote(of) } else { word(of) } + " ").collect()
 }
 
 /// The request to the launcher.
@@ -146,7 +159,6 @@ fn request(choice: &Choice, context: &SiteContext, point: &Point) -> LaunchReque
         aggregators: point.aggregators,
         cb_buffer: point.cb_buffer,
         collective_io: choice.app.io.collective,
-        dmtcp: choice.dmtcp.is_some(),
         run_dir: choice.work.clone(),
         tmp_dir: choice.tmp.clone(),
         transport: choice.checkpointer.transport(choice.used.transport),

@@ -18,6 +18,7 @@ use super::{
     site::ReadySite,
     slurm_steps::Steps,
     task::Task,
+    traces::fetch_traces,
 };
 use crate::{
     crew::{self, CrewError},
@@ -116,6 +117,10 @@ impl LocalExecutor {
             let gone = [prepared.work.clone(), prepared.dir.clone()];
             unhurried(move || gone.iter().try_for_each(|path| remove_all(path))).await??;
             return Ok(AttemptResult::Interrupted);
+        }
+        // of a failed run, what can be had
+        if let (Err(failure), Outcome::Succeeded) = (fetch_traces(&prepared).await, &executed.outcome) {
+            executed.outcome = failure.into();
         }
         neighbours.note(&mut executed.facts);
         drop(neighbours);

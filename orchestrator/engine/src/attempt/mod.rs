@@ -35,6 +35,7 @@ mod shepherd;
 mod site;
 mod slurm_steps;
 mod task;
+mod traces;
 
 pub use context::SiteContext;
 pub use executor::{AttemptResult, Executor};

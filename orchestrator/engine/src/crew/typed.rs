@@ -4,8 +4,8 @@ use super::{Crew, CrewError};
 use cvc_probe::{
     image::CheckpointDir,
     sentinel::{
-        Answer, Conditions, Digested, Ended, Facts, FileFound, InstanceFacts, ListingFound, NewFile, Notice, RankProcess, Request, Space,
-        Tail,
+        Answer, Conditions, Digested, Ended, Facts, FileFound, InstanceFacts, ListingFound, NewFile, Notice, Part, RankProcess, Request,
+        Space, Tail,
     },
 };
 use std::{
@@ -154,6 +154,12 @@ impl Crew {
         copy(from: &Path, to: PathBuf) -> (),
         Request::Copy { from: from.to_owned(), to: to.clone() },
         Answer::Done => ()
+    );
+    ask_all!(
+        /// Reads a part of a file, of 4 MiB at most.
+        part(path: &Path, offset: u64) -> Part,
+        Request::Part { path: path.to_owned(), offset },
+        Answer::Part(part) => part
     );
     ask_all!(
         /// Reads the end of a file.

@@ -53,7 +53,6 @@ mod tests {
             aggregators: Some(2),
             cb_buffer: Some(ByteSize(1 << 20)),
             collective_io: true,
-            dmtcp: false,
             run_dir: "/r".into(),
             tmp_dir: "/t".into(),
             transport: Transport::Local,

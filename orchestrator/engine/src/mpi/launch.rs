@@ -21,8 +21,6 @@ pub struct LaunchRequest {
     pub cb_buffer: Option<ByteSize>,
     /// Whether the program writes collectively at all.
     pub collective_io: bool,
-    /// Whether it runs under DMTCP.
-    pub dmtcp: bool,
     /// Where host and hint files go; `$RUN` in scripts.
     pub run_dir: Utf8PathBuf,
     /// Short private directory for session files, the same path on every node.

@@ -33,7 +33,6 @@ fn request(mapping: &str, transport: Transport) -> LaunchRequest {
         aggregators: None,
         cb_buffer: None,
         collective_io: false,
-        dmtcp: false,
         run_dir: "/r".into(),
         tmp_dir: "/t".into(),
         transport,

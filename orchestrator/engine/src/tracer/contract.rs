@@ -4,12 +4,15 @@ use crate::mpi::{Launcher, Missing};
 use camino::{Utf8Path, Utf8PathBuf};
 use std::{collections::BTreeMap, fmt};
 
+/// Stands for a dot and the name of the node in words of [`Instrumentation::prefix`], and for nothing where there is only one node.
+pub const NODE: &str = "{node}";
+
 /// What a tracer adds to the launch of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Instrumentation {
-    /// Directories that must be there first.
+    /// Directories that must be there first, on every node.
     pub dirs: Vec<Utf8PathBuf>,
-    /// Words before the command that is traced.
+    /// Words before the command that is traced, in which [`NODE`] may be.
     pub prefix: Vec<String>,
     /// Environment.
     pub env: BTreeMap<String, String>,
@@ -34,7 +37,8 @@ pub trait Tracer: Send + Sync {
     /// Returns what it adds to the launch of a run that works in this directory.
     fn instrument(&self, tool: &Utf8Path, work: &Utf8Path, family: &dyn Launcher) -> Instrumentation;
 
-    /// Returns the name in the working directory of what it records, which is kept beside the run.
+    /// Returns the name in the working directory of what it records, a file or a directory of files, which is fetched from every node and kept
+    /// beside the run.
     fn trace(&self) -> Option<&'static str>;
 
     /// What its absence costs, for the doctor.

@@ -1,6 +1,6 @@
 //! System calls, by strace.
 
-use super::contract::{Instrumentation, Tracer};
+use super::contract::{Instrumentation, NODE, Tracer};
 use crate::mpi::{Launcher, Missing};
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::paths;
@@ -27,7 +27,8 @@ impl Tracer for Strace {
 
     fn instrument(&self, tool: &Utf8Path, work: &Utf8Path, _: &dyn Launcher) -> Instrumentation {
         let traces = work.join(TRACE);
-        let output = traces.join("strace");
+        // where all nodes see the same directory, processes of two may have the same number
+        let output = traces.join(format!("strace{NODE}"));
         let prefix = [tool.as_str(), "-ff", "-ttt", "-T", "-y", "-e", "trace=%desc,%file,%process", "-o", output.as_str()];
         Instrumentation { prefix: prefix.map(String::from).into(), dirs: vec![traces], ..Instrumentation::default() }
     }

@@ -79,6 +79,7 @@ impl Sentinel {
             | Request::Digest { .. }
             | Request::Remove { .. }
             | Request::Copy { .. }
+            | Request::Part { .. }
             | Request::Read { .. } => answer(request),
         }
     }
@@ -126,6 +127,7 @@ pub fn answer(request: &Request) -> Result<Answer, String> {
         Request::Digest { files } => files.iter().map(|f| files::digest(f)).collect::<Result<_, _>>().map(Answer::Digest),
         Request::Remove { dirs, files } => remove::remove(dirs, files).map(|()| Answer::Done),
         Request::Copy { from, to } => copy::copy(from, to).map(|()| Answer::Done),
+        Request::Part { path, offset } => files::part(path, *offset).map(Answer::Part),
         Request::Read { path, most_bytes } => files::tail(path, *most_bytes).map(Answer::Read),
     }
 }

@@ -1,6 +1,7 @@
 //! Reads files: listings, patterns, digests, ends.
 
 use super::mounts::absolute;
+use base64::{Engine as _, prelude::BASE64_STANDARD};
 use serde::{Deserialize, Serialize};
 use std::{
     fs::{self, File},
@@ -9,6 +10,8 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
+/// Bytes of a part at most.
+const PART: u64 = 4 << 20;
 /// Maximum number of bytes that [`tail`] reads: it is for logs.
 const MAX_TAIL: u64 = 64 << 20;
 /// Maximum number of files that patterns may match.
@@ -69,6 +72,23 @@ pub struct Content {
     pub bytes: u64,
     /// BLAKE3, in hexadecimal digits.
     pub blake3: String,
+}
+
+/// A part of a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Part {
+    /// Its bytes, in base 64; none at the end of the file.
+    pub base64: String,
+}
+
+impl Part {
+    /// Its bytes.
+    ///
+    /// # Errors
+    /// When it is not in base 64.
+    pub fn bytes(&self) -> Result<Vec<u8>, String> {
+        BASE64_STANDARD.decode(&self.base64).map_err(|e| e.to_string())
+    }
 }
 
 /// The end of a file.
@@ -194,6 +214,16 @@ pub(super) fn digest(path: &Path) -> Result<Digested, String> {
         }
     }
     Ok(Digested { path: path.to_owned(), found: Some(Content { bytes, blake3: hasher.finalize().to_hex().to_string() }) })
+}
+
+/// Reads at most [`PART`] bytes of a file from an offset on.
+pub(super) fn part(path: &Path, offset: u64) -> Result<Part, String> {
+    absolute(path)?;
+    let mut file = regular(path).map_err(fail(path))?;
+    file.seek(SeekFrom::Start(offset)).map_err(fail(path))?;
+    let mut bytes = Vec::new();
+    file.take(PART).read_to_end(&mut bytes).map_err(fail(path))?;
+    Ok(Part { base64: BASE64_STANDARD.encode(bytes) })
 }
 
 /// Reads the last bytes of a file.

@@ -23,7 +23,7 @@ pub use answer::{Sentinel, answer};
 pub use conditions::{Conditions, NodeActivity, NodeSettings, doubt};
 pub use end::{Ended, EndedProcess};
 pub use facts::{CpuFacts, Facts, Interface};
-pub use files::{Content, Digested, Entry, FileFound, ListingFound, Tail};
+pub use files::{Content, Digested, Entry, FileFound, ListingFound, Part, Tail};
 pub use make::NewFile;
 pub use metadata::{InstanceFacts, METADATA, Notice};
 pub use mounts::{Mount, Place, Space, read_mounts};

@@ -4,7 +4,7 @@ use super::{
     conditions::Conditions,
     end::Ended,
     facts::Facts,
-    files::{Digested, FileFound, ListingFound, Tail},
+    files::{Digested, FileFound, ListingFound, Part, Tail},
     make::NewFile,
     metadata::{InstanceFacts, Notice},
     mounts::Space,
@@ -128,6 +128,13 @@ pub enum Request {
         /// Path of the copy.
         to: PathBuf,
     },
+    /// Reads a part of a file, to be put together elsewhere. Answer: [`Answer::Part`].
+    Part {
+        /// The file.
+        path: PathBuf,
+        /// Where the part begins, bytes.
+        offset: u64,
+    },
     /// Reads the end of a file. Answer: [`Answer::Read`].
     Read {
         /// The file.
@@ -159,6 +166,7 @@ impl Request {
             Self::Digest { .. } => "digest",
             Self::Remove { .. } => "remove",
             Self::Copy { .. } => "copy",
+            Self::Part { .. } => "part",
             Self::Read { .. } => "read",
         }
     }
@@ -197,6 +205,8 @@ pub enum Answer {
     Globs(Vec<FileFound>),
     /// To [`Request::Digest`].
     Digest(Vec<Digested>),
+    /// To [`Request::Part`].
+    Part(Part),
     /// To [`Request::Read`].
     Read(Tail),
 }
@@ -219,6 +229,7 @@ impl Answer {
             Self::Listing(_) => "listing",
             Self::Globs(_) => "globs",
             Self::Digest(_) => "digest",
+            Self::Part(_) => "part",
             Self::Read(_) => "read",
         }
     }

@@ -20,7 +20,6 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("cvc-node", &["cvc-core", "cvc-engine", "cvc-probe"]),
     ("cvc", &["cvc-core", "cvc-model", "cvc-engine", "cvc-controller", "cvc-analysis", "cvc-ec2", "cvc-probe"]),
     // models of what the others do; nothing depends on it
-    ("cvc-protocol", &[]),
     // feeds the readers of the others; nothing depends on it
     ("cvc-fuzz", &["cvc-core", "cvc-engine", "cvc-controller", "cvc-analysis", "cvc-probe"]),
     ("cvc-simulation", &["cvc-core", "cvc-engine", "cvc-controller", "cvc-probe"]),
