@@ -16,6 +16,7 @@ mod common;
 mod compare;
 mod costs;
 mod dmtcp;
+mod dmtcp_stand_in;
 mod docs;
 mod doctor_app;
 mod doctor_probe;
