@@ -111,6 +111,15 @@ fn a_result_that_was_printed_before_the_checkpoint_was_whole_is_a_checkpoint_too
 }
 
 #[test]
+fn a_restart_that_hangs_with_nothing_to_verify_is_told_with_the_checkpoint_that_came_too_late() {
+    require!(Tool::Mpich);
+    let moment = "moment = { after_step = 1 }\nrestart_check = true";
+    let (cause, detail, _) = StandIn::hanging("", "peers 3 yes").failure("hangs", HAS_PRINTED, "timeout_s = 15", moment);
+    assert!(cause == "checkpoint" && detail.contains("before checkpoint 1 was whole"), "{cause}: {detail}");
+    assert!(detail.contains("restart, which did not end within 15 s, has nothing to verify"), "{detail}");
+}
+
+#[test]
 fn a_result_that_was_printed_after_the_checkpoint_does_not_excuse_a_restart_without_one() {
     require!(Tool::Mpich);
     // between its checkpoint and its end the program goes on

@@ -457,13 +457,13 @@ impl Judge<'_> {
         match &restarted.exit {
             None => self.fail(Cause::Restart, "the restart's shepherd left no exit status"),
             Some(exit) => {
+                self.printed_too_early(restarted)?;
                 if exit.ended_by == Some(EndedBy::Timeout) {
                     self.fail(
                         Cause::Restart,
                         format!("the restarted program did not end within {} s", self.evidence.prepared.job.timeout_s),
                     );
                 }
-                self.printed_too_early(restarted)?;
                 // the restart script's own exit code says little, unlike the program's verification
                 self.verification(&output, Cause::Restart, " after the restart")?;
                 self.record(names::RESTART_TO_END_S, exit.wall_s, Unit::Seconds, Source::Clock, Some("restart.exit.json"), &[]);
@@ -483,7 +483,8 @@ impl Judge<'_> {
     }
 
     /// A program does not print again what it had printed before its checkpoint: if that was its result, a restart has nothing to verify. What
-    /// it printed between its checkpoint and its end does not count, and a restart that failed visibly did so by itself.
+    /// it printed between its checkpoint and its end does not count, and a restart that failed visibly did so by itself. One that hangs at what is
+    /// left, its end, is told beside.
     fn printed_too_early(&mut self, restarted: &Restarted) -> Result<(), RunError> {
         let evidence = self.evidence;
         let (Restart::Images, None, Some(last)) = (evidence.course.restart, &restarted.assertion, evidence.driven.checkpoints.last())
@@ -499,10 +500,12 @@ impl Judge<'_> {
         let before = text_until(&evidence.prepared.dir.join("stdout"), last.printed_bytes);
         if !forbidden && !pattern.is_match(&restarted.stdout) && pattern.is_match(&before) {
             let (number, pattern) = (last.number, &success.pattern);
+            let hung = restarted.exit.as_ref().is_some_and(|exit| exit.ended_by == Some(EndedBy::Timeout));
+            let hung = if hung { format!(", which did not end within {} s,", evidence.prepared.job.timeout_s) } else { String::new() };
             self.fail(
                 Cause::Checkpoint,
                 format!(
-                    "the program had printed its result (`{pattern}`) before checkpoint {number} was whole, so that its restart has nothing to \
+                    "the program had printed its result (`{pattern}`) before checkpoint {number} was whole, so that its restart{hung} has nothing to \
                      verify: choose an earlier moment, or a larger workload or more steps"
                 ),
             );
