@@ -175,7 +175,7 @@ fn a_result_that_was_printed_before_the_checkpoint_is_a_checkpoint_too_late() {
     let run = c.run_names().pop_first().expect("a run");
     let outcome = &read_json(&c.run_dir(&run).join("outcome.json"))["outcome"];
     assert_eq!(outcome["cause"], "checkpoint", "{outcome}");
-    assert!(outcome["detail"].as_str().is_some_and(|d| d.contains("printed its result before its checkpoint")), "{outcome}");
+    assert!(outcome["detail"].as_str().is_some_and(|d| d.contains("before checkpoint 1 was whole")), "{outcome}");
 }
 
 #[test]

@@ -16,6 +16,7 @@ mod cluster_ssh;
 mod common;
 mod costs;
 mod dmtcp;
+mod dmtcp_stand_in;
 mod docs;
 mod doctor_app;
 mod doctor_probe;

@@ -3,12 +3,13 @@
 use super::{
     dmtcp::Checkpoint,
     error::RunError,
-    evidence::{last_lines, node_of, text},
+    evidence::{last_lines, node_of, text, text_until},
     judge::{Evidence, Judge},
     noise,
     numbers::{CUT_HINT, numbers},
     outputs,
     prepare::Prepared,
+    restart::Restarted,
     script_exit::ScriptFailure,
 };
 use crate::{
@@ -453,18 +454,10 @@ impl Judge<'_> {
         };
         let before = self.failure.is_some();
         let output = restarted.stdout.clone();
-        let success = self.regex(&self.evidence.prepared.app.success.pattern)?;
-        // what was printed before the checkpoint is not printed again
-        if self.evidence.course.restart == Restart::Images && !success.is_match(&output) && success.is_match(&self.stdout) {
-            self.fail(
-                Cause::Checkpoint,
-                "the program printed its result before its checkpoint was whole, and nothing after the restart: \
-                 choose an earlier moment or a larger workload",
-            );
-        }
         match &restarted.exit {
             None => self.fail(Cause::Restart, "the restart's shepherd left no exit status"),
             Some(exit) => {
+                self.printed_too_early(restarted)?;
                 if exit.ended_by == Some(EndedBy::Timeout) {
                     self.fail(
                         Cause::Restart,
@@ -479,12 +472,44 @@ impl Judge<'_> {
         if let Some(failure) = &mut self.failure
             && !before
             && failure.cause == Cause::Restart
-            && !restarted.stderr.trim().is_empty()
         {
-            failure.detail.push_str(&format!(" ({})", last_lines(&restarted.stderr)));
+            // the lines after an assertion are its backtrace
+            let why = restarted.assertion.clone().or_else(|| (!restarted.stderr.trim().is_empty()).then(|| last_lines(&restarted.stderr)));
+            failure.detail.extend(why.map(|why| format!(" ({why})")));
         }
         let verified = if !before && self.failure.is_none() { 1.0 } else { 0.0 };
         self.record(names::RESTART_VERIFIED, verified, Unit::Bool, Source::ApplicationOutput, Some("restart.stdout"), &[]);
+        Ok(())
+    }
+
+    /// A program does not print again what it had printed before its checkpoint: if that was its result, a restart has nothing to verify. What
+    /// it printed between its checkpoint and its end does not count, and a restart that failed visibly did so by itself. One that hangs at what is
+    /// left, its end, is told beside.
+    fn printed_too_early(&mut self, restarted: &Restarted) -> Result<(), RunError> {
+        let evidence = self.evidence;
+        let (Restart::Images, None, Some(last)) = (evidence.course.restart, &restarted.assertion, evidence.driven.checkpoints.last())
+        else {
+            return Ok(());
+        };
+        let success = &evidence.prepared.app.success;
+        let pattern = self.regex(&success.pattern)?;
+        let forbidden = match &success.forbid {
+            Some(forbidden) => self.regex(forbidden)?.is_match(&restarted.stdout),
+            None => false,
+        };
+        let before = text_until(&evidence.prepared.dir.join("stdout"), last.printed_bytes);
+        if !forbidden && !pattern.is_match(&restarted.stdout) && pattern.is_match(&before) {
+            let (number, pattern) = (last.number, &success.pattern);
+            let hung = restarted.exit.as_ref().is_some_and(|exit| exit.ended_by == Some(EndedBy::Timeout));
+            let hung = if hung { format!(", which did not end within {} s,", evidence.prepared.job.timeout_s) } else { String::new() };
+            self.fail(
+                Cause::Checkpoint,
+                format!(
+                    "the program had printed its result (`{pattern}`) before checkpoint {number} was whole, so that its restart{hung} has nothing to \
+                     verify: choose an earlier moment, or a larger workload or more steps"
+                ),
+            );
+        }
         Ok(())
     }
 }

@@ -13,7 +13,7 @@ use crate::attempt::reporter::AttemptReporter;
 use crate::{
     ckpt::Restart,
     ckpt::dmtcp::{DmtcpInstall, DmtcpLayout, Events, Status, parse_events, parse_status},
-    host::{Host, LocalHost},
+    host::{Host, HostError, LocalHost},
 };
 use camino::Utf8PathBuf;
 use cvc_core::stop::{StopSignal, stop_now};
@@ -58,6 +58,8 @@ pub(super) struct Checkpoint {
     pub dirs: Vec<(String, CheckpointDir)>,
     /// Peers that the coordinator saw.
     pub peers: u32,
+    /// What the program had printed when every process had reported its image.
+    pub printed_bytes: u64,
 }
 
 /// There is no checkpoint.
@@ -72,6 +74,35 @@ pub(super) async fn kill(prepared: &Prepared) {
         // if the coordinator is gone, so are the ranks
         let _ = DmtcpClient { prepared, install, layout, port: port.trim().to_owned() }.say("-k").await;
     }
+}
+
+/// What a coordinator says of its processes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Coordinator {
+    /// Its answer.
+    Answers(Status),
+    /// There is none, or none any more.
+    Gone,
+    /// It did not answer in time.
+    Late,
+}
+
+impl Coordinator {
+    fn answer(self) -> Option<Status> {
+        match self {
+            Self::Answers(status) => Some(status),
+            Self::Gone | Self::Late => None,
+        }
+    }
+}
+
+/// Asks the coordinator of a restart.
+pub(super) async fn ask_restart(prepared: &Prepared) -> Coordinator {
+    let Some((install, layout)) = &prepared.dmtcp else { return Coordinator::Gone };
+    let layout = layout.of_restart();
+    // it removes the file when it leaves
+    let Ok(port) = std::fs::read_to_string(&layout.portfile) else { return Coordinator::Gone };
+    DmtcpClient { prepared, install, layout: &layout, port: port.trim().to_owned() }.status().await
 }
 
 /// The result.
@@ -113,15 +144,23 @@ impl DmtcpClient<'_> {
     }
 
     async fn ask(&self, words: &[&str]) -> Result<String, RunFailure> {
+        self.command(words).await.map_err(|e| no_checkpoint(e.to_string()))
+    }
+
+    async fn command(&self, words: &[&str]) -> Result<String, HostError> {
         let mut argv = vec![self.install.program("dmtcp_command"), "-h".into(), "127.0.0.1".into(), "-p".into(), self.port.clone()];
         argv.extend(words.iter().map(|word| (*word).to_owned()));
-        let message = LocalHost.run(&argv, &BTreeMap::new(), COMMAND_LIMIT).await.map_err(|e| no_checkpoint(e.to_string()))?;
+        let message = LocalHost.run(&argv, &BTreeMap::new(), COMMAND_LIMIT).await?;
         Ok(format!("{}\n{}", message.stdout, message.stderr))
     }
 
-    async fn status(&self) -> Option<Status> {
+    async fn status(&self) -> Coordinator {
         let words: &[&str] = if self.install.has_json() { &["--json", "-s"] } else { &["-s"] };
-        parse_status(&self.ask(words).await.ok()?)
+        match self.command(words).await {
+            Ok(answer) => parse_status(&answer).map_or(Coordinator::Gone, Coordinator::Answers),
+            Err(HostError::Timeout { .. }) => Coordinator::Late,
+            Err(_) => Coordinator::Gone,
+        }
     }
 }
 
@@ -231,7 +270,7 @@ async fn peers(coordinator: &DmtcpClient<'_>, shepherd: &mut Shepherd, limit: Du
     let begin = Instant::now();
     let mut last: Option<(u32, Instant)> = None;
     loop {
-        let status = coordinator.status().await;
+        let status = coordinator.status().await.answer();
         if let Some(Status { peers, running: true }) = status {
             if peers == prepared.peers {
                 return Ok(peers);
@@ -281,6 +320,7 @@ async fn take(
     let request = CheckpointRequest::new(coordinator, number, limit);
     coordinator.say("-c").await?;
     let events = request.wait_until_whole(shepherd).await?;
+    let printed_bytes = std::fs::metadata(prepared.dir.join("stdout")).map_or(0, |file| file.len());
     let begin = request.begin;
     let dirs = if later {
         stable(prepared, layout, number, begin, limit, || !shepherd.at_work()).await?;
@@ -291,7 +331,7 @@ async fn take(
     let last_write = stored(prepared, layout).await?.last_change.unwrap_or(request.begin_clock);
     let request_to_stored_s = last_write.duration_since(request.begin_clock).unwrap_or_default().as_secs_f64();
     let last_write = jiff::Timestamp::try_from(last_write).map_err(|e| no_checkpoint(e.to_string()))?;
-    Ok(Checkpoint { number, events, request_to_stored_s, last_write, dirs, peers })
+    Ok(Checkpoint { number, events, request_to_stored_s, last_write, dirs, peers, printed_bytes })
 }
 
 /// A checkpoint that is asked for, and what there was before.

@@ -11,13 +11,18 @@ const MAX_OUTPUT: u64 = 64 << 20;
 
 /// A file of the run as text, at most its last 64 MiB.
 pub(super) fn text(path: &Utf8Path) -> String {
+    text_until(path, u64::MAX)
+}
+
+/// The beginning of a file of the run as text, up to this offset in bytes; at most the last 64 MiB of it.
+pub(super) fn text_until(path: &Utf8Path, end: u64) -> String {
     use std::io::{Read, Seek, SeekFrom};
     let read = || -> std::io::Result<Vec<u8>> {
         let mut file = std::fs::File::open(path)?;
-        let length = file.metadata()?.len();
-        file.seek(SeekFrom::Start(length.saturating_sub(MAX_OUTPUT)))?;
+        let begin = file.metadata()?.len().min(end).saturating_sub(MAX_OUTPUT);
+        file.seek(SeekFrom::Start(begin))?;
         let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes)?;
+        file.take(end - begin).read_to_end(&mut bytes)?;
         Ok(bytes)
     };
     read().map(|b| String::from_utf8_lossy(&b).into_owned()).unwrap_or_default()

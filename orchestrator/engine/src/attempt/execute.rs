@@ -13,6 +13,7 @@ use super::{
     prepare::Prepared,
     reporter::{AttemptEvent, AttemptReporter},
     restart::{self, Restarted},
+    restart_watch,
     run_failure::RunFailure,
     session_files,
     shepherd::{Shepherd, Shepherds},
@@ -27,7 +28,7 @@ use cvc_core::{
 };
 use cvc_probe::shepherd::{Exit, Job};
 use nix::sys::signal::Signal;
-use std::future::Future;
+use std::future::{Future, pending};
 
 /// How a program under a shepherd ended.
 enum Ending {
@@ -175,8 +176,16 @@ impl Execution<'_> {
         session_files::restore_session_files(prepared).await?;
         let before = noise::conditions(&prepared.used).await;
         let mut shepherd = self.shepherds.start(job, &prepared.dir.join("restart.job.json")).await?;
+        let from_images = self.course.restart == Restart::Images;
+        let peers = ran.driven.checkpoints.last().map(|checkpoint| checkpoint.peers).filter(|_| from_images);
+        let hopeless = async {
+            match peers {
+                Some(peers) => restart_watch::watch(prepared, peers).await,
+                None => pending().await,
+            }
+        };
         // the placement of its ranks was checked before
-        let exit = match watch(prepared, &mut shepherd, self.stop_signal, restart::watch(prepared)).await {
+        let exit = match watch(prepared, &mut shepherd, self.stop_signal, hopeless).await {
             Ending::Interrupted => return Ok(None),
             Ending::Exited(exit) => exit,
             Ending::CutOff { failure, exit } => {
@@ -188,7 +197,8 @@ impl Execution<'_> {
         self.shepherds.prepare();
         prepared.used.end_others().await;
         let text = |name: &str| evidence::text(&prepared.dir.join(name));
-        Ok(Some(Restarted { exit, noise, stdout: text("restart.stdout"), stderr: text("restart.stderr") }))
+        let assertion = if from_images { restart_watch::find_assertion(prepared) } else { None };
+        Ok(Some(Restarted { exit, noise, stdout: text("restart.stdout"), stderr: text("restart.stderr"), assertion }))
     }
 
     /// Gathers the evidence and judges it.

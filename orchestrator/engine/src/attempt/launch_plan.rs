@@ -259,13 +259,7 @@ pub(super) fn arguments(name: &str, templates: &[String], values: &Value) -> Res
 fn dmtcp_values(install: &DmtcpInstall, layout: &DmtcpLayout, point: &Point, used: &AllocatedNodes, timeout_s: f64) -> Value {
     // long enough for the slowest start, short enough not to stay for hours if the program never comes
     let stale_s = (timeout_s.ceil() as u64).clamp(60, 7 * 24 * 3600);
-    let second = DmtcpLayout {
-        portfile: layout.kvdir.join("restart.port"),
-        ckptdir: layout.kvdir.join("restart"),
-        kvdir: layout.kvdir.join("restart"),
-        log: layout.kvdir.join("restart.log"),
-        tmpdir: layout.tmpdir.clone(),
-    };
+    let second = layout.of_restart();
     // what repairs DMTCP between nodes
     let work = layout.kvdir.parent().unwrap_or(&layout.kvdir);
     let library = used.several().then(|| work.join("dmtcp-nodes.so"));

@@ -27,6 +27,7 @@ mod recover;
 mod remains;
 mod reporter;
 mod restart;
+mod restart_watch;
 mod run_dirs;
 mod run_failure;
 mod script_exit;

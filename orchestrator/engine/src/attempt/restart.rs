@@ -16,7 +16,7 @@ use crate::{
 use cvc_core::{campaign::StorageKind, outcome::Cause};
 use cvc_probe::shepherd::Exit;
 use serde_json::{Value, json};
-use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+use std::{collections::BTreeMap, path::PathBuf};
 
 /// A second start, to see whether a checkpoint can be restarted.
 #[derive(Debug)]
@@ -26,28 +26,8 @@ pub(super) struct Restarted {
     pub noise: Noise,
     pub stdout: String,
     pub stderr: String,
-}
-
-/// Delay between looks at the errors of a restart.
-const TICK: Duration = Duration::from_secs(1);
-/// What is left to a process that DMTCP has ended, and to its launcher, to end by themselves.
-const LAST_WORDS: Duration = Duration::from_secs(10);
-
-/// Waits until DMTCP has ended a process of a restart by an assertion: the others may wait for it until the time limit. Never returns if
-/// none does.
-pub(super) async fn watch(prepared: &Prepared) -> RunFailure {
-    loop {
-        tokio::time::sleep(TICK).await;
-        if let Some(line) = failed_assertion(&evidence::text(&prepared.dir.join("restart.stderr"))) {
-            tokio::time::sleep(LAST_WORDS).await;
-            return RunFailure::new(Cause::Restart, format!("DMTCP ended a process of the restart: {line}"));
-        }
-    }
-}
-
-/// The line of DMTCP's assertion that failed.
-fn failed_assertion(stderr: &str) -> Option<&str> {
-    stderr.lines().map(str::trim).find(|line| line.contains("JASSERT(") && line.contains("failed"))
+    /// The assertion of DMTCP that failed.
+    pub assertion: Option<String>,
 }
 
 /// Removes the shared-memory files that the checkpoint has saved: the ranks went on writing into them after it, and DMTCP restores its own
@@ -105,17 +85,4 @@ pub(super) fn by_node(prepared: &Prepared, checkpoint: &Checkpoint) -> Result<Va
     let here = on(&used.head);
     let others: Vec<Value> = used.ranks.iter().filter_map(&mut on).collect();
     Ok(json!({ "here": here, "others": others, "wrapper": prepared.request.ssh_wrapper() }))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::failed_assertion;
-
-    #[test]
-    fn an_assertion_is_told_from_warnings() {
-        let warning = "[41000] WARNING at fileconnection.cpp:410 in refill; REASON='JWARNING(fd != -1) failed'";
-        let fatal = "[41000] ERROR at sysvipc.cpp:77 in refill; REASON='JASSERT(_realId != -1) failed'";
-        assert_eq!(failed_assertion(warning), None);
-        assert_eq!(failed_assertion(&format!("{warning}\n  {fatal}\nTerminating...\n")), Some(fatal));
-    }
 }

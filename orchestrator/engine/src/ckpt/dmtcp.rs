@@ -102,6 +102,14 @@ impl DmtcpLayout {
         let kvdir = work.join("dmtcp");
         Self { ckptdir: work.join("ckpt"), tmpdir: tmp.to_owned(), portfile: kvdir.join("port"), log: kvdir.join("coordinator.log"), kvdir }
     }
+
+    /// The layout of its restart, which has a coordinator of its own.
+    #[must_use]
+    pub fn of_restart(&self) -> Self {
+        let (dir, tmpdir) = (self.kvdir.join("restart"), self.tmpdir.clone());
+        let (portfile, log) = (self.kvdir.join("restart.port"), self.kvdir.join("restart.log"));
+        Self { ckptdir: dir.clone(), kvdir: dir, tmpdir, portfile, log }
+    }
 }
 
 impl DmtcpInstall {
@@ -193,6 +201,39 @@ pub fn parse_status(message: &str) -> Option<Status> {
     }
     let value = |key: &str| message.lines().find_map(|l| l.trim().strip_prefix(key)?.strip_prefix('=')).map(str::trim);
     Some(Status { peers: value("NUM_PEERS")?.parse().ok()?, running: value("RUNNING")? == "yes" })
+}
+
+/// Maximum length of a line that is quoted, in characters.
+const QUOTED: usize = 400;
+
+/// The first assertion that failed, and ended its process, in what DMTCP writes to standard error: its line without colours and other control
+/// characters, and at most the beginning of it. DMTCP 4 writes `[TIME, PID, TID, Error] at FILE:LINE in FUNCTION; REASON='...`, earlier
+/// versions `[PID] ERROR at ...`, and its loader `[PID] FILE:LINE FUNCTION:` and `Assertion failed: ...` in the next line.
+pub fn failed_assertion(stderr: &str) -> Option<String> {
+    let mut before = String::new();
+    for line in stderr.lines() {
+        let line = without_controls(line);
+        if line.contains("REASON='") && (line.contains(", Error] at ") || line.contains("] ERROR at ")) {
+            return Some(line.chars().take(QUOTED).collect());
+        }
+        if line.starts_with("Assertion failed: ") && before.starts_with('[') && before.contains(".c:") && before.ends_with(':') {
+            return Some(format!("{before} {line}").chars().take(QUOTED).collect());
+        }
+        before = line;
+    }
+    None
+}
+
+/// A line without control characters and sequences that set colours (`ESC [ ... m`).
+fn without_controls(line: &str) -> String {
+    let mut pieces = line.split("\u{1b}[");
+    let mut plain = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        let rest = piece.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';');
+        plain.push_str(rest.strip_prefix('m').unwrap_or(rest));
+    }
+    plain.retain(|c| !c.is_control());
+    plain.trim().to_owned()
 }
 
 /// What is used of the answer in JSON.
@@ -388,6 +429,26 @@ mod tests {
         // cut off, or with what it does not have
         assert_eq!(parse_status(&running[..running.len() - 1]), None);
         assert_eq!(parse_status(&running.replace("6", "-6")), None);
+    }
+
+    #[test]
+    fn an_assertion_is_told_from_warnings_and_from_what_programs_say() {
+        let warning = "\u{1b}[0;33m[2026-11-25T09:00:00.000, 41000, 41000, Warning] at fileconnection.cpp:410 in refill; REASON='JWARNING(fd != -1) failed;\u{1b}[0m";
+        assert_eq!(failed_assertion(warning), None);
+        assert_eq!(failed_assertion("a.out: a.c:3: main: Assertion `x' failed.\nAssertion failed: of the user's own\n"), None);
+        let fatal = "[2026-11-25T09:00:00.000, 41000, 41001, Error] at sysvipc.cpp:77 in refill; REASON='JASSERT(_realId != -1) failed; (_id = 3);    bt: Terminating...";
+        let text = format!("{warning}\n\u{1b}[0;31m{fatal}\n    Backtrace:\n\n\u{1b}[0m\n");
+        assert_eq!(failed_assertion(&text).as_deref(), Some(fatal));
+        let equal = fatal.replace("JASSERT(_realId != -1) failed", "ASSERT_EQ failed; <0(0)> == <rc(-1)>.");
+        assert_eq!(failed_assertion(&equal), Some(equal.clone()));
+        let older = "[41000] ERROR at sysvipc.cpp:77 in refill; REASON='JASSERT(_realId != -1) failed'";
+        assert_eq!(failed_assertion(&format!("one\n{older}\n")).as_deref(), Some(older));
+        let loader = "[41000] mtcp_restart.c:915 restore_memory_areas:\n  Assertion failed: mmappedat == area->addr\n";
+        assert_eq!(
+            failed_assertion(loader).as_deref(),
+            Some("[41000] mtcp_restart.c:915 restore_memory_areas: Assertion failed: mmappedat == area->addr")
+        );
+        assert_eq!(failed_assertion(&format!("{older}{}", "é".repeat(1000))).map(|line| line.chars().count()), Some(QUOTED));
     }
 
     #[test]

@@ -127,7 +127,7 @@ fn it_beats_answers_and_says_what_it_does_not_understand() {
     assert!(second.beat == Some(1) && second.at_ns > first.at_ns);
     sentinel.say("{\"hello\":{\"beat_s\":0.1,\"silence_s\":null}}");
     let hello = sentinel.answer().hello.unwrap();
-    assert_eq!((hello.protocol, hello.pid), (1, sentinel.child.id()));
+    assert_eq!((hello.protocol, hello.pid), (cvc_probe::sentinel::PROTOCOL, sentinel.child.id()));
     sentinel.say("{\"id\":7,\"do\":\"clock\"}");
     let output = sentinel.answer();
     assert_eq!(output.id, Some(7));
