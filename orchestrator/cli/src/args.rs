@@ -401,7 +401,7 @@ pub struct CalibrateArgs {
     pub which: Which,
     #[command(flatten)]
     pub place: Where,
-    /// Table of observed checkpoints of two programs or more, instead of the NAS runs that cvc carries; may be given several times
+    /// Table of observed checkpoints of two programs or more, instead of the runs that cvc carries; may be given several times
     #[arg(long, value_name = "TABLE")]
     pub from: Vec<Utf8PathBuf>,
     /// Samples that are simulated for each claim about repeats

@@ -7,9 +7,9 @@
 //!
 //! b is the largest error of the program's own runs that were left out, d what is added to it because a few runs may be hit by chance. Without
 //! own runs that can be left out, half = q·reach^g. q is the error, so scaled, that 97 % of the trials stayed below, every program weighing
-//! the same, because few programs show too little of the tail for 95 % of those of another one; d and g give the least mean interval score. Sources: J. Lei and others, Distribution-free predictive inference for regression, J.
-//! Am. Stat. Assoc. 113, 2018 (normalised scores); R. L. Winkler, A decision-theoretic approach to interval estimation, J. Am. Stat. Assoc.
-//! 67, 1972.
+//! the same, because few programs show too little of the tail for 95 % of those of another one; d and g give the least mean interval score.
+//! Sources: J. Lei and others, Distribution-free predictive inference for regression, J. Am. Stat. Assoc. 113, 2018 (normalised scores);
+//! R. L. Winkler, A decision-theoretic approach to interval estimation, J. Am. Stat. Assoc. 67, 1972.
 
 use super::estimate::Estimate;
 use serde::Serialize;

@@ -53,8 +53,9 @@ const NO_KNOWN_PROGRAM: &str = "left-out";
 
 /// Tries predictions of every program of the observations, with intervals by a table.
 ///
-/// Of each class, library and rule of zones, models are trained on few process counts, one to three, of this class alone and of all classes, once as a
-/// program whose arrays are known and once as one of which nothing is known; and on no run of the program, but on those of all others.
+/// Of each class, library and rule of zones, models are trained on few process counts, one to three, of this class alone and of all classes,
+/// once as a program whose arrays are known and once as one of which nothing is known; and on no run of the program, but on those of all
+/// others.
 ///
 /// # Errors
 /// Observations that cannot be trained on.
