@@ -8,5 +8,6 @@ pub mod host;
 pub mod kernels;
 pub mod mpi;
 pub mod render;
+pub mod run;
 pub mod tracer;
 pub mod transport;

@@ -210,6 +210,8 @@ fn programs(site: &ReadySite, point: &Point) -> Vec<Utf8PathBuf> {
     if let Some(Ok(install)) = site.mpi.get(&point.mpi) {
         files.push(install.mpiexec.clone());
     }
-    files.extend(checkpointer(point.checkpointer).node_programs(&site.tools()));
+    files.extend(
+        site.checkpointer(point.checkpointer).map(|install| checkpointer(point.checkpointer).node_programs(install)).unwrap_or_default(),
+    );
     files
 }

@@ -1,9 +1,7 @@
 //! The file that records how a run ended, and the final name of its directory.
 
-use super::{
-    executed::{Executed, failed},
-    run_failure::RunFailure,
-};
+use super::executed::{Executed, failed};
+use crate::run::RunFailure;
 use cvc_core::{
     ids::{RunId, short_digest},
     outcome::{Cause, Outcome},

@@ -262,7 +262,7 @@ impl Try<'_> {
     /// A checkpoint by DMTCP and its restart; `None` if the user stopped it.
     async fn dmtcp(&self, interrupted: &mut StopSignal) -> Result<Option<Vec<FitItem>>, Failure> {
         let app = self.subject.descriptor();
-        if let Err(missing) = &self.ready.dmtcp {
+        if let Err(missing) = self.ready.driven_checkpointer() {
             return Ok(Some(vec![FitItem::new("dmtcp", Fit::Unknown, missing.what.clone())]));
         }
         let longer = by_length(app).into_iter().find(|(_, seconds)| *seconds >= LONG_S).or(by_length(app).last().copied());

@@ -103,9 +103,9 @@ pub(super) async fn probe(spec: &Spec, sites: &IndexMap<String, ReadySite>) -> R
 fn of_machine(ready: &ReadySite) -> (Vec<String>, Vec<Missing>, Vec<u32>) {
     let mut missing: Vec<Missing> = ready.mpi.values().filter_map(|m| m.as_ref().err().cloned()).collect();
     let mut there: Vec<String> = ready.mpi.iter().filter(|(_, m)| m.is_ok()).map(|(name, _)| name.clone()).collect();
-    if let Err(dmtcp) = &ready.dmtcp {
+    if let Err(absent) = ready.driven_checkpointer() {
         // without it nothing can be tried
-        missing.insert(0, dmtcp.clone());
+        missing.insert(0, absent.clone());
         there.clear();
     }
     (there, missing, vec![1])

@@ -4,7 +4,7 @@ use cvc_core::outcome::{Cause, Outcome};
 
 /// Why a run is a failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct RunFailure {
+pub struct RunFailure {
     /// What kind of failure it is.
     pub cause: Cause,
     /// What happened.
@@ -12,7 +12,8 @@ pub(super) struct RunFailure {
 }
 
 impl RunFailure {
-    pub(super) fn new(cause: Cause, detail: impl Into<String>) -> Self {
+    /// A failure of this kind.
+    pub fn new(cause: Cause, detail: impl Into<String>) -> Self {
         Self { cause, detail: detail.into() }
     }
 }

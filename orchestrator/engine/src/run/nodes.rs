@@ -82,10 +82,13 @@ impl Nodes {
 /// The nodes of one run.
 #[derive(Clone, Debug)]
 pub struct AllocatedNodes {
+    /// The sentinels on them.
     pub crew: Crew,
+    /// This machine.
     pub head: Node,
     /// The nodes of its ranks, in the order of the mapping.
     pub ranks: Vec<Node>,
+    /// How its ranks get to them.
     pub transport: Transport,
     /// Whether all of them see the same files where it works.
     pub storage: StorageKind,
@@ -130,4 +133,10 @@ impl AllocatedNodes {
         let ended = self.crew.end(&others, &self.marker, &self.dirs, GRACE_S, SOON).await;
         ended.into_iter().filter_map(|(_, e)| e.ok()).map(|e| e.ended.len()).sum()
     }
+}
+
+/// Whether two names of a host mean the same: one may have its domain.
+pub(crate) fn same_host(a: &str, b: &str) -> bool {
+    let short = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
+    a == b || (!a.is_empty() && (!a.contains('.') || !b.contains('.')) && short(a) == short(b))
 }

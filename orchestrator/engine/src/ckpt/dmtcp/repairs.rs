@@ -1,7 +1,7 @@
-//! Which parts of the library that repairs DMTCP between nodes ([`super::dmtcp::BETWEEN_NODES`]) have an effect on an installed DMTCP. The library
+//! Which parts of the library that repairs DMTCP between nodes ([`super::install::BETWEEN_NODES`]) have an effect on an installed DMTCP. The library
 //! leaves alone what it does not find there, so that a version with other names is not repaired, and nobody would know.
 
-use super::dmtcp::DmtcpInstall;
+use crate::ckpt::contract::Install;
 use camino::{Utf8Path, Utf8PathBuf};
 
 /// A repair, and the names in DMTCP's libraries on which it depends: of each list one.
@@ -19,7 +19,7 @@ const REPAIRS: [Repair; 4] = [
 ];
 
 /// Returns which repairs have no effect on this DMTCP; `None` where its libraries cannot be found or read.
-pub fn without_effect(install: &DmtcpInstall) -> Option<Vec<&'static str>> {
+pub(super) fn without_effect(install: &Install) -> Option<Vec<&'static str>> {
     let texts: Vec<String> = libraries(&install.bin)
         .into_iter()
         .map(|path| std::fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
@@ -34,8 +34,8 @@ pub fn without_effect(install: &DmtcpInstall) -> Option<Vec<&'static str>> {
 }
 
 /// What to tell a user of repairs that have no effect; `None` if there is nothing to tell.
-pub fn remark(install: &DmtcpInstall) -> Option<String> {
-    let version = &install.version;
+pub(super) fn remark(install: &Install) -> Option<String> {
+    let version = install.version.as_deref().unwrap_or("unknown");
     match without_effect(install) {
         Some(missing) if missing.is_empty() => None,
         Some(missing) => Some(format!(
@@ -62,17 +62,17 @@ fn libraries(bin: &Utf8Path) -> Vec<Utf8PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ckpt::dmtcp::BETWEEN_NODES;
+    use crate::ckpt::dmtcp::install::BETWEEN_NODES;
     use std::fs;
 
-    fn install(names: &[&str]) -> (tempfile::TempDir, DmtcpInstall) {
+    fn install(names: &[&str]) -> (tempfile::TempDir, Install) {
         let dir = tempfile::tempdir().expect("a directory");
         let root = Utf8Path::from_path(dir.path()).expect("UTF-8");
         fs::create_dir_all(root.join("lib/dmtcp")).expect("makes");
         // as in a table of symbols
         let text: Vec<u8> = names.iter().flat_map(|name| [&[0xff, 0], name.as_bytes(), &[0]].concat()).collect();
         fs::write(root.join("lib/dmtcp/libdmtcp.so"), text).expect("writes");
-        let install = DmtcpInstall { bin: root.join("bin"), version: "9.0".into() };
+        let install = Install { bin: root.join("bin"), version: Some("9.0".into()) };
         (dir, install)
     }
 
@@ -101,7 +101,7 @@ mod tests {
     fn a_dmtcp_without_libraries_is_not_taken_for_repaired() {
         let dir = tempfile::tempdir().expect("a directory");
         let bin = Utf8Path::from_path(dir.path()).expect("UTF-8").join("bin");
-        let install = DmtcpInstall { bin, version: "9.0".into() };
+        let install = Install { bin, version: Some("9.0".into()) };
         assert_eq!(without_effect(&install), None);
         assert!(remark(&install).is_some_and(|told| told.contains("is not known")));
     }

@@ -1,24 +1,25 @@
 //! The session files of the MPI library, which a restart opens again: kept while they are there, and put back.
 
-use super::{error::RunError, nodes::SOON, prepare::Prepared, run_dirs::SESSION, run_failure::RunFailure};
+use super::dmtcp_run::DmtcpRun;
+use crate::run::{RunError, RunFailure, SESSION, SOON};
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::{outcome::Cause, store::copy_tree};
 
 /// Keeps the session files of a run, which MPI libraries remove when they end and open again after a restart. To be called before the
 /// checkpoint is asked for: after it the program may end at any time.
-pub(super) async fn keep_session_files(prepared: &Prepared) -> Result<(), RunError> {
-    let Some((_, layout)) = &prepared.dmtcp else { return Ok(()) };
-    copy_tree(&layout.tmpdir, &session(prepared, &prepared.used.head.name))?;
-    for node in prepared.used.others() {
-        let kept = session(prepared, node).into();
-        prepared.used.crew.copy(&[node], layout.tmpdir.as_std_path(), kept, SOON).await.into_iter().try_for_each(|(_, done)| done)?;
+pub(super) async fn keep_session_files(of: &DmtcpRun<'_>) -> Result<(), RunError> {
+    let (used, layout) = (&of.run.used, &of.layout);
+    copy_tree(&layout.tmpdir, &session(of, &used.head.name))?;
+    for node in used.others() {
+        let kept = session(of, node).into();
+        used.crew.copy(&[node], layout.tmpdir.as_std_path(), kept, SOON).await.into_iter().try_for_each(|(_, done)| done)?;
     }
     Ok(())
 }
 
 /// The failure of a run whose session files could not be kept because its program, and they with it, was gone; `None` if they are there.
-pub(super) fn without_session_files(prepared: &Prepared, error: &RunError) -> Option<RunFailure> {
-    gone_with_program(&prepared.dmtcp.as_ref()?.1.tmpdir, error)
+pub(super) fn without_session_files(of: &DmtcpRun<'_>, error: &RunError) -> Option<RunFailure> {
+    gone_with_program(&of.layout.tmpdir, error)
 }
 
 fn gone_with_program(session: &Utf8Path, error: &RunError) -> Option<RunFailure> {
@@ -33,17 +34,17 @@ fn gone_with_program(session: &Utf8Path, error: &RunError) -> Option<RunFailure>
 }
 
 /// Where the session files of a node are kept: beside those of others, where all see the same files.
-pub(super) fn session(prepared: &Prepared, node: &str) -> Utf8PathBuf {
-    if node == prepared.used.head.name { prepared.work.join(SESSION) } else { prepared.work.join(format!("{SESSION}-{node}")) }
+pub(super) fn session(of: &DmtcpRun<'_>, node: &str) -> Utf8PathBuf {
+    if node == of.run.used.head.name { of.run.work.join(SESSION) } else { of.run.work.join(format!("{SESSION}-{node}")) }
 }
 
 /// Gives the other nodes their session files again; this one gets its own by the script of the restart.
-pub(super) async fn restore_session_files(prepared: &Prepared) -> Result<(), RunError> {
-    let Some((_, layout)) = &prepared.dmtcp else { return Ok(()) };
-    for node in prepared.used.others() {
-        let kept = session(prepared, node);
+pub(super) async fn restore_session_files(of: &DmtcpRun<'_>) -> Result<(), RunError> {
+    let (used, layout) = (&of.run.used, &of.layout);
+    for node in used.others() {
+        let kept = session(of, node);
         let to = layout.tmpdir.clone().into();
-        prepared.used.crew.copy(&[node], kept.as_std_path(), to, SOON).await.into_iter().try_for_each(|(_, done)| done)?;
+        used.crew.copy(&[node], kept.as_std_path(), to, SOON).await.into_iter().try_for_each(|(_, done)| done)?;
     }
     Ok(())
 }

@@ -30,7 +30,7 @@ type Answers = BufReader<Take<ChildStdout>>;
 
 /// A running shepherd. Dropping it closes its input, and the shepherd ends the run by itself.
 #[derive(Debug)]
-pub(super) struct Shepherd {
+pub struct Shepherd {
     child: Child,
     /// Kept separately: waiting for a child closes its standard input, which would end the run.
     line: ChildStdin,
@@ -59,7 +59,7 @@ impl Shepherds {
     }
 
     /// Has one started that waits for the next job, unless there is one. It ends with this process.
-    pub(super) fn prepare(&self) {
+    pub(crate) fn prepare(&self) {
         let mut spare = self.spare.lock();
         if spare.is_none() {
             let program = self.program.clone();
@@ -81,7 +81,7 @@ impl Shepherds {
     }
 
     /// Gives a job to a shepherd, and waits until it has identified itself.
-    pub(super) async fn start(&self, job: &Job, job_file: &Utf8Path) -> Result<Shepherd, RunError> {
+    pub(crate) async fn start(&self, job: &Job, job_file: &Utf8Path) -> Result<Shepherd, RunError> {
         let fail = |problem: String| RunError::Shepherd { program: self.program.join(" "), problem };
         let json = serde_json::to_vec_pretty(job).map_err(|e| fail(e.to_string()))?;
         std::fs::write(job_file, json).map_err(|e| fail(format!("{job_file}: {e}")))?;

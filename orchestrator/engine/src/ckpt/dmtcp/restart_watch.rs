@@ -1,12 +1,11 @@
 //! Watches a restart from DMTCP's images: whether it can still come to an end. A process that fails leaves the others waiting for it.
 
 use super::{
-    dmtcp::{Coordinator, ask_restart},
-    evidence::{last_lines, text},
-    prepare::Prepared,
-    run_failure::RunFailure,
+    coordinator::{Coordinator, ask_restart},
+    dmtcp_run::DmtcpRun,
+    install::{Status, failed_assertion},
 };
-use crate::ckpt::dmtcp::{Status, failed_assertion};
+use crate::run::{RunFailure, last_lines, text};
 use camino::Utf8PathBuf;
 use cvc_core::outcome::Cause;
 use std::{
@@ -27,31 +26,31 @@ const PIECE: u64 = 4 << 20;
 const KEPT: usize = 16 << 10;
 
 /// Waits until the restart of a checkpoint with so many processes cannot come to an end any more. Never returns if it can.
-pub(super) async fn watch(prepared: &Prepared, peers: u32) -> RunFailure {
-    let mut errors: Vec<Errors> = error_files(prepared).into_iter().map(Errors::new).collect();
+pub(super) async fn watch(of: &DmtcpRun<'_>, peers: u32) -> RunFailure {
+    let mut errors: Vec<Errors> = error_files(of).into_iter().map(Errors::new).collect();
     let (mut looks, mut assertion, begin) = (Looks::new(peers), None, Instant::now());
     loop {
         tokio::time::sleep((begin.elapsed() / PART).clamp(TICK, LONGEST)).await;
         assertion = assertion.or_else(|| errors.iter_mut().find_map(Errors::read_new));
-        let coordinator = ask_restart(prepared).await;
+        let coordinator = ask_restart(of).await;
         let Some(what) = looks.add(coordinator, assertion.is_some(), Instant::now()) else { continue };
         let detail = match &assertion {
             Some(line) => format!("DMTCP ended a process of the restart: {line}"),
-            None => format!("the restart did not end though {what} ({})", last_lines(&text(&prepared.dir.join("restart.stderr")))),
+            None => format!("the restart did not end though {what} ({})", last_lines(&text(&of.run.dir.join("restart.stderr")))),
         };
         return RunFailure::new(Cause::Restart, detail);
     }
 }
 
 /// The assertion of DMTCP that failed in a restart which has ended.
-pub(super) fn find_assertion(prepared: &Prepared) -> Option<String> {
-    error_files(prepared).iter().find_map(|path| failed_assertion(&text(path)))
+pub(super) fn find_assertion(of: &DmtcpRun<'_>) -> Option<String> {
+    error_files(of).iter().find_map(|path| failed_assertion(&text(path)))
 }
 
 /// Where a restart writes its errors: those of other nodes have files of their own.
-fn error_files(prepared: &Prepared) -> Vec<Utf8PathBuf> {
-    let others = prepared.used.others().into_iter().map(|node| format!("restart.{node}.out"));
-    ["restart.stderr".to_owned()].into_iter().chain(others).map(|name| prepared.dir.join(name)).collect()
+fn error_files(of: &DmtcpRun<'_>) -> Vec<Utf8PathBuf> {
+    let others = of.run.used.others().into_iter().map(|node| format!("restart.{node}.out"));
+    ["restart.stderr".to_owned()].into_iter().chain(others).map(|name| of.run.dir.join(name)).collect()
 }
 
 /// The errors of a restart as they grow: only what is new is read.

@@ -5,15 +5,15 @@ use serde_json::{Value, json};
 
 /// Ways in which a run never begins. The codes and the name of the file are handed to the template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ScriptFailure {
+pub(crate) enum ScriptFailure {
     /// The run's directory could not be set up.
     Setup,
-    /// DMTCP's coordinator did not start.
-    Coordinator,
+    /// The checkpointer did not start.
+    Checkpointer,
 }
 
 impl ScriptFailure {
-    const ALL: [Self; 2] = [Self::Setup, Self::Coordinator];
+    const ALL: [Self; 2] = [Self::Setup, Self::Checkpointer];
     /// The file in the run's directory that the script leaves when it fails: it holds the code.
     const MARKER: &'static str = "script-failed";
 
@@ -21,13 +21,13 @@ impl ScriptFailure {
     fn code(self) -> i32 {
         match self {
             Self::Setup => 97,
-            Self::Coordinator => 98,
+            Self::Checkpointer => 98,
         }
     }
 
     /// The values of the template.
     pub fn values() -> Value {
-        json!({ "setup": Self::Setup.code(), "coordinator": Self::Coordinator.code(), "marker": Self::MARKER })
+        json!({ "setup": Self::Setup.code(), "checkpointer": Self::Checkpointer.code(), "marker": Self::MARKER })
     }
 
     /// The failure of the script that ended with this code in the directory of a run; `None` if it was the program that did.
@@ -44,21 +44,14 @@ mod tests {
     use camino::Utf8PathBuf;
     use std::{fs, process::Command};
 
-    /// Runs the script of a run with this command, whose coordinator and inputs are as given; its exit code, and the failure of the script.
-    fn run(command: &str, inputs: Value, coordinator: Option<&str>) -> (Option<i32>, Option<ScriptFailure>) {
+    /// Runs the script of a run with this command, whose inputs and checkpointer's part are as given; its exit code, and the failure of the script.
+    fn run(command: &str, inputs: Value, before: &str) -> (Option<i32>, Option<ScriptFailure>) {
         let temporary = tempfile::tempdir().expect("a directory");
         let dir = Utf8PathBuf::from_path_buf(temporary.path().to_owned()).expect("text");
         let sh = |script: &str| json!(["sh", "-c", script]);
-        let port = dir.join("port");
-        let dmtcp = coordinator.map(|script| {
-            json!({
-                "ckptdir": dir.join("ckpt"), "kvdir": dir.join("kv"), "portfile": port, "coordinator": sh(script), "command": "true",
-                "library": null, "host": "localhost", "launch": sh("shift 3; exec \"$@\""),
-            })
-        });
         let values = json!({
             "run": "r", "campaign": "c", "cvc": "0", "factors": [], "env": [], "tmp": dir.join("tmp"), "work": dir.join("work"),
-            "inputs": inputs, "dmtcp": dmtcp, "prefix": [], "command": sh(command), "exit": ScriptFailure::values(),
+            "inputs": inputs, "before": before, "wrapper": "", "after": "", "prefix": [], "command": sh(command), "exit": ScriptFailure::values(),
         });
         // what an earlier start by hand has left does not count
         fs::write(dir.join(ScriptFailure::MARKER), "97\n").expect("writes");
@@ -72,10 +65,10 @@ mod tests {
     #[test]
     fn the_script_tells_its_own_failures_from_those_of_the_program() {
         let missing = json!([{ "stored": "inputs/absent", "target": "absent" }]);
-        assert_eq!(run("exit 0", missing, None), (Some(97), Some(ScriptFailure::Setup)));
-        assert_eq!(run("exit 0", json!([]), Some("exit 1")), (Some(98), Some(ScriptFailure::Coordinator)));
+        assert_eq!(run("exit 0", missing, ""), (Some(97), Some(ScriptFailure::Setup)));
+        assert_eq!(run("exit 0", json!([]), "false || fail 98\n"), (Some(98), Some(ScriptFailure::Checkpointer)));
         for code in [0, 1, 97, 98] {
-            assert_eq!(run(&format!("exit {code}"), json!([]), None), (Some(code), None), "the program's own");
+            assert_eq!(run(&format!("exit {code}"), json!([]), ""), (Some(code), None), "the program's own");
         }
     }
 }

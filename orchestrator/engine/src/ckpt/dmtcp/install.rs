@@ -1,40 +1,33 @@
 //! DMTCP: its installation, its argument vectors, and its coordinator's event log.
 
 use crate::{
+    ckpt::contract::Install,
     host::{Host, LocalHost},
     mpi::Missing,
+    run::RunContext,
 };
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::{campaign::DmtcpSettings, paths, point::Compression};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use std::{collections::BTreeMap, time::Duration};
 
 /// C source of the library that repairs DMTCP between nodes. It is compiled on the site ([`between_nodes_build`]), must have the same path
-/// on all nodes of a run, and goes to [`DmtcpInstall::launch_with`].
-pub const BETWEEN_NODES: &str = include_str!("between_nodes.c");
+/// on all nodes of a run, and goes to [`launch_words`].
+pub(super) const BETWEEN_NODES: &str = include_str!("between_nodes.c");
 
 /// How [`BETWEEN_NODES`] is compiled.
-pub fn between_nodes_build(source: &Utf8Path, library: &Utf8Path) -> Vec<String> {
+pub(super) fn between_nodes_build(source: &Utf8Path, library: &Utf8Path) -> Vec<String> {
     ["cc", "-std=gnu11", "-O2", "-shared", "-fPIC", "-o", library.as_str(), source.as_str()].map(String::from).into()
 }
 
-/// An installed DMTCP.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct DmtcpInstall {
-    /// Directory of `dmtcp_launch` and the others.
-    pub bin: Utf8PathBuf,
-    /// Version as it says it (`4.2.0`).
-    pub version: String,
-}
-
 /// How to get DMTCP, which no current distribution has.
-pub const HINT: &str = "install it (Spack: spack install dmtcp; or from https://github.com/dmtcp/dmtcp) and put it on PATH, name its prefix in CVC_DMTCP_ROOT, or give the site `dmtcp = { prefix = … }`";
+const HINT: &str = "install it (Spack: spack install dmtcp; or from https://github.com/dmtcp/dmtcp) and put it on PATH, name its prefix in CVC_DMTCP_ROOT, or give the site `dmtcp = { prefix = … }`";
 
 /// Finds DMTCP on this machine: at the site's prefix, at `CVC_DMTCP_ROOT`, or on PATH.
 ///
 /// # Errors
 /// When it is not installed or does not work.
-pub async fn find(settings: &DmtcpSettings) -> Result<DmtcpInstall, Missing> {
+pub(super) async fn find(settings: &DmtcpSettings) -> Result<Install, Missing> {
     let launch = find_launch(settings)?;
     let message = LocalHost
         .run(&[launch.to_string(), "--version".into()], &BTreeMap::new(), Duration::from_secs(20))
@@ -43,16 +36,16 @@ pub async fn find(settings: &DmtcpSettings) -> Result<DmtcpInstall, Missing> {
     let text = format!("{}\n{}", message.stdout, message.stderr);
     let version = parse_version(&text).ok_or_else(|| missing(format!("{launch} does not report its version")))?;
     let bin = launch.parent().map(Utf8Path::to_owned).unwrap_or_default();
-    Ok(DmtcpInstall { bin, version })
+    Ok(Install { bin, version: Some(version) })
 }
 
 /// Finds DMTCP like [`find`], without starting it: the version is unknown.
 ///
 /// # Errors
 /// When it is not installed.
-pub fn find_files(settings: &DmtcpSettings) -> Result<DmtcpInstall, Missing> {
+pub(super) fn find_files(settings: &DmtcpSettings) -> Result<Install, Missing> {
     let bin = find_launch(settings)?.parent().map(Utf8Path::to_owned).unwrap_or_default();
-    Ok(DmtcpInstall { bin, version: "unknown".into() })
+    Ok(Install { bin, version: None })
 }
 
 fn missing(what: String) -> Missing {
@@ -81,9 +74,14 @@ pub fn parse_version(text: &str) -> Option<String> {
     words.into_iter().find(|w| w.starts_with(|c: char| c.is_ascii_digit()) && w.contains('.')).map(str::to_owned)
 }
 
+/// Directory of the images, in the working directory of a run.
+pub(super) const CKPT_DIR: &str = "ckpt";
+/// The coordinator's working directory there.
+pub(super) const COORDINATOR_DIR: &str = "dmtcp";
+
 /// Paths of the DMTCP files of one run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct DmtcpLayout {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct DmtcpLayout {
     /// Images.
     pub ckptdir: Utf8PathBuf,
     /// Coordinator's working directory: its event logs appear there.
@@ -97,10 +95,16 @@ pub struct DmtcpLayout {
 }
 
 impl DmtcpLayout {
-    /// The layout of a run that works in this directory, with this private one.
-    pub fn of(work: &Utf8Path, tmp: &Utf8Path) -> Self {
-        let kvdir = work.join("dmtcp");
-        Self { ckptdir: work.join("ckpt"), tmpdir: tmp.to_owned(), portfile: kvdir.join("port"), log: kvdir.join("coordinator.log"), kvdir }
+    /// The layout of a run.
+    pub fn of(run: &RunContext) -> Self {
+        let kvdir = run.work.join(COORDINATOR_DIR);
+        Self {
+            ckptdir: run.work.join(CKPT_DIR),
+            tmpdir: run.tmp.clone(),
+            portfile: kvdir.join("port"),
+            log: kvdir.join("coordinator.log"),
+            kvdir,
+        }
     }
 
     /// The layout of its restart, which has a coordinator of its own.
@@ -112,76 +116,60 @@ impl DmtcpLayout {
     }
 }
 
-impl DmtcpInstall {
-    /// A program of the installation.
-    pub fn program(&self, name: &str) -> String {
-        self.bin.join(name).into_string()
-    }
+/// Whether the coordinator writes an event log at each checkpoint.
+pub(super) fn has_event_log(install: &Install) -> bool {
+    install.major_minor().is_some_and(|v| v >= (4, 0))
+}
 
-    /// Major and minor version.
-    pub fn major_minor(&self) -> Option<(u32, u32)> {
-        let mut parts = self.version.split(|c: char| !c.is_ascii_digit()).map(str::parse);
-        Some((parts.next()?.ok()?, parts.next()?.ok()?))
-    }
+/// Whether `dmtcp_command` can answer in JSON.
+pub(super) fn has_json(install: &Install) -> bool {
+    install.major_minor().is_some_and(|v| v >= (5, 0))
+}
 
-    /// Whether the coordinator writes an event log at each checkpoint.
-    pub fn has_event_log(&self) -> bool {
-        self.major_minor().is_some_and(|v| v >= (4, 0))
+/// The coordinator's argument vector. It chooses a free port, and leaves when its last client does, or after `stale_s` without one.
+pub(super) fn coordinator(install: &Install, layout: &DmtcpLayout, stale_s: u64) -> Vec<String> {
+    let mut argv = vec![
+        install.program("dmtcp_coordinator"),
+        "-p".into(),
+        "0".into(),
+        "--port-file".into(),
+        layout.portfile.to_string(),
+        "--ckptdir".into(),
+        layout.ckptdir.to_string(),
+        "--tmpdir".into(),
+        layout.tmpdir.to_string(),
+        "--coord-logfile".into(),
+        layout.log.to_string(),
+        "--exit-on-last".into(),
+        "--daemon".into(),
+        "--stale-timeout".into(),
+        stale_s.to_string(),
+    ];
+    if has_event_log(install) {
+        argv.push("--write-kv-data".into());
     }
+    argv
+}
 
-    /// Whether `dmtcp_command` can answer in JSON.
-    pub fn has_json(&self) -> bool {
-        self.major_minor().is_some_and(|v| v >= (5, 0))
-    }
-
-    /// The coordinator's argument vector. It chooses a free port, and leaves when its last client does, or after `stale_s` without one.
-    pub fn coordinator(&self, layout: &DmtcpLayout, stale_s: u64) -> Vec<String> {
-        let mut argv = vec![
-            self.program("dmtcp_coordinator"),
-            "-p".into(),
-            "0".into(),
-            "--port-file".into(),
-            layout.portfile.to_string(),
-            "--ckptdir".into(),
-            layout.ckptdir.to_string(),
-            "--tmpdir".into(),
-            layout.tmpdir.to_string(),
-            "--coord-logfile".into(),
-            layout.log.to_string(),
-            "--exit-on-last".into(),
-            "--daemon".into(),
-            "--stale-timeout".into(),
-            stale_s.to_string(),
-        ];
-        if self.has_event_log() {
-            argv.push("--write-kv-data".into());
-        }
-        argv
-    }
-
-    /// As [`DmtcpInstall::launch`], with a library that is loaded before DMTCP's own.
-    pub fn launch_with(&self, layout: &DmtcpLayout, compression: Compression, library: &Utf8Path) -> Vec<String> {
-        let mut argv = self.launch(layout, compression);
+/// The words before the MPI launcher, with a library that is loaded before DMTCP's own; host and port of the coordinator follow.
+pub(super) fn launch_words(install: &Install, layout: &DmtcpLayout, compression: Compression, library: Option<&Utf8Path>) -> Vec<String> {
+    let gzip = match compression {
+        Compression::None => "--no-gzip",
+        Compression::Gzip => "--gzip",
+    };
+    let mut argv = vec![
+        install.program("dmtcp_launch"),
+        "-j".into(),
+        gzip.into(),
+        "--ckptdir".into(),
+        layout.ckptdir.to_string(),
+        "--tmpdir".into(),
+        layout.tmpdir.to_string(),
+    ];
+    if let Some(library) = library {
         argv.extend(["--with-plugin".to_owned(), library.to_string()]);
-        argv
     }
-
-    /// The words before the MPI launcher; host and port of the coordinator follow.
-    pub fn launch(&self, layout: &DmtcpLayout, compression: Compression) -> Vec<String> {
-        let gzip = match compression {
-            Compression::None => "--no-gzip",
-            Compression::Gzip => "--gzip",
-        };
-        vec![
-            self.program("dmtcp_launch"),
-            "-j".into(),
-            gzip.into(),
-            "--ckptdir".into(),
-            layout.ckptdir.to_string(),
-            "--tmpdir".into(),
-            layout.tmpdir.to_string(),
-        ]
-    }
+    argv
 }
 
 /// The answer of `dmtcp_command -s`.
@@ -453,7 +441,7 @@ mod tests {
 
     #[test]
     fn json_is_asked_for_only_where_it_is_known() {
-        let has_json = |version: &str| DmtcpInstall { bin: "/bin".into(), version: version.into() }.has_json();
+        let has_json = |version: &str| has_json(&Install { bin: "/bin".into(), version: Some(version.into()) });
         assert!(has_json("5.0") && has_json("5.0.1-rc1") && has_json("10.1"));
         assert!(!has_json("4.2.0") && !has_json("3.0") && !has_json("unknown"));
     }

@@ -2,14 +2,11 @@
 //! sentinels are asked for names and sizes, the more rarely the more they are and the longer it takes, and images are read when these have
 //! changed since the last time.
 
-use super::{
-    nodes::{LATER, SOON},
-    prepare::Prepared,
-    run_failure::RunFailure,
-};
+use super::dmtcp_run::DmtcpRun;
 use crate::{
-    ckpt::dmtcp::DmtcpLayout,
+    ckpt::moments::no_checkpoint,
     crew::{self, CrewError},
+    run::{LATER, RunFailure, SOON},
 };
 use cvc_core::{outcome::Cause, point::Compression};
 use cvc_probe::image::{CheckpointDir, Role};
@@ -29,10 +26,6 @@ const STABLE: Duration = Duration::from_millis(300);
 fn delay(nodes: usize, waited: Duration) -> Duration {
     let for_nodes = FOR_EACH_NODE * u32::try_from(nodes).unwrap_or(u32::MAX);
     TICK.max(for_nodes).max(waited / PART).min(LONGEST)
-}
-
-fn no_checkpoint(detail: impl Into<String>) -> RunFailure {
-    RunFailure::new(Cause::Checkpoint, detail)
 }
 
 /// The failure of a program that ended, and its writers with it, before its images were whole.
@@ -64,10 +57,10 @@ pub(super) struct Stored {
 }
 
 /// Asks all nodes for the names, sizes and times of images.
-pub(super) async fn stored(prepared: &Prepared, layout: &DmtcpLayout) -> Result<Stored, RunFailure> {
-    let used = &prepared.used;
+pub(super) async fn stored(of: &DmtcpRun<'_>) -> Result<Stored, RunFailure> {
+    let used = &of.run.used;
     let suffixes = [".dmtcp".to_owned(), ".dmtcp.temp".to_owned()];
-    let found = used.crew.listing(&used.places(), layout.ckptdir.as_std_path(), &suffixes, SOON).await;
+    let found = used.crew.listing(&used.places(), of.layout.ckptdir.as_std_path(), &suffixes, SOON).await;
     let mut stored = Stored::default();
     for (_, listing) in crew::whole(found).map_err(lost)? {
         for entry in listing.entries {
@@ -140,19 +133,18 @@ impl Looks {
 /// Waits until the images stop changing and none has a temporary name. `has_ended` says whether the program has ended, and whatever still wrote
 /// its images with it.
 pub(super) async fn stable(
-    prepared: &Prepared,
-    layout: &DmtcpLayout,
+    of: &DmtcpRun<'_>,
     number: u32,
     begin: Instant,
     limit: Duration,
     mut has_ended: impl FnMut() -> bool,
 ) -> Result<(), RunFailure> {
     let (mut looks, waiting) = (Looks::default(), Instant::now());
-    let processes = prepared.point.processes();
+    let processes = of.run.point.processes();
     loop {
         // before the look, which then shows all that there will be
         let ended = has_ended();
-        let unchanged = looks.add(stored(prepared, layout).await?, Instant::now());
+        let unchanged = looks.add(stored(of).await?, Instant::now());
         if unchanged > STABLE && looks.has_all(processes) {
             return Ok(());
         }
@@ -165,30 +157,29 @@ pub(super) async fn stable(
                 limit.as_secs_f64()
             )));
         }
-        tokio::time::sleep(delay(prepared.used.places().len(), waiting.elapsed())).await;
+        tokio::time::sleep(delay(of.run.used.places().len(), waiting.elapsed())).await;
     }
 }
 
 /// Reads the images in place, when they are whole. `has_ended` as in [`stable`].
 pub(super) async fn images(
-    prepared: &Prepared,
-    layout: &DmtcpLayout,
+    of: &DmtcpRun<'_>,
     number: u32,
     begin: Instant,
     limit: Duration,
     mut has_ended: impl FnMut() -> bool,
 ) -> Result<Vec<(String, CheckpointDir)>, RunFailure> {
-    let processes = prepared.point.processes();
+    let processes = of.run.point.processes();
     let (mut looks, waiting) = (Looks::default(), Instant::now());
     loop {
         // before the look, which then shows all that there will be
         let ended = has_ended();
-        let unchanged = looks.add(stored(prepared, layout).await?, Instant::now());
+        let unchanged = looks.add(stored(of).await?, Instant::now());
         // when nothing will come any more, and at the latest when the time is over, to say what is missing
         let is_final = ended && unchanged > LONGEST;
         let is_over = is_final || begin.elapsed() > limit;
-        if is_over || looks.is_to_read(processes, prepared.point.compression, Instant::now()) {
-            let dirs = read(prepared, layout).await?;
+        if is_over || looks.is_to_read(processes, of.run.point.compression, Instant::now()) {
+            let dirs = read(of).await?;
             match missing(&dirs, processes) {
                 None => return Ok(dirs),
                 Some(missing) if is_final => return Err(ended_before(number, &missing)),
@@ -198,13 +189,13 @@ pub(super) async fn images(
                 Some(_) => looks.note_read(Instant::now()),
             }
         }
-        tokio::time::sleep(delay(prepared.used.places().len(), waiting.elapsed())).await;
+        tokio::time::sleep(delay(of.run.used.places().len(), waiting.elapsed())).await;
     }
 }
 
-async fn read(prepared: &Prepared, layout: &DmtcpLayout) -> Result<Vec<(String, CheckpointDir)>, RunFailure> {
-    let used = &prepared.used;
-    let found = used.crew.images(&used.places(), layout.ckptdir.as_std_path(), LATER).await;
+async fn read(of: &DmtcpRun<'_>) -> Result<Vec<(String, CheckpointDir)>, RunFailure> {
+    let used = &of.run.used;
+    let found = used.crew.images(&used.places(), of.layout.ckptdir.as_std_path(), LATER).await;
     let mut dirs = Vec::new();
     for (node, dir) in found {
         match dir {

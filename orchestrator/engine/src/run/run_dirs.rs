@@ -1,6 +1,6 @@
 //! Where a run works, and what marks it.
 
-use super::context::SiteContext;
+use super::site_context::SiteContext;
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::{
     ids::{RunId, below, digest_prefix},
@@ -18,14 +18,14 @@ use std::{
 const RANDOM: &str = "/dev/urandom";
 
 /// Directory in the working directory where ranks say on which node they are.
-pub(super) const RANKS: &str = ".cvc-ranks";
+pub(crate) const RANKS: &str = ".cvc-ranks";
 /// Directory in the working directory that keeps the MPI library's session files for a restart.
-pub(super) const SESSION: &str = "session";
+pub(crate) const SESSION: &str = "session";
 /// File in the directory of a run that says which process supervises it.
-pub(super) const SHEPHERD: &str = "shepherd.json";
+pub(crate) const SHEPHERD: &str = "shepherd.json";
 
 /// What marks every process of a run in its environment.
-pub(super) fn marker(campaign: &CampaignDir, run: &RunId) -> String {
+pub(crate) fn marker(campaign: &CampaignDir, run: &RunId) -> String {
     format!("{run}@{}", campaign.root())
 }
 
@@ -33,7 +33,7 @@ pub(super) fn marker(campaign: &CampaignDir, run: &RunId) -> String {
 const PLACE_DIGITS: usize = 8;
 
 /// Where a run works: in its storage area, or below the campaign. The name never changes, so that checkpoints can be restarted.
-pub(super) fn work_dir(context: &SiteContext, campaign: &CampaignDir, point: &Point, run: &RunId) -> Utf8PathBuf {
+pub(crate) fn work_dir(context: &SiteContext, campaign: &CampaignDir, point: &Point, run: &RunId) -> Utf8PathBuf {
     match context.site.storage.get(&point.storage).and_then(|a| a.path.as_ref()) {
         Some(path) => {
             let area = cvc_core::paths::make_absolute(cvc_core::paths::expand_below(&context.base, path));
@@ -66,7 +66,7 @@ fn tmp_prefix() -> String {
 ///
 /// # Errors
 /// When the system has no random numbers.
-pub(super) fn new_tmp_dir() -> Result<Utf8PathBuf, StoreError> {
+pub(crate) fn new_tmp_dir() -> Result<Utf8PathBuf, StoreError> {
     let mut bytes = [0; RANDOM_BYTES];
     let mut read = || File::open(RANDOM)?.read_exact(&mut bytes);
     read().map_err(StoreError::io("read", RANDOM))?;
@@ -74,7 +74,7 @@ pub(super) fn new_tmp_dir() -> Result<Utf8PathBuf, StoreError> {
 }
 
 /// The private directory of a run that was begun, as its description says.
-pub(super) fn written_tmp_dir(description: &Value) -> Option<Utf8PathBuf> {
+pub(crate) fn written_tmp_dir(description: &Value) -> Option<Utf8PathBuf> {
     let path = description.get("tmp")?.as_str()?;
     // it is removed: no other file may be named there
     let name = path.strip_prefix(&tmp_prefix())?;
@@ -82,15 +82,15 @@ pub(super) fn written_tmp_dir(description: &Value) -> Option<Utf8PathBuf> {
 }
 
 /// The private directory of a run that an earlier version of cvc began.
-pub(super) fn earlier_tmp_dir(campaign: &CampaignDir, run: &RunId) -> Utf8PathBuf {
+pub(crate) fn earlier_tmp_dir(campaign: &CampaignDir, run: &RunId) -> Utf8PathBuf {
     Utf8PathBuf::from(format!("{}{}", tmp_prefix(), digest_prefix(marker(campaign, run).as_bytes(), PLACE_DIGITS)))
 }
 
 /// The description of a run in its directory.
-pub(super) const DESCRIPTION: &str = "run.json";
+pub(crate) const DESCRIPTION: &str = "run.json";
 
 /// The private directory of the run that was begun last in this directory.
-pub(super) fn begun_tmp_dir(campaign: &CampaignDir, run: &RunId) -> Utf8PathBuf {
+pub(crate) fn begun_tmp_dir(campaign: &CampaignDir, run: &RunId) -> Utf8PathBuf {
     let text = fs::read(campaign.partial(run).join(DESCRIPTION)).unwrap_or_default();
     let written = serde_json::from_slice(&text).ok().and_then(|description| written_tmp_dir(&description));
     written.unwrap_or_else(|| earlier_tmp_dir(campaign, run))
@@ -100,7 +100,7 @@ pub(super) fn begun_tmp_dir(campaign: &CampaignDir, run: &RunId) -> Utf8PathBuf 
 ///
 /// # Errors
 /// What is wrong.
-pub(super) fn check_area(work: &Utf8Path) -> Result<(), String> {
+pub(crate) fn check_area(work: &Utf8Path) -> Result<(), String> {
     let (Some(of_campaign), Some(area)) = (work.parent(), work.parent().and_then(Utf8Path::parent)) else { return Ok(()) };
     let see = |path: &Utf8Path| path.symlink_metadata().map_err(|error| format!("cannot read {path}: {error}"));
     let mode = fs::metadata(area).map_err(|error| format!("cannot read {area}: {error}"))?.mode();

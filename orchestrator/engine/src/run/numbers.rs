@@ -6,7 +6,7 @@ use regex::{Captures, Regex};
 ///
 /// # Errors
 /// The text of the first number that may go on behind the group, with a comma and a digit.
-pub(super) fn numbers(pattern: &Regex, text: &str) -> Result<Vec<f64>, String> {
+pub(crate) fn numbers(pattern: &Regex, text: &str) -> Result<Vec<f64>, String> {
     let mut all = Vec::new();
     for captures in pattern.captures_iter(text) {
         if let Some(cut) = cut_off(pattern, text, &captures) {
@@ -35,7 +35,7 @@ fn cut_off<'t>(pattern: &Regex, text: &'t str, captures: &Captures<'t>) -> Optio
 }
 
 /// What to do about such a number.
-pub(super) const CUT_HINT: &str = "if it has a decimal comma, run the program under LC_ALL=C.UTF-8; if the comma separates values, put it into the pattern behind the group";
+pub(crate) const CUT_HINT: &str = "if it has a decimal comma, run the program under LC_ALL=C.UTF-8; if the comma separates values, put it into the pattern behind the group";
 
 #[cfg(test)]
 mod tests {
