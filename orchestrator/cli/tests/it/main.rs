@@ -33,6 +33,7 @@ mod image;
 mod init;
 mod install;
 mod install_nodes;
+mod instruments;
 mod killed;
 mod log;
 #[path = "../../../analysis/tests/it/common/measured.rs"]

@@ -10,7 +10,8 @@ use super::{
     remains::Remains,
     site::ReadySite,
     slurm_steps::Steps,
-    traces::fetch_traces,
+    traces::{fetch_traces, read_traces},
+    unhurried::unhurried,
 };
 use crate::{
     crew::{self, CrewError},
@@ -114,6 +115,11 @@ impl LocalExecutor {
         // of a failed run, what can be had
         if let (Err(failure), Outcome::Succeeded) = (fetch_traces(&prepared).await, &executed.outcome) {
             executed.outcome = failure.into();
+        }
+        let (traced, unread) = read_traces(&prepared).await?;
+        executed.records.extend(traced.records);
+        if let Some(unread) = unread {
+            executed.facts["trace_not_read"] = unread.into();
         }
         neighbours.note(&mut executed.facts);
         drop(neighbours);
@@ -261,13 +267,6 @@ impl LocalExecutor {
         let remains = Remains { dir: self.dir.clone(), run: run.clone(), work: work.to_owned(), attempt, images, outputs };
         unhurried(move || remains.finish(executed)).await?
     }
-}
-
-/// Does what may take long, such as hashing or removing very much, beside everything else: the one thread of a controller or an agent has other
-/// things to see to, like heartbeats, signals and deadlines.
-async fn unhurried<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, RunError> {
-    let span = tracing::Span::current();
-    tokio::task::spawn_blocking(move || span.in_scope(work)).await.map_err(|error| RunError::Broken(error.to_string()))
 }
 
 #[async_trait]

@@ -22,6 +22,7 @@ mod restarted;
 mod site;
 mod slurm_steps;
 mod traces;
+mod unhurried;
 
 pub use executor::{AttemptResult, Executor};
 pub use fit::{Fit, FitItem, check_fit, read_exit};

@@ -1,9 +1,9 @@
-//! Traces of the other nodes, which are brought to this one: what a tracer writes lies where the traced process ran.
+//! Traces: what a tracer writes lies where the traced process ran. It is brought here, and read.
 
-use super::prepare::Prepared;
+use super::{prepare::Prepared, unhurried::unhurried};
 use crate::{
     crew::CrewError,
-    run::{LATER, RunFailure},
+    run::{Findings, LATER, RunError, RunFailure},
     tracer,
 };
 use camino::Utf8PathBuf;
@@ -27,6 +27,20 @@ pub(super) async fn fetch_traces(prepared: &Prepared) -> Result<(), RunFailure> 
         }
     }
     Ok(())
+}
+
+/// Reads what the run's tracer recorded; nothing where it recorded nothing. With it comes why not all of it could be read.
+pub(super) async fn read_traces(prepared: &Prepared) -> Result<(Findings, Option<String>), RunError> {
+    let mut findings = Findings::new(prepared.run.id.clone());
+    let tracer = tracer::tracer(prepared.tracer);
+    let Some(trace) = tracer.trace().map(|trace| prepared.run.work.join(trace)).filter(|trace| trace.exists()) else {
+        return Ok((findings, None));
+    };
+    unhurried(move || {
+        let unread = tracer.read(&trace, &mut findings).err().map(|error| error.to_string());
+        (findings, unread)
+    })
+    .await
 }
 
 async fn fetch(prepared: &Prepared, node: &str, file: &FileFound, here: &Utf8PathBuf) -> Result<(), RunFailure> {
