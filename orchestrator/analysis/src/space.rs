@@ -20,7 +20,7 @@ use cvc_core::{
     campaign::{MpiFamily, Spec},
     ids::PointId,
     plan::Plan,
-    point::{CheckpointerKind, Compression, PlannedPoint, Point},
+    point::{Compression, PlannedPoint, Point},
     quantity::Quantity,
     record::names,
     units::MIB,
@@ -68,7 +68,7 @@ type Answer = fn(&Spec, &Point, &Predictor<'_>) -> Option<(f64, bool)>;
 /// Returns the space of a checkpoint of each point that takes one. `campaign` is the directory of the campaign, which need not exist; what
 /// cannot be read of it counts as not observed.
 pub fn of_plan(spec: &Spec, plan: &Plan, campaign: &Utf8Path) -> HashMap<PointId, CheckpointSpace> {
-    let points: Vec<&PlannedPoint> = plan.points.iter().filter(|p| p.point.checkpointer == CheckpointerKind::Dmtcp).collect();
+    let points: Vec<&PlannedPoint> = plan.points.iter().filter(|p| p.point.checkpointer.is_driven()).collect();
     if points.is_empty() {
         return HashMap::new();
     }

@@ -11,6 +11,40 @@ crate::checkpointers!(
     CheckpointerKind
 );
 
+impl CheckpointerKind {
+    /// Whether cvc asks for the checkpoints while the program runs, so that their moment and compression are settings of the campaign.
+    pub fn is_driven(self) -> bool {
+        match self {
+            Self::None | Self::Application => false,
+            Self::Dmtcp => true,
+        }
+    }
+
+    /// Whether the program writes checkpoints of its own.
+    pub fn has_own_files(self) -> bool {
+        match self {
+            Self::None | Self::Dmtcp => false,
+            Self::Application => true,
+        }
+    }
+
+    /// Whether there are checkpoints.
+    pub fn takes_checkpoints(self) -> bool {
+        self.is_driven() || self.has_own_files()
+    }
+
+    /// Returns why it cannot be used together with this tracer.
+    pub fn hazard_with(self, tracer: TracerKind) -> Option<&'static str> {
+        match (self, tracer) {
+            (Self::Dmtcp, TracerKind::Darshan) => Some(
+                "Darshan and DMTCP cannot run together: Darshan's dup2 wrapper recurses until the stack overflows; trace with strace, or run Darshan \
+                 without checkpoints",
+            ),
+            _ => None,
+        }
+    }
+}
+
 impl Default for CheckpointerKind {
     fn default() -> Self {
         Self::None

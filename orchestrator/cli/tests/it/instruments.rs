@@ -6,7 +6,7 @@ use crate::{
     dmtcp_stand_in::StandIn,
 };
 use cvc_core::point::{CheckpointerKind, TracerKind};
-use cvc_engine::{ckpt::checkpointer, tracer::tracer};
+use cvc_engine::tracer::tracer;
 use cvc_testkit::{Campaign, Tool, campaign::read_json, require};
 use serde_json::Value;
 use std::{fs, path::PathBuf, process::Command};
@@ -71,7 +71,7 @@ fn every_checkpointer_and_every_tracer_goes_through_a_whole_attempt() {
         let kind: CheckpointerKind = serde_json::from_value(point["checkpointer"].clone()).expect("a kind");
         let traced: TracerKind = serde_json::from_value(point["tracer"].clone()).expect("a kind");
         seen.push((kind, traced));
-        let takes = !checkpointer(kind).dirs().is_empty() || checkpointer(kind).has_own_files();
+        let takes = kind.takes_checkpoints();
         assert_eq!(value(&records, "ckpt_stored_bytes").is_some_and(|bytes| bytes > 0.0), takes, "{place}");
         assert_eq!(value(&records, "restart_verified"), takes.then_some(1.0), "{place}");
         let trace = tracer(traced).trace().map(|trace| c.run_dir(&run).join(trace));

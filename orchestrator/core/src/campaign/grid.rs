@@ -69,11 +69,10 @@ impl Shadows {
 
     /// Why a combination is not run on its own, if another one stands for it.
     pub fn reason(&self, checkpointer: CheckpointerKind, index: &[usize]) -> Option<&str> {
-        let shadows = match checkpointer {
-            CheckpointerKind::None => &self.of_none,
-            CheckpointerKind::Application => &self.of_application,
-            CheckpointerKind::Dmtcp => return None,
-        };
+        if checkpointer.is_driven() {
+            return None;
+        }
+        let shadows = if checkpointer.has_own_files() { &self.of_application } else { &self.of_none };
         shadows.iter().find(|s| s.hidden[index[s.axis]]).map(|s| s.reason.as_str())
     }
 }
@@ -81,8 +80,8 @@ impl Shadows {
 impl Shadow {
     fn find(kind: CheckpointerKind, axis: usize, factors: &[(usize, &Entry)]) -> Option<Self> {
         let mute = |entry: &Entry| match &entry.factor {
-            Factor::Compression | Factor::Moment => kind != CheckpointerKind::Dmtcp,
-            Factor::RestartCheck => kind == CheckpointerKind::None,
+            Factor::Compression | Factor::Moment => !kind.is_driven(),
+            Factor::RestartCheck => !kind.takes_checkpoints(),
             _ => false,
         };
         let on_axis = factors.iter().filter(|(of, _)| *of == axis).map(|(_, entry)| *entry);
@@ -102,7 +101,7 @@ impl Shadow {
         let names = mute.iter().map(|e| e.factor.name()).collect::<Vec<_>>().join(" and ");
         let (have, without) = (
             if mute.len() == 1 { "has" } else { "have" },
-            if kind == CheckpointerKind::None { "checkpoints by DMTCP or the program" } else { "DMTCP" },
+            if !kind.takes_checkpoints() { "checkpoints by DMTCP or the program" } else { "DMTCP" },
         );
         let without = if mute.iter().all(|e| e.factor != Factor::RestartCheck) { "DMTCP" } else { without };
         let reason = format!("{names} {have} no effect without {without}; see the point that differs in nothing else");

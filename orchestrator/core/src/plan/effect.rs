@@ -5,8 +5,8 @@ use crate::{campaign::Spec, point::CheckpointerKind};
 
 /// Returns a sentence for each key of the file that changes nothing.
 pub fn without_effect(spec: &Spec, plan: &Plan) -> Vec<String> {
-    let uses = |kinds: &[CheckpointerKind]| plan.points.iter().any(|p| kinds.contains(&p.point.checkpointer));
-    let (dmtcp, any) = (uses(&[CheckpointerKind::Dmtcp]), uses(&[CheckpointerKind::Dmtcp, CheckpointerKind::Application]));
+    let uses = |which: fn(CheckpointerKind) -> bool| plan.points.iter().any(|p| which(p.point.checkpointer));
+    let (dmtcp, any) = (uses(CheckpointerKind::is_driven), uses(CheckpointerKind::takes_checkpoints));
     let given = |key: &str| spec.given.contains(key);
     let mut all = Vec::new();
     let mut none_takes =

@@ -5,10 +5,7 @@ use super::{
     collect::taken,
     outputs::{Outputs, found_below},
 };
-use crate::{
-    ckpt::checkpointer,
-    run::{CUT_HINT, RunError, compile, last_lines, numbers, text},
-};
+use crate::run::{CUT_HINT, RunError, compile, last_lines, numbers, text};
 use camino::Utf8Path;
 use cvc_core::{
     app::descriptor::{Descriptor, Take},
@@ -169,7 +166,7 @@ impl Check<'_> {
     }
 
     fn checkpoint(&self) -> Result<Vec<FitItem>, RunError> {
-        let Some(own) = self.app.checkpoint.as_ref().filter(|_| checkpointer(self.point.checkpointer).has_own_files()) else {
+        let Some(own) = self.app.checkpoint.as_ref().filter(|_| self.point.checkpointer.has_own_files()) else {
             return Ok(Vec::new());
         };
         let found = found_below(self.app, self.point, self.work, &own.files)?;

@@ -219,10 +219,9 @@ impl ReadySite {
             missing.extend(self.program(&app.descriptor, point).err());
         }
         missing.extend(library);
-        let checkpointer = checkpointer(point.checkpointer);
         missing.extend(self.checkpointer(point.checkpointer).err().cloned());
         missing.extend(self.tracer(point).err().cloned());
-        let own_checkpoint = checkpointer.has_own_files();
+        let own_checkpoint = point.checkpointer.has_own_files();
         if point.mapping.nodes() > 1
             && self.context.site.storage.get(&point.storage).is_some_and(|a| a.kind == StorageKind::NodeLocal)
             && self.context.apps.get(&point.app).is_some_and(|a| a.descriptor.shares_files(own_checkpoint))

@@ -24,10 +24,6 @@ impl Checkpointer for ApplicationCheckpointer {
         "the program's own checkpoints"
     }
 
-    fn has_own_files(&self) -> bool {
-        true
-    }
-
     fn course(&self, settings: &CheckpointSettings) -> Course {
         Course { restarted: settings.restart_check, ..Course::default() }
     }

@@ -149,11 +149,6 @@ pub trait Checkpointer: Send + Sync {
         of_site
     }
 
-    /// Returns whether the program writes checkpoint files of its own, which are measured.
-    fn has_own_files(&self) -> bool {
-        false
-    }
-
     /// Returns directories in a run's working directory, on every node, that hold its images and what belongs to them.
     fn dirs(&self) -> &'static [&'static str] {
         &[]

@@ -55,11 +55,12 @@ mod tests {
                 for restart_check in [false, true] {
                     let course = member.course(&settings(moment.clone(), restart_check));
                     let place = format!("{name}, {moment:?}, restart check {restart_check}: {course:?}");
+                    assert_eq!(course.on_request, kind.is_driven(), "{place}");
                     assert!(course.on_request || !course.killed, "only what cvc asks for tells when to kill: {place}");
                     assert!(course.killed || !course.cut_short, "{place}");
                     assert!(restart_check || !course.restarted, "{place}");
                     // images are of a program under way: one that went on would have changed what they depend on
-                    assert!(!course.restarted || course.killed != member.has_own_files(), "{place}");
+                    assert!(!course.restarted || course.killed != kind.has_own_files(), "{place}");
                     assert!(!course.on_request || !member.dirs().is_empty(), "what is asked for lies somewhere: {place}");
                 }
             }

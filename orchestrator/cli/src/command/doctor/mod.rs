@@ -21,7 +21,7 @@ use cvc_core::{
     campaign::{SiteKind, Spec},
     paths::make_absolute,
     plan,
-    point::{CheckpointerKind, Compression, Point},
+    point::{Compression, Point},
 };
 use cvc_engine::{
     attempt::{Readiness, ReadySite},
