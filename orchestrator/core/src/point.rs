@@ -17,6 +17,53 @@ impl Default for CheckpointerKind {
     }
 }
 
+/// What distinguishes checkpointers outside `cvc-engine`: nothing else compares them with one another.
+impl CheckpointerKind {
+    /// Whether anything takes checkpoints of a run.
+    pub fn takes_checkpoints(self) -> bool {
+        match self {
+            Self::None => false,
+            Self::Application | Self::Dmtcp => true,
+        }
+    }
+
+    /// Whether cvc asks for each checkpoint of a run at its [`Moment`], with software that the site has to have. The program decides itself
+    /// when it writes its own.
+    pub fn is_driven(self) -> bool {
+        match self {
+            Self::None | Self::Application => false,
+            Self::Dmtcp => true,
+        }
+    }
+
+    /// Whether it can store its checkpoints compressed, as [`Compression`] says.
+    pub fn compresses(self) -> bool {
+        match self {
+            Self::None | Self::Application => false,
+            Self::Dmtcp => true,
+        }
+    }
+
+    /// Whether its checkpoints are images of processes, from which these are restarted where they were. A program that reads what it wrote
+    /// itself is started anew.
+    pub fn restarts_images(self) -> bool {
+        match self {
+            Self::None | Self::Application => false,
+            Self::Dmtcp => true,
+        }
+    }
+
+    /// Why runs cannot be traced by `tracer` with it, as far as that is known.
+    pub fn hazard_with(self, tracer: TracerKind) -> Option<&'static str> {
+        match (self, tracer) {
+            (Self::Dmtcp, TracerKind::Darshan) => Some(
+                "Darshan and DMTCP cannot run together: Darshan's dup2 wrapper recurses until the stack overflows; trace with strace, or run Darshan without checkpoints",
+            ),
+            (Self::Dmtcp, TracerKind::None | TracerKind::Strace) | (Self::None | Self::Application, _) => None,
+        }
+    }
+}
+
 /// How DMTCP stores images.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

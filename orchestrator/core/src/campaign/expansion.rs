@@ -3,7 +3,7 @@
 use super::{grid::Grid, model::StorageKind, spec::Spec};
 use crate::{
     app::descriptor::{Descriptor, illegal_count, not_shared},
-    point::{CheckpointerKind, Compression, Excluded, ExcludedBy, Moment, Point, TracerKind},
+    point::{CheckpointerKind, Compression, Excluded, ExcludedBy, Moment, Point},
     units::counted,
 };
 use std::borrow::Cow;
@@ -36,8 +36,8 @@ impl Grid {
             aggregators: *self.aggregators.at(index),
             cb_buffer: *self.cb_buffer.at(index),
             storage: self.storage.at(index).clone(),
-            restart_check: (checkpointer != CheckpointerKind::None).then(|| *self.restart_check.at(index)),
-            moment: (checkpointer == CheckpointerKind::Dmtcp).then(|| self.moment.at(index).clone()),
+            restart_check: checkpointer.takes_checkpoints().then(|| *self.restart_check.at(index)),
+            moment: checkpointer.is_driven().then(|| self.moment.at(index).clone()),
             tracer: Some(*self.tracer.at(index)),
             user,
         }
@@ -48,7 +48,7 @@ impl Grid {
         match self.excluded(spec, index) {
             Some((by, reason)) => Combination::Excluded(Excluded { point, by, reason: reason.into_owned() }),
             None => {
-                if point.checkpointer != CheckpointerKind::Dmtcp {
+                if !point.checkpointer.compresses() {
                     point.compression = Compression::None;
                 }
                 Combination::Runs(point)
@@ -123,22 +123,17 @@ impl Grid {
                 return no(format!("{app} does no collective I/O: {factor} no effect on it"));
             }
         }
-        match checkpointer {
-            CheckpointerKind::Application if descriptor.checkpoint.is_none() => {
-                return no(format!("{app} writes no checkpoints of its own"));
-            }
-            CheckpointerKind::Dmtcp => {
-                if *self.tracer.at(index) == TracerKind::Darshan {
-                    let reason = "Darshan and DMTCP cannot run together: Darshan's dup2 wrapper recurses until the stack overflows; trace with strace, or run Darshan without checkpoints";
-                    return Some((ExcludedBy::Hazard, Cow::Borrowed(reason)));
-                }
-                if let Moment::AfterStep(step @ 2..) | Moment::SizeOnlyAfterStep(step @ 2..) = self.moment.at(index)
-                    && descriptor.progress.is_none()
-                {
-                    return no(format!("the output of {app} does not show its steps, so cvc cannot wait for step {step}; use at_s"));
-                }
-            }
-            CheckpointerKind::Application | CheckpointerKind::None => {}
+        if checkpointer == CheckpointerKind::Application && descriptor.checkpoint.is_none() {
+            return no(format!("{app} writes no checkpoints of its own"));
+        }
+        if let Some(reason) = checkpointer.hazard_with(*self.tracer.at(index)) {
+            return Some((ExcludedBy::Hazard, Cow::Borrowed(reason)));
+        }
+        if checkpointer.is_driven()
+            && let Moment::AfterStep(step @ 2..) | Moment::SizeOnlyAfterStep(step @ 2..) = self.moment.at(index)
+            && descriptor.progress.is_none()
+        {
+            return no(format!("the output of {app} does not show its steps, so cvc cannot wait for step {step}; use at_s"));
         }
         self.shadows.reason(checkpointer, index).map(|reason| (ExcludedBy::Combination, Cow::Borrowed(reason)))
     }

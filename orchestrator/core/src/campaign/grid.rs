@@ -53,27 +53,20 @@ pub struct Shadow {
     pub reason: String,
 }
 
-/// Shadows by the checkpointer of a point. With DMTCP every factor has an effect.
+/// Shadows by the checkpointer of a point, in the order of [`CheckpointerKind::ALL`].
 #[derive(Clone, Debug, Default)]
-pub struct Shadows {
-    of_none: Vec<Shadow>,
-    of_application: Vec<Shadow>,
-}
+pub struct Shadows(Vec<(CheckpointerKind, Vec<Shadow>)>);
 
 impl Shadows {
     /// Finds the shadows of a grid with these axes, whose factors each stand on one of them.
     pub fn find(axes: usize, factors: &[(usize, &Entry)]) -> Self {
         let of = |kind| (0..axes).filter_map(|axis| Shadow::find(kind, axis, factors)).collect();
-        Self { of_none: of(CheckpointerKind::None), of_application: of(CheckpointerKind::Application) }
+        Self(CheckpointerKind::ALL.iter().map(|kind| (*kind, of(*kind))).collect())
     }
 
     /// Why a combination is not run on its own, if another one stands for it.
     pub fn reason(&self, checkpointer: CheckpointerKind, index: &[usize]) -> Option<&str> {
-        let shadows = match checkpointer {
-            CheckpointerKind::None => &self.of_none,
-            CheckpointerKind::Application => &self.of_application,
-            CheckpointerKind::Dmtcp => return None,
-        };
+        let (_, shadows) = self.0.iter().find(|(kind, _)| *kind == checkpointer)?;
         shadows.iter().find(|s| s.hidden[index[s.axis]]).map(|s| s.reason.as_str())
     }
 }
@@ -81,8 +74,9 @@ impl Shadows {
 impl Shadow {
     fn find(kind: CheckpointerKind, axis: usize, factors: &[(usize, &Entry)]) -> Option<Self> {
         let mute = |entry: &Entry| match &entry.factor {
-            Factor::Compression | Factor::Moment => kind != CheckpointerKind::Dmtcp,
-            Factor::RestartCheck => kind == CheckpointerKind::None,
+            Factor::Compression => !kind.compresses(),
+            Factor::Moment => !kind.is_driven(),
+            Factor::RestartCheck => !kind.takes_checkpoints(),
             _ => false,
         };
         let on_axis = factors.iter().filter(|(of, _)| *of == axis).map(|(_, entry)| *entry);
@@ -102,7 +96,7 @@ impl Shadow {
         let names = mute.iter().map(|e| e.factor.name()).collect::<Vec<_>>().join(" and ");
         let (have, without) = (
             if mute.len() == 1 { "has" } else { "have" },
-            if kind == CheckpointerKind::None { "checkpoints by DMTCP or the program" } else { "DMTCP" },
+            if !kind.takes_checkpoints() { "checkpoints by DMTCP or the program" } else { "DMTCP" },
         );
         let without = if mute.iter().all(|e| e.factor != Factor::RestartCheck) { "DMTCP" } else { without };
         let reason = format!("{names} {have} no effect without {without}; see the point that differs in nothing else");

@@ -1,7 +1,7 @@
 //! Turns a checked campaign into a plan.
 
 use super::{Plan, PlannedRun, SCHEMA, digest::Digester};
-use crate::point::{CheckpointerKind, Compression, Excluded, ExcludedBy, Moment, Point, TracerKind};
+use crate::point::{Compression, Excluded, ExcludedBy, Moment, Point, TracerKind};
 use crate::{
     app::{SMALLEST, SMALLEST_WORKLOAD},
     campaign::{Block, Combination, Order, PredictSettings, Role, RunSettings, Spec},
@@ -46,7 +46,9 @@ fn baselines(spec: &Spec, points: &[PlannedPoint], digester: &mut Digester<'_>) 
     if !spec.checkpoint.baseline {
         return Vec::new();
     }
-    for Point { site, mpi, mapping, storage, .. } in points.iter().map(|p| &p.point).filter(|p| p.checkpointer == CheckpointerKind::Dmtcp) {
+    for Point { site, mpi, mapping, storage, checkpointer, .. } in
+        points.iter().map(|p| &p.point).filter(|p| p.checkpointer.restarts_images())
+    {
         found.entry((site.clone(), mpi.clone(), mapping.to_string())).or_insert_with(|| {
             let point = Point {
                 site: site.clone(),
@@ -54,7 +56,7 @@ fn baselines(spec: &Spec, points: &[PlannedPoint], digester: &mut Digester<'_>) 
                 class: SMALLEST_WORKLOAD.to_owned(),
                 mapping: mapping.clone(),
                 mpi: mpi.clone(),
-                checkpointer: CheckpointerKind::Dmtcp,
+                checkpointer: *checkpointer,
                 compression: Compression::None,
                 aggregators: None,
                 cb_buffer: None,

@@ -187,7 +187,7 @@ impl<'a> Digester<'a> {
 
     /// Where the digest of the point's part of its site is.
     fn site(&mut self, point: &Point) -> usize {
-        let dmtcp = point.checkpointer == CheckpointerKind::Dmtcp;
+        let dmtcp = point.checkpointer.is_driven();
         let same =
             |(site, storage, mpi, with): &SiteKey| *site == point.site && *storage == point.storage && *mpi == point.mpi && *with == dmtcp;
         if let Some(found) = self.sites.iter().position(|(key, _)| same(key)) {
