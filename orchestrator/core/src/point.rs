@@ -11,8 +11,24 @@ crate::checkpointers!(
     CheckpointerKind
 );
 
+impl Default for CheckpointerKind {
+    fn default() -> Self {
+        Self::None
+    }
+}
+
+/// What distinguishes checkpointers outside `cvc-engine`: nothing else compares them with one another.
 impl CheckpointerKind {
-    /// Whether cvc asks for the checkpoints while the program runs, so that their moment and compression are settings of the campaign.
+    /// Whether anything takes checkpoints of a run.
+    pub fn takes_checkpoints(self) -> bool {
+        match self {
+            Self::None => false,
+            Self::Application | Self::Dmtcp => true,
+        }
+    }
+
+    /// Whether cvc asks for each checkpoint of a run at its [`Moment`], with software that the site has to have. The program decides itself
+    /// when it writes its own.
     pub fn is_driven(self) -> bool {
         match self {
             Self::None | Self::Application => false,
@@ -22,32 +38,34 @@ impl CheckpointerKind {
 
     /// Whether the program writes checkpoints of its own.
     pub fn has_own_files(self) -> bool {
+        self.takes_checkpoints() && !self.is_driven()
+    }
+
+    /// Whether it can store its checkpoints compressed, as [`Compression`] says.
+    pub fn compresses(self) -> bool {
         match self {
-            Self::None | Self::Dmtcp => false,
-            Self::Application => true,
+            Self::None | Self::Application => false,
+            Self::Dmtcp => true,
         }
     }
 
-    /// Whether there are checkpoints.
-    pub fn takes_checkpoints(self) -> bool {
-        self.is_driven() || self.has_own_files()
+    /// Whether its checkpoints are images of processes, from which these are restarted where they were. A program that reads what it wrote
+    /// itself is started anew.
+    pub fn restarts_images(self) -> bool {
+        match self {
+            Self::None | Self::Application => false,
+            Self::Dmtcp => true,
+        }
     }
 
-    /// Returns why it cannot be used together with this tracer.
+    /// Why runs cannot be traced by `tracer` with it, as far as that is known.
     pub fn hazard_with(self, tracer: TracerKind) -> Option<&'static str> {
         match (self, tracer) {
             (Self::Dmtcp, TracerKind::Darshan) => Some(
-                "Darshan and DMTCP cannot run together: Darshan's dup2 wrapper recurses until the stack overflows; trace with strace, or run Darshan \
-                 without checkpoints",
+                "Darshan and DMTCP cannot run together: Darshan's dup2 wrapper recurses until the stack overflows; trace with strace, or run Darshan without checkpoints",
             ),
-            _ => None,
+            (Self::Dmtcp, TracerKind::None | TracerKind::Strace) | (Self::None | Self::Application, _) => None,
         }
-    }
-}
-
-impl Default for CheckpointerKind {
-    fn default() -> Self {
-        Self::None
     }
 }
 

@@ -48,7 +48,7 @@ impl Grid {
         match self.excluded(spec, index) {
             Some((by, reason)) => Combination::Excluded(Excluded { point, by, reason: reason.into_owned() }),
             None => {
-                if !point.checkpointer.is_driven() {
+                if !point.checkpointer.compresses() {
                     point.compression = Compression::None;
                 }
                 Combination::Runs(point)

@@ -53,26 +53,20 @@ pub struct Shadow {
     pub reason: String,
 }
 
-/// Shadows by the checkpointer of a point. With DMTCP every factor has an effect.
+/// Shadows by the checkpointer of a point, in the order of [`CheckpointerKind::ALL`].
 #[derive(Clone, Debug, Default)]
-pub struct Shadows {
-    of_none: Vec<Shadow>,
-    of_application: Vec<Shadow>,
-}
+pub struct Shadows(Vec<(CheckpointerKind, Vec<Shadow>)>);
 
 impl Shadows {
     /// Finds the shadows of a grid with these axes, whose factors each stand on one of them.
     pub fn find(axes: usize, factors: &[(usize, &Entry)]) -> Self {
         let of = |kind| (0..axes).filter_map(|axis| Shadow::find(kind, axis, factors)).collect();
-        Self { of_none: of(CheckpointerKind::None), of_application: of(CheckpointerKind::Application) }
+        Self(CheckpointerKind::ALL.iter().map(|kind| (*kind, of(*kind))).collect())
     }
 
     /// Why a combination is not run on its own, if another one stands for it.
     pub fn reason(&self, checkpointer: CheckpointerKind, index: &[usize]) -> Option<&str> {
-        if checkpointer.is_driven() {
-            return None;
-        }
-        let shadows = if checkpointer.has_own_files() { &self.of_application } else { &self.of_none };
+        let (_, shadows) = self.0.iter().find(|(kind, _)| *kind == checkpointer)?;
         shadows.iter().find(|s| s.hidden[index[s.axis]]).map(|s| s.reason.as_str())
     }
 }
@@ -80,7 +74,8 @@ impl Shadows {
 impl Shadow {
     fn find(kind: CheckpointerKind, axis: usize, factors: &[(usize, &Entry)]) -> Option<Self> {
         let mute = |entry: &Entry| match &entry.factor {
-            Factor::Compression | Factor::Moment => !kind.is_driven(),
+            Factor::Compression => !kind.compresses(),
+            Factor::Moment => !kind.is_driven(),
             Factor::RestartCheck => !kind.takes_checkpoints(),
             _ => false,
         };

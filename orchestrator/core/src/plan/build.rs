@@ -46,7 +46,9 @@ fn baselines(spec: &Spec, points: &[PlannedPoint], digester: &mut Digester<'_>) 
     if !spec.checkpoint.baseline {
         return Vec::new();
     }
-    for Point { site, mpi, mapping, storage, checkpointer, .. } in points.iter().map(|p| &p.point).filter(|p| p.checkpointer.is_driven()) {
+    for Point { site, mpi, mapping, storage, checkpointer, .. } in
+        points.iter().map(|p| &p.point).filter(|p| p.checkpointer.restarts_images())
+    {
         found.entry((site.clone(), mpi.clone(), mapping.to_string())).or_insert_with(|| {
             let point = Point {
                 site: site.clone(),

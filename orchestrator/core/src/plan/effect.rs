@@ -5,8 +5,8 @@ use crate::{campaign::Spec, point::CheckpointerKind};
 
 /// Returns a sentence for each key of the file that changes nothing.
 pub fn without_effect(spec: &Spec, plan: &Plan) -> Vec<String> {
-    let uses = |which: fn(CheckpointerKind) -> bool| plan.points.iter().any(|p| which(p.point.checkpointer));
-    let (dmtcp, any) = (uses(CheckpointerKind::is_driven), uses(CheckpointerKind::takes_checkpoints));
+    let uses = |is: fn(CheckpointerKind) -> bool| plan.points.iter().any(|p| is(p.point.checkpointer));
+    let (driven, any) = (uses(CheckpointerKind::is_driven), uses(CheckpointerKind::takes_checkpoints));
     let given = |key: &str| spec.given.contains(key);
     let mut all = Vec::new();
     let mut none_takes =
@@ -14,7 +14,7 @@ pub fn without_effect(spec: &Spec, plan: &Plan) -> Vec<String> {
     if (spec.checkpoint.restart_check || given("matrix.restart_check")) && !any {
         none_takes("restart_check", "", "add checkpointer = \"dmtcp\" or \"application\" to [matrix]");
     }
-    if !dmtcp {
+    if !driven {
         for (key, is_given) in [
             ("moment", given("checkpoint.moment") || given("matrix.moment")),
             ("timeout_s", given("checkpoint.timeout_s")),

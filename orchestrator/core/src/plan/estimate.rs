@@ -133,9 +133,9 @@ fn of_point(spec: &Spec, id: &PointId, point: &Point, cores: u32, stored_mib: f6
     let mut seconds = LAUNCH_S + LAUNCH_PER_PROCESS_S * processes + compute_s;
 
     let checkpoint = spec.checkpoint.of(point);
-    let dmtcp = point.checkpointer.is_driven();
+    let is_driven = point.checkpointer.is_driven();
     let (mut stored_peak, mut checkpoints) = (0.0, 0.0);
-    if dmtcp {
+    if is_driven {
         checkpoints = match &checkpoint.moment {
             Moment::AtS(list) => list.len() as f64,
             Moment::AfterStep(_) | Moment::SizeOnly | Moment::SizeOnlyAfterStep(_) => 1.0,
@@ -156,7 +156,7 @@ fn of_point(spec: &Spec, id: &PointId, point: &Point, cores: u32, stored_mib: f6
     }
     if checkpoint.restart_check && point.checkpointer.takes_checkpoints() {
         seconds += LAUNCH_S + compute_s / 2.0;
-        if dmtcp {
+        if point.checkpointer.restarts_images() {
             seconds += DMTCP_S + stored_mib / IMAGE_MIB_PER_S;
         }
     }
