@@ -1,10 +1,11 @@
 //! Errors as a user sees them, and their exit codes.
 
 use crate::{exit_status::ExitStatus, output::note, session_log};
-use cvc_analysis::{error::AnalysisError, predict::PredictError};
 use cvc_controller::{error::CampaignError, install::InstallError};
 use cvc_core::{source::SourceErrors, store::StoreError};
 use cvc_engine::{attempt::RunError, crew::CrewError};
+use cvc_index::error::AnalysisError;
+use cvc_prediction::predict::PredictError;
 use cvc_probe::image::command::ImageCommandError;
 use miette::{Diagnostic, LabeledSpan, MietteHandlerOpts, NamedSource, ReportHandler};
 use std::process::ExitCode;

@@ -9,12 +9,10 @@ use crate::{
     output::note,
 };
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_analysis::{
-    index::Index,
-    paper::Paper,
-    rerun::{self, CampaignMeasurements, Definition, Joined},
-};
 use cvc_core::store::CampaignDir;
+use cvc_index::Index;
+use cvc_paper::paper::Paper;
+use cvc_paper::rerun::{self, CampaignMeasurements, Definition, Joined};
 
 /// What was measured of a paper.
 pub enum Outcome {

@@ -9,9 +9,9 @@ use crate::{
     text::shown,
 };
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_analysis::holdout::rebuild_index;
-use cvc_analysis::holdout::{Gate, HoldoutResult};
 use cvc_core::{campaign::Format, store::CampaignDir};
+use cvc_prediction::holdout::rebuild_index;
+use cvc_prediction::holdout::{Gate, HoldoutResult};
 
 pub fn report(args: &ReportArgs) -> Result<ExitStatus, Failure> {
     let dir = campaign_dir(&args.campaign, &args.which, &args.place)?;

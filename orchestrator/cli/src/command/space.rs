@@ -1,7 +1,6 @@
 //! The expected space of checkpoints, as `cvc plan` shows it and `cvc run` checks it.
 
 use crate::text::paragraph;
-use cvc_analysis::space::{self, CheckpointSpace, SpaceBasis};
 use cvc_core::{
     campaign::Spec,
     ids::PointId,
@@ -9,6 +8,7 @@ use cvc_core::{
     store::CampaignDir,
     units::counted,
 };
+use cvc_prediction::space::{self, CheckpointSpace, SpaceBasis};
 use std::{
     collections::{BTreeMap, HashMap},
     io::Write,

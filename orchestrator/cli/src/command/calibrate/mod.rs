@@ -3,11 +3,9 @@
 mod aa_test;
 
 use crate::{args::CalibrateArgs, campaigns::campaign_dir, exit_status::ExitStatus, failure::Failure, output, text::table};
-use cvc_analysis::{
-    calibration::{Calibrated, Coverage, calibrate as measure, carried, page, picture},
-    predict::{Observation, PredictError, from_csv, merge_repeated},
-};
 use cvc_core::store::write_whole;
+use cvc_prediction::calibration::{Calibrated, Coverage, calibrate as measure, carried, page, picture};
+use cvc_prediction::predict::{Observation, PredictError, from_csv, merge_repeated};
 use std::{
     io::Write,
     time::{Duration, Instant},
@@ -68,7 +66,7 @@ fn show(out: &mut impl Write, result: &Calibrated) -> std::io::Result<()> {
     let mut rows = table(["claim", "data", "repeats", "nominal, %", "measured, %", "±"], &["repeats", "nominal, %", "measured, %", "±"]);
     for s in &result.repeats {
         let half = s.interval().map_or(0.0, |i| 50.0 * (i.high - i.low));
-        let claim = cvc_analysis::calibration::claim_in_words(s.claim);
+        let claim = cvc_prediction::calibration::claim_in_words(s.claim);
         rows.add_row([
             claim,
             s.data,

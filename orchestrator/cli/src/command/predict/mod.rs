@@ -11,12 +11,12 @@ use crate::{
     failure::Failure,
 };
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_analysis::holdout::{judge, rebuild_index};
-use cvc_analysis::predict::{
+use cvc_model::split;
+use cvc_prediction::holdout::{judge, rebuild_index};
+use cvc_prediction::predict::{
     Filter, Forecasts, KnownNames, Observation, PredictError, Predictor, Question, ScheduleBudget, add_differing_origins, from_csv,
     from_index, keep_one_environment, merge_repeated, next_runs,
 };
-use cvc_model::split;
 use std::io::Write;
 
 /// The largest run that is proposed.
