@@ -4,9 +4,9 @@ use crate::{exit_status::ExitStatus, output::note, session_log};
 use cvc_controller::{error::CampaignError, install::InstallError};
 use cvc_core::{source::SourceErrors, store::StoreError};
 use cvc_engine::{attempt::RunError, crew::CrewError};
+use cvc_image_show::command::ImageCommandError;
 use cvc_index::error::AnalysisError;
 use cvc_prediction::predict::PredictError;
-use cvc_probe::image::command::ImageCommandError;
 use miette::{Diagnostic, LabeledSpan, MietteHandlerOpts, NamedSource, ReportHandler};
 use std::process::ExitCode;
 
@@ -99,15 +99,8 @@ fn of_prediction(error: &PredictError) -> ExitStatus {
 }
 
 fn of_image(error: &ImageCommandError) -> ExitStatus {
-    match error {
-        ImageCommandError::ListingOfDirectory(_) => ExitStatus::Usage,
-        ImageCommandError::Compressor { .. } => ExitStatus::Installation,
-        ImageCommandError::Image(_)
-        | ImageCommandError::BrokenImages { .. }
-        | ImageCommandError::BrokenTree { .. }
-        | ImageCommandError::NoImages { .. } => ExitStatus::Unreadable,
-        ImageCommandError::Output(_) => ExitStatus::Store,
-    }
+    let code = error.exit_code();
+    ExitStatus::ALL.into_iter().find(|status| status.code() == code).unwrap_or(ExitStatus::Internal)
 }
 
 /// What helps against an error of a campaign's files.

@@ -5,7 +5,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use cvc_controller::{remote::BySsh, runner::Options};
 use cvc_core::campaign::{SiteKind, Spec};
 use cvc_engine::attempt::{Readiness, ReadySite, SiteContext};
-use cvc_probe::proc::ProcessId;
+use cvc_os::proc::ProcessId;
 use indexmap::IndexMap;
 use std::{collections::HashMap, sync::Arc};
 

@@ -31,4 +31,4 @@ pub mod stop;
 pub mod store;
 pub mod units;
 
-pub use cvc_probe::visible;
+pub use cvc_os::visible;

@@ -14,7 +14,7 @@ use cvc_engine::{
     agent::{AgentError, Arrivals, Event, EventLog, Head, LostNodes, NodeNotice, Orders, Spool, Workplace, serve_on},
     attempt::{AttemptEvent, AttemptReporter, AttemptResult, Found, RunError, Task, seal},
 };
-use cvc_probe::proc::ProcessId;
+use cvc_os::proc::ProcessId;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs, io,

@@ -38,7 +38,7 @@ use cvc_core::{
     units::counted,
 };
 use cvc_engine::attempt::{Found, Readiness};
-use cvc_probe::measuring::others_measure;
+use cvc_os::measuring::others_measure;
 use jiff::civil::Date;
 use std::{
     collections::{HashMap, HashSet},

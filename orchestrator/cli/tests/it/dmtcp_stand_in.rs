@@ -6,7 +6,7 @@ use cvc_testkit::{Campaign, Tool, campaign::read_json, require};
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
 /// The image that each checkpoint has, of one rank.
-const IMAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../probe/tests/fixtures/dmtcp/mpich-btW-np1-rank0.dmtcp.gz");
+const IMAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../image/tests/fixtures/dmtcp/mpich-btW-np1-rank0.dmtcp.gz");
 /// The port of the first coordinator; that of the restart has the next one.
 const PORT: u16 = 4001;
 /// What DMTCP 4.2.0 says when an assertion fails, in its colours; the backtrace is cut.

@@ -10,7 +10,7 @@ use cvc_engine::{
     agent::{Event, Numbered, Request, Settled, request_name},
     attempt::{Found, Task},
 };
-use cvc_probe::proc::ProcessId;
+use cvc_os::proc::ProcessId;
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, HashMap};
 use tokio::sync::Notify;

@@ -18,7 +18,7 @@ use cvc_core::{
     stop::StopSignal,
     store::{OutcomeFile, StoreError},
 };
-use cvc_probe::proc::ProcessId;
+use cvc_os::proc::ProcessId;
 use parking_lot::Mutex;
 use std::{
     collections::{BTreeMap, BTreeSet},

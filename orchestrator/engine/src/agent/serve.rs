@@ -19,7 +19,7 @@ use cvc_core::{
     stop::StopRequest,
     store::{OutcomeFile, StoreError, remove_all, sealed_outcome},
 };
-use cvc_probe::proc::ProcessId;
+use cvc_os::proc::ProcessId;
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     fs::{self, File},

@@ -9,7 +9,7 @@ use cvc_core::{
     ids::below,
     store::{CampaignDir, CampaignLock, LineFile, StoreError, write_whole},
 };
-use cvc_probe::proc::ProcessId;
+use cvc_os::proc::ProcessId;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -270,7 +270,7 @@ impl EventLog {
             && let Some(directory) = path.parent()
         {
             // its name must survive too, or the next agent would number its events from the beginning
-            cvc_probe::disk::sync_directory("events.jsonl.sync-directory", directory.as_std_path())
+            cvc_os::disk::sync_directory("events.jsonl.sync-directory", directory.as_std_path())
                 .map_err(StoreError::io("sync the directory of", path))?;
         }
         let damage = scan.undamaged(path).err().map(|error| error.to_string());

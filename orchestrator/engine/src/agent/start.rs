@@ -3,7 +3,7 @@
 use super::spool::Spool;
 use camino::Utf8Path;
 use cvc_core::store::StoreError;
-use cvc_probe::proc::ProcessId;
+use cvc_os::proc::ProcessId;
 use std::{
     fs::{self, OpenOptions},
     process::{Command, Stdio},

@@ -17,7 +17,8 @@ use cvc_core::{
     outcome::{Cause, Outcome},
     record::{Record, Source, Unit, names},
 };
-use cvc_probe::{sentinel::InstanceFacts, shepherd::EndedBy};
+use cvc_probe::sentinel::InstanceFacts;
+use cvc_probe::shepherd::EndedBy;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::{

@@ -7,7 +7,7 @@ use cvc_core::{
     outcome::{Cause, Outcome},
     store::{CampaignDir, OUTCOME, OutcomeFile, StoreError, put_aside, remove_all, write_manifest},
 };
-use cvc_probe::disk;
+use cvc_os::disk;
 use std::fs;
 
 /// Records how a run ended.

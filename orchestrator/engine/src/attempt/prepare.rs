@@ -21,10 +21,8 @@ use cvc_core::{
     point::TracerKind,
     store::{CampaignDir, StoreError, remove_all},
 };
-use cvc_probe::{
-    sentinel::{InstanceFacts, Request},
-    shepherd::Job,
-};
+use cvc_probe::sentinel::{InstanceFacts, Request};
+use cvc_probe::shepherd::Job;
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, fs, os::unix::fs::PermissionsExt};
 

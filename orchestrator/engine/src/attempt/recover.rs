@@ -7,7 +7,7 @@ use cvc_core::{
     point::Point,
     store::{CampaignDir, OutcomeFile, StoreError, remove_all, remove_torn, sealed_outcome},
 };
-use cvc_probe::proc::{self, ProcessId};
+use cvc_os::proc::{self, ProcessId};
 use std::{
     fs,
     time::{Duration, Instant},

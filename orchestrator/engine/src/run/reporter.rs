@@ -1,7 +1,7 @@
 //! What a run under way tells whoever started it: the controller, or the agent.
 
 use cvc_core::ids::RunId;
-use cvc_probe::proc::ProcessId;
+use cvc_os::proc::ProcessId;
 use tokio::sync::mpsc;
 
 /// An event of a running attempt.

@@ -4,10 +4,8 @@ use super::error::RunError;
 use crate::host::THIS_MACHINE;
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::log::{Ended, command_event};
-use cvc_probe::{
-    proc::ProcessId,
-    shepherd::{self, Exit, Job},
-};
+use cvc_os::proc::ProcessId;
+use cvc_probe::shepherd::{self, Exit, Job};
 use parking_lot::Mutex;
 use std::{
     io,
@@ -165,9 +163,9 @@ impl Shepherd {
         match tokio::time::timeout(Duration::from_secs(20), self.exit()).await {
             Ok(exit) => exit,
             Err(_) => {
-                let mut all = cvc_probe::proc::descendants(self.id.pid);
+                let mut all = cvc_os::proc::descendants(self.id.pid);
                 all.push(self.id);
-                cvc_probe::proc::kill_all(&all);
+                cvc_os::proc::kill_all(&all);
                 self.exit().await
             }
         }
@@ -236,7 +234,7 @@ mod tests {
         let first = waiting(&shepherds).await;
         kill(Pid::from_raw(first as i32), Signal::SIGKILL).expect("is there");
         // its parent learns of it in its own time
-        while cvc_probe::proc::ProcessId::of(first).is_some_and(|p| p.is_alive()) {
+        while cvc_os::proc::ProcessId::of(first).is_some_and(|p| p.is_alive()) {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         let mut started = shepherds.start(&job(dir), &dir.join("job.json")).await.expect("starts");

@@ -1,7 +1,7 @@
 //! A checkpoint that was taken.
 
 use super::install::Events;
-use cvc_probe::image::CheckpointDir;
+use cvc_image::CheckpointDir;
 
 /// A complete checkpoint.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use crate::{
 };
 use camino::Utf8PathBuf;
 use cvc_core::campaign::StorageKind;
-use cvc_probe::image::DirImage;
+use cvc_image::DirImage;
 use std::collections::BTreeMap;
 
 /// A run under DMTCP.

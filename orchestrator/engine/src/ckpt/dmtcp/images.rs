@@ -9,7 +9,7 @@ use crate::{
     run::{LATER, RunFailure, SOON},
 };
 use cvc_core::{outcome::Cause, point::Compression};
-use cvc_probe::image::{CheckpointDir, Role};
+use cvc_image::{CheckpointDir, Role};
 use std::time::{Duration, Instant, SystemTime};
 
 /// Shortest and longest delay between questions.

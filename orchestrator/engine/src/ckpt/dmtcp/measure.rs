@@ -15,7 +15,7 @@ use cvc_core::{
     point::Compression,
     record::{Source, Unit, names},
 };
-use cvc_probe::image::{Image, OwnerSums, OwnerZone, Part, Role, Zone};
+use cvc_image::{Image, OwnerSums, OwnerZone, Part, Role, Zone};
 
 /// Measures a checkpoint: its times, and what was stored, which must be where the mapping puts ranks.
 pub(super) fn measure(of: &DmtcpRun<'_>, checkpoint: &Checkpoint, to: &mut Findings) {

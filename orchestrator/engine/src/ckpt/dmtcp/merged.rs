@@ -1,7 +1,7 @@
 //! The checkpoint directories of several nodes as one checkpoint.
 
 use cvc_core::mapping::Mapping;
-use cvc_probe::image::{CheckpointDir, DirImage, FilesTotals, Role, Zones};
+use cvc_image::{CheckpointDir, DirImage, FilesTotals, Role, Zones};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// An image, with its process's place in the run.
@@ -235,9 +235,9 @@ mod tests {
     use super::*;
     use std::path::{Path, PathBuf};
 
-    fn fixture(name: &str) -> cvc_probe::image::Image {
-        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../probe/tests/fixtures/dmtcp").join(format!("{name}.dmtcp.gz"));
-        cvc_probe::image::read_image(&file).unwrap_or_else(|e| panic!("{e}"))
+    fn fixture(name: &str) -> cvc_image::Image {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../image/tests/fixtures/dmtcp").join(format!("{name}.dmtcp.gz"));
+        cvc_image::read_image(&file).unwrap_or_else(|e| panic!("{e}"))
     }
 
     fn image(program: &str, vpid: i32, host: u64) -> DirImage {
@@ -259,7 +259,7 @@ mod tests {
             broken: Vec::new(),
             temporary: Vec::new(),
             named_like_images: Vec::new(),
-            files_dirs: vec![cvc_probe::image::FilesDir {
+            files_dirs: vec![cvc_image::FilesDir {
                 path: PathBuf::from("/scratch/ckpt/ckpt_bt_1_files"),
                 image: "ckpt_bt_1.dmtcp".into(),
                 has_image: true,

@@ -2,11 +2,8 @@
 
 use crate::common;
 use clap::Parser;
-use cvc_probe::image::{
-    ImageErrorKind, ReadDirOptions, Role,
-    command::{ImageArgs, ImageCommandError, run},
-    read_dir, read_dir_with,
-};
+use cvc_image::{ImageErrorKind, ReadDirOptions, Role, read_dir, read_dir_with};
+use cvc_image_show::command::{ImageArgs, ImageCommandError, run};
 use std::{
     fs, io,
     num::NonZeroUsize,

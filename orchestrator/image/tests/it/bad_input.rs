@@ -1,7 +1,7 @@
 //! Input that is not an image, or not a whole one: one clear error, no panic, no allocation of what a header claims.
 
 use crate::common::{self, Kind, gzip, small};
-use cvc_probe::image::{ImageError, ImageErrorKind, is_complete, read_image};
+use cvc_image::{ImageError, ImageErrorKind, is_complete, read_image};
 use proptest::prelude::*;
 use std::{fs, path::PathBuf};
 

@@ -159,7 +159,9 @@ fn read_within(path: &Path, limits: Limits, progress: &(dyn Fn(usize, usize) + S
 }
 
 /// The images below a directory, by path, before they are read.
-pub(super) struct FoundImages {
+#[derive(Debug)]
+pub struct FoundImages {
+    /// Their paths.
     pub files: Vec<PathBuf>,
     /// Directories named like images.
     pub named_like_images: Vec<PathBuf>,
@@ -171,7 +173,7 @@ pub(super) struct FoundImages {
 ///
 /// # Errors
 /// When the directory itself cannot be listed.
-pub(super) fn find_images(path: &Path) -> Result<FoundImages, ImageError> {
+pub fn find_images(path: &Path) -> Result<FoundImages, ImageError> {
     let Found { tree, candidates } = search(path, Limits { depth: DEPTH, directories: MOST_DIRECTORIES, images: MOST_IMAGES })?;
     let mut files: Vec<PathBuf> = candidates.into_iter().map(|(path, _)| path).collect();
     files.sort();

@@ -2,11 +2,8 @@
 
 use crate::common;
 use clap::Parser;
-use cvc_probe::image::{
-    EstimateOptions, ImageEstimate, Method, OwnerZone, Part,
-    command::{ImageArgs, ImageCommandError, run},
-    estimate_image,
-};
+use cvc_image::{EstimateOptions, ImageEstimate, Method, OwnerZone, Part, estimate_image};
+use cvc_image_show::command::{ImageArgs, ImageCommandError, run};
 use std::{
     fs::{self, File},
     io::{Read, Write},
@@ -27,7 +24,7 @@ fn gzipped(path: &Path) -> f64 {
 
 /// An image with the areas of a fixture, in whose data are numbers of a slowly changing field, small integers, and noise, so that parts differ.
 fn image_with_data(fixture: &str, to: &Path) {
-    let image = cvc_probe::image::read_image_with(&common::fixture(fixture), cvc_probe::image::ReadOptions { areas: true }).unwrap();
+    let image = cvc_image::read_image_with(&common::fixture(fixture), cvc_image::ReadOptions { areas: true }).unwrap();
     let mut bytes = Vec::new();
     flate2::read::MultiGzDecoder::new(File::open(common::fixture(fixture)).unwrap()).read_to_end(&mut bytes).unwrap();
     let mut state = 7u64;
@@ -38,7 +35,7 @@ fn image_with_data(fixture: &str, to: &Path) {
         state
     };
     for area in &image.areas {
-        let from = usize::try_from(area.file_offset).unwrap() + cvc_probe::image::PAGE;
+        let from = usize::try_from(area.file_offset).unwrap() + cvc_image::PAGE;
         let data = &mut bytes[from..from + usize::try_from(area.data_bytes).unwrap()];
         let is_file = !area.name.is_empty() && area.name.as_bytes()[0] == b'/';
         for (i, value) in data.chunks_exact_mut(8).enumerate() {

@@ -1,7 +1,7 @@
 //! Images and directories as JSON, and back: what a sentinel sends is what its agent has.
 
 use crate::common;
-use cvc_probe::image::{CheckpointDir, Image, Layout, read_dir, read_image};
+use cvc_image::{CheckpointDir, Image, Layout, read_dir, read_image};
 use std::fs;
 
 #[test]

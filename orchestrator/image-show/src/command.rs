@@ -1,17 +1,13 @@
 //! `cvc image FILE|DIR`: zones of an image, of a checkpoint directory, or of all images below a directory.
 
-use super::{
-    compressor::Method,
-    dir::{CheckpointDir, read_dir},
-    error::ImageError,
-    estimate::{EstimateError, EstimateOptions, estimate_image},
+use crate::{
     estimate_show::Estimates,
-    listing::write_listing,
-    model::Image,
-    reader::read_image,
     show::{self, Rules},
-    tree::{ImageTree, find_images, read_tree},
     tree_show::{self, Group, Grouping, Shown, Sort},
+};
+use cvc_image::{
+    CheckpointDir, EstimateError, EstimateOptions, Image, ImageError, ImageTree, Method, estimate_image, find_images, read_dir, read_image,
+    read_tree, write_listing,
 };
 use serde::Serialize;
 use std::{
@@ -31,6 +27,27 @@ pub enum RuleSet {
     Structural,
     /// Literal and structural, and where they differ
     Both,
+}
+
+/// A way to compress an image, as it is named in commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum MethodName {
+    /// `gzip -1`: what DMTCP itself pipes images through
+    Gzip,
+    /// `zstd -3`: the default of zstd, on one thread
+    Zstd,
+    /// `lz4 -1`: the default of lz4
+    Lz4,
+}
+
+impl From<MethodName> for Method {
+    fn from(name: MethodName) -> Self {
+        match name {
+            MethodName::Gzip => Self::Gzip,
+            MethodName::Zstd => Self::Zstd,
+            MethodName::Lz4 => Self::Lz4,
+        }
+    }
 }
 
 /// Show the zones of a DMTCP checkpoint image, of all images of a checkpoint directory, or of all below a directory, such as a campaign's.
@@ -58,7 +75,7 @@ pub struct ImageArgs {
     pub top: Option<usize>,
     /// Estimate what the image, or all images below a directory, would take if they were compressed, by zone, and how long that takes a core
     #[arg(long, value_enum, value_name = "METHOD", value_delimiter = ',', conflicts_with_all = ["listing", "rules", "sort", "top"])]
-    pub estimate: Vec<Method>,
+    pub estimate: Vec<MethodName>,
     /// How much of each image is compressed for an estimate, about; 0 for all of it
     #[arg(long, value_name = "MIB", default_value_t = 64, requires = "estimate")]
     pub sample: u64,
@@ -225,7 +242,7 @@ fn show_image(args: &ImageArgs, image: &Image, out: &mut dyn Write) -> io::Resul
 }
 
 fn run_estimate(args: &ImageArgs, caller: &Caller<'_>, out: &mut dyn Write) -> Result<(), ImageCommandError> {
-    let mut methods = args.estimate.clone();
+    let mut methods: Vec<Method> = args.estimate.iter().map(|name| Method::from(*name)).collect();
     methods.sort_unstable();
     methods.dedup();
     let options = EstimateOptions { methods, sample_bytes: (args.sample > 0).then_some(args.sample << 20) };

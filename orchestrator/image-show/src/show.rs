@@ -1,13 +1,7 @@
 //! Images and directories as text for people.
 
-use super::{
-    baseline::Baseline,
-    dir::{CheckpointDir, RoleTotals},
-    error::ImageError,
-    header::Header,
-    model::{Family, Image},
-    owner_sums::{OwnerSums, OwnerZone, Part},
-    zones::{RuleSums, Zone, Zones},
+use cvc_image::{
+    Baseline, CheckpointDir, Family, Header, Image, ImageError, OwnerSums, OwnerZone, Part, RoleTotals, RuleSums, Zone, Zones,
 };
 use std::io::{self, Write};
 
@@ -123,8 +117,8 @@ pub(super) fn image(image: &Image, rules: Rules, out: &mut dyn Write) -> io::Res
     Ok(())
 }
 
-fn release(release: super::header::V2Release) -> &'static str {
-    use super::header::V2Release;
+fn release(release: cvc_image::V2Release) -> &'static str {
+    use cvc_image::V2Release;
     match release {
         V2Release::V2_4 => "2.1 to 2.4",
         V2Release::V2_6 => "2.5 or 2.6",

@@ -1,4 +1,4 @@
-//! Zone tables against DMTCP's own ways, in the same run: `cargo bench -p cvc-probe --bench image`.
+//! Zone tables against DMTCP's own ways, in the same run: `cargo bench -p cvc-image --bench image`.
 //!
 //! - plain images of 1 GiB with 200 and 3000 area headers, against `mtcp_restart --simulate`, which only lists;
 //! - a gzip image, against `gzip -dc` to a temporary file and the listing of that;
@@ -16,7 +16,7 @@ mod common;
 
 use common::{Area, Kind, child, file, header_page, parent};
 use criterion::{Criterion, criterion_group};
-use cvc_probe::image::{ReadDirOptions, read_dir_with, read_image};
+use cvc_image::{ReadDirOptions, read_dir_with, read_image};
 use std::{
     fs::{self, File},
     hint::black_box,

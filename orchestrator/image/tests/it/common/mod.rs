@@ -1,4 +1,5 @@
 //! Shared by the tests: fixtures, and images made from parts.
+#![allow(dead_code, clippy::allow_attributes, reason = "each crate uses a part of it")]
 
 pub mod dmtcp;
 
@@ -10,7 +11,7 @@ use std::{
 };
 
 pub fn fixtures() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/dmtcp")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../image/tests/fixtures/dmtcp")
 }
 
 /// Paths of all fixtures, `NAME` in `NAME.dmtcp.gz`.

@@ -117,7 +117,7 @@ fn flavour(regions: &[Region]) -> MpiFlavour {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::image::{name::Name, zones::Zone};
+    use crate::{name::Name, zones::Zone};
 
     const MIB: u64 = 1 << 20;
     const INITIAL_HEAP: u64 = 132 << 10;

@@ -1,7 +1,7 @@
 //! Every fixture: header, sizes, regions, zones, areas and listing against what is expected of it.
 
 use crate::common;
-use cvc_probe::image::{Family, Image, Layout, MpiFlavour, OwnerZone, Part, ReadOptions, Zone, read_image, read_image_with, write_listing};
+use cvc_image::{Family, Image, Layout, MpiFlavour, OwnerZone, Part, ReadOptions, Zone, read_image, read_image_with, write_listing};
 use serde_json::Value;
 use std::fs;
 

@@ -11,7 +11,7 @@ use std::{
 };
 
 /// A way to compress an image.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Method {
     /// `gzip -1`: what DMTCP itself pipes images through

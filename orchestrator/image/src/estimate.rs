@@ -98,7 +98,7 @@ impl MethodEstimate {
     }
 
     /// Adds another image's.
-    pub(super) fn add(&mut self, other: &Self) {
+    pub fn add(&mut self, other: &Self) {
         self.parts.iter_mut().zip(&other.parts).for_each(|(mine, other)| mine.add(other));
     }
 }

@@ -1,11 +1,7 @@
 //! Estimates of compressed images as text and JSON.
 
-use super::{
-    compressor::Method,
-    estimate::{ImageEstimate, MethodEstimate, PartEstimate},
-    owner_sums::{OwnerZone, Part},
-    show::table,
-};
+use crate::show::table;
+use cvc_image::{ImageEstimate, Method, MethodEstimate, OwnerZone, Part, PartEstimate};
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use std::{
     io::{self, Write},

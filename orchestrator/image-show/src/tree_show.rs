@@ -1,10 +1,7 @@
 //! The images below a directory as text and as JSON, with sums by what they belong to.
 
-use super::{
-    dir::Role,
-    show::{RuleTitle, Rules, mib, row, table},
-    tree::{ImageTree, TreeImage},
-};
+use crate::show::{RuleTitle, Rules, mib, row, table};
+use cvc_image::{ImageTree, Role, TreeImage};
 use serde_json::{Map, Value, json};
 use std::{
     cmp::Reverse,

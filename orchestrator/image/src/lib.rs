@@ -5,12 +5,10 @@
 
 mod area;
 mod baseline;
-pub mod command;
 mod compressor;
 mod dir;
 mod error;
 mod estimate;
-mod estimate_show;
 mod filename;
 mod files;
 mod gzip;
@@ -24,11 +22,9 @@ mod owner;
 mod owner_sums;
 mod plain;
 mod reader;
-mod show;
 mod source;
 mod structural;
 mod tree;
-mod tree_show;
 mod zone_rules;
 mod zones;
 
@@ -48,8 +44,7 @@ pub use model::{Family, Format, Image, Region};
 pub use name::Name;
 pub use owner_sums::{OwnerBytes, OwnerSums, OwnerZone, Part};
 pub use reader::{ReadOptions, is_complete, read_image, read_image_with};
-pub use tree::{ImageTree, SavedFiles, TreeImage, TreeLimit, UnreadImage, read_tree};
-pub use tree_show::{Group, GroupOfDirectory, Grouping, Sort};
+pub use tree::{FoundImages, ImageTree, SavedFiles, TreeImage, TreeLimit, UnreadImage, find_images, read_tree};
 pub use zones::{RuleSums, Sub, SubZone, Zone, ZoneBytes, Zones};
 
 /// The page of the format: a constant of DMTCP, even where the hardware pages are larger.
