@@ -17,13 +17,14 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("cvc-core", &["cvc-os"]),
     ("cvc-model", &["cvc-core"]),
     ("cvc-engine", &["cvc-core", "cvc-os", "cvc-image", "cvc-probe"]),
-    ("cvc-controller", &["cvc-core", "cvc-model", "cvc-engine", "cvc-os", "cvc-probe"]),
+    ("cvc-agent", &["cvc-core", "cvc-os", "cvc-probe", "cvc-engine"]),
+    ("cvc-controller", &["cvc-core", "cvc-model", "cvc-engine", "cvc-agent", "cvc-os", "cvc-probe"]),
     ("cvc-index", &["cvc-core", "cvc-model"]),
     ("cvc-prediction", &["cvc-core", "cvc-model", "cvc-index"]),
     ("cvc-analysis", &["cvc-core", "cvc-model", "cvc-index", "cvc-prediction"]),
     ("cvc-paper", &["cvc-core", "cvc-model", "cvc-index", "cvc-prediction", "cvc-analysis"]),
     ("cvc-ec2", &["cvc-core", "cvc-controller"]),
-    ("cvc-node", &["cvc-core", "cvc-engine", "cvc-os", "cvc-image-show", "cvc-probe"]),
+    ("cvc-node", &["cvc-core", "cvc-engine", "cvc-agent", "cvc-os", "cvc-image-show", "cvc-probe"]),
     (
         "cvc",
         &[
@@ -42,8 +43,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     // feeds the readers of the others; nothing depends on it
-    ("cvc-fuzz", &["cvc-core", "cvc-engine", "cvc-controller", "cvc-index", "cvc-prediction", "cvc-image", "cvc-probe"]),
-    ("cvc-simulation", &["cvc-core", "cvc-engine", "cvc-controller", "cvc-os"]),
+    ("cvc-fuzz", &["cvc-core", "cvc-engine", "cvc-agent", "cvc-controller", "cvc-index", "cvc-prediction", "cvc-image", "cvc-probe"]),
+    ("cvc-simulation", &["cvc-core", "cvc-engine", "cvc-agent", "cvc-controller", "cvc-os"]),
     (TESTKIT, &[]),
     ("xtask", &[]),
 ];

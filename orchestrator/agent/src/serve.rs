@@ -9,8 +9,6 @@ use super::{
     spot_interruption::NodeNotice,
     wake::{Arrivals, LastChange, Pace},
 };
-use crate::attempt::{AttemptEvent, AttemptReporter, AttemptResult, RunError, Task};
-use crate::crew;
 use camino::Utf8Path;
 use cvc_core::{
     campaign::WARNING_S,
@@ -19,6 +17,8 @@ use cvc_core::{
     stop::StopRequest,
     store::{OutcomeFile, StoreError, remove_all, sealed_outcome},
 };
+use cvc_engine::attempt::{AttemptEvent, AttemptReporter, AttemptResult, RunError, Task};
+use cvc_engine::crew;
 use cvc_os::proc::ProcessId;
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
@@ -889,9 +889,10 @@ pub fn request_name(run: &RunId, dispatch: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{agent::head::LostNodes, attempt::SiteContext};
+    use crate::head::LostNodes;
     use async_trait::async_trait;
     use cvc_core::{campaign, stop::StopSignal};
+    use cvc_engine::attempt::SiteContext;
 
     /// A head whose nodes do nothing.
     struct Idle(watch::Sender<LostNodes>);
@@ -911,8 +912,12 @@ mod tests {
         }
 
         async fn get_ready(&self, _: &Spool, _: &Orders, _: bool, _: &mut EventLog) -> Result<(Arc<dyn Workplace>, Event), String> {
-            let ready =
-                Event::Ready { nodes: vec!["n1".into()], cores: 1, obstacles: BTreeMap::new(), found: crate::attempt::Found::default() };
+            let ready = Event::Ready {
+                nodes: vec!["n1".into()],
+                cores: 1,
+                obstacles: BTreeMap::new(),
+                found: cvc_engine::attempt::Found::default(),
+            };
             Ok((Arc::new(Self(watch::Sender::default())), ready))
         }
 

@@ -1,8 +1,8 @@
 //! Errors that stop an agent.
 
-use crate::crew::CrewError;
 use camino::Utf8PathBuf;
 use cvc_core::store::StoreError;
+use cvc_engine::crew::CrewError;
 use std::{io, time::Duration};
 
 /// The reason why an agent could not work, which is in the event log as well.

@@ -1,12 +1,12 @@
 //! The messages between controller and agent.
 
-use crate::attempt::{Found, SiteContext, Task};
 use camino::Utf8PathBuf;
 use cvc_core::{
     ids::{PointId, RunId},
     outcome::Outcome,
     point::PlannedPoint,
 };
+use cvc_engine::attempt::{Found, SiteContext, Task};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, time::Duration};
 

@@ -9,7 +9,6 @@ use super::{
     spot_interruption::{NodeNotice, Watch},
     wake::{ARRIVALS, Arrivals},
 };
-use crate::attempt::{AttemptReporter, AttemptResult, LATER, LocalExecutor, RunError, Task, area_name, recover_run};
 use async_trait::async_trait;
 use camino::Utf8PathBuf;
 use cvc_core::{
@@ -18,6 +17,7 @@ use cvc_core::{
     stop::StopSignal,
     store::{OutcomeFile, StoreError},
 };
+use cvc_engine::attempt::{AttemptReporter, AttemptResult, LATER, LocalExecutor, RunError, Task, area_name, recover_run};
 use cvc_os::proc::ProcessId;
 use parking_lot::Mutex;
 use std::{
@@ -87,7 +87,7 @@ pub trait Workplace: Send + Sync {
     /// Returns the next thing that the cloud announced about a node, if it has.
     fn notice(&self) -> Option<NodeNotice>;
 
-    /// Carries out an attempt: see [`Executor`](crate::attempt::Executor).
+    /// Carries out an attempt: see [`Executor`](cvc_engine::attempt::Executor).
     ///
     /// # Errors
     /// When its directory cannot be written.

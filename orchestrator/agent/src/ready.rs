@@ -6,16 +6,16 @@ use super::{
     protocol::{Event, Orders},
     spool::{EventLog, Spool},
 };
-use crate::{
-    attempt::{Found, LocalExecutor, Nodes, PendingCleanup, Readiness, ReadySite, Shepherds, SiteContext, Steps},
-    ckpt::checkpointer,
-    transport::Transport,
-};
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::{
     campaign::{StorageArea, StorageKind},
     ids::PointId,
     point::{PlannedPoint, Point},
+};
+use cvc_engine::{
+    attempt::{Found, LocalExecutor, Nodes, PendingCleanup, Readiness, ReadySite, Shepherds, SiteContext, Steps},
+    ckpt::checkpointer,
+    transport::Transport,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -1,10 +1,10 @@
 //! Watches for nodes that the cloud is about to reclaim, which their metadata services announce two minutes before.
 
-use crate::{
+use cvc_core::campaign::Market;
+use cvc_engine::{
     attempt::Nodes,
     crew::{Crew, CrewError},
 };
-use cvc_core::campaign::Market;
 use cvc_probe::sentinel::Notice;
 use std::{collections::BTreeSet, time::Duration};
 use tokio::{sync::mpsc, task::JoinHandle};

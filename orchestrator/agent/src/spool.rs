@@ -374,7 +374,7 @@ mod tests {
         assert_eq!(spool.agent_elsewhere(), None, "there is no heartbeat");
         let beat = fs::File::create(spool.beat()).expect("a heartbeat");
         assert_eq!((spool.agent(), spool.agent_elsewhere().as_deref()), (None, Some("login2.invalid")));
-        let error = crate::agent::start("/nonexistent/cvc-node".into(), spool.root()).expect_err("not a second one").to_string();
+        let error = crate::start("/nonexistent/cvc-node".into(), spool.root()).expect_err("not a second one").to_string();
         assert!(error.contains("one works on `login2.invalid`") && error.contains("leads to several machines"), "{error}");
         // this machine, under another name
         hold(me, "login2.invalid");

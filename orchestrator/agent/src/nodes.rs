@@ -5,18 +5,18 @@ use super::{
     protocol::Orders,
     spot_interruption,
 };
-use crate::{
-    attempt::{Node, Nodes, SOON},
-    crew::{self, Crew, CrewError, Member, Settings},
-    host::{output_within, tool},
-    transport::Transport,
-};
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::{
     campaign::{Cluster, StorageKind},
     hosts::HostEntry,
     paths,
     units::counted,
+};
+use cvc_engine::{
+    attempt::{Node, Nodes, SOON},
+    crew::{self, Crew, CrewError, Member, Settings},
+    host::{output_within, tool},
+    transport::Transport,
 };
 use std::{
     collections::BTreeMap,
@@ -178,7 +178,7 @@ pub(super) async fn spread_directory(access: &NodeAccess, directory: &Utf8Path) 
 }
 
 fn quoted(path: &Utf8Path) -> String {
-    crate::render::shell_quote(path.as_str())
+    cvc_engine::render::shell_quote(path.as_str())
 }
 
 /// Runs a script on a node; nothing is done on this machine, which has the files already.
