@@ -21,4 +21,4 @@ mkdir .host
 pivot_root . .host
 umount -l /.host
 rmdir /.host
-exec /bin/bash /opt/fresh/inside.sh "$@"
+exec /bin/bash /opt/inside.sh "$@"
