@@ -68,7 +68,7 @@ carry() { [ ! -e "$1" ] || { mkdir -p "$root${1%/*}" && cp -a "$1" "$root${1%/*}
 carry_content() { [ ! -f "$1" ] || { mkdir -p "$root${1%/*}" && rm -f "$root$1" && cp -L "$1" "$root$1"; }; }
 link_all() { # files of a kind from one directory to another, which have them together
     mkdir -p "$2"
-    find "$1" -maxdepth 1 -name "*.$3" -exec cp -ln -t "$2" {} + 2>/dev/null || find "$1" -maxdepth 1 -name "*.$3" -exec cp -n -t "$2" {} +
+    find "$1" -maxdepth 1 -name "*.$3" -exec cp -ln -t "$2" {} + 2>/dev/null || find "$1" -maxdepth 1 -name "*.$3" -exec cp -n -t "$2" {} + || :
 }
 mkdir -p "$root"/{opt/rust,opt/cargo/registry/cache,target,etc/apt/apt.conf.d}
 { cat /etc/hosts && printf '\n127.0.1.1 fresh\n'; } >"$root/etc/hosts"
