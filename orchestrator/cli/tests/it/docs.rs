@@ -1,6 +1,7 @@
 //! What the pages say is tried: `console` blocks of README.md and docs/ are run and their output is compared, commands of `sh` blocks exist,
 //! links lead somewhere, and generated pages are current.
 
+mod facts;
 mod varying;
 
 use std::{
