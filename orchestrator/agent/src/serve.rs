@@ -58,7 +58,7 @@ struct UnderWay {
     stop_request: watch::Sender<StopRequest>,
 }
 
-/// Time of the agent's next look at everything that nobody tells it of. Events do not put it off.
+/// Time of the next poll of everything without a notification. Events do not put it off.
 struct NextLook(Instant);
 
 impl NextLook {
@@ -361,7 +361,7 @@ impl Agent {
         }
     }
 
-    /// Looks at everything that nobody tells of. Returns whether the agent must end.
+    /// Polls everything without a notification. Returns whether the agent must end.
     fn look_around(&mut self) -> Result<bool, AgentError> {
         if self.take_requests()? {
             return Ok(true);

@@ -1,6 +1,7 @@
 //! Names, units and files of cvc: points, mappings, the campaign file, the plan, the journal, and what is kept on disk. Nothing here runs anything.
 
 pub mod app;
+pub mod budget_share;
 pub mod campaign;
 pub mod clock;
 pub mod embedded;
@@ -13,7 +14,6 @@ pub mod journal;
 pub mod lease;
 pub mod log;
 pub mod mapping;
-pub mod means;
 pub mod names;
 pub mod nodelist;
 pub mod outcome;

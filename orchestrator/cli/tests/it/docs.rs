@@ -1,6 +1,9 @@
 //! What the pages say is tried: `console` blocks of README.md and docs/ are run and their output is compared, commands of `sh` blocks exist,
 //! links lead somewhere, and generated pages are current.
 
+mod facts;
+mod varying;
+
 use std::{
     collections::BTreeMap,
     fs,
@@ -56,20 +59,51 @@ fn blocks(text: &str, language: &str) -> Vec<String> {
     found
 }
 
-/// `TRYCMD=overwrite` writes what the commands really print.
+/// `TRYCMD=overwrite` writes what the commands really print; what [varies](varying) stays as it is.
 #[test]
 fn commands_in_console_blocks_print_what_the_pages_show() {
     let root = root();
     // where a reader types them; no other test of this program cares where it is
     std::env::set_current_dir(&root).expect("the repository");
+    let copies = Path::new(env!("CARGO_TARGET_TMPDIR")).join("docs-pages");
+    fs::remove_dir_all(&copies).ok();
+    fs::create_dir_all(&copies).expect("a directory");
+    let mut compared = Vec::new();
+    for (page, text) in pages() {
+        let name = page.strip_prefix(&root).expect("a page of the repository").to_str().expect("a name");
+        let (copy, patterns) = (copies.join(name.replace('/', "-")), varying::patterns(name, &text));
+        let before: String = patterns.iter().map(|p| p.text.clone() + "\n").collect();
+        fs::write(&copy, &before).expect("a copy");
+        compared.push((page, copy, before, patterns));
+    }
     let cases = trycmd::TestCases::new();
-    // the pages do not use the prices that this machine's user has asked for
     // other tests measure at the same time, which no page shows
     cases.env("CVC_MEASURING_DIR", "/nonexistent");
+    // the pages do not use the prices that this machine's user has asked for
     cases.env("XDG_CACHE_HOME", concat!(env!("CARGO_TARGET_TMPDIR"), "/docs-cache"));
     cases.register_bin("cvc", Path::new(env!("CARGO_BIN_EXE_cvc")));
-    cases.case(root.join("README.md")).case(root.join("docs/*.md"));
+    cases.case(copies.join("*.md"));
     cases.run();
+    for (page, copy, before, patterns) in compared {
+        let after = fs::read_to_string(&copy).expect("the copy");
+        if after != before {
+            fs::write(page, varying::page(patterns, &after)).expect("the page");
+        }
+    }
+}
+
+#[test]
+fn pages_show_what_is_printed_and_no_patterns_of_tests() {
+    for (page, text) in pages() {
+        for block in blocks(&text, "console") {
+            let pattern = block.lines().find(|line| line.trim() == "..." || line.contains("[..]"));
+            assert!(
+                pattern.is_none(),
+                "{}: {pattern:?}; hint: show what is printed, and add what varies to docs/varying.rs",
+                page.display()
+            );
+        }
+    }
 }
 
 /// A command of cvc: the subcommand, its options and the files of the repository that it names.
@@ -100,7 +134,7 @@ fn commands_in_sh_blocks_exist() {
                 match words.as_slice() {
                     ["cvc", rest @ ..] => command_exists(rest, &at),
                     ["cargo", "xtask", command, ..] => {
-                        assert!(["test", "reference", "fresh", "layers", "node", "programs"].contains(command), "{at}")
+                        assert!(["test", "reference", "fresh", "layers", "node"].contains(command), "{at}")
                     }
                     [script, ..] if script.starts_with("./") => assert!(root().join(script).is_file(), "{at}: no such script"),
                     _ => continue,

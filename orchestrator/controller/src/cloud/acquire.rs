@@ -6,10 +6,10 @@ use crate::error::{CampaignError, OverBudget};
 use crate::provider::{ErrorKind, FleetOrder, FleetRequest, Instance, Offer, Prepared, ProviderError, SideEffect, TypeFacts};
 use cvc_core::lease::{LaunchOrder, Tags};
 use cvc_core::{
+    budget_share::{BudgetShare, RELEASE_S},
     campaign::Market,
     clock,
     journal::{Acquired, Event},
-    means::{Means, RELEASE_S},
     price::NodeRate,
     stop::{StopRequest, StopSignal},
 };
@@ -241,7 +241,7 @@ impl Fleet {
     /// The known prices, as they count for this campaign.
     pub(super) fn price_book(&self) -> cost::PriceBook {
         let book = self.prices.lock().clone();
-        if self.means.borrow().is_some() { book.for_budget() } else { book }
+        if self.budget_share.borrow().is_some() { book.for_budget() } else { book }
     }
 
     /// The price of a node of this type.
@@ -269,9 +269,9 @@ impl Fleet {
 
     /// Checks that the rest of the budget pays for something useful, by today's prices, which may differ from the planned ones.
     fn pays(&self, instance_type: &str, rate: Option<&NodeRate>, count: u32) -> Result<(), CampaignError> {
-        let Some(means) = self.means.borrow().clone() else { return Ok(()) };
+        let Some(share) = self.budget_share.borrow().clone() else { return Ok(()) };
         let used = jiff::SignedDuration::try_from_secs_f64(MIN_OF_USE_S).unwrap_or_default();
-        let left = means.left_after(clock::now().saturating_add(used).unwrap_or(jiff::Timestamp::MAX), 0.0).max(0.0);
+        let left = share.left_after(clock::now().saturating_add(used).unwrap_or(jiff::Timestamp::MAX), 0.0).max(0.0);
         let over = |why: String| CampaignError::OverBudget { site: self.name.clone(), over: OverBudget::new(why) };
         let Some(rate) = rate else {
             return Err(over(format!("the price of {instance_type} is unknown, so the budget could be exceeded")));
@@ -291,21 +291,21 @@ impl Fleet {
             from.saturating_add(duration).unwrap_or(jiff::Timestamp::MAX)
         };
         let own = after(clock::now(), self.request.lifetime_s);
-        let until = self.means.borrow().as_ref().map_or(own, |means| own.min(after(means.until(more_usd_per_s), -END_S)));
+        let until = self.budget_share.borrow().as_ref().map_or(own, |share| own.min(after(share.until(more_usd_per_s), -END_S)));
         // in whole seconds, as instances count: sums of fractions differ in their last digits
         jiff::Timestamp::from_second(until.as_second()).unwrap_or(until)
     }
 
     /// Tells what is left of the campaign's budget.
-    pub fn set_means(&self, means: Option<Means>) {
-        self.means.send_replace(means);
+    pub fn set_budget_share(&self, share: Option<BudgetShare>) {
+        self.budget_share.send_replace(share);
     }
 
     /// Waits until the budget pays for nothing more than to give everything back.
     pub async fn out_of_money(&self) {
-        let mut means = self.means.subscribe();
+        let mut share = self.budget_share.subscribe();
         loop {
-            let end = means.borrow_and_update().as_ref().map(|m| m.until(0.0));
+            let end = share.borrow_and_update().as_ref().map(|m| m.until(0.0));
             let left_s = end.map(|end| (end.duration_since(clock::now()).as_secs_f64() - RELEASE_S).clamp(0.0, MAX_SLEEP_S));
             tokio::select! {
                 () = tokio::time::sleep(Duration::from_secs_f64(left_s.unwrap_or_default())), if left_s.is_some() => {
@@ -314,7 +314,7 @@ impl Fleet {
                     }
                 }
                 // without a sender there is no fleet
-                Ok(()) = means.changed() => {}
+                Ok(()) = share.changed() => {}
             }
         }
     }

@@ -11,7 +11,7 @@ use crate::cloud::{
     readiness::{Reached, Wait},
     reconcile::{Action, Member, reconcile},
     slots::{self, Slots},
-    warm_pool::{self, Kept, Whereabouts},
+    warm_pool::{self, Kept, Ownership},
 };
 use crate::error::CampaignError;
 use crate::provider::{Account, Clouds, ErrorKind, FleetRequest, Instance, InstanceState, Offer, Prepared, Provider, ProviderError};
@@ -19,12 +19,12 @@ use crate::{cost::PriceBook, progress::SiteReporter, ssh::Target};
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::lease::{Tags, owner};
 use cvc_core::{
+    budget_share::BudgetShare,
     campaign::Cluster,
     clock,
     hosts::HostEntry,
     ids::{FleetId, LeaseId},
     journal::{Acquired, Event, Lease, Lineage},
-    means::Means,
     stop::{StopRequest, StopSignal},
 };
 use jiff::Timestamp;
@@ -56,8 +56,8 @@ pub(crate) struct Fleet {
     pub(super) place: Place,
     /// The fleet that this campaign took over from an earlier one.
     pub(super) taken: Option<Kept>,
-    /// Whether this session has put it on the shelf.
-    pub(super) shelved: AtomicBool,
+    /// Whether this session has put it in the warm pool.
+    pub(super) pooled: AtomicBool,
     /// Whether another campaign has taken over what this one kept.
     pub(super) given_away: bool,
     pub(super) prepared: OnceCell<Prepared>,
@@ -68,7 +68,7 @@ pub(crate) struct Fleet {
     /// The known prices of instances.
     pub(super) prices: Mutex<PriceBook>,
     /// What is left of the campaign's budget, if it has one.
-    pub(super) means: watch::Sender<Option<Means>>,
+    pub(super) budget_share: watch::Sender<Option<BudgetShare>>,
     /// The end that all instances have been told.
     pub(super) told_until: Mutex<Option<Timestamp>>,
     /// When this was made.
@@ -127,7 +127,7 @@ impl Fleet {
         let of_before = wanted.leases.iter().rfind(|l| !l.released).and_then(|l| l.order.clone());
         // one that this campaign has leases of, or any suitable kept one
         let given_away = match &of_before {
-            Some(order) => warm_pool::take_back(wanted.dir, &place, &order.tags.fleet)? == Whereabouts::GivenAway,
+            Some(order) => warm_pool::take_back(wanted.dir, &place, &order.tags.fleet)? == Ownership::Transferred,
             None => {
                 if wanted.takes {
                     warm_pool::take(wanted.dir, &place, &wanted.request)?;
@@ -162,11 +162,11 @@ impl Fleet {
             campaign: wanted.dir.to_owned(),
             place,
             taken,
-            shelved: AtomicBool::new(false),
+            pooled: AtomicBool::new(false),
             given_away,
             login: wanted.login.map(str::to_owned),
             prices: Mutex::new(wanted.prices),
-            means: watch::Sender::new(None),
+            budget_share: watch::Sender::new(None),
             told_until: Mutex::default(),
             begun: Instant::now(),
             offer: OnceCell::new(),
@@ -330,7 +330,7 @@ impl Fleet {
             }
             Action::EndSurplus(surplus) => self.end_surplus(surplus).await?,
             Action::AwaitReady(ids) => {
-                self.state().slots.seat(&ids);
+                self.state().slots.assign_slots(&ids);
                 match self.wait_until_ready(&ids, stop_signal).await? {
                     Reached::All(machines) => {
                         self.take_in_use(&machines).await;
@@ -495,7 +495,7 @@ impl Fleet {
         }
         let of_others = self.taken.iter().flat_map(|taken| &taken.leases).map(|(order, _)| order.lease());
         let of_others: Vec<&str> = of_others.collect();
-        // taken back, or never on the shelf
+        // taken back, or never in the warm pool
         for lease in self.open_leases().into_iter().filter(|l| l.kept_until.is_some() && !of_others.contains(&l.name.as_str())) {
             if let Some(by) = lease.by {
                 self.write(Event::LeaseAcquired { lease: lease.name, by }).await;

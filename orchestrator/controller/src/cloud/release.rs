@@ -40,7 +40,7 @@ impl Fleet {
     /// Ends everything of this fleet although the journal cannot be written, because it costs money. Returns what may be left, if anything.
     pub async fn end_unwritten(&self) -> Option<String> {
         // any campaign may have it by now
-        if self.shelved.load(Ordering::Relaxed) {
+        if self.pooled.load(Ordering::Relaxed) {
             return None;
         }
         let quiet = |_: String| ();
@@ -51,7 +51,7 @@ impl Fleet {
             let ids: Vec<String> = own.flat_map(|l| known_ids(&l)).collect();
             let ended = self.provider.terminate(&ids).await;
             loop {
-                let there = self.provider.discover(None, Some(self.tags.fleet.as_str())).await.whole()?;
+                let there = self.provider.discover(None, Some(self.tags.fleet.as_str())).await.all_shown()?;
                 let left = self.provider.remove(&there, remove_limit_s(), &quiet).await?;
                 // what was launched a moment ago, and could not be written down, may not be shown yet
                 if !left.is_empty() || until.is_none_or(|until| Instant::now() > until) {
@@ -117,7 +117,7 @@ impl Fleet {
         }
         let tell = |what: String| self.reporter.note(format!("{}: {what}", self.name));
         loop {
-            let there = self.provider.discover(None, Some(self.tags.fleet.as_str())).await.whole().map_err(|e| self.error(e))?;
+            let there = self.provider.discover(None, Some(self.tags.fleet.as_str())).await.all_shown().map_err(|e| self.error(e))?;
             if !there.is_empty() {
                 let left = self.provider.remove(&there, remove_limit_s(), &tell).await.map_err(|e| self.error(e))?;
                 if !left.is_empty() {
@@ -198,10 +198,10 @@ impl Fleet {
         self.write_deadlines(until, |before| before < until).await;
         self.tell(until).await?;
         let leases = self.open_leases();
-        // on the shelf first: until the journal says so, too, they are this campaign's, and its next controller finds them there
+        // in the warm pool first: until the journal says so, too, they are this campaign's, and its next controller finds them there
         let on_wall = clock::on_wall(until);
         warm_pool::put(&self.campaign, &self.place, &self.tags.fleet, &self.request, on_wall, &leases)?;
-        self.shelved.store(true, Ordering::Relaxed);
+        self.pooled.store(true, Ordering::Relaxed);
         for lease in &leases {
             self.write(Event::LeaseKept { lease: lease.name.clone(), until }).await;
         }

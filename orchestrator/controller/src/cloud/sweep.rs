@@ -160,9 +160,9 @@ impl Known {
             dirs.insert(Utf8PathBuf::from(path.trim()));
         }
         let mut known = Self::default();
-        // the shelves before the campaigns: what is taken over meanwhile is found in one or the other
-        let shelves: BTreeSet<&Utf8Path> = dirs.iter().filter_map(|dir| dir.parent()).chain([campaigns]).collect();
-        shelves.into_iter().for_each(|shelf| known.add_shelf(shelf));
+        // the pools before the campaigns: what is taken over meanwhile is found in one or the other
+        let pools: BTreeSet<&Utf8Path> = dirs.iter().filter_map(|dir| dir.parent()).chain([campaigns]).collect();
+        pools.into_iter().for_each(|campaigns| known.add_pool(campaigns));
         for dir in dirs {
             known.add(&CampaignDir::at(&dir), held.contains_key(&dir));
         }
@@ -170,9 +170,9 @@ impl Known {
     }
 
     /// Leaves kept fleets alone. Their keepers' journals may not say that they are kept: a controller was killed in between.
-    fn add_shelf(&mut self, campaigns: &Utf8Path) {
+    fn add_pool(&mut self, campaigns: &Utf8Path) {
         let now = jiff::Timestamp::now();
-        for (fleet, campaign, until) in warm_pool::shelved(campaigns).into_iter().filter(|(_, _, until)| *until > now) {
+        for (fleet, campaign, until) in warm_pool::pooled(campaigns).into_iter().filter(|(_, _, until)| *until > now) {
             self.fleets.entry(fleet).or_insert_with(|| format!("kept until {until:.0}; `cvc down {campaign}` ends it"));
         }
     }
@@ -540,7 +540,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fleet_on_the_shelf_is_spared_although_no_journal_says_that_it_is_kept() {
+    fn a_fleet_in_the_warm_pool_is_spared_although_no_journal_says_that_it_is_kept() {
         let temporary = tempfile::tempdir().expect("a directory");
         let root = Utf8Path::from_path(temporary.path()).expect("UTF-8");
         let dir = CampaignDir::new(root, "keeper");
@@ -606,7 +606,7 @@ mod tests {
     #[test]
     fn what_was_found_counts_as_everything_only_if_no_question_was_refused() {
         let error = ProviderError::before(crate::provider::ErrorKind::Denied, "looking for volumes", "r", "no");
-        assert_eq!(Discovery::default().whole(), Ok(Vec::new()));
-        assert_eq!(Discovery { found: Vec::new(), refused: vec![error.clone()] }.whole(), Err(error));
+        assert_eq!(Discovery::default().all_shown(), Ok(Vec::new()));
+        assert_eq!(Discovery { found: Vec::new(), refused: vec![error.clone()] }.all_shown(), Err(error));
     }
 }

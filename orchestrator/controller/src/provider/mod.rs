@@ -91,7 +91,7 @@ impl Discovery {
     ///
     /// # Errors
     /// The first query that was refused, because the result is then incomplete.
-    pub fn whole(self) -> Result<Vec<Resource>, ProviderError> {
+    pub fn all_shown(self) -> Result<Vec<Resource>, ProviderError> {
         self.refused.into_iter().next().map_or(Ok(self.found), Err)
     }
 }

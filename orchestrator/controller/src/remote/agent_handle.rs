@@ -1,7 +1,7 @@
 //! A handle on one agent: started over ssh, or in a Slurm job of its own.
 
 use super::{
-    agent_state::{AgentState, DOUBTFUL, Ended, News, Over, Ready, Told},
+    agent_state::{AgentEnd, AgentState, AttemptEnd, AttemptUpdate, DOUBTFUL, Ready, Reported},
     connection::Connection,
     head_node::{SHORT, get},
     job_monitor::Watch,
@@ -228,7 +228,7 @@ impl AgentHandle {
     }
 
     /// Carries out one attempt there, until its end is known.
-    pub async fn attempt(&self, task: &Task, stop_signal: &mut StopSignal, reporter: &AttemptReporter) -> Ended {
+    pub async fn attempt(&self, task: &Task, stop_signal: &mut StopSignal, reporter: &AttemptReporter) -> AttemptEnd {
         let (run, dispatch) = (&task.planned.id, task.dispatch);
         if !self.knows_end(run, dispatch) {
             self.agent_state.run(task);
@@ -240,47 +240,47 @@ impl AgentHandle {
         };
         match ended {
             // a job that is being ended loses its nodes and ranks before its agent knows why
-            Ended::Finished(OutcomeFile { attempt, outcome: Outcome::Failed { cause, .. }, .. })
+            AttemptEnd::Finished(OutcomeFile { attempt, outcome: Outcome::Failed { cause, .. }, .. })
                 if DOUBTFUL.contains(&cause) && self.job_is_ending().await =>
             {
                 self.forget(run, dispatch, attempt);
                 self.agent_state.change(|s| s.going |= !s.requeued);
                 self.lost_with_job("its job was being ended".into(), false).await
             }
-            Ended::Lost { time_limit, reason } if self.job.is_some() => self.lost_with_job(reason, time_limit).await,
+            AttemptEnd::Lost { time_limit, reason } if self.job.is_some() => self.lost_with_job(reason, time_limit).await,
             other => other,
         }
     }
 
     /// Tells what an attempt does, until its end.
-    async fn follow(&self, run: &RunId, dispatch: u32, reporter: &AttemptReporter) -> Ended {
-        let mut told = Told::default();
+    async fn follow(&self, run: &RunId, dispatch: u32, reporter: &AttemptReporter) -> AttemptEnd {
+        let mut reported = Reported::default();
         loop {
-            match self.agent_state.wait(|state| state.news_of(run, dispatch, &told)).await {
-                News::Started(shepherd) => {
-                    told.start = true;
+            match self.agent_state.wait(|state| state.next_update(run, dispatch, &reported)).await {
+                AttemptUpdate::Started(shepherd) => {
+                    reported.start = true;
                     reporter.tell(AttemptEvent::Started(shepherd));
                 }
-                News::Stage(stage) => {
+                AttemptUpdate::Stage(stage) => {
                     reporter.stage(&stage);
-                    told.stage = stage;
+                    reported.stage = stage;
                 }
-                News::Ended(ended) => return ended,
+                AttemptUpdate::Ended(ended) => return ended,
             }
         }
     }
 
     /// Cuts an attempt off.
-    async fn stop(&self, run: &RunId, dispatch: u32) -> Ended {
+    async fn stop(&self, run: &RunId, dispatch: u32) -> AttemptEnd {
         self.agent_state.ask(format!("stop-{run}-{dispatch}"), Request::Stop { run: run.clone() });
         let key = (run.clone(), dispatch);
-        let over = self.agent_state.wait(|s| s.ended.get(&key).cloned().or_else(|| s.over.as_ref().map(Ended::over)));
+        let over = self.agent_state.wait(|s| s.ended.get(&key).cloned().or_else(|| s.over.as_ref().map(AttemptEnd::over)));
         let over = tokio::time::timeout(CLOSE_LIMIT, over).await;
-        over.unwrap_or_else(|_| Ended::lost("it did not answer the request to stop"))
+        over.unwrap_or_else(|_| AttemptEnd::lost("it did not answer the request to stop"))
     }
 
     /// Interprets the loss of an attempt in a job: if the job is ending, its end tells.
-    async fn lost_with_job(&self, reason: String, time_limit: bool) -> Ended {
+    async fn lost_with_job(&self, reason: String, time_limit: bool) -> AttemptEnd {
         // the agent goes on, or the requeued job starts another, or the job is ending
         let over = self.agent_state.wait(|s| {
             let goes_on = !s.going || s.requeued;
@@ -288,10 +288,10 @@ impl AgentHandle {
         });
         let over = tokio::time::timeout(CLOSE_LIMIT, over).await.ok().flatten();
         match over {
-            Some(Over { cause: Some(cause), detail }) => Ended::Failed(cause, detail),
+            Some(AgentEnd { cause: Some(cause), detail }) => AttemptEnd::Failed(cause, detail),
             // a run that had the whole job needs more time than a job has; any other run is repeated in the next job
-            _ if time_limit => Ended::Failed(Cause::Timeout, reason),
-            _ => Ended::Lost { reason, time_limit },
+            _ if time_limit => AttemptEnd::Failed(Cause::Timeout, reason),
+            _ => AttemptEnd::Lost { reason, time_limit },
         }
     }
 
@@ -337,7 +337,7 @@ impl AgentHandle {
                 }
             };
             let ended = tokio::time::timeout(CLOSE_LIMIT, closed).await.is_ok();
-            self.agent_state.change(|s| s.over.get_or_insert(Over { cause: None, detail: "the campaign closed it".into() }).cause);
+            self.agent_state.change(|s| s.over.get_or_insert(AgentEnd { cause: None, detail: "the campaign closed it".into() }).cause);
             if !ended && self.job.is_none() {
                 return Err(CampaignError::Leftover {
                     site: setting.name.clone(),

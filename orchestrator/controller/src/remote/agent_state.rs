@@ -18,7 +18,7 @@ pub(super) const DOUBTFUL: [Cause; 3] = [Cause::NodeLost, Cause::Launch, Cause::
 
 /// How an attempt ended, from the agent.
 #[derive(Clone, Debug)]
-pub(super) enum Ended {
+pub(super) enum AttemptEnd {
     Finished(OutcomeFile),
     Interrupted,
     Lost {
@@ -31,7 +31,7 @@ pub(super) enum Ended {
     Unable(String),
 }
 
-impl Ended {
+impl AttemptEnd {
     pub fn lost(reason: &str) -> Self {
         Self::Lost { reason: reason.to_owned(), time_limit: false }
     }
@@ -57,7 +57,7 @@ impl Ended {
     }
 
     /// The meaning of an agent's end for an attempt under way.
-    pub fn over(over: &Over) -> Self {
+    pub fn over(over: &AgentEnd) -> Self {
         match over.cause {
             Some(cause) => Self::Failed(cause, over.detail.clone()),
             None => Self::lost(&over.detail),
@@ -67,7 +67,7 @@ impl Ended {
 
 /// An agent has ended for good.
 #[derive(Clone, Debug)]
-pub(super) struct Over {
+pub(super) struct AgentEnd {
     /// The failure of the runs under way; `None` if they must be repeated.
     pub cause: Option<Cause>,
     pub detail: String,
@@ -102,7 +102,7 @@ pub(super) struct State {
     /// Process of a run's shepherd on the head node, and the stage of the run.
     pub started: HashMap<(RunId, u32), (u32, u64)>,
     pub stage: HashMap<RunId, String>,
-    pub ended: HashMap<(RunId, u32), Ended>,
+    pub ended: HashMap<(RunId, u32), AttemptEnd>,
     /// Attempts that were handed over and have no end, with their numbers.
     pub awaited: HashMap<(RunId, u32), u32>,
     /// Whether events were done without.
@@ -118,7 +118,7 @@ pub(super) struct State {
     /// Whether it was asked to end: then no other is started.
     pub closing: bool,
     /// How the agent has ended for good, if it has.
-    pub over: Option<Over>,
+    pub over: Option<AgentEnd>,
 }
 
 /// Events of an agent that were not heard.
@@ -226,7 +226,7 @@ impl AgentState {
 
     /// Whether the directory of a finished attempt lies there.
     pub fn has_finished(&self) -> bool {
-        self.state().ended.values().any(|ended| matches!(ended, Ended::Finished(_)))
+        self.state().ended.values().any(|ended| matches!(ended, AttemptEnd::Finished(_)))
     }
 
     /// The events up to this one that were not heard.
@@ -275,10 +275,10 @@ impl State {
                 self.stage.insert(run, stage);
             }
             Event::Finished { run, dispatch, attempt, outcome, records, wall_s, manifest } => {
-                self.settle(run, dispatch, Ended::Finished(OutcomeFile { attempt, outcome, records, wall_s, manifest }));
+                self.settle(run, dispatch, AttemptEnd::Finished(OutcomeFile { attempt, outcome, records, wall_s, manifest }));
             }
-            Event::Interrupted { run, dispatch } => self.settle(run, dispatch, Ended::Interrupted),
-            Event::Lost { run, dispatch, reason, time_limit } => self.settle(run, dispatch, Ended::Lost { reason, time_limit }),
+            Event::Interrupted { run, dispatch } => self.settle(run, dispatch, AttemptEnd::Interrupted),
+            Event::Lost { run, dispatch, reason, time_limit } => self.settle(run, dispatch, AttemptEnd::Lost { reason, time_limit }),
             Event::NodeLost { node, reason } => {
                 let told = format!("node {node} is lost: {reason}");
                 self.lost.insert(node, reason);
@@ -317,29 +317,29 @@ impl State {
     }
 
     /// An attempt has an end, and needs not be asked for again.
-    fn settle(&mut self, run: RunId, dispatch: u32, ended: Ended) {
+    fn settle(&mut self, run: RunId, dispatch: u32, ended: AttemptEnd) {
         self.outbox.remove(&request_name(&run, dispatch));
         self.awaited.remove(&(run.clone(), dispatch));
         self.ended.insert((run, dispatch), ended);
     }
 
     /// The next event of an attempt to report, after those that were reported.
-    pub fn news_of(&self, run: &RunId, dispatch: u32, told: &Told) -> Option<News> {
+    pub fn next_update(&self, run: &RunId, dispatch: u32, reported: &Reported) -> Option<AttemptUpdate> {
         let key = (run.clone(), dispatch);
-        if let Some((pid, start_ticks)) = self.started.get(&key).filter(|_| !told.start) {
-            return Some(News::Started(ProcessId { pid: *pid, start_ticks: *start_ticks }));
+        if let Some((pid, start_ticks)) = self.started.get(&key).filter(|_| !reported.start) {
+            return Some(AttemptUpdate::Started(ProcessId { pid: *pid, start_ticks: *start_ticks }));
         }
-        let ended = self.ended.get(&key).cloned().or_else(|| self.over.as_ref().map(Ended::over));
-        if let Some(ended) = ended.or_else(|| self.unable.clone().map(Ended::Unable)) {
-            return Some(News::Ended(ended));
+        let ended = self.ended.get(&key).cloned().or_else(|| self.over.as_ref().map(AttemptEnd::over));
+        if let Some(ended) = ended.or_else(|| self.unable.clone().map(AttemptEnd::Unable)) {
+            return Some(AttemptUpdate::Ended(ended));
         }
-        self.stage.get(run).filter(|stage| **stage != told.stage).cloned().map(News::Stage)
+        self.stage.get(run).filter(|stage| **stage != reported.stage).cloned().map(AttemptUpdate::Stage)
     }
 }
 
-/// What has been told of an attempt.
+/// What was reported of an attempt.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct Reported {
     /// Its start.
     pub start: bool,
     /// The last stage; empty at first.
@@ -348,13 +348,13 @@ pub(super) struct Told {
 
 /// Something new of an attempt.
 #[derive(Debug)]
-pub(super) enum News {
+pub(super) enum AttemptUpdate {
     /// Its shepherd is alive.
     Started(ProcessId),
     /// What it does now.
     Stage(String),
     /// It has an end.
-    Ended(Ended),
+    Ended(AttemptEnd),
 }
 
 #[cfg(test)]
@@ -474,21 +474,21 @@ mod tests {
     #[test]
     fn a_start_is_told_before_an_end_and_an_end_before_a_stage() {
         let agent = AgentState::new();
-        let mut told = Told::default();
-        let next = |told: &Told| agent.state().news_of(&run(), 0, told);
-        assert!(next(&told).is_none());
+        let mut reported = Reported::default();
+        let next = |reported: &Reported| agent.state().next_update(&run(), 0, reported);
+        assert!(next(&reported).is_none());
         apply_event(&agent, 1, Event::Stage { run: run(), stage: "collecting".into() });
-        assert!(matches!(next(&told), Some(News::Stage(stage)) if stage == "collecting"));
+        assert!(matches!(next(&reported), Some(AttemptUpdate::Stage(stage)) if stage == "collecting"));
         apply_event(&agent, 2, Event::Interrupted { run: run(), dispatch: 0 });
         apply_event(&agent, 3, Event::Started { run: run(), dispatch: 0, pid: 7, start_ticks: 8 });
-        assert!(matches!(next(&told), Some(News::Started(ProcessId { pid: 7, start_ticks: 8 }))));
-        told.start = true;
-        assert!(matches!(next(&told), Some(News::Ended(Ended::Interrupted))));
+        assert!(matches!(next(&reported), Some(AttemptUpdate::Started(ProcessId { pid: 7, start_ticks: 8 }))));
+        reported.start = true;
+        assert!(matches!(next(&reported), Some(AttemptUpdate::Ended(AttemptEnd::Interrupted))));
         // another dispatch of the same run knows only what it does
-        assert!(matches!(agent.state().news_of(&run(), 1, &told), Some(News::Stage(_))));
-        told.stage = "collecting".into();
-        assert!(agent.state().news_of(&run(), 1, &told).is_none());
-        agent.change(|s| s.over = Some(Over { cause: None, detail: "gone".into() }));
-        assert!(matches!(agent.state().news_of(&run(), 1, &told), Some(News::Ended(Ended::Lost { .. }))));
+        assert!(matches!(agent.state().next_update(&run(), 1, &reported), Some(AttemptUpdate::Stage(_))));
+        reported.stage = "collecting".into();
+        assert!(agent.state().next_update(&run(), 1, &reported).is_none());
+        agent.change(|s| s.over = Some(AgentEnd { cause: None, detail: "gone".into() }));
+        assert!(matches!(agent.state().next_update(&run(), 1, &reported), Some(AttemptUpdate::Ended(AttemptEnd::Lost { .. }))));
     }
 }

@@ -4,7 +4,7 @@ use crate::{
     backoff::Delays,
     progress::SiteReporter,
     remote::{
-        agent_state::{AgentState, MissingEvents, Over},
+        agent_state::{AgentEnd, AgentState, MissingEvents},
         head_node::{Channel, HeadNode, SHORT, get},
     },
 };
@@ -76,7 +76,7 @@ impl Connection {
                 let detail = format!("{} on {} is gone, and what was under way with it", self.root, self.head_node.name());
                 self.reporter.note(detail.clone());
                 self.agent_state.change(|s| {
-                    s.over.get_or_insert(Over { cause: None, detail });
+                    s.over.get_or_insert(AgentEnd { cause: None, detail });
                 });
                 // nobody will answer; what uses this agent gets another one
                 return std::future::pending().await;
@@ -211,7 +211,7 @@ impl Connection {
             let message = tail.map(|o| o.stdout.trim().replace('\n', "; ")).unwrap_or_default();
             let detail = format!("the agent on {} does not stay alive, see agent.log in {}: {message}", self.head_node.name(), self.root);
             self.reporter.note(detail.clone());
-            self.agent_state.change(|s| s.over = Some(Over { cause: None, detail }));
+            self.agent_state.change(|s| s.over = Some(AgentEnd { cause: None, detail }));
             return;
         }
         let started = self.head_node.run(&[self.program.as_str(), "start", self.root.as_str()], SHORT).await;

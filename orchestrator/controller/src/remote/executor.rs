@@ -2,7 +2,7 @@
 
 use super::{
     agent_handle::{AgentHandle, AgentUse},
-    agent_state::Ended,
+    agent_state::AttemptEnd,
     head_node::SHORT,
     site::{ROOM_LIMIT, Remote},
     submission::by_job,
@@ -132,20 +132,20 @@ impl Executor<CampaignError> for Remote {
         let task = &self.placed(task, &agent, own_job);
         let attempted = match self.await_end(task, &agent, &mut stop_signal, reporter).await {
             // or an earlier controller cut it off, and was killed before it recorded that
-            Ended::Interrupted if *stop_signal.borrow() < StopRequest::StopNow => {
+            AttemptEnd::Interrupted if *stop_signal.borrow() < StopRequest::StopNow => {
                 AttemptResult::Lost { reason: "an earlier controller had it cut off".into(), time_limit: false }
             }
-            Ended::Interrupted => AttemptResult::Interrupted,
-            Ended::Unable(problem) => {
+            AttemptEnd::Interrupted => AttemptResult::Interrupted,
+            AttemptEnd::Unable(problem) => {
                 if own_job {
                     self.put_away(&agent).await?;
                 }
                 return Err(self.setting.error(problem));
             }
-            Ended::Lost { reason, time_limit } => AttemptResult::Lost { reason, time_limit },
-            Ended::Failed(cause, detail) => AttemptResult::Failed { cause, detail },
+            AttemptEnd::Lost { reason, time_limit } => AttemptResult::Lost { reason, time_limit },
+            AttemptEnd::Failed(cause, detail) => AttemptResult::Failed { cause, detail },
             // what cannot be fetched stays there, with its job's lease, for the next `cvc run`
-            Ended::Finished(file) => self.fetch_verified(&agent.root, task, file, &mut stop_signal).await?,
+            AttemptEnd::Finished(file) => self.fetch_verified(&agent.root, task, file, &mut stop_signal).await?,
         };
         if own_job {
             self.put_away(&agent).await?;
@@ -239,26 +239,26 @@ impl Remote {
     }
 
     /// Hands an attempt over and waits for its end. A node that the cloud reclaimed is not a failure of the run.
-    async fn await_end(&self, task: &Task, agent: &AgentHandle, stop_signal: &mut StopSignal, reporter: &AttemptReporter) -> Ended {
+    async fn await_end(&self, task: &Task, agent: &AgentHandle, stop_signal: &mut StopSignal, reporter: &AttemptReporter) -> AttemptEnd {
         let ended = agent.attempt(task, stop_signal, reporter).await;
         let Some(failure) = self.taken_by_cloud(task, &ended).await else { return ended };
-        if let Ended::Finished(file) = &ended {
+        if let AttemptEnd::Finished(file) = &ended {
             agent.forget(&task.planned.id, task.dispatch, file.attempt);
         }
         failure
     }
 
     /// Interprets the end of an attempt, in case the cloud reclaimed one of its nodes.
-    async fn taken_by_cloud(&self, task: &Task, ended: &Ended) -> Option<Ended> {
+    async fn taken_by_cloud(&self, task: &Task, ended: &AttemptEnd) -> Option<AttemptEnd> {
         let fleet = self.setting.fleet.as_ref().filter(|_| ended.is_doubtful())?;
         let gone = fleet.look_for_gone().await.unwrap_or_else(|_| fleet.gone());
         if let Some((node, why)) = gone.into_iter().find(|(node, _)| task.nodes.contains(node)) {
             let cause = if why.is_reclaim() { Cause::Reclaimed } else { Cause::NodeLost };
-            return Some(Ended::Failed(cause, format!("node {node}: {why}")));
+            return Some(AttemptEnd::Failed(cause, format!("node {node}: {why}")));
         }
         // the cloud announced it, even if it does not show it yet
         let (node, why) = self.taken_back(task).filter(|_| ended.is_loss_of_node())?;
-        Some(Ended::Failed(Cause::Reclaimed, format!("node {node}: {why}")))
+        Some(AttemptEnd::Failed(Cause::Reclaimed, format!("node {node}: {why}")))
     }
 
     /// Fetches the directory of an attempt, which is lost if the head node of a cloud's site is gone.

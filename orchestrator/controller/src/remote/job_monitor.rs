@@ -1,6 +1,6 @@
 //! Asks Slurm about all jobs of a site at once, because an agent cannot report that its job was cancelled.
 
-use super::agent_state::{AgentState, Over};
+use super::agent_state::{AgentEnd, AgentState};
 use crate::{
     progress::SiteReporter,
     slurm::{Client, End, JobInfo, JobLookup, Stage},
@@ -59,7 +59,7 @@ enum Finding {
     /// It was requeued.
     Requeued(Box<JobInfo>),
     /// It is over.
-    Over(Over),
+    Over(AgentEnd),
 }
 
 impl JobMonitor {
@@ -147,7 +147,7 @@ fn judge(name: &str, found: Option<&JobLookup>, silent_s: f64) -> Finding {
     match found {
         Some(JobLookup::Known(info)) => match info.stage() {
             Stage::Ended(end) => {
-                Finding::Over(Over { cause: cause(end), detail: describe_end(&info.id.to_string(), &info.state.to_string(), end) })
+                Finding::Over(AgentEnd { cause: cause(end), detail: describe_end(&info.id.to_string(), &info.state.to_string(), end) })
             }
             Stage::Waiting => Finding::Requeued(info.clone()),
             Stage::Running | Stage::Ending => Finding::Alive,
@@ -155,7 +155,7 @@ fn judge(name: &str, found: Option<&JobLookup>, silent_s: f64) -> Finding {
         // a controller that crashed may have forgotten a running job: its agent's heartbeats tell
         Some(JobLookup::Unknown) | None if silent_s < SILENT_S => Finding::Alive,
         Some(JobLookup::Unknown) | None => {
-            Finding::Over(Over { cause: None, detail: format!("Slurm no longer knows the job {name}, and its agent is silent") })
+            Finding::Over(AgentEnd { cause: None, detail: format!("Slurm no longer knows the job {name}, and its agent is silent") })
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::{
     progress::{SiteEvent, SiteReporter},
     remote::{
         agent_handle::{AgentHandle, AgentUse},
-        agent_state::{AgentState, Over, Ready},
+        agent_state::{AgentEnd, AgentState, Ready},
         head_node::{HeadNode, SHORT},
         job_monitor::JobMonitor,
         reach::Reach,
@@ -220,7 +220,7 @@ impl Remote {
     pub fn abandon(&self) {
         if let Some(agent) = self.current() {
             agent.agent_state.change(|s| {
-                s.over.get_or_insert(Over { cause: None, detail: "its instances are replaced".into() });
+                s.over.get_or_insert(AgentEnd { cause: None, detail: "its instances are replaced".into() });
             });
         }
     }
@@ -411,7 +411,7 @@ async fn watch(fleet: Arc<Fleet>, agent_state: Arc<AgentState>, head: String, he
             let reclaimed = why.is_reclaim() || agent_state.state().leaving.contains_key(&head);
             let cause = reclaimed.then_some(Cause::Reclaimed);
             agent_state.change(|s| {
-                s.over.get_or_insert(Over { cause, detail: format!("node {head}: {why}") });
+                s.over.get_or_insert(AgentEnd { cause, detail: format!("node {head}: {why}") });
             });
             // it is not waited for
             head_node.set_patience(Duration::ZERO);

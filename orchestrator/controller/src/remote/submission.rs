@@ -2,7 +2,7 @@
 
 use super::{
     agent_handle::{AgentHandle, CLOSE_LIMIT, OLD_FIRST},
-    agent_state::Ended,
+    agent_state::AttemptEnd,
     setting::{Found, Setting},
 };
 use crate::{
@@ -260,7 +260,7 @@ impl AgentJob<'_> {
         let state = if let SlurmError::Ended { state, .. } = error { state.clone() } else { error.to_string() };
         let agent = AgentHandle::new(self.setting, self.root, Some(self.name().to_owned()));
         let over = tokio::time::timeout(CLOSE_LIMIT, agent.agent_state.wait(|s| s.over.clone()));
-        let of_use = over.await.is_ok() && agent.agent_state.state().ended.values().any(|e| matches!(e, Ended::Finished(_)));
+        let of_use = over.await.is_ok() && agent.agent_state.state().ended.values().any(|e| matches!(e, AttemptEnd::Finished(_)));
         if of_use {
             self.note(&format!("job {id} has ended ({state}); fetching its results"));
             return Ok(Next::Fetch(Box::new(agent.with_what_was_ready())));

@@ -99,7 +99,7 @@ impl CampaignRunner<'_> {
     /// What a task needs to open a cloud's site.
     pub(super) async fn cloud_opening(&mut self, name: &str, request: &FleetRequest) -> Result<CloudOpening, CampaignError> {
         let fleet = self.fleet(name, request).await?;
-        self.share_means();
+        self.share_budget();
         Ok(CloudOpening {
             fleet,
             spec: self.spec.clone(),

@@ -2,8 +2,8 @@
 //! cvc dies now and nobody ends one of them earlier.
 
 use cvc_core::{
+    budget_share::{BudgetShare, Commitment},
     journal::{Event, Lease},
-    means::{Costing, Means},
     price::MIN_S,
     spending,
 };
@@ -32,9 +32,9 @@ pub(super) fn lease_usd_per_s(lease: &Lease) -> Option<f64> {
 }
 
 /// A lease as something that costs.
-fn of_lease(lease: &Lease) -> Option<Costing> {
+fn of_lease(lease: &Lease) -> Option<Commitment> {
     let minimum = SignedDuration::try_from_secs_f64(MIN_S).unwrap_or_default();
-    Some(Costing {
+    Some(Commitment {
         usd_per_s: lease_usd_per_s(lease)?,
         paid_until: lease.intended.checked_add(minimum).unwrap_or(lease.intended),
         promised_until: spending::promised_until(lease)?,
@@ -42,25 +42,32 @@ fn of_lease(lease: &Lease) -> Option<Costing> {
 }
 
 /// What is left at a moment for the fleet of a site. Its own promise does not bind it: it is about to get another one.
-pub(super) fn means_of(site: &str, at: Timestamp, left_usd: f64, leases: &[Lease], pending: &[(String, f64)], by_use_per_s: f64) -> Means {
-    let mut means = Means { at, left_usd, costing: Vec::new() };
+pub(super) fn share_of(
+    site: &str,
+    at: Timestamp,
+    left_usd: f64,
+    leases: &[Lease],
+    pending: &[(String, f64)],
+    by_use_per_s: f64,
+) -> BudgetShare {
+    let mut share = BudgetShare { at, left_usd, commitments: Vec::new() };
     for lease in leases {
-        let Some(mut costing) = of_lease(lease) else { continue };
+        let Some(mut commitment) = of_lease(lease) else { continue };
         if let Some(kept_until) = lease.kept_until.filter(|_| lease.site != site) {
             // it ends then, and is not extended
-            let ahead_s = kept_until.duration_since(at.max(costing.paid_until)).as_secs_f64().max(0.0);
-            means.left_usd -= ahead_s * costing.usd_per_s;
+            let ahead_s = kept_until.duration_since(at.max(commitment.paid_until)).as_secs_f64().max(0.0);
+            share.left_usd -= ahead_s * commitment.usd_per_s;
             continue;
         }
         if lease.site == site {
-            costing.promised_until = at;
+            commitment.promised_until = at;
         }
-        means.costing.push(costing);
+        share.commitments.push(commitment);
     }
     // what is not there yet, and what is billed by use
     let others = pending.iter().filter(|(of, _)| of != site).map(|(_, usd_per_s)| *usd_per_s);
-    means.costing.extend(others.chain([by_use_per_s]).map(|usd_per_s| Costing { usd_per_s, paid_until: at, promised_until: at }));
-    means
+    share.commitments.extend(others.chain([by_use_per_s]).map(|usd_per_s| Commitment { usd_per_s, paid_until: at, promised_until: at }));
+    share
 }
 
 #[cfg(test)]
@@ -101,13 +108,13 @@ mod tests {
         let hour = 3600.0;
         let first = leases(launched("a", 1.0, 0, 100));
         let pending = [("b".to_owned(), 1.0 / hour)];
-        let of_a = means_of("a", at(0), 5.0, &first, &pending, 0.0);
+        let of_a = share_of("a", at(0), 5.0, &first, &pending, 0.0);
         assert_eq!(of_a.until(0.0).as_second(), (2.5 * hour) as i64 + 30, "the first minute is counted in what was spent");
         // it is extended to that; the other one gets the rest, and neither gets more when cvc is gone
         let extended = Event::LeaseExtended { lease: "a".into(), until: at(9_000) };
         let mut events = launched("a", 1.0, 0, 100);
         events.push((10, extended));
-        let of_b = means_of("b", at(600), 5.0 - 600.0 / hour, &leases(events), &[], 0.0);
+        let of_b = share_of("b", at(600), 5.0 - 600.0 / hour, &leases(events), &[], 0.0);
         assert_eq!(of_b.until(1.0 / hour).as_second(), 9_300);
     }
 
@@ -116,7 +123,7 @@ mod tests {
         let mut events = launched("a", 3.6, 0, 100);
         events.push((100, Event::LeaseKept { lease: "a".into(), until: at(1_100) }));
         // of two dollars one is kept for it
-        let of_b = means_of("b", at(100), 2.0, &leases(events), &[], 0.0);
+        let of_b = share_of("b", at(100), 2.0, &leases(events), &[], 0.0);
         assert_eq!(of_b.until(0.001), at(1_100));
     }
 

@@ -21,7 +21,7 @@ impl CampaignRunner<'_> {
         let Some(fleet) = self.sites.fleets.get(site).cloned().filter(|_| !self.closing.has(site)) else { return };
         let remote = self.sites.remote(site);
         let keep_s = self.spec.sites.get(site).and_then(|s| s.ec2.as_ref()).and_then(|e| e.keep_s);
-        let keep_s = keep_s.filter(|s| fleet.gone().is_empty() && self.budget.pays_for_keeping(&self.books(), *s));
+        let keep_s = keep_s.filter(|s| fleet.gone().is_empty() && self.budget.pays_for_keeping(&self.budget_view(), *s));
         self.sites.remove(site);
         let (name, reporter) = (site.to_owned(), self.sites.reporter());
         let close = async move {

@@ -30,7 +30,7 @@ use crate::{
     provider::Clouds,
     remote::Reach,
 };
-use budget::{Books, Budget};
+use budget::{Budget, BudgetView};
 use camino::{Utf8Path, Utf8PathBuf};
 use campaign_lock::take_campaign_lock;
 use closing_clouds::{ClosedCloud, ClosingClouds};
@@ -397,8 +397,8 @@ impl CampaignRunner<'_> {
     }
 
     /// The spending until now.
-    fn books(&self) -> Books<'_> {
-        Books {
+    fn budget_view(&self) -> BudgetView<'_> {
+        BudgetView {
             state: self.journal.state(),
             ledger: self.journal.ledger(),
             scheduler: &self.scheduler,
@@ -629,10 +629,10 @@ impl CampaignRunner<'_> {
             let changed = self.goes_on() && !self.scheduler.is_done() && self.wait_for_nodes().await?;
             return if changed { Ok(Some(Step::Changed)) } else { self.next_closed().await };
         }
-        let books = self.books();
-        let lasts = self.budget.lasts(&books).filter(|_| self.cut.now() < StopRequest::StopNow);
-        drop(books);
-        self.share_means();
+        let view = self.budget_view();
+        let lasts = self.budget.lasts(&view).filter(|_| self.cut.now() < StopRequest::StopNow);
+        drop(view);
+        self.share_budget();
         // however often something else happens meanwhile
         let owner_check = self.owner_check;
         let mut stop_signal = self.stop_signal.clone();
@@ -668,7 +668,7 @@ impl CampaignRunner<'_> {
                 self.scheduler.leave_out(self.journal.state(), of_point);
                 continue;
             }
-            match self.budget.unaffordable(&self.books(), planned) {
+            match self.budget.unaffordable(&self.budget_view(), planned) {
                 None => self.start(planned, number as u64 + 1, attempts)?,
                 Some(over) => {
                     self.budget.note_exceeded();
@@ -729,9 +729,9 @@ impl CampaignRunner<'_> {
         let used_up = format!("the budget of ${limit:.2} is used up");
         self.observer.on(&Progress::Site { what: format!("{used_up}: ending runs and giving machines back") });
         self.cut.request(StopRequest::StopNow);
-        let books = self.books();
-        let waiting = self.scheduler.open_runs(self.journal.state(), |site| self.budget.costs(&books, site));
-        drop(books);
+        let view = self.budget_view();
+        let waiting = self.scheduler.open_runs(self.journal.state(), |site| self.budget.costs(&view, site));
+        drop(view);
         self.give_up(&waiting, format!("{used_up}; {}", OverBudget::hint("cvc run")))?;
         // those on which nothing runs; the others follow when their runs have ended
         self.close_idle_clouds();
@@ -817,7 +817,7 @@ impl CampaignRunner<'_> {
         };
         self.limit.begin(&task.planned.id);
         self.scheduler.begin(task.clone());
-        let costs = self.budget.costs(&self.books(), &task.point.site);
+        let costs = self.budget.costs(&self.budget_view(), &task.point.site);
         let stop_signal = if costs { self.cut.subscribe() } else { self.stops.subscribe() };
         let reporter = AttemptReporter { run: run.clone(), to: attempts.event_sender.clone() };
         let span = tracing::info_span!("run", run = %run, site = %task.point.site, point = %task.planned.point);

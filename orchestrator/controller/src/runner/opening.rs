@@ -191,7 +191,7 @@ impl CampaignRunner<'_> {
                 Some(until) => Admission::Kept(until),
                 None => Admission::Open(Box::new(context)),
             },
-            Purpose::Run => match self.budget.unaffordable_fleet(&self.books(), &plan.site) {
+            Purpose::Run => match self.budget.unaffordable_fleet(&self.budget_view(), &plan.site) {
                 Some(over) => Admission::Unaffordable(over),
                 None => Admission::Open(Box::new(context)),
             },

@@ -1,19 +1,19 @@
 //! Tells the fleets how long the budget lasts for them.
 
-use super::{CampaignRunner, fleet_end::means_of};
+use super::{CampaignRunner, fleet_end::share_of};
 use crate::cost;
 use cvc_core::clock;
 
 impl CampaignRunner<'_> {
     /// Tells each fleet what is left of the budget, so that without cvc all of them end before that is used up.
-    pub(super) fn share_means(&self) {
+    pub(super) fn share_budget(&self) {
         let Some(limit) = self.budget.limit().filter(|_| !self.sites.fleets.is_empty()) else { return };
-        let books = self.books();
-        let left_usd = limit.usd - books.spent_after(0.0);
-        let (pending, by_use_per_s) = (self.pending_fleets(), books.by_use_per_s());
+        let view = self.budget_view();
+        let left_usd = limit.usd - view.spent_after(0.0);
+        let (pending, by_use_per_s) = (self.pending_fleets(), view.by_use_per_s());
         let at = clock::now();
         for (site, fleet) in &self.sites.fleets {
-            fleet.set_means(Some(means_of(site, at, left_usd, &books.state.leases, &pending, by_use_per_s)));
+            fleet.set_budget_share(Some(share_of(site, at, left_usd, &view.state.leases, &pending, by_use_per_s)));
         }
     }
 

@@ -48,7 +48,7 @@ impl CampaignRunner<'_> {
         if !can_end || self.cut.now() == StopRequest::StopNow {
             return None;
         }
-        self.budget.lasts(&self.books())
+        self.budget.lasts(&self.budget_view())
     }
 
     /// Handles an event of a site; journals what the site is about to do before it does it.
@@ -60,7 +60,7 @@ impl CampaignRunner<'_> {
                 let changes_means = fleet_end::changes_means(&event);
                 self.journal.write(event)?;
                 if changes_means {
-                    self.share_means();
+                    self.share_budget();
                 }
                 // the site may have stopped waiting
                 let _ = written.send(());

@@ -180,8 +180,8 @@ impl SshHost {
         let begin = Instant::now();
         let made = match patience {
             Patience::None => self.connect_once().await,
-            Patience::OfHost => self.patiently(|| self.patience()).await,
-            Patience::For(time) => self.patiently(|| time).await,
+            Patience::OfHost => self.with_patience(|| self.patience()).await,
+            Patience::For(time) => self.with_patience(|| time).await,
         };
         let master = Arc::new(made?);
         if again {
@@ -203,7 +203,7 @@ impl SshHost {
         made
     }
 
-    async fn patiently(&self, patience: impl Fn() -> Duration) -> Result<Master, HostError> {
+    async fn with_patience(&self, patience: impl Fn() -> Duration) -> Result<Master, HostError> {
         let inner = &self.0;
         let last = parking_lot::Mutex::new(None);
         let delays = ExponentialBuilder::default()

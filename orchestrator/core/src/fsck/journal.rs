@@ -29,7 +29,7 @@ pub(super) struct OldJournal {
 }
 
 /// A journal that can be continued.
-pub(super) struct Mended {
+pub(super) struct Salvaged {
     /// Its entries, numbered anew.
     pub(super) entries: Vec<Entry>,
     /// The state that follows from them.
@@ -91,8 +91,8 @@ impl OldJournal {
         !self.damaged.is_empty() || !self.missing.is_empty()
     }
 
-    /// What is wrong; `mended` is what is left of it.
-    pub(super) fn problems(&self, dir: &CampaignDir, mended: &Mended) -> Vec<Problem> {
+    /// What is wrong; `salvaged` is what is left of it.
+    pub(super) fn problems(&self, dir: &CampaignDir, salvaged: &Salvaged) -> Vec<Problem> {
         let path = dir.journal();
         let rewrite = |line, what: String, consequence: String| Problem {
             path: path.clone(),
@@ -121,7 +121,7 @@ impl OldJournal {
                 problems.push(rewrite(Some(*line), which, "what they said is lost".into()));
             }
         }
-        for (line, why) in &mended.left_out {
+        for (line, why) in &salvaged.left_out {
             let in_cloud = if why.starts_with("lease") { "; what it left in a cloud is found by `cvc sweep`" } else { "" };
             let consequence = format!("it does not follow from the entries that are left, and is left out{in_cloud}");
             problems.push(rewrite(Some(*line), why.clone(), consequence));
@@ -154,8 +154,8 @@ impl OldJournal {
     }
 
     /// What is left, in a form that can be continued. What must have been said is put in; nothing else is.
-    pub(super) fn mend(&self, dir: &CampaignDir) -> Mended {
-        let mut mended = Mended { entries: Vec::new(), state: CampaignState::default(), left_out: Vec::new() };
+    pub(super) fn salvage(&self, dir: &CampaignDir) -> Salvaged {
+        let mut salvaged = Salvaged { entries: Vec::new(), state: CampaignState::default(), left_out: Vec::new() };
         let first_at = self.entries.first().map_or(jiff::Timestamp::now(), |(_, entry)| entry.at);
         if !matches!(self.entries.first(), Some((_, Entry { event: Event::Opened { .. }, .. }))) {
             let campaign = dir.root().file_name().unwrap_or("campaign").to_owned();
@@ -164,29 +164,29 @@ impl OldJournal {
             let remembered = || claimed_lineage(dir.root()).map(|written| Lineage::from_written(&written));
             let lineage = if is_given { None } else { remembered().or_else(|| Lineage::random().ok()) };
             let opened = Event::Opened { format: FORMAT, campaign, cvc: env!("CARGO_PKG_VERSION").to_owned(), lineage };
-            mended.push(first_at, opened);
+            salvaged.push(first_at, opened);
         }
         let mut sets: BTreeMap<u32, Vec<NodeName>> = BTreeMap::new();
         for (line, Entry { at, event, .. }) in &self.entries {
-            let mut event = mended.with_own_nodes(event.clone(), &mut sets);
+            let mut event = salvaged.with_own_nodes(event.clone(), &mut sets);
             if let Event::Opened { format, .. } = &mut event {
                 // every line gets a checksum
                 *format = FORMAT;
             }
             let event = &event;
-            for implied in mended.implied(dir, event) {
-                mended.push(*at, implied);
+            for implied in salvaged.implied(dir, event) {
+                salvaged.push(*at, implied);
             }
-            match mended.state.check(event) {
-                Ok(()) => mended.push(*at, event.clone()),
-                Err(why) => mended.left_out.push((*line, why)),
+            match salvaged.state.check(event) {
+                Ok(()) => salvaged.push(*at, event.clone()),
+                Err(why) => salvaged.left_out.push((*line, why)),
             }
         }
-        mended
+        salvaged
     }
 }
 
-impl Mended {
+impl Salvaged {
     pub(super) fn push(&mut self, at: jiff::Timestamp, event: Event) {
         let entry = Entry { seq: self.entries.len() as u64 + 1, at, event };
         if self.state.apply(&entry).is_ok() {

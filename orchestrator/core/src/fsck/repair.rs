@@ -81,16 +81,16 @@ fn rewrite(dir: &CampaignDir) -> Result<Option<Utf8PathBuf>, StoreError> {
     } else {
         None
     };
-    let mut mended = old.mend(dir);
-    if old.is_damaged() || !mended.left_out.is_empty() {
-        let (lost, left_out) = (old.lost(), mended.left_out.len() as u64);
+    let mut salvaged = old.salvage(dir);
+    if old.is_damaged() || !salvaged.left_out.is_empty() {
+        let (lost, left_out) = (old.lost(), salvaged.left_out.len() as u64);
         let copy = kept.as_ref().and_then(|k| k.file_name()).unwrap_or_default().to_owned();
-        mended.push(jiff::Timestamp::now(), Event::Repaired { lost, left_out, copy });
+        salvaged.push(jiff::Timestamp::now(), Event::Repaired { lost, left_out, copy });
     }
     // before the new one is there: its lines have other numbers
     forget_mark(&path)?;
     let mut text = Vec::new();
-    for entry in &mended.entries {
+    for entry in &salvaged.entries {
         let json = serde_json::to_vec(entry).map_err(|e| StoreError::damaged(&path, 0, e.to_string()))?;
         text.extend(with_sum(json).map_err(StoreError::io("write", &path))?);
     }

@@ -166,7 +166,7 @@ impl Line {
             // one that has ended already says why on standard error
             let _ = stdin.write_all(&hello).await;
             let _ = stdin.flush().await;
-            greeted(&mut lines, &heard).await
+            handshake(&mut lines, &heard).await
         };
         let (limit, began) = (duration(settings.start_limit_s), Instant::now());
         let problem = match tokio::time::timeout(limit, greeting).await {
@@ -293,7 +293,7 @@ struct Process {
 }
 
 /// Waits for the hello. What comes before it is noise: banners, messages of the day, what a start-up file prints.
-async fn greeted(lines: &mut Lines, heard: &StderrTail) -> Option<Hello> {
+async fn handshake(lines: &mut Lines, heard: &StderrTail) -> Option<Hello> {
     loop {
         match lines.next().await {
             Next::Line(line) => match read_sentinel_line(&line) {

@@ -138,7 +138,7 @@ every program weighing the same (with 95 %, programs that are left out have too 
 are those with the least score. {few} of its {lines} lines rest on fewer than three programs; `cvc predict --detail` tells how many stand behind a number.
 
 Times are fitted with the proportions of the parts that the times of other programs have, which the table has, too; where a program is left out, so are
-its times. What no trial is like has the widest interval of its quantity; launchers and times over several nodes have one from stated bounds, too. The interval
+its times. Quantities without comparable trials get the widest interval of their kind; launchers and times over several nodes get stated bounds, too. The interval
 of a size that follows from the scatter of one's own runs counts from four degrees of freedom on, where it is the wider one. Zones are by owner in
 the runs of `experiments/owner-sizes.csv` (Open MPI, sizes alone), and by the structural rule in those of the other tables (both libraries, and the times);
 each is predicted from runs of its own kind, and the table is made of both.

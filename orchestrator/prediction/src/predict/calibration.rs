@@ -222,7 +222,7 @@ impl Calibration {
     }
 
     /// The interval of a prediction of a kind, for a program whose own runs are missed by `own` at most if they are left out; `None` if no trial
-    /// tells of the quantity. What no trial is like has the widest interval of its quantity.
+    /// is of the quantity. A kind without comparable trials gets the widest interval of its quantity.
     pub fn interval(&self, kind: Kind, reach: f64, own: Option<f64>) -> Option<Calibrated> {
         let of = |(key, line): (&Key, &Line)| {
             let half = line.shape.half(own.filter(|_| key.has_own), reach);

@@ -84,8 +84,8 @@ pub fn next_runs(observations: &[Observation], question: &Question, counts: &[u3
     let before = widths(now);
     let mut runs = Vec::new();
     for (candidate, forecast) in candidates.iter().zip(of_candidates) {
-        let Some(pretended) = pretended(observations, candidate, forecast) else { continue };
-        let after = ask(Some(pretended), &[question])?.first().map(widths).unwrap_or_default();
+        let Some(hypothetical) = hypothetical(observations, candidate, forecast) else { continue };
+        let after = ask(Some(hypothetical), &[question])?.first().map(widths).unwrap_or_default();
         let width = |of: &BTreeMap<Quantity, f64>, q: Quantity| of.get(&q).map_or(UNKNOWN, |pct| (pct / 100.0).min(UNKNOWN));
         let narrower = |q: Quantity| if width(&before, q) > 0.0 { 1.0 - width(&after, q) / width(&before, q) } else { 0.0 };
         let narrower_pct = 100.0 * ANSWERS.into_iter().map(narrower).sum::<f64>() / ANSWERS.len() as f64;
@@ -127,7 +127,7 @@ fn widths(forecasts: &Forecasts) -> BTreeMap<Quantity, f64> {
 }
 
 /// An observation of a candidate with the values that are predicted for it; what is not, as at the nearest setting of the program.
-fn pretended(observations: &[Observation], candidate: &Question, forecast: &Forecasts) -> Option<Observation> {
+fn hypothetical(observations: &[Observation], candidate: &Question, forecast: &Forecasts) -> Option<Observation> {
     let own = |o: &&Observation| o.setting.app == candidate.setting.app && o.setting.compression == Compression::None;
     let asked = f64::from(candidate.setting.mapping.processes());
     let distance = |o: &Observation| (f64::from(o.setting.mapping.processes()) / asked).ln().abs();

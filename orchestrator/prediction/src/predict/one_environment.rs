@@ -4,7 +4,7 @@ use super::{environment::Environment, observation::Observation};
 use std::{cmp::Reverse, collections::BTreeMap};
 
 /// Leaves of the observations to train on only those of one environment: the one with most of them, of several with as many the newest.
-/// Observations that tell of no environment stay, as do those to judge on. The texts say what is left out, and why.
+/// Observations without environment data stay, as do those to judge on. The texts say what is left out, and why.
 pub fn keep_one_environment(observations: Vec<Observation>, is_training: impl Fn(&Observation) -> bool) -> (Vec<Observation>, Vec<String>) {
     let mut labels: BTreeMap<Environment, Vec<String>> = BTreeMap::new();
     for o in observations.iter().filter(|o| is_training(o)) {

@@ -32,6 +32,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "cvc-core",
             "cvc-model",
             "cvc-engine",
+            "cvc-agent",
             "cvc-controller",
             "cvc-index",
             "cvc-prediction",

@@ -1,8 +1,8 @@
 //! `cvc init`
 
+mod answers;
 mod ask;
 mod text;
-mod wishes;
 
 use crate::{
     args::{InitArgs, InitSite, Measure},
@@ -11,6 +11,7 @@ use crate::{
     machine::runtime,
     output::tell,
 };
+use answers::{Answers, OwnProgram, Place, choose_counts, describe_counts, is_legal};
 use ask::{Asker, Question};
 use camino::{Utf8Path, Utf8PathBuf};
 use clap::ValueEnum;
@@ -25,7 +26,6 @@ use cvc_core::{
 use cvc_engine::attempt::Readiness;
 use cvc_session::ask_sites;
 use std::{collections::BTreeMap, fs, path::PathBuf};
-use wishes::{OwnProgram, Place, Wishes, choose_counts, describe_counts, is_legal};
 
 /// The libraries that a site has without further keys.
 const LIBRARIES: [&str; 2] = ["mpich", "openmpi"];
@@ -48,11 +48,11 @@ pub fn init(args: &InitArgs) -> Result<ExitStatus, Failure> {
     }
     refuse_existing(&args.file, args.force)?;
     let here = look_around()?;
-    let Some(wishes) = gather(args, &mut apps, &here)? else {
+    let Some(answers) = gather(args, &mut apps, &here)? else {
         return Err(wrong("not enough is known to write a campaign", "--yes takes the defaults"));
     };
-    let text = text::write_campaign(&wishes);
-    let descriptor = wishes.own.as_ref().map(|own| (apps.directory.join(format!("{}.toml", own.name)), text::write_descriptor(own)));
+    let text = text::write_campaign(&answers);
+    let descriptor = answers.own.as_ref().map(|own| (apps.directory.join(format!("{}.toml", own.name)), text::write_descriptor(own)));
     if let Some((path, _)) = &descriptor {
         refuse_existing(path, args.force)?;
     }
@@ -64,7 +64,7 @@ pub fn init(args: &InitArgs) -> Result<ExitStatus, Failure> {
     }
     write_whole(&args.file, text.as_bytes())?;
     tell(format_args!("wrote {}: {}, {}", args.file, counted(plan.points.len(), "point"), counted(plan.runs.len(), "run")));
-    tell_what_is_missing(&spec, &plan, &wishes, &here)?;
+    tell_what_is_missing(&spec, &plan, &answers, &here)?;
     tell(format_args!("next: cvc plan {}", args.file));
     Ok(ExitStatus::Done)
 }
@@ -119,7 +119,7 @@ fn look_around() -> Result<Here, Failure> {
 }
 
 /// Gets all answers; `None` if nobody answers some of them.
-fn gather(args: &InitArgs, apps: &mut Apps, here: &Here) -> Result<Option<Wishes>, Failure> {
+fn gather(args: &InitArgs, apps: &mut Apps, here: &Here) -> Result<Option<Answers>, Failure> {
     let mut asker = Asker::new(args.yes);
     let words = |text: &str| text.split([',', ' ']).filter(|w| !w.is_empty()).map(str::to_owned).collect::<Vec<_>>();
     let measures = if args.measure.is_empty() {
@@ -156,7 +156,7 @@ fn gather(args: &InitArgs, apps: &mut Apps, here: &Here) -> Result<Option<Wishes
     }
     asker.finish()?;
     let (Some(measures), Some(place), Some(loaded)) = (measures, place, loaded) else { return Ok(None) };
-    let mut wishes = Wishes {
+    let mut answers = Answers {
         name: args.file.file_stem().unwrap_or_default().to_lowercase(),
         measures,
         place,
@@ -168,13 +168,13 @@ fn gather(args: &InitArgs, apps: &mut Apps, here: &Here) -> Result<Option<Wishes
         has_dmtcp: here.has_dmtcp,
     };
     // other machines are asked when they are used
-    wishes.has_dmtcp |= wishes.place != Place::Local;
-    refuse_without_collective_io(&wishes)?;
-    wishes.class = class(args, &mut asker, &wishes)?;
-    wishes.processes = processes(args, &mut asker, &wishes)?;
-    wishes.mpi = libraries(args, &mut asker, &wishes, here)?;
+    answers.has_dmtcp |= answers.place != Place::Local;
+    refuse_without_collective_io(&answers)?;
+    answers.class = class(args, &mut asker, &answers)?;
+    answers.processes = processes(args, &mut asker, &answers)?;
+    answers.mpi = libraries(args, &mut asker, &answers, here)?;
     asker.finish()?;
-    Ok(Some(wishes))
+    Ok(Some(answers))
 }
 
 /// The value that a word of an option stands for.
@@ -289,24 +289,24 @@ impl Drop for Scratch {
 }
 
 /// Refuses aggregators for programs in which they have nothing to act on.
-fn refuse_without_collective_io(wishes: &Wishes) -> Result<(), Failure> {
-    if wishes.writes_only_checkpoints() && wishes.uses_dmtcp() {
+fn refuse_without_collective_io(answers: &Answers) -> Result<(), Failure> {
+    if answers.writes_only_checkpoints() && answers.uses_dmtcp() {
         return Err(wrong(
             "--measure aggregators: a program that is named does collective I/O only in its own checkpoints, which these measures replace by DMTCP's",
             "write two campaigns: one with aggregators, one with the others; or name programs with I/O of their own, such as btio-full",
         ));
     }
-    if !wishes.measures(Measure::Aggregators) || wishes.apps.iter().any(|app| app.descriptor.io.collective) {
+    if !answers.measures(Measure::Aggregators) || answers.apps.iter().any(|app| app.descriptor.io.collective) {
         return Ok(());
     }
-    let names: Vec<&str> = wishes.apps.iter().map(|app| app.descriptor.name.as_str()).collect();
+    let names: Vec<&str> = answers.apps.iter().map(|app| app.descriptor.name.as_str()).collect();
     let hint = "choose one that does, such as kernel-stencil or btio-full, or leave `aggregators` out";
     Err(wrong(format!("--measure aggregators: no collective I/O in {}", names.join(", ")), hint))
 }
 
 /// The workload of all applications.
-fn class(args: &InitArgs, asker: &mut Asker, wishes: &Wishes) -> Result<Option<String>, Failure> {
-    let Some((first, others)) = wishes.apps.split_first() else { return Ok(None) };
+fn class(args: &InitArgs, asker: &mut Asker, answers: &Answers) -> Result<Option<String>, Failure> {
+    let Some((first, others)) = answers.apps.split_first() else { return Ok(None) };
     let shared = |class: &&String| others.iter().all(|app| app.descriptor.workloads.contains_key(*class));
     let known: Vec<&String> = first.descriptor.workloads.keys().filter(shared).collect();
     let parse = |text: &str| {
@@ -319,7 +319,7 @@ fn class(args: &InitArgs, asker: &mut Asker, wishes: &Wishes) -> Result<Option<S
     if let Some(class) = &args.class {
         return parse(class);
     }
-    let usual = if wishes.uses_dmtcp() { "W" } else { "S" };
+    let usual = if answers.uses_dmtcp() { "W" } else { "S" };
     match known.iter().find(|class| *class == &usual).or(known.first()) {
         None => Err(wrong(
             "--app: these applications have no workload in common",
@@ -335,12 +335,12 @@ fn class(args: &InitArgs, asker: &mut Asker, wishes: &Wishes) -> Result<Option<S
     }
 }
 
-fn processes(args: &InitArgs, asker: &mut Asker, wishes: &Wishes) -> Result<Vec<u32>, Failure> {
-    let fewest = if wishes.measures(Measure::Aggregators) { 2 } else { 1 };
+fn processes(args: &InitArgs, asker: &mut Asker, answers: &Answers) -> Result<Vec<u32>, Failure> {
+    let fewest = if answers.measures(Measure::Aggregators) { 2 } else { 1 };
     let check = |counts: Vec<u32>| {
         for count in &counts {
             let illegal = |app: &&LoadedApp| !is_legal(std::slice::from_ref(*app), *count);
-            if let Some(app) = wishes.apps.iter().find(illegal) {
+            if let Some(app) = answers.apps.iter().find(illegal) {
                 let (name, rule) = (&app.descriptor.name, &app.descriptor.processes);
                 let range = rule.max.map_or_else(|| format!("at least {}", rule.min), |max| format!("{} to {max}", rule.min));
                 let hint = format!("{name} takes {}, {range} in all", describe_counts(rule.rule));
@@ -365,11 +365,11 @@ fn processes(args: &InitArgs, asker: &mut Asker, wishes: &Wishes) -> Result<Vec<
         return check(args.processes.clone());
     }
     let cores = std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1));
-    let most = match &wishes.place {
+    let most = match &answers.place {
         Place::Local => cores.clamp(USUAL_PROCESSES, 64),
-        Place::Ssh { .. } | Place::Slurm { .. } | Place::Ec2 { .. } => wishes.place.nodes().saturating_mul(USUAL_PROCESSES).min(1024),
+        Place::Ssh { .. } | Place::Slurm { .. } | Place::Ec2 { .. } => answers.place.nodes().saturating_mul(USUAL_PROCESSES).min(1024),
     };
-    let counts = choose_counts(&wishes.apps, most, wishes.measures(Measure::Scaling), fewest);
+    let counts = choose_counts(&answers.apps, most, answers.measures(Measure::Scaling), fewest);
     if counts.is_empty() {
         return Err(wrong("--app: no number of processes suits all of these applications", "choose one of them"));
     }
@@ -390,7 +390,7 @@ fn processes(args: &InitArgs, asker: &mut Asker, wishes: &Wishes) -> Result<Vec<
     Ok(asker.ask(&question, parse)?.unwrap_or_default())
 }
 
-fn libraries(args: &InitArgs, asker: &mut Asker, wishes: &Wishes, here: &Here) -> Result<Vec<String>, Failure> {
+fn libraries(args: &InitArgs, asker: &mut Asker, answers: &Answers, here: &Here) -> Result<Vec<String>, Failure> {
     let parse = |words: Vec<String>| match words.iter().find(|word| !LIBRARIES.contains(&word.as_str())) {
         Some(word) => Err(wrong(format!("--mpi: unknown library `{word}`"), suggestion(word, "libraries", LIBRARIES))),
         None => {
@@ -402,9 +402,9 @@ fn libraries(args: &InitArgs, asker: &mut Asker, wishes: &Wishes, here: &Here) -
     if !args.mpi.is_empty() {
         return parse(args.mpi.clone());
     }
-    let default = match &wishes.place {
+    let default = match &answers.place {
         // a program of one's own was compiled with one of them
-        Place::Local if !here.mpi.is_empty() && wishes.own.is_none() => here.mpi.join(","),
+        Place::Local if !here.mpi.is_empty() && answers.own.is_none() => here.mpi.join(","),
         Place::Local if !here.mpi.is_empty() => here.mpi.last().cloned().unwrap_or_default(),
         Place::Local | Place::Ssh { .. } | Place::Slurm { .. } | Place::Ec2 { .. } => "openmpi".into(),
     };
@@ -442,10 +442,10 @@ fn tell_of_answers(SourceErrors(errors): SourceErrors) -> Failure {
 }
 
 /// Tells which points cannot run on this machine yet, and what DMTCP's absence means.
-fn tell_what_is_missing(spec: &Spec, plan: &Plan, wishes: &Wishes, here: &Here) -> Result<(), Failure> {
-    if wishes.place.kind() != InitSite::Local {
+fn tell_what_is_missing(spec: &Spec, plan: &Plan, answers: &Answers, here: &Here) -> Result<(), Failure> {
+    if answers.place.kind() != InitSite::Local {
         let site = spec.sites.keys().next().map_or("SITE", String::as_str);
-        let how = match wishes.place.kind() {
+        let how = match answers.place.kind() {
             InitSite::Ec2 => "`cvc run` installs what is needed on the instances".to_owned(),
             InitSite::Local | InitSite::Ssh | InitSite::Slurm => {
                 format!("`cvc doctor {site} --file FILE` asks the machines what they have")
@@ -455,7 +455,7 @@ fn tell_what_is_missing(spec: &Spec, plan: &Plan, wishes: &Wishes, here: &Here) 
         return Ok(());
     }
     if !here.has_dmtcp {
-        tell(if wishes.uses_dmtcp() {
+        tell(if answers.uses_dmtcp() {
             "DMTCP was not found: until it is installed, nothing is checkpointed, and these points are skipped (docs/dmtcp.md)"
         } else {
             "DMTCP was not found: the programs write their own checkpoints (docs/dmtcp.md)"

@@ -1,6 +1,6 @@
 //! The text of a new campaign file and of the descriptor of a program, with comments that teach.
 
-use super::wishes::{OwnProgram, Place, Wishes, spread};
+use super::answers::{Answers, OwnProgram, Place, spread};
 use crate::args::Measure;
 use std::fmt::Write;
 
@@ -31,7 +31,7 @@ fn array<'a>(values: impl IntoIterator<Item = &'a str>) -> String {
 }
 
 /// The campaign file.
-pub fn write_campaign(wishes: &Wishes) -> String {
+pub fn write_campaign(answers: &Answers) -> String {
     let mut text =
         String::from("# Written by `cvc init`: change what you like. All keys: docs/campaign-file.md; `cvc plan` shows what would run.\n");
     let mut line = |args: std::fmt::Arguments<'_>| {
@@ -50,16 +50,16 @@ pub fn write_campaign(wishes: &Wishes) -> String {
         }
     };
     line(format_args!("schema = 1   # version of this format"));
-    line(format_args!("name = {}{}", quoted(&wishes.name), "   # runs are kept in campaigns/NAME, the report in reports/NAME"));
-    line(format_args!("description = {}\n", quoted(&describe(wishes))));
-    let site = match wishes.place {
+    line(format_args!("name = {}{}", quoted(&answers.name), "   # runs are kept in campaigns/NAME, the report in reports/NAME"));
+    line(format_args!("description = {}\n", quoted(&describe(answers))));
+    let site = match answers.place {
         Place::Local => "local",
         Place::Ssh { .. } => "machines",
         Place::Slurm { .. } => "cluster",
         Place::Ec2 { .. } => "cloud",
     };
     line(format_args!("[sites.{site}]"));
-    match &wishes.place {
+    match &answers.place {
         Place::Local => line(format_args!("kind = \"local\"                   # this machine")),
         Place::Ssh { hosts } => {
             line(format_args!("kind = \"ssh\"                     # docs/clusters-ssh.md"));
@@ -80,16 +80,16 @@ pub fn write_campaign(wishes: &Wishes) -> String {
             line(format_args!("kind = \"ec2\"                     # instances are launched and released by `cvc run`: docs/ec2.md"))
         }
     }
-    match &wishes.own {
+    match &answers.own {
         Some(own) => line(format_args!("app_dirs = [{}]   # where the program is", quoted(&own.directory))),
-        None if wishes.apps.iter().any(|app| !app.descriptor.kernel) => {
+        None if answers.apps.iter().any(|app| !app.descriptor.kernel) => {
             line(format_args!(
                 "# app_dirs = [\"~/programs\"]       # where programs are that are not on PATH; first in mpich/ or openmpi/ below"
             ));
         }
         None => {}
     }
-    match &wishes.place {
+    match &answers.place {
         Place::Local | Place::Ssh { .. } => {}
         Place::Slurm { nodes, partition, .. } => {
             line(format_args!(
@@ -108,15 +108,15 @@ pub fn write_campaign(wishes: &Wishes) -> String {
             line(format_args!("\n[budget]                         # cvc does not spend more, over all sessions: docs/ec2.md\nusd = 10"));
         }
     }
-    write_matrix(wishes, &mut line);
+    write_matrix(answers, &mut line);
     line(format_args!("\n[run]\nrepeats = 3                      # of each point: fewer than 3 give no useful interval"));
     line(format_args!("timeout_s = 600                  # time limit of one run"));
-    if wishes.uses_dmtcp() || wishes.measures(Measure::Restart) {
+    if answers.uses_dmtcp() || answers.measures(Measure::Restart) {
         line(format_args!("\n[checkpoint]"));
-        if wishes.uses_dmtcp() {
-            line(format_args!("{}", moment(wishes)));
+        if answers.uses_dmtcp() {
+            line(format_args!("{}", moment(answers)));
         }
-        if wishes.measures(Measure::Restart) && !wishes.restarts_some() {
+        if answers.measures(Measure::Restart) && !answers.restarts_some() {
             line(format_args!("restart_check = true             # restart from the last checkpoint; the program must verify again"));
         }
     }
@@ -124,42 +124,42 @@ pub fn write_campaign(wishes: &Wishes) -> String {
 }
 
 /// Each key is a factor, every combination of their values a point.
-fn write_matrix(wishes: &Wishes, line: &mut impl FnMut(std::fmt::Arguments<'_>)) {
-    let names = || wishes.apps.iter().map(|app| app.descriptor.name.as_str());
-    let is_collective = |name: &str| wishes.apps.iter().any(|app| app.descriptor.name == name && app.descriptor.io.collective);
+fn write_matrix(answers: &Answers, line: &mut impl FnMut(std::fmt::Arguments<'_>)) {
+    let names = || answers.apps.iter().map(|app| app.descriptor.name.as_str());
+    let is_collective = |name: &str| answers.apps.iter().any(|app| app.descriptor.name == name && app.descriptor.io.collective);
     // with aggregators that act on own checkpoints only, what is without a checkpoint has none of them
-    let own_only = wishes.writes_only_checkpoints() && wishes.measures(Measure::Overhead);
-    let pairs = wishes.measures(Measure::Aggregators) && (own_only || !names().all(is_collective));
+    let own_only = answers.writes_only_checkpoints() && answers.measures(Measure::Overhead);
+    let pairs = answers.measures(Measure::Aggregators) && (own_only || !names().all(is_collective));
     line(format_args!("\n[matrix]                         # every combination of these values is a point"));
     if !pairs {
         line(format_args!("app = {}   # docs/applications.md", strings(names())));
     }
-    if let Some(class) = &wishes.class {
+    if let Some(class) = &answers.class {
         line(format_args!("class = {}                      # size of the problem", quoted(class)));
     }
-    if wishes.place.nodes() > 1 {
-        let mappings: Vec<String> = wishes.processes.iter().map(|p| spread(*p, wishes.place.nodes())).collect();
+    if answers.place.nodes() > 1 {
+        let mappings: Vec<String> = answers.processes.iter().map(|p| spread(*p, answers.place.nodes())).collect();
         line(format_args!("mapping = {}   # 2Nx4P: 4 processes on each of 2 nodes", strings(mappings.iter().map(String::as_str))));
     } else {
-        line(format_args!("processes = {}", list(wishes.processes.iter().map(ToString::to_string))));
+        line(format_args!("processes = {}", list(answers.processes.iter().map(ToString::to_string))));
     }
-    line(format_args!("mpi = {}   # docs/mpi.md", strings(wishes.mpi.iter().map(String::as_str))));
-    let checkpointer = if wishes.uses_dmtcp() { "dmtcp" } else { "application" };
-    let about = if wishes.uses_dmtcp() { "docs/dmtcp.md" } else { "the program writes its own checkpoints" };
+    line(format_args!("mpi = {}   # docs/mpi.md", strings(answers.mpi.iter().map(String::as_str))));
+    let checkpointer = if answers.uses_dmtcp() { "dmtcp" } else { "application" };
+    let about = if answers.uses_dmtcp() { "docs/dmtcp.md" } else { "the program writes its own checkpoints" };
     if own_only {
         // in the zip below
-    } else if wishes.measures(Measure::Overhead) {
+    } else if answers.measures(Measure::Overhead) {
         line(format_args!("checkpointer = [\"none\", \"{checkpointer}\"]   # without against with; {about}"));
     } else {
         line(format_args!("checkpointer = \"{checkpointer}\"   # {about}"));
     }
-    if wishes.measures(Measure::Compression) {
+    if answers.measures(Measure::Compression) {
         line(format_args!("compression = [\"none\", \"gzip\"]   # of DMTCP's images"));
     }
-    if wishes.restarts_some() {
+    if answers.restarts_some() {
         line(format_args!("restart_check = [false, true]    # restarted runs end at their checkpoint: only the others have a wall time"));
     }
-    if wishes.measures(Measure::Aggregators) && !pairs {
+    if answers.measures(Measure::Aggregators) && !pairs {
         line(format_args!("aggregators = [1, 2]             # of collective I/O, in all: docs/mpi.md"));
     }
     if pairs {
@@ -185,8 +185,8 @@ fn write_matrix(wishes: &Wishes, line: &mut impl FnMut(std::fmt::Arguments<'_>))
 }
 
 /// When DMTCP takes the checkpoint.
-fn moment(wishes: &Wishes) -> &'static str {
-    match (wishes.tells_steps(), wishes.runs_on()) {
+fn moment(answers: &Answers) -> &'static str {
+    match (answers.tells_steps(), answers.runs_on()) {
         (true, false) => "moment = \"size-only\"             # after the first step; then the run is killed, which saves its time",
         (true, true) => "moment = { after_step = 1 }      # by the program's own output; or { at_s = 5 }",
         (false, _) => "moment = { at_s = 5 }            # seconds after the program began to compute: well before its end",
@@ -194,8 +194,8 @@ fn moment(wishes: &Wishes) -> &'static str {
 }
 
 /// One line about the campaign.
-fn describe(wishes: &Wishes) -> String {
-    let words = wishes.measures.iter().map(|m| match m {
+fn describe(answers: &Answers) -> String {
+    let words = answers.measures.iter().map(|m| match m {
         Measure::Sizes => "size and time of checkpoints",
         Measure::Restart => "restarts",
         Measure::Overhead => "overhead of checkpoints",
@@ -203,7 +203,7 @@ fn describe(wishes: &Wishes) -> String {
         Measure::Aggregators => "I/O aggregators",
         Measure::Scaling => "process counts",
     });
-    let names: Vec<&str> = wishes.apps.iter().map(|app| app.descriptor.name.as_str()).collect();
+    let names: Vec<&str> = answers.apps.iter().map(|app| app.descriptor.name.as_str()).collect();
     format!("{}: {}", names.join(", "), words.collect::<Vec<_>>().join(", "))
 }
 

@@ -113,7 +113,7 @@ fn sixty_four_instances_are_one_call_and_one_question_a_time() {
     let last = site.cloud.calls().into_iter().rfind(|c| c.action == "DescribeInstances").expect("a call");
     assert_eq!(last.parameters.get("MaxResults").map(String::as_str), Some("1000"), "a page that has an end");
     assert_eq!(site.wait(site.provider.health("f")).expect("checks").len(), 64);
-    let found = site.wait(site.provider.discover(Some("ada@laptop"), None)).whole().expect("what there is");
+    let found = site.wait(site.provider.discover(Some("ada@laptop"), None)).all_shown().expect("what there is");
     assert_eq!(found.iter().filter(|r| r.kind == ResourceKind::Instance).count(), 64);
     assert_eq!(found.iter().filter(|r| r.kind == ResourceKind::Volume).count(), 128);
     let begin = Instant::now();
@@ -157,7 +157,7 @@ fn spot_instances_have_their_price_and_are_known_as_such() {
     let parameter = |name: &str| call.parameters.get(&format!("InstanceMarketOptions.SpotOptions.{name}")).map(String::as_str);
     assert_eq!((parameter("MaxPrice"), parameter("SpotInstanceType")), (Some("0.05"), Some("one-time")));
     assert_eq!(parameter("InstanceInterruptionBehavior"), Some("terminate"));
-    let found = site.wait(site.provider.discover(None, Some("f"))).whole().expect("what there is");
+    let found = site.wait(site.provider.discover(None, Some("f"))).all_shown().expect("what there is");
     assert_eq!(found.iter().filter(|r| r.kind == ResourceKind::SpotRequest).count(), 2);
     assert!(found.iter().filter(|r| r.kind == ResourceKind::Instance).all(|r| r.spot && r.instance_type.as_deref() == Some("c5.large")));
 

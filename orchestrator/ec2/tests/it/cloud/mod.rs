@@ -96,7 +96,7 @@ impl Site {
     /// Removes everything of a fleet, or of all; gives what is left.
     #[track_caller]
     fn remove_all(&self, fleet: Option<&str>, limit_s: f64) -> Vec<String> {
-        let found = self.wait(self.provider.discover(None, fleet)).whole().expect("what there is");
+        let found = self.wait(self.provider.discover(None, fleet)).all_shown().expect("what there is");
         let left = self.wait(self.provider.remove(&found, limit_s, &|output| eprintln!("{output}"))).expect("an answer");
         left.into_iter().map(|(r, why)| format!("{} {}: {why}", r.kind, r.id)).collect()
     }

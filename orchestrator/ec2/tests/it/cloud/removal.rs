@@ -16,7 +16,7 @@ fn everything_made_is_found_and_removed_twice() {
         let other =
             site.prepare(&FleetOrder { tags: cvc_core::lease::Tags { owner: "bob@desk".into(), ..super::tags("g") }, ..fleet("g") });
         site.launch(&order(&site, "f", round, 2, &made));
-        let found = site.wait(site.provider.discover(Some("ada@laptop"), None)).whole().expect("what there is");
+        let found = site.wait(site.provider.discover(Some("ada@laptop"), None)).all_shown().expect("what there is");
         let mut kinds: BTreeMap<ResourceKind, usize> = BTreeMap::new();
         found.iter().for_each(|r| *kinds.entry(r.kind).or_default() += 1);
         let expected = [
@@ -34,7 +34,7 @@ fn everything_made_is_found_and_removed_twice() {
         assert_eq!(site.remove_all(Some("f"), 30.0), Vec::<String>::new(), "round {round}");
         // once more: a missing resource is not an error
         assert_eq!(site.wait(site.provider.remove(&found, 5.0, &|_| {})).expect("an answer"), []);
-        let rest = site.wait(site.provider.discover(None, None)).whole().expect("what there is");
+        let rest = site.wait(site.provider.discover(None, None)).all_shown().expect("what there is");
         assert!(rest.len() == 3 && rest.iter().all(|r| r.tags.owner == "bob@desk"), "round {round}: others' things stay: {rest:?}");
         assert_eq!(other.group_id, rest.iter().find(|r| r.kind == ResourceKind::SecurityGroup).expect("its group").id);
         assert_eq!(site.remove_all(Some("g"), 30.0), Vec::<String>::new());

@@ -43,7 +43,7 @@ pub struct OwnProgram {
 
 /// Everything that a campaign file is written from.
 #[derive(Clone, Debug)]
-pub struct Wishes {
+pub struct Answers {
     pub name: String,
     pub measures: Vec<Measure>,
     pub place: Place,
@@ -55,7 +55,7 @@ pub struct Wishes {
     pub has_dmtcp: bool,
 }
 
-impl Wishes {
+impl Answers {
     pub fn measures(&self, what: Measure) -> bool {
         self.measures.contains(&what)
     }

@@ -8,7 +8,7 @@ pub const RELEASE_S: f64 = 60.0;
 
 /// Something that costs while it exists.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Costing {
+pub struct Commitment {
     /// US dollars for a second.
     pub usd_per_s: f64,
     /// Until when it is paid already: a minimum charge.
@@ -17,7 +17,7 @@ pub struct Costing {
     pub promised_until: Timestamp,
 }
 
-impl Costing {
+impl Commitment {
     /// The cost until a time, or until what was promised, if that is later.
     fn usd(&self, from: Timestamp, until: Timestamp) -> f64 {
         let until = until.max(self.promised_until);
@@ -27,26 +27,26 @@ impl Costing {
 
 /// What is left of a budget at a moment.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Means {
+pub struct BudgetShare {
     /// The moment.
     pub at: Timestamp,
     /// What is left, US dollars.
     pub left_usd: f64,
     /// What will go on to cost.
-    pub costing: Vec<Costing>,
+    pub commitments: Vec<Commitment>,
 }
 
-impl Means {
+impl BudgetShare {
     /// What is left after a time, US dollars; negative if it does not suffice. `more_usd_per_s` is the cost of what is to be added now.
     pub fn left_after(&self, until: Timestamp, more_usd_per_s: f64) -> f64 {
         let more = until.duration_since(self.at).as_secs_f64().max(0.0) * more_usd_per_s;
-        self.left_usd - more - self.costing.iter().map(|c| c.usd(self.at, until)).sum::<f64>()
+        self.left_usd - more - self.commitments.iter().map(|c| c.usd(self.at, until)).sum::<f64>()
     }
 
     /// The time until which everything can exist together with what is to be added now, which costs `more_usd_per_s`; [`Self::at`] if it
     /// cannot. It does not change as time goes by, but when something begins, ends, or is promised.
     pub fn until(&self, more_usd_per_s: f64) -> Timestamp {
-        let mut corners: Vec<Timestamp> = self.costing.iter().flat_map(|c| [c.paid_until, c.promised_until]).collect();
+        let mut corners: Vec<Timestamp> = self.commitments.iter().flat_map(|c| [c.paid_until, c.promised_until]).collect();
         corners.retain(|t| *t > self.at);
         corners.sort();
         let mut from = self.at;
@@ -61,7 +61,7 @@ impl Means {
             return from;
         }
         // from here the cost of each second is the same until the next corner, at which it is too much
-        let begun = self.costing.iter().filter(|c| c.paid_until.max(c.promised_until) <= from);
+        let begun = self.commitments.iter().filter(|c| c.paid_until.max(c.promised_until) <= from);
         let usd_per_s = more_usd_per_s + begun.map(|c| c.usd_per_s).sum::<f64>();
         if usd_per_s <= 0.0 {
             return Timestamp::MAX;
@@ -80,37 +80,37 @@ mod tests {
         Timestamp::from_second(s).expect("a time")
     }
 
-    fn costing(usd_per_s: f64, paid_s: i64, promised_s: i64) -> Costing {
-        Costing { usd_per_s, paid_until: at(paid_s), promised_until: at(promised_s) }
+    fn commitment(usd_per_s: f64, paid_s: i64, promised_s: i64) -> Commitment {
+        Commitment { usd_per_s, paid_until: at(paid_s), promised_until: at(promised_s) }
     }
 
     #[test]
     fn fleets_end_together_when_the_money_does() {
-        let means = Means { at: at(1_000), left_usd: 300.0, costing: vec![costing(1.0, 0, 0), costing(2.0, 0, 0)] };
-        assert_eq!(means.until(0.0), at(1_100));
+        let share = BudgetShare { at: at(1_000), left_usd: 300.0, commitments: vec![commitment(1.0, 0, 0), commitment(2.0, 0, 0)] };
+        assert_eq!(share.until(0.0), at(1_100));
         // a further one shortens the time of all
-        assert_eq!(means.until(3.0), at(1_050));
+        assert_eq!(share.until(3.0), at(1_050));
         // and so later, as long as nothing changes
-        let later = Means { at: at(1_040), left_usd: 180.0, ..means };
+        let later = BudgetShare { at: at(1_040), left_usd: 180.0, ..share };
         assert_eq!(later.until(0.0), at(1_100));
     }
 
     #[test]
     fn what_was_promised_to_one_fleet_is_not_there_for_another() {
-        let means = |promised_s| Means { at: at(0), left_usd: 300.0, costing: vec![costing(1.0, 0, promised_s)] };
-        assert_eq!(means(0).until(1.0), at(150));
-        assert_eq!(means(150).until(1.0), at(150));
+        let share = |promised_s| BudgetShare { at: at(0), left_usd: 300.0, commitments: vec![commitment(1.0, 0, promised_s)] };
+        assert_eq!(share(0).until(1.0), at(150));
+        assert_eq!(share(150).until(1.0), at(150));
         // it was extended when it was alone
-        assert_eq!(means(200).until(1.0), at(100));
-        assert_eq!(means(300).until(1.0), at(0));
-        assert_eq!(means(400).until(1.0), at(0));
+        assert_eq!(share(200).until(1.0), at(100));
+        assert_eq!(share(300).until(1.0), at(0));
+        assert_eq!(share(400).until(1.0), at(0));
     }
 
     #[test]
     fn what_is_paid_already_is_not_counted_again_and_what_is_free_has_no_end() {
-        let means = Means { at: at(0), left_usd: 90.0, costing: vec![costing(1.0, 60, 0)] };
-        assert_eq!(means.until(0.0), at(150));
-        assert_eq!(Means { costing: Vec::new(), ..means }.until(0.0), Timestamp::MAX);
+        let share = BudgetShare { at: at(0), left_usd: 90.0, commitments: vec![commitment(1.0, 60, 0)] };
+        assert_eq!(share.until(0.0), at(150));
+        assert_eq!(BudgetShare { commitments: Vec::new(), ..share }.until(0.0), Timestamp::MAX);
     }
 
     proptest! {
@@ -123,7 +123,7 @@ mod tests {
             turns in proptest::collection::vec((0..5usize, 0..50i64, 1..400i64), 1..30),
         ) {
             let mut now = 0;
-            let mut fleets: Vec<Option<Costing>> = vec![None; rates.len()];
+            let mut fleets: Vec<Option<Commitment>> = vec![None; rates.len()];
             let mut spent = 0.0;
             for (which, pause, lifetime) in turns {
                 // time passes; those whose deadline has passed are gone
@@ -139,11 +139,11 @@ mod tests {
                 now += pause;
                 let which = which % rates.len();
                 let own = fleets[which].take();
-                let others: Vec<Costing> = fleets.iter().flatten().cloned().collect();
-                let means = Means { at: at(now), left_usd: budget - spent, costing: others };
-                let until = means.until(rates[which]).min(at(now + lifetime));
+                let others: Vec<Commitment> = fleets.iter().flatten().cloned().collect();
+                let share = BudgetShare { at: at(now), left_usd: budget - spent, commitments: others };
+                let until = share.until(rates[which]).min(at(now + lifetime));
                 let promised = own.map_or(until, |own| own.promised_until.max(until));
-                fleets[which] = Some(costing(rates[which], 0, 0)).map(|c| Costing { promised_until: promised, ..c });
+                fleets[which] = Some(commitment(rates[which], 0, 0)).map(|c| Commitment { promised_until: promised, ..c });
                 let ahead: f64 = fleets.iter().flatten().map(|c| c.usd(at(now), at(now))).sum();
                 prop_assert!(spent + ahead <= budget * 1.000_001 + 1e-6, "{spent} + {ahead} > {budget}");
             }
