@@ -504,19 +504,12 @@ fn check_rules(check: &mut Checker<'_>, known: &Known<'_>, tables: &Tables, pred
             Factor::User(name) => {
                 if !tables.entries().any(|e| e.factor == entry.factor) {
                     let free = tables.entries().filter(|e| matches!(e.factor, Factor::User(_))).map(|e| e.factor.name());
-                    let hint = suggestion(name, "factors", BUILT_IN.into_iter().chain(free));
+                    let hint = suggestion(name, "factors", BUILT_IN.iter().copied().chain(free));
                     check.fail(Some(entry.key.clone()), format!("unknown factor `{name}`"), hint);
                 }
             }
-            Factor::Processes
-            | Factor::Mapping
-            | Factor::Checkpointer
-            | Factor::Compression
-            | Factor::Aggregators
-            | Factor::CbBuffer
-            | Factor::RestartCheck
-            | Factor::Moment
-            | Factor::Tracer => {}
+            // the others have no names
+            _ => {}
         }
     }
 }

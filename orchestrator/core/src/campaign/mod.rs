@@ -13,6 +13,7 @@ mod grid;
 mod install;
 mod install_settings;
 mod kept_hosts;
+mod level;
 mod load;
 mod model;
 mod predict;
