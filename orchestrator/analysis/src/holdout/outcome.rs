@@ -2,11 +2,12 @@
 
 use crate::{
     error::AnalysisError,
-    index::{CandidateRow, Index, IndexedFactors, PredictionRow},
+    index::{CandidateRow, Index, PredictionRow},
 };
 use cvc_core::{
     ids::PointId,
     plan::Split,
+    point::Point,
     quantity::{self, Quantity},
 };
 use indexmap::IndexMap;
@@ -17,7 +18,7 @@ pub struct HoldoutResult {
     /// The points that the index has, and the bounds.
     pub split: Split,
     /// The held-out points with their factors.
-    pub held_out: IndexMap<PointId, IndexedFactors>,
+    pub held_out: IndexMap<PointId, Point>,
     /// Predictions of held-out points, in the order of the plan.
     pub judged: Vec<PredictionRow>,
     /// Every model that was considered.
@@ -42,7 +43,7 @@ impl HoldoutResult {
                 all.split.train.push(point.id);
             } else {
                 all.split.held_out.push(point.id.clone());
-                all.held_out.insert(point.id, point.factors);
+                all.held_out.insert(point.id, point.point);
             }
         }
         for bound in index.prediction_bounds()? {

@@ -5,12 +5,14 @@
 //! | file | what |
 //! | --- | --- |
 //! | `schema.sql`, `quantities.sql`, `indexes.sql`, `fill.rs`, `load.rs` | the tables, and how they are filled from the files of a campaign |
+//! | `factors.rs` | the columns of factors |
 //! | `rows.rs` | points and runs, read back |
 //! | `measurements.rs` | records, quantities, facts, costs, read back |
 //! | `predictions.rs` | predictions of held-out points, written and read back |
 //!
 //! A reader is a function for each statement and a type for its rows, whose columns are read by name (`row.rs`).
 
+pub(crate) mod factors;
 mod fill;
 mod load;
 mod measurements;
@@ -21,7 +23,6 @@ mod rows;
 pub use fill::SCHEMA;
 pub(crate) use measurements::{ImageRecord, ImageSize, LabelledRecord, PointSummary, RecordSource, RunValue};
 pub use predictions::{CandidateRow, ModelName, PredictionLine, PredictionRow};
-pub use rows::IndexedFactors;
 pub(crate) use rows::{IndexedBaseline, IndexedDecision, IndexedExclusion, IndexedPoint, IndexedRun};
 
 use crate::error::AnalysisError;

@@ -7,7 +7,7 @@ use cvc_analysis::{
     holdout::rebuild_index,
 };
 use cvc_core::{
-    point::{CheckpointerKind, Compression, Point, TracerKind},
+    point::{Point, TracerKind},
     record::Unit,
 };
 use std::path::Path;
@@ -19,15 +19,9 @@ fn point(site: &str, app: &str) -> Point {
         class: "W".to_owned(),
         mapping: "1Nx4P".parse().expect("a mapping"),
         mpi: "mpich".to_owned(),
-        checkpointer: CheckpointerKind::None,
-        compression: Compression::None,
-        aggregators: None,
-        cb_buffer: None,
         storage: "run".to_owned(),
-        restart_check: None,
-        moment: None,
         tracer: Some(TracerKind::None),
-        user: Default::default(),
+        ..Point::default()
     }
 }
 
