@@ -233,6 +233,17 @@ impl Needs {
     }
 }
 
+/// Where the value of a factor enters the identifier of a point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DigestPart {
+    /// With the values of the point.
+    Point,
+    /// The same, unless it is the neutral one: identifiers are older than the factor.
+    PointUnlessNeutral,
+    /// With the digest of the settings.
+    Settings,
+}
+
 /// What is told of a built-in factor.
 #[derive(Clone, Copy, Debug)]
 pub struct FactorInfo {

@@ -5,7 +5,7 @@
 //! | key | content |
 //! |---|---|
 //! | `format` | [`super::SCHEMA`] |
-//! | `point` | every factor value, defaults filled in |
+//! | `point` | every factor value, defaults filled in; of factors that are newer than identifiers, only values that are not neutral |
 //! | `app` | digest of the descriptor's content |
 //! | `site` | digest of the site as far as the point touches it: kind, `app_dirs`, its storage area, its MPI library, DMTCP if it
 //! checkpoints with it, of a cluster `ClusterPart` |
@@ -20,7 +20,7 @@ use crate::{
     campaign::{DEFAULT_LOCALE, MpiLibrary, SiteKind, Spec, StorageArea},
     factor_value::FactorValue,
     ids::{PointId, RunId},
-    point::{Point, Repeat},
+    point::{DigestPart, Point, Repeat},
 };
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use std::{collections::BTreeMap, sync::LazyLock};
@@ -72,18 +72,6 @@ impl<'a> ClusterPart<'a> {
             sbatch_args: slurm.map(|s| s.sbatch_args.as_slice()),
         }
     }
-}
-
-/// Where the value of a factor enters the identifier of a point.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum DigestPart {
-    /// With the values of the point.
-    Point,
-    /// The same, unless it is the neutral one: identifiers are older than the factor.
-    #[expect(dead_code, reason = "for the next factor")]
-    PointUnlessNeutral,
-    /// With the settings.
-    Settings,
 }
 
 /// The values of a point.
