@@ -255,6 +255,8 @@ pub struct FactorInfo {
     pub about: &'static str,
     /// What a checkpointer must do for it to say something of a point.
     pub needs: Needs,
+    /// Where it enters identifiers.
+    pub digest: DigestPart,
 }
 
 /// The column of a factor in the index.
@@ -310,13 +312,18 @@ macro_rules! define_point {
                 $(
                     $(
                         FactorInfo {
-                            name: stringify!($place), heading: $place_heading, about: concat!($($place_doc),+), needs: Needs::Nothing,
+                            name: stringify!($place), heading: $place_heading, about: concat!($($place_doc),+),
+                            needs: Needs::Nothing, digest: DigestPart::Point,
                         },
                         $(FactorInfo {
-                            name: stringify!($also), heading: $also_heading, about: concat!($($also_doc),+), needs: Needs::Nothing,
+                            name: stringify!($also), heading: $also_heading, about: concat!($($also_doc),+),
+                            needs: Needs::Nothing, digest: DigestPart::Point,
                         },)?
                     )*
-                    $(FactorInfo { name: stringify!($name), heading: $heading, about: concat!($($doc),+), needs: Needs::$needs },)*
+                    $(FactorInfo {
+                        name: stringify!($name), heading: $heading, about: concat!($($doc),+),
+                        needs: Needs::$needs, digest: DigestPart::$digest,
+                    },)*
                 )*
             ];
 
@@ -373,6 +380,15 @@ impl Point {
     /// Processes in all.
     pub fn processes(&self) -> u32 {
         self.mapping.processes()
+    }
+
+    /// The names of the factors that tables of these points have: all but those that are newer than identifiers and neutral in each, so that
+    /// old campaigns are shown as they were.
+    pub fn shown_factors<'a>(points: impl Iterator<Item = &'a Self> + Clone) -> Vec<&'static str> {
+        let neutral = Self::default();
+        let is_used = |name: &str| points.clone().any(|point| point.factor(name) != neutral.factor(name));
+        let shown = Self::FACTOR_INFO.iter().filter(|info| info.digest != DigestPart::PointUnlessNeutral || is_used(info.name));
+        shown.map(|info| info.name).collect()
     }
 
     /// The point in a few words: `npb-bt.A 1Nx4P mpich-ch3`.
