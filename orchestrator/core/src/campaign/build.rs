@@ -10,7 +10,7 @@ use crate::{
     app::LoadedApp,
     source::{Span, suggestion},
 };
-use crate::{mapping::Mapping, registry::settings};
+use crate::{factor_registry::settings, mapping::Mapping};
 use indexmap::IndexMap;
 
 /// Maximum number of combinations of a matrix; more are more likely a typing error than intended.

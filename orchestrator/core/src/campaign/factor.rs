@@ -2,9 +2,9 @@
 
 use super::{
     checker::Checker,
-    level::{Level, MAX_PROCESSES, WrongValue, wrong_kind},
+    level::{Level, MAX_PROCESSES, WrongValue, integer, kind, wrong_kind},
 };
-use crate::registry::settings;
+use crate::factor_registry::settings;
 use crate::source::{Source, SourceError, Span, suggestion};
 use crate::{
     mapping::Mapping,
@@ -236,23 +236,6 @@ fn entry(
         }
     }
     (!bad).then_some(Entry { factor, key, span, values })
-}
-
-/// The kind of a value, in words.
-pub fn kind(value: &DeValue<'_>) -> &'static str {
-    match value {
-        DeValue::String(_) => "a text",
-        DeValue::Integer(_) => "a whole number",
-        DeValue::Float(_) => "a fractional number",
-        DeValue::Boolean(_) => "true or false",
-        DeValue::Datetime(_) => "a date",
-        DeValue::Array(_) => "a list",
-        DeValue::Table(_) => "a table",
-    }
-}
-
-pub fn integer(value: &DeValue<'_>) -> Option<i64> {
-    value.as_integer().and_then(|v| i64::from_str_radix(v.as_str(), v.radix()).ok())
 }
 
 fn parse_name(factor: &str, value: &DeValue<'_>) -> Result<String, WrongValue> {

@@ -10,9 +10,9 @@ use super::{
 };
 use crate::{
     app::LoadedApp,
+    factor_registry::settings,
     mapping::Mapping,
     point::{CheckpointerKind, Needs, Point, UserValue},
-    registry::settings,
 };
 use indexmap::IndexMap;
 use std::collections::HashMap;

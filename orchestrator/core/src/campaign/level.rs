@@ -1,9 +1,6 @@
 //! Levels of factors that are settings, as they are written in `[matrix]`, `[[zip]]`, `[[points]]` and `when`.
 
-use super::{
-    factor::{integer, kind},
-    raw::RawMoment,
-};
+use super::raw::RawMoment;
 use crate::{
     point::{CheckpointerKind, Compression, Moment, TracerKind},
     source::{plain_words, suggestion},
@@ -78,6 +75,23 @@ impl<L: Clone> OfPoint<L> for Option<L> {
     }
 }
 
+/// The kind of a value, in words.
+pub fn kind(value: &DeValue<'_>) -> &'static str {
+    match value {
+        DeValue::String(_) => "a text",
+        DeValue::Integer(_) => "a whole number",
+        DeValue::Float(_) => "a fractional number",
+        DeValue::Boolean(_) => "true or false",
+        DeValue::Datetime(_) => "a date",
+        DeValue::Array(_) => "a list",
+        DeValue::Table(_) => "a table",
+    }
+}
+
+pub fn integer(value: &DeValue<'_>) -> Option<i64> {
+    value.as_integer().and_then(|v| i64::from_str_radix(v.as_str(), v.radix()).ok())
+}
+
 /// A value of another kind was expected.
 pub fn wrong_kind(factor: &str, value: &DeValue<'_>, expected: &str) -> WrongValue {
     match value.as_integer() {
@@ -112,10 +126,32 @@ impl Level for Compression {
     }
 }
 
+/// A value, or `default` to leave it to the MPI library.
+#[cfg(feature = "schema")]
+#[derive(schemars::JsonSchema)]
+#[expect(dead_code, reason = "it only describes the file")]
+#[serde(untagged)]
+pub enum OrDefault<T> {
+    /// The word `default`.
+    Default(DefaultWord),
+    /// A value.
+    Value(T),
+}
+
+/// The word `default`.
+#[cfg(feature = "schema")]
+#[derive(schemars::JsonSchema)]
+#[expect(dead_code, reason = "it only describes the file")]
+#[serde(rename_all = "lowercase")]
+pub enum DefaultWord {
+    /// Left to the MPI library.
+    Default,
+}
+
 /// A number of processes, or `default`.
 impl Level for Option<u32> {
     #[cfg(feature = "schema")]
-    type Written = super::schema::OrDefault<u32>;
+    type Written = OrDefault<u32>;
 
     fn read(factor: &str, value: &DeValue<'_>) -> Result<Self, WrongValue> {
         match (value.as_str(), integer(value)) {
@@ -133,7 +169,7 @@ impl Level for Option<u32> {
 /// The size of a collective buffer, a text with its unit or bytes, or `default`.
 impl Level for Option<ByteSize> {
     #[cfg(feature = "schema")]
-    type Written = super::schema::OrDefault<ByteSize>;
+    type Written = OrDefault<ByteSize>;
 
     fn read(factor: &str, value: &DeValue<'_>) -> Result<Self, WrongValue> {
         match (value.as_str(), integer(value)) {

@@ -4,7 +4,7 @@ use super::{
     factor::{Entry, Factor, Value, same_user},
     level::OfPoint,
 };
-use crate::{point::Point, quantity::Quantity, registry::settings, source::Span};
+use crate::{factor_registry::settings, point::Point, quantity::Quantity, source::Span};
 use indexmap::IndexMap;
 
 /// Which side of the split a point is on.

@@ -155,24 +155,6 @@ macro_rules! define_table {
     };
 }
 
-/// A value, or `default` to leave it to the MPI library.
-#[derive(JsonSchema)]
-#[serde(untagged)]
-pub enum OrDefault<T> {
-    /// The word `default`.
-    Default(DefaultWord),
-    /// A value.
-    Value(T),
-}
-
-/// The word `default`.
-#[derive(JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum DefaultWord {
-    /// Left to the MPI library.
-    Default,
-}
-
 type Single<T> = T;
 type List<T> = Vec<T>;
 
