@@ -28,7 +28,7 @@ mod variant;
 pub use blocks::{Block, BlockKind, Blocks};
 pub use checker::KnownHosts;
 pub use cluster::{Allocation, Cluster, InventorySource, SlurmLauncher, SlurmSettings, WARNING_S};
-pub use ec2::{Budget, Credits, Disk, Ec2Settings, Image, Market, PriceSettings, Volume, WhenShort};
+pub use ec2::{Budget, Credits, Disk, Ec2Settings, Image, InstanceSpec, Market, PriceSettings, Volume, WhenShort};
 pub use ec2_settings::KNOWN_IMAGES;
 pub use expansion::{Combination, Expansion};
 pub use install::InstallSettings;
