@@ -7,7 +7,7 @@
 #![expect(clippy::print_stdout, reason = "a benchmark tells what it measured")]
 
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_analysis::{holdout::rebuild_index, report};
+use cvc_analysis::report;
 use cvc_core::{
     campaign::Format,
     ids::{PointId, RunId},
@@ -17,6 +17,7 @@ use cvc_core::{
     point::{CheckpointerKind, PlannedPoint, Point, Repeat, UserValue},
     record::{Record, Source, Unit, names},
 };
+use cvc_prediction::holdout::rebuild_index;
 use std::{
     fs::{self, File},
     io::{BufWriter, Write},

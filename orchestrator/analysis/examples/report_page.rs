@@ -3,16 +3,14 @@
 
 #![expect(clippy::print_stdout, reason = "an example tells what it made")]
 
-#[path = "../tests/it/common/mod.rs"]
+#[path = "../../prediction/tests/it/common/mod.rs"]
 mod common;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use common::measured;
-use cvc_analysis::{
-    holdout::rebuild_index,
-    report::{build, write_all},
-};
+use cvc_analysis::report::{build, write_all};
 use cvc_core::campaign::Format;
+use cvc_prediction::holdout::rebuild_index;
 use std::{error::Error, fs};
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -1,11 +1,9 @@
 //! The A/A test of a campaign: how often its comparisons call equal things different, its own repeats, and sites that are the same machine.
 
-use crate::{
-    error::AnalysisError,
-    index::Index,
-    results::{data::Data, rows::PointRow},
-};
+use crate::results::{data::Data, rows::PointRow};
 use cvc_core::record::names;
+use cvc_index::Index;
+use cvc_index::error::AnalysisError;
 use cvc_model::stats::{Comparison, Interval, adjust, compare, compare_paired, compare_stopped, share_interval};
 use indexmap::IndexMap;
 use serde::Serialize;

@@ -60,7 +60,7 @@ pub enum Command {
     /// Predict checkpoints at any mapping, process count or class from observed ones
     Predict(PredictArgs),
     /// Show the zones of a checkpoint image, or of all images of a directory or campaign
-    Image(cvc_probe::image::command::ImageArgs),
+    Image(cvc_image_show::command::ImageArgs),
     /// Install what a campaign needs on the machines of a site, and record it in the campaign's cvc.lock
     Install(InstallArgs),
     /// End everything that a campaign runs on its sites, and release what it has in clouds

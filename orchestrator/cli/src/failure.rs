@@ -1,11 +1,13 @@
 //! Errors as a user sees them, and their exit codes.
 
 use crate::{exit_status::ExitStatus, output::note, session_log};
-use cvc_analysis::{error::AnalysisError, predict::PredictError};
 use cvc_controller::{error::CampaignError, install::InstallError};
 use cvc_core::{source::SourceErrors, store::StoreError};
 use cvc_engine::{attempt::RunError, crew::CrewError};
-use cvc_probe::image::command::ImageCommandError;
+use cvc_image_show::command::ImageCommandError;
+use cvc_index::error::AnalysisError;
+use cvc_prediction::predict::PredictError;
+use cvc_session::SessionError;
 use miette::{Diagnostic, LabeledSpan, MietteHandlerOpts, NamedSource, ReportHandler};
 use std::process::ExitCode;
 
@@ -66,6 +68,26 @@ impl From<InstallError> for Failure {
         }
     }
 }
+impl From<SessionError> for Failure {
+    fn from(error: SessionError) -> Self {
+        match error {
+            SessionError::Spec(errors) => errors.into(),
+            SessionError::Campaign(error) => error.into(),
+            SessionError::Store(error) => error.into(),
+            SessionError::Install(error) => error.into(),
+            SessionError::Asked { message, hint } => Self::Other { status: ExitStatus::Usage, message, hint: Some(hint) },
+            SessionError::NoCampaign(_) => Self::Other {
+                status: ExitStatus::Store,
+                message: error.to_string(),
+                hint: Some("`cvc run FILE` makes one; --campaigns says where campaigns are kept".into()),
+            },
+            SessionError::Machine { message, hint } => {
+                let status = if hint.is_some() { ExitStatus::Host } else { ExitStatus::Internal };
+                Self::Other { status, message, hint }
+            }
+        }
+    }
+}
 impl From<PredictError> for Failure {
     fn from(error: PredictError) -> Self {
         match error {
@@ -98,15 +120,8 @@ fn of_prediction(error: &PredictError) -> ExitStatus {
 }
 
 fn of_image(error: &ImageCommandError) -> ExitStatus {
-    match error {
-        ImageCommandError::ListingOfDirectory(_) => ExitStatus::Usage,
-        ImageCommandError::Compressor { .. } => ExitStatus::Installation,
-        ImageCommandError::Image(_)
-        | ImageCommandError::BrokenImages { .. }
-        | ImageCommandError::BrokenTree { .. }
-        | ImageCommandError::NoImages { .. } => ExitStatus::Unreadable,
-        ImageCommandError::Output(_) => ExitStatus::Store,
-    }
+    let code = error.exit_code();
+    ExitStatus::ALL.into_iter().find(|status| status.code() == code).unwrap_or(ExitStatus::Internal)
 }
 
 /// What helps against an error of a campaign's files.

@@ -25,7 +25,7 @@ use cvc_core::{
     store::{CampaignDir, OutcomeFile},
 };
 use cvc_engine::attempt::{AttemptEvent, AttemptReporter, AttemptResult, Executor, SiteContext, Task};
-use cvc_probe::proc::ProcessId;
+use cvc_os::proc::ProcessId;
 use std::{
     collections::{BTreeMap, HashMap},
     path::Path,

@@ -33,4 +33,4 @@ pub mod stop;
 pub mod store;
 pub mod units;
 
-pub use cvc_probe::visible;
+pub use cvc_os::visible;

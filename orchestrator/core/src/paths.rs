@@ -70,7 +70,7 @@ fn base(variable: &str, default: &str) -> Utf8PathBuf {
 
 /// Name of this machine; `None` if it has none that is text.
 pub fn host_name() -> Option<String> {
-    cvc_probe::host_name()
+    cvc_os::host_name()
 }
 
 /// Resolves `~`, `$NAME` and `${NAME}` with the given environment; a relative path is relative to `base`, the directory of the campaign

@@ -40,6 +40,11 @@ impl CheckpointerKind {
         }
     }
 
+    /// Whether the program writes checkpoints of its own.
+    pub fn has_own_files(self) -> bool {
+        self.takes_checkpoints() && !self.is_driven()
+    }
+
     /// Whether it can store its checkpoints compressed, as [`Compression`] says.
     pub fn compresses(self) -> bool {
         match self {

@@ -41,7 +41,7 @@ macro_rules! checkpointers {
             /// The program writes its own.
             Application "application" => application::ApplicationCheckpointer,
             /// User level, coordinated, by DMTCP.
-            Dmtcp "dmtcp" => dmtcp_checkpointer::DmtcpCheckpointer,
+            Dmtcp "dmtcp" => dmtcp::DmtcpCheckpointer,
         }
     };
 }

@@ -20,8 +20,6 @@ macro_rules! template {
 impl Template {
     /// The script of a run.
     pub const RUN_SCRIPT: Self = template!("launch/run.sh.hbs");
-    /// The script of a restart check.
-    pub const RESTART_SCRIPT: Self = template!("launch/restart.sh.hbs");
     /// Host file with a line for each rank: of srun with arbitrary distribution, and of Open MPI between nodes.
     pub const HOSTS_BY_RANK: Self = template!("launch/hosts.by-rank.hbs");
     /// What MPI launchers call instead of ssh.
@@ -43,6 +41,11 @@ impl Template {
     /// Returns the path below `templates/`, its name in messages.
     pub fn name(self) -> &'static str {
         self.name
+    }
+
+    /// Returns the text before it is rendered.
+    pub fn text(self) -> &'static str {
+        self.text
     }
 
     /// Returns whether what it makes is called by its path, so that the file must be executable.
@@ -143,28 +146,6 @@ mod tests {
         let error = render_text("t", "{{class}}", &serde_json::json!({})).expect_err("strict").to_string();
         assert!(error.contains("class"), "{error}");
         assert!(render_text("t", "{{sh class}}", &serde_json::json!({})).is_err());
-    }
-
-    #[test]
-    fn a_restart_does_not_begin_in_a_directory_that_another_user_made_meanwhile() {
-        let dir = tempfile::tempdir().expect("a directory");
-        let (session, tmp) = (dir.path().join("session"), dir.path().join("tmp"));
-        for made in [&session, &tmp] {
-            std::fs::create_dir(made).expect("a directory");
-        }
-        std::fs::write(session.join("file"), "").expect("writes");
-        // from where it has removed the old one
-        let script = Template::RESTART_SCRIPT.text;
-        let begin = script.split("rm -rf {{sh tmp}}\n").nth(1).expect("it removes the old directory");
-        let begin: Vec<&str> = begin.lines().take_while(|l| !l.starts_with("trap")).filter(|l| !l.contains("dmtcp.")).collect();
-        let values = serde_json::json!({ "session": session, "tmp": tmp, "exit": { "setup": 97 } });
-        let begin = render_text("t", &(begin.join("\n") + "\n"), &values).expect("renders");
-        let run = || Command::new("bash").args(["-c", &begin]).status().expect("bash").code();
-        assert_eq!(run(), Some(97));
-        assert_eq!(std::fs::read_dir(&tmp).expect("a directory").count(), 0);
-        std::fs::remove_dir(&tmp).expect("an empty directory");
-        assert_eq!(run(), Some(0));
-        assert!(tmp.join("file").exists());
     }
 
     proptest! {

@@ -2,9 +2,9 @@
 
 use camino::Utf8PathBuf;
 use clap::Parser;
+use cvc_agent as agent;
 use cvc_core::log;
-use cvc_engine::agent;
-use cvc_probe::visible::{Form, Visible, visible};
+use cvc_os::visible::{Form, Visible, visible};
 use std::{error::Error, process::ExitCode};
 
 /// Interval between heartbeats of a sentinel, seconds, until its agent sets another one.
@@ -53,12 +53,12 @@ enum Command {
     /// Start and watch the processes of one run
     Shepherd,
     /// Read checkpoint images
-    Image(cvc_probe::image::command::ImageArgs),
+    Image(cvc_image_show::command::ImageArgs),
 }
 
 fn main() -> ExitCode {
-    let _failpoints = cvc_probe::disk::failpoints();
-    cvc_probe::proc::heed_children();
+    let _failpoints = cvc_os::disk::failpoints();
+    cvc_os::proc::heed_children();
     match run(Command::parse()) {
         Ok(code) => code,
         Err(error) => {
@@ -98,7 +98,7 @@ fn run(command: Command) -> Result<ExitCode, Box<dyn Error>> {
         Command::Shepherd => cvc_probe::shepherd::main()?,
         Command::Image(args) => {
             let form = if args.json { Form::Json } else { Form::Text };
-            if let Err(error) = cvc_probe::image::command::run(&args, &mut Visible::new(std::io::stdout().lock(), form)) {
+            if let Err(error) = cvc_image_show::command::run(&args, &mut Visible::new(std::io::stdout().lock(), form)) {
                 let _ = std::io::Write::write_all(&mut std::io::stderr(), visible(&format!("error: {error}\n")).as_bytes());
                 return Ok(ExitCode::from(error.exit_code()));
             }

@@ -4,11 +4,9 @@
 //! shepherd makes itself the subreaper of all of them, so that none can leave its tree, and when the run is over, its time is up or its
 //! controller is gone, it ends the whole tree. It writes the result to a file.
 
-use crate::{
-    atomic_file::{self, Durability},
-    proc::{self, ProcessId},
-    tree::remove_tree,
-};
+use cvc_os::atomic_file::{self, Durability};
+use cvc_os::proc::{self, ProcessId};
+use cvc_os::tree::remove_tree;
 use nix::{
     errno::Errno,
     poll::{PollFd, PollFlags, PollTimeout, poll},

@@ -3,7 +3,7 @@
 
 use crate::world::World;
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_probe::disk::surviving_bytes;
+use cvc_os::disk::surviving_bytes;
 use std::fs::{self, File};
 
 /// Takes unsynced events of all spools of a head node, whose files are here.

@@ -11,7 +11,7 @@ use crate::{
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_controller::runner::Options;
 use cvc_core::clock;
-use cvc_probe::disk::record_syncs;
+use cvc_os::disk::record_syncs;
 use fastrand::Rng;
 use jiff::SignedDuration;
 use std::{collections::HashMap, fs, sync::Arc, time::Duration};

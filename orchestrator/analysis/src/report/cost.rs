@@ -6,10 +6,10 @@ use super::{
     plot::{self, Spot},
     summary,
 };
-use crate::error::AnalysisError;
-use crate::index::Index;
 use crate::results::data::Data;
 use cvc_core::record::names;
+use cvc_index::Index;
+use cvc_index::error::AnalysisError;
 use cvc_model::stats::Summary;
 use indexmap::{IndexMap, IndexSet};
 use std::collections::{BTreeMap, BTreeSet};

@@ -8,12 +8,12 @@ use super::{
     plot::{self, PALETTE, Strip},
     time::capital,
 };
-use crate::error::AnalysisError;
 use crate::results::{
     data::{Data, ReportedQuantity},
     quantity::{self, Tier},
 };
 use cvc_core::record::names;
+use cvc_index::error::AnalysisError;
 use cvc_model::stats::{Fences, quantile};
 use indexmap::IndexSet;
 

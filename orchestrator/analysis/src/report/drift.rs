@@ -4,9 +4,9 @@ use super::{
     model::{Block, Plot},
     plot::{self, Moment},
 };
-use crate::error::AnalysisError;
 use crate::results::{data::Data, quantity};
 use cvc_core::record::names;
+use cvc_index::error::AnalysisError;
 use cvc_model::stats::{Drift, Lag, drift, lag};
 use indexmap::IndexSet;
 use std::collections::HashMap;

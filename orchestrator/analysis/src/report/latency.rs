@@ -5,9 +5,9 @@ use super::{
     model::Plot,
     plot::{self, Marks, Panel},
 };
-use crate::error::AnalysisError;
 use crate::results::data::Data;
 use cvc_core::record::names;
+use cvc_index::error::AnalysisError;
 
 const PIECES: [&str; 2] = [names::CKPT_COORDINATION_S, names::CKPT_STORAGE_S];
 

@@ -6,8 +6,8 @@ use super::{
     model::{Block, Plot},
     plot::{Categories, PALETTE, Whisker},
 };
-use crate::error::AnalysisError;
 use crate::results::{data::Data, quantity, rows::PointRow};
+use cvc_index::error::AnalysisError;
 use cvc_model::stats::Summary;
 use indexmap::{IndexMap, IndexSet};
 use std::collections::{BTreeSet, HashMap};

@@ -32,9 +32,11 @@ mod versions;
 
 pub use emit::write_all;
 pub use model::{Against, Beside, Block, Cell, Column, Mark, Note, Plot, Report, ReportKind, Section, Table};
-pub(crate) use slug::slug;
+pub use slug::slug;
 
-use crate::{error::AnalysisError, index::Index, results::data::Data};
+use crate::results::data::Data;
+use cvc_index::Index;
+use cvc_index::error::AnalysisError;
 
 /// Version of the report model, as written to JSON.
 pub const SCHEMA: u32 = 1;

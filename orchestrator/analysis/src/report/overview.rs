@@ -5,9 +5,9 @@ use super::{
     model::{Block, Cell, Column, Section, Table},
     noise,
 };
-use crate::index::IndexedBaseline;
 use crate::report::consistency;
 use crate::results::data::Data;
+use cvc_index::IndexedBaseline;
 use std::collections::BTreeSet;
 
 pub(super) fn section(data: &Data) -> Section {

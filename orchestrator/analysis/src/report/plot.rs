@@ -1,6 +1,6 @@
 //! Draws plots as SVG that inherits its text colour, so that it suits light and dark pages.
 
-use crate::error::AnalysisError;
+use cvc_index::error::AnalysisError;
 use plotters::{
     coord::{Shift, types::RangedCoordf64},
     prelude::*,

@@ -7,13 +7,11 @@ use super::{
     summary,
 };
 use crate::results::{data::Data, quantity as words};
-use crate::{
-    error::AnalysisError,
-    holdout::{Coverage, Gate, GateGroup, HoldoutResult},
-    index::PredictionRow,
-};
 use cvc_core::{ids::PointId, quantity::Quantity, units::counted};
+use cvc_index::PredictionRow;
+use cvc_index::error::AnalysisError;
 use cvc_model::stats::Summary;
+use cvc_prediction::holdout::{Coverage, Gate, GateGroup, HoldoutResult};
 use indexmap::IndexMap;
 
 /// Maximum number of tables of single programs, libraries and classes that are shown open; if there are more, all are folded.

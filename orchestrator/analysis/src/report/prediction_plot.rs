@@ -6,16 +6,14 @@ use super::{
     plot::{self, Categories, Marks, Panel, Whisker},
 };
 use crate::results::{data::Data, rows::PointRow};
-use crate::{
-    error::AnalysisError,
-    holdout::{HoldoutResult, quantity},
-    predict::zone_rule,
-};
 use cvc_core::{ids::PointId, quantity::Quantity};
+use cvc_index::error::AnalysisError;
 use cvc_model::{
     Estimate,
     stats::{Interval, Summary},
 };
+use cvc_prediction::holdout::{HoldoutResult, quantity};
+use cvc_prediction::predict::zone_rule;
 use indexmap::IndexMap;
 use std::collections::HashMap;
 

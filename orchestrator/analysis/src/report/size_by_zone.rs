@@ -6,11 +6,11 @@ use super::{
     plot::{self, Marks, Panel},
     summary,
 };
-use crate::error::AnalysisError;
 use crate::results::{
     data::{Data, ReportedQuantity},
     quantity,
 };
+use cvc_index::error::AnalysisError;
 use indexmap::IndexMap;
 
 /// The zones of the thesis, with their headings.

@@ -7,12 +7,12 @@ use super::{
     plot::{self, Marks, Panel},
     size_by_zone,
 };
-use crate::error::AnalysisError;
 use crate::results::{
     data::{Data, ReportedQuantity},
     quantity::{self, Tier},
 };
 use cvc_core::record::names;
+use cvc_index::error::AnalysisError;
 
 /// Builds the section with the main plots: sizes, checkpoint times, wall times.
 pub(super) fn section(data: &Data) -> Result<Section, AnalysisError> {

@@ -1,8 +1,8 @@
 //! Otherwise equal points: pairs of points that differ in one factor only.
 
 use super::{data::Data, rows::PointRow};
-use crate::index::factors;
 use cvc_core::point::{Needs, Point};
+use cvc_index::factors;
 use cvc_model::stats::RatioGroup;
 use std::collections::{BTreeMap, HashMap};
 

@@ -6,12 +6,10 @@ use super::{
     records::Records,
     rows::{ExcludedRow, PointRow, RunRow},
 };
-use crate::{
-    error::AnalysisError,
-    holdout::HoldoutResult,
-    index::{Index, IndexedBaseline, IndexedDecision, PointSummary, RecordSource, RunValue},
-};
 use cvc_core::{app::descriptor::Better, ids::PointId, point::Point};
+use cvc_index::error::AnalysisError;
+use cvc_index::{Index, IndexedBaseline, IndexedDecision, PointSummary, RecordSource, RunValue};
+use cvc_prediction::holdout::HoldoutResult;
 use indexmap::{IndexMap, IndexSet};
 use std::collections::{BTreeMap, HashMap};
 

@@ -28,7 +28,7 @@ const MAIN: [(&str, &str); 7] = [
 pub(crate) const PROCESSOR_S: &str = "cpu_s";
 
 /// Other quantities of cvc's own, in order. The names are those of the view `v_quantities`.
-const KNOWN: [(&str, &str); 28] = [
+const KNOWN: [(&str, &str); 30] = [
     (names::COST_USD, "cost"),
     (names::RESTART_VERIFIED, "restart verified"),
     (names::AGGREGATORS_EFFECTIVE, "aggregators in effect"),
@@ -50,6 +50,8 @@ const KNOWN: [(&str, &str); 28] = [
     ("shared_with_stacks_bytes", "shared memory and stacks"),
     ("cpu_system_s", "processor time, system"),
     ("max_rss_bytes", "largest resident memory"),
+    (names::TRACE_BYTES, "trace"),
+    (names::TRACE_FILES, "trace, files"),
     (names::STEAL_SHARE, "stolen processor time"),
     (names::OTHER_CPU_SHARE, "processor time of others"),
     (names::CPU_PRESSURE_SHARE, "waiting for a processor"),

@@ -1,10 +1,8 @@
 //! All records of a campaign in long form, for readers who want to compute for themselves.
 
-use crate::{
-    error::AnalysisError,
-    index::{Index, LabelledRecord},
-};
 use camino::Utf8PathBuf;
+use cvc_index::error::AnalysisError;
+use cvc_index::{Index, LabelledRecord};
 use std::collections::HashMap;
 
 /// Where the records are, and the factors of their points. There may be more of them than memory holds, so they stay in the index until they

@@ -1,7 +1,7 @@
 //! The points and runs of a campaign as tables use them.
 
-use crate::index::{IndexedExclusion, IndexedPoint, IndexedRun, factors};
 use cvc_core::ids::PointId;
+use cvc_index::{IndexedExclusion, IndexedPoint, IndexedRun, factors};
 use cvc_model::stats::{Summary, block_means};
 use indexmap::IndexMap;
 use std::collections::{BTreeMap, BTreeSet, HashMap};

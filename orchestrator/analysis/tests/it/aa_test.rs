@@ -2,14 +2,12 @@
 
 use crate::common::{MadeRepeat, campaign_measured};
 use camino::Utf8Path;
-use cvc_analysis::{
-    aa_test::{AaTest, aa_test},
-    holdout::rebuild_index,
-};
+use cvc_analysis::aa_test::{AaTest, aa_test};
 use cvc_core::{
     point::{Point, TracerKind},
     record::Unit,
 };
+use cvc_prediction::holdout::rebuild_index;
 use std::path::Path;
 
 fn point(site: &str, app: &str) -> Point {

@@ -2,12 +2,10 @@
 
 use crate::common;
 use camino::Utf8Path;
-use cvc_analysis::holdout::rebuild_index;
-use cvc_analysis::{
-    index::Index,
-    report::{Block, Report, build, write_all},
-};
+use cvc_analysis::report::{Block, Report, build, write_all};
 use cvc_core::campaign::Format;
+use cvc_index::Index;
+use cvc_prediction::holdout::rebuild_index;
 use std::{fs, path::Path};
 
 fn report(dir: &Path) -> (Report, Index) {
@@ -45,9 +43,9 @@ fn clusters_and_clouds_are_on_one_axis() {
     let plots: Vec<_> = cost.blocks.iter().filter_map(|b| if let Block::Plot(p) = b { Some(p) } else { None }).collect();
     assert_eq!(plots.len(), 1);
     for name in ["cluster", "c5", "cost of a run, USD", "wall time, s"] {
-        assert!(common::all_svg(plots[0]).contains(name), "{name}");
+        assert!(crate::drawings::all_svg(plots[0]).contains(name), "{name}");
     }
-    assert!(!common::all_svg(plots[0]).contains("laptop"), "nobody knows what it costs");
+    assert!(!crate::drawings::all_svg(plots[0]).contains("laptop"), "nobody knows what it costs");
 }
 
 #[test]

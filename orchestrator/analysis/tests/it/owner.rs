@@ -1,17 +1,15 @@
 //! Whose memory it is: reports and predictions of campaigns whose runs recorded zones by owner.
 
 use crate::common;
-use cvc_analysis::{
-    holdout::rebuild_index,
-    predict::{Observation, from_index, keep_one_environment},
-    report::{Block, Plot, Table, build},
-};
+use cvc_analysis::report::{Block, Plot, Table, build};
 use cvc_core::{
     plan::Plan,
     point::{CheckpointerKind, Compression},
     quantity::Quantity,
     record::{Record, Source, Unit, names},
 };
+use cvc_prediction::holdout::rebuild_index;
+use cvc_prediction::predict::{Observation, from_index, keep_one_environment};
 use cvc_testkit::utf8;
 use std::{fs, path::Path};
 

@@ -1,14 +1,12 @@
 //! Predictions of a campaign: made from its training points, kept as records of their own, reported, held against bounds.
 
 use crate::common::measured;
-use cvc_analysis::holdout::rebuild_index;
+use cvc_prediction::holdout::rebuild_index;
 
-use cvc_analysis::{
-    holdout::{Gate, HoldoutResult, PredictionLine},
-    index::Index,
-    report::{Block, Cell, Report, Section, Table, build, write_all},
-};
+use cvc_analysis::report::{Block, Cell, Report, Section, Table, build, write_all};
 use cvc_core::{campaign::Format, plan::Plan, point::Point, quantity::Quantity};
+use cvc_index::Index;
+use cvc_prediction::holdout::{Gate, HoldoutResult, PredictionLine};
 use cvc_testkit::utf8;
 use std::{collections::HashSet, fs};
 

@@ -2,16 +2,14 @@
 
 use crate::common::{MadeRepeat, campaign_measured};
 use camino::Utf8Path;
-use cvc_analysis::{
-    holdout::rebuild_index,
-    report::{Block, Cell, Report, Table, build, write_all},
-};
+use cvc_analysis::report::{Block, Cell, Report, Table, build, write_all};
 use cvc_core::{
     campaign::Format,
     outcome::Cause,
     point::{CheckpointerKind, Compression, Moment, Point, TracerKind},
     record::Unit,
 };
+use cvc_prediction::holdout::rebuild_index;
 use std::{fs, path::Path};
 
 fn point(app: &str, aggregators: Option<u32>, checkpointer: CheckpointerKind, compression: Compression) -> Point {

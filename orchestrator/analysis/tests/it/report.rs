@@ -2,14 +2,12 @@
 
 use crate::common;
 use base64::{Engine, prelude::BASE64_STANDARD};
-use cvc_analysis::holdout::rebuild_index;
+use cvc_prediction::holdout::rebuild_index;
 
-use cvc_analysis::{
-    error::AnalysisError,
-    index::Index,
-    report::{Cell, build, write_all},
-};
+use cvc_analysis::report::{Cell, build, write_all};
 use cvc_core::{campaign::Format, point::Repeat, store::StoreError};
+use cvc_index::Index;
+use cvc_index::error::AnalysisError;
 use cvc_testkit::utf8;
 use sha2::{Digest, Sha256};
 use std::{fs, path::Path};
@@ -61,7 +59,7 @@ fn the_quantities_of_each_run_are_those_of_all_records_together() {
     let dir = tempfile::tempdir().expect("a directory");
     common::campaign(dir.path());
     let index = rebuild_index(utf8(dir.path())).expect("an index");
-    let all = include_str!("../../src/index/quantities.sql").replace("INSERT INTO quantities", "");
+    let all = include_str!("../../../index/src/quantities.sql").replace("INSERT INTO quantities", "");
     let rows = |sql: &str| {
         let mut statement = index.connection().prepare(sql).expect("SQL");
         let row = |r: &rusqlite::Row<'_>| Ok((r.get::<_, String>(0)?, r.get::<_, String>(1)?, r.get::<_, String>(2)?, r.get::<_, f64>(3)?));
@@ -348,7 +346,7 @@ fn failed_points_leave_the_axis_as_it_was() {
     let of: Vec<_> = plots(&report).into_iter().filter(|p| p.id.starts_with("zones-") || p.id.starts_with("latency-")).collect();
     assert!(of.iter().any(|p| p.title.contains("nas-lu")), "{:?}", of.iter().map(|p| &p.title).collect::<Vec<_>>());
     for plot in of {
-        assert!(common::all_svg(plot).contains("mapping (nodes"), "{}", plot.title);
+        assert!(crate::drawings::all_svg(plot).contains("mapping (nodes"), "{}", plot.title);
     }
 }
 
@@ -386,7 +384,7 @@ fn lines_join_only_what_has_an_order() {
         common::campaign_of(dir.path(), points);
         let report = build(&rebuild_index(utf8(dir.path())).expect("an index")).expect("a report");
         let wall = plots(&report).into_iter().find(|p| p.title.starts_with("Wall time")).expect("a plot");
-        assert_eq!(common::all_svg(wall).contains("stroke-width=\"2\""), lines, "{}", common::all_svg(wall));
+        assert_eq!(crate::drawings::all_svg(wall).contains("stroke-width=\"2\""), lines, "{}", crate::drawings::all_svg(wall));
     }
 }
 

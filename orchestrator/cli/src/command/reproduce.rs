@@ -9,11 +9,10 @@ use crate::{
     text::{shown, table},
 };
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_analysis::{
-    paper::{self, Counts, Measurements, Paper, Reproduction},
-    report, rerun,
-};
+use cvc_analysis::report;
 use cvc_core::campaign::Format;
+use cvc_paper::paper::{self, Counts, Measurements, Paper, Reproduction};
+use cvc_paper::rerun;
 use std::{io::Write, path::PathBuf};
 
 pub fn reproduce(args: &ReproduceArgs) -> Result<ExitStatus, Failure> {

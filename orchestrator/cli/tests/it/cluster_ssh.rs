@@ -49,6 +49,8 @@ fn traces_of_every_node_are_kept_beside_the_run() {
     for run in on.campaign.run_names() {
         let trace = on.campaign.run_dir(&run).join("trace");
         let files: Vec<_> = fs::read_dir(&trace).expect("a trace").flatten().map(|e| e.path()).collect();
+        let counted = on.campaign.records(&run).iter().find(|r| r["name"] == "trace_files").and_then(|r| r["value"].as_f64());
+        assert_eq!(counted, Some(files.len() as f64), "{run}: {files:?}");
         for node in ["n1", "n2"] {
             let name = format!("strace.{node}.");
             let of_node = files.iter().filter(|f| f.file_name().is_some_and(|n| n.to_string_lossy().starts_with(&name)));

@@ -6,22 +6,22 @@ use cvc_testkit::{Campaign, Tool, campaign::read_json, require};
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
 /// The image that each checkpoint has, of one rank.
-const IMAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../probe/tests/fixtures/dmtcp/mpich-btW-np1-rank0.dmtcp.gz");
+const IMAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../image/tests/fixtures/dmtcp/mpich-btW-np1-rank0.dmtcp.gz");
 /// The port of the first coordinator; that of the restart has the next one.
 const PORT: u16 = 4001;
 /// What DMTCP 4.2.0 says when an assertion fails, in its colours; the backtrace is cut.
 const ASSERTION: &str = r"\033[0;31m[2026-11-25T09:00:00.000, 41000, 41000, Error] at sysvipc.cpp:77 in refill; REASON='JASSERT(_realId != -1) failed; (_id = 3);    bt: Terminating...\n    Backtrace:\n        1 refill in libdmtcp_svipc.so 0x7f00\n\n\033[0m\n";
 
 /// What the stand-in does.
-struct StandIn {
+pub(crate) struct StandIn {
     /// In place of a checkpoint; `whole` is the command that makes one.
-    checkpoint: &'static str,
+    pub checkpoint: &'static str,
     /// When it is told to end the ranks after their checkpoint.
-    kill: &'static str,
+    pub kill: &'static str,
     /// The restart script.
-    restart: String,
+    pub restart: String,
     /// What the coordinator of the restart answers to a question for its status: `peers N yes|no`, or the exit code 1 without an answer.
-    status: &'static str,
+    pub status: &'static str,
 }
 
 impl Default for StandIn {
@@ -37,7 +37,7 @@ impl StandIn {
     }
 
     /// Writes its programs below `root`, which also takes its state.
-    fn install(&self, root: &Path) {
+    pub(crate) fn install(&self, root: &Path) {
         let at = root.display();
         let program = |name: &str, text: &str| {
             let path = root.join("bin").join(name);

@@ -9,7 +9,7 @@ use std::{
 };
 
 fn fixture(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../probe/tests/fixtures/dmtcp").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../image/tests/fixtures/dmtcp").join(name)
 }
 
 #[test]

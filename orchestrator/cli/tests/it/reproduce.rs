@@ -145,7 +145,7 @@ fn content(dir: &Path) -> std::collections::BTreeMap<PathBuf, Vec<u8>> {
 fn a_campaign_that_is_read_is_not_changed() {
     let dir = tempfile::tempdir().expect("a directory");
     let campaign = dir.path().join("archive");
-    copy(&root().join("orchestrator/analysis/tests/data/rerun/sizes"), &campaign);
+    copy(&root().join("orchestrator/paper/tests/data/rerun/sizes"), &campaign);
     let before = content(&campaign);
     let done = cvc(dir.path()).args(["thesis", "--table", "5.1", "--from", "archive", "--format", "csv"]).assert().success();
     let text = finished(&done.get_output().stdout);

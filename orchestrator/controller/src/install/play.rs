@@ -198,12 +198,12 @@ async fn end(child: &mut Child, mark: &str) {
             // a group that is already gone is fine
             let _ = killpg(group, signal);
         }
-        for process in cvc_probe::proc::marked(&marker) {
-            cvc_probe::proc::signal(process.pid, signal);
+        for process in cvc_os::proc::marked(&marker) {
+            cvc_os::proc::signal(process.pid, signal);
         }
         let all_gone = async {
             let _ = child.wait().await;
-            while !cvc_probe::proc::marked(&marker).is_empty() {
+            while !cvc_os::proc::marked(&marker).is_empty() {
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         };

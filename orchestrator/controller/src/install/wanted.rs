@@ -6,7 +6,7 @@ use cvc_core::{
     campaign::{Ec2Settings, MpiSource, Site, Spec},
     lease::LaunchOrder,
     plan::Plan,
-    point::{CheckpointerKind, Point, TracerKind},
+    point::{Point, TracerKind},
 };
 use cvc_engine::{kernels, mpi, render};
 use indexmap::IndexMap;
@@ -58,7 +58,7 @@ pub fn of(spec: &Spec, plan: &Plan, name: &str, site: &Site, pins: &BTreeMap<Str
             json!({ "name": library, "family": mpi::launcher(entry.family).name(), "source": source, "value": value, "spack": build }),
         );
     }
-    let wants_dmtcp = points.iter().any(|p| p.checkpointer == CheckpointerKind::Dmtcp);
+    let wants_dmtcp = points.iter().any(|p| p.checkpointer.is_driven());
     let prefix = dmtcp_prefix(spec, site);
     let dmtcp = if prefix.is_empty() { spec_of("dmtcp", "dmtcp") } else { String::new() };
     builds.extend((wants_dmtcp && prefix.is_empty()).then(|| Build::new(&dmtcp, None)));

@@ -5,10 +5,7 @@ pub mod embedded;
 pub mod load;
 mod templates;
 
-use crate::{
-    app::descriptor::Descriptor,
-    point::{CheckpointerKind, Point},
-};
+use crate::{app::descriptor::Descriptor, point::Point};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -38,7 +35,7 @@ pub fn template_values(app: &Descriptor, point: &Point, program: &str, rundir: &
         "storage": storage,
         "user": point.user,
         "w": vars,
-        "own_checkpoint": point.checkpointer == CheckpointerKind::Application,
+        "own_checkpoint": point.checkpointer.has_own_files(),
     })
 }
 

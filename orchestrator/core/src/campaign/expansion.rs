@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     app::descriptor::{Descriptor, illegal_count, not_shared},
-    point::{CheckpointerKind, Excluded, ExcludedBy, Moment, Point},
+    point::{Excluded, ExcludedBy, Moment, Point},
     units::counted,
 };
 use std::borrow::Cow;
@@ -93,7 +93,7 @@ impl Grid {
         }
         // whether an area without a path is shared is only known once the nodes are checked
         let apart = site.storage.get(storage).is_some_and(|a| a.path.is_some() && a.kind == StorageKind::NodeLocal);
-        let own_checkpoint = *self.settings.checkpointer.at(index) == CheckpointerKind::Application;
+        let own_checkpoint = self.settings.checkpointer.at(index).has_own_files();
         if mapping.nodes() > 1 && apart && descriptor.shares_files(own_checkpoint) {
             return no(ExcludedBy::Combination, not_shared(app_name, mapping, storage));
         }
@@ -120,7 +120,7 @@ impl Grid {
                 return no(format!("{app} does no collective I/O: {factor} no effect on it"));
             }
         }
-        if checkpointer == CheckpointerKind::Application && descriptor.checkpoint.is_none() {
+        if checkpointer.has_own_files() && descriptor.checkpoint.is_none() {
             return no(format!("{app} writes no checkpoints of its own"));
         }
         if let Some(reason) = checkpointer.hazard_with(*self.settings.tracer.at(index)) {

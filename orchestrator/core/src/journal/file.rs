@@ -13,7 +13,7 @@ use crate::{
     },
 };
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_probe::disk;
+use cvc_os::disk;
 use std::{
     fs::{self, File, OpenOptions},
     io::{BufRead, BufReader, ErrorKind},

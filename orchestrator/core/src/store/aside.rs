@@ -2,7 +2,7 @@
 
 use super::error::StoreError;
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_probe::disk;
+use cvc_os::disk;
 
 /// Gives a directory that must not stay under its name another one beside it, and returns that; `None` if there is none.
 ///

@@ -2,10 +2,8 @@
 
 use super::error::StoreError;
 use camino::Utf8Path;
-use cvc_probe::{
-    atomic_file::{self, Durability},
-    tree::remove_tree,
-};
+use cvc_os::atomic_file::{self, Durability};
+use cvc_os::tree::remove_tree;
 use std::io::{self, BufWriter, Write};
 
 /// Writes a file so that after a crash or a loss of power it has the old content or the new one.

@@ -7,7 +7,7 @@
 use super::error::StoreError;
 use crate::ids::{DIGITS, short_digest};
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_probe::disk;
+use cvc_os::disk;
 use std::{
     fs::{File, OpenOptions, TryLockError},
     io::{self, BufRead, BufReader, Read},

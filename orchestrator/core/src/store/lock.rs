@@ -2,7 +2,7 @@
 
 use super::error::StoreError;
 use camino::Utf8Path;
-use cvc_probe::proc::ProcessId;
+use cvc_os::proc::ProcessId;
 use serde::{Deserialize, Serialize};
 use std::{
     fmt,
@@ -60,7 +60,7 @@ impl Holder {
     fn this(operation: &str) -> Self {
         let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok().map(|id| id.trim().to_owned());
         let start_ticks = ProcessId::own().ok().map(|own| own.start_ticks);
-        Self { pid: std::process::id(), operation: operation.to_owned(), host: cvc_probe::host_name(), boot_id, start_ticks, beat: 0 }
+        Self { pid: std::process::id(), operation: operation.to_owned(), host: cvc_os::host_name(), boot_id, start_ticks, beat: 0 }
     }
 
     /// Whether it is a living process of this machine other than this one.
@@ -72,7 +72,7 @@ impl Holder {
 
     /// Whether it is of another machine, so that only its signs of life tell whether it has ended.
     fn is_elsewhere(&self) -> bool {
-        self.host.is_some() && self.host != cvc_probe::host_name()
+        self.host.is_some() && self.host != cvc_os::host_name()
     }
 
     /// Writes it in place of what the file says.
@@ -282,7 +282,7 @@ mod tests {
         let (_temporary, path) = in_directory();
         let lock = CampaignLock::take(&path, "cvc fsck --repair").expect("free");
         let told = CampaignLock::take(&path, "cvc run").expect_err("it is held").to_string();
-        let host = cvc_probe::host_name().expect("a name");
+        let host = cvc_os::host_name().expect("a name");
         let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").expect("Linux");
         let holder = format!("(`cvc fsck --repair`, process {} on {host}, boot {})", std::process::id(), boot.trim());
         assert!(told.contains(&holder), "{told}");
@@ -306,7 +306,7 @@ mod tests {
         let (_temporary, path) = in_directory();
         // of this machine: the parent of this test lives
         let parent = nix::unistd::getppid().as_raw() as u32;
-        let living = cvc_probe::proc::ProcessId::of(parent).expect("it lives");
+        let living = cvc_os::proc::ProcessId::of(parent).expect("it lives");
         let lock = CampaignLock::take(&path, "cvc run").expect("free");
         let mine = fs::read_to_string(&path).expect("reads");
         drop(lock);

@@ -4,7 +4,7 @@
 use super::error::StoreError;
 use crate::ids::short_digest;
 use camino::{Utf8Component, Utf8Path, Utf8PathBuf};
-use cvc_probe::disk;
+use cvc_os::disk;
 use std::{
     fmt::Write,
     fs::{self, File},

@@ -2,7 +2,8 @@
 
 use super::error::StoreError;
 use camino::Utf8Path;
-use cvc_probe::{host_name, proc::ProcessId};
+use cvc_os::host_name;
+use cvc_os::proc::ProcessId;
 use std::{fs, io};
 
 /// What the names of those begin with that this process makes for `name`, where others may make one at the same time.

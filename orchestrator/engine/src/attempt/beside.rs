@@ -1,6 +1,6 @@
 //! Whether another campaign measured on the same machine while an attempt was under way. It is noted, and no reason to call a run a failure.
 
-use cvc_probe::measuring::Measuring;
+use cvc_os::measuring::Measuring;
 use serde_json::{Value, json};
 use std::{
     sync::{

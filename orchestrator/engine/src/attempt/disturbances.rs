@@ -19,7 +19,7 @@ impl Judge<'_> {
     }
 
     fn disturbances(&mut self, noise: &Noise, exit: Option<&Exit>, during: Option<(&'static str, String)>) {
-        let used = &self.evidence.prepared.used;
+        let used = &self.evidence.prepared.run.used;
         // the shepherd waits for all ranks where nothing else starts them: elsewhere they belong to ssh's or Slurm's daemons
         let is_own = !used.several() && matches!(used.transport, Transport::Local | Transport::Ssh);
         let own_cpu_s = exit.filter(|_| is_own).map(|exit| exit.user_s + exit.system_s);

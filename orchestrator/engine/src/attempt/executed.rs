@@ -1,6 +1,6 @@
 //! The result of executing a run.
 
-use super::run_failure::RunFailure;
+use crate::run::RunFailure;
 use cvc_core::{
     outcome::{Cause, Outcome},
     record::Record,

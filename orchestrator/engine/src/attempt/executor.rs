@@ -1,6 +1,6 @@
 //! The contract of executors: this machine ([`LocalExecutor`](super::LocalExecutor)), or an agent on another.
 
-use super::{context::SiteContext, reporter::AttemptReporter, task::Task};
+use crate::run::{AttemptReporter, SiteContext, Task};
 use async_trait::async_trait;
 use cvc_core::{outcome::Cause, point::PlannedPoint, stop::StopSignal, store::OutcomeFile};
 use std::collections::BTreeSet;

@@ -3,16 +3,13 @@
 
 use super::{
     collect::taken,
-    error::RunError,
-    evidence::{last_lines, text},
-    judge::compile,
-    numbers::{CUT_HINT, numbers},
     outputs::{Outputs, found_below},
 };
+use crate::run::{CUT_HINT, RunError, compile, last_lines, numbers, text};
 use camino::Utf8Path;
 use cvc_core::{
     app::descriptor::{Descriptor, Take},
-    point::{CheckpointerKind, Point},
+    point::Point,
     units::counted,
 };
 use cvc_probe::shepherd::Exit;
@@ -169,7 +166,7 @@ impl Check<'_> {
     }
 
     fn checkpoint(&self) -> Result<Vec<FitItem>, RunError> {
-        let Some(own) = self.app.checkpoint.as_ref().filter(|_| self.point.checkpointer == CheckpointerKind::Application) else {
+        let Some(own) = self.app.checkpoint.as_ref().filter(|_| self.point.checkpointer.has_own_files()) else {
             return Ok(Vec::new());
         };
         let found = found_below(self.app, self.point, self.work, &own.files)?;

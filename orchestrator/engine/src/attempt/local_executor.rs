@@ -2,26 +2,20 @@
 
 use super::{
     beside::Neighbours,
-    context::SiteContext,
-    error::RunError,
     execute::execute,
     executed::{Executed, failed, interrupted},
     executor::{AttemptResult, Executor, choose_free},
-    nodes::{LATER, Nodes, SOON},
     prepare::{Prepared, prepare},
     recover::{self, recover_run},
     remains::Remains,
-    reporter::AttemptReporter,
-    run_dirs::{begun_tmp_dir, marker, work_dir},
-    run_failure::RunFailure,
-    shepherd::Shepherds,
     site::ReadySite,
     slurm_steps::Steps,
-    task::Task,
-    traces::fetch_traces,
+    traces::{fetch_traces, read_traces},
+    unhurried::unhurried,
 };
 use crate::{
     crew::{self, CrewError},
+    run::{AttemptReporter, LATER, Nodes, RunError, RunFailure, SOON, Shepherds, SiteContext, Task, begun_tmp_dir, marker, work_dir},
     transport::Transport,
 };
 use async_trait::async_trait;
@@ -87,7 +81,7 @@ impl LocalExecutor {
                 return self.finish(&run, &work, task.attempt, failed(failure_of(&error))).await.map(AttemptResult::Ended);
             }
         };
-        let used = &prepared.used;
+        let used = &prepared.run.used;
         let everywhere = used.everywhere();
         let began = std::time::Instant::now();
         let neighbours = Neighbours::watch();
@@ -112,15 +106,20 @@ impl LocalExecutor {
         };
         executed.interrupted |= is_doubtful(&executed.outcome) && was_stopped(executed.told_to_end, &mut stop_signal).await;
         if executed.interrupted {
-            self.end_leftovers(&run, &prepared.work).await?;
+            self.end_leftovers(&run, &prepared.run.work).await?;
             self.clear_others(&prepared, false).await;
-            let gone = [prepared.work.clone(), prepared.dir.clone()];
+            let gone = [prepared.run.work.clone(), prepared.run.dir.clone()];
             unhurried(move || gone.iter().try_for_each(|path| remove_all(path))).await??;
             return Ok(AttemptResult::Interrupted);
         }
         // of a failed run, what can be had
         if let (Err(failure), Outcome::Succeeded) = (fetch_traces(&prepared).await, &executed.outcome) {
             executed.outcome = failure.into();
+        }
+        let (traced, unread) = read_traces(&prepared).await?;
+        executed.records.extend(traced.records);
+        if let Some(unread) = unread {
+            executed.facts["trace_not_read"] = unread.into();
         }
         neighbours.note(&mut executed.facts);
         drop(neighbours);
@@ -132,10 +131,10 @@ impl LocalExecutor {
         let _ = remove_all(&prepared.request.tmp_dir);
         if executed.shepherd_lost {
             // nobody has ended what it watched over
-            self.end_leftovers(&run, &prepared.work).await?;
+            self.end_leftovers(&run, &prepared.run.work).await?;
         }
         self.clear_others(&prepared, true).await;
-        self.finish(&run, &prepared.work, task.attempt, executed).await.map(AttemptResult::Ended)
+        self.finish(&run, &prepared.run.work, task.attempt, executed).await.map(AttemptResult::Ended)
     }
 
     /// Ends what a shepherd may have left of a run on this machine.
@@ -155,7 +154,7 @@ impl LocalExecutor {
         if let Some(detail) = self.no_room(prepared, disk_bytes).await? {
             return Err(RunFailure::new(Cause::DiskFull, detail));
         }
-        let used = &prepared.used;
+        let used = &prepared.run.used;
         let others = used.others();
         if others.is_empty() {
             return Ok(());
@@ -170,19 +169,19 @@ impl LocalExecutor {
 
     /// Removes what a run left on the other nodes, except what is kept.
     async fn clear_others(&self, prepared: &Prepared, may_keep: bool) {
-        let used = &prepared.used;
+        let used = &prepared.run.used;
         let others = used.others();
         if others.is_empty() {
             return;
         }
         let run = &self.site.context.run;
         let (images, outputs) = (may_keep && run.keep_images, may_keep && run.keep_outputs);
-        let work = prepared.work.as_std_path();
+        let work = prepared.run.work.as_std_path();
         let mut dirs: Vec<PathBuf> = vec![prepared.request.tmp_dir.clone().into()];
         if used.storage == StorageKind::NodeLocal {
             match (images, outputs) {
                 (false, false) => dirs.push(work.into()),
-                (false, true) => dirs.extend([work.join("ckpt"), work.join("dmtcp")]),
+                (false, true) => dirs.extend(prepared.checkpointer.dirs().iter().map(|dir| work.join(dir))),
                 // what lies beside the images is small, and cannot be told from outputs without asking again
                 (true, _) => {}
             }
@@ -232,14 +231,19 @@ impl LocalExecutor {
     /// Checks the space that a run needs on every node where it writes.
     async fn no_room(&self, prepared: &Prepared, needed: Option<u64>) -> Result<Option<String>, RunFailure> {
         let Some(needed) = needed else { return Ok(None) };
-        let used = &prepared.used;
-        let processes = u64::from(prepared.point.processes().max(1));
-        let found = used.crew.free(&used.places(), &[prepared.work.clone().into()], SOON).await;
+        let used = &prepared.run.used;
+        let processes = u64::from(prepared.run.point.processes().max(1));
+        let found = used.crew.free(&used.places(), &[prepared.run.work.clone().into()], SOON).await;
         let found = crew::whole(found).map_err(|e| RunFailure::new(Cause::NodeLost, e.to_string()))?;
         for (node, spaces) in found {
             // each node has its part of the ranks, and one may hold everything where all see the same
-            let load: u64 =
-                used.ranks.iter().zip(prepared.point.mapping.node_loads()).filter(|(n, _)| n.name == node).map(|(_, l)| u64::from(l)).sum();
+            let load: u64 = used
+                .ranks
+                .iter()
+                .zip(prepared.run.point.mapping.node_loads())
+                .filter(|(n, _)| n.name == node)
+                .map(|(_, l)| u64::from(l))
+                .sum();
             let share = if used.storage == StorageKind::Shared { needed } else { (needed * load).div_ceil(processes) };
             let Some(free) = spaces.first().map(|s| s.free_bytes) else { continue };
             let mib = |bytes: u64| bytes >> 20;
@@ -247,7 +251,7 @@ impl LocalExecutor {
                 let on = if used.transport == Transport::Local { String::new() } else { format!("{node}: ") };
                 return Ok(Some(format!(
                     "{on}{} needs about {} MiB and has {} MiB free: free some space, or choose another storage area",
-                    prepared.work,
+                    prepared.run.work,
                     mib(share),
                     mib(free)
                 )));
@@ -263,13 +267,6 @@ impl LocalExecutor {
         let remains = Remains { dir: self.dir.clone(), run: run.clone(), work: work.to_owned(), attempt, images, outputs };
         unhurried(move || remains.finish(executed)).await?
     }
-}
-
-/// Does what may take long, such as hashing or removing very much, beside everything else: the one thread of a controller or an agent has other
-/// things to see to, like heartbeats, signals and deadlines.
-async fn unhurried<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, RunError> {
-    let span = tracing::Span::current();
-    tokio::task::spawn_blocking(move || span.in_scope(work)).await.map_err(|error| RunError::Broken(error.to_string()))
 }
 
 #[async_trait]

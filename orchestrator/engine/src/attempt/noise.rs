@@ -1,6 +1,6 @@
 //! What else the nodes did while a run was measured: taken right before its start and right after its end, never between.
 
-use super::nodes::{AllocatedNodes, Node};
+use crate::run::{AllocatedNodes, Node};
 use cvc_probe::sentinel::{Conditions, NodeActivity, NodeSettings};
 use serde_json::{Map, Value, json};
 use std::{collections::BTreeMap, time::Duration};

@@ -1,15 +1,13 @@
 //! The file that records how a run ended, and the final name of its directory.
 
-use super::{
-    executed::{Executed, failed},
-    run_failure::RunFailure,
-};
+use super::executed::{Executed, failed};
+use crate::run::RunFailure;
 use cvc_core::{
     ids::{RunId, short_digest},
     outcome::{Cause, Outcome},
     store::{CampaignDir, OUTCOME, OutcomeFile, StoreError, put_aside, remove_all, write_manifest},
 };
-use cvc_probe::disk;
+use cvc_os::disk;
 use std::fs;
 
 /// Records how a run ended.

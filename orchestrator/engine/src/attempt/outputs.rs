@@ -1,24 +1,17 @@
 //! Checks whether files hold what their program says that it wrote: an MPI library may report success on a full disk with half of a file
 //! written.
 
-use super::{
-    error::RunError,
-    nodes::{LATER, SOON},
-    prepare::Prepared,
-    run_failure::RunFailure,
+use crate::{
+    crew,
+    run::{RunContext, RunError, RunFailure, SOON, files, patterns, patterns_below},
 };
-use crate::{crew, render};
 use camino::Utf8Path;
 use cvc_core::{
-    app::{
-        descriptor::{Descriptor, OutputFiles, Take},
-        template_values,
-    },
+    app::descriptor::{Descriptor, OutputFiles, Take},
     outcome::Cause,
     point::Point,
 };
 use cvc_probe::sentinel::{self, Answer, FileFound, Request, Space};
-use serde_json::Value;
 use std::ops::RangeInclusive;
 
 /// What was found of one claim of the descriptor, and how full the disks are.
@@ -29,22 +22,6 @@ pub(super) struct Outputs {
     patterns: Vec<String>,
     found: Vec<(String, FileFound)>,
     free: Vec<(String, Space)>,
-}
-
-/// Patterns of a descriptor for this run.
-pub(super) fn patterns(prepared: &Prepared, templates: &[String]) -> Result<Vec<String>, RunError> {
-    let values = template_values(&prepared.app, &prepared.point, prepared.program.as_str(), prepared.dir.as_str(), prepared.work.as_str());
-    render_patterns(&prepared.app, templates, &values, &prepared.work)
-}
-
-fn render_patterns(app: &Descriptor, templates: &[String], values: &Value, work: &Utf8Path) -> Result<Vec<String>, RunError> {
-    // the working directory is where relative patterns start; its own path is not a pattern
-    let work = format!("{work}/");
-    let render = |template: &String| -> Result<String, RunError> {
-        let pattern = render::render_text(&format!("{}: files", app.name), template, values)?;
-        Ok(pattern.strip_prefix(&work).unwrap_or(&pattern).to_owned())
-    };
-    templates.iter().map(render).collect()
 }
 
 /// Files of these patterns of a run that is over, whose working directory was kept on this machine.
@@ -63,38 +40,18 @@ pub(super) fn found_below(
     }
 }
 
-fn patterns_below(app: &Descriptor, point: &Point, work: &Utf8Path, templates: &[String]) -> Result<Vec<String>, RunError> {
-    render_patterns(app, templates, &template_values(app, point, "", work.as_str(), work.as_str()), work)
-}
-
-/// Files of these patterns on all nodes of the run.
-pub(super) async fn files(prepared: &Prepared, patterns: &[String]) -> Result<Vec<(String, FileFound)>, RunError> {
-    let used = &prepared.used;
-    let found = used.crew.globs(&used.places(), prepared.work.as_std_path(), patterns, LATER).await;
-    let all = crew::whole(found)?.into_iter().flat_map(|(node, files)| files.into_iter().map(move |f| (node.clone(), f)));
-    Ok(distinct(all.collect()))
-}
-
 /// Finds the files that the program should write according to the descriptor.
-pub(super) async fn find_outputs(prepared: &Prepared) -> Result<Vec<Outputs>, RunError> {
+pub(super) async fn find_outputs(run: &RunContext) -> Result<Vec<Outputs>, RunError> {
     let mut all = Vec::new();
-    for claim in &prepared.app.outputs {
-        let patterns = patterns(prepared, &claim.files)?;
-        let used = &prepared.used;
-        let found = files(prepared, &patterns).await?;
-        let places = crew::whole(used.crew.free(&used.places(), &[prepared.work.clone().into()], SOON).await)?;
+    for claim in &run.app.outputs {
+        let patterns = patterns(run, &claim.files)?;
+        let used = &run.used;
+        let found = files(run, &patterns).await?;
+        let places = crew::whole(used.crew.free(&used.places(), &[run.work.clone().into()], SOON).await)?;
         let free = places.into_iter().filter_map(|(node, spaces)| Some((node, spaces.into_iter().next()?))).collect();
         all.push(Outputs { claim: claim.clone(), patterns, found, free });
     }
     Ok(all)
-}
-
-/// Leaves out files that several nodes have seen: no two files of the same path were made as the same number of the file system and changed
-/// in the same nanosecond, so that this holds whatever the campaign says of the storage.
-fn distinct(mut found: Vec<(String, FileFound)>) -> Vec<(String, FileFound)> {
-    let mut seen = std::collections::HashSet::new();
-    found.retain(|(_, f)| seen.insert((f.path.clone(), f.inode, f.modified_ns)));
-    found
 }
 
 /// The bytes that a printed number may stand for: as exactly as it was printed. `419.43` times a million is 419.425 to 419.435 million.
@@ -251,11 +208,5 @@ mod tests {
             text,
             "/s/out.1 on n2 has 209715200 bytes, and the program says that it wrote 419425000 to 419435000; /s on n2 has 5000 bytes free"
         );
-    }
-
-    #[test]
-    fn the_same_file_seen_from_two_nodes_is_one_and_two_of_one_name_are_two() {
-        let both = |inode| distinct(vec![file("n1", "/s/out", 5, 10), file("n2", "/s/out", inode, 10)]).len();
-        assert_eq!((both(5), both(6)), (1, 2));
     }
 }

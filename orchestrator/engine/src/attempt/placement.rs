@@ -1,7 +1,10 @@
 //! Checks whether every rank is where the mapping puts it. Each rank reports its node; launchers are not trusted.
 
-use super::{evidence::same_host, nodes::SOON, prepare::Prepared, run_dirs::RANKS, run_failure::RunFailure};
-use crate::{crew, transport::Transport};
+use crate::{
+    crew,
+    run::{RANKS, RunContext, RunFailure, SOON, same_host},
+    transport::Transport,
+};
 use cvc_core::{campaign::StorageKind, mapping::Mapping, outcome::Cause};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -69,39 +72,39 @@ impl Misplacement {
 }
 
 /// Waits until all ranks have reported, and returns what is wrong; never returns if nothing is.
-pub(super) async fn watch(prepared: &Prepared) -> Misplacement {
-    if prepared.used.transport == Transport::Local {
+pub(super) async fn watch(run: &RunContext) -> Misplacement {
+    if run.used.transport == Transport::Local {
         return std::future::pending().await;
     }
     loop {
         tokio::time::sleep(TICK).await;
         // a node that does not answer is missed by those who wait for that
-        let Ok(seen) = seen(prepared).await else { continue };
-        if let Some(wrong) = judge(&seen, prepared).err().and_then(Misplacement::for_certain) {
+        let Ok(seen) = seen(run).await else { continue };
+        if let Some(wrong) = judge(&seen, run).err().and_then(Misplacement::for_certain) {
             return wrong;
         }
-        if seen.len() as u32 >= prepared.point.processes() {
+        if seen.len() as u32 >= run.point.processes() {
             return std::future::pending().await;
         }
     }
 }
 
 /// The problem of the placement of a run that has ended, if any.
-pub(super) async fn check(prepared: &Prepared) -> Result<(), RunFailure> {
-    if prepared.used.transport == Transport::Local {
+pub(super) async fn check(run: &RunContext) -> Result<(), RunFailure> {
+    if run.used.transport == Transport::Local {
         return Ok(());
     }
     let begin = Instant::now();
     loop {
-        let seen = seen(prepared).await.map_err(|error| RunFailure::new(Cause::NodeLost, error.to_string()))?;
+        let seen = seen(run).await.map_err(|error| RunFailure::new(Cause::NodeLost, error.to_string()))?;
         // a run of which no rank began has another cause
         if seen.is_empty() {
             return Ok(());
         }
-        let Err(wrong) = judge(&seen, prepared) else { return Ok(()) };
+        let Err(wrong) = judge(&seen, run) else { return Ok(()) };
         // a rank that is only missing may be seen a moment later, where nodes look at each other's files
         let only_missing = wrong.clone().for_certain().is_none();
-        if !only_missing || prepared.used.storage != StorageKind::Shared || begin.elapsed() > LATE {
+        if !only_missing || run.used.storage != StorageKind::Shared || begin.elapsed() > LATE {
             return Err(RunFailure::new(Cause::Misplaced, wrong.to_string()));
         }
         tokio::time::sleep(TICK).await;
@@ -109,9 +112,9 @@ pub(super) async fn check(prepared: &Prepared) -> Result<(), RunFailure> {
 }
 
 /// The reports of ranks so far. Asks every node even if all see the same files: each sees at least what was written on it.
-async fn seen(prepared: &Prepared) -> Result<Seen, crew::CrewError> {
-    let used = &prepared.used;
-    let found = used.crew.listing(&used.everywhere(), prepared.work.join(RANKS).as_std_path(), &[], SOON).await;
+async fn seen(run: &RunContext) -> Result<Seen, crew::CrewError> {
+    let used = &run.used;
+    let found = used.crew.listing(&used.everywhere(), run.work.join(RANKS).as_std_path(), &[], SOON).await;
     let mut seen = Seen::new();
     for (node, listing) in found {
         let listing = match listing {
@@ -130,9 +133,9 @@ async fn seen(prepared: &Prepared) -> Result<Seen, crew::CrewError> {
     Ok(seen)
 }
 
-fn judge(seen: &Seen, prepared: &Prepared) -> Result<(), Misplacement> {
-    let names: Vec<(&str, &str)> = prepared.used.ranks.iter().map(|n| (n.name.as_str(), n.hostname.as_str())).collect();
-    placed(&prepared.point.mapping, &names, seen)
+fn judge(seen: &Seen, run: &RunContext) -> Result<(), Misplacement> {
+    let names: Vec<(&str, &str)> = run.used.ranks.iter().map(|n| (n.name.as_str(), n.hostname.as_str())).collect();
+    placed(&run.point.mapping, &names, seen)
 }
 
 /// Compares the reports with the mapping over these nodes (given by name and own host name).

@@ -1,16 +1,13 @@
 //! Recovery after a controller was killed: what of its last run is still alive, and what is already complete.
 
-use super::{
-    context::SiteContext,
-    run_dirs::{DESCRIPTION, SHEPHERD, begun_tmp_dir, marker, work_dir},
-};
+use crate::run::{DESCRIPTION, SHEPHERD, SiteContext, begun_tmp_dir, marker, work_dir};
 use camino::Utf8Path;
 use cvc_core::{
     ids::RunId,
     point::Point,
     store::{CampaignDir, OutcomeFile, StoreError, remove_all, remove_torn, sealed_outcome},
 };
-use cvc_probe::proc::{self, ProcessId};
+use cvc_os::proc::{self, ProcessId};
 use std::{
     fs,
     time::{Duration, Instant},

@@ -1,12 +1,14 @@
 //! What a run left: it is kept or removed, and the run's directory gets its final name.
 
 use super::{
-    error::RunError,
     executed::{Executed, failed},
     outcome_file::{conclude, conclude_failed, seal},
-    run_failure::RunFailure,
 };
-use crate::tracer;
+use crate::{
+    ckpt,
+    run::{RunError, RunFailure},
+    tracer,
+};
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::{
     ids::RunId,
@@ -77,8 +79,8 @@ impl Remains {
         }
         let entries = work.read_dir_utf8().map_err(StoreError::io("list", work))?;
         for entry in entries.flatten() {
-            let of_dmtcp = matches!(entry.file_name(), "ckpt" | "dmtcp");
-            if !(if of_dmtcp { images } else { outputs }) {
+            let of_checkpointer = ckpt::all().any(|c| c.dirs().contains(&entry.file_name()));
+            if !(if of_checkpointer { images } else { outputs }) {
                 remove_all(entry.path())?;
             }
         }

@@ -1,14 +1,11 @@
 //! What a site has: cores, MPI libraries, DMTCP, programs. Runs depend on it, plans do not.
 
 use crate::{
-    attempt::context::SiteContext,
-    ckpt::{
-        Tools, checkpointer,
-        dmtcp::{self, DmtcpInstall},
-    },
+    ckpt::{self, Checkpointer, Search, checkpointer},
     kernels,
     mpi::{self, Missing, MpiInstall},
     render,
+    run::SiteContext,
     tracer::{self, Tracer},
 };
 use camino::{Utf8Path, Utf8PathBuf};
@@ -16,14 +13,14 @@ use cvc_core::{
     app::{LoadedApp, descriptor::Descriptor, template_values},
     campaign::{MpiSource, StorageKind},
     paths,
-    point::Point,
+    point::{CheckpointerKind, Point},
     units::counted,
 };
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::Arc,
+    sync::{Arc, LazyLock},
 };
 
 /// Maximum number of processes for each core, where more than one may run on it: more are a typing error, and would stop the machine.
@@ -57,12 +54,12 @@ pub struct ReadySite {
     pub cores: u32,
     /// Node names, in the order of mappings.
     pub hosts: Vec<String>,
-    /// MPI libraries, and `DMTCP`, of which only the files were looked for.
+    /// MPI libraries and checkpointers of which only the files were looked for.
     pub not_started: Vec<String>,
     /// MPI libraries by name.
     pub mpi: IndexMap<String, Result<MpiInstall, Missing>>,
-    /// DMTCP.
-    pub dmtcp: Result<DmtcpInstall, Missing>,
+    /// Checkpointers, with what is installed of them.
+    pub checkpointers: Vec<(&'static dyn Checkpointer, Result<ckpt::Install, Missing>)>,
     /// Tracers, with their program or library.
     pub tracers: Vec<(&'static dyn Tracer, Result<Utf8PathBuf, Missing>)>,
     /// Directories with the built-in kernels, by MPI library; only those of [`Readiness::Build`].
@@ -83,9 +80,14 @@ impl ReadySite {
             not_started.extend((is_named && found.is_ok()).then(|| library.clone()));
             mpi.insert(library.clone(), found);
         }
-        let only_files = readiness == Readiness::Find && site.dmtcp.prefix.is_some();
-        let dmtcp = if only_files { dmtcp::find_files(&site.dmtcp) } else { dmtcp::find(&site.dmtcp).await };
-        not_started.extend((only_files && dmtcp.is_ok()).then(|| "DMTCP".to_owned()));
+        let search = if readiness == Readiness::Find { Search::Files } else { Search::Start };
+        let mut checkpointers = Vec::new();
+        for checkpointer in ckpt::all() {
+            let found = checkpointer.find(site, search).await;
+            let unstarted = found.as_ref().is_ok_and(|install| install.is_unstarted());
+            not_started.extend(unstarted.then(|| checkpointer.title().to_owned()));
+            checkpointers.push((checkpointer, found));
+        }
         let mut kernels = IndexMap::new();
         if let Readiness::Build(libraries) = readiness {
             for (library, install) in mpi.iter().filter(|(library, _)| libraries.contains(*library)) {
@@ -98,7 +100,7 @@ impl ReadySite {
             cores: cores(),
             hosts: vec!["localhost".into()],
             mpi,
-            dmtcp,
+            checkpointers,
             not_started,
             tracers: tracer::all().map(|t| (t, t.find())).collect(),
             kernels,
@@ -107,9 +109,25 @@ impl ReadySite {
         }
     }
 
-    /// Returns the tools for checkpoints.
-    pub fn tools(&self) -> Tools<'_> {
-        Tools { dmtcp: &self.dmtcp }
+    /// Returns what is installed of a checkpointer.
+    ///
+    /// # Errors
+    /// When it is not installed, or does not work.
+    pub fn checkpointer(&self, kind: CheckpointerKind) -> Result<&ckpt::Install, &Missing> {
+        static NOTHING: LazyLock<ckpt::Install> = LazyLock::new(ckpt::Install::default);
+        let name = checkpointer(kind).name();
+        let found = self.checkpointers.iter().find(|(checkpointer, _)| checkpointer.name() == name);
+        found.map_or(Ok(&*NOTHING), |(_, found)| found.as_ref())
+    }
+
+    /// Returns the checkpointer that cvc asks for checkpoints, with what is installed of it.
+    ///
+    /// # Errors
+    /// When it is not installed, or does not work.
+    pub fn driven_checkpointer(&self) -> Result<(&'static dyn Checkpointer, &ckpt::Install), &Missing> {
+        let driven = self.checkpointers.iter().find(|(checkpointer, _)| !checkpointer.dirs().is_empty());
+        let Some((checkpointer, found)) = driven else { unreachable!("one is registered") };
+        Ok((*checkpointer, found.as_ref()?))
     }
 
     /// Returns the program or library of the point's tracer; it is empty where that needs none.
@@ -201,10 +219,9 @@ impl ReadySite {
             missing.extend(self.program(&app.descriptor, point).err());
         }
         missing.extend(library);
-        let checkpointer = checkpointer(point.checkpointer);
-        missing.extend(checkpointer.missing(&self.tools()).cloned());
+        missing.extend(self.checkpointer(point.checkpointer).err().cloned());
         missing.extend(self.tracer(point).err().cloned());
-        let own_checkpoint = checkpointer.has_own_files();
+        let own_checkpoint = point.checkpointer.has_own_files();
         if point.mapping.nodes() > 1
             && self.context.site.storage.get(&point.storage).is_some_and(|a| a.kind == StorageKind::NodeLocal)
             && self.context.apps.get(&point.app).is_some_and(|a| a.descriptor.shares_files(own_checkpoint))
@@ -263,12 +280,17 @@ impl Found {
             });
             found.insert(format!("mpi/{name}"), one);
         }
-        let dmtcp = site.dmtcp.as_ref().ok().map(|d| FoundComponent {
-            version: Some(d.version.clone()),
-            path: Some(d.program("dmtcp_launch")),
-            digest: None,
-        });
-        found.insert("dmtcp".into(), dmtcp);
+        for (checkpointer, install) in &site.checkpointers {
+            let programs = install.as_ref().map(|install| checkpointer.node_programs(install)).unwrap_or_default();
+            let one = install.as_ref().ok().map(|install| FoundComponent {
+                version: install.version.clone(),
+                path: programs.first().map(ToString::to_string),
+                digest: None,
+            });
+            if install.is_err() || !programs.is_empty() {
+                found.insert(checkpointer.name().into(), one);
+            }
+        }
         Self(found)
     }
 }

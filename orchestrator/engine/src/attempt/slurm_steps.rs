@@ -4,8 +4,8 @@
 //! again, some seconds later: `srun: error: Unable to create step for job 1: Memory required by task is not available`. Launchers name the
 //! nodes and srun does not try again, and Hydra then waits for its proxies for ever. So no run begins before a step is known to start.
 
-use super::{nodes::SOON, prepare::Prepared};
-use crate::{host::output_within, transport::Transport};
+use super::prepare::Prepared;
+use crate::{host::output_within, run::SOON, transport::Transport};
 use parking_lot::Mutex;
 use std::{
     process::Stdio,
@@ -65,7 +65,7 @@ impl Steps {
             return Ok(());
         }
         let mut nodes: Vec<&str> = Vec::new();
-        for node in &prepared.used.ranks {
+        for node in &prepared.run.used.ranks {
             if !nodes.contains(&node.among.as_str()) {
                 nodes.push(&node.among);
             }

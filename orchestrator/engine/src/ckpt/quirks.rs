@@ -67,8 +67,8 @@ pub struct Situation {
     pub more_ranks_than_cores: bool,
     /// Nodes.
     pub nodes: u32,
-    /// Version of DMTCP (major, minor), if there is one.
-    pub dmtcp: Option<(u32, u32)>,
+    /// Version of its checkpointer (major, minor), if it has one.
+    pub checkpointer_version: Option<(u32, u32)>,
 }
 
 impl Condition {
@@ -80,7 +80,7 @@ impl Condition {
             && self.one_node.is_none_or(|o| o == (s.nodes == 1))
             && self.version.as_ref().is_none_or(|v| s.version.starts_with(v.as_str()))
             && self.transport.as_ref().is_none_or(|t| t == s.transport.name())
-            && self.dmtcp_at_least.is_none_or(|least| s.dmtcp.is_some_and(|have| have >= least))
+            && self.dmtcp_at_least.is_none_or(|least| s.checkpointer_version.is_some_and(|have| have >= least))
     }
 }
 
@@ -123,12 +123,12 @@ mod tests {
             transport: Transport::Local,
             more_ranks_than_cores: true,
             nodes: 1,
-            dmtcp: Some((4, 2)),
+            checkpointer_version: Some((4, 2)),
         };
         let ids = |s: &Situation| apply(s).into_iter().map(|q| q.id).collect::<Vec<_>>();
         assert_eq!(ids(&s), ["hwloc-linuxio", "ucx-memory-hooks", "ucx-one-node", "mpich-yield", "dmtcp-break"]);
         s.device = Some("ch3:nemesis".into());
-        s.dmtcp = Some((3, 0));
+        s.checkpointer_version = Some((3, 0));
         assert_eq!(ids(&s), ["hwloc-linuxio", "mpich-yield", "nemesis-shared-segment"]);
         s.checkpointer = CheckpointerKind::None;
         assert_eq!(ids(&s), ["mpich-yield"]);

@@ -145,7 +145,7 @@ impl Line {
         let mut child = tool(program)
             .args(args)
             // an agent that is a part of a run itself must not pass the run's mark on to what ends runs
-            .env_remove(cvc_probe::proc::MARK)
+            .env_remove(cvc_os::proc::MARK)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

@@ -1,12 +1,10 @@
 //! Requests with typed answers.
 
 use super::{Crew, CrewError};
-use cvc_probe::{
-    image::CheckpointDir,
-    sentinel::{
-        Answer, Conditions, Digested, Ended, Facts, FileFound, InstanceFacts, ListingFound, NewFile, Notice, Part, RankProcess, Request,
-        Space, Tail,
-    },
+use cvc_image::CheckpointDir;
+use cvc_probe::sentinel::{
+    Answer, Conditions, Digested, Ended, Facts, FileFound, InstanceFacts, ListingFound, NewFile, Notice, Part, RankProcess, Request, Space,
+    Tail,
 };
 use std::{
     path::{Path, PathBuf},

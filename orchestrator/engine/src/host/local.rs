@@ -3,7 +3,7 @@
 use super::{Host, HostError, MAX_OUTPUT, Output, THIS_MACHINE, tool::log_run};
 use async_trait::async_trait;
 use camino::Utf8Path;
-use cvc_probe::atomic_file::Durability;
+use cvc_os::atomic_file::Durability;
 use std::{
     collections::BTreeMap,
     process::Stdio,
@@ -79,7 +79,7 @@ impl Host for LocalHost {
     }
 
     async fn put(&self, content: &[u8], to: &Utf8Path) -> Result<(), HostError> {
-        cvc_probe::atomic_file::write(to.as_std_path(), content, Durability::Visible).map_err(|source| HostError::File {
+        cvc_os::atomic_file::write(to.as_std_path(), content, Durability::Visible).map_err(|source| HostError::File {
             host: THIS_MACHINE.into(),
             action: "write",
             path: to.to_string(),

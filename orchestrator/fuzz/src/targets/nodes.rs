@@ -1,6 +1,6 @@
 //! Mount tables, and the lines between agents and sentinels.
 
-use cvc_engine::{ckpt::merged, crew::read_sentinel_line};
+use cvc_engine::{ckpt::dmtcp::merged, crew::read_sentinel_line};
 use cvc_probe::sentinel::{self, AgentMessage, Answer, Request};
 use std::path::{Component, PathBuf};
 

@@ -1,8 +1,9 @@
 //! Tables of observations.
 
 use camino::Utf8Path;
-use cvc_analysis::{csv, predict};
 use cvc_core::source::Source;
+use cvc_index::csv;
+use cvc_prediction::predict;
 
 pub(crate) const WORDS: &[&str] = &[
     ",",

@@ -6,7 +6,6 @@ use super::{
     facts, files, make, metadata, mounts, ranks, remove,
     request::{Answer, Request},
 };
-use crate::image;
 use parking_lot::Mutex;
 use std::{
     collections::BTreeMap,
@@ -120,7 +119,7 @@ pub fn answer(request: &Request) -> Result<Answer, String> {
         }
         Request::Images { dir } => {
             mounts::absolute(dir)?;
-            image::read_dir(dir).map(|d| Answer::Images(Box::new(d))).map_err(|e| e.to_string())
+            cvc_image::read_dir(dir).map(|d| Answer::Images(Box::new(d))).map_err(|e| e.to_string())
         }
         Request::Listing { dir, suffixes } => files::listing(dir, suffixes).map(Answer::Listing),
         Request::Globs { dir, patterns } => files::globs(dir, patterns).map(Answer::Globs),

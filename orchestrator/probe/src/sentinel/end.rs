@@ -1,9 +1,7 @@
 //! Ends everything of a run on this node.
 
-use crate::{
-    image::Role,
-    proc::{self, ProcessId},
-};
+use cvc_image::Role;
+use cvc_os::proc::{self, ProcessId};
 use nix::sys::signal::Signal;
 use serde::{Deserialize, Serialize};
 use std::{

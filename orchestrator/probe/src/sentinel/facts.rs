@@ -107,7 +107,7 @@ pub(super) fn facts(paths: &[PathBuf]) -> Facts {
 
 /// The node's own name.
 pub(super) fn host() -> String {
-    crate::host_name().unwrap_or_default()
+    cvc_os::host_name().unwrap_or_default()
 }
 
 /// Processors by `/proc/cpuinfo`.

@@ -1,7 +1,7 @@
 //! Removes files, within limits: requests come from another machine, and a mistake there must not cost a node its files.
 
 use super::mounts::{absolute, mounts};
-use crate::tree::remove_tree;
+use cvc_os::tree::remove_tree;
 use nix::unistd::{Uid, User};
 use std::{
     fs, io,

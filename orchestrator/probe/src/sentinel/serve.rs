@@ -5,7 +5,7 @@ use super::{
     facts,
     request::{Answer, Request},
 };
-use crate::proc::refuse_anothers_proc;
+use cvc_os::proc::refuse_anothers_proc;
 use nix::sys::signal::{SigSet, Signal};
 use serde::{Deserialize, Serialize};
 use std::{

@@ -1,7 +1,7 @@
 //! The owner rules against programs whose memory is known: compiled here, checkpointed by DMTCP where it is installed.
 
 use crate::real_dmtcp::{Session, bin_or_skip};
-use cvc_probe::image::{Image, MpiFlavour, OwnerZone, Part, Role, is_complete, read_dir};
+use cvc_image::{Image, MpiFlavour, OwnerZone, Part, Role, is_complete, read_dir};
 use std::{
     fs,
     path::{Path, PathBuf},

@@ -1,9 +1,7 @@
 //! Images made here and now by DMTCP, where it is installed: the listing against DMTCP's own.
 
-use cvc_probe::{
-    image::{is_complete, read_dir, read_image, write_listing},
-    sentinel::{Answer, Request, answer},
-};
+use cvc_image::{is_complete, read_dir, read_image, write_listing};
+use cvc_probe::sentinel::{Answer, Request, answer};
 use std::{
     fs,
     path::{Path, PathBuf},

@@ -1,9 +1,7 @@
 //! The sentinel's process: its protocol, what it ends, and what it refuses to remove.
 
-use cvc_probe::{
-    proc::ProcessId,
-    sentinel::{Answer, EndedProcess, Request, SentinelMessage, answer, removable, serve},
-};
+use cvc_os::proc::ProcessId;
+use cvc_probe::sentinel::{Answer, EndedProcess, Request, SentinelMessage, answer, removable, serve};
 use cvc_testkit::{Tool, require, wait_until};
 use nix::sys::signal::Signal;
 use std::{
@@ -198,7 +196,7 @@ fn the_end_of_its_line_and_signals_end_what_it_guards() {
         assert!(matches!(sentinel.answer().ok, Some(Answer::Done)));
         match signal {
             None => sentinel.stdin = None,
-            Some(signal) => cvc_probe::proc::signal(sentinel.child.id(), signal),
+            Some(signal) => cvc_os::proc::signal(sentinel.child.id(), signal),
         }
         sentinel.ends();
         assert!(run.has_ended() && !private.path().join("its own").exists(), "{signal:?}");
@@ -263,7 +261,7 @@ fn a_launchers_proxy_above_the_ranks_is_ended_with_them() {
     };
     wait_until("two ranks", LIMIT, || ranks().len() == 2);
     // each is listed once, though its child carries the same number
-    wait_until("their children", LIMIT, || ranks().iter().all(|r| cvc_probe::proc::descendants(r.pid).len() == 1));
+    wait_until("their children", LIMIT, || ranks().iter().all(|r| cvc_os::proc::descendants(r.pid).len() == 1));
     assert_eq!(ranks().iter().map(|r| (r.rank, r.program.as_str())).collect::<Vec<_>>(), [(4, "sh"), (5, "sh")]);
     let ended = end(&marker, &[], 0.2);
     assert!(!proxy.is_alive() && ended.ended.iter().any(|p| p.program == "hydra_pmi_proxy"), "{ended:?}");

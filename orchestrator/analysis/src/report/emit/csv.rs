@@ -1,11 +1,9 @@
 //! One tidy CSV file for each table (RFC 4180), with full precision and the units of the store; and all records.
 
-use crate::{
-    error::AnalysisError,
-    report::model::{Beside, Cell, Column, Mark, Report, ReportKind, Table},
-};
+use crate::report::model::{Beside, Cell, Column, Mark, Report, ReportKind, Table};
 use camino::Utf8Path;
 use cvc_core::store::StoreError;
+use cvc_index::error::AnalysisError;
 use std::{borrow::Cow, io::Write};
 
 /// The values written for a measurement, as suffixes of its column's name.

@@ -1,12 +1,12 @@
 //! One self-contained page with its style, its script and its plots. All text is escaped.
 
-use crate::error::AnalysisError;
 use crate::report::{
     format::{Style, numeric, ratio, unit_beside},
     model::{Against, Beside, Block, Cell, Mark, Report, Table},
 };
 use base64::{Engine, prelude::BASE64_STANDARD};
 use cvc_core::visible::visible;
+use cvc_index::error::AnalysisError;
 use cvc_model::stats::Outlier;
 use handlebars::{Handlebars, html_escape};
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 //! The whole report model as JSON.
 
-use crate::error::AnalysisError;
 use crate::report::model::Report;
+use cvc_index::error::AnalysisError;
 
 pub(super) fn text(report: &Report) -> Result<String, AnalysisError> {
     serde_json::to_string_pretty(report)

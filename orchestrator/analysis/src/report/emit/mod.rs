@@ -7,12 +7,12 @@ mod latex;
 mod markdown;
 
 use super::model::Report;
-use crate::error::AnalysisError;
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::{
     campaign::Format,
     store::{StoreError, write_whole, write_whole_by},
 };
+use cvc_index::error::AnalysisError;
 
 /// Writes a report in each of the formats into a directory, which is created if it does not exist. Returns the files, the main one of each
 /// format first.

@@ -6,11 +6,9 @@ use crate::{
     output,
     text::{paragraph, table},
 };
-use cvc_analysis::{
-    aa_test::{AaTest, FalsePositives, aa_test},
-    index::Index,
-};
+use cvc_analysis::aa_test::{AaTest, FalsePositives, aa_test};
 use cvc_core::store::CampaignDir;
+use cvc_index::Index;
 use std::io::Write;
 
 /// Comparisons that are listed at most; JSON has all of them.

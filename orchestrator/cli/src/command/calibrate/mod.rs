@@ -2,12 +2,11 @@
 
 mod aa_test;
 
-use crate::{args::CalibrateArgs, campaigns::campaign_dir, exit_status::ExitStatus, failure::Failure, output, text::table};
-use cvc_analysis::{
-    calibration::{Calibrated, Coverage, calibrate as measure, carried, page, picture},
-    predict::{Observation, PredictError, from_csv, merge_repeated},
-};
+use crate::{args::CalibrateArgs, exit_status::ExitStatus, failure::Failure, output, text::table};
 use cvc_core::store::write_whole;
+use cvc_prediction::calibration::{Calibrated, Coverage, calibrate as measure, carried, page, picture};
+use cvc_prediction::predict::{Observation, PredictError, from_csv, merge_repeated};
+use cvc_session::campaigns::campaign_dir;
 use std::{
     io::Write,
     time::{Duration, Instant},
@@ -18,7 +17,7 @@ const PAUSE: Duration = Duration::from_secs(10);
 
 pub fn calibrate(args: &CalibrateArgs) -> Result<ExitStatus, Failure> {
     if let Some(campaign) = &args.campaign {
-        return aa_test::test(&campaign_dir(campaign, &args.which, &args.place)?, args.json);
+        return aa_test::test(&campaign_dir(campaign, args.which.variant.as_deref(), &args.place.campaigns)?, args.json);
     }
     let observations = observations(args)?;
     let bar = output::bar();
@@ -68,7 +67,7 @@ fn show(out: &mut impl Write, result: &Calibrated) -> std::io::Result<()> {
     let mut rows = table(["claim", "data", "repeats", "nominal, %", "measured, %", "±"], &["repeats", "nominal, %", "measured, %", "±"]);
     for s in &result.repeats {
         let half = s.interval().map_or(0.0, |i| 50.0 * (i.high - i.low));
-        let claim = cvc_analysis::calibration::claim_in_words(s.claim);
+        let claim = cvc_prediction::calibration::claim_in_words(s.claim);
         rows.add_row([
             claim,
             s.data,

@@ -5,7 +5,7 @@ use crate::{
     args::{DoctorArgs, Where},
     exit_status::ExitStatus,
     failure::Failure,
-    machine::options,
+    machine::machine,
     text::{paragraph, table},
 };
 use camino::Utf8Path;
@@ -147,7 +147,7 @@ pub(super) struct Fitted {
 /// # Errors
 /// When the command line asks for what the descriptor does not have, or cvc does not find its own program.
 pub(super) async fn fit(args: &DoctorArgs, subject: &Subject, spec: &Spec, sites: &IndexMap<String, ReadySite>) -> Result<Fitted, Failure> {
-    let base = options(&Where { campaigns: "campaigns".into() })?;
+    let base = machine(&Where { campaigns: "campaigns".into() }).options()?;
     let app = subject.descriptor();
     let size = smallest(app, args)?;
     let mut interrupted = temporary::listen();
@@ -262,7 +262,7 @@ impl Try<'_> {
     /// A checkpoint by DMTCP and its restart; `None` if the user stopped it.
     async fn dmtcp(&self, interrupted: &mut StopSignal) -> Result<Option<Vec<FitItem>>, Failure> {
         let app = self.subject.descriptor();
-        if let Err(missing) = &self.ready.dmtcp {
+        if let Err(missing) = self.ready.driven_checkpointer() {
             return Ok(Some(vec![FitItem::new("dmtcp", Fit::Unknown, missing.what.clone())]));
         }
         let longer = by_length(app).into_iter().find(|(_, seconds)| *seconds >= LONG_S).or(by_length(app).last().copied());

@@ -40,7 +40,7 @@ fn situations(site: &Site, ready: Option<&ReadySite>, point: &Point) -> Vec<Situ
         transport: transport(site),
         more_ranks_than_cores: ready.is_none_or(|ready| point.mapping.node_loads().any(|load| load > ready.cores)),
         nodes: point.mapping.nodes(),
-        dmtcp: ready.map_or(Some((4, 2)), |ready| ready.dmtcp.as_ref().ok()?.major_minor()),
+        checkpointer_version: ready.map_or(Some((4, 2)), |ready| ready.checkpointer(point.checkpointer).ok()?.major_minor()),
     };
     match installed {
         Some(installed) => vec![of(installed.device.clone(), installed.version.clone())],

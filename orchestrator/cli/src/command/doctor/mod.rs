@@ -9,10 +9,9 @@ mod verdict;
 
 use crate::{
     args::{DoctorArgs, SiteOf},
-    campaigns::{load_and_ask, load_of_site},
     exit_status::ExitStatus,
     failure::Failure,
-    machine::{ask_sites, runtime},
+    machine::runtime,
     output,
     text::{paragraph, table},
 };
@@ -21,14 +20,15 @@ use cvc_core::{
     campaign::{SiteKind, Spec},
     paths::make_absolute,
     plan,
-    point::{CheckpointerKind, Compression, Point},
+    point::{Compression, Point},
 };
 use cvc_engine::{
     attempt::{Readiness, ReadySite},
-    ckpt::{quirks, repairs},
+    ckpt::{self, quirks},
     tracer::tracer,
 };
 use cvc_probe::sentinel::{self, Answer, Request};
+use cvc_session::{ask_sites, campaigns::load_and_ask};
 use serde_json::json;
 use std::io::Write;
 use verdict::Verdict;
@@ -62,10 +62,14 @@ fn asked(args: &DoctorArgs) -> Result<Asked, Failure> {
         return Ok(Asked { spec, file: None, site: None });
     };
     if args.file.is_none() && (target.is_file() || target.as_str().contains('/') || target.extension() == Some("toml")) {
-        return Ok(Asked { spec: load_and_ask(target, &args.which)?, file: Some(target.clone()), site: None });
+        return Ok(Asked {
+            spec: load_and_ask(target, args.which.variant.as_deref(), &|what| output::note(what))?,
+            file: Some(target.clone()),
+            site: None,
+        });
     }
     let of = SiteOf { site: target.to_string(), file: args.file.clone(), which: args.which.clone() };
-    let mut spec = load_of_site(&of)?;
+    let mut spec = super::install::of_site(&of)?;
     spec.sites.retain(|name, _| *name == of.site);
     Ok(Asked { spec, file: None, site: Some(of.site) })
 }
@@ -226,17 +230,18 @@ fn of_site(site: &ReadySite, used: Option<&[&Point]>) -> Vec<Finding> {
         findings.push(Finding { what: what.into(), found: found.map_err(|e| e.0), cost, hint });
     };
     let pair = |m: &cvc_engine::mpi::Missing| (m.what.clone(), m.hint.clone());
-    if any(&|point| point.checkpointer == CheckpointerKind::Dmtcp) {
-        add(
-            "DMTCP",
-            site.dmtcp.as_ref().map(|d| format!("{} at {}", d.version, d.bin)).map_err(pair),
-            "points with checkpointer = \"dmtcp\" are skipped",
-        );
-    }
-    let between = any(&|point| point.checkpointer == CheckpointerKind::Dmtcp && (used.is_none() || point.mapping.nodes() > 1));
-    if between && let Some(remark) = site.dmtcp.as_ref().ok().and_then(repairs::remark) {
-        let hint = "use DMTCP 4.0 to 5.0 for points on several nodes; those on one node are not affected".to_owned();
-        add("DMTCP between nodes", Err((remark, hint)), "points on several nodes may hang at a checkpoint or a restart");
+    for (checkpointer, found) in &site.checkpointers {
+        let of_it = |point: &Point| ckpt::checkpointer(point.checkpointer).name() == checkpointer.name();
+        let needs_programs = found.as_ref().map_or(true, |install| !checkpointer.node_programs(install).is_empty());
+        if any(&of_it) && needs_programs {
+            let found = found.as_ref().map(|install| format!("{} at {}", install.version.as_deref().unwrap_or("unknown"), install.bin));
+            add(checkpointer.title(), found.map_err(pair), checkpointer.cost_of_absence());
+        }
+        let between = any(&|point| of_it(point) && (used.is_none() || point.mapping.nodes() > 1));
+        if between && let Some((remark, hint)) = found.as_ref().ok().and_then(|install| checkpointer.remark_on_nodes(install)) {
+            let what = format!("{} between nodes", checkpointer.title());
+            add(&what, Err((remark, hint.to_owned())), "points on several nodes may hang at a checkpoint or a restart");
+        }
     }
     let traces = |name: &str| any(&|point| tracer(site.context.trace.of(point)).name() == name);
     for (tracer, found) in site.tracers.iter().filter(|(tracer, _)| tracer.trace().is_some() && traces(tracer.name())) {

@@ -8,7 +8,7 @@ use crate::{
     args::{InitArgs, InitSite, Measure},
     exit_status::ExitStatus,
     failure::Failure,
-    machine::{ask_sites, runtime},
+    machine::runtime,
     output::tell,
 };
 use ask::{Asker, Question};
@@ -18,12 +18,12 @@ use cvc_core::{
     app::{self, LoadedApp},
     campaign::{self, Spec},
     plan::{self, Plan},
-    point::CheckpointerKind,
     source::{SourceErrors, suggestion},
     store::{StoreError, write_whole},
     units::counted,
 };
 use cvc_engine::attempt::Readiness;
+use cvc_session::ask_sites;
 use std::{collections::BTreeMap, fs, path::PathBuf};
 use wishes::{OwnProgram, Place, Wishes, choose_counts, describe_counts, is_legal};
 
@@ -110,12 +110,12 @@ fn look_around() -> Result<Here, Failure> {
     let spec = campaign::load_text("here.toml".as_ref(), text, &[app::embedded::directory()?])?;
     let sites = runtime()?.block_on(ask_sites(&spec, |_| Readiness::Look, |_| ()));
     let plan = plan::build(&spec);
-    let runs = |mpi: &str, checkpointer: CheckpointerKind| {
-        let of = plan.points.iter().map(|p| &p.point).find(|p| p.mpi == mpi && p.checkpointer == checkpointer);
+    let runs = |mpi: &str, driven: bool| {
+        let of = plan.points.iter().map(|p| &p.point).find(|p| p.mpi == mpi && p.checkpointer.is_driven() == driven);
         of.is_some_and(|point| sites.get(&point.site).is_some_and(|site| site.obstacle(point).is_none()))
     };
-    let mpi: Vec<String> = LIBRARIES.iter().filter(|mpi| runs(mpi, CheckpointerKind::None)).map(|mpi| (*mpi).to_owned()).collect();
-    Ok(Here { has_dmtcp: LIBRARIES.iter().any(|mpi| runs(mpi, CheckpointerKind::Dmtcp)), mpi })
+    let mpi: Vec<String> = LIBRARIES.iter().filter(|mpi| runs(mpi, false)).map(|mpi| (*mpi).to_owned()).collect();
+    Ok(Here { has_dmtcp: LIBRARIES.iter().any(|mpi| runs(mpi, true)), mpi })
 }
 
 /// Gets all answers; `None` if nobody answers some of them.

@@ -5,13 +5,11 @@ use crate::{
     display::duration,
     text::{paragraph, table},
 };
-use cvc_analysis::{
-    calibration::is_on_page,
-    holdout::HeldOutForecast,
-    predict::{CandidateAnswer, Forecast, ForecastLine, Forecasts, NextRun, Prediction},
-};
 use cvc_core::quantity::Quantity;
 use cvc_model::{Estimate, Parameter, Tier};
+use cvc_prediction::calibration::is_on_page;
+use cvc_prediction::holdout::HeldOutForecast;
+use cvc_prediction::predict::{CandidateAnswer, Forecast, ForecastLine, Forecasts, NextRun, Prediction};
 use std::{collections::BTreeMap, io::Write};
 
 /// What is shown without details.

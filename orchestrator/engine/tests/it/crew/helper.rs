@@ -40,7 +40,7 @@ async fn guard(dir: &Path, marker: &str) -> Outcome {
     let crew = Crew::start(vec![Member { name: "n1".into(), argv: Some(sentinel()?) }], times::QUICK).await?;
     whole(crew.guard(&["n1"], marker, &[dir.to_owned()], &[], LIMIT).await)?;
     let pid = crew.hello("n1").ok_or("the sentinel has not said who it is")?.pid;
-    cvc_probe::atomic_file::write(&dir.join("ready"), pid.to_string().as_bytes(), cvc_probe::atomic_file::Durability::Visible)?;
+    cvc_os::atomic_file::write(&dir.join("ready"), pid.to_string().as_bytes(), cvc_os::atomic_file::Durability::Visible)?;
     tokio::time::sleep(Duration::from_secs(120)).await;
     Ok(())
 }

@@ -55,7 +55,7 @@ pub fn pid(crew: &Crew, name: &str) -> i32 {
 }
 
 pub fn is_alive(pid: i32) -> bool {
-    cvc_probe::proc::ProcessId::of(u32::try_from(pid).unwrap()).is_some()
+    cvc_os::proc::ProcessId::of(u32::try_from(pid).unwrap()).is_some()
 }
 
 /// A run's process that does nothing for a while; ended when this is dropped.

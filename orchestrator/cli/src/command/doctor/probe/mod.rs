@@ -7,7 +7,7 @@ use crate::{
     args::Where,
     exit_status::ExitStatus,
     failure,
-    machine::options,
+    machine::machine,
     text::{paragraph, table},
 };
 use cvc_controller::runner::find_node_program;
@@ -60,7 +60,7 @@ pub(super) struct Probed {
 /// # Errors
 /// When cvc does not find its own program, or the one for nodes.
 pub(super) async fn probe(spec: &Spec, sites: &IndexMap<String, ReadySite>) -> Result<Probed, failure::Failure> {
-    let base = options(&Where { campaigns: "campaigns".into() })?;
+    let base = machine(&Where { campaigns: "campaigns".into() }).options()?;
     if spec.sites.values().any(|s| s.cluster.is_some()) {
         find_node_program(spec, &plan::build(spec), &base)?;
     }
@@ -103,9 +103,9 @@ pub(super) async fn probe(spec: &Spec, sites: &IndexMap<String, ReadySite>) -> R
 fn of_machine(ready: &ReadySite) -> (Vec<String>, Vec<Missing>, Vec<u32>) {
     let mut missing: Vec<Missing> = ready.mpi.values().filter_map(|m| m.as_ref().err().cloned()).collect();
     let mut there: Vec<String> = ready.mpi.iter().filter(|(_, m)| m.is_ok()).map(|(name, _)| name.clone()).collect();
-    if let Err(dmtcp) = &ready.dmtcp {
+    if let Err(absent) = ready.driven_checkpointer() {
         // without it nothing can be tried
-        missing.insert(0, dmtcp.clone());
+        missing.insert(0, absent.clone());
         there.clear();
     }
     (there, missing, vec![1])
