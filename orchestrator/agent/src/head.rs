@@ -187,7 +187,7 @@ impl Workplace for OnNodes {
     fn notice(&self) -> Option<NodeNotice> {
         let begin = || {
             let ec2 = self.executor.site.context.site.ec2.as_ref()?;
-            Watch::begin(&self.executor.nodes, ec2.market)
+            Watch::begin(&self.executor.nodes, ec2.instances.market)
         };
         self.watch.lock().get_or_insert_with(begin).as_mut().and_then(Watch::next)
     }

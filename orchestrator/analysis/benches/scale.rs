@@ -14,7 +14,7 @@ use cvc_core::{
     journal::{Event, Journal},
     outcome::Outcome,
     plan::{Plan, PlannedRun},
-    point::{CheckpointerKind, Compression, PlannedPoint, Point, Repeat, UserValue},
+    point::{CheckpointerKind, PlannedPoint, Point, Repeat, UserValue},
     record::{Record, Source, Unit, names},
 };
 use cvc_prediction::holdout::rebuild_index;
@@ -46,14 +46,9 @@ fn plan(runs: usize) -> Plan {
             mapping: "2Nx8P".parse().expect("a mapping"),
             mpi: "mpich".into(),
             checkpointer: CheckpointerKind::Dmtcp,
-            compression: Compression::None,
-            aggregators: None,
-            cb_buffer: None,
             storage: "scratch".into(),
-            restart_check: None,
-            moment: None,
-            tracer: None,
             user: [("n".to_owned(), UserValue::Integer(n as i64 / 8))].into_iter().collect(),
+            ..Point::default()
         };
         PlannedPoint { id: PointId::of(&n.to_le_bytes()), point, baseline: false }
     };

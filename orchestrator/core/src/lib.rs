@@ -6,6 +6,8 @@ pub mod campaign;
 pub mod clock;
 pub mod embedded;
 pub mod environment;
+pub mod factor_registry;
+pub mod factor_value;
 pub mod fsck;
 pub mod hosts;
 pub mod ids;

@@ -19,6 +19,13 @@ pub struct Group {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Mapping(Vec<Group>);
 
+/// One process.
+impl Default for Mapping {
+    fn default() -> Self {
+        Self::one_node(1)
+    }
+}
+
 impl Mapping {
     /// All processes on one node.
     pub fn one_node(processes: u32) -> Self {

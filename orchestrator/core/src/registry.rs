@@ -67,6 +67,23 @@ macro_rules! define_kind {
                 }
             }
         }
+
+        impl std::fmt::Display for $kind {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.word())
+            }
+        }
+
+        impl std::str::FromStr for $kind {
+            type Err = $crate::factor_value::UnknownWord;
+
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                match text {
+                    $($word => Ok(Self::$name),)+
+                    _ => Err($crate::factor_value::UnknownWord),
+                }
+            }
+        }
     };
 }
 pub(crate) use define_kind;

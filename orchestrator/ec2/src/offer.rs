@@ -13,32 +13,32 @@ use std::collections::{BTreeMap, BTreeSet};
 impl Region {
     pub(crate) async fn offer(&self, request: &FleetRequest) -> Result<Offer, ProviderError> {
         let refuse = |message: String| ProviderError::before(ErrorKind::Invalid, "checking the site", &self.name, message);
-        let mut types = self.types(&request.instance_types).await?;
-        let usable = self.usable_zones(request.subnet.as_deref()).await?;
-        if let Some(unknown) = request.zones.iter().find(|z| !usable.contains(z.as_str())) {
+        let mut types = self.types(&request.instances.instance_types).await?;
+        let usable = self.usable_zones(request.instances.subnet.as_deref()).await?;
+        if let Some(unknown) = request.instances.zones.iter().find(|z| !usable.contains(z.as_str())) {
             let known = usable.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
-            return Err(refuse(match &request.subnet {
+            return Err(refuse(match &request.instances.subnet {
                 Some(subnet) => format!("the subnet {subnet} is not in the zone {unknown}, it is in {known}"),
                 None => format!("unknown zone {unknown}, or it has no default subnet; known are {known}"),
             }));
         }
         for facts in &mut types {
             facts.zones.retain(|z| usable.contains(z));
-            if request.efa && !facts.efa {
+            if request.instances.efa && !facts.efa {
                 return Err(refuse(format!("{} has no Elastic Fabric Adapter", facts.name)));
             }
-            if request.market == Market::Spot && !facts.spot {
+            if request.instances.market == Market::Spot && !facts.spot {
                 return Err(refuse(format!("{} is not available on the spot market", facts.name)));
             }
         }
         let architectures: BTreeSet<String> = types.iter().map(|t| t.architecture.clone()).collect();
-        let images = self.images(&request.image, &architectures.into_iter().collect::<Vec<_>>()).await?;
-        if let (Some(size), Some(image)) = (request.root.size_gib, images.iter().max_by_key(|i| i.root_gib))
+        let images = self.images(&request.instances.image, &architectures.into_iter().collect::<Vec<_>>()).await?;
+        if let (Some(size), Some(image)) = (request.instances.root.size_gib, images.iter().max_by_key(|i| i.root_gib))
             && size < image.root_gib
         {
             return Err(refuse(format!("a root volume of {size} GiB is too small: {} needs {} GiB", image.name, image.root_gib)));
         }
-        let caller = if request.allow_from.is_some() { None } else { Some(self.caller().await?) };
+        let caller = if request.instances.allow_from.is_some() { None } else { Some(self.caller().await?) };
         Ok(Offer { types, images, caller })
     }
 

@@ -1,13 +1,16 @@
 //! How the tables of the index are filled.
 
-use super::load::{self, RunRecords};
+use super::{
+    factors,
+    load::{self, RunRecords},
+};
 use camino::Utf8Path;
 use cvc_core::{
     ids::PointId,
     journal::{Attempt, CampaignState, RunHistory, RunState},
     outcome::Outcome,
     plan::{Plan, PlannedRun},
-    point::{Point, Repeat},
+    point::Repeat,
     record::Record,
     spending,
 };
@@ -31,7 +34,7 @@ pub(super) fn fill(file: &Path, campaign: &Utf8Path, plan: &Plan, state: &Campai
     // It is not the truth and has no name yet: losing it in a power cut costs nothing.
     connection.execute_batch("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA foreign_keys = OFF;")?;
     let t = connection.transaction()?;
-    t.execute_batch(include_str!("schema.sql"))?;
+    t.execute_batch(&factors::with_columns(include_str!("schema.sql")))?;
     meta(&t, campaign, plan, state)?;
     points(&t, plan)?;
     let apps: HashMap<&PointId, &str> = plan.points.iter().map(|p| (&p.id, p.point.app.as_str())).collect();
@@ -129,38 +132,17 @@ fn meta(t: &Transaction<'_>, campaign: &Utf8Path, plan: &Plan, state: &CampaignS
     Ok(())
 }
 
-/// The columns of factors, which the tables `points` and `excluded` share, in their order.
-fn factor_values(p: &Point) -> [Value; 16] {
-    [
-        p.site.clone().into(),
-        p.app.clone().into(),
-        p.class.clone().into(),
-        p.mapping.to_string().into(),
-        p.mapping.nodes().into(),
-        p.processes().into(),
-        p.mpi.clone().into(),
-        p.factor("checkpointer").into(),
-        p.factor("compression").into(),
-        p.aggregators.into(),
-        buffer(p).into(),
-        p.storage.clone().into(),
-        p.factor("restart_check").into(),
-        p.factor("moment").into(),
-        p.factor("tracer").into(),
-        json_text(&p.user).into(),
-    ]
-}
-
 fn points(t: &Transaction<'_>, plan: &Plan) -> rusqlite::Result<()> {
-    let mut insert = t.prepare("INSERT OR IGNORE INTO points VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)")?;
+    let marks = vec!["?"; factors::columns().count() + 4].join(",");
+    let mut insert = t.prepare(&format!("INSERT OR IGNORE INTO points VALUES ({marks})"))?;
     for (seq, planned) in (1i64..).zip(&plan.points) {
-        let row = [Value::from(planned.id.as_str().to_owned()), seq.into()].into_iter().chain(factor_values(&planned.point));
+        let row = [Value::from(planned.id.as_str().to_owned()), seq.into()].into_iter().chain(factors::values(&planned.point));
         insert.execute(params_from_iter(row.chain([Value::from(planned.baseline)])))?;
     }
-    let mut insert = t.prepare("INSERT INTO excluded VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)")?;
+    let mut insert = t.prepare(&format!("INSERT INTO excluded VALUES ({marks})"))?;
     for (seq, excluded) in (1i64..).zip(&plan.excluded) {
         let reason = [word(&excluded.by).into(), excluded.reason.clone().into()];
-        insert.execute(params_from_iter([Value::from(seq)].into_iter().chain(factor_values(&excluded.point)).chain(reason)))?;
+        insert.execute(params_from_iter([Value::from(seq)].into_iter().chain(factors::values(&excluded.point)).chain(reason)))?;
     }
     Ok(())
 }
@@ -347,34 +329,8 @@ fn summaries(t: &Transaction<'_>, state: &CampaignState) -> rusqlite::Result<()>
 
 /// Makes the view with one row per run and one column per quantity: its columns depend on what the campaign recorded.
 fn run_values(t: &Transaction<'_>, plan: &Plan) -> rusqlite::Result<()> {
-    let mut used: HashSet<String> = [
-        "run",
-        "point",
-        "kind",
-        "repeat",
-        "state",
-        "attempts",
-        "cause",
-        "started",
-        "ended",
-        "site",
-        "app",
-        "class",
-        "mapping",
-        "nodes",
-        "processes",
-        "mpi",
-        "checkpointer",
-        "compression",
-        "aggregators",
-        "cb_buffer_bytes",
-        "storage",
-        "restart_check",
-        "moment",
-        "tracer",
-    ]
-    .map(str::to_owned)
-    .into();
+    let of_run = ["run", "point", "kind", "repeat", "state", "attempts", "cause", "started", "ended"];
+    let mut used: HashSet<String> = of_run.into_iter().chain(factors::columns()).map(str::to_owned).collect();
     let mut columns = String::new();
     let mut users: Vec<&str> = plan.points.iter().flat_map(|p| p.point.user.keys().map(String::as_str)).collect();
     users.sort_unstable();
@@ -393,10 +349,10 @@ fn run_values(t: &Transaction<'_>, plan: &Plan) -> rusqlite::Result<()> {
     }
     t.execute_batch(&format!(
         "CREATE VIEW v_run_values AS SELECT r.id AS run, r.point, r.kind, r.repeat, r.state, r.attempts, r.cause, r.started, r.ended,
-         p.site, p.app, p.class, p.mapping, p.nodes, p.processes, p.mpi, p.checkpointer, p.compression, p.aggregators, p.cb_buffer_bytes, p.storage,
-         p.restart_check, p.moment, p.tracer
+         {}
          {columns}
-         FROM runs r JOIN points p ON p.id = r.point LEFT JOIN v_quantities q ON q.run = r.id GROUP BY r.id ORDER BY r.seq;"
+         FROM runs r JOIN points p ON p.id = r.point LEFT JOIN v_quantities q ON q.run = r.id GROUP BY r.id ORDER BY r.seq;",
+        factors::in_points().join(", ")
     ))
 }
 
@@ -417,10 +373,6 @@ fn identifier(name: &str) -> String {
 
 fn literal(text: &str) -> String {
     format!("'{}'", text.replace('\0', "").replace('\'', "''"))
-}
-
-fn buffer(p: &Point) -> Option<i64> {
-    p.cb_buffer.map(|size| i64::try_from(size.0).unwrap_or(i64::MAX))
 }
 
 /// The word that a unit variant has in files.

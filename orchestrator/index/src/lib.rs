@@ -5,6 +5,7 @@
 //! | file | what |
 //! | --- | --- |
 //! | `schema.sql`, `quantities.sql`, `indexes.sql`, `fill.rs`, `load.rs` | the tables, and how they are filled from the files of a campaign |
+//! | `factors.rs` | the columns of factors |
 //! | `rows.rs` | points and runs, read back |
 //! | `measurements.rs` | records, quantities, facts, costs, read back |
 //! | `predictions.rs` | predictions of held-out points, written and read back |
@@ -13,6 +14,7 @@
 
 pub mod csv;
 pub mod error;
+pub mod factors;
 mod fill;
 mod load;
 mod measurements;
@@ -23,7 +25,6 @@ mod rows;
 pub use fill::SCHEMA;
 pub use measurements::{ImageRecord, ImageSize, LabelledRecord, PointSummary, RecordSource, RunValue};
 pub use predictions::{CandidateRow, ModelName, PredictionLine, PredictionRow};
-pub use rows::IndexedFactors;
 pub use rows::{IndexedBaseline, IndexedDecision, IndexedExclusion, IndexedPoint, IndexedRun};
 
 use crate::error::AnalysisError;

@@ -3,10 +3,9 @@
 use super::{
     Index,
     row::{FromRow, row},
-    rows::IndexedFactors,
 };
 use crate::error::AnalysisError;
-use cvc_core::{ids::PointId, plan::Split, quantity::Quantity};
+use cvc_core::{ids::PointId, plan::Split, point::Point, quantity::Quantity};
 use cvc_model::{Estimate, Interval, LEVEL};
 use rusqlite::{Connection, Row, Transaction, params};
 use serde::{Deserialize, Serialize};
@@ -126,7 +125,7 @@ mod written_answer {
 #[derive(Clone, Debug)]
 pub struct SplitPoint {
     pub id: PointId,
-    pub factors: IndexedFactors,
+    pub point: Point,
     pub trains: bool,
 }
 
@@ -150,7 +149,7 @@ impl FromRow for SplitPoint {
     fn from_row(r: &Row<'_>) -> rusqlite::Result<Self> {
         Ok(Self {
             id: PointId::from_written(&r.get::<_, String>("id")?),
-            factors: IndexedFactors::from_row(r)?,
+            point: Point::from_row(r)?,
             trains: r.get::<_, String>("role")? == "train",
         })
     }

@@ -7,52 +7,14 @@ use super::{
     row::{FromRow, row},
 };
 use crate::error::AnalysisError;
-use cvc_core::{ids::PointId, point::Point, units::ByteSize};
-use indexmap::IndexMap;
+use cvc_core::{ids::PointId, point::Point};
 use rusqlite::Row;
-
-/// The factors of a point, as the index keeps them.
-#[derive(Clone, Debug, PartialEq)]
-pub struct IndexedFactors {
-    /// Name of the site.
-    pub site: String,
-    /// Name of the application.
-    pub app: String,
-    /// Its workload.
-    pub class: String,
-    /// Processes on nodes, as in `2Nx8P`.
-    pub mapping: String,
-    /// Number of nodes.
-    pub nodes: u32,
-    /// Number of processes on all nodes.
-    pub processes: u32,
-    /// Name of the MPI library.
-    pub mpi: String,
-    /// What takes the checkpoints.
-    pub checkpointer: String,
-    /// How checkpoints are compressed.
-    pub compression: String,
-    /// Aggregators of collective I/O; `None`: left to the MPI library.
-    pub aggregators: Option<u32>,
-    /// Collective buffer; `None`: left to the MPI library.
-    pub cb_buffer: Option<ByteSize>,
-    /// Name of the storage.
-    pub storage: String,
-    /// Whether runs are restarted and must verify again, as text; `None`: nothing is checkpointed, or not known.
-    pub restart_check: Option<String>,
-    /// When DMTCP takes checkpoints; `None`: it takes none, or not known.
-    pub moment: Option<String>,
-    /// What traces the runs; `None`: not known.
-    pub tracer: Option<String>,
-    /// The campaign's own factors.
-    pub user: IndexMap<String, serde_json::Value>,
-}
 
 /// A point of the plan.
 #[derive(Clone, Debug)]
 pub struct IndexedPoint {
     pub id: PointId,
-    pub factors: IndexedFactors,
+    pub point: Point,
 }
 
 /// What libraries own of private anonymous memory in each process.
@@ -73,7 +35,7 @@ impl FromRow for IndexedBaseline {
 /// A point that does not run.
 #[derive(Clone, Debug)]
 pub struct IndexedExclusion {
-    pub factors: IndexedFactors,
+    pub point: Point,
     pub by: String,
     pub reason: String,
 }
@@ -101,13 +63,13 @@ pub struct IndexedRun {
 
 impl FromRow for IndexedPoint {
     fn from_row(r: &Row<'_>) -> rusqlite::Result<Self> {
-        Ok(Self { id: PointId::from_written(&r.get::<_, String>("id")?), factors: IndexedFactors::from_row(r)? })
+        Ok(Self { id: PointId::from_written(&r.get::<_, String>("id")?), point: Point::from_row(r)? })
     }
 }
 
 impl FromRow for IndexedExclusion {
     fn from_row(r: &Row<'_>) -> rusqlite::Result<Self> {
-        Ok(Self { factors: IndexedFactors::from_row(r)?, by: r.get("by")?, reason: r.get("reason")? })
+        Ok(Self { point: Point::from_row(r)?, by: r.get("by")?, reason: r.get("reason")? })
     }
 }
 
@@ -169,71 +131,5 @@ impl Index {
     /// The runs, warm-ups too, in the order of the plan.
     pub fn runs(&self) -> Result<Vec<IndexedRun>, AnalysisError> {
         self.read("SELECT * FROM runs ORDER BY seq", [])
-    }
-}
-
-/// The factors of a row of `points` or `excluded`.
-impl FromRow for IndexedFactors {
-    fn from_row(r: &Row<'_>) -> rusqlite::Result<Self> {
-        Ok(Self {
-            site: r.get("site")?,
-            app: r.get("app")?,
-            class: r.get("class")?,
-            mapping: r.get("mapping")?,
-            nodes: r.get("nodes")?,
-            processes: r.get("processes")?,
-            mpi: r.get("mpi")?,
-            checkpointer: r.get("checkpointer")?,
-            compression: r.get("compression")?,
-            aggregators: r.get("aggregators")?,
-            cb_buffer: r.get::<_, Option<i64>>("cb_buffer_bytes")?.map(|b| ByteSize(u64::try_from(b).unwrap_or(0))),
-            storage: r.get("storage")?,
-            restart_check: r.get("restart_check")?,
-            moment: r.get("moment")?,
-            tracer: r.get("tracer")?,
-            user: serde_json::from_str(&r.get::<_, String>("user")?).unwrap_or_default(),
-        })
-    }
-}
-
-impl IndexedFactors {
-    /// The value of a factor that every point has, or the number of its nodes, as text.
-    pub fn text(&self, name: &str) -> Option<String> {
-        let or_nothing = |v: &Option<String>| v.clone().unwrap_or_else(|| "-".to_owned());
-        let or_default = |v: Option<String>| v.unwrap_or_else(|| "default".to_owned());
-        Some(match name {
-            "site" => self.site.clone(),
-            "app" => self.app.clone(),
-            "class" => self.class.clone(),
-            "mapping" => self.mapping.clone(),
-            "nodes" => self.nodes.to_string(),
-            "processes" => self.processes.to_string(),
-            "mpi" => self.mpi.clone(),
-            "checkpointer" => self.checkpointer.clone(),
-            "compression" => self.compression.clone(),
-            "aggregators" => or_default(self.aggregators.map(|n| n.to_string())),
-            "cb_buffer" => or_default(self.cb_buffer.map(|b| b.to_string())),
-            "storage" => self.storage.clone(),
-            "restart_check" => or_nothing(&self.restart_check),
-            "moment" => or_nothing(&self.moment),
-            "tracer" => or_nothing(&self.tracer),
-            _ => return None,
-        })
-    }
-
-    /// All factors as text, with the names of [`Point::FACTORS`], then the campaign's own.
-    pub fn texts(&self) -> IndexMap<String, String> {
-        let mut factors: IndexMap<String, String> =
-            Point::FACTORS.iter().filter_map(|name| Some(((*name).to_owned(), self.text(name)?))).collect();
-        for (name, value) in &self.user {
-            let text = match value {
-                serde_json::Value::String(text) => text.clone(),
-                other => other.to_string(),
-            };
-            // A free factor that is named as one of the others is told apart.
-            let name = if factors.contains_key(name) { format!("user.{name}") } else { name.clone() };
-            factors.insert(name, text);
-        }
-        factors
     }
 }

@@ -1,18 +1,10 @@
--- Schema of index.sqlite. docs/data.md explains it; SCHEMA in fill.rs is its version.
+-- Schema of index.sqlite. docs/data.md explains it; SCHEMA in fill.rs is its version. factors.rs puts the columns of factors in.
+-- NULL in them: left to the MPI library, or the factor says nothing of the point; `user` is a JSON object of the free factors.
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 
 CREATE TABLE points (
     id TEXT PRIMARY KEY, seq INTEGER NOT NULL,
-    site TEXT NOT NULL, app TEXT NOT NULL, class TEXT NOT NULL, mapping TEXT NOT NULL,
-    nodes INTEGER NOT NULL, processes INTEGER NOT NULL,
-    mpi TEXT NOT NULL, checkpointer TEXT NOT NULL, compression TEXT NOT NULL,
-    aggregators INTEGER,      -- NULL: left to the MPI library
-    cb_buffer_bytes INTEGER,  -- NULL: left to the MPI library
-    storage TEXT NOT NULL,
-    restart_check TEXT,       -- true or false; NULL: nothing is checkpointed, or not known
-    moment TEXT,              -- when DMTCP takes checkpoints; NULL: it takes none, or not known
-    tracer TEXT,              -- NULL: not known
-    user TEXT NOT NULL,       -- JSON object of the free factors
+    {factors},
     baseline INTEGER NOT NULL -- 1: the smallest program, added to measure the libraries' memory; in no table of reports
 );
 
@@ -49,9 +41,8 @@ CREATE TABLE figures (
 CREATE TABLE facts (run TEXT NOT NULL REFERENCES runs(id), key TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (run, key)) WITHOUT ROWID;
 
 CREATE TABLE excluded (
-    seq INTEGER PRIMARY KEY, site TEXT NOT NULL, app TEXT NOT NULL, class TEXT NOT NULL, mapping TEXT NOT NULL,
-    nodes INTEGER NOT NULL, processes INTEGER NOT NULL, mpi TEXT NOT NULL, checkpointer TEXT NOT NULL, compression TEXT NOT NULL,
-    aggregators INTEGER, cb_buffer_bytes INTEGER, storage TEXT NOT NULL, restart_check TEXT, moment TEXT, tracer TEXT, user TEXT NOT NULL,
+    seq INTEGER PRIMARY KEY,
+    {factors},
     by TEXT NOT NULL, reason TEXT NOT NULL
 );
 
@@ -103,8 +94,7 @@ CREATE VIEW v_quantities AS SELECT run, quantity, unit, value FROM quantities;
 
 -- Each summary with the factors of its point. Warm-ups and runs that did not succeed are never in it.
 CREATE VIEW v_point_summary AS
-SELECT p.site, p.app, p.class, p.mapping, p.nodes, p.processes, p.mpi, p.checkpointer, p.compression, p.aggregators, p.cb_buffer_bytes,
-       p.storage, p.restart_check, p.moment, p.tracer, p.user, s.*,
+SELECT {p.factors}, p.user, s.*,
        (SELECT count(*) FROM runs r WHERE r.point = p.id AND r.kind = 'measured' AND r.state = 'failed') AS failed
 FROM summaries s JOIN points p ON p.id = s.point;
 
@@ -131,6 +121,5 @@ CREATE TABLE prediction_problems (text TEXT NOT NULL);
 
 -- Each prediction with the factors of its point.
 CREATE VIEW v_predictions AS
-SELECT p.site, p.app, p.class, p.mapping, p.nodes, p.processes, p.mpi, p.checkpointer, p.compression, p.aggregators, p.cb_buffer_bytes,
-       p.storage, p.restart_check, p.moment, p.tracer, p.user, x.*
+SELECT {p.factors}, p.user, x.*
 FROM predictions x JOIN points p ON p.id = x.point;

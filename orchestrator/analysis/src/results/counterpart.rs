@@ -1,19 +1,21 @@
 //! Otherwise equal points: pairs of points that differ in one factor only.
 
 use super::{data::Data, rows::PointRow};
+use cvc_core::point::{Needs, Point};
+use cvc_index::factors;
 use cvc_model::stats::RatioGroup;
 use std::collections::{BTreeMap, HashMap};
 
-/// Factors that say nothing of points with some level of another factor, with the level that such points have.
-const DEPENDENT: [(&str, &str, &str); 7] = [
-    ("checkpointer", "compression", "none"),
-    ("checkpointer", "restart_check", "-"),
-    ("checkpointer", "moment", "-"),
-    ("checkpointer", "aggregators", "default"),
-    ("checkpointer", "cb_buffer", "default"),
-    ("app", "aggregators", "default"),
-    ("app", "cb_buffer", "default"),
-];
+/// Factors of collective I/O, which say nothing of points with some level of another factor, besides those that need a checkpointer.
+const DEPENDENT: [(&str, &str); 4] =
+    [("checkpointer", "aggregators"), ("checkpointer", "cb_buffer"), ("app", "aggregators"), ("app", "cb_buffer")];
+
+/// The level that points have of which factor `of` says that `name` says nothing; `None` if it says something of all.
+fn neutral_level(of: &str, name: &str) -> Option<String> {
+    let needs = || Point::FACTOR_INFO.iter().any(|info| info.name == name && info.needs != Needs::Nothing);
+    let depends = DEPENDENT.contains(&(of, name)) || of == "checkpointer" && needs();
+    depends.then(|| factors::text(&Point::default(), name)).flatten()
+}
 
 /// A point with a level of a factor, and its counterpart with another level.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,7 +30,8 @@ pub(crate) struct Pair {
 /// one of the two (compression without DMTCP) does not tell them apart.
 pub(crate) fn pairs(data: &Data, factor: &str, level: &str, other: &str) -> Vec<Pair> {
     let rest: Vec<&str> = data.varying().into_iter().filter(|f| *f != factor).collect();
-    let neutral = |f: &str| DEPENDENT.iter().find(|(of, name, _)| *of == factor && *name == f).map(|(_, _, level)| *level);
+    let neutrals: HashMap<&str, String> = rest.iter().filter_map(|f| Some((*f, neutral_level(factor, f)?))).collect();
+    let neutral = |f: &str| neutrals.get(f).map(String::as_str);
     let (dependent, fixed): (Vec<&str>, Vec<&str>) = rest.iter().copied().partition(|f| neutral(f).is_some());
     let key = |p: &'_ PointRow| -> Vec<String> { fixed.iter().map(|f| p.factor(f).to_owned()).collect() };
     let mut others: HashMap<Vec<String>, Vec<usize>> = HashMap::new();

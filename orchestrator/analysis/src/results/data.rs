@@ -6,7 +6,7 @@ use super::{
     records::Records,
     rows::{ExcludedRow, PointRow, RunRow},
 };
-use cvc_core::{app::descriptor::Better, ids::PointId};
+use cvc_core::{app::descriptor::Better, ids::PointId, point::Point};
 use cvc_index::error::AnalysisError;
 use cvc_index::{Index, IndexedBaseline, IndexedDecision, PointSummary, RecordSource, RunValue};
 use cvc_prediction::holdout::HoldoutResult;
@@ -46,8 +46,10 @@ pub(crate) struct ReportedQuantity {
 impl Data {
     /// Reads an index.
     pub fn read(index: &Index) -> Result<Self, AnalysisError> {
-        let mut points: Vec<PointRow> = index.points()?.into_iter().map(PointRow::from).collect();
-        let excluded: Vec<ExcludedRow> = index.excluded()?.into_iter().map(ExcludedRow::from).collect();
+        let (points, excluded) = (index.points()?, index.excluded()?);
+        let built_in = Point::shown_factors(points.iter().map(|p| &p.point).chain(excluded.iter().map(|e| &e.point)));
+        let mut points: Vec<PointRow> = points.into_iter().map(PointRow::from).collect();
+        let excluded: Vec<ExcludedRow> = excluded.into_iter().map(ExcludedRow::from).collect();
         let runs = runs(index, &mut points)?;
         let run_of: RunsById = runs.iter().enumerate().map(|(i, run)| (run.id.clone(), i)).collect();
         let units = values(index, &runs, &run_of, &mut points)?;
@@ -59,7 +61,8 @@ impl Data {
         }
         let mut factors: IndexSet<String> = IndexSet::new();
         for row in points.iter().map(|p| &p.factors).chain(excluded.iter().map(|e| &e.factors)) {
-            factors.extend(row.keys().cloned());
+            let is_shown = |name: &&String| built_in.contains(&name.as_str()) || !Point::FACTORS.contains(&name.as_str());
+            factors.extend(row.keys().filter(is_shown).cloned());
         }
         let place = |id: &str| points.iter().position(|p| p.id.as_str() == id);
         let decisions = index.decisions()?.into_iter().filter_map(|d| Some((place(&d.point)?, d))).collect();

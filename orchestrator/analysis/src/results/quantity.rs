@@ -1,6 +1,6 @@
 //! Headings and order of quantities and factors.
 
-use cvc_core::{app::descriptor::Better, record::names};
+use cvc_core::{app::descriptor::Better, point::Point, record::names};
 
 /// Importance of a quantity in a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -107,19 +107,13 @@ pub(crate) fn direction(better: Option<Better>) -> Option<&'static str> {
 
 /// Returns the heading of a factor.
 pub(crate) fn factor_heading(factor: &str) -> String {
-    match factor {
-        "app" => "application",
-        "mpi" => "MPI",
-        "cb_buffer" => "collective buffer",
-        "restart_check" => "restart check",
-        other => other,
-    }
-    .to_owned()
+    let built_in = Point::FACTOR_INFO.iter().find(|info| info.name == factor);
+    built_in.map_or(factor, |info| info.heading).to_owned()
 }
 
 /// Returns the name of a factor's column in data files, as in the index: free factors have a prefix of their own.
 pub(crate) fn factor_column(factor: &str) -> String {
-    if cvc_core::point::Point::FACTORS.contains(&factor) { factor.to_owned() } else { format!("user_{factor}") }
+    if Point::FACTORS.contains(&factor) { factor.to_owned() } else { format!("user_{factor}") }
 }
 
 /// Describes a level of a factor where the factor's name is not beside it.

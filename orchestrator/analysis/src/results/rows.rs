@@ -1,7 +1,7 @@
 //! The points and runs of a campaign as tables use them.
 
 use cvc_core::ids::PointId;
-use cvc_index::{IndexedExclusion, IndexedPoint, IndexedRun};
+use cvc_index::{IndexedExclusion, IndexedPoint, IndexedRun, factors};
 use cvc_model::stats::{Summary, block_means};
 use indexmap::IndexMap;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -54,9 +54,9 @@ pub(crate) struct ExcludedRow {
 impl From<IndexedPoint> for PointRow {
     fn from(point: IndexedPoint) -> Self {
         Self {
-            factors: point.factors.texts(),
-            nodes: point.factors.nodes,
-            processes: point.factors.processes,
+            factors: factors::texts(&point.point),
+            nodes: point.point.mapping.nodes(),
+            processes: point.point.processes(),
             id: point.id,
             runs: Vec::new(),
             summaries: HashMap::new(),
@@ -70,7 +70,7 @@ impl From<IndexedPoint> for PointRow {
 
 impl From<IndexedExclusion> for ExcludedRow {
     fn from(excluded: IndexedExclusion) -> Self {
-        Self { factors: excluded.factors.texts(), by: excluded.by, reason: excluded.reason }
+        Self { factors: factors::texts(&excluded.point), by: excluded.by, reason: excluded.reason }
     }
 }
 

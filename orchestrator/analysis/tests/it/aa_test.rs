@@ -4,7 +4,7 @@ use crate::common::{MadeRepeat, campaign_measured};
 use camino::Utf8Path;
 use cvc_analysis::aa_test::{AaTest, aa_test};
 use cvc_core::{
-    point::{CheckpointerKind, Compression, Point, TracerKind},
+    point::{Point, TracerKind},
     record::Unit,
 };
 use cvc_prediction::holdout::rebuild_index;
@@ -17,15 +17,9 @@ fn point(site: &str, app: &str) -> Point {
         class: "W".to_owned(),
         mapping: "1Nx4P".parse().expect("a mapping"),
         mpi: "mpich".to_owned(),
-        checkpointer: CheckpointerKind::None,
-        compression: Compression::None,
-        aggregators: None,
-        cb_buffer: None,
         storage: "run".to_owned(),
-        restart_check: None,
-        moment: None,
         tracer: Some(TracerKind::None),
-        user: Default::default(),
+        ..Point::default()
     }
 }
 

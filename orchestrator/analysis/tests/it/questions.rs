@@ -23,12 +23,11 @@ fn point(app: &str, aggregators: Option<u32>, checkpointer: CheckpointerKind, co
         checkpointer,
         compression,
         aggregators,
-        cb_buffer: None,
         storage: "run".to_owned(),
         restart_check: dmtcp.then_some(false),
         moment: dmtcp.then_some(Moment::AfterStep(1)),
         tracer: Some(TracerKind::None),
-        user: Default::default(),
+        ..Point::default()
     }
 }
 

@@ -113,7 +113,7 @@ fn total(out: &mut impl Write, spec: &Spec, expected: &Expected, priced: &[&Site
 
 /// The reason why a machine's price is an upper bound.
 fn bound(out: &mut impl Write, spec: &Spec, site: &SiteCost, rate: &NodeRate) -> std::io::Result<()> {
-    let market = spec.sites.get(&site.site).and_then(|s| s.ec2.as_ref()).map(|e| e.market);
+    let market = spec.sites.get(&site.site).and_then(|s| s.ec2.as_ref()).map(|e| e.instances.market);
     if !rate.parts.first().is_some_and(|p| p.price.at_most) {
         return Ok(());
     }
@@ -128,8 +128,8 @@ fn bound(out: &mut impl Write, spec: &Spec, site: &SiteCost, rate: &NodeRate) ->
 /// The instance types that a site may get instead.
 fn others(out: &mut impl Write, spec: &Spec, site: &SiteCost, book: &PriceBook) -> std::io::Result<()> {
     let Some(ec2) = spec.sites.get(&site.site).and_then(|s| s.ec2.as_ref()) else { return Ok(()) };
-    for name in ec2.instance_types.iter().skip(1) {
-        let what = match cost::instance_rate(book, &FleetRequest::of(ec2), name, ec2.market == Market::Spot, None) {
+    for name in ec2.instances.instance_types.iter().skip(1) {
+        let what = match cost::instance_rate(book, &FleetRequest::of(ec2), name, ec2.instances.market == Market::Spot, None) {
             Ok(rate) => format!("{} an hour", or_unknown(Some(rate.usd_per_hour), rate.is_at_most())),
             Err(unknown) => format!("{unknown}; {}", unknown.hint()),
         };
@@ -141,7 +141,7 @@ fn others(out: &mut impl Write, spec: &Spec, site: &SiteCost, book: &PriceBook) 
 /// What burstable instance types mean for measurements.
 fn credits(out: &mut impl Write, spec: &Spec, site: &SiteCost) -> std::io::Result<()> {
     let Some(ec2) = spec.sites.get(&site.site).and_then(|s| s.ec2.as_ref()) else { return Ok(()) };
-    let burstable = ec2.instance_types.iter().filter_map(|name| Some((name, Credits::of(name, ec2.credits)?)));
+    let burstable = ec2.instances.instance_types.iter().filter_map(|name| Some((name, Credits::of(name, ec2.instances.credits)?)));
     for (name, credits) in burstable {
         writeln!(out, "{}", paragraph("    ", &format!("warning: {name}: {}", credits.remark())))?;
     }

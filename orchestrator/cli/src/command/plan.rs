@@ -206,7 +206,8 @@ fn constants(out: &mut impl Write, plan: &Plan, varying: &Varying) -> std::io::R
     let Some(first) = plan.points.first() else {
         return writeln!(out, "no point is left to run");
     };
-    let names = Point::FACTORS.iter().copied().chain(first.point.user.keys().map(String::as_str));
+    let built_in = Point::shown_factors(plan.points.iter().map(|p| &p.point));
+    let names = built_in.into_iter().chain(first.point.user.keys().map(String::as_str));
     let shared: Vec<String> = names
         .filter(|n| !varying.names().iter().any(|v| v == n) && *n != "processes")
         .filter_map(|n| Some(format!("{n} = {}", plan.points.iter().find_map(|p| p.point.factor(n))?)))

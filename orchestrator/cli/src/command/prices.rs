@@ -46,8 +46,8 @@ async fn ask(clouds: &dyn Clouds, wanted: &[(&String, &Ec2Settings)]) -> Result<
     for (site, ec2) in wanted {
         let failed = |error: ProviderError| Failure::Campaign(CampaignError::Provider { site: (*site).clone(), error: Box::new(error) });
         let provider = clouds.open(&Account::of(ec2)).await.map_err(failed)?;
-        let spot = ec2.market != Market::OnDemand;
-        let book = cost::refresh(provider.as_ref(), &ec2.instance_types, spot, &cache).await.map_err(failed)?;
+        let spot = ec2.instances.market != Market::OnDemand;
+        let book = cost::refresh(provider.as_ref(), &ec2.instances.instance_types, spot, &cache).await.map_err(failed)?;
         for note in book.notes() {
             output::note(format_args!("warning: {note}"));
         }
@@ -58,7 +58,7 @@ async fn ask(clouds: &dyn Clouds, wanted: &[(&String, &Ec2Settings)]) -> Result<
 fn show(spec: &Spec, book: &PriceBook) -> Result<(), std::io::Error> {
     let mut rows = table(["site", "region", "type", "market", "an hour", "from"], &["from"]);
     for (name, ec2) in spec.sites.iter().filter_map(|(name, site)| Some((name, site.ec2.as_ref()?))) {
-        for instance_type in &ec2.instance_types {
+        for instance_type in &ec2.instances.instance_types {
             let mut row = |market: &str, price: Result<cvc_core::price::Price, cvc_core::price::UnknownPrice>| {
                 let (dollars, from) = match price {
                     Ok(price) => (usd(price.usd_per_hour), price.source()),
@@ -67,8 +67,8 @@ fn show(spec: &Spec, book: &PriceBook) -> Result<(), std::io::Error> {
                 rows.add_row([name.clone(), ec2.region.clone(), instance_type.clone(), market.to_owned(), dollars, from]);
             };
             row("on demand", book.on_demand(&ec2.region, instance_type));
-            if ec2.market != Market::OnDemand {
-                row("spot", book.spot(&ec2.region, instance_type, &ec2.zones, ec2.max_price_usd));
+            if ec2.instances.market != Market::OnDemand {
+                row("spot", book.spot(&ec2.region, instance_type, &ec2.instances.zones, ec2.instances.max_price_usd));
             }
         }
     }

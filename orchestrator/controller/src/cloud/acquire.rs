@@ -7,7 +7,7 @@ use crate::provider::{ErrorKind, FleetOrder, FleetRequest, Instance, Offer, Prep
 use cvc_core::lease::{LaunchOrder, Tags};
 use cvc_core::{
     budget_share::{BudgetShare, RELEASE_S},
-    campaign::Market,
+    campaign::{InstanceSpec, Market},
     clock,
     journal::{Acquired, Event},
     price::NodeRate,
@@ -34,12 +34,12 @@ impl Fleet {
         self.prepared
             .get_or_try_init(|| async {
                 let able = offer.types.iter().all(|t| t.cluster_placement);
-                if let Some(unable) = offer.types.iter().find(|t| !t.cluster_placement && self.request.placement_group == Some(true)) {
+                if let Some(unable) = offer.types.iter().find(|t| !t.cluster_placement && self.request.instances.placement_group == Some(true)) {
                     let message = format!("{} cannot be in a cluster placement group; remove it, or `placement_group = true`", unable.name);
                     return Err(self.error(ProviderError::before(ErrorKind::Invalid, "preparing", self.provider.region(), message)));
                 }
-                let near = self.request.placement_group.unwrap_or(self.request.nodes > 1) && able;
-                let allow_from = match (&self.request.allow_from, &offer.caller) {
+                let near = self.request.instances.placement_group.unwrap_or(self.request.instances.nodes > 1) && able;
+                let allow_from = match (&self.request.instances.allow_from, &offer.caller) {
                     (Some(from), _) | (None, Some(from)) => from.clone(),
                     (None, None) => {
                         let message = "cannot find this machine's public address, from which alone ssh is allowed; set `allow_from`";
@@ -52,12 +52,12 @@ impl Fleet {
                         self.name
                     ));
                 }
-                let lasts = jiff::SignedDuration::from_secs(self.request.lifetime_s as i64);
+                let lasts = jiff::SignedDuration::from_secs(self.request.instances.lifetime_s as i64);
                 let order = FleetOrder {
                     tags: Tags { expires: clock::on_wall(clock::now()).checked_add(lasts).ok(), ..self.tags.clone() },
                     public_key: self.place.make(self.tags.fleet.as_str()).await?,
                     allow_from,
-                    subnet: self.request.subnet.clone(),
+                    subnet: self.request.instances.subnet.clone(),
                     placement_group: near,
                 };
                 self.touched.store(true, Ordering::Relaxed);
@@ -76,7 +76,7 @@ impl Fleet {
     ) -> Result<bool, CampaignError> {
         let tries = self.tries(offer, beside);
         if tries.is_empty() {
-            let message = format!("no zone of {} has {}", self.provider.region(), self.request.instance_types.join(" or "));
+            let message = format!("no zone of {} has {}", self.provider.region(), self.request.instances.instance_types.join(" or "));
             return Err(self.error(ProviderError::before(ErrorKind::Capacity, "looking for instances", self.provider.region(), message)));
         }
         self.check_quota(&tries, count).await?;
@@ -126,7 +126,7 @@ impl Fleet {
 
     /// Types, markets and zones in the order in which to try them.
     fn tries<'o>(&self, offer: &'o Offer, beside: Option<&Instance>) -> Vec<(&'o TypeFacts, bool, Option<String>)> {
-        let markets: &[bool] = match self.request.market {
+        let markets: &[bool] = match self.request.instances.market {
             Market::OnDemand => &[false],
             Market::Spot => &[true],
             Market::SpotThenOnDemand => &[true, false],
@@ -134,13 +134,13 @@ impl Fleet {
         let mut tries = Vec::new();
         for spot in markets {
             for facts in offer.types.iter().filter(|f| beside.is_none_or(|b| b.instance_type == f.name) && (!spot || f.spot)) {
-                if self.request.subnet.is_some() {
+                if self.request.instances.subnet.is_some() {
                     tries.push((facts, *spot, None));
                     continue;
                 }
-                let wanted = |zone: &&String| self.request.zones.is_empty() || self.request.zones.contains(zone);
+                let wanted = |zone: &&String| self.request.instances.zones.is_empty() || self.request.instances.zones.contains(zone);
                 let mut zones: Vec<&String> = facts.zones.iter().filter(wanted).collect();
-                zones.sort_by_key(|zone| self.request.zones.iter().position(|z| z == *zone));
+                zones.sort_by_key(|zone| self.request.instances.zones.iter().position(|z| z == *zone));
                 let near = zones.into_iter().filter(|zone| beside.is_none_or(|b| b.zone == **zone));
                 tries.extend(near.map(|zone| (facts, *spot, Some(zone.clone()))));
             }
@@ -189,7 +189,7 @@ impl Fleet {
             let message = format!("the image has no version for the processors of {}, {}", facts.name, facts.architecture);
             return Err(self.error(ProviderError::before(ErrorKind::Invalid, "choosing an image", self.provider.region(), message)));
         };
-        if self.request.efa && !facts.efa {
+        if self.request.instances.efa && !facts.efa {
             let message = format!("{} has no Elastic Fabric Adapter; remove `efa`, or choose another type", facts.name);
             return Err(self.error(ProviderError::before(ErrorKind::Invalid, "ordering", self.provider.region(), message)));
         }
@@ -207,7 +207,7 @@ impl Fleet {
             ..self.tags.clone()
         };
         // the smallest root volume is the image's
-        let mut root = self.request.root.clone();
+        let mut root = self.request.instances.root.clone();
         root.size_gib = root.size_gib.map(|gib| gib.max(image.root_gib));
         Ok(LaunchOrder {
             tags,
@@ -221,18 +221,18 @@ impl Fleet {
             vcpus: facts.vcpus,
             count,
             spot,
-            max_price_usd: self.request.max_price_usd.filter(|_| spot),
+            max_price_usd: self.request.instances.max_price_usd.filter(|_| spot),
             image: image.id.clone(),
             root_device: image.root_device.clone(),
             key_name: prepared.key_name.clone(),
             group_id: prepared.group_id.clone(),
-            subnet: self.request.subnet.clone(),
+            subnet: self.request.instances.subnet.clone(),
             placement_group: prepared.placement_group.clone(),
-            efa: self.request.efa,
+            efa: self.request.instances.efa,
             root,
-            volumes: self.request.volumes.clone(),
-            encrypted: self.request.encrypted,
-            credits: self.request.credits_of(&facts.name),
+            volumes: self.request.instances.volumes.clone(),
+            encrypted: self.request.instances.encrypted,
+            credits: self.request.instances.credits_of(&facts.name),
             lifetime_s,
             config_digest: Some(self.request.config_digest.clone()),
         })
@@ -247,8 +247,9 @@ impl Fleet {
     /// The price of a node of this type.
     pub fn rate_of(&self, instance_type: &str, spot: bool, zone: Option<&String>, root_gib: Option<u32>) -> Option<NodeRate> {
         // spot prices differ between zones
-        let zones = zone.map_or_else(|| self.request.zones.clone(), |z| vec![z.clone()]);
-        let there = FleetRequest { zones, ..self.request.clone() };
+        let zones = zone.map_or_else(|| self.request.instances.zones.clone(), |z| vec![z.clone()]);
+        let instances = InstanceSpec { zones, ..self.request.instances.clone() };
+        let there = FleetRequest { instances, ..self.request.clone() };
         cost::instance_rate(&self.price_book(), &there, instance_type, spot, root_gib).ok()
     }
 
@@ -260,7 +261,7 @@ impl Fleet {
 
     /// Asks the cloud for today's prices; if it does not answer, the known ones are used.
     pub(super) async fn ask_prices(&self, types: &[String]) {
-        let spot = self.request.market != Market::OnDemand;
+        let spot = self.request.instances.market != Market::OnDemand;
         match cost::refresh(self.provider.as_ref(), types, spot, &cost::cache_file()).await {
             Ok(book) => *self.prices.lock() = book,
             Err(error) => self.reporter.note(format!("{}: cannot get today's prices: {error}", self.name)),
@@ -290,7 +291,7 @@ impl Fleet {
             let duration = jiff::SignedDuration::try_from_secs_f64(s).unwrap_or_default();
             from.saturating_add(duration).unwrap_or(jiff::Timestamp::MAX)
         };
-        let own = after(clock::now(), self.request.lifetime_s);
+        let own = after(clock::now(), self.request.instances.lifetime_s);
         let until = self.budget_share.borrow().as_ref().map_or(own, |share| own.min(after(share.until(more_usd_per_s), -END_S)));
         // in whole seconds, as instances count: sums of fractions differ in their last digits
         jiff::Timestamp::from_second(until.as_second()).unwrap_or(until)

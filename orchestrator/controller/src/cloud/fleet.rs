@@ -364,7 +364,7 @@ impl Fleet {
             fleet: self.tags.fleet.as_str(),
             provider: self.provider.as_ref(),
             reporter: &self.reporter,
-            limit: Duration::from_secs_f64(self.request.ready_limit_s),
+            limit: Duration::from_secs_f64(self.request.instances.ready_limit_s),
             target: &|instance| Target::new(&self.name, &self.entry(instance), &self.place.ssh()),
         };
         wait.until_ready(ids, stop_signal).await
@@ -405,7 +405,7 @@ impl Fleet {
         let mut state = self.state();
         let lately = |at: &&Timestamp| now.duration_since(**at).as_secs_f64() < slots::WINDOW.as_secs_f64();
         let lost = state.leases.iter().flat_map(|l| l.lost.values()).filter(lately).count();
-        let most = (slots::MAX_RECLAIMED + slots::MAX_FAILED) * self.request.nodes as usize;
+        let most = (slots::MAX_RECLAIMED + slots::MAX_FAILED) * self.request.instances.nodes as usize;
         let failed = failed.iter().map(|(id, why)| (id.clone(), why.is_reclaim())).collect();
         state.slots.count(&failed, Instant::now()).is_some() || lost > most
     }

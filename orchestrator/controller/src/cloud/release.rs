@@ -187,7 +187,7 @@ impl Fleet {
 
     /// Delay between two extensions of the deadline.
     pub(super) fn extend_after(&self) -> Duration {
-        Duration::from_secs_f64(self.request.lifetime_s / 4.0)
+        Duration::from_secs_f64(self.request.instances.lifetime_s / 4.0)
     }
 
     /// Keeps the instances for the next campaign by moving their deadline. Returns whether that succeeded.

@@ -93,7 +93,7 @@ impl Fleet {
 
     /// The price of an instance of a lease, and since when it holds; `None` if it is as before, or if that is not known.
     fn new_rate(&self, lease: &Lease) -> Option<(NodeRate, Timestamp)> {
-        let (rate, since) = cost::present_rate(&self.price_book(), lease.order.as_ref()?, &self.request.zones)?;
+        let (rate, since) = cost::present_rate(&self.price_book(), lease.order.as_ref()?, &self.request.instances.zones)?;
         let before = lease.usd_per_hour()?;
         ((rate.usd_per_hour - before).abs() > before * NO_CHANGE).then_some((rate, since))
     }

@@ -75,7 +75,7 @@ impl Expected {
 /// Cores of a node of a site, if they are known without asking it: from the campaign file, or from the type of the instances.
 pub fn known_cores(site: &Site, book: &PriceBook) -> Option<u32> {
     let message = site.cluster.as_ref().and_then(|c| c.cores);
-    message.or_else(|| book.facts(site.ec2.as_ref()?.instance_types.first()?).map(|t| t.vcpus))
+    message.or_else(|| book.facts(site.ec2.as_ref()?.instances.instance_types.first()?).map(|t| t.vcpus))
 }
 
 /// The expected costs of a plan. `cores` says the cores of a site's nodes, for prices by the core; points that `runs_here` does not let run
@@ -190,7 +190,7 @@ fn site_cost(
     };
     if let Some(ec2) = &site.ec2 {
         let side_by_side = site.cluster.as_ref().is_some_and(|c| c.side_by_side);
-        cost.instances = if side_by_side { ec2.nodes } else { used.nodes.min(ec2.nodes) };
+        cost.instances = if side_by_side { ec2.instances.nodes } else { used.nodes.min(ec2.instances.nodes) };
         cost.there_s = (SETUP_S * f64::from(launches) + used.last_s).max(MIN_S);
         cost.transfer_bytes = used.bytes;
         cost.transfer_usd = if used.bytes == 0 { Some(0.0) } else { book.transfer(&ec2.region, used.bytes).ok() };

@@ -24,25 +24,25 @@ pub fn instance_rate(
 ) -> Result<NodeRate, UnknownPrice> {
     let region = request.account.region.as_deref().unwrap_or_default();
     let machine = if spot {
-        book.spot(region, instance_type, &request.zones, request.max_price_usd)?
+        book.spot(region, instance_type, &request.instances.zones, request.instances.max_price_usd)?
     } else {
         book.on_demand(region, instance_type)?
     };
     let market = if spot { " (spot)" } else { "" };
     let mut parts = vec![RatePart { what: format!("{instance_type}{market}"), price: machine }];
-    if request.credits_of(instance_type) != Some(Credits::Standard)
+    if request.instances.credits_of(instance_type) != Some(Credits::Standard)
         && let Some(credits) = book.credits(instance_type)
     {
         parts.push(RatePart { what: "processor credits if always busy".into(), price: credits });
     }
     let root = DiskSize {
-        kind: &request.root.kind,
-        gib: request.root.size_gib.or(root_gib).unwrap_or(ROOT_GIB),
-        iops: request.root.iops,
-        throughput_mib_s: request.root.throughput_mib_s,
+        kind: &request.instances.root.kind,
+        gib: request.instances.root.size_gib.or(root_gib).unwrap_or(ROOT_GIB),
+        iops: request.instances.root.iops,
+        throughput_mib_s: request.instances.root.throughput_mib_s,
     };
     parts.push(RatePart { what: format!("root volume, {} of {} GiB", root.kind, root.gib), price: book.disk(region, &root)? });
-    for volume in &request.volumes {
+    for volume in &request.instances.volumes {
         let disk = DiskSize { kind: &volume.kind, gib: volume.size_gib, iops: volume.iops, throughput_mib_s: volume.throughput_mib_s };
         let what = format!("{}, {} of {} GiB", volume.mount, disk.kind, disk.gib);
         parts.push(RatePart { what, price: book.disk(region, &disk)? });
@@ -77,9 +77,9 @@ pub fn planned_rate(book: &PriceBook, site: &Site, cores: Option<u32>) -> Result
             (rate, _) => Ok(rate),
         };
     };
-    let Some(first) = request.instance_types.first() else { return Ok(None) };
-    let rate = instance_rate(book, &request, first, request.market == Market::Spot, None)?;
-    let may_give_way = request.market == Market::SpotThenOnDemand;
+    let Some(first) = request.instances.instance_types.first() else { return Ok(None) };
+    let rate = instance_rate(book, &request, first, request.instances.market == Market::Spot, None)?;
+    let may_give_way = request.instances.market == Market::SpotThenOnDemand;
     Ok(Some(if may_give_way { rate.at_most() } else { rate }))
 }
 
@@ -91,8 +91,8 @@ pub fn dearest_rate(book: &PriceBook, site: &Site, cores: Option<u32>) -> Result
     let Some(request) = site.ec2.as_ref().map(FleetRequest::of) else {
         return NodeRate::of_settings(&site.price, cores).ok_or(UnknownPrice::Cores);
     };
-    let spot = request.market == Market::Spot;
-    let rates = request.instance_types.iter().map(|name| instance_rate(book, &request, name, spot, None));
+    let spot = request.instances.market == Market::Spot;
+    let rates = request.instances.instance_types.iter().map(|name| instance_rate(book, &request, name, spot, None));
     let rates = rates.collect::<Result<Vec<NodeRate>, UnknownPrice>>()?;
     let region = request.account.region.clone().unwrap_or_default();
     let none = UnknownPrice::Cloud { what: "instances without a type".to_owned(), region };

@@ -2,7 +2,7 @@ use super::*;
 use crate::provider::{FleetRequest, Quote};
 use camino::Utf8PathBuf;
 use cvc_core::{
-    campaign::{Disk, Ec2Settings, Image, Market, PriceSettings, Volume},
+    campaign::{Disk, Ec2Settings, Image, InstanceSpec, Market, PriceSettings, Volume},
     journal::{Acquired, CampaignState, Entry, Event},
     lease::{LaunchOrder, Tags},
     price::{NodeRate, Price, PriceFrom, RatePart},
@@ -19,25 +19,27 @@ fn settings(types: &[&str]) -> FleetRequest {
         region: "us-east-1".into(),
         profile: None,
         endpoint: None,
-        instance_types: types.iter().map(|t| (*t).to_owned()).collect(),
-        nodes: 4,
-        zones: Vec::new(),
-        subnet: None,
-        image: Image::Known("debian-12".into()),
-        market: Market::OnDemand,
-        max_price_usd: None,
-        placement_group: None,
-        efa: false,
-        root: Disk::default(),
-        volumes: Vec::new(),
+        instances: InstanceSpec {
+            instance_types: types.iter().map(|t| (*t).to_owned()).collect(),
+            nodes: 4,
+            zones: Vec::new(),
+            subnet: None,
+            image: Image::Known("debian-12".into()),
+            market: Market::OnDemand,
+            max_price_usd: None,
+            placement_group: None,
+            efa: false,
+            root: Disk::default(),
+            volumes: Vec::new(),
+            lifetime_s: 14_400.0,
+            ready_limit_s: 300.0,
+            allow_from: None,
+            encrypted: false,
+            credits: None,
+        },
         instance_store: None,
         nfs: None,
-        lifetime_s: 14_400.0,
         keep_s: None,
-        ready_limit_s: 300.0,
-        allow_from: None,
-        encrypted: false,
-        credits: None,
         install: true,
     })
 }
@@ -69,8 +71,8 @@ fn cached(text: &str) -> (tempfile::TempDir, Utf8PathBuf) {
 #[test]
 fn an_instance_is_its_machine_its_disks_and_its_address() {
     let mut wanted = settings(&["c3.xlarge"]);
-    wanted.root.size_gib = Some(20);
-    wanted.volumes.push(Volume {
+    wanted.instances.root.size_gib = Some(20);
+    wanted.instances.volumes.push(Volume {
         mount: "/scratch".into(),
         kind: "gp3".into(),
         size_gib: 100,
@@ -107,7 +109,7 @@ fn an_unknown_price_is_reported_and_is_not_zero() {
     let unknown = instance_rate(&book, &settings(&["c9.large"]), "c9.large", false, None).expect_err("no price");
     assert_eq!(unknown.to_string(), "unknown price of c9.large in us-east-1");
     let mut wanted = settings(&["c5.xlarge"]);
-    wanted.root = Disk { kind: "io2".into(), size_gib: Some(100), iops: Some(40_000), throughput_mib_s: None };
+    wanted.instances.root = Disk { kind: "io2".into(), size_gib: Some(100), iops: Some(40_000), throughput_mib_s: None };
     let unknown = instance_rate(&book, &wanted, "c5.xlarge", false, None).expect_err("no price");
     assert_eq!(unknown.to_string(), "unknown price of 40000 I/O operations per second of io2 volumes in us-east-1");
     assert!(book.transfer("mars-north-1", 1).is_err());
@@ -148,7 +150,8 @@ fn without_a_quote_the_spot_market_is_bounded_and_not_guessed() {
 #[test]
 fn a_burstable_type_that_is_throttled_costs_no_credits() {
     let rate = |credits| {
-        let settings = FleetRequest { credits, ..settings(&["t3.micro"]) };
+        let mut settings = settings(&["t3.micro"]);
+        settings.instances.credits = credits;
         instance_rate(&PriceBook::shipped(), &settings, "t3.micro", false, None).expect("a price").usd_per_hour
     };
     assert!(rate(None) > rate(Some(cvc_core::campaign::Credits::Standard)));

@@ -159,7 +159,7 @@ fn storage(spec: &Spec, site: &Site, points: &[&Point]) -> Vec<Value> {
 
 /// Disks of instances, and the directory that the first instance shares with the others.
 fn disks(settings: &Ec2Settings, site: &Site) -> Map<String, Value> {
-    let volumes = settings.volumes.iter().enumerate().filter_map(|(i, volume)| {
+    let volumes = settings.instances.volumes.iter().enumerate().filter_map(|(i, volume)| {
         let device = LaunchOrder::device_of(i)?;
         Some(json!({ "device": device, "mount": directory(&volume.mount), "size_gib": volume.size_gib }))
     });

@@ -363,7 +363,7 @@ mod tests {
     use cvc_core::{
         mapping::Mapping,
         plan::PlannedRun,
-        point::{CheckpointerKind, Compression, Point, Repeat},
+        point::{Point, Repeat},
     };
 
     #[test]
@@ -387,15 +387,8 @@ mod tests {
             class: "S".into(),
             mapping: Mapping::one_node(1),
             mpi: "mpich".into(),
-            checkpointer: CheckpointerKind::None,
-            compression: Compression::None,
-            aggregators: None,
-            cb_buffer: None,
             storage: "disk".into(),
-            restart_check: None,
-            moment: None,
-            tracer: None,
-            user: Default::default(),
+            ..Point::default()
         };
         let planned = PlannedRun { id: run(), point: PointId::from_written("p"), repeat: Repeat::Measured(1), block: None };
         Task { planned, point, attempt: 1, dispatch: 0, nodes: vec!["n1".into()], disk_bytes: None }

@@ -323,7 +323,7 @@ impl CloudOpening {
 
 /// Whether an image that has all software needs nothing more: no disks, no directories of storage areas, and no second instance to log in to.
 fn is_ready_as_launched(site: &Site, points: &[PlannedPoint], instances: usize) -> bool {
-    let has_disks = site.ec2.as_ref().is_some_and(|e| !e.volumes.is_empty() || e.instance_store.is_some() || e.nfs.is_some());
+    let has_disks = site.ec2.as_ref().is_some_and(|e| !e.instances.volumes.is_empty() || e.instance_store.is_some() || e.nfs.is_some());
     let has_path = |area: &str| site.storage.get(area).is_some_and(|a| a.path.is_some());
     instances == 1 && !has_disks && !points.iter().any(|p| has_path(&p.point.storage))
 }

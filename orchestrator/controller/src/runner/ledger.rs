@@ -225,7 +225,7 @@ mod tests {
         mapping::Mapping,
         outcome::Outcome,
         plan::PlannedRun,
-        point::{CheckpointerKind, Compression, PlannedPoint, Point, Repeat},
+        point::{PlannedPoint, Point, Repeat},
         price::{Price, PriceFrom, RatePart},
     };
     use proptest::prelude::*;
@@ -244,15 +244,8 @@ mod tests {
             class: "S".into(),
             mapping: "3Nx1P".parse::<Mapping>().expect("a mapping"),
             mpi: "mpich".into(),
-            checkpointer: CheckpointerKind::None,
-            compression: Compression::None,
-            aggregators: None,
-            cb_buffer: None,
             storage: "disk".into(),
-            restart_check: None,
-            moment: None,
-            tracer: None,
-            user: Default::default(),
+            ..Point::default()
         };
         let planned = |number: usize| PlannedRun {
             id: run(number),

@@ -481,7 +481,7 @@ pub(super) mod tests {
         campaign::Order,
         journal::RunHistory,
         mapping::Mapping,
-        point::{CheckpointerKind, Compression, PlannedPoint, Repeat},
+        point::{PlannedPoint, Repeat},
     };
 
     pub(in super::super) static SETTINGS: std::sync::LazyLock<RunSettings> = std::sync::LazyLock::new(|| RunSettings {
@@ -533,15 +533,8 @@ pub(super) mod tests {
             class: "S".into(),
             mapping: Mapping::one_node(1),
             mpi: "mpich".into(),
-            checkpointer: CheckpointerKind::None,
-            compression: Compression::None,
-            aggregators: None,
-            cb_buffer: None,
             storage: "disk".into(),
-            restart_check: None,
-            moment: None,
-            tracer: None,
-            user: Default::default(),
+            ..Point::default()
         };
         let run = |site: &str, n: u32| PlannedRun {
             id: RunId::from_written(&format!("{site}-{n}")),

@@ -8,7 +8,7 @@ use cvc_core::{
     mapping::Mapping,
     outcome::{Cause, Outcome},
     plan::{Plan, PlannedRun},
-    point::{CheckpointerKind, Compression, PlannedPoint, Point, Repeat},
+    point::{PlannedPoint, Point, Repeat},
 };
 use cvc_engine::attempt::Task;
 use proptest::prelude::*;
@@ -53,15 +53,8 @@ fn plan(points: &[(usize, u32)], order: &[usize]) -> Plan {
         class: "S".into(),
         mapping: format!("{nodes}Nx1P").parse::<Mapping>().expect("a mapping"),
         mpi: "mpich".into(),
-        checkpointer: CheckpointerKind::None,
-        compression: Compression::None,
-        aggregators: None,
-        cb_buffer: None,
         storage: "disk".into(),
-        restart_check: None,
-        moment: None,
-        tracer: None,
-        user: Default::default(),
+        ..Point::default()
     };
     let run = |(number, at): (usize, &usize)| PlannedRun {
         id: RunId::from_written(&format!("r{number}")),

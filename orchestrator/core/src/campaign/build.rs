@@ -3,14 +3,14 @@
 use super::{
     checker::Checker,
     factor::{Entry, Factor, Value},
-    grid::{Column, Grid, Rule, Shadows},
+    grid::{Column, Grid, Rule, SettingColumns, Shadows},
     model::{CheckpointSettings, Site, TraceSettings},
 };
 use crate::{
     app::LoadedApp,
     source::{Span, suggestion},
 };
-use crate::{mapping::Mapping, point::CheckpointerKind, point::Compression};
+use crate::{factor_registry::settings, mapping::Mapping};
 use indexmap::IndexMap;
 
 /// Maximum number of combinations of a matrix; more are more likely a typing error than intended.
@@ -66,6 +66,24 @@ impl<'a> Axes<'a> {
     }
 }
 
+macro_rules! define_setting_columns {
+    ($($Name:ident $name:ident: $type:ty, $level:ty = $default:expr, $needs:ident, $digest:ident;)*) => {
+        /// The columns of all settings; what the file does not give has its default.
+        fn setting_columns(found: &Axes<'_>, known: &Known<'_>) -> SettingColumns {
+            SettingColumns {
+                $($name: {
+                    let default: fn(&Known<'_>) -> $level = $default;
+                    found.column(&Factor::$Name, default(known), |value| match value {
+                        Value::$Name(level) => Some(level.clone()),
+                        _ => None,
+                    })
+                },)*
+            }
+        }
+    };
+}
+settings!(define_setting_columns);
+
 fn name(value: &Value) -> Option<String> {
     match value {
         Value::Name(name) => Some(name.clone()),
@@ -117,35 +135,8 @@ pub fn grid(check: &mut Checker<'_>, known: &Known<'_>, axes: &[Vec<Entry>], who
         mapping,
         processes,
         mpi,
-        checkpointer: found.column(&Factor::Checkpointer, CheckpointerKind::None, |v| match v {
-            Value::Checkpointer(kind) => Some(*kind),
-            _ => None,
-        }),
-        compression: found.column(&Factor::Compression, Compression::None, |v| match v {
-            Value::Compression(kind) => Some(*kind),
-            _ => None,
-        }),
-        aggregators: found.column(&Factor::Aggregators, None, |v| match v {
-            Value::Aggregators(count) => Some(*count),
-            _ => None,
-        }),
-        cb_buffer: found.column(&Factor::CbBuffer, None, |v| match v {
-            Value::Buffer(size) => Some(*size),
-            _ => None,
-        }),
         storage,
-        restart_check: found.column(&Factor::RestartCheck, known.checkpoint.restart_check, |v| match v {
-            Value::Flag(flag) => Some(*flag),
-            _ => None,
-        }),
-        moment: found.column(&Factor::Moment, known.checkpoint.moment.clone(), |v| match v {
-            Value::Moment(moment) => Some(moment.clone()),
-            _ => None,
-        }),
-        tracer: found.column(&Factor::Tracer, known.trace.tracer, |v| match v {
-            Value::Tracer(kind) => Some(*kind),
-            _ => None,
-        }),
+        settings: setting_columns(&found, known),
         first_user: user.iter().filter_map(|(name, column)| Some((name.clone(), column.values.first()?.clone()))).collect(),
         user,
         shadows: Shadows::find(found.sizes.len(), &found.factors),

@@ -1,9 +1,13 @@
 //! The combinations of a campaign, walked as index vectors: only the current combination is in memory.
 
-use super::{grid::Grid, model::StorageKind, spec::Spec};
+use super::{
+    grid::{Grid, silence},
+    model::StorageKind,
+    spec::Spec,
+};
 use crate::{
     app::descriptor::{Descriptor, illegal_count, not_shared},
-    point::{Compression, Excluded, ExcludedBy, Moment, Point},
+    point::{Excluded, ExcludedBy, Moment, Point},
     units::counted,
 };
 use std::borrow::Cow;
@@ -20,27 +24,22 @@ pub enum Combination {
 impl Grid {
     fn point(&self, spec: &Spec, index: &[usize]) -> Point {
         let text = |map: Option<&String>| map.cloned().unwrap_or_default();
-        let checkpointer = *self.checkpointer.at(index);
         let mut user = self.first_user.clone();
         for (value, (_, column)) in user.values_mut().zip(&self.user) {
             value.clone_from(column.at(index));
         }
-        Point {
+        let mut point = Point {
             site: text(spec.sites.get_index(*self.site.at(index)).map(|(name, _)| name)),
             app: text(spec.apps.get_index(*self.app.at(index)).map(|(name, _)| name)),
             class: self.class.at(index).clone(),
             mapping: self.mapping.at(index).clone(),
             mpi: self.mpi.at(index).clone(),
-            checkpointer,
-            compression: *self.compression.at(index),
-            aggregators: *self.aggregators.at(index),
-            cb_buffer: *self.cb_buffer.at(index),
             storage: self.storage.at(index).clone(),
-            restart_check: checkpointer.takes_checkpoints().then(|| *self.restart_check.at(index)),
-            moment: checkpointer.is_driven().then(|| self.moment.at(index).clone()),
-            tracer: Some(*self.tracer.at(index)),
             user,
-        }
+            ..Point::default()
+        };
+        self.settings.set(&mut point, index);
+        point
     }
 
     fn judge(&self, spec: &Spec, index: &[usize]) -> Combination {
@@ -48,9 +47,7 @@ impl Grid {
         match self.excluded(spec, index) {
             Some((by, reason)) => Combination::Excluded(Excluded { point, by, reason: reason.into_owned() }),
             None => {
-                if !point.checkpointer.compresses() {
-                    point.compression = Compression::None;
-                }
+                silence(&mut point);
                 Combination::Runs(point)
             }
         }
@@ -96,7 +93,7 @@ impl Grid {
         }
         // whether an area without a path is shared is only known once the nodes are checked
         let apart = site.storage.get(storage).is_some_and(|a| a.path.is_some() && a.kind == StorageKind::NodeLocal);
-        let own_checkpoint = self.checkpointer.at(index).has_own_files();
+        let own_checkpoint = self.settings.checkpointer.at(index).has_own_files();
         if mapping.nodes() > 1 && apart && descriptor.shares_files(own_checkpoint) {
             return no(ExcludedBy::Combination, not_shared(app_name, mapping, storage));
         }
@@ -106,15 +103,15 @@ impl Grid {
     /// Finds combinations without meaning, and known hazards.
     fn senseless<'a>(&'a self, index: &[usize], app: &str, descriptor: &Descriptor) -> Option<(ExcludedBy, Cow<'a, str>)> {
         let no = |reason: String| Some((ExcludedBy::Combination, Cow::Owned(reason)));
-        let checkpointer = *self.checkpointer.at(index);
-        let aggregators = *self.aggregators.at(index);
+        let checkpointer = *self.settings.checkpointer.at(index);
+        let aggregators = *self.settings.aggregators.at(index);
         let processes = self.mapping.at(index).processes();
         if let Some(count) = aggregators.filter(|a| *a > processes) {
             let plural = if processes == 1 { "" } else { "es" };
             return no(format!("{count} aggregators, but only {processes} process{plural}"));
         }
         if !descriptor.io.collective {
-            let factor = match (aggregators, self.cb_buffer.at(index)) {
+            let factor = match (aggregators, self.settings.cb_buffer.at(index)) {
                 (Some(_), _) => Some("aggregators have"),
                 (None, Some(_)) => Some("the collective buffer has"),
                 (None, None) => None,
@@ -126,11 +123,11 @@ impl Grid {
         if checkpointer.has_own_files() && descriptor.checkpoint.is_none() {
             return no(format!("{app} writes no checkpoints of its own"));
         }
-        if let Some(reason) = checkpointer.hazard_with(*self.tracer.at(index)) {
+        if let Some(reason) = checkpointer.hazard_with(*self.settings.tracer.at(index)) {
             return Some((ExcludedBy::Hazard, Cow::Borrowed(reason)));
         }
         if checkpointer.is_driven()
-            && let Moment::AfterStep(step @ 2..) | Moment::SizeOnlyAfterStep(step @ 2..) = self.moment.at(index)
+            && let Moment::AfterStep(step @ 2..) | Moment::SizeOnlyAfterStep(step @ 2..) = self.settings.moment.at(index)
             && descriptor.progress.is_none()
         {
             return no(format!("the output of {app} does not show its steps, so cvc cannot wait for step {step}; use at_s"));

@@ -5,13 +5,14 @@
 
 use super::{
     factor::{Entry, Factor, Value, same_user},
+    level::OfPoint,
     model::Site,
 };
 use crate::{
     app::LoadedApp,
+    factor_registry::settings,
     mapping::Mapping,
-    point::{CheckpointerKind, Compression, Moment, TracerKind, UserValue},
-    units::ByteSize,
+    point::{CheckpointerKind, Needs, Point, UserValue},
 };
 use indexmap::IndexMap;
 use std::collections::HashMap;
@@ -73,17 +74,12 @@ impl Shadows {
 
 impl Shadow {
     fn find(kind: CheckpointerKind, axis: usize, factors: &[(usize, &Entry)]) -> Option<Self> {
-        let mute = |entry: &Entry| match &entry.factor {
-            Factor::Compression => !kind.compresses(),
-            Factor::Moment => !kind.is_driven(),
-            Factor::RestartCheck => !kind.takes_checkpoints(),
-            _ => false,
-        };
+        let mute = |entry: &Entry| !entry.factor.needs().are_met_by(kind);
         let on_axis = factors.iter().filter(|(of, _)| *of == axis).map(|(_, entry)| *entry);
         let (mute, others): (Vec<&Entry>, Vec<&Entry>) = on_axis.partition(|entry| mute(entry));
         let positions = mute.first()?.values.len();
         // the one that says `none` or false stands for the others, else the first
-        let plain = |i: usize| mute.iter().filter(|e| is_plain(&e.values[i].0)).count();
+        let plain = |i: usize| mute.iter().filter(|e| e.values[i].0.is_plain()).count();
         let mut kept: HashMap<String, usize> = HashMap::new();
         let rows: Vec<String> = (0..positions).map(|i| others.iter().map(|e| format!("{:?};", e.values[i].0)).collect()).collect();
         for (i, row) in rows.iter().enumerate() {
@@ -94,20 +90,63 @@ impl Shadow {
         }
         let hidden: Vec<bool> = rows.iter().enumerate().map(|(i, row)| kept.get(row) != Some(&i)).collect();
         let names = mute.iter().map(|e| e.factor.name()).collect::<Vec<_>>().join(" and ");
-        let (have, without) = (
-            if mute.len() == 1 { "has" } else { "have" },
-            if !kind.takes_checkpoints() { "checkpoints by DMTCP or the program" } else { "DMTCP" },
-        );
-        let without = if mute.iter().all(|e| e.factor != Factor::RestartCheck) { "DMTCP" } else { without };
+        let have = if mute.len() == 1 { "has" } else { "have" };
+        let without = mute.iter().map(|e| e.factor.needs()).min()?.words();
         let reason = format!("{names} {have} no effect without {without}; see the point that differs in nothing else");
         hidden.contains(&true).then_some(Self { axis, hidden, reason })
     }
 }
 
-/// Whether a value of a factor without effect says that nothing is done.
-fn is_plain(value: &Value) -> bool {
-    matches!(value, Value::Compression(Compression::None) | Value::Flag(false))
+/// The positions of a column at which a factor has one of the values of a condition.
+fn among<T>(column: &Column<T>, entry: &Entry, same: impl Fn(&Value, &T) -> bool) -> Condition {
+    let matches = column.values.iter().map(|v| entry.values.iter().any(|(wanted, _)| same(wanted, v))).collect();
+    Condition { axis: column.axis, matches }
 }
+
+macro_rules! define_columns {
+    ($($Name:ident $name:ident: $type:ty, $level:ty = $default:expr, $needs:ident, $digest:ident;)*) => {
+        /// The columns of the settings.
+        #[derive(Clone, Debug)]
+        pub struct SettingColumns {
+            $(pub $name: Column<$level>,)*
+        }
+
+        impl SettingColumns {
+            /// Sets the settings of the point at a position.
+            pub fn set(&self, point: &mut Point, index: &[usize]) {
+                let checkpointer = *self.checkpointer.at(index);
+                $(point.$name = OfPoint::of_level(self.$name.at(index), Needs::$needs.are_met_by(checkpointer));)*
+            }
+
+            /// The conditions of a rule's setting; `None` for any other factor.
+            fn condition(&self, entry: &Entry) -> Option<Condition> {
+                match &entry.factor {
+                    $(Factor::$Name => Some(among(&self.$name, entry, |v, level| matches!(v, Value::$Name(w) if w == level))),)*
+                    _ => None,
+                }
+            }
+        }
+
+        /// Makes points equal that differ only in settings that say nothing of them.
+        pub fn silence(point: &mut Point) {
+            let checkpointer = point.checkpointer;
+            $(if !Needs::$needs.are_met_by(checkpointer) {
+                OfPoint::<$level>::silence(&mut point.$name);
+            })*
+        }
+
+        impl Factor {
+            /// What a checkpointer must do for it to say something of a point.
+            fn needs(&self) -> Needs {
+                match self {
+                    $(Self::$Name => Needs::$needs,)*
+                    _ => Needs::Nothing,
+                }
+            }
+        }
+    };
+}
+settings!(define_columns);
 
 /// A matrix, or one extra point (every axis has one position).
 #[derive(Clone, Debug)]
@@ -123,14 +162,8 @@ pub struct Grid {
     /// Only if the file gives both this and the mapping.
     pub processes: Option<Column<u32>>,
     pub mpi: Column<String>,
-    pub checkpointer: Column<CheckpointerKind>,
-    pub compression: Column<Compression>,
-    pub aggregators: Column<Option<u32>>,
-    pub cb_buffer: Column<Option<ByteSize>>,
     pub storage: Column<String>,
-    pub restart_check: Column<bool>,
-    pub moment: Column<Moment>,
-    pub tracer: Column<TracerKind>,
+    pub settings: SettingColumns,
     pub user: Vec<(String, Column<UserValue>)>,
     /// The free factors of the first combination: cloning a map is cheaper than building one for each point.
     pub first_user: IndexMap<String, UserValue>,
@@ -147,10 +180,6 @@ impl Grid {
 
     /// The conditions of a rule's factor in this grid: `None` if the grid does not have the factor.
     pub fn condition(&self, entry: &Entry, sites: &IndexMap<String, Site>, apps: &IndexMap<String, LoadedApp>) -> Option<Condition> {
-        fn among<T>(column: &Column<T>, entry: &Entry, same: impl Fn(&Value, &T) -> bool) -> Condition {
-            let matches = column.values.iter().map(|v| entry.values.iter().any(|(wanted, _)| same(wanted, v))).collect();
-            Condition { axis: column.axis, matches }
-        }
         let name_is = |value: &Value, name: &str| matches!(value, Value::Name(n) if n == name);
         Some(match &entry.factor {
             Factor::Site => among(&self.site, entry, |v, i| sites.get_index(*i).is_some_and(|(name, _)| name_is(v, name))),
@@ -163,17 +192,11 @@ impl Grid {
                 Some(given) => among(given, entry, |v, p| *v == Value::Count(*p)),
                 None => among(&self.mapping, entry, |v, m| *v == Value::Count(m.processes())),
             },
-            Factor::Checkpointer => among(&self.checkpointer, entry, |v, k| *v == Value::Checkpointer(*k)),
-            Factor::Compression => among(&self.compression, entry, |v, k| *v == Value::Compression(*k)),
-            Factor::Aggregators => among(&self.aggregators, entry, |v, a| *v == Value::Aggregators(*a)),
-            Factor::CbBuffer => among(&self.cb_buffer, entry, |v, b| *v == Value::Buffer(*b)),
-            Factor::RestartCheck => among(&self.restart_check, entry, |v, flag| *v == Value::Flag(*flag)),
-            Factor::Moment => among(&self.moment, entry, |v, m| matches!(v, Value::Moment(w) if w == m)),
-            Factor::Tracer => among(&self.tracer, entry, |v, kind| *v == Value::Tracer(*kind)),
             Factor::User(name) => {
                 let (_, column) = self.user.iter().find(|(n, _)| n == name)?;
                 among(column, entry, |v, u| matches!(v, Value::User(w) if same_user(w, u)))
             }
+            _ => self.settings.condition(entry)?,
         })
     }
 }

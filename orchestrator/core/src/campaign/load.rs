@@ -6,6 +6,7 @@ use super::{
     ec2_settings,
     factor::{self, Amount, BUILT_IN, Entry, Factor, Value, conditions_of},
     grid::Grid,
+    level,
     model::{Site, TraceSettings},
     predict::PredictSettings,
     predict_settings,
@@ -231,7 +232,7 @@ fn sites(check: &mut Checker<'_>, table: &DeTable<'_>) -> IndexMap<String, Site>
         return sites;
     };
     let Some(inner) = value.get_ref().as_table() else {
-        check.fail(Some(value.span()), format!("expected a table of sites, found {}", factor::kind(value.get_ref())), hint);
+        check.fail(Some(value.span()), format!("expected a table of sites, found {}", level::kind(value.get_ref())), hint);
         return sites;
     };
     if inner.is_empty() {
@@ -284,7 +285,7 @@ fn list_of_tables<'d, 't>(check: &mut Checker<'_>, table: &'d DeTable<'t>, key: 
     let Some(value) = table.get(key) else { return Vec::new() };
     let mut all = Vec::new();
     let mut wrong = |value: &Spanned<DeValue<'_>>| {
-        let message = format!("expected tables [[{key}]], found {}", factor::kind(value.get_ref()));
+        let message = format!("expected tables [[{key}]], found {}", level::kind(value.get_ref()));
         check.fail(Some(value.span()), message, format!("write [[{key}]] with two brackets, one for each"));
     };
     match value.get_ref() {
@@ -306,7 +307,7 @@ fn tables(check: &mut Checker<'_>, table: &DeTable<'_>) -> Tables {
         None => Vec::new(),
         Some((Some(inner), _)) => factor::entries(check.source, inner, Amount::Some, check.errors),
         Some((None, value)) => {
-            check.fail(Some(value.span()), format!("expected a table, found {}", factor::kind(value.get_ref())), "write [matrix]");
+            check.fail(Some(value.span()), format!("expected a table, found {}", level::kind(value.get_ref())), "write [matrix]");
             Vec::new()
         }
     };
@@ -504,19 +505,12 @@ fn check_rules(check: &mut Checker<'_>, known: &Known<'_>, tables: &Tables, pred
             Factor::User(name) => {
                 if !tables.entries().any(|e| e.factor == entry.factor) {
                     let free = tables.entries().filter(|e| matches!(e.factor, Factor::User(_))).map(|e| e.factor.name());
-                    let hint = suggestion(name, "factors", BUILT_IN.into_iter().chain(free));
+                    let hint = suggestion(name, "factors", BUILT_IN.iter().copied().chain(free));
                     check.fail(Some(entry.key.clone()), format!("unknown factor `{name}`"), hint);
                 }
             }
-            Factor::Processes
-            | Factor::Mapping
-            | Factor::Checkpointer
-            | Factor::Compression
-            | Factor::Aggregators
-            | Factor::CbBuffer
-            | Factor::RestartCheck
-            | Factor::Moment
-            | Factor::Tracer => {}
+            // the others have no names
+            _ => {}
         }
     }
 }

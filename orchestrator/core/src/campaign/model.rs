@@ -51,7 +51,7 @@ impl Site {
     /// The same; `None` while nobody has asked for them.
     pub fn known_nodes(&self) -> Option<u32> {
         match (&self.ec2, &self.cluster) {
-            (Some(ec2), _) => Some(ec2.nodes),
+            (Some(ec2), _) => Some(ec2.instances.nodes),
             (None, Some(cluster)) => cluster.known_nodes(),
             (None, None) => Some(1),
         }

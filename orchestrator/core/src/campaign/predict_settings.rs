@@ -4,7 +4,8 @@ use super::{
     build::Known,
     checker::Checker,
     expansion::Combination,
-    factor::{self, Entry, conditions_of},
+    factor::{Entry, conditions_of},
+    level,
     predict::{PredictSettings, Role, When, any},
     spec::Spec,
 };
@@ -28,7 +29,7 @@ const LARGEST_ERROR_PCT: f64 = 1000.0;
 pub fn read(check: &mut Checker<'_>, table: &DeTable<'_>) -> Option<PredictSettings> {
     let value = table.get("predict")?;
     let Some(section) = value.get_ref().as_table() else {
-        let message = format!("expected a table, found {}", factor::kind(value.get_ref()));
+        let message = format!("expected a table, found {}", level::kind(value.get_ref()));
         check.fail(Some(value.span()), message, "write [predict] with `train`, as in train = [{ processes = [1, 4, 9] }]");
         return None;
     };
@@ -59,7 +60,7 @@ pub fn read(check: &mut Checker<'_>, table: &DeTable<'_>) -> Option<PredictSetti
 fn conditions(check: &mut Checker<'_>, key: &str, value: &Spanned<DeValue<'_>>) -> Vec<When> {
     let hint = format!("write a list of tables as in an [[exclude]]'s `when`, as in {key} = [{{ processes = [1, 4, 9] }}]");
     let DeValue::Array(list) = value.get_ref() else {
-        check.fail(Some(value.span()), format!("expected a list of conditions, found {}", factor::kind(value.get_ref())), hint);
+        check.fail(Some(value.span()), format!("expected a list of conditions, found {}", level::kind(value.get_ref())), hint);
         return Vec::new();
     };
     if list.is_empty() {
@@ -70,7 +71,7 @@ fn conditions(check: &mut Checker<'_>, key: &str, value: &Spanned<DeValue<'_>>) 
     for item in list.iter() {
         match item.get_ref().as_table() {
             None => {
-                check.fail(Some(item.span()), format!("expected a condition, found {}", factor::kind(item.get_ref())), hint.clone());
+                check.fail(Some(item.span()), format!("expected a condition, found {}", level::kind(item.get_ref())), hint.clone());
             }
             Some(inner) if inner.is_empty() => {
                 let message = format!("a condition of `{key}` is empty and would match everything");
@@ -85,7 +86,7 @@ fn conditions(check: &mut Checker<'_>, key: &str, value: &Spanned<DeValue<'_>>) 
 fn bounds(check: &mut Checker<'_>, value: &Spanned<DeValue<'_>>) -> IndexMap<Quantity, f64> {
     let mut bounds = IndexMap::new();
     let Some(table) = value.get_ref().as_table() else {
-        let message = format!("expected a table of quantities, found {}", factor::kind(value.get_ref()));
+        let message = format!("expected a table of quantities, found {}", level::kind(value.get_ref()));
         check.fail(Some(value.span()), message, "write percents by quantity, as in max_error = { image = 1.0, stored = 2.0 }");
         return bounds;
     };

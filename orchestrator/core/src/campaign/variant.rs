@@ -5,7 +5,7 @@
 
 use super::{
     checker::{Checker, is_name},
-    factor::kind,
+    level::kind,
     raw::SECTIONS,
 };
 use crate::source::{Source, Span, suggestion};

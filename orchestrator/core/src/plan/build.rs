@@ -1,7 +1,7 @@
 //! Turns a checked campaign into a plan.
 
 use super::{Plan, PlannedRun, SCHEMA, digest::Digester};
-use crate::point::{Compression, Excluded, ExcludedBy, Moment, Point, TracerKind};
+use crate::point::{Excluded, ExcludedBy, Moment, Point, TracerKind};
 use crate::{
     app::{SMALLEST, SMALLEST_WORKLOAD},
     campaign::{Block, Combination, Order, PredictSettings, Role, RunSettings, Spec},
@@ -57,14 +57,11 @@ fn baselines(spec: &Spec, points: &[PlannedPoint], digester: &mut Digester<'_>) 
                 mapping: mapping.clone(),
                 mpi: mpi.clone(),
                 checkpointer: *checkpointer,
-                compression: Compression::None,
-                aggregators: None,
-                cb_buffer: None,
                 storage: storage.clone(),
                 restart_check: Some(false),
                 moment: Some(Moment::SizeOnly),
                 tracer: Some(TracerKind::None),
-                user: IndexMap::new(),
+                ..Point::default()
             };
             PlannedPoint { id: digester.point(&point), point, baseline: true }
         });

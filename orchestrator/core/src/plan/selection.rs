@@ -62,7 +62,7 @@ fn conditions(plan: &Plan, text: &str) -> Result<Conditions, SelectionError> {
 /// The factors of the points of a plan.
 fn factors(plan: &Plan) -> IndexSet<&str> {
     let own = plan.points.iter().flat_map(|p| p.point.user.keys().map(String::as_str));
-    Point::FACTORS.into_iter().chain(own).collect()
+    Point::FACTORS.iter().copied().chain(own).collect()
 }
 
 /// The value of a factor in one word.

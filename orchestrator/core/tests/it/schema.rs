@@ -1,6 +1,48 @@
-//! The committed JSON Schemas are current. Regenerate with `CVC_BLESS=1 cargo test -p cvc-core --test it schema`.
+//! The committed JSON Schemas and the table of factors are current. Regenerate with `CVC_BLESS=1 cargo test -p cvc-core --test it schema`.
 
+use cvc_core::point::{FactorInfo, Point};
 use std::path::Path;
+
+/// The words that a factor may have, of the schema; none of what is a name or a number.
+fn words(schema: &serde_json::Value, factor: &str) -> Vec<String> {
+    let of = schema["$defs"]["Point"]["properties"][factor]["anyOf"][0]["$ref"].as_str().unwrap_or_default();
+    let levels = schema["$defs"][of.rsplit('/').next().unwrap_or_default()]["oneOf"].as_array();
+    let levels = levels.into_iter().flatten().map(|level| Some(format!("`{}`", level["const"].as_str()?)));
+    levels.collect::<Option<_>>().unwrap_or_default()
+}
+
+/// The table of factors, of the schema's texts: key, meaning, default.
+fn table_of_factors() -> String {
+    let schema = cvc_core::campaign::schema();
+    let row = |info: &FactorInfo| {
+        let about = info.about.split_whitespace().collect::<Vec<_>>().join(" ");
+        let (meaning, default) = about.split_once(" Default: ").unwrap_or((&about, ""));
+        let mut meaning = meaning.trim_end_matches('.').to_owned();
+        if !meaning.starts_with("MPI") {
+            meaning[..1].make_ascii_lowercase();
+        }
+        let words = words(&schema, info.name).join(", ");
+        let words = if words.is_empty() { words } else { format!(": {words}") };
+        format!("| `{}` | {meaning}{words} | {} |\n", info.name, default.trim_end_matches('.'))
+    };
+    let user = "| `user.NAME` | free factors: strings of one line, numbers, true or false; in templates `{{user.NAME}}` | none |\n";
+    Point::FACTOR_INFO.iter().map(row).chain([user.to_owned()]).collect()
+}
+
+#[test]
+fn the_table_of_factors_is_current() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/campaign-file.md");
+    let page = std::fs::read_to_string(&path).expect("the reference page");
+    let (before, rest) = page.split_once("## Factors: `[matrix]`").expect("the section");
+    let (head, rest) = rest.split_once("|---|---|---|\n").expect("a table");
+    let after = rest.split_once("\n\n").expect("text below it").1;
+    let wanted = format!("{before}## Factors: `[matrix]`{head}|---|---|---|\n{}\n{after}", table_of_factors());
+    if std::env::var_os("CVC_BLESS").is_some() {
+        std::fs::write(&path, &wanted).expect("written");
+        return;
+    }
+    assert!(page == wanted, "{} is not current: run with CVC_BLESS=1", path.display());
+}
 
 fn current(file: &str, schema: &serde_json::Value) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/schema").join(file);

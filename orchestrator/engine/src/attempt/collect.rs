@@ -358,7 +358,7 @@ fn facts(evidence: &Evidence<'_>, seen: &IoEvidence) -> Value {
     if evidence.context.site.cluster.as_ref().is_some_and(|c| c.side_by_side) {
         notes.push("other points ran at the same time on the site (side_by_side = true), which may affect its times");
     }
-    let wanted = evidence.context.site.ec2.as_ref().and_then(|ec2| ec2.credits);
+    let wanted = evidence.context.site.ec2.as_ref().and_then(|ec2| ec2.instances.credits);
     let credits = prepared.instances.iter().find_map(|i| Credits::of(i.kind.as_deref()?, wanted));
     notes.extend(credits.map(Credits::remark));
     let mut facts = BTreeMap::from([

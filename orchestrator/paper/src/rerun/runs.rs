@@ -4,9 +4,9 @@ use super::{
     definition::{FACTOR_NAMES, Value},
     select::Images,
 };
-use cvc_core::ids::PointId;
+use cvc_core::{ids::PointId, point::Point};
 use cvc_index::error::AnalysisError;
-use cvc_index::{ImageRecord, Index, IndexedFactors, IndexedRun};
+use cvc_index::{ImageRecord, Index, IndexedRun, factors};
 use indexmap::IndexMap;
 use std::collections::{BTreeMap, HashMap};
 
@@ -58,8 +58,8 @@ pub struct CampaignMeasurements {
 }
 
 /// The factors by which rows are matched.
-fn factors(of: &IndexedFactors) -> IndexMap<String, String> {
-    FACTOR_NAMES.iter().filter_map(|name| Some(((*name).to_owned(), of.text(name)?))).collect()
+fn matched_factors(of: &Point) -> IndexMap<String, String> {
+    FACTOR_NAMES.iter().filter_map(|name| Some(((*name).to_owned(), factors::text(of, name)?))).collect()
 }
 
 impl CampaignMeasurements {
@@ -75,9 +75,9 @@ impl CampaignMeasurements {
         }
         for point in index.points()? {
             let (runs, problem) = runs(index, of_points.remove(&point.id).unwrap_or_default())?;
-            self.points.push(MeasuredPoint { campaign: campaign.clone(), factors: factors(&point.factors), runs, problem });
+            self.points.push(MeasuredPoint { campaign: campaign.clone(), factors: matched_factors(&point.point), runs, problem });
         }
-        self.left_out.extend(index.excluded()?.into_iter().map(|e| SkippedPoint { factors: factors(&e.factors), reason: e.reason }));
+        self.left_out.extend(index.excluded()?.into_iter().map(|e| SkippedPoint { factors: matched_factors(&e.point), reason: e.reason }));
         Ok(())
     }
 }

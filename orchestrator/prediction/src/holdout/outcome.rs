@@ -3,10 +3,11 @@
 use cvc_core::{
     ids::PointId,
     plan::Split,
+    point::Point,
     quantity::{self, Quantity},
 };
 use cvc_index::error::AnalysisError;
-use cvc_index::{CandidateRow, Index, IndexedFactors, PredictionRow};
+use cvc_index::{CandidateRow, Index, PredictionRow};
 use indexmap::IndexMap;
 
 /// The results of `[predict]`.
@@ -15,7 +16,7 @@ pub struct HoldoutResult {
     /// The points that the index has, and the bounds.
     pub split: Split,
     /// The held-out points with their factors.
-    pub held_out: IndexMap<PointId, IndexedFactors>,
+    pub held_out: IndexMap<PointId, Point>,
     /// Predictions of held-out points, in the order of the plan.
     pub judged: Vec<PredictionRow>,
     /// Every model that was considered.
@@ -40,7 +41,7 @@ impl HoldoutResult {
                 all.split.train.push(point.id);
             } else {
                 all.split.held_out.push(point.id.clone());
-                all.held_out.insert(point.id, point.factors);
+                all.held_out.insert(point.id, point.point);
             }
         }
         for bound in index.prediction_bounds()? {

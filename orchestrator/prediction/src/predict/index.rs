@@ -8,9 +8,9 @@ use super::{
     setting::{RunSetting, mpi_kind_of_fact, mpi_kind_of_name},
 };
 use cvc_core::quantity::Quantity;
-use cvc_core::{mapping::Mapping, point::Compression, record::names, store::StoreError, units::MIB};
+use cvc_core::{point::Point, record::names, units::MIB};
 use cvc_index::error::AnalysisError;
-use cvc_index::{ImageSize, Index, IndexedFactors, IndexedPoint, PointSummary};
+use cvc_index::{ImageSize, Index, IndexedPoint, PointSummary, factors};
 use cvc_model::stats;
 use std::collections::{BTreeMap, HashMap};
 
@@ -60,12 +60,12 @@ pub fn from_index(index: &Index, origin: &str) -> Result<Vec<Observation>, Predi
     let is_by_owner = rule == 0 && means.values().any(|found| found.contains_key(ZONES[0].1[0]));
     let by = if is_by_owner { ZoneRules::Owner } else { ZoneRules::Structural };
     let (mut observations, mut others) = (Vec::new(), Vec::new());
-    for IndexedPoint { id, factors } in index.points()? {
+    for IndexedPoint { id, point } in index.points()? {
         let id = id.as_str().to_owned();
         let Some(found) = means.get(&id).filter(|m| !m.is_empty()) else { continue };
-        let baseline = factors.checkpointer == "none";
-        let beside = factors_beside_setting(&factors);
-        let setting = setting(factors, mpi_facts.get(&id), origin)?;
+        let baseline = !point.checkpointer.takes_checkpoints();
+        let beside = factors_beside_setting(&point);
+        let setting = setting(point, mpi_facts.get(&id), origin)?;
         let mut quantities: BTreeMap<Quantity, f64> =
             TAKEN.iter().filter_map(|(name, quantity, factor)| Some((*quantity, found.get(*name)? * factor))).collect();
         quantities.extend(ZONES.iter().filter_map(|(quantity, names)| Some((*quantity, found.get(names[rule])? / MIB))));
@@ -124,17 +124,14 @@ fn zone_ratios(found: &HashMap<String, f64>, zones: &BTreeMap<Quantity, f64>) ->
 }
 
 /// The factors of a point that a [`RunSetting`] does not have, with their values.
-fn factors_beside_setting(factors: &IndexedFactors) -> Vec<(String, String)> {
-    let own = [("site", &factors.site), ("checkpointer", &factors.checkpointer), ("storage", &factors.storage)];
-    let own = own.into_iter().map(|(name, value)| (name.to_owned(), value.clone()));
-    let text = |value: &serde_json::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    own.chain(factors.user.iter().map(|(name, value)| (name.clone(), text(value)))).collect()
+fn factors_beside_setting(point: &Point) -> Vec<(String, String)> {
+    let own = ["site", "checkpointer", "storage"].into_iter().filter_map(|name| Some((name.to_owned(), point.factor(name)?)));
+    own.chain(point.user.iter().map(|(name, value)| (name.clone(), factors::user_text(value)))).collect()
 }
 
 /// The setting of a point. `mpi_fact` is what its first run recorded of the MPI library.
-fn setting(point: IndexedFactors, mpi_fact: Option<&String>, origin: &str) -> Result<RunSetting, PredictError> {
+fn setting(point: Point, mpi_fact: Option<&String>, origin: &str) -> Result<RunSetting, PredictError> {
     let mpi = mpi_fact.and_then(|fact| mpi_kind_of_fact(fact)).or_else(|| mpi_kind_of_name(&point.mpi));
-    let mapping: Mapping = point.mapping.parse().map_err(|detail: String| PredictError::from(StoreError::damaged(origin, 0, detail)))?;
     Ok(RunSetting {
         mpi: mpi.ok_or_else(|| PredictError::Model {
             message: format!("unknown kind of the MPI library `{}` in {origin}", point.mpi),
@@ -142,9 +139,9 @@ fn setting(point: IndexedFactors, mpi_fact: Option<&String>, origin: &str) -> Re
         })?,
         app: point.app,
         class: point.class,
-        mapping,
+        mapping: point.mapping,
         mpi_name: point.mpi,
-        compression: if point.compression == "gzip" { Compression::Gzip } else { Compression::None },
+        compression: point.compression,
         aggregators: point.aggregators,
         cb_buffer: point.cb_buffer,
     })

@@ -5,7 +5,7 @@ use cvc_prediction::holdout::rebuild_index;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::{
-    point::{CheckpointerKind, Compression, Point},
+    point::{CheckpointerKind, Point},
     quantity::Quantity,
 };
 use cvc_model::{Tier, split};
@@ -369,14 +369,9 @@ fn a_campaign_gives_one_observation_for_each_point() {
         mapping: mapping.parse().expect("a mapping"),
         mpi: mpi.into(),
         checkpointer,
-        compression: Compression::None,
-        aggregators: None,
-        cb_buffer: None,
         storage: "run".into(),
-        restart_check: None,
-        moment: None,
-        tracer: None,
         user: indexmap::IndexMap::default(),
+        ..Point::default()
     };
     let points = vec![
         point("mpich-ch3", "1Nx4P", CheckpointerKind::Dmtcp),
@@ -407,14 +402,9 @@ fn points_of_another_dmtcp_or_kernel_are_not_mixed_in() {
         mapping: mapping.parse().expect("a mapping"),
         mpi: "openmpi".into(),
         checkpointer: CheckpointerKind::Dmtcp,
-        compression: Compression::None,
-        aggregators: None,
-        cb_buffer: None,
         storage: "run".into(),
-        restart_check: None,
-        moment: None,
-        tracer: None,
         user: indexmap::IndexMap::default(),
+        ..Point::default()
     };
     common::campaign_of(dir.path(), ["1Nx1P", "1Nx2P", "1Nx4P", "1Nx9P", "1Nx16P"].map(point).to_vec());
     let plan: serde_json::Value =

@@ -2,9 +2,15 @@
 
 use super::{Site, fleet, order, settings};
 use cvc_controller::provider::{ErrorKind, FleetRequest, Health, Quota};
-use cvc_core::campaign::{Ec2Settings, Image};
+use cvc_core::campaign::{Ec2Settings, Image, InstanceSpec};
 use cvc_testkit::{Cloud, Tool, cloud::Fault, require};
 use std::time::Duration;
+
+/// Settings of a site with one type, changed.
+fn with_instances(change: impl FnOnce(InstanceSpec) -> InstanceSpec) -> Ec2Settings {
+    let settings = settings(&["c5.large"]);
+    Ec2Settings { instances: change(settings.instances.clone()), ..settings }
+}
 
 #[test]
 fn types_zones_and_images_are_found_for_a_site() {
@@ -34,11 +40,8 @@ fn types_zones_and_images_are_found_for_a_site() {
         (Image::Parameter("/aws/service/debian/release/12/latest/amd64".into()), "admin"),
         (Image::Id(site.cloud.image("x86_64")), "admin"),
     ] {
-        let offer = site.wait(describe_offer(&Ec2Settings {
-            image: image.clone(),
-            allow_from: Some("203.0.113.7/32".into()),
-            ..settings(&["c5.large"])
-        }));
+        let with = |spec| InstanceSpec { image: image.clone(), allow_from: Some("203.0.113.7/32".into()), ..spec };
+        let offer = site.wait(describe_offer(&with_instances(with)));
         let offer = offer.unwrap_or_else(|e| panic!("{image:?}: {e}"));
         assert_eq!((offer.images[0].user.as_str(), offer.images[0].architecture.as_str()), (user, "x86_64"), "{image:?}");
         assert_eq!(offer.caller, None, "nobody has to ask");
@@ -50,13 +53,13 @@ fn types_zones_and_images_are_found_for_a_site() {
     };
     refused(&settings(&["c5.larg"]), "unknown instance type c5.larg; its family has c5.large, c5.xlarge");
     refused(&settings(&["nonsense"]), "unknown instance type nonsense");
-    refused(&Ec2Settings { zones: vec!["us-east-1q".into()], ..settings(&["c5.large"]) }, "unknown zone us-east-1q");
-    refused(&Ec2Settings { efa: true, ..settings(&["c5.large"]) }, "no Elastic Fabric Adapter");
-    refused(&Ec2Settings { subnet: Some("subnet-0123456789abcdef0".into()), ..settings(&["c5.large"]) }, "unknown subnet");
-    refused(&Ec2Settings { image: Image::Id(site.cloud.image("arm64")), ..settings(&["c5.large"]) }, "is for arm64");
+    refused(&with_instances(|spec| InstanceSpec { zones: vec!["us-east-1q".into()], ..spec }), "unknown zone us-east-1q");
+    refused(&with_instances(|spec| InstanceSpec { efa: true, ..spec }), "no Elastic Fabric Adapter");
+    refused(&with_instances(|spec| InstanceSpec { subnet: Some("subnet-0123456789abcdef0".into()), ..spec }), "unknown subnet");
+    refused(&with_instances(|spec| InstanceSpec { image: Image::Id(site.cloud.image("arm64")), ..spec }), "is for arm64");
     let nobody = Image::Named { owner: "136693071363".into(), name: "no-such-*".into() };
-    refused(&Ec2Settings { image: nobody, ..settings(&["c5.large"]) }, "has no image for x86_64");
-    refused(&Ec2Settings { image: Image::Parameter("/no/such".into()), ..settings(&["c5.large"]) }, "unknown parameter /no/such");
+    refused(&with_instances(|spec| InstanceSpec { image: nobody, ..spec }), "has no image for x86_64");
+    refused(&with_instances(|spec| InstanceSpec { image: Image::Parameter("/no/such".into()), ..spec }), "unknown parameter /no/such");
     assert!(site.wait(site.provider.regions()).expect("regions").contains(&"eu-west-1".to_owned()));
     site.cloud.assert_nothing_left();
 }

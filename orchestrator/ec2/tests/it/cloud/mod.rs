@@ -9,7 +9,7 @@ mod removal;
 use aws_sdk_ec2::config::{BehaviorVersion, Credentials, Region};
 use cvc_controller::provider::{Account, Clouds, FleetOrder, Instance, InstanceState, Prepared, Provider, ProviderError};
 use cvc_core::{
-    campaign::{Disk, Ec2Settings, Image, Market, Volume},
+    campaign::{Disk, Ec2Settings, Image, InstanceSpec, Market, Volume},
     lease::{LaunchOrder, Tags},
 };
 use cvc_ec2::Ec2;
@@ -149,25 +149,27 @@ fn settings(types: &[&str]) -> Ec2Settings {
         region: "us-east-1".into(),
         profile: None,
         endpoint: None,
-        instance_types: types.iter().map(|t| (*t).to_owned()).collect(),
-        nodes: 2,
-        zones: Vec::new(),
-        subnet: None,
-        image: Image::Known("debian-12".into()),
-        market: Market::OnDemand,
-        max_price_usd: None,
-        placement_group: None,
-        efa: false,
-        root: Disk::default(),
-        volumes: Vec::new(),
+        instances: InstanceSpec {
+            instance_types: types.iter().map(|t| (*t).to_owned()).collect(),
+            nodes: 2,
+            zones: Vec::new(),
+            subnet: None,
+            image: Image::Known("debian-12".into()),
+            market: Market::OnDemand,
+            max_price_usd: None,
+            placement_group: None,
+            efa: false,
+            root: Disk::default(),
+            volumes: Vec::new(),
+            lifetime_s: 3600.0,
+            ready_limit_s: 60.0,
+            allow_from: None,
+            encrypted: false,
+            credits: None,
+        },
         instance_store: None,
         nfs: None,
-        lifetime_s: 3600.0,
         keep_s: None,
-        ready_limit_s: 60.0,
-        allow_from: None,
-        encrypted: false,
-        credits: None,
         install: true,
     }
 }

@@ -49,14 +49,11 @@ pub fn campaign(dir: &Path) -> Made {
                     mapping: mapping.parse().expect("a mapping"),
                     mpi: mpi.to_owned(),
                     checkpointer: CheckpointerKind::Dmtcp,
-                    compression: Compression::None,
                     aggregators: Some(aggregators),
                     cb_buffer: Some("4MiB".parse().expect("a size")),
                     storage: "scratch".to_owned(),
-                    restart_check: None,
-                    moment: None,
-                    tracer: None,
                     user: [("steps".to_owned(), UserValue::Integer(20))].into_iter().collect(),
+                    ..Point::default()
                 };
                 points.push(PlannedPoint { id: PointId::of(&serde_json::to_vec(&point).expect("json")), point, baseline: false });
             }
@@ -208,15 +205,8 @@ pub fn campaign_with_costs(dir: &Path) {
                 class: "S".to_owned(),
                 mapping: mapping.parse().expect("a mapping"),
                 mpi: "mpich".to_owned(),
-                checkpointer: CheckpointerKind::None,
-                compression: Compression::None,
-                aggregators: None,
-                cb_buffer: None,
                 storage: "run".to_owned(),
-                restart_check: None,
-                moment: None,
-                tracer: None,
-                user: Default::default(),
+                ..Point::default()
             };
             if site != "laptop" || point.mapping.nodes() == 1 {
                 points.push(PlannedPoint { id: PointId::of(&serde_json::to_vec(&point).expect("json")), point, baseline: false });
@@ -313,14 +303,11 @@ pub fn many_points() -> Vec<Point> {
                             checkpointer,
                             compression,
                             aggregators,
-                            cb_buffer: None,
                             storage: "scratch".to_owned(),
-                            restart_check: None,
-                            moment: None,
-                            tracer: None,
                             user: [("State".to_owned(), UserValue::Text(HOSTILE.to_owned())), ("a\"b".to_owned(), UserValue::Float(0.5))]
                                 .into_iter()
                                 .collect(),
+                            ..Point::default()
                         });
                     }
                 }
