@@ -56,7 +56,7 @@ pub fn show(out: &mut impl Write, spec: &Spec, expected: &Expected, book: &Price
         let what = node.and_then(|r| r.parts.first()).map(|p| p.what.clone());
         rows.add_row([
             site.site.clone(),
-            what.or_else(|| ec2?.instance_types.first().cloned()).unwrap_or_else(|| "node".into()),
+            what.or_else(|| ec2?.instances.instance_types.first().cloned()).unwrap_or_else(|| "node".into()),
             or_unknown(node.map(|r| r.usd_per_hour), at_most),
             if ec2.is_some() { site.instances.to_string() } else { "-".into() },
             duration(site.there_s),
