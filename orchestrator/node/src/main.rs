@@ -4,7 +4,7 @@ use camino::Utf8PathBuf;
 use clap::Parser;
 use cvc_agent as agent;
 use cvc_core::log;
-use cvc_os::visible::{Form, Visible, visible};
+use cvc_core::visible::{Form, Visible, visible};
 use std::{error::Error, process::ExitCode};
 
 /// Interval between heartbeats of a sentinel, seconds, until its agent sets another one.

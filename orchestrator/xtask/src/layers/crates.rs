@@ -24,7 +24,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("cvc-analysis", &["cvc-core", "cvc-model", "cvc-index", "cvc-prediction"]),
     ("cvc-paper", &["cvc-core", "cvc-model", "cvc-index", "cvc-prediction", "cvc-analysis"]),
     ("cvc-ec2", &["cvc-core", "cvc-controller"]),
-    ("cvc-node", &["cvc-core", "cvc-engine", "cvc-agent", "cvc-os", "cvc-image-show", "cvc-probe"]),
+    ("cvc-node", &["cvc-core", "cvc-agent", "cvc-os", "cvc-image-show", "cvc-probe"]),
     (
         "cvc",
         &[
