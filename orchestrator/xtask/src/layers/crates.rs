@@ -23,6 +23,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("cvc-prediction", &["cvc-core", "cvc-model", "cvc-index"]),
     ("cvc-analysis", &["cvc-core", "cvc-model", "cvc-index", "cvc-prediction"]),
     ("cvc-paper", &["cvc-core", "cvc-model", "cvc-index", "cvc-prediction", "cvc-analysis"]),
+    ("cvc-session", &["cvc-core", "cvc-engine", "cvc-os", "cvc-controller", "cvc-prediction"]),
     ("cvc-ec2", &["cvc-core", "cvc-controller"]),
     ("cvc-node", &["cvc-core", "cvc-agent", "cvc-os", "cvc-image-show", "cvc-probe"]),
     (
@@ -36,6 +37,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "cvc-prediction",
             "cvc-analysis",
             "cvc-paper",
+            "cvc-session",
             "cvc-ec2",
             "cvc-os",
             "cvc-image-show",

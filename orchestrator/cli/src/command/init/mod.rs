@@ -8,7 +8,7 @@ use crate::{
     args::{InitArgs, InitSite, Measure},
     exit_status::ExitStatus,
     failure::Failure,
-    machine::{ask_sites, runtime},
+    machine::runtime,
     output::tell,
 };
 use ask::{Asker, Question};
@@ -23,6 +23,7 @@ use cvc_core::{
     units::counted,
 };
 use cvc_engine::attempt::Readiness;
+use cvc_session::ask_sites;
 use std::{collections::BTreeMap, fs, path::PathBuf};
 use wishes::{OwnProgram, Place, Wishes, choose_counts, describe_counts, is_legal};
 

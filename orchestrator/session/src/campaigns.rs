@@ -1,12 +1,6 @@
 //! Finds campaigns by what the command line names: a file, a directory, a campaign or a site.
 
-use crate::{
-    args::{SiteOf, Where, Which},
-    display::duration,
-    exit_status::ExitStatus,
-    failure::Failure,
-    output::note,
-};
+use crate::error::SessionError;
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::{
     campaign::{self, KnownHosts, SiteKind, Spec, kept_hosts},
@@ -14,37 +8,41 @@ use cvc_core::{
     inventory::{self, InventoryProgram},
     journal::CampaignState,
     store::CampaignDir,
+    units::duration,
 };
 use jiff::Timestamp;
 
+/// Is told what is done on the way.
+pub type Teller<'a> = &'a dyn Fn(&str);
+
 /// Reads a campaign file, with the descriptors beside it and those that cvc carries. It starts nothing.
-pub fn load(file: &Utf8Path, which: &Which) -> Result<Spec, Failure> {
-    load_with(file, which, &KnownHosts::new())
+pub fn load(file: &Utf8Path, variant: Option<&str>) -> Result<Spec, SessionError> {
+    load_with(file, variant, &KnownHosts::new())
 }
 
-fn load_with(file: &Utf8Path, which: &Which, hosts: &KnownHosts) -> Result<Spec, Failure> {
+fn load_with(file: &Utf8Path, variant: Option<&str>, hosts: &KnownHosts) -> Result<Spec, SessionError> {
     let embedded = cvc_core::app::embedded::directory()?;
-    Ok(campaign::load_with_hosts(file.as_std_path(), which.variant.as_deref(), &[embedded], hosts)?)
+    Ok(campaign::load_with_hosts(file.as_std_path(), variant, &[embedded], hosts)?)
 }
 
 /// Reads a campaign file for a command that starts what the file names, and asks the inventories that only programs can read for their
 /// hosts.
-pub fn load_and_ask(file: &Utf8Path, which: &Which) -> Result<Spec, Failure> {
-    ask_inventories(load(file, which)?, file, which, None)
+pub fn load_and_ask(file: &Utf8Path, variant: Option<&str>, tell: Teller<'_>) -> Result<Spec, SessionError> {
+    ask_inventories(load(file, variant)?, file, variant, None, tell)
 }
 
 /// Asks for the hosts that are unknown, of one site or of all, and reads the file again with them.
-fn ask_inventories(spec: Spec, file: &Utf8Path, which: &Which, only: Option<&str>) -> Result<Spec, Failure> {
+fn ask_inventories(spec: Spec, file: &Utf8Path, variant: Option<&str>, only: Option<&str>, tell: Teller<'_>) -> Result<Spec, SessionError> {
     let mut hosts = KnownHosts::new();
     for (name, inventory) in unknown_hosts(&spec).filter(|(name, _)| only.is_none_or(|only| only == *name)) {
         let path = inventory.path.display();
         match inventory.reason {
-            inventory::IS_PROGRAM => note(format_args!("running the inventory program {path} of {file}")),
-            reason => note(format_args!("asking ansible-inventory for {path} of {file}, which {reason}")),
+            inventory::IS_PROGRAM => tell(&format!("running the inventory program {path} of {file}")),
+            reason => tell(&format!("asking ansible-inventory for {path} of {file}, which {reason}")),
         }
         hosts.insert(name.to_owned(), inventory.ask());
     }
-    if hosts.is_empty() { Ok(spec) } else { load_with(file, which, &hosts) }
+    if hosts.is_empty() { Ok(spec) } else { load_with(file, variant, &hosts) }
 }
 
 /// The sites whose hosts nobody has asked for.
@@ -52,11 +50,15 @@ pub fn unknown_hosts(spec: &Spec) -> impl Iterator<Item = (&str, &InventoryProgr
     spec.sites.iter().filter_map(|(name, site)| Some((name.as_str(), site.cluster.as_ref()?.unknown_hosts()?)))
 }
 
-/// The campaign of `SITE [--file FILE]`, with the hosts of this site: its inventory is asked if need be. Without a file it is the only campaign file of the directory.
-pub fn load_of_site(of: &SiteOf) -> Result<Spec, Failure> {
-    let wrong = |message: String, hint: String| Failure::Other { status: ExitStatus::Usage, message, hint: Some(hint) };
-    let file = match &of.file {
-        Some(file) => file.clone(),
+/// Reads the campaign of a site, with the hosts of this site: its inventory is asked if need be. Without a file it is the only campaign file of the
+/// directory.
+///
+/// # Errors
+/// When there is none, it is wrong, or has no such site, or one whose machines do not exist yet.
+pub fn load_of_site(site: &str, file: Option<&Utf8Path>, variant: Option<&str>, tell: Teller<'_>) -> Result<Spec, SessionError> {
+    let wrong = |message: String, hint: String| SessionError::Asked { message, hint };
+    let file = match file {
+        Some(file) => file.to_owned(),
         None => {
             let mut found = campaign_files(Utf8Path::new("."));
             match found.len() {
@@ -72,14 +74,14 @@ pub fn load_of_site(of: &SiteOf) -> Result<Spec, Failure> {
             }
         }
     };
-    let spec = ask_inventories(load(&file, &of.which)?, &file, &of.which, Some(&of.site))?;
-    if !spec.sites.contains_key(&of.site) {
+    let spec = ask_inventories(load(&file, variant)?, &file, variant, Some(site), tell)?;
+    if !spec.sites.contains_key(site) {
         let sites: Vec<&str> = spec.sites.keys().map(String::as_str).collect();
-        return Err(wrong(format!("{file} has no site `{}`", of.site), format!("its sites: {}", sites.join(", "))));
+        return Err(wrong(format!("{file} has no site `{site}`"), format!("its sites: {}", sites.join(", "))));
     }
-    if spec.sites[&of.site].kind == SiteKind::Ec2 {
+    if spec.sites[site].kind == SiteKind::Ec2 {
         return Err(wrong(
-            format!("the machines of the site `{}` exist only while its campaign runs", of.site),
+            format!("the machines of the site `{site}` exist only while its campaign runs"),
             "`cvc run` launches them and installs what they need".into(),
         ));
     }
@@ -102,58 +104,51 @@ fn campaign_files(directory: &Utf8Path) -> Vec<Utf8PathBuf> {
 }
 
 /// The campaign as it was last run, from the copy of its file and the list of its hosts beside its runs.
-pub fn load_stored(dir: &CampaignDir) -> Result<Spec, Failure> {
-    load_with(&dir.campaign_file(), &Which { variant: None }, &kept_hosts(dir)?)
+pub fn load_stored(dir: &CampaignDir) -> Result<Spec, SessionError> {
+    load_with(&dir.campaign_file(), None, &kept_hosts(dir)?)
 }
 
 /// A campaign file, with the hosts that the campaign last ran on where only a program could tell others.
-pub fn load_with_kept_hosts(file: &Utf8Path, which: &Which, dir: &CampaignDir) -> Result<Spec, Failure> {
-    let spec = load(file, which)?;
+pub fn load_with_kept_hosts(file: &Utf8Path, variant: Option<&str>, dir: &CampaignDir) -> Result<Spec, SessionError> {
+    let spec = load(file, variant)?;
     let mut hosts = if unknown_hosts(&spec).next().is_some() { kept_hosts(dir)? } else { KnownHosts::new() };
     hosts.retain(|site, _| unknown_hosts(&spec).any(|(name, _)| name == site));
-    if hosts.is_empty() { Ok(spec) } else { load_with(file, which, &hosts) }
+    if hosts.is_empty() { Ok(spec) } else { load_with(file, variant, &hosts) }
 }
 
 /// The directory of a campaign, given by its file (and variant), its directory or its name.
-pub fn campaign_dir(campaign: &Utf8Path, which: &Which, place: &Where) -> Result<CampaignDir, Failure> {
-    find_campaign(campaign, which, place, |dir| dir.journal().is_file())
+pub fn campaign_dir(campaign: &Utf8Path, variant: Option<&str>, campaigns: &Utf8Path) -> Result<CampaignDir, SessionError> {
+    find_campaign(campaign, variant, campaigns, |dir| dir.journal().is_file())
 }
 
 /// The same for a campaign that may have lost its journal.
-pub fn campaign_dir_even_damaged(campaign: &Utf8Path, which: &Which, place: &Where) -> Result<CampaignDir, Failure> {
-    find_campaign(campaign, which, place, |dir| dir.journal().is_file() || dir.runs().is_dir())
+pub fn campaign_dir_even_damaged(campaign: &Utf8Path, variant: Option<&str>, campaigns: &Utf8Path) -> Result<CampaignDir, SessionError> {
+    find_campaign(campaign, variant, campaigns, |dir| dir.journal().is_file() || dir.runs().is_dir())
 }
 
-fn find_campaign(campaign: &Utf8Path, which: &Which, place: &Where, is_one: impl Fn(&CampaignDir) -> bool) -> Result<CampaignDir, Failure> {
-    let missing = |dir: &Utf8Path| Failure::Other {
-        status: ExitStatus::Store,
-        message: format!("{dir} is not a campaign: it has no journal"),
-        hint: Some("`cvc run FILE` makes one; --campaigns says where campaigns are kept".into()),
-    };
+fn find_campaign(
+    campaign: &Utf8Path,
+    variant: Option<&str>,
+    campaigns: &Utf8Path,
+    is_one: impl Fn(&CampaignDir) -> bool,
+) -> Result<CampaignDir, SessionError> {
     let dir = if campaign.is_file() {
-        CampaignDir::new(&place.campaigns, &load(campaign, which)?.name)
-    } else if let Some(variant) = &which.variant {
-        return Err(Failure::Other {
-            status: ExitStatus::Usage,
-            message: format!("--variant {variant} needs a campaign file, and {campaign} is not one"),
-            hint: Some(format!("leave --variant out; the directory of a variant is called NAME-{variant}")),
-        });
+        CampaignDir::new(campaigns, &load(campaign, variant)?.name)
+    } else if let Some(variant) = variant {
+        return Err(SessionError::asked(
+            format!("--variant {variant} needs a campaign file, and {campaign} is not one"),
+            format!("leave --variant out; the directory of a variant is called NAME-{variant}"),
+        ));
     } else if campaign.is_dir() {
         CampaignDir::at(campaign)
     } else {
-        CampaignDir::at(&place.campaigns.join(campaign))
+        CampaignDir::at(&campaigns.join(campaign))
     };
-    if is_one(&dir) { Ok(dir) } else { Err(missing(dir.root())) }
+    if is_one(&dir) { Ok(dir) } else { Err(SessionError::NoCampaign(dir.root().to_owned())) }
 }
 
-/// Warns if the last entry of a campaign's journal is ahead of the clock: times go on from there.
-pub fn warn_of_clock(state: &CampaignState) {
-    if let Some(warning) = clock_warning(state, Timestamp::now()) {
-        note(warning);
-    }
-}
-
-fn clock_warning(state: &CampaignState, wall: Timestamp) -> Option<String> {
+/// Returns a warning if the last entry of a campaign's journal is ahead of the clock: times go on from there.
+pub fn clock_warning(state: &CampaignState, wall: Timestamp) -> Option<String> {
     let (_, last) = state.span?;
     let ahead = duration(clock::ahead(last, wall)?.as_secs_f64());
     Some(format!(
