@@ -120,8 +120,15 @@ fn of_prediction(error: &PredictError) -> ExitStatus {
 }
 
 fn of_image(error: &ImageCommandError) -> ExitStatus {
-    let code = error.exit_code();
-    ExitStatus::ALL.into_iter().find(|status| status.code() == code).unwrap_or(ExitStatus::Internal)
+    match error {
+        ImageCommandError::ListingOfDirectory(_) => ExitStatus::Usage,
+        ImageCommandError::Compressor { .. } => ExitStatus::Installation,
+        ImageCommandError::Image(_)
+        | ImageCommandError::BrokenImages { .. }
+        | ImageCommandError::BrokenTree { .. }
+        | ImageCommandError::NoImages { .. } => ExitStatus::Unreadable,
+        ImageCommandError::Output(_) => ExitStatus::Store,
+    }
 }
 
 /// What helps against an error of a campaign's files.

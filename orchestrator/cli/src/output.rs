@@ -11,7 +11,7 @@
 #![expect(clippy::disallowed_methods, reason = "here, and nowhere else")]
 
 use crate::signals;
-use cvc_os::visible::{Form, Visible, visible, visible_json, visible_styled};
+use cvc_core::visible::{Form, Visible, visible, visible_json, visible_styled};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
 use nix::unistd::{dup2_stderr, dup2_stdout};
 use parking_lot::Mutex;

@@ -32,5 +32,4 @@ pub mod spending;
 pub mod stop;
 pub mod store;
 pub mod units;
-
-pub use cvc_os::visible;
+pub mod visible;

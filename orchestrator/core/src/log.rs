@@ -4,7 +4,7 @@
 //! other libraries, such as a cloud's SDK, are left out.
 
 use crate::environment::may_hold_secret;
-use cvc_os::visible::visible;
+use crate::visible::visible;
 use parking_lot::{Mutex, MutexGuard};
 use regex::{Captures, Regex};
 use std::{

@@ -150,19 +150,6 @@ pub enum ImageCommandError {
     Output(#[source] io::Error),
 }
 
-impl ImageCommandError {
-    /// Exit code of the process: 2 for a wrong command line, 5 for a missing program, 6 for input that cannot be read, 7 for output.
-    #[must_use]
-    pub fn exit_code(&self) -> u8 {
-        match self {
-            Self::ListingOfDirectory(_) => 2,
-            Self::Compressor { .. } => 5,
-            Self::Image(_) | Self::BrokenImages { .. } | Self::BrokenTree { .. } | Self::NoImages { .. } => 6,
-            Self::Output(_) => 7,
-        }
-    }
-}
-
 /// Most errors that a message lists; the output names all images.
 const LISTED: usize = 20;
 

@@ -5,7 +5,6 @@ pub mod disk;
 pub mod measuring;
 pub mod proc;
 pub mod tree;
-pub mod visible;
 
 /// Name of this machine; `None` if it has none that is text.
 pub fn host_name() -> Option<String> {

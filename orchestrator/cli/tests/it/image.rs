@@ -6,6 +6,7 @@ use serde_json::Value;
 use std::{
     fs,
     path::{Path, PathBuf},
+    process::{Command, Stdio},
 };
 
 fn fixture(name: &str) -> PathBuf {
@@ -66,4 +67,28 @@ fn images_of_a_campaign_are_summed_by_run_and_by_point() {
     let part = c.cvc(&["image", "--json", "--recursive", &format!("{root}/work/{}", runs[1])]).expect(0).stdout;
     let part: Value = serde_json::from_str(&part).expect("JSON");
     assert_eq!((part["runs"][0]["run"].as_str(), part["points"][0]["images"].as_u64()), (Some(runs[1].as_str()), Some(1)));
+}
+
+#[test]
+fn each_way_to_fail_has_its_exit_code() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let images = dir.path().join("images");
+    fs::create_dir(&images).expect("makes");
+    fs::write(images.join("ckpt_a_1-2-3.dmtcp"), "oops").expect("writes");
+    let image = fixture("mpich-btW-np1-rank0.dmtcp.gz");
+    let image = image.to_str().expect("UTF-8");
+    let code = |args: &[&str], output: Stdio| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cvc"));
+        // no directory of programs: nothing compresses
+        command.current_dir(dir.path()).env("PATH", dir.path()).arg("image").args(args);
+        command.stdout(output).stderr(Stdio::null()).status().expect("starts").code()
+    };
+    assert_eq!(code(&[image], Stdio::null()), Some(0));
+    assert_eq!(code(&["images", "--listing"], Stdio::null()), Some(2));
+    assert_eq!(code(&[image, "--estimate", "zstd"], Stdio::null()), Some(5));
+    for unreadable in [&["missing.dmtcp"][..], &["images"], &["images", "--recursive"]] {
+        assert_eq!(code(unreadable, Stdio::null()), Some(6), "{unreadable:?}");
+    }
+    let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("a device");
+    assert_eq!(code(&[image], full.into()), Some(7));
 }

@@ -40,6 +40,9 @@ fn it_starts_answers_and_reads_images_in_a_root_without_a_c_library() {
 
     let listing = text(run_in(root.path(), &["image", "--listing", "/ckpt_bt.dmtcp"], ""));
     assert_eq!(listing, fs::read_to_string(common::fixtures().join(format!("{name}.listing.txt"))).unwrap());
+    let missing = run_in(root.path(), &["image", "/missing.dmtcp"], "");
+    let said = String::from_utf8_lossy(&missing.stderr);
+    assert!(missing.status.code() == Some(1) && said.starts_with("error: /missing.dmtcp: ") && said.contains("hint: "), "{missing:?}");
 
     let questions = "{\"id\":1,\"do\":\"clock\"}\n{\"id\":2,\"do\":\"digest\",\"files\":[\"/ckpt_bt.dmtcp\"]}\n";
     let finished = text(run_in(root.path(), &["sentinel"], questions));

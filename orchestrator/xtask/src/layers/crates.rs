@@ -25,7 +25,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("cvc-paper", &["cvc-core", "cvc-model", "cvc-index", "cvc-prediction", "cvc-analysis"]),
     ("cvc-session", &["cvc-core", "cvc-engine", "cvc-os", "cvc-controller", "cvc-prediction"]),
     ("cvc-ec2", &["cvc-core", "cvc-controller"]),
-    ("cvc-node", &["cvc-core", "cvc-engine", "cvc-agent", "cvc-os", "cvc-image-show", "cvc-probe"]),
+    ("cvc-node", &["cvc-core", "cvc-agent", "cvc-os", "cvc-image-show", "cvc-probe"]),
     (
         "cvc",
         &[
