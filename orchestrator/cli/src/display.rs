@@ -5,6 +5,7 @@ use cvc_controller::{
     install::{InstallEvent, TaskResult},
     observe::{Observer, Progress},
 };
+pub use cvc_core::units::duration;
 use cvc_core::{
     outcome::Outcome,
     point::{Point, Repeat},
@@ -58,21 +59,6 @@ impl Varying {
             })
             .collect();
         values.join(" ")
-    }
-}
-
-/// Seconds for people.
-pub fn duration(seconds: f64) -> String {
-    let whole = seconds.max(0.0).round() as u64;
-    match whole {
-        0..60 if seconds < 10.0 => format!("{seconds:.1} s"),
-        0..60 => format!("{whole} s"),
-        60..3600 => format!("{} min {:02} s", whole / 60, whole % 60),
-        172_800.. => format!("{} days", whole / 86_400),
-        _ => {
-            let minutes = (seconds / 60.0).round() as u64;
-            format!("{} h {:02} min", minutes / 60, minutes % 60)
-        }
     }
 }
 

@@ -7,6 +7,7 @@ use cvc_engine::{attempt::RunError, crew::CrewError};
 use cvc_image_show::command::ImageCommandError;
 use cvc_index::error::AnalysisError;
 use cvc_prediction::predict::PredictError;
+use cvc_session::SessionError;
 use miette::{Diagnostic, LabeledSpan, MietteHandlerOpts, NamedSource, ReportHandler};
 use std::process::ExitCode;
 
@@ -64,6 +65,26 @@ impl From<InstallError> for Failure {
         match error {
             InstallError::Store(error) => Self::Store(error),
             other => Self::Install(Box::new(other)),
+        }
+    }
+}
+impl From<SessionError> for Failure {
+    fn from(error: SessionError) -> Self {
+        match error {
+            SessionError::Spec(errors) => errors.into(),
+            SessionError::Campaign(error) => error.into(),
+            SessionError::Store(error) => error.into(),
+            SessionError::Install(error) => error.into(),
+            SessionError::Asked { message, hint } => Self::Other { status: ExitStatus::Usage, message, hint: Some(hint) },
+            SessionError::NoCampaign(_) => Self::Other {
+                status: ExitStatus::Store,
+                message: error.to_string(),
+                hint: Some("`cvc run FILE` makes one; --campaigns says where campaigns are kept".into()),
+            },
+            SessionError::Machine { message, hint } => {
+                let status = if hint.is_some() { ExitStatus::Host } else { ExitStatus::Internal };
+                Self::Other { status, message, hint }
+            }
         }
     }
 }

@@ -1,7 +1,6 @@
 //! cvc: the cloud-versus-cluster experiment orchestrator. Parses, calls, shows.
 
 mod args;
-mod campaigns;
 mod command;
 mod display;
 mod exit_status;

@@ -1,6 +1,6 @@
 //! Damages seeds: bits, bytes, spans, lines, numbers, words of the format.
 
-use crate::seeds::Seed;
+use crate::{seeds::Seed, table::Target};
 use fastrand::Rng;
 
 /// Maximum length of an input, unless its seed is longer.
@@ -29,9 +29,21 @@ const NUMBERS: [&str; 16] = [
 /// The same in binary formats.
 const WORDS: [u64; 12] = [0, 1, 2, 4, 4095, 4096, 4097, 1 << 31, (1 << 57) - 4096, 1 << 57, i64::MAX as u64, u64::MAX];
 
-/// A seed with some damage.
+/// Spreads numbers that differ in few bits.
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// Input number `number` of run `run`. The first ones are the seeds as they are.
 #[must_use]
-pub fn mutated(seeds: &[Seed], words: &[&str], random: &mut Rng) -> Vec<u8> {
+pub fn input(target: &Target, seeds: &[Seed], run: u64, number: u64) -> Vec<u8> {
+    if let Some(seed) = usize::try_from(number).ok().and_then(|number| seeds.get(number)) {
+        return seed.bytes.clone();
+    }
+    let mut random = Rng::with_seed(run.wrapping_mul(SPREAD) ^ number.wrapping_mul(SPREAD).rotate_left(31));
+    mutated(seeds, target.words, &mut random)
+}
+
+/// A seed with some damage.
+fn mutated(seeds: &[Seed], words: &[&str], random: &mut Rng) -> Vec<u8> {
     let Some(seed) = random.choice(seeds) else { return Vec::new() };
     let mut bytes = seed.bytes.clone();
     let most = MAX_LENGTH.max(seed.bytes.len());

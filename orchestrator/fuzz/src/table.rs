@@ -54,12 +54,3 @@ pub const TARGETS: &[Target] = &[
 pub fn target(name: &str) -> Option<&'static Target> {
     TARGETS.iter().find(|target| target.name == name)
 }
-
-/// Gives bytes to the reader of this name, as one of the programs does that libFuzzer steers.
-///
-/// # Panics
-/// When something does not hold, or there is no such reader.
-pub fn check(name: &str, bytes: &[u8]) {
-    let target = target(name).unwrap_or_else(|| panic!("unknown target `{name}`"));
-    (target.check)(bytes);
-}

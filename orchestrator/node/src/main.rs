@@ -2,8 +2,8 @@
 
 use camino::Utf8PathBuf;
 use clap::Parser;
+use cvc_agent as agent;
 use cvc_core::log;
-use cvc_engine::agent;
 use cvc_os::visible::{Form, Visible, visible};
 use std::{error::Error, process::ExitCode};
 

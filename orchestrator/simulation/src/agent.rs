@@ -3,6 +3,7 @@
 use crate::world::{AgentProcess, Ended, Live, Machine, World};
 use async_trait::async_trait;
 use camino::{Utf8Path, Utf8PathBuf};
+use cvc_agent::{AgentError, Arrivals, Event, EventLog, Head, LostNodes, NodeNotice, Orders, Spool, Workplace, serve_on};
 use cvc_core::{
     clock,
     ids::{RunId, short_digest},
@@ -10,10 +11,7 @@ use cvc_core::{
     stop::{StopSignal, stop_now},
     store::{CampaignDir, OUTCOME, OutcomeFile, StoreError, remove_all, sealed_outcome, write_manifest},
 };
-use cvc_engine::{
-    agent::{AgentError, Arrivals, Event, EventLog, Head, LostNodes, NodeNotice, Orders, Spool, Workplace, serve_on},
-    attempt::{AttemptEvent, AttemptReporter, AttemptResult, Found, RunError, Task, seal},
-};
+use cvc_engine::attempt::{AttemptEvent, AttemptReporter, AttemptResult, Found, RunError, Task, seal};
 use cvc_os::proc::ProcessId;
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -1,8 +1,8 @@
 //! What a schedule happens to: machines with agents, attempts, relays and connections, and chance. Everything else is the real cvc.
 
 use camino::Utf8PathBuf;
+use cvc_agent::LostNodes;
 use cvc_core::ids::RunId;
-use cvc_engine::agent::LostNodes;
 use fastrand::Rng;
 use jiff::SignedDuration;
 use parking_lot::{Mutex, MutexGuard};

@@ -79,11 +79,6 @@ impl Interrupts {
         self.shared.interrupted.load(Ordering::SeqCst)
     }
 
-    /// Runs a program to completion. A signal kills it with all its descendants.
-    pub fn run(&self, command: &mut Command) -> Result<ExitStatus, String> {
-        self.start(command, |child| child.wait())
-    }
-
     /// Runs a program in a process group of its own, with a time limit.
     pub fn run_for(&self, limit: Duration, command: &mut Command) -> Result<Ended, String> {
         let begin = Instant::now();
@@ -186,8 +181,11 @@ mod tests {
     fn child_processes_start_without_blocked_signals() {
         let interrupts = Interrupts::listen().expect("handlers");
         let mut command = Command::new("sh");
-        let ended = interrupts.run(command.args(["-c", "kill -TERM $$; exit 3"])).expect("a program");
-        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&ended), Some(SIGTERM));
+        let ended = interrupts.run_for(Duration::from_secs(60), command.args(["-c", "kill -TERM $$; exit 3"])).expect("a program");
+        assert!(
+            matches!(ended, Ended::Exited(status) if std::os::unix::process::ExitStatusExt::signal(&status) == Some(SIGTERM)),
+            "{ended:?}"
+        );
         assert!(!interrupts.interrupted());
         kill(Pid::this(), Signal::SIGTERM).expect("a signal");
         let begin = Instant::now();
@@ -210,6 +208,6 @@ mod tests {
         let ended = runs.join().expect("a thread").expect("a program");
         assert!(matches!(ended, Ended::Exited(status) if !status.success()), "{ended:?}");
         assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", begin.elapsed());
-        assert_eq!(interrupts.run(&mut Command::new("true")), Err("interrupted".into()));
+        assert_eq!(interrupts.run_for(Duration::from_secs(60), &mut Command::new("true")), Err("interrupted".into()));
     }
 }

@@ -4,41 +4,15 @@ use crate::{
     display::duration,
     text::{paragraph, table},
 };
-use cvc_controller::cost::{self, Expected, PriceBook, SETUP_S, SiteCost, known_cores};
+use cvc_controller::cost::{self, Expected, PriceBook, SETUP_S, SiteCost};
 use cvc_controller::provider::FleetRequest;
 use cvc_core::{
     campaign::{Credits, Market, Spec},
     ids::PointId,
-    plan::Machines,
-    point::Point,
     price::NodeRate,
     units::MIB,
 };
-use cvc_engine::attempt::ReadySite;
-use indexmap::IndexMap;
 use std::{collections::HashMap, io::Write};
-
-/// The number of cores of each site's nodes, where it is known without asking them.
-pub fn machines(spec: &Spec, sites: &IndexMap<String, ReadySite>, book: &PriceBook) -> Machines {
-    let here = sites.values().map(|s| s.cores).min().unwrap_or(1);
-    let known = spec.sites.iter().filter_map(|(name, site)| Some((name.clone(), known_cores(site, book)?)));
-    let asked = sites.iter().map(|(name, site)| (name.clone(), site.cores));
-    Machines { cores: here, sites: known.chain(asked).collect() }
-}
-
-/// The reason why a point cannot run on the first instance type of its site.
-pub fn obstacle(spec: &Spec, book: &PriceBook, point: &Point) -> Option<String> {
-    let site = spec.sites.get(&point.site)?;
-    let name = site.ec2.as_ref()?.instance_types.first()?;
-    let cores = known_cores(site, book)?;
-    if site.oversubscribe || point.mapping.node_loads().all(|l| l <= cores) {
-        return None;
-    }
-    Some(format!(
-        "{} puts more processes on a node than the {cores} vCPUs of {name}; set oversubscribe = true for the site to allow it",
-        point.mapping
-    ))
-}
 
 /// US dollars for people: two decimals, or two significant digits below a cent.
 pub fn usd(value: f64) -> String {

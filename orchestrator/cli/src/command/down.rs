@@ -2,11 +2,10 @@
 
 use crate::{
     args::DownArgs,
-    campaigns::{campaign_dir, load_stored, load_with_kept_hosts, unknown_hosts},
     display::{self, Varying},
     exit_status::ExitStatus,
     failure::Failure,
-    machine::{options, runtime},
+    machine::{machine, runtime},
     output::tell,
     session_log,
 };
@@ -16,14 +15,15 @@ use cvc_core::{
     journal::CampaignState,
     stop::{StopRequest, StopSignal},
 };
+use cvc_session::campaigns::{campaign_dir, load_stored, load_with_kept_hosts, unknown_hosts};
 use tokio::sync::watch;
 use tracing::Instrument;
 
 pub fn down(args: &DownArgs) -> Result<ExitStatus, Failure> {
-    let dir = campaign_dir(&args.campaign, &args.which, &args.place)?;
+    let dir = campaign_dir(&args.campaign, args.which.variant.as_deref(), &args.place.campaigns)?;
     // the copy beside the runs lacks the descriptors that the original file had beside it
     let spec = if args.campaign.is_file() {
-        load_with_kept_hosts(&args.campaign, &args.which, &dir)?
+        load_with_kept_hosts(&args.campaign, args.which.variant.as_deref(), &dir)?
     } else {
         load_stored(&dir).map_err(|_| Failure::Other {
             status: ExitStatus::Usage,
@@ -46,7 +46,7 @@ pub fn down(args: &DownArgs) -> Result<ExitStatus, Failure> {
     session_log::begin(&dir);
     let closing = async {
         let (stop_request, stop_signal): (_, StopSignal) = watch::channel(StopRequest::GoOn);
-        let options = options(&args.place)?;
+        let options = machine(&args.place).options()?;
         let mut observer = display::observer(args.json, Varying::default(), 0.0);
         let closed = close_campaign(&spec, &dir, &options, &args.forget, stop_signal, observer.as_mut()).await;
         drop(stop_request);

@@ -2,7 +2,6 @@
 
 use crate::{
     args::FsckArgs,
-    campaigns::campaign_dir_even_damaged,
     exit_status::ExitStatus,
     failure::Failure,
     output,
@@ -13,11 +12,12 @@ use cvc_core::{
     store::CampaignDir,
     units::counted,
 };
+use cvc_session::campaigns::campaign_dir_even_damaged;
 use serde_json::{Value, json};
 use std::io::Write;
 
 pub fn fsck(args: &FsckArgs) -> Result<ExitStatus, Failure> {
-    let dir = campaign_dir_even_damaged(&args.campaign, &args.which, &args.place)?;
+    let dir = campaign_dir_even_damaged(&args.campaign, args.which.variant.as_deref(), &args.place.campaigns)?;
     let found = check(&dir)?;
     let repaired = match args.repair && found.problems.iter().any(|p| p.remedy.is_some()) {
         true => Some(fsck::repair(&dir, &found)?),

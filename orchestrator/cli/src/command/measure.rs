@@ -3,7 +3,6 @@
 use super::run;
 use crate::{
     args::{MeasureArgs, RunArgs, SelectionArgs, Which},
-    campaigns::load,
     exit_status::ExitStatus,
     failure::Failure,
     output::note,
@@ -13,6 +12,7 @@ use cvc_core::store::CampaignDir;
 use cvc_index::Index;
 use cvc_paper::paper::Paper;
 use cvc_paper::rerun::{self, CampaignMeasurements, Definition, Joined};
+use cvc_session::campaigns::load;
 
 /// What was measured of a paper.
 pub enum Outcome {
@@ -86,7 +86,7 @@ pub fn measured(folder: &Utf8Path, paper: &Paper, args: &MeasureArgs) -> Result<
 fn of_paper(folder: &Utf8Path, definition: &Definition, args: &MeasureArgs) -> Result<Vec<Utf8PathBuf>, Failure> {
     let mut dirs = Vec::new();
     for campaign in &definition.campaigns {
-        let plain = load(&folder.join(&campaign.file), &Which { variant: None })?;
+        let plain = load(&folder.join(&campaign.file), None)?;
         let names = std::iter::once(plain.name.clone()).chain(plain.variants.iter().map(|v| format!("{}-{v}", plain.name)));
         for dir in names.map(|name| CampaignDir::new(&args.place.campaigns, &name)) {
             if dir.journal().is_file() && !dirs.iter().any(|d| d == dir.root()) {

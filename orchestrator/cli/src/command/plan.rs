@@ -2,20 +2,16 @@
 
 use super::{costs, space};
 use crate::{
-    args::{PlanArgs, SelectionArgs},
-    campaigns::{load, unknown_hosts},
+    args::PlanArgs,
     display::{Varying, duration},
     exit_status::ExitStatus,
     failure::Failure,
-    machine::{ask_sites, runtime},
+    machine::runtime,
     output::{self, note},
     text::{paragraph, table},
 };
-use camino::Utf8Path;
-use cvc_controller::cost::{self, PriceBook};
 use cvc_core::{
     campaign::Spec,
-    ids::PointId,
     inventory::InventoryProgram,
     plan::{self, Plan},
     point::{ExcludedBy, Point, Repeat},
@@ -23,11 +19,9 @@ use cvc_core::{
     units::counted,
 };
 use cvc_engine::attempt::{Readiness, ReadySite};
+use cvc_session::{Expectations, Session, campaigns::unknown_hosts};
 use indexmap::IndexMap;
-use std::{
-    collections::{HashMap, HashSet},
-    io::Write,
-};
+use std::{collections::HashMap, io::Write};
 
 /// Maximum number of points that are listed below a reason that concerns them all.
 const MAX_POINTS: usize = 8;
@@ -36,14 +30,12 @@ const MAX_POINTS: usize = 8;
 const MANY_DAYS: f64 = 30.0;
 
 pub fn plan(args: &PlanArgs) -> Result<ExitStatus, Failure> {
-    let spec = load(&args.file, &args.which)?;
-    let mut plan = plan::build(&spec);
-    if let Some(only) = selected(&plan, &args.selection)? {
-        plan = limited(plan, &only);
-    }
+    let mut session = Session::look(&args.file, args.which.variant.as_deref(), &args.place.campaigns)?;
+    session.select(&args.selection.only)?;
+    let plan = session.selected();
     let mut out = std::io::BufWriter::new(output::shown_as(args.json));
     if args.json {
-        for (site, inventory) in unknown_hosts(&spec) {
+        for (site, inventory) in unknown_hosts(&session.spec) {
             note(unknown_nodes(site, inventory));
         }
         serde_json::to_writer_pretty(&mut out, &plan).map_err(std::io::Error::from)?;
@@ -51,42 +43,19 @@ pub fn plan(args: &PlanArgs) -> Result<ExitStatus, Failure> {
         out.flush()?;
         return Ok(ExitStatus::Done);
     }
-    let sites = runtime()?.block_on(ask_sites(&spec, |_| Readiness::Find, |_| ()));
-    let dir = CampaignDir::new(&args.place.campaigns, &plan.campaign);
-    show(&mut out, &spec, &plan, &sites, &dir, args.runs)?;
+    let sites = runtime()?.block_on(session.ask_sites(|_| Readiness::Find, |_| ()));
+    show(&mut out, &session, &plan, &sites, args.runs)?;
     out.flush()?;
     drop(out);
-    tell_without_effect(&spec, &plan);
+    tell_without_effect(&session);
     // the same as `cvc run` ends with, so that a script notices
-    if plan.runs.is_empty() { Err(nothing_to_run(&args.file, &plan)) } else { Ok(ExitStatus::Done) }
-}
-
-/// The points that `--only` selects; `None` without it.
-///
-/// # Errors
-/// When it names what no point has.
-pub fn selected(plan: &Plan, args: &SelectionArgs) -> Result<Option<HashSet<PointId>>, Failure> {
-    if args.only.is_empty() {
-        return Ok(None);
-    }
-    let wrong = |e: plan::SelectionError| Failure::Other {
-        status: ExitStatus::Usage,
-        message: format!("--only: {}", e.message),
-        hint: Some(e.hint),
-    };
-    plan::select_points(plan, &args.only).map(Some).map_err(wrong)
-}
-
-/// The part of a plan that concerns these points.
-pub fn limited(mut plan: Plan, only: &HashSet<PointId>) -> Plan {
-    plan.points.retain(|p| only.contains(&p.id));
-    plan.runs.retain(|r| only.contains(&r.point));
-    plan
+    session.has_runs()?;
+    Ok(ExitStatus::Done)
 }
 
 /// Warns of keys of the file that change nothing.
-pub fn tell_without_effect(spec: &Spec, plan: &Plan) {
-    for what in plan::without_effect(spec, plan) {
+pub fn tell_without_effect(session: &Session) {
+    for what in session.without_effect() {
         note(format_args!("warning: {what}"));
     }
 }
@@ -100,26 +69,10 @@ fn unknown_nodes(site: &str, inventory: &InventoryProgram) -> String {
     )
 }
 
-/// The error of a plan without a run.
-pub fn nothing_to_run(file: &Utf8Path, plan: &Plan) -> Failure {
-    Failure::Other {
-        status: ExitStatus::Usage,
-        message: format!("{file}: nothing to run: {}, all excluded", counted(plan.excluded.len(), "point")),
-        hint: Some("`cvc plan` shows each with its reason".into()),
-    }
-}
-
-fn show(
-    out: &mut impl Write,
-    spec: &Spec,
-    plan: &Plan,
-    sites: &IndexMap<String, ReadySite>,
-    dir: &CampaignDir,
-    every_run: bool,
-) -> std::io::Result<()> {
-    let book = PriceBook::open(&cost::cache_file());
-    let machines = costs::machines(spec, sites, &book);
-    let (estimates, spaces) = space::estimate(spec, plan, &machines, dir);
+fn show(out: &mut impl Write, session: &Session, plan: &Plan, sites: &IndexMap<String, ReadySite>, every_run: bool) -> std::io::Result<()> {
+    let spec = &session.spec;
+    let expectations = session.expectations(plan, sites);
+    let Expectations { estimates, spaces, prices, .. } = &expectations;
     let varying = Varying::of(plan.points.iter().map(|p| &p.point));
     writeln!(out, "campaign {}, seed {}", plan.campaign, plan.seed)?;
     if !spec.description.is_empty() {
@@ -138,13 +91,8 @@ fn show(
         )?;
     }
 
-    let obstacle = |point: &Point| match sites.get(&point.site) {
-        Some(site) => site.obstacle(point),
-        None => costs::obstacle(spec, &book, point),
-    };
-    let obstacles: HashMap<_, _> = plan.points.iter().filter_map(|p| Some((&p.id, obstacle(&p.point)?))).collect();
-    let cores = |site: &str| machines.sites.get(site).copied();
-    let expected = cost::expected(spec, plan, &estimates, &book, cores, |point| !obstacles.contains_key(point));
+    let obstacles = expectations.obstacles(spec, plan, sites);
+    let expected = expectations.cost(spec, plan, &obstacles);
     let one = expected.of_point(plan);
     let mut runs: HashMap<_, (u32, u32)> = HashMap::new();
     for run in &plan.runs {
@@ -244,11 +192,11 @@ fn show(
         writeln!(out, "(the descriptors of {}, marked ~, do not say how long they compute)", counted(estimates.unknown, "point"))?;
     }
     for need in &estimates.disk {
-        area(out, spec, dir, need)?;
+        area(out, spec, &session.dir, need)?;
     }
     space::show_basis(out, plan.points.iter().filter(|p| !obstacles.contains_key(&p.id)).filter_map(|p| spaces.get(&p.id)))?;
     if expected.has_price() {
-        costs::show(out, spec, &expected, &book)?;
+        costs::show(out, spec, &expected, prices)?;
     }
     Ok(())
 }

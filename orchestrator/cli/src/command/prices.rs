@@ -3,7 +3,6 @@
 use super::costs::usd;
 use crate::{
     args::PricesArgs,
-    campaigns::load,
     exit_status::ExitStatus,
     failure::Failure,
     machine::{clouds, runtime},
@@ -16,10 +15,11 @@ use cvc_controller::{
     provider::{Account, Clouds, ProviderError},
 };
 use cvc_core::campaign::{Ec2Settings, Market, Spec};
+use cvc_session::campaigns::load;
 use std::io::Write;
 
 pub fn prices(args: &PricesArgs) -> Result<ExitStatus, Failure> {
-    let spec = load(&args.file, &args.which)?;
+    let spec = load(&args.file, args.which.variant.as_deref())?;
     let wanted: Vec<(&String, &Ec2Settings)> = spec.sites.iter().filter_map(|(name, site)| Some((name, site.ec2.as_ref()?))).collect();
     if wanted.is_empty() {
         return Err(Failure::Other {

@@ -2,7 +2,6 @@
 
 use crate::{
     args::{ReportArgs, ReportFormat},
-    campaigns::{campaign_dir, load_stored},
     exit_status::ExitStatus,
     failure::Failure,
     output::{note, tell},
@@ -12,9 +11,10 @@ use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::{campaign::Format, store::CampaignDir};
 use cvc_prediction::holdout::rebuild_index;
 use cvc_prediction::holdout::{Gate, HoldoutResult};
+use cvc_session::campaigns::{campaign_dir, load_stored};
 
 pub fn report(args: &ReportArgs) -> Result<ExitStatus, Failure> {
-    let dir = campaign_dir(&args.campaign, &args.which, &args.place)?;
+    let dir = campaign_dir(&args.campaign, args.which.variant.as_deref(), &args.place.campaigns)?;
     let wanted = if args.format.is_empty() {
         load_stored(&dir).map(|s| s.report.formats).unwrap_or_else(|_| Format::USUAL.to_vec())
     } else {

@@ -1,25 +1,9 @@
 //! The expected space of checkpoints, as `cvc plan` shows it and `cvc run` checks it.
 
 use crate::text::paragraph;
-use cvc_core::{
-    campaign::Spec,
-    ids::PointId,
-    plan::{self, Estimates, Machines, Plan},
-    store::CampaignDir,
-    units::counted,
-};
-use cvc_prediction::space::{self, CheckpointSpace, SpaceBasis};
-use std::{
-    collections::{BTreeMap, HashMap},
-    io::Write,
-};
-
-/// Estimates a plan, with the space that checkpoints of each point need.
-pub fn estimate(spec: &Spec, plan: &Plan, machines: &Machines, dir: &CampaignDir) -> (Estimates, HashMap<PointId, CheckpointSpace>) {
-    let spaces = space::of_plan(spec, plan, dir.root());
-    let stored_bytes = spaces.iter().map(|(point, space)| (point.clone(), space.bytes)).collect();
-    (plan::estimate(spec, plan, machines, &stored_bytes), spaces)
-}
+use cvc_core::units::counted;
+use cvc_prediction::space::{CheckpointSpace, SpaceBasis};
+use std::{collections::BTreeMap, io::Write};
 
 /// Shows what the space of checkpoints is based on.
 pub fn show_basis<'a>(out: &mut impl Write, spaces: impl Iterator<Item = &'a CheckpointSpace>) -> std::io::Result<()> {

@@ -2,7 +2,6 @@
 
 use crate::{
     args::CampaignArgs,
-    campaigns::{campaign_dir, warn_of_clock},
     display::Varying,
     exit_status::ExitStatus,
     failure::Failure,
@@ -17,13 +16,14 @@ use cvc_core::{
     store::{CampaignDir, read_text},
     units::counted,
 };
+use cvc_session::campaigns::{campaign_dir, clock_warning};
 use std::{
     collections::{HashMap, HashSet},
     io::Write,
 };
 
 pub fn status(args: &CampaignArgs) -> Result<ExitStatus, Failure> {
-    let dir = campaign_dir(&args.campaign, &args.which, &args.place)?;
+    let dir = campaign_dir(&args.campaign, args.which.variant.as_deref(), &args.place.campaigns)?;
     let state = CampaignState::read(&dir.journal())?;
     let unusable = |problem: String| Failure::Other {
         status: ExitStatus::Store,
@@ -32,7 +32,9 @@ pub fn status(args: &CampaignArgs) -> Result<ExitStatus, Failure> {
     };
     let text = read_text(&dir.plan()).map_err(|error| unusable(error.to_string()))?;
     let plan: Plan = serde_json::from_str(&text).map_err(|error| unusable(format!("{}: {error}", dir.plan())))?;
-    warn_of_clock(&state);
+    if let Some(warning) = clock_warning(&state, jiff::Timestamp::now()) {
+        crate::output::note(warning);
+    }
     let words = Words::of(&dir, &plan, &state);
     let mut out = output::shown_as(args.json);
     if args.json {

@@ -9,6 +9,7 @@ use super::{
 };
 use crate::{error::CampaignError, slurm::Stage};
 use camino::{Utf8Path, Utf8PathBuf};
+use cvc_agent::Request;
 use cvc_core::{
     ids::RunId,
     journal::{Event, Lease},
@@ -17,10 +18,7 @@ use cvc_core::{
     store::OutcomeFile,
     units::counted,
 };
-use cvc_engine::{
-    agent::Request,
-    attempt::{AttemptEvent, AttemptReporter, Task},
-};
+use cvc_engine::attempt::{AttemptEvent, AttemptReporter, Task};
 use parking_lot::Mutex;
 use std::{ops::Deref, sync::Arc, time::Duration};
 use tokio::sync::watch;

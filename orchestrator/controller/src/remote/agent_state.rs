@@ -1,15 +1,13 @@
 //! The known state of an agent, folded from its events; tasks that carry out attempts wait for its changes.
 
 use super::outbox::Outbox;
+use cvc_agent::{Event, Numbered, Request, Settled, request_name};
 use cvc_core::{
     ids::{PointId, RunId},
     outcome::{Cause, Outcome},
     store::OutcomeFile,
 };
-use cvc_engine::{
-    agent::{Event, Numbered, Request, Settled, request_name},
-    attempt::{Found, Task},
-};
+use cvc_engine::attempt::{Found, Task};
 use cvc_os::proc::ProcessId;
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, HashMap};

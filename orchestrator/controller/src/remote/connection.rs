@@ -9,8 +9,8 @@ use crate::{
     },
 };
 use camino::Utf8PathBuf;
+use cvc_agent::{RelayLine, RelayMessage, read_relay_line};
 use cvc_core::panics::panic_if_asked;
-use cvc_engine::agent::{RelayLine, RelayMessage, read_relay_line};
 use parking_lot::Mutex;
 use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;

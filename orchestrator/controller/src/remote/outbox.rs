@@ -1,7 +1,7 @@
 //! Requests to an agent on their way to its spool. Each is sent once over a connection, and again over the next one unless the relay has
 //! said that it is in the spool: what is sent after a reconnection does not grow with what was asked before.
 
-use cvc_engine::agent::{Named, Request};
+use cvc_agent::{Named, Request};
 use std::collections::{BTreeMap, HashMap};
 
 /// Requests that are not known to be in the spool, in the order in which they were made.

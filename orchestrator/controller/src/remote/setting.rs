@@ -6,8 +6,8 @@ use super::{
 };
 use crate::{cloud::Fleet, error::CampaignError, progress::SiteReporter, slurm::Client};
 use camino::{Utf8Path, Utf8PathBuf};
+use cvc_agent::{Orders, PROTOCOL};
 use cvc_core::campaign::Cluster;
-use cvc_engine::agent::{Orders, PROTOCOL};
 use std::{sync::Arc, time::Duration};
 
 /// Makes a spool, whose path follows.

@@ -18,6 +18,7 @@ use crate::{
     },
 };
 use camino::{Utf8Path, Utf8PathBuf};
+use cvc_agent::{Orders, PROTOCOL};
 use cvc_core::{
     campaign::{Allocation, Cluster},
     ids::{RunId, below},
@@ -27,10 +28,7 @@ use cvc_core::{
     stop::{StopRequest, StopSignal},
     store::{CampaignDir, StoreError},
 };
-use cvc_engine::{
-    agent::{Orders, PROTOCOL},
-    attempt::SiteContext,
-};
+use cvc_engine::attempt::SiteContext;
 use parking_lot::Mutex;
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -1,6 +1,6 @@
 //! The lines between controllers and agents.
 
-use cvc_engine::agent::{Event, Named, RelayLine, RelayMessage, read_relay_line};
+use cvc_agent::{Event, Named, RelayLine, RelayMessage, read_relay_line};
 
 pub(crate) const EVENT_WORDS: &[&str] = &[
     "{\"seq\":",

@@ -2,6 +2,7 @@
 
 use super::scratch::{side, with_dir};
 use camino::{Utf8Component, Utf8Path};
+use cvc_agent::{Event as AgentEvent, EventLog, OldEvents};
 use cvc_controller::ssh::unpack;
 use cvc_core::{
     fsck,
@@ -12,7 +13,6 @@ use cvc_core::{
         line_file::{self, check_sum, with_sum},
     },
 };
-use cvc_engine::agent::{Event as AgentEvent, EventLog, OldEvents};
 use std::{fs, os::unix::fs::MetadataExt};
 
 pub(crate) const LINE_WORDS: &[&str] = &[

@@ -2,10 +2,11 @@
 
 mod aa_test;
 
-use crate::{args::CalibrateArgs, campaigns::campaign_dir, exit_status::ExitStatus, failure::Failure, output, text::table};
+use crate::{args::CalibrateArgs, exit_status::ExitStatus, failure::Failure, output, text::table};
 use cvc_core::store::write_whole;
 use cvc_prediction::calibration::{Calibrated, Coverage, calibrate as measure, carried, page, picture};
 use cvc_prediction::predict::{Observation, PredictError, from_csv, merge_repeated};
+use cvc_session::campaigns::campaign_dir;
 use std::{
     io::Write,
     time::{Duration, Instant},
@@ -16,7 +17,7 @@ const PAUSE: Duration = Duration::from_secs(10);
 
 pub fn calibrate(args: &CalibrateArgs) -> Result<ExitStatus, Failure> {
     if let Some(campaign) = &args.campaign {
-        return aa_test::test(&campaign_dir(campaign, &args.which, &args.place)?, args.json);
+        return aa_test::test(&campaign_dir(campaign, args.which.variant.as_deref(), &args.place.campaigns)?, args.json);
     }
     let observations = observations(args)?;
     let bar = output::bar();

@@ -5,7 +5,7 @@ use crate::{
     args::{DoctorArgs, Where},
     exit_status::ExitStatus,
     failure::Failure,
-    machine::options,
+    machine::machine,
     text::{paragraph, table},
 };
 use camino::Utf8Path;
@@ -147,7 +147,7 @@ pub(super) struct Fitted {
 /// # Errors
 /// When the command line asks for what the descriptor does not have, or cvc does not find its own program.
 pub(super) async fn fit(args: &DoctorArgs, subject: &Subject, spec: &Spec, sites: &IndexMap<String, ReadySite>) -> Result<Fitted, Failure> {
-    let base = options(&Where { campaigns: "campaigns".into() })?;
+    let base = machine(&Where { campaigns: "campaigns".into() }).options()?;
     let app = subject.descriptor();
     let size = smallest(app, args)?;
     let mut interrupted = temporary::listen();

@@ -9,10 +9,9 @@ mod verdict;
 
 use crate::{
     args::{DoctorArgs, SiteOf},
-    campaigns::{load_and_ask, load_of_site},
     exit_status::ExitStatus,
     failure::Failure,
-    machine::{ask_sites, runtime},
+    machine::runtime,
     output,
     text::{paragraph, table},
 };
@@ -29,6 +28,7 @@ use cvc_engine::{
     tracer::tracer,
 };
 use cvc_probe::sentinel::{self, Answer, Request};
+use cvc_session::{ask_sites, campaigns::load_and_ask};
 use serde_json::json;
 use std::io::Write;
 use verdict::Verdict;
@@ -62,10 +62,14 @@ fn asked(args: &DoctorArgs) -> Result<Asked, Failure> {
         return Ok(Asked { spec, file: None, site: None });
     };
     if args.file.is_none() && (target.is_file() || target.as_str().contains('/') || target.extension() == Some("toml")) {
-        return Ok(Asked { spec: load_and_ask(target, &args.which)?, file: Some(target.clone()), site: None });
+        return Ok(Asked {
+            spec: load_and_ask(target, args.which.variant.as_deref(), &|what| output::note(what))?,
+            file: Some(target.clone()),
+            site: None,
+        });
     }
     let of = SiteOf { site: target.to_string(), file: args.file.clone(), which: args.which.clone() };
-    let mut spec = load_of_site(&of)?;
+    let mut spec = super::install::of_site(&of)?;
     spec.sites.retain(|name, _| *name == of.site);
     Ok(Asked { spec, file: None, site: Some(of.site) })
 }

@@ -1,6 +1,6 @@
 //! A campaign of one run in a temporary directory: what `cvc doctor` tries.
 
-use crate::{machine::ask_sites, output};
+use crate::output;
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_controller::{
     observe::{Observer, Progress},
@@ -16,6 +16,7 @@ use cvc_core::{
     store::CampaignDir,
 };
 use cvc_engine::attempt::Readiness;
+use cvc_session::ask_sites;
 use std::{
     sync::{
         Arc,

@@ -8,7 +8,7 @@ use crate::{
     args::{InitArgs, InitSite, Measure},
     exit_status::ExitStatus,
     failure::Failure,
-    machine::{ask_sites, runtime},
+    machine::runtime,
     output::tell,
 };
 use answers::{Answers, OwnProgram, Place, choose_counts, describe_counts, is_legal};
@@ -24,6 +24,7 @@ use cvc_core::{
     units::counted,
 };
 use cvc_engine::attempt::Readiness;
+use cvc_session::ask_sites;
 use std::{collections::BTreeMap, fs, path::PathBuf};
 
 /// The libraries that a site has without further keys.

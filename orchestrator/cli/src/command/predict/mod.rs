@@ -4,12 +4,7 @@ mod output;
 mod show;
 
 use self::output::{FurtherRuns, PredictOutput};
-use crate::{
-    args::{PredictArgs, Which},
-    campaigns::campaign_dir,
-    exit_status::ExitStatus,
-    failure::Failure,
-};
+use crate::{args::PredictArgs, exit_status::ExitStatus, failure::Failure};
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_model::split;
 use cvc_prediction::holdout::{judge, rebuild_index};
@@ -17,6 +12,7 @@ use cvc_prediction::predict::{
     Filter, Forecasts, KnownNames, Observation, PredictError, Predictor, Question, ScheduleBudget, add_differing_origins, from_csv,
     from_index, keep_one_environment, merge_repeated, next_runs,
 };
+use cvc_session::campaigns::campaign_dir;
 use std::io::Write;
 
 /// The largest run that is proposed.
@@ -97,7 +93,7 @@ fn observed(from: &Utf8Path, args: &PredictArgs) -> Result<(Utf8PathBuf, Vec<Obs
         let (rows, warnings) = merge_repeated(from_csv(from)?);
         return Ok((one(from), rows, warnings));
     }
-    let dir = campaign_dir(from, &Which { variant: None }, &args.place)?;
+    let dir = campaign_dir(from, None, &args.place.campaigns)?;
     Ok((one(dir.root()), from_index(&rebuild_index(dir.root())?, dir.root().as_str())?, Vec::new()))
 }
 

@@ -14,7 +14,7 @@ fn numbers() -> [(&'static str, Vec<u32>); 3] {
         (r"(?i)(?:format of journals is|journals? (?:has|have) (?:the )?format) (\d+)", vec![cvc_core::journal::FORMAT]),
         (
             r"(?i)protocol(?:'s number)?(?: has version| is version| version| is)? (\d+)",
-            vec![cvc_engine::agent::PROTOCOL, cvc_probe::sentinel::PROTOCOL],
+            vec![cvc_agent::PROTOCOL, cvc_probe::sentinel::PROTOCOL],
         ),
     ]
 }
@@ -48,7 +48,7 @@ fn numbers_of_formats_and_protocols_on_pages_are_those_of_the_code() {
 fn wrong_numbers_are_found_wherever_the_line_breaks() {
     let text = "The version of\nthe schema, currently 999, and journals have format 999. The agent's protocol has version 999.";
     assert_eq!(wrong_numbers(text).len(), 3, "{:?}", wrong_numbers(text));
-    let right = format!("The index has schema {}. The protocol is {}.", cvc_index::SCHEMA, cvc_engine::agent::PROTOCOL);
+    let right = format!("The index has schema {}. The protocol is {}.", cvc_index::SCHEMA, cvc_agent::PROTOCOL);
     assert_eq!(wrong_numbers(&right), Vec::<String>::new());
 }
 

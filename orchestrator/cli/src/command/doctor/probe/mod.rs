@@ -7,7 +7,7 @@ use crate::{
     args::Where,
     exit_status::ExitStatus,
     failure,
-    machine::options,
+    machine::machine,
     text::{paragraph, table},
 };
 use cvc_controller::runner::find_node_program;
@@ -60,7 +60,7 @@ pub(super) struct Probed {
 /// # Errors
 /// When cvc does not find its own program, or the one for nodes.
 pub(super) async fn probe(spec: &Spec, sites: &IndexMap<String, ReadySite>) -> Result<Probed, failure::Failure> {
-    let base = options(&Where { campaigns: "campaigns".into() })?;
+    let base = machine(&Where { campaigns: "campaigns".into() }).options()?;
     if spec.sites.values().any(|s| s.cluster.is_some()) {
         find_node_program(spec, &plan::build(spec), &base)?;
     }
