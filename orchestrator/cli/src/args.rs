@@ -191,9 +191,9 @@ pub struct Where {
 }
 
 /// A directory, which need not exist.
-fn directory(text: &str) -> Result<Utf8PathBuf, String> {
+fn directory(text: &str) -> Result<Utf8PathBuf, ValueError> {
     let path = Utf8PathBuf::from(text);
-    if path.exists() && !path.is_dir() { Err("it is a file, and a directory is needed".to_owned()) } else { Ok(path) }
+    if path.exists() && !path.is_dir() { Err(ValueError::File) } else { Ok(path) }
 }
 
 /// The campaign of a file.
@@ -359,18 +359,31 @@ pub struct SweepArgs {
 }
 
 /// A duration: `90s`, `30m`, `1h 30m`, `2d`.
-fn seconds(text: &str) -> Result<f64, String> {
+fn seconds(text: &str) -> Result<f64, cvc_core::units::DurationError> {
     cvc_core::units::seconds(text)
 }
 
+/// A value that an option does not take.
+#[derive(Debug, PartialEq, thiserror::Error)]
+enum ValueError {
+    #[error("write a share as 30% or 0.3")]
+    Share,
+    #[error("`{part}` means {} %: write {part}% or {}", part * 100.0, part / 100.0)]
+    UnclearShare { part: f64 },
+    #[error("a share must be above 0 and at most 1000%")]
+    ShareRange,
+    #[error("it is a file, and a directory is needed")]
+    File,
+}
+
 /// A share: `30%` or `0.3`.
-fn part(text: &str) -> Result<f64, String> {
+fn part(text: &str) -> Result<f64, ValueError> {
     let (number, factor) = text.strip_suffix('%').map_or((text, 1.0), |number| (number, 0.01));
-    let part = number.trim().parse::<f64>().map_err(|_| "write a share as 30% or 0.3".to_owned())? * factor;
+    let part = number.trim().parse::<f64>().map_err(|_| ValueError::Share)? * factor;
     if factor == 1.0 && (1.5..=100.0).contains(&part) {
-        return Err(format!("`{part}` means {} %: write {part}% or {}", part * 100.0, part / 100.0));
+        return Err(ValueError::UnclearShare { part });
     }
-    if part.is_finite() && part > 0.0 && part <= 10.0 { Ok(part) } else { Err("a share must be above 0 and at most 1000%".into()) }
+    if part.is_finite() && part > 0.0 && part <= 10.0 { Ok(part) } else { Err(ValueError::ShareRange) }
 }
 
 #[derive(Args)]
@@ -593,10 +606,10 @@ mod tests {
         for wrong in ["", "h", "-3s", "0s", "0", "24", "1.5", "-3", "3 lightyears", "inf", "NaN"] {
             assert!(seconds(wrong).is_err(), "{wrong}");
         }
-        assert_eq!(seconds("24"), Err("`24` has no unit: write 24s, 24m, 24h or 24d".to_owned()));
+        assert_eq!(seconds("24").expect_err("no unit").to_string(), "`24` has no unit: write 24s, 24m, 24h or 24d");
         assert!((part("30%").expect("a part") - 0.3).abs() < 1e-12);
         assert_eq!(part("0.3"), Ok(0.3));
-        assert_eq!(part("30"), Err("`30` means 3000 %: write 30% or 0.3".to_owned()));
+        assert_eq!(part("30").expect_err("unclear").to_string(), "`30` means 3000 %: write 30% or 0.3");
         for wrong in ["", "%", "-1%", "0", "x", "30", "NaN"] {
             assert!(part(wrong).is_err(), "{wrong}");
         }

@@ -73,13 +73,33 @@ pub fn host_name() -> Option<String> {
     cvc_os::host_name()
 }
 
+/// Why a path cannot be resolved.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PathError {
+    /// A variable is empty or not set.
+    #[error("`{written}` needs ${variable}, which is not set")]
+    NotSet {
+        /// The path as it is written.
+        written: String,
+        /// The variable.
+        variable: String,
+    },
+    /// `${NAME`.
+    #[error("`{0}` has a `${{` without its `}}`")]
+    Unclosed(String),
+    /// `$` and no name.
+    #[error("`{0}` has a `$` without a name")]
+    NoName(String),
+}
+
 /// Resolves `~`, `$NAME` and `${NAME}` with the given environment; a relative path is relative to `base`, the directory of the campaign
 /// file.
 ///
 /// # Errors
 /// Names the variable that is not set, as a fragment for a message.
-pub fn expand_path(written: &str, base: &Path, env: impl Fn(&str) -> Option<String>) -> Result<PathBuf, String> {
-    let lookup = |name: &str| env(name).filter(|v| !v.is_empty()).ok_or_else(|| format!("`{written}` needs ${name}, which is not set"));
+pub fn expand_path(written: &str, base: &Path, env: impl Fn(&str) -> Option<String>) -> Result<PathBuf, PathError> {
+    let not_set = |name: &str| PathError::NotSet { written: written.to_owned(), variable: name.to_owned() };
+    let lookup = |name: &str| env(name).filter(|v| !v.is_empty()).ok_or_else(|| not_set(name));
     let (mut out, mut rest) = match written.strip_prefix('~') {
         Some(rest) if rest.is_empty() || rest.starts_with('/') => (lookup("HOME")?, rest),
         Some(_) | None => (String::new(), written),
@@ -88,13 +108,13 @@ pub fn expand_path(written: &str, base: &Path, env: impl Fn(&str) -> Option<Stri
         out.push_str(before);
         let (name, end) = match after.strip_prefix('{') {
             Some(inner) => {
-                let (name, end) = inner.split_once('}').ok_or_else(|| format!("`{written}` has a `${{` without its `}}`"))?;
+                let (name, end) = inner.split_once('}').ok_or_else(|| PathError::Unclosed(written.to_owned()))?;
                 (name, end)
             }
             None => after.split_at(after.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(after.len())),
         };
         if name.is_empty() {
-            return Err(format!("`{written}` has a `$` without a name"));
+            return Err(PathError::NoName(written.to_owned()));
         }
         out.push_str(&lookup(name)?);
         rest = end;
@@ -133,7 +153,7 @@ mod tests {
         assert_eq!(expand("$SCRATCH/a/${HOME}"), path("/scratch/a//home/ada"));
         assert_eq!(expand("bin"), path("/campaigns/bin"));
         assert_eq!(expand("~ada"), path("/campaigns/~ada"));
-        assert_eq!(expand("$NOPE/x"), Err("`$NOPE/x` needs $NOPE, which is not set".to_owned()));
+        assert_eq!(expand("$NOPE/x").expect_err("no variable").to_string(), "`$NOPE/x` needs $NOPE, which is not set");
         assert!(expand("${HOME").is_err() && expand("a$").is_err());
     }
 

@@ -18,24 +18,43 @@ pub fn counted(count: impl fmt::Display, noun: &str) -> String {
     }
 }
 
+/// A text that is not a duration.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DurationError {
+    /// It has another form.
+    #[error("`{0}` is not a valid duration: write a number and a unit, as in 90s, 30m, 4h")]
+    Form(String),
+    /// A number alone, without its sign.
+    #[error("`{text}` has no unit: write {number}s, {number}m, {number}h or {number}d")]
+    NoUnit {
+        /// The text.
+        text: String,
+        /// Its number, without the sign.
+        number: String,
+    },
+    /// None, or less.
+    #[error("`{0}`: a duration must be above 0 seconds")]
+    NotPositive(String),
+}
+
 /// Parses a duration into seconds: `90s`, `30m`, `4h`, `1h 30m`, `2d`. A number alone is refused: who writes `24` may mean hours.
 ///
 /// # Errors
 /// When the text is not a duration, has no unit, or the duration is not above zero.
-pub fn seconds(text: &str) -> Result<f64, String> {
+pub fn seconds(text: &str) -> Result<f64, DurationError> {
     let text = text.trim();
-    let wrong = || format!("`{text}` is not a valid duration: write a number and a unit, as in 90s, 30m, 4h");
+    let wrong = || DurationError::Form(text.to_owned());
     let is_number = text.strip_prefix('-').unwrap_or(text).starts_with(|c: char| c.is_ascii_digit());
     if is_number && text.parse::<f64>().is_ok() {
-        let number = text.trim_start_matches('-');
-        return Err(format!("`{text}` has no unit: write {number}s, {number}m, {number}h or {number}d"));
+        let number = text.trim_start_matches('-').to_owned();
+        return Err(DurationError::NoUnit { text: text.to_owned(), number });
     }
     let span: jiff::Span = text.parse().map_err(|_| wrong())?;
     let seconds = span.total((jiff::Unit::Second, jiff::SpanRelativeTo::days_are_24_hours())).map_err(|_| wrong())?;
     if !seconds.is_finite() {
         return Err(wrong());
     }
-    if seconds > 0.0 { Ok(seconds) } else { Err(format!("`{text}`: a duration must be above 0 seconds")) }
+    if seconds > 0.0 { Ok(seconds) } else { Err(DurationError::NotPositive(text.to_owned())) }
 }
 
 /// A size in bytes, written `16MiB`, `64KiB`, `2GiB` or `4096` (bytes).

@@ -26,7 +26,7 @@ impl<'a> Journaled<'a> {
     /// Opens the journal of a campaign and folds what it has.
     pub(super) fn open(path: &Utf8Path, plan: &'a Plan) -> Result<Self, StoreError> {
         let mut state = CampaignState::default();
-        let journal = Journal::open(path, &plan.campaign, |entry| state.apply(entry).map_err(|illegal| illegal.problem))?;
+        let journal = Journal::open(path, &plan.campaign, |entry| state.apply(entry).map_err(|illegal| illegal.problem.to_string()))?;
         Ok(Self { journal, ledger: Ledger::of(plan, &state), state, mute: None, is_fenced: false })
     }
 
@@ -54,7 +54,7 @@ impl<'a> Journaled<'a> {
         event: Event,
         append: impl FnOnce(&mut Journal, Event) -> Result<Entry, StoreError>,
     ) -> Result<(), CampaignError> {
-        self.state.check(&event).map_err(CampaignError::internal)?;
+        self.state.check(&event).map_err(|problem| CampaignError::internal(problem.to_string()))?;
         if self.is_fenced {
             self.journal.check_owner()?;
         }

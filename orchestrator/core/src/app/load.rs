@@ -229,8 +229,8 @@ pub fn template_errors<'a>(app: &'a Descriptor, users: Option<&[&str]>) -> Vec<(
         }
         let template = match templates::compile(text) {
             Ok(template) => template,
-            Err(message) => {
-                errors.push((way, message));
+            Err(problem) => {
+                errors.push((way, problem.to_string()));
                 continue;
             }
         };

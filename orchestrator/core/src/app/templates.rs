@@ -12,15 +12,28 @@ const MAX_NESTED: usize = 256;
 /// The blocks that there are. Loops would take exponential time in their depth.
 const BLOCKS: [&str; 2] = ["if", "unless"];
 
-/// Compiles a template, or says what is wrong with it.
-pub(super) fn compile(text: &str) -> Result<Template, String> {
+/// Why a template of a descriptor is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum TemplateProblem {
+    /// The compiler would need too much of the stack.
+    #[error("the template has more than {MAX_NESTED} blocks, branches and brackets")]
+    Nested,
+    /// The compiler refuses it.
+    #[error("the template does not compile: {0}")]
+    Compile(String),
+    /// What templates of descriptors cannot have.
+    #[error("the template has {0}")]
+    Unusable(String),
+}
+
+/// Compiles a template.
+pub(super) fn compile(text: &str) -> Result<Template, TemplateProblem> {
     if nested_at_most(text) > MAX_NESTED {
-        return Err(format!("the template has more than {MAX_NESTED} blocks, branches and brackets"));
+        return Err(TemplateProblem::Nested);
     }
-    let template =
-        Template::compile(text).map_err(|e| format!("the template does not compile: {}", e.reason().to_string().replace('\n', " ")))?;
+    let template = Template::compile(text).map_err(|e| TemplateProblem::Compile(e.reason().to_string().replace('\n', " ")))?;
     match unusable(&template) {
-        Some(what) => Err(format!("the template has {what}")),
+        Some(what) => Err(TemplateProblem::Unusable(what)),
         None => Ok(template),
     }
 }
@@ -107,7 +120,7 @@ mod tests {
             format!("{{{{len {}}}}}", "(not \"{{\" ".repeat(20_000)),
         ];
         for text in bad {
-            assert!(compile(&text).is_err_and(|e| e.contains("more than")), "{}", &text[..40]);
+            assert!(compile(&text).is_err_and(|e| e.to_string().contains("more than")), "{}", &text[..40]);
         }
         let most = MAX_NESTED;
         compile(&format!("{}x{}", "{{#if a}}".repeat(most), "{{/if}}".repeat(most))).expect("not too deep");

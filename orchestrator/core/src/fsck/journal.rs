@@ -3,7 +3,7 @@
 use super::problem::{Problem, Remedy};
 use crate::{
     ids::NodeName,
-    journal::{CampaignState, Entry, Event, FORMAT, Lineage, Mark, RunState, WrittenNodes, newer_format},
+    journal::{CampaignState, Entry, Event, EventProblem, FORMAT, Lineage, Mark, RunState, WrittenNodes, newer_format},
     store::{
         CampaignDir, StoreError, claimed_lineage,
         line_file::{self, BadLine},
@@ -35,7 +35,7 @@ pub(super) struct Salvaged {
     /// The state that follows from them.
     pub(super) state: CampaignState,
     /// Entries that do not follow from what is left: their line, and why not.
-    pub(super) left_out: Vec<(usize, String)>,
+    pub(super) left_out: Vec<(usize, EventProblem)>,
 }
 
 impl OldJournal {
@@ -122,9 +122,10 @@ impl OldJournal {
             }
         }
         for (line, why) in &salvaged.left_out {
-            let in_cloud = if why.starts_with("lease") { "; what it left in a cloud is found by `cvc sweep`" } else { "" };
+            let in_cloud =
+                if matches!(why, EventProblem::NoLease { .. }) { "; what it left in a cloud is found by `cvc sweep`" } else { "" };
             let consequence = format!("it does not follow from the entries that are left, and is left out{in_cloud}");
-            problems.push(rewrite(Some(*line), why.clone(), consequence));
+            problems.push(rewrite(Some(*line), why.to_string(), consequence));
         }
         if let Some(what) = &self.went_back {
             problems.push(Problem {

@@ -40,7 +40,7 @@ pub fn repair(dir: &CampaignDir, findings: &Findings) -> Result<Repaired, StoreE
     }
     let mut state = CampaignState::default();
     let campaign = dir.root().file_name().unwrap_or("campaign");
-    let mut journal = Journal::open(&dir.journal(), campaign, |entry| state.apply(entry).map_err(|illegal| illegal.problem))?;
+    let mut journal = Journal::open(&dir.journal(), campaign, |entry| state.apply(entry).map_err(|illegal| illegal.problem.to_string()))?;
     let mut write = |event: Event| -> Result<bool, StoreError> {
         // another cvc may have changed the journal since the check
         if state.check(&event).is_err() {

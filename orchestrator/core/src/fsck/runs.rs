@@ -78,7 +78,7 @@ fn problem_of(dir: &Utf8Path, attempt: u32, manifest: Option<&str>) -> Option<St
         return Some("the directory is missing".to_owned());
     }
     match read_outcome(dir) {
-        Err(error) => return Some(error),
+        Err(error) => return Some(error.to_string()),
         Ok(file) if file.attempt != attempt => {
             return Some(format!("outcome.json is of attempt {}, and the journal has attempt {attempt}", file.attempt));
         }

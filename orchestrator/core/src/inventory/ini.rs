@@ -104,9 +104,9 @@ fn header(line: &str) -> Option<(&str, Option<&str>)> {
 }
 
 fn host(groups: &mut Groups, group: &str, line: &str, number: usize) -> Result<(), Complaint> {
-    let words = words(line).or_else(|problem| complain(number, problem))?;
+    let words = words(line).or_else(|problem| complain(number, problem.to_string()))?;
     let Some((pattern, rest)) = words.split_first() else { return Ok(()) };
-    let named = ranges::expand(pattern).or_else(|problem| complain(number, problem))?;
+    let named = ranges::expand(pattern).or_else(|problem| complain(number, problem.to_string()))?;
     let mut vars = Vars::new();
     for (i, word) in rest.iter().enumerate() {
         let Some((key, value)) = word.split_once('=') else {
@@ -118,8 +118,17 @@ fn host(groups: &mut Groups, group: &str, line: &str, number: usize) -> Result<(
     groups.add(group, named, &vars, number)
 }
 
+/// Why a line has no words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+enum WordsProblem {
+    #[error("the line ends with a backslash")]
+    Backslash,
+    #[error("a quote is not closed")]
+    Quote,
+}
+
 /// Words of a line as a POSIX shell splits them, up to a comment.
-fn words(line: &str) -> Result<Vec<String>, String> {
+fn words(line: &str) -> Result<Vec<String>, WordsProblem> {
     let mut all = Vec::new();
     let mut word: Option<String> = None;
     let mut quote: Option<char> = None;
@@ -136,14 +145,14 @@ fn words(line: &str) -> Result<Vec<String>, String> {
             }
             (None, '\\') => match chars.next() {
                 Some(next) => word.get_or_insert_default().push(next),
-                None => return Err("the line ends with a backslash".to_owned()),
+                None => return Err(WordsProblem::Backslash),
             },
             (None, c) if c.is_whitespace() => all.extend(word.take()),
             (None, c) => word.get_or_insert_default().push(c),
         }
     }
     if quote.is_some() {
-        return Err("a quote is not closed".to_owned());
+        return Err(WordsProblem::Quote);
     }
     all.extend(word);
     Ok(all)

@@ -61,7 +61,7 @@ pub(super) fn list(path: &Path, reason: &'static str, group: &str) -> Result<Vec
     for name in secret_variables() {
         command.env_remove(name);
     }
-    let out = ask(command.arg("-i").arg(path).arg("--list")).map_err(failed)?;
+    let out = ask(command.arg("-i").arg(path).arg("--list")).map_err(|error| failed(error.to_string()))?;
     parse_answer(path, &out, group)
 }
 
@@ -87,9 +87,21 @@ fn find() -> Option<Utf8PathBuf> {
     crate::paths::on_path(&["ansible-inventory"], &std::env::var("PATH").unwrap_or_default()).or(own)
 }
 
+/// Why `ansible-inventory` gave no answer.
+#[derive(Debug, thiserror::Error)]
+enum AskError {
+    #[error("cannot start it: {0}")]
+    Start(std::io::Error),
+    #[error("it did not end within {} s", LIMIT.as_secs())]
+    Timeout,
+    /// The last lines that it wrote.
+    #[error("{0}")]
+    Failed(String),
+}
+
 /// Runs it to its end, or ends it with all that it started.
-fn ask(command: &mut Command) -> Result<String, String> {
-    let unable = |e: std::io::Error| format!("cannot start it: {e}");
+fn ask(command: &mut Command) -> Result<String, AskError> {
+    let unable = AskError::Start;
     let (out, err) = (tempfile::tempfile().map_err(unable)?, tempfile::tempfile().map_err(unable)?);
     let (mut out_read, mut err_read) = (out.try_clone().map_err(unable)?, err.try_clone().map_err(unable)?);
     let mut child = command.stdin(Stdio::null()).stdout(out).stderr(err).process_group(0).spawn().map_err(unable)?;
@@ -101,7 +113,7 @@ fn ask(command: &mut Command) -> Result<String, String> {
                 let group = nix::unistd::Pid::from_raw(i32::try_from(child.id()).unwrap_or(i32::MAX));
                 let _ = nix::sys::signal::killpg(group, nix::sys::signal::Signal::SIGKILL);
                 let _ = child.wait();
-                return Err(format!("it did not end within {} s", LIMIT.as_secs()));
+                return Err(AskError::Timeout);
             }
             None => std::thread::sleep(Duration::from_millis(20)),
         }
@@ -118,7 +130,7 @@ fn ask(command: &mut Command) -> Result<String, String> {
         return Ok(text(&mut out_read));
     }
     let lines: Vec<&str> = message.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
-    Err(lines[lines.len().saturating_sub(4)..].join("; "))
+    Err(AskError::Failed(lines[lines.len().saturating_sub(4)..].join("; ")))
 }
 
 /// Groups and hosts of its answer; variables are merged already, so groups have none.

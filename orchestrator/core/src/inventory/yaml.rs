@@ -56,7 +56,7 @@ fn group(groups: &mut Groups, name: &str, value: &MarkedYaml<'_>, depth: usize) 
         match key.as_str() {
             "hosts" => {
                 for (pattern, value, line) in table(value, &format!("`hosts` of `{name}`"))? {
-                    let named = ranges::expand(&pattern).or_else(|problem| complain(line, problem))?;
+                    let named = ranges::expand(&pattern).or_else(|problem| complain(line, problem.to_string()))?;
                     let vars = vars(value, &format!("the host `{pattern}`"))?;
                     groups.add(name, named, &vars, line)?;
                 }

@@ -5,6 +5,7 @@ use super::{
     lineage::Lineage,
     node_set::NodeSets,
     place::SitePlace,
+    problem::EventProblem,
 };
 use crate::{
     ids::{InstanceId, LeaseId, NodeName, PointId, RunId, SiteName},
@@ -235,13 +236,13 @@ pub struct IllegalEvent {
     /// Number of the entry, which is its line in the journal.
     pub line: u64,
     /// What is wrong.
-    pub problem: String,
+    pub problem: EventProblem,
 }
 
 impl IllegalEvent {
     /// The error of the journal in which it was found.
     pub fn in_file(self, path: &Utf8Path) -> StoreError {
-        StoreError::damaged(path, usize::try_from(self.line).unwrap_or(usize::MAX), self.problem)
+        StoreError::damaged(path, usize::try_from(self.line).unwrap_or(usize::MAX), self.problem.to_string())
     }
 }
 
@@ -264,7 +265,7 @@ impl CampaignState {
     /// When the file cannot be read, is damaged, or has an event that does not follow from those before it.
     pub fn read(path: &Utf8Path) -> Result<Self, StoreError> {
         let mut state = Self::default();
-        super::read_each(path, |entry| state.apply(&entry).map_err(|illegal| illegal.problem))?;
+        super::read_each(path, |entry| state.apply(&entry).map_err(|illegal| illegal.problem.to_string()))?;
         Ok(state)
     }
 
@@ -288,15 +289,15 @@ impl CampaignState {
     ///
     /// # Errors
     /// The problem, if it may not.
-    pub fn check(&self, event: &Event) -> Result<(), String> {
+    pub fn check(&self, event: &Event) -> Result<(), EventProblem> {
         match event {
-            Event::Opened { .. } if self.span.is_some() => Err("the journal is opened a second time".to_owned()),
+            Event::Opened { .. } if self.span.is_some() => Err(EventProblem::OpenedTwice),
             Event::RunIntended { run, attempt, nodes } => match self.run(run) {
                 Some(RunState::Open { attempt: open, .. }) => {
-                    Err(format!("attempt {attempt} at run {run} is intended while attempt {open} is under way"))
+                    Err(EventProblem::OtherUnderWay { run: run.clone(), attempt: *attempt, what: "intended", open: *open })
                 }
                 Some(RunState::Finished { outcome: Outcome::Succeeded, .. }) => {
-                    Err(format!("attempt {attempt} at run {run} is intended although the run has succeeded"))
+                    Err(EventProblem::HasSucceeded { run: run.clone(), attempt: *attempt })
                 }
                 Some(RunState::Abandoned { .. } | RunState::Finished { .. }) | None => self.node_sets.check(nodes),
             },
@@ -305,22 +306,22 @@ impl CampaignState {
             Event::RunAbandoned { run, attempt, .. } => self.check_under_way(run, *attempt, "abandoned"),
             Event::RunDiscarded { run, attempt, .. } => match self.run(run) {
                 Some(RunState::Finished { attempt: finished, .. }) if finished == attempt => Ok(()),
-                _ => Err(format!("attempt {attempt} at run {run} is discarded but was not the one that finished")),
+                _ => Err(EventProblem::NotFinished { run: run.clone(), attempt: *attempt }),
             },
             Event::PointQuarantined { point, .. } if self.quarantined.contains(point) => {
-                Err(format!("point {point} is quarantined a second time"))
+                Err(EventProblem::PointTwice { point: point.clone(), what: "quarantined" })
             }
-            Event::PointDecided { point, .. } if self.decided.contains_key(point) => Err(format!("point {point} is decided a second time")),
-            Event::PointReleased { point } if !self.quarantined.contains(point) => {
-                Err(format!("point {point} is released but was not quarantined"))
+            Event::PointDecided { point, .. } if self.decided.contains_key(point) => {
+                Err(EventProblem::PointTwice { point: point.clone(), what: "decided" })
             }
+            Event::PointReleased { point } if !self.quarantined.contains(point) => Err(EventProblem::NotQuarantined(point.clone())),
             Event::LeaseAcquired { lease, .. } => self.check_lease(lease, "acquired"),
             Event::LeaseExtended { lease, .. } => self.check_lease(lease, "extended"),
             Event::LeasePriced { lease, .. } => self.check_lease(lease, "priced"),
             Event::LeaseKept { lease, .. } => self.check_lease(lease, "kept"),
             Event::LeaseLost { lease, .. } => self.check_lease(lease, "lost"),
             Event::LeaseReleased { lease, .. } => self.check_lease(lease, "released"),
-            Event::LineageGiven { .. } if self.lineage.is_some() => Err("the campaign is given a second lineage".to_owned()),
+            Event::LineageGiven { .. } if self.lineage.is_some() => Err(EventProblem::SecondLineage),
             Event::Opened { .. }
             | Event::LineageGiven { .. }
             | Event::Repaired { .. }
@@ -338,25 +339,21 @@ impl CampaignState {
         }
     }
 
-    fn check_under_way(&self, run: &RunId, attempt: u32, what: &str) -> Result<(), String> {
+    fn check_under_way(&self, run: &RunId, attempt: u32, what: &'static str) -> Result<(), EventProblem> {
         match self.run(run) {
             Some(RunState::Open { attempt: open, .. }) if *open == attempt => Ok(()),
-            Some(RunState::Open { attempt: open, .. }) => {
-                Err(format!("attempt {attempt} at run {run} is {what} while attempt {open} is under way"))
-            }
-            Some(RunState::Abandoned { .. } | RunState::Finished { .. }) => {
-                Err(format!("attempt {attempt} at run {run} is {what} after the run has ended"))
-            }
-            None => Err(format!("attempt {attempt} at run {run} is {what} but was never intended")),
+            Some(RunState::Open { attempt: open, .. }) => Err(EventProblem::OtherUnderWay { run: run.clone(), attempt, what, open: *open }),
+            Some(RunState::Abandoned { .. } | RunState::Finished { .. }) => Err(EventProblem::HasEnded { run: run.clone(), attempt, what }),
+            None => Err(EventProblem::NeverIntended { run: run.clone(), attempt, what }),
         }
     }
 
-    fn check_lease(&self, name: &LeaseId, what: &str) -> Result<(), String> {
+    fn check_lease(&self, name: &LeaseId, what: &'static str) -> Result<(), EventProblem> {
         // events mostly concern the last ones
         if self.leases.iter().rev().any(|l| l.name == *name) {
             return Ok(());
         }
-        Err(format!("lease {name} is {what} but was never intended"))
+        Err(EventProblem::NoLease { lease: name.clone(), what })
     }
 
     /// Adds one entry.
@@ -637,7 +634,7 @@ mod tests {
             let mut state = folded(&entries(before));
             let untouched = state.clone();
             let illegal = state.apply(&Entry { seq: line, at: Timestamp::UNIX_EPOCH, event: event.clone() }).expect_err("illegal");
-            assert!(illegal.line == line && illegal.problem.contains(problem), "{event:?}: {illegal}");
+            assert!(illegal.line == line && illegal.problem.to_string().contains(problem), "{event:?}: {illegal}");
             assert_eq!(state, untouched);
             let error = illegal.in_file(Utf8Path::new("c/journal.jsonl")).to_string();
             assert!(error.contains(&format!("c/journal.jsonl is damaged, line {line}: ")), "{error}");

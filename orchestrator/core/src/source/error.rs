@@ -2,6 +2,23 @@
 
 use std::{fmt, ops::Range, path::PathBuf, sync::Arc};
 
+/// What is wrong with a part of what people write, for whoever knows the place.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Explained {
+    /// What is wrong.
+    pub message: String,
+    /// What to do; `None` if there is nothing to advise here.
+    pub hint: Option<String>,
+}
+
+impl Explained {
+    /// With a hint.
+    pub fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { message: message.into(), hint: Some(hint.into()) }
+    }
+}
+
 /// One problem in a file. Texts are lower-case fragments; the hint is separate.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct SourceError {

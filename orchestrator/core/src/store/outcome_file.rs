@@ -24,13 +24,24 @@ pub struct OutcomeFile {
     pub manifest: Option<String>,
 }
 
+/// The file of an outcome cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum OutcomeError {
+    /// It cannot be read.
+    #[error("{OUTCOME}: {0}")]
+    Read(std::io::Error),
+    /// It is not what a run writes.
+    #[error("{OUTCOME}: {0}")]
+    Parse(serde_json::Error),
+}
+
 /// Reads how the run of a directory ended.
 ///
 /// # Errors
-/// What is wrong with the file, in words.
-pub fn read_outcome(run: &Utf8Path) -> Result<OutcomeFile, String> {
-    let text = std::fs::read(run.join(OUTCOME)).map_err(|error| format!("{OUTCOME}: {error}"))?;
-    serde_json::from_slice(&text).map_err(|error| format!("{OUTCOME}: {error}"))
+/// What is wrong with the file.
+pub fn read_outcome(run: &Utf8Path) -> Result<OutcomeFile, OutcomeError> {
+    let text = std::fs::read(run.join(OUTCOME)).map_err(OutcomeError::Read)?;
+    serde_json::from_slice(&text).map_err(OutcomeError::Parse)
 }
 
 /// The outcome of an attempt whose directory has its final name, and everything that was sealed in it.

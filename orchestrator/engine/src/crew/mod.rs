@@ -223,7 +223,7 @@ impl Crew {
             Presence::Here(sentinel) => {
                 let answering = tokio::task::spawn_blocking(move || sentinel.answer(&request));
                 match tokio::time::timeout(limit, answering).await {
-                    Ok(Ok(answer)) => answer,
+                    Ok(Ok(answer)) => answer.map_err(|e| e.to_string()),
                     Ok(Err(failed)) => Err(format!("internal error (please report): {failed}")),
                     Err(_) => return Err(CrewError::Timeout { host, request: asked, limit_s: limit.as_secs_f64() }),
                 }

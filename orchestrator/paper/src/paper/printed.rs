@@ -11,14 +11,19 @@ pub struct Printed {
     decimals: u32,
 }
 
+/// A text that is not a number in print.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a number")]
+pub struct NotANumber(String);
+
 impl Printed {
     /// Reads a number in print. `column_decimals` is how many decimals its column is printed with: files lose zeros at the end.
     ///
     /// # Errors
-    /// The problem of the text, in words.
-    pub fn parse(text: &str, column_decimals: u32) -> Result<Self, String> {
+    /// When it is something else.
+    pub fn parse(text: &str, column_decimals: u32) -> Result<Self, NotANumber> {
         let plain = text.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'.' | b'-' | b'+' | b'e' | b'E'));
-        let value: f64 = text.parse().ok().filter(|v: &f64| plain && v.is_finite()).ok_or_else(|| format!("`{text}` is not a number"))?;
+        let value: f64 = text.parse().ok().filter(|v: &f64| plain && v.is_finite()).ok_or_else(|| NotANumber(text.to_owned()))?;
         Ok(Self { text: text.to_owned(), value, decimals: decimals(text).max(column_decimals) })
     }
 

@@ -3,7 +3,7 @@
 use super::{
     definition::{Column, Definition, Differences, RowValue, Table, Value},
     runs::{CampaignMeasurements, has},
-    select::{RowCells, factors, matches, resolve},
+    select::{RowCells, RowProblem, factors, matches, resolve},
 };
 use crate::paper::{Agreement, CellKey, Kind, Likely, MeasuredHere, Measurements, Misprint, Paper, PrintedTable, Reason, agreement};
 use cvc_core::mapping::Mapping;
@@ -124,7 +124,7 @@ fn collect(
     wanted: &IndexMap<String, String>,
     value: &Value,
     row: &RowCells,
-) -> Result<Vec<(String, f64)>, String> {
+) -> Result<Vec<(String, f64)>, RowProblem> {
     let images = resolve(&value.images, row)?.parse()?;
     let mut found = Vec::new();
     for point in measured.points.iter().filter(|p| p.is(wanted)) {
@@ -190,7 +190,7 @@ fn one_table(printed: &PrintedTable, table: &Table, measured: &CampaignMeasureme
         let wanted = match factors(&table.point, row) {
             Ok(wanted) => wanted,
             Err(because) => {
-                joined.missing.push(UnmeasuredRow { row: number, because: declared(table, row).unwrap_or(because) });
+                joined.missing.push(UnmeasuredRow { row: number, because: declared(table, row).unwrap_or_else(|| because.to_string()) });
                 continue;
             }
         };
@@ -302,8 +302,8 @@ fn differences(
     let (mut corrected, mut left_out): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
     for (number, row) in rows(printed).iter().enumerate().filter(|(_, row)| matches(&wanted.rows, row)) {
         let Some(in_print) = printed.cell(number, &wanted.column).and_then(|c| c.number()).map(|p| p.value()) else { continue };
-        let named: Result<Vec<String>, String> = wanted.series.iter().map(|w| resolve(w, row)).collect();
-        let along = resolve(&wanted.along, row).and_then(|t| t.parse::<f64>().map_err(|_| format!("`{t}` is not a number")));
+        let named: Result<Vec<String>, RowProblem> = wanted.series.iter().map(|w| resolve(w, row)).collect();
+        let along = resolve(&wanted.along, row).and_then(|t| t.parse::<f64>().map_err(|_| RowProblem::NotANumber(t)));
         let (Ok(named), Ok(along), Ok(of_row)) = (named, along, factors(point, row)) else { continue };
         let found = match collect(measured, &of_row, &wanted.value, row) {
             Ok(found) if !found.is_empty() => found,

@@ -7,13 +7,30 @@ use regex::Regex;
 /// A row of a table: the text of each cell, by column.
 pub type RowCells = IndexMap<String, String>;
 
+/// Why nothing was measured for a row.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RowProblem {
+    /// The definition names a column that the table lacks.
+    #[error("the table has no column `{0}`")]
+    NoColumn(String),
+    /// No campaign has such a value.
+    #[error("no campaign runs `{0}`")]
+    NoCampaign(String),
+    /// The definition names images of an unknown kind.
+    #[error("`{0}` names no images: write ranks, largest N, but-largest N (or aggregators for N), launcher NAME, or whole")]
+    NoImages(String),
+    /// A cell of another kind.
+    #[error("`{0}` is not a number")]
+    NotANumber(String),
+}
+
 /// Whether a row has the values that are asked for.
 pub fn matches(rows: &IndexMap<String, CellValues>, row: &RowCells) -> bool {
     rows.iter().all(|(column, wanted)| row.get(column).is_some_and(|cell| wanted.has(cell)))
 }
 
 /// The value for a row, or why there is none.
-pub fn resolve(wanted: &RowValue, row: &RowCells) -> Result<String, String> {
+pub fn resolve(wanted: &RowValue, row: &RowCells) -> Result<String, RowProblem> {
     match wanted {
         RowValue::Number(number) => Ok(number.to_string()),
         RowValue::Text(text) => {
@@ -23,30 +40,30 @@ pub fn resolve(wanted: &RowValue, row: &RowCells) -> Result<String, String> {
             }
             match filled.split_once('{') {
                 None => Ok(filled),
-                Some((_, rest)) => Err(format!("the table has no column `{}`", rest.split('}').next().unwrap_or_default())),
+                Some((_, rest)) => Err(RowProblem::NoColumn(rest.split('}').next().unwrap_or_default().to_owned())),
             }
         }
         RowValue::Cell(from) => from_cell(from, row),
     }
 }
 
-fn from_cell(from: &FromCell, row: &RowCells) -> Result<String, String> {
-    let cell = row.get(&from.column).ok_or_else(|| format!("the table has no column `{}`", from.column))?;
+fn from_cell(from: &FromCell, row: &RowCells) -> Result<String, RowProblem> {
+    let cell = row.get(&from.column).ok_or_else(|| RowProblem::NoColumn(from.column.clone()))?;
     let part = match &from.pattern {
         None => cell.clone(),
         Some(pattern) => Regex::new(pattern)
             .ok()
             .and_then(|r| r.captures(cell)?.get(1).map(|m| m.as_str().to_owned()))
-            .ok_or_else(|| format!("no campaign runs `{cell}`"))?,
+            .ok_or_else(|| RowProblem::NoCampaign(cell.clone()))?,
     };
     if from.values.is_empty() {
         return Ok(part);
     }
-    from.values.get(&part).cloned().ok_or_else(|| format!("no campaign runs `{part}`"))
+    from.values.get(&part).cloned().ok_or(RowProblem::NoCampaign(part))
 }
 
 /// The factors of the points that a row is about, as the index writes them.
-pub fn factors(point: &IndexMap<String, RowValue>, row: &RowCells) -> Result<IndexMap<String, String>, String> {
+pub fn factors(point: &IndexMap<String, RowValue>, row: &RowCells) -> Result<IndexMap<String, String>, RowProblem> {
     point
         .iter()
         .map(|(factor, wanted)| {
@@ -75,11 +92,10 @@ pub enum Images {
 }
 
 impl std::str::FromStr for Images {
-    type Err = String;
+    type Err = RowProblem;
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        let bad =
-            || format!("`{text}` names no images: write ranks, largest N, but-largest N (or aggregators for N), launcher NAME, or whole");
+    fn from_str(text: &str) -> Result<Self, RowProblem> {
+        let bad = || RowProblem::NoImages(text.to_owned());
         let count = |word: &str| match word {
             "aggregators" => Ok(None),
             number => number.parse().map(Some).map_err(|_| bad()),

@@ -12,7 +12,7 @@ use cvc_core::{
     },
     mapping::Mapping,
     point::Compression,
-    source::suggestion,
+    source::{Explained, suggestion},
     units::ByteSize,
 };
 use cvc_model::{MpiKind, nas};
@@ -89,8 +89,9 @@ impl Question {
             .rsplit_once('.')
             .filter(|(app, class)| !app.is_empty() && !class.is_empty())
             .ok_or_else(|| wrong(format!("`{program}` has no class"), form()))?;
-        let descriptor = application(app, known).map_err(|hint| wrong(format!("unknown application `{app}`"), hint))?;
-        check_class(app, class, descriptor.as_ref(), known).map_err(|hint| wrong(format!("{app} has no class `{class}`"), hint))?;
+        let explained = |problem: Explained| wrong(problem.message, problem.hint.unwrap_or_else(form));
+        let descriptor = application(app, known).map_err(explained)?;
+        check_class(app, class, descriptor.as_ref(), known).map_err(explained)?;
         let mapping = if place.bytes().all(|b| b.is_ascii_digit()) {
             let processes = place.parse::<u32>().ok().filter(|p| *p > 0);
             let processes = processes.ok_or_else(|| wrong(format!("`{place}` is not a valid number of processes"), form()))?;
@@ -102,7 +103,7 @@ impl Question {
         if let Some(why) = descriptor.as_ref().and_then(|d| illegal_count(app, &d.processes, mapping.processes())) {
             return Err(wrong(why, "choose a mapping with a number of processes that the program allows".into()));
         }
-        let library = library_of(library, known).map_err(|(message, hint)| wrong(message, hint))?;
+        let library = library_of(library, known).map_err(explained)?;
         let mut question = Self {
             setting: RunSetting {
                 app: app.to_owned(),
@@ -124,7 +125,7 @@ impl Question {
                 return Err(wrong(format!("duplicate option `{option}`"), "write it once".into()));
             }
             given.push(option);
-            question.option(word).map_err(|(message, hint)| wrong(message, hint.unwrap_or_else(form)))?;
+            question.option(word).map_err(explained)?;
         }
         if !question.collective && (question.setting.aggregators.is_some() || question.setting.cb_buffer.is_some()) {
             let message = format!("{app} does not write collectively: aggregators and buffers have no effect on it");
@@ -134,24 +135,24 @@ impl Question {
     }
 
     /// A word after the library.
-    fn option(&mut self, word: &str) -> Result<(), (String, Option<String>)> {
+    fn option(&mut self, word: &str) -> Result<(), Explained> {
         match word.split_once('=') {
             None if word == "gzip" => self.setting.compression = Compression::Gzip,
             Some(("aggregators", count)) => {
                 let count = count.parse::<u32>().ok().filter(|n| *n > 0);
-                let count = count
-                    .ok_or_else(|| (format!("`{word}` has no valid number of aggregators"), Some("write a number, 1 or more".into())))?;
+                let invalid = || Explained::new(format!("`{word}` has no valid number of aggregators"), "write a number, 1 or more");
+                let count = count.ok_or_else(invalid)?;
                 if count > self.setting.mapping.processes() {
                     let message = format!("{count} aggregators for {} processes", self.setting.mapping.processes());
-                    return Err((message, Some("there can be at most one aggregator for each process".into())));
+                    return Err(Explained::new(message, "there can be at most one aggregator for each process"));
                 }
                 self.setting.aggregators = Some(count);
             }
             Some(("cb", size)) => {
-                let size = size.parse::<ByteSize>().map_err(|why| (why, Some("write it as in cb=16MiB".into())))?;
+                let size = size.parse::<ByteSize>().map_err(|why| Explained::new(why, "write it as in cb=16MiB"))?;
                 self.setting.cb_buffer = Some(size);
             }
-            _ => return Err((format!("unknown option `{word}`"), None)),
+            _ => return Err(Explained { message: format!("unknown option `{word}`"), hint: None }),
         }
         Ok(())
     }
@@ -176,7 +177,7 @@ const PUBLISHED_MPICH: &str = "mpich-ch3";
 
 /// The library by its name in the observations, or by what its name says. `mpich` alone says too little: papers mean MPICH 3, and so do
 /// people who have runs with one MPICH. The error is a message and its hint.
-fn library_of(name: &str, known: KnownNames<'_>) -> Result<Library, (String, String)> {
+fn library_of(name: &str, known: KnownNames<'_>) -> Result<Library, Explained> {
     let observed = |name: &str| known.observations.iter().find(|o| o.setting.mpi_name == name).map(|o| o.setting.mpi);
     let plain = |kind| Library { name: name.to_owned(), kind, taken_as: None };
     if let Some(kind) = observed(name) {
@@ -202,13 +203,13 @@ fn library_of(name: &str, known: KnownNames<'_>) -> Result<Library, (String, Str
             ([], _) => Ok(plain(MpiKind::Mpich)),
             (several, _) => {
                 let message = format!("{name}: no library of that name was observed");
-                Err((message, format!("write one of {}", several.join(", "))))
+                Err(Explained::new(message, format!("write one of {}", several.join(", "))))
             }
         };
     }
     mpi_kind_of_name(name).map(plain).ok_or_else(|| {
         let names = names(known.observations.iter().map(|o| o.setting.mpi_name.as_str()).chain([PUBLISHED_MPICH, "mpich", "openmpi"]));
-        (format!("unknown MPI library `{name}`"), suggestion(name, "known libraries", names.iter().copied()))
+        Explained::new(format!("unknown MPI library `{name}`"), suggestion(name, "known libraries", names.iter().copied()))
     })
 }
 
@@ -220,8 +221,8 @@ fn names<'a>(all: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     names
 }
 
-/// The descriptor of an application; none if it is only known from observations. The error is the hint.
-fn application(app: &str, known: KnownNames<'_>) -> Result<Option<Descriptor>, String> {
+/// The descriptor of an application; none if it is only known from observations.
+fn application(app: &str, known: KnownNames<'_>) -> Result<Option<Descriptor>, Explained> {
     if let Some(path) = load::find(app, known.apps) {
         return Ok(load::load(&path).ok().map(|loaded| loaded.descriptor));
     }
@@ -230,15 +231,17 @@ fn application(app: &str, known: KnownNames<'_>) -> Result<Option<Descriptor>, S
     }
     let described = load::known(known.apps);
     let names = names(described.iter().map(String::as_str).chain(known.observations.iter().map(|o| o.setting.app.as_str())));
-    Err(suggestion(app, "known applications", names))
+    Err(Explained::new(format!("unknown application `{app}`"), suggestion(app, "known applications", names)))
 }
 
-/// The error is the hint.
-fn check_class(app: &str, class: &str, descriptor: Option<&Descriptor>, known: KnownNames<'_>) -> Result<(), String> {
+fn check_class(app: &str, class: &str, descriptor: Option<&Descriptor>, known: KnownNames<'_>) -> Result<(), Explained> {
     let observed = known.observations.iter().filter(|o| o.setting.app == app).map(|o| o.setting.class.as_str());
     let described = descriptor.into_iter().flat_map(|d| d.workloads.keys().map(String::as_str));
     let all = names(observed.chain(described));
-    if all.contains(&class) { Ok(()) } else { Err(suggestion(class, "its classes", all)) }
+    if all.contains(&class) {
+        return Ok(());
+    }
+    Err(Explained::new(format!("{app} has no class `{class}`"), suggestion(class, "its classes", all)))
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use super::{
     conditions, copy,
     end::{self, Ended},
+    error::SentinelError,
     facts, files, make, metadata, mounts, ranks, remove,
     request::{Answer, Request},
 };
@@ -50,7 +51,7 @@ impl Sentinel {
     ///
     /// # Errors
     /// What could not be done, with the path.
-    pub fn answer(&self, request: &Request) -> Result<Answer, String> {
+    pub fn answer(&self, request: &Request) -> Result<Answer, SentinelError> {
         match request {
             Request::Guard { marker, dirs, remove } => {
                 end::check(marker, dirs)?;
@@ -79,7 +80,7 @@ impl Sentinel {
             | Request::Remove { .. }
             | Request::Copy { .. }
             | Request::Part { .. }
-            | Request::Read { .. } => answer(request),
+            | Request::Read { .. } => answer_alone(request),
         }
     }
 
@@ -97,18 +98,22 @@ impl Sentinel {
 /// Answers requests without state, which excludes [`Request::Guard`]: only a [`Sentinel`] can guard.
 ///
 /// # Errors
-/// What could not be done, with the path.
+/// What could not be done, with the path, in words.
 pub fn answer(request: &Request) -> Result<Answer, String> {
+    answer_alone(request).map_err(|e| e.to_string())
+}
+
+fn answer_alone(request: &Request) -> Result<Answer, SentinelError> {
     match request {
         Request::Facts { paths } => Ok(Answer::Facts(Box::new(facts::facts(paths)))),
         Request::Conditions => Ok(Answer::Conditions(Box::new(conditions::conditions()))),
         Request::Clock => Ok(Answer::Clock { at_ns: now_ns() }),
         Request::Free { paths } => paths.iter().map(|p| mounts::space(p)).collect::<Result<_, _>>().map(Answer::Free),
         Request::Make { remove, dirs, files } => make::make(remove, dirs, files).map(|()| Answer::Done),
-        Request::Instance { service } => metadata::instance(service.as_deref()).map(Answer::Instance),
-        Request::Notice { service } => metadata::notice(service.as_deref()).map(Answer::Notice),
+        Request::Instance { service } => Ok(Answer::Instance(metadata::instance(service.as_deref())?)),
+        Request::Notice { service } => Ok(Answer::Notice(metadata::notice(service.as_deref())?)),
         Request::Ranks { marker } => Ok(Answer::Ranks(ranks::ranks(marker))),
-        Request::Guard { .. } | Request::Unguard { .. } => Err("only a sentinel that keeps running can guard a run".into()),
+        Request::Guard { .. } | Request::Unguard { .. } => Err(SentinelError::Unguarded),
         Request::End { marker, dirs, grace_s } => {
             end::check(marker, dirs)?;
             Ok(Answer::Ended(end::end(
@@ -119,7 +124,7 @@ pub fn answer(request: &Request) -> Result<Answer, String> {
         }
         Request::Images { dir } => {
             mounts::absolute(dir)?;
-            cvc_image::read_dir(dir).map(|d| Answer::Images(Box::new(d))).map_err(|e| e.to_string())
+            Ok(Answer::Images(Box::new(cvc_image::read_dir(dir)?)))
         }
         Request::Listing { dir, suffixes } => files::listing(dir, suffixes).map(Answer::Listing),
         Request::Globs { dir, patterns } => files::globs(dir, patterns).map(Answer::Globs),

@@ -1,6 +1,6 @@
 //! Copies directories, keeping sockets and links.
 
-use super::{mounts::absolute, remove};
+use super::{error::SentinelError, mounts::absolute, remove};
 use std::{
     fs::DirBuilder,
     os::unix::fs::DirBuilderExt,
@@ -9,7 +9,7 @@ use std::{
 };
 
 /// Replaces `to` by a copy of `from`.
-pub(super) fn copy(from: &Path, to: &Path) -> Result<(), String> {
+pub(super) fn copy(from: &Path, to: &Path) -> Result<(), SentinelError> {
     absolute(from)?;
     absolute(to)?;
     remove::all_removable(&[to.to_owned()])?;
@@ -19,17 +19,17 @@ pub(super) fn copy(from: &Path, to: &Path) -> Result<(), String> {
 
 /// Copies what is in a directory to a new one. It must not be there, even as a link: its name may have been known, and another user may have
 /// made it since the old one was removed.
-fn copy_to_new(from: &Path, to: &Path) -> Result<(), String> {
-    DirBuilder::new().mode(0o700).create(to).map_err(|e| format!("cannot make {}: {e}", to.display()))?;
+fn copy_to_new(from: &Path, to: &Path) -> Result<(), SentinelError> {
+    DirBuilder::new().mode(0o700).create(to).map_err(|error| SentinelError::Change { what: "make", path: to.to_owned(), error })?;
     // session directories hold sockets and named pipes, which cp keeps
     let copied = Command::new("cp").arg("-a").arg("--").arg(from.join(".")).arg(to).stdin(Stdio::null()).output();
     match copied {
         Ok(output) if output.status.success() => Ok(()),
         Ok(output) => {
-            let message = String::from_utf8_lossy(&output.stderr);
-            Err(format!("cannot copy {} to {}: {}", from.display(), to.display(), message.trim()))
+            let message = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+            Err(SentinelError::Copy { from: from.to_owned(), to: to.to_owned(), message })
         }
-        Err(e) => Err(format!("cannot start cp: {e}")),
+        Err(error) => Err(SentinelError::CopyStart(error)),
     }
 }
 

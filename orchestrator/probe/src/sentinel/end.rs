@@ -1,5 +1,6 @@
 //! Ends everything of a run on this node.
 
+use super::error::SentinelError;
 use cvc_image::Role;
 use cvc_os::proc::{self, ProcessId};
 use nix::sys::signal::Signal;
@@ -34,13 +35,16 @@ pub struct EndedProcess {
 }
 
 /// Checks that a request matches only one run.
-pub(super) fn check(marker: &str, dirs: &[PathBuf]) -> Result<(), String> {
+pub(super) fn check(marker: &str, dirs: &[PathBuf]) -> Result<(), SentinelError> {
     if marker.is_empty() || marker.contains('\0') {
-        return Err("the marker of a run is missing".into());
+        return Err(SentinelError::NoMarker);
     }
     for dir in dirs {
         if !dir.is_absolute() || dir.components().count() < 3 {
-            return Err(format!("{}: expected the directory of a run, an absolute path of two names at least", dir.display()));
+            return Err(SentinelError::Unexpected {
+                path: dir.clone(),
+                expected: "the directory of a run, an absolute path of two names at least",
+            });
         }
     }
     Ok(())

@@ -85,7 +85,7 @@ pub(super) fn facts(paths: &[PathBuf]) -> Facts {
     for path in paths {
         match mounts::place(path) {
             Ok(place) => places.push(place),
-            Err(why) => unknown_places.push((path.clone(), why)),
+            Err(why) => unknown_places.push((path.clone(), why.to_string())),
         }
     }
     let meminfo = read("/proc/meminfo").unwrap_or_default();

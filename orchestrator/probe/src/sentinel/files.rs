@@ -1,6 +1,6 @@
 //! Reads files: listings, patterns, digests, ends.
 
-use super::mounts::absolute;
+use super::{error::SentinelError, mounts::absolute};
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use serde::{Deserialize, Serialize};
 use std::{
@@ -104,8 +104,8 @@ fn modified_ns(metadata: &fs::Metadata) -> i64 {
     metadata.mtime().saturating_mul(1_000_000_000).saturating_add(metadata.mtime_nsec())
 }
 
-fn fail(path: &Path) -> impl Fn(io::Error) -> String + '_ {
-    move |error| format!("{}: {error}", path.display())
+fn fail(path: &Path) -> impl Fn(io::Error) -> SentinelError + '_ {
+    move |error| SentinelError::Read { path: path.to_owned(), error }
 }
 
 /// Opens a file, but not a pipe, whose reader would wait forever.
@@ -117,7 +117,7 @@ fn regular(path: &Path) -> io::Result<File> {
 }
 
 /// Lists names, sizes and times of a directory's entries.
-pub(super) fn listing(dir: &Path, suffixes: &[String]) -> Result<ListingFound, String> {
+pub(super) fn listing(dir: &Path, suffixes: &[String]) -> Result<ListingFound, SentinelError> {
     absolute(dir)?;
     let listed = match fs::read_dir(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(ListingFound::default()),
@@ -149,23 +149,23 @@ pub(super) fn listing(dir: &Path, suffixes: &[String]) -> Result<ListingFound, S
 }
 
 /// Finds the files that match; directories do not count.
-pub(super) fn globs(dir: &Path, patterns: &[String]) -> Result<Vec<FileFound>, String> {
+pub(super) fn globs(dir: &Path, patterns: &[String]) -> Result<Vec<FileFound>, SentinelError> {
     absolute(dir)?;
-    let base = dir.to_str().ok_or_else(|| format!("{}: the path is not UTF-8", dir.display()))?;
+    let base = dir.to_str().ok_or_else(|| SentinelError::NotUtf8(dir.to_owned()))?;
     let mut found = Vec::new();
     for pattern in patterns {
         if pattern.is_empty() || Path::new(pattern).components().any(|c| matches!(c, Component::ParentDir)) {
-            return Err(format!("`{pattern}`: expected a pattern without `..`, absolute or below {base}"));
+            return Err(SentinelError::PatternElsewhere { pattern: pattern.clone(), base: base.to_owned() });
         }
         let whole = match pattern.strip_prefix('/') {
             Some(_) => pattern.clone(),
             None => format!("{}/{pattern}", glob::Pattern::escape(base.trim_end_matches('/'))),
         };
-        for path in glob::glob(&whole).map_err(|e| format!("`{pattern}`: {e}"))? {
+        for path in glob::glob(&whole).map_err(|error| SentinelError::Pattern { pattern: pattern.clone(), error })? {
             let path = match path {
                 Ok(path) => path,
                 Err(error) if error.error().kind() == io::ErrorKind::NotFound => continue,
-                Err(error) => return Err(error.to_string()),
+                Err(error) => return Err(SentinelError::Glob(error)),
             };
             let metadata = match fs::metadata(&path) {
                 Ok(metadata) => metadata,
@@ -176,7 +176,7 @@ pub(super) fn globs(dir: &Path, patterns: &[String]) -> Result<Vec<FileFound>, S
                 continue;
             }
             if found.len() == MAX_FILES {
-                return Err(format!("`{pattern}` matches more than {MAX_FILES} files below {base}"));
+                return Err(SentinelError::TooManyFiles { pattern: pattern.clone(), most: MAX_FILES, base: base.to_owned() });
             }
             found.push(FileFound {
                 path,
@@ -193,7 +193,7 @@ pub(super) fn globs(dir: &Path, patterns: &[String]) -> Result<Vec<FileFound>, S
 }
 
 /// Reads a file to its end.
-pub(super) fn digest(path: &Path) -> Result<Digested, String> {
+pub(super) fn digest(path: &Path) -> Result<Digested, SentinelError> {
     absolute(path)?;
     let mut file = match regular(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Digested { path: path.to_owned(), found: None }),
@@ -217,7 +217,7 @@ pub(super) fn digest(path: &Path) -> Result<Digested, String> {
 }
 
 /// Reads at most [`PART`] bytes of a file from an offset on.
-pub(super) fn part(path: &Path, offset: u64) -> Result<Part, String> {
+pub(super) fn part(path: &Path, offset: u64) -> Result<Part, SentinelError> {
     absolute(path)?;
     let mut file = regular(path).map_err(fail(path))?;
     file.seek(SeekFrom::Start(offset)).map_err(fail(path))?;
@@ -227,7 +227,7 @@ pub(super) fn part(path: &Path, offset: u64) -> Result<Part, String> {
 }
 
 /// Reads the last bytes of a file.
-pub(super) fn tail(path: &Path, most_bytes: u64) -> Result<Tail, String> {
+pub(super) fn tail(path: &Path, most_bytes: u64) -> Result<Tail, SentinelError> {
     absolute(path)?;
     let mut file = regular(path).map_err(fail(path))?;
     let file_bytes = file.metadata().map_err(fail(path))?.len();

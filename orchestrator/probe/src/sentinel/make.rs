@@ -1,6 +1,6 @@
 //! Makes directories and files.
 
-use super::{mounts::absolute, remove};
+use super::{error::SentinelError, mounts::absolute, remove};
 use serde::{Deserialize, Serialize};
 use std::{
     fs::{self, Permissions},
@@ -21,7 +21,7 @@ pub struct NewFile {
 }
 
 /// Removes, then makes. Checks all paths before touching anything.
-pub(super) fn make(old: &[PathBuf], dirs: &[(PathBuf, u32)], files: &[NewFile]) -> Result<(), String> {
+pub(super) fn make(old: &[PathBuf], dirs: &[(PathBuf, u32)], files: &[NewFile]) -> Result<(), SentinelError> {
     for path in dirs.iter().map(|(path, _)| path).chain(files.iter().map(|f| &f.path)) {
         absolute(path)?;
     }
@@ -30,10 +30,11 @@ pub(super) fn make(old: &[PathBuf], dirs: &[(PathBuf, u32)], files: &[NewFile]) 
         remove::remove_one(path)?;
     }
     for (path, mode) in dirs {
-        directory(path, *mode).map_err(|e| format!("cannot make the directory {}: {e}", path.display()))?;
+        let failed = |error| SentinelError::Change { what: "make the directory", path: path.clone(), error };
+        directory(path, *mode).map_err(failed)?;
     }
     for file in files {
-        write(file).map_err(|e| format!("cannot write {}: {e}", file.path.display()))?;
+        write(file).map_err(|error| SentinelError::Change { what: "write", path: file.path.clone(), error })?;
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! Mounted file systems, and their free space.
 
+use super::error::SentinelError;
 use nix::sys::statvfs::statvfs;
 use serde::{Deserialize, Serialize};
 use std::{
@@ -96,15 +97,15 @@ fn unescape(field: &[u8]) -> Vec<u8> {
 }
 
 /// Refuses relative paths.
-pub(super) fn absolute(path: &Path) -> Result<(), String> {
-    if path.is_absolute() { Ok(()) } else { Err(format!("{}: expected an absolute path", path.display())) }
+pub(super) fn absolute(path: &Path) -> Result<(), SentinelError> {
+    if path.is_absolute() { Ok(()) } else { Err(SentinelError::Unexpected { path: path.to_owned(), expected: "an absolute path" }) }
 }
 
 /// The file system of a path.
-pub(super) fn place(path: &Path) -> Result<Place, String> {
+pub(super) fn place(path: &Path) -> Result<Place, SentinelError> {
     absolute(path)?;
     let existing = path.ancestors().find(|p| p.exists()).unwrap_or(Path::new("/"));
-    let fail = |e: std::io::Error| format!("{}: {e}", existing.display());
+    let fail = |error: std::io::Error| SentinelError::Read { path: existing.to_owned(), error };
     let real = existing.canonicalize().map_err(fail)?;
     let metadata = fs::metadata(&real).map_err(fail)?;
     let mount = mounts().into_iter().rev().filter(|m| real.starts_with(&m.point)).max_by_key(|m| m.point.components().count());
@@ -122,9 +123,9 @@ pub(super) fn place(path: &Path) -> Result<Place, String> {
 }
 
 /// The free space at a path.
-pub(super) fn space(path: &Path) -> Result<Space, String> {
+pub(super) fn space(path: &Path) -> Result<Space, SentinelError> {
     let place = place(path)?;
-    let stat = statvfs(&place.existing).map_err(|e| format!("{}: {e}", place.existing.display()))?;
+    let stat = statvfs(&place.existing).map_err(|error| SentinelError::Read { path: place.existing.clone(), error: error.into() })?;
     let unit = stat.fragment_size();
     Ok(Space {
         place,
@@ -157,6 +158,6 @@ mod tests {
         let own = fs::metadata(dir.path()).expect("metadata");
         assert_eq!((space.place.device, space.place.inode), (own.dev(), own.ino()));
         assert_eq!(place(Path::new("/proc/self")).expect("a place").file_system, "proc");
-        assert!(place(Path::new("relative")).expect_err("relative").contains("absolute"));
+        assert!(place(Path::new("relative")).expect_err("relative").to_string().contains("absolute"));
     }
 }

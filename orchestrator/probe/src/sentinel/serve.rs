@@ -2,6 +2,7 @@
 
 use super::{
     answer::{Sentinel, now_ns},
+    error::SentinelError,
     facts,
     request::{Answer, Request},
 };
@@ -192,10 +193,10 @@ fn work(sentinel: &Arc<Sentinel>, at_work: &Arc<AtomicUsize>, voice: &MessageWri
     let (sentinel, done, mouth) = (Arc::clone(sentinel), Arc::clone(at_work), voice.clone());
     let started = std::thread::Builder::new().name(request.name().into()).spawn(move || {
         let answer = catch_unwind(AssertUnwindSafe(|| sentinel.answer(&request)));
-        let answer = answer.unwrap_or_else(|_| Err(format!("internal error (please report): the sentinel failed at `{}`", request.name())));
+        let answer = answer.unwrap_or_else(|_| Err(SentinelError::Panicked(request.name())));
         mouth.say(&match answer {
             Ok(answer) => SentinelMessage { id: Some(id), ok: Some(answer), ..SentinelMessage::default() },
-            Err(problem) => SentinelMessage { id: Some(id), error: Some(problem), ..SentinelMessage::default() },
+            Err(problem) => SentinelMessage { id: Some(id), error: Some(problem.to_string()), ..SentinelMessage::default() },
         });
         done.fetch_sub(1, Ordering::AcqRel);
     });
