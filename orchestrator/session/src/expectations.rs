@@ -51,7 +51,7 @@ impl Expectations {
     /// The reason why a point cannot run on the first instance type of its site.
     fn too_small(&self, spec: &Spec, point: &Point) -> Option<String> {
         let site = spec.sites.get(&point.site)?;
-        let name = site.ec2.as_ref()?.instance_types.first()?;
+        let name = site.ec2.as_ref()?.instances.instance_types.first()?;
         let cores = known_cores(site, &self.prices)?;
         if site.oversubscribe || point.mapping.node_loads().all(|load| load <= cores) {
             return None;
