@@ -21,7 +21,10 @@ use std::{
 use tokio::time::Instant;
 
 /// Delay between checks for new events that the kernel does not tell of: those that an agent on another machine writes.
-const PACE: Pace = Pace { shortest: Duration::from_millis(5), longest: Duration::from_millis(250) };
+const PACE: Pace = Pace {
+    shortest: Duration::from_millis(5),
+    longest: Duration::from_millis(250),
+};
 /// The same where the kernel tells of them: it may have lost one.
 const TICK: Duration = Duration::from_secs(1);
 /// Delay between touches of the file that shows that a controller is there, and between heartbeats to it.
@@ -79,7 +82,9 @@ pub enum RelayLine {
 
 /// Reads a line of the relay.
 pub fn read_relay_line(line: &[u8]) -> RelayLine {
-    let numbered = serde_json::from_slice::<Numbered>(line).ok().filter(|_| check_sum(line.trim_ascii_end()) != Sum::Wrong);
+    let numbered = serde_json::from_slice::<Numbered>(line)
+        .ok()
+        .filter(|_| check_sum(line.trim_ascii_end()) != Sum::Wrong);
     if let Some(numbered) = numbered {
         RelayLine::Event(Box::new(numbered))
     } else if let Ok(message) = serde_json::from_slice(line) {
@@ -97,15 +102,20 @@ pub fn read_relay_line(line: &[u8]) -> RelayLine {
 /// When the spool does not exist, or the connection is gone.
 pub fn attach(root: &Utf8Path, from: u64, agent_is_here: bool) -> Result<(), StoreError> {
     // a byte for each request; its end is that of standard input
-    let (mut requests, asked) = UnixStream::pair().map_err(StoreError::io("wait for requests to", root))?;
-    requests.set_nonblocking(true).map_err(StoreError::io("wait for requests to", root))?;
+    let (mut requests, asked) =
+        UnixStream::pair().map_err(StoreError::io("wait for requests to", root))?;
+    requests
+        .set_nonblocking(true)
+        .map_err(StoreError::io("wait for requests to", root))?;
     let mut relay = Relay::new(root, from);
     let reader = {
         let (spool, mut asked) = (relay.spool.clone(), asked);
         std::thread::spawn(move || {
             for line in io::stdin().lock().lines() {
                 let Ok(line) = line else { break };
-                let Some(answer) = Relay::take(&spool, line.as_bytes()) else { continue };
+                let Some(answer) = Relay::take(&spool, line.as_bytes()) else {
+                    continue;
+                };
                 say(&answer);
                 // a full buffer wakes it as well
                 let _ = asked.write(b".");
@@ -118,13 +128,20 @@ pub fn attach(root: &Utf8Path, from: u64, agent_is_here: bool) -> Result<(), Sto
         while relay.tell(&mut io::stdout().lock())? {
             active = Instant::now();
         }
-        if let Some(alive) = relay.beat(|spool| if agent_is_here { is_alive(spool) } else { None })?
+        if let Some(alive) =
+            relay.beat(|spool| if agent_is_here { is_alive(spool) } else { None })?
             && !say(&alive)
         {
             break;
         }
-        let pause = if changes.is_some() { TICK } else { PACE.delay(active.elapsed()) };
-        match wait_for_news(&mut requests, changes.as_ref(), pause).map_err(StoreError::io("wait for changes in", root))? {
+        let pause = if changes.is_some() {
+            TICK
+        } else {
+            PACE.delay(active.elapsed())
+        };
+        match wait_for_news(&mut requests, changes.as_ref(), pause)
+            .map_err(StoreError::io("wait for changes in", root))?
+        {
             Woken::Closed => break,
             Woken::Asked => active = Instant::now(),
             Woken::Other => {}
@@ -153,8 +170,19 @@ pub struct Relay {
 impl Relay {
     /// A relay of a spool that sends the events after number `from`.
     pub fn new(root: &Utf8Path, from: u64) -> Self {
-        let follow = Follow { offset: 0, from, seen: 0, damaged: 0, partial: Vec::new() };
-        Self { spool: Spool::at(root), follow, agent: LastChange::new(Instant::now()), beaten: None }
+        let follow = Follow {
+            offset: 0,
+            from,
+            seen: 0,
+            damaged: 0,
+            partial: Vec::new(),
+        };
+        Self {
+            spool: Spool::at(root),
+            follow,
+            agent: LastChange::new(Instant::now()),
+            beaten: None,
+        }
     }
 
     /// Puts a request into a spool. Returns the answer; `None` if the line is no request.
@@ -162,7 +190,10 @@ impl Relay {
         let Named { name, request } = serde_json::from_slice(line).ok()?;
         Some(match spool.ask(&name, &request) {
             Ok(()) => RelayMessage::Written { name },
-            Err(error) => RelayMessage::Refused { name, problem: error.to_string() },
+            Err(error) => RelayMessage::Refused {
+                name,
+                problem: error.to_string(),
+            },
         })
     }
 
@@ -172,7 +203,9 @@ impl Relay {
     /// When they cannot be read or sent.
     pub fn tell(&mut self, to: &mut impl Write) -> Result<bool, StoreError> {
         let path = self.spool.events();
-        self.follow.tell(&path, to).map_err(StoreError::io("tell", &path))
+        self.follow
+            .tell(&path, to)
+            .map_err(StoreError::io("tell", &path))
     }
 
     /// Shows the agent that a controller is there, if it is time to. Returns the heartbeat for the controller then; `is_alive` tells
@@ -180,17 +213,32 @@ impl Relay {
     ///
     /// # Errors
     /// When the spool cannot be written.
-    pub fn beat(&mut self, is_alive: impl FnOnce(&Spool) -> Option<bool>) -> Result<Option<RelayMessage>, StoreError> {
+    pub fn beat(
+        &mut self,
+        is_alive: impl FnOnce(&Spool) -> Option<bool>,
+    ) -> Result<Option<RelayMessage>, StoreError> {
         let now = Instant::now();
-        if self.beaten.is_some_and(|at| now.duration_since(at) <= ALIVE) {
+        if self
+            .beaten
+            .is_some_and(|at| now.duration_since(at) <= ALIVE)
+        {
             return Ok(None);
         }
         self.beaten = Some(now);
         let controller = self.spool.controller();
         std::fs::write(&controller, b"").map_err(StoreError::io("write", &controller))?;
-        self.agent.look(std::fs::metadata(self.spool.beat()).and_then(|m| m.modified()).ok(), now);
+        self.agent.look(
+            std::fs::metadata(self.spool.beat())
+                .and_then(|m| m.modified())
+                .ok(),
+            now,
+        );
         let silent_s = self.agent.age(now).as_secs_f64();
-        Ok(Some(RelayMessage::Alive { agent: is_alive(&self.spool), silent_s, last: self.follow.last() }))
+        Ok(Some(RelayMessage::Alive {
+            agent: is_alive(&self.spool),
+            silent_s,
+            last: self.follow.last(),
+        }))
     }
 }
 
@@ -205,8 +253,16 @@ enum Woken {
 }
 
 /// Waits for a request, a change or the end of standard input, at most this long.
-fn wait_for_news(requests: &mut UnixStream, changes: Option<&Changes>, pause: Duration) -> io::Result<Woken> {
-    if !wait(requests, changes, PollTimeout::try_from(pause).unwrap_or(PollTimeout::MAX))? {
+fn wait_for_news(
+    requests: &mut UnixStream,
+    changes: Option<&Changes>,
+    pause: Duration,
+) -> io::Result<Woken> {
+    if !wait(
+        requests,
+        changes,
+        PollTimeout::try_from(pause).unwrap_or(PollTimeout::MAX),
+    )? {
         return Ok(Woken::Other);
     }
     match requests.read(&mut [0; 512]) {
@@ -219,7 +275,9 @@ fn wait_for_news(requests: &mut UnixStream, changes: Option<&Changes>, pause: Du
 
 /// Writes a line to the controller. Returns whether that succeeded.
 fn say<T: Serialize>(what: &T) -> bool {
-    let Ok(mut line) = serde_json::to_vec(what) else { return true };
+    let Ok(mut line) = serde_json::to_vec(what) else {
+        return true;
+    };
     line.push(b'\n');
     let mut out = io::stdout().lock();
     out.write_all(&line).and_then(|()| out.flush()).is_ok()
@@ -263,14 +321,20 @@ impl Follow {
         file.take(4 << 20).read_to_end(&mut new)?;
         self.offset += new.len() as u64;
         self.partial.extend_from_slice(&new);
-        let whole = self.partial.iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1);
+        let whole = self
+            .partial
+            .iter()
+            .rposition(|b| *b == b'\n')
+            .map_or(0, |at| at + 1);
         let partial = std::mem::take(&mut self.partial);
         for line in partial[..whole].split_inclusive(|b| *b == b'\n') {
             #[derive(Deserialize)]
             struct Seq {
                 seq: u64,
             }
-            let seq = serde_json::from_slice::<Seq>(line).ok().filter(|_| check_sum(line.trim_ascii_end()) != Sum::Wrong);
+            let seq = serde_json::from_slice::<Seq>(line)
+                .ok()
+                .filter(|_| check_sum(line.trim_ascii_end()) != Sum::Wrong);
             let Some(Seq { seq }) = seq else {
                 self.damaged += 1;
                 continue;

@@ -42,7 +42,9 @@ pub(super) enum SpreadError {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ReadyError {
     /// The controller is of another version.
-    #[error("the controller speaks protocol {controller}, and the agent {agent}: use the same version of cvc")]
+    #[error(
+        "the controller speaks protocol {controller}, and the agent {agent}: use the same version of cvc"
+    )]
     Protocol {
         /// The controller's protocol.
         controller: u32,

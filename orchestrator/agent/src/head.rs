@@ -17,7 +17,9 @@ use cvc_core::{
     stop::StopSignal,
     store::{OutcomeFile, StoreError},
 };
-use cvc_engine::attempt::{AttemptReporter, AttemptResult, LATER, LocalExecutor, RunError, Task, area_name, recover_run};
+use cvc_engine::attempt::{
+    AttemptReporter, AttemptResult, LATER, LocalExecutor, RunError, Task, area_name, recover_run,
+};
 use cvc_os::proc::ProcessId;
 use parking_lot::Mutex;
 use std::{
@@ -69,7 +71,13 @@ pub trait Head: Send + Sync {
     ///
     /// # Errors
     /// When its directory cannot be read or removed.
-    fn end_leftovers(&self, spool: &Spool, orders: &Orders, task: &Task, shepherd: Option<(u32, u64)>) -> Result<(), StoreError>;
+    fn end_leftovers(
+        &self,
+        spool: &Spool,
+        orders: &Orders,
+        task: &Task,
+        shepherd: Option<(u32, u64)>,
+    ) -> Result<(), StoreError>;
 }
 
 /// The nodes of an agent, and attempts on them.
@@ -91,13 +99,22 @@ pub trait Workplace: Send + Sync {
     ///
     /// # Errors
     /// When its directory cannot be written.
-    async fn attempt(&self, task: &Task, stop_signal: StopSignal, reporter: &AttemptReporter) -> Result<AttemptResult, RunError>;
+    async fn attempt(
+        &self,
+        task: &Task,
+        stop_signal: StopSignal,
+        reporter: &AttemptReporter,
+    ) -> Result<AttemptResult, RunError>;
 
     /// Ends what an earlier agent left of an attempt. Returns its outcome if it was complete; otherwise nothing of it stays.
     ///
     /// # Errors
     /// When its directory cannot be read or removed.
-    async fn recover(&self, task: &Task, shepherd: Option<(u32, u64)>) -> Result<Option<OutcomeFile>, StoreError>;
+    async fn recover(
+        &self,
+        task: &Task,
+        shepherd: Option<(u32, u64)>,
+    ) -> Result<Option<OutcomeFile>, StoreError>;
 
     /// Tries to reach these lost nodes again, and removes what was left on those that are back.
     async fn bring_back(&self, wanted: BTreeSet<String>);
@@ -122,7 +139,8 @@ impl Head for ThisHead {
     }
 
     fn terminated(&self) -> Result<Arc<Notify>, AgentError> {
-        let mut terminate = signal(SignalKind::terminate()).map_err(|e| AgentError::Unable(format!("cannot wait for signals: {e}")))?;
+        let mut terminate = signal(SignalKind::terminate())
+            .map_err(|e| AgentError::Unable(format!("cannot wait for signals: {e}")))?;
         let terminated = Arc::new(Notify::new());
         let tell = Arc::clone(&terminated);
         tokio::spawn(async move {
@@ -144,17 +162,37 @@ impl Head for ThisHead {
         takes_over: bool,
         log: &mut EventLog,
     ) -> Result<(Arc<dyn Workplace>, Event), String> {
-        let ready = get_ready(spool, orders, takes_over, &self.program, log).await.map_err(|e| e.to_string())?;
+        let ready = get_ready(spool, orders, takes_over, &self.program, log)
+            .await
+            .map_err(|e| e.to_string())?;
         let areas = nodes::areas(orders, spool.root());
-        let on_nodes =
-            OnNodes { executor: ready.executor, spool: spool.clone(), areas, spool_kind: ready.spool_kind, watch: Mutex::default() };
+        let on_nodes = OnNodes {
+            executor: ready.executor,
+            spool: spool.clone(),
+            areas,
+            spool_kind: ready.spool_kind,
+            watch: Mutex::default(),
+        };
         Ok((Arc::new(on_nodes), ready.ready))
     }
 
-    fn end_leftovers(&self, spool: &Spool, orders: &Orders, task: &Task, shepherd: Option<(u32, u64)>) -> Result<(), StoreError> {
+    fn end_leftovers(
+        &self,
+        spool: &Spool,
+        orders: &Orders,
+        task: &Task,
+        shepherd: Option<(u32, u64)>,
+    ) -> Result<(), StoreError> {
         let mut context = orders.context.clone();
         context.base = spool.root().to_owned();
-        recover_run(&spool.campaign(), |_| Some(&context), &task.planned.id, task.attempt, shepherd).map(drop)
+        recover_run(
+            &spool.campaign(),
+            |_| Some(&context),
+            &task.planned.id,
+            task.attempt,
+            shepherd,
+        )
+        .map(drop)
     }
 }
 
@@ -173,7 +211,12 @@ struct OnNodes {
 #[async_trait]
 impl Workplace for OnNodes {
     fn nodes(&self) -> Vec<String> {
-        self.executor.nodes.all.iter().map(|node| node.name.clone()).collect()
+        self.executor
+            .nodes
+            .all
+            .iter()
+            .map(|node| node.name.clone())
+            .collect()
     }
 
     fn head(&self) -> &str {
@@ -189,19 +232,35 @@ impl Workplace for OnNodes {
             let ec2 = self.executor.site.context.site.ec2.as_ref()?;
             Watch::begin(&self.executor.nodes, ec2.instances.market)
         };
-        self.watch.lock().get_or_insert_with(begin).as_mut().and_then(Watch::next)
+        self.watch
+            .lock()
+            .get_or_insert_with(begin)
+            .as_mut()
+            .and_then(Watch::next)
     }
 
-    async fn attempt(&self, task: &Task, stop_signal: StopSignal, reporter: &AttemptReporter) -> Result<AttemptResult, RunError> {
+    async fn attempt(
+        &self,
+        task: &Task,
+        stop_signal: StopSignal,
+        reporter: &AttemptReporter,
+    ) -> Result<AttemptResult, RunError> {
         self.executor.attempt(task, stop_signal, reporter).await
     }
 
-    async fn recover(&self, task: &Task, shepherd: Option<(u32, u64)>) -> Result<Option<OutcomeFile>, StoreError> {
+    async fn recover(
+        &self,
+        task: &Task,
+        shepherd: Option<(u32, u64)>,
+    ) -> Result<Option<OutcomeFile>, StoreError> {
         Ok(self.executor.recover(task, shepherd).await?.1)
     }
 
     async fn bring_back(&self, wanted: BTreeSet<String>) {
-        self.executor.bring_back(|name| wanted.contains(name)).in_current_span().await;
+        self.executor
+            .bring_back(|name| wanted.contains(name))
+            .in_current_span()
+            .await;
     }
 
     /// On this node the controller removes them, or they are the same.
@@ -222,7 +281,11 @@ impl Workplace for OnNodes {
         let context = &self.executor.site.context;
         let kept = context.run.keep_images || context.run.keep_outputs;
         for (name, directory) in &self.areas {
-            let area = context.site.storage.get(name).filter(|a| a.path.is_some() && a.kind == StorageKind::NodeLocal);
+            let area = context
+                .site
+                .storage
+                .get(name)
+                .filter(|a| a.path.is_some() && a.kind == StorageKind::NodeLocal);
             if area.is_some() && !kept {
                 dirs.push(below(directory, &area_name(context, &self.executor.dir)).into());
             }

@@ -15,7 +15,10 @@ pub(super) struct Patience {
 
 impl Patience {
     pub(super) fn of(limit: Duration) -> Self {
-        Self { limit, failing_since: None }
+        Self {
+            limit,
+            failing_since: None,
+        }
     }
 
     /// What was read; `None` if it is to be tried again.
@@ -26,7 +29,11 @@ impl Patience {
         self.bear_at(Instant::now(), read)
     }
 
-    fn bear_at<T>(&mut self, now: Instant, read: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
+    fn bear_at<T>(
+        &mut self,
+        now: Instant,
+        read: Result<T, StoreError>,
+    ) -> Result<Option<T>, StoreError> {
         match read {
             Ok(value) => {
                 self.failing_since = None;
@@ -35,7 +42,11 @@ impl Patience {
             Err(error) if is_missing(&error) => Err(error),
             Err(error) => {
                 let since = *self.failing_since.get_or_insert(now);
-                if now.duration_since(since) < self.limit { Ok(None) } else { Err(error) }
+                if now.duration_since(since) < self.limit {
+                    Ok(None)
+                } else {
+                    Err(error)
+                }
             }
         }
     }
@@ -52,7 +63,9 @@ mod tests {
     use std::io;
 
     fn error(code: i32) -> Result<(), StoreError> {
-        Err(StoreError::io("read", "agent.json")(io::Error::from_raw_os_error(code)))
+        Err(StoreError::io("read", "agent.json")(
+            io::Error::from_raw_os_error(code),
+        ))
     }
 
     #[test]
@@ -61,15 +74,28 @@ mod tests {
         let at = |s| begin + Duration::from_secs(s);
         for (code, from) in [(nix::libc::ESTALE, 0), (nix::libc::EIO, 30)] {
             assert!(matches!(patience.bear_at(at(from), error(code)), Ok(None)));
-            assert!(matches!(patience.bear_at(at(from + 19), error(code)), Ok(None)));
-            assert!(matches!(patience.bear_at(at(from + 25), Ok(())), Ok(Some(()))), "it begins anew");
+            assert!(matches!(
+                patience.bear_at(at(from + 19), error(code)),
+                Ok(None)
+            ));
+            assert!(
+                matches!(patience.bear_at(at(from + 25), Ok(())), Ok(Some(()))),
+                "it begins anew"
+            );
         }
-        assert!(matches!(patience.bear_at(at(60), error(nix::libc::EIO)), Ok(None)));
-        patience.bear_at(at(80), error(nix::libc::EIO)).expect_err("for too long");
+        assert!(matches!(
+            patience.bear_at(at(60), error(nix::libc::EIO)),
+            Ok(None)
+        ));
+        patience
+            .bear_at(at(80), error(nix::libc::EIO))
+            .expect_err("for too long");
     }
 
     #[test]
     fn what_does_not_exist_is_not_waited_for() {
-        Patience::of(Duration::from_secs(20)).bear(error(nix::libc::ENOENT)).expect_err("it is gone");
+        Patience::of(Duration::from_secs(20))
+            .bear(error(nix::libc::ENOENT))
+            .expect_err("it is gone");
     }
 }

@@ -32,8 +32,11 @@ pub struct Orders {
 /// Reads a number of seconds that is a duration.
 fn duration_s<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
     let seconds = f64::deserialize(deserializer)?;
-    let expected = |_| serde::de::Error::custom(format!("expected a duration in seconds, found {seconds}"));
-    Duration::try_from_secs_f64(seconds).map_err(expected).map(|_| seconds)
+    let expected =
+        |_| serde::de::Error::custom(format!("expected a duration in seconds, found {seconds}"));
+    Duration::try_from_secs_f64(seconds)
+        .map_err(expected)
+        .map(|_| seconds)
 }
 
 /// A request of a controller. Requests have names, and each name is carried out once.
@@ -213,20 +216,33 @@ mod tests {
 
     #[test]
     fn seconds_that_are_no_duration_are_refused() {
-        let read = |text: &str| duration_s(&mut serde_json::Deserializer::from_str(text)).map_err(|e| e.to_string());
+        let read = |text: &str| {
+            duration_s(&mut serde_json::Deserializer::from_str(text)).map_err(|e| e.to_string())
+        };
         assert_eq!((read("0"), read("3600.5")), (Ok(0.0), Ok(3600.5)));
         for text in ["-1", "1e300", "1.8446744073709552e19"] {
-            assert!(read(text).is_err_and(|e| e.starts_with("expected a duration in seconds, found ")), "{text}: {:?}", read(text));
+            assert!(
+                read(text).is_err_and(|e| e.starts_with("expected a duration in seconds, found ")),
+                "{text}: {:?}",
+                read(text)
+            );
         }
     }
 
     #[test]
     fn a_node_that_leaves_is_read_back() {
         let at: jiff::Timestamp = "2026-01-02T03:04:05Z".parse().expect("a time");
-        let event = Event::NodeLeaving { node: "n2".into(), leaves_at: Some(at), action: "terminate".into() };
+        let event = Event::NodeLeaving {
+            node: "n2".into(),
+            leaves_at: Some(at),
+            action: "terminate".into(),
+        };
         let line = serde_json::to_string(&Numbered { seq: 1, at, event }).expect("JSON");
         // an event's fields are at the same level as those of its line
         let read: Numbered = serde_json::from_str(&line).unwrap_or_else(|e| panic!("{e}: {line}"));
-        assert!(matches!(read.event, Event::NodeLeaving { leaves_at: Some(l), .. } if l == at), "{read:?}");
+        assert!(
+            matches!(read.event, Event::NodeLeaving { leaves_at: Some(l), .. } if l == at),
+            "{read:?}"
+        );
     }
 }

@@ -13,7 +13,10 @@ use cvc_core::{
     point::{PlannedPoint, Point},
 };
 use cvc_engine::{
-    attempt::{Found, LocalExecutor, Nodes, PendingCleanup, Readiness, ReadySite, Shepherds, SiteContext, Steps},
+    attempt::{
+        Found, LocalExecutor, Nodes, PendingCleanup, Readiness, ReadySite, Shepherds, SiteContext,
+        Steps,
+    },
     ckpt::checkpointer,
     transport::Transport,
 };
@@ -42,7 +45,12 @@ pub(super) async fn get_ready(
     program: &Utf8Path,
     log: &mut EventLog,
 ) -> Result<ReadyAgent, ReadyError> {
-    let cluster = orders.context.site.cluster.clone().ok_or_else(|| ReadyError::Site("the site has no machines".into()))?;
+    let cluster = orders
+        .context
+        .site
+        .cluster
+        .clone()
+        .ok_or_else(|| ReadyError::Site("the site has no machines".into()))?;
     let mut noted = Vec::new();
     let gathered = nodes::gather(orders, &cluster, takes_over, |what| noted.push(what)).await;
     write_notes(&mut noted, log)?;
@@ -51,13 +59,21 @@ pub(super) async fn get_ready(
     context.base = spool.root().to_owned();
     let areas = nodes::areas(orders, spool.root());
     nodes::ask_places(&mut gathered, areas.values()).await?;
-    let spool_found = nodes::storage_kind(&gathered, spool.root()).await.map_err(|e| e.to_string());
-    let area_problems = find_area_kinds(&mut context, &gathered, areas, spool.root(), &spool_found).await;
+    let spool_found = nodes::storage_kind(&gathered, spool.root())
+        .await
+        .map_err(|e| e.to_string());
+    let area_problems =
+        find_area_kinds(&mut context, &gathered, areas, spool.root(), &spool_found).await;
     let spool_kind = spool_found.ok().filter(|_| !gathered.others().is_empty());
     let readiness = Readiness::for_points(&context.apps, orders.points.iter().map(|p| &p.point));
     let mut site = ReadySite::ask(Arc::new(context), readiness, |what| noted.push(what)).await;
     write_notes(&mut noted, log)?;
-    let smallest = gathered.all.iter().filter_map(|n| gathered.facts.get(&n.name)).map(|f| f.cpu.usable).min();
+    let smallest = gathered
+        .all
+        .iter()
+        .filter_map(|n| gathered.facts.get(&n.name))
+        .map(|f| f.cpu.usable)
+        .min();
     site.cores = cluster.cores.or(smallest).unwrap_or(site.cores);
     for directory in site.kernels.values().filter_map(|k| k.as_ref().ok()) {
         spread_kernels(&gathered, &accesses, directory).await?;
@@ -69,7 +85,12 @@ pub(super) async fn get_ready(
         }
     }
     let names = gathered.all.iter().map(|n| n.name.clone()).collect();
-    let ready = Event::Ready { nodes: names, cores: site.cores, obstacles, found: Found::of(&site) };
+    let ready = Event::Ready {
+        nodes: names,
+        cores: site.cores,
+        obstacles,
+        found: Found::of(&site),
+    };
     let executor = LocalExecutor {
         site: Arc::new(site),
         nodes: Arc::new(gathered),
@@ -78,12 +99,18 @@ pub(super) async fn get_ready(
         pending_cleanup: PendingCleanup::default(),
         steps: Steps::default(),
     };
-    Ok(ReadyAgent { executor, ready, spool_kind })
+    Ok(ReadyAgent {
+        executor,
+        ready,
+        spool_kind,
+    })
 }
 
 /// Logs the notes so far as events.
 fn write_notes(noted: &mut Vec<String>, log: &mut EventLog) -> Result<(), ReadyError> {
-    noted.drain(..).try_for_each(|what| Ok(log.write(Event::Note { what })?))
+    noted
+        .drain(..)
+        .try_for_each(|what| Ok(log.write(Event::Note { what })?))
 }
 
 /// Finds out which storage areas all nodes see, and completes the context where the user did not say. Returns the problem of each of the
@@ -98,12 +125,21 @@ async fn find_area_kinds(
     let mut problems = BTreeMap::new();
     let alone = nodes.others().is_empty();
     for (name, directory) in areas {
-        let found =
-            if directory == spool { spool_found.clone() } else { nodes::storage_kind(nodes, &directory).await.map_err(|e| e.to_string()) };
-        let Some(area) = context.site.storage.get_mut(&name) else { continue };
+        let found = if directory == spool {
+            spool_found.clone()
+        } else {
+            nodes::storage_kind(nodes, &directory)
+                .await
+                .map_err(|e| e.to_string())
+        };
+        let Some(area) = context.site.storage.get_mut(&name) else {
+            continue;
+        };
         let problem = match found {
             Err(problem) => Some(problem),
-            Ok(found) if !alone && found != area.kind => correct_kind(area, found, &name, &directory),
+            Ok(found) if !alone && found != area.kind => {
+                correct_kind(area, found, &name, &directory)
+            }
             Ok(_) => None,
         };
         problems.extend(problem.map(|problem| (name, problem)));
@@ -112,7 +148,12 @@ async fn find_area_kinds(
 }
 
 /// Records the kind of a storage area; an area whose path the user gave must be of the declared kind.
-fn correct_kind(area: &mut StorageArea, found: StorageKind, name: &str, directory: &Utf8Path) -> Option<String> {
+fn correct_kind(
+    area: &mut StorageArea,
+    found: StorageKind,
+    name: &str,
+    directory: &Utf8Path,
+) -> Option<String> {
     if area.path.is_none() {
         area.kind = found;
         return None;
@@ -121,16 +162,36 @@ fn correct_kind(area: &mut StorageArea, found: StorageKind, name: &str, director
         StorageKind::Shared => ("shared", "each node sees files of its own there"),
         StorageKind::NodeLocal => ("node-local", "all nodes see the same files there"),
     };
-    Some(format!("storage area {name} ({directory}) is declared as {called}, but {is}: correct its `kind`"))
+    Some(format!(
+        "storage area {name} ({directory}) is declared as {called}, but {is}: correct its `kind`"
+    ))
 }
 
 /// Copies the kernels that were compiled here to the nodes that do not see them.
-async fn spread_kernels(nodes: &Nodes, accesses: &[NodeAccess], directory: &Utf8Path) -> Result<(), ReadyError> {
-    let programs: Vec<Utf8PathBuf> =
-        directory.read_dir_utf8().map(|d| d.flatten().map(|e| e.into_path()).filter(|p| p.is_file()).collect()).unwrap_or_default();
+async fn spread_kernels(
+    nodes: &Nodes,
+    accesses: &[NodeAccess],
+    directory: &Utf8Path,
+) -> Result<(), ReadyError> {
+    let programs: Vec<Utf8PathBuf> = directory
+        .read_dir_utf8()
+        .map(|d| {
+            d.flatten()
+                .map(|e| e.into_path())
+                .filter(|p| p.is_file())
+                .collect()
+        })
+        .unwrap_or_default();
     let differing = nodes::differing(nodes, &programs).await?;
-    let lacking: BTreeSet<&str> = differing.values().flatten().map(|(node, _)| node.as_str()).collect();
-    for access in accesses.iter().filter(|w| lacking.contains(w.node.name.as_str())) {
+    let lacking: BTreeSet<&str> = differing
+        .values()
+        .flatten()
+        .map(|(node, _)| node.as_str())
+        .collect();
+    for access in accesses
+        .iter()
+        .filter(|w| lacking.contains(w.node.name.as_str()))
+    {
         nodes::spread_directory(access, directory).await?;
     }
     Ok(())
@@ -147,12 +208,20 @@ async fn obstacles(
     let mut needed: Vec<(PointId, Vec<Utf8PathBuf>)> = Vec::new();
     let mut files: BTreeSet<Utf8PathBuf> = BTreeSet::new();
     for PlannedPoint { id, point, .. } in points {
-        if let Some(reason) = site.obstacle(point).or_else(|| area_problems.get(&point.storage).cloned()) {
+        if let Some(reason) = site
+            .obstacle(point)
+            .or_else(|| area_problems.get(&point.storage).cloned())
+        {
             obstacles.insert(id.clone(), reason);
         } else if point.mapping.nodes() as usize > nodes.all.len() {
             obstacles.insert(
                 id.clone(),
-                format!("{} needs {} nodes, and the site has {}", point.mapping, point.mapping.nodes(), nodes.all.len()),
+                format!(
+                    "{} needs {} nodes, and the site has {}",
+                    point.mapping,
+                    point.mapping.nodes(),
+                    nodes.all.len()
+                ),
             );
         } else {
             let of_point = programs(site, point);
@@ -167,12 +236,18 @@ async fn obstacles(
             .iter()
             .filter_map(|file| Some((file, differing.get(file)?)))
             .map(|(file, nodes)| {
-                let nodes: Vec<String> = nodes.iter().map(|(node, what)| format!("{node} {what}")).collect();
+                let nodes: Vec<String> = nodes
+                    .iter()
+                    .map(|(node, what)| format!("{node} {what}"))
+                    .collect();
                 format!("{file} is not the same on all nodes: {}", nodes.join(", "))
             })
             .collect();
         if !wrong.is_empty() {
-            obstacles.insert(id, format!("{}; `cvc install` makes nodes equal", wrong.join("; ")));
+            obstacles.insert(
+                id,
+                format!("{}; `cvc install` makes nodes equal", wrong.join("; ")),
+            );
         }
     }
     Ok(obstacles)
@@ -181,7 +256,9 @@ async fn obstacles(
 /// Finds points under DMTCP on several nodes of a Slurm job whose nodes do not reach each other by ssh: what srun starts belongs to Slurm
 /// and cannot be restarted.
 async fn unreachable_by_ssh(nodes: &Nodes, points: &[PlannedPoint]) -> BTreeMap<PointId, String> {
-    let by_ssh = |p: &PlannedPoint| checkpointer(p.point.checkpointer).transport(nodes.transport) == Transport::Ssh;
+    let by_ssh = |p: &PlannedPoint| {
+        checkpointer(p.point.checkpointer).transport(nodes.transport) == Transport::Ssh
+    };
     let needs = |p: &&PlannedPoint| by_ssh(p) && p.point.mapping.nodes() > 1;
     if !points.iter().any(|p| needs(&p)) {
         return BTreeMap::new();
@@ -196,7 +273,11 @@ async fn unreachable_by_ssh(nodes: &Nodes, points: &[PlannedPoint]) -> BTreeMap<
         nodes.head.name,
         problems.join("; ")
     );
-    points.iter().filter(needs).map(|p| (p.id.clone(), reason.clone())).collect()
+    points
+        .iter()
+        .filter(needs)
+        .map(|p| (p.id.clone(), reason.clone()))
+        .collect()
 }
 
 /// Programs that every node must have for a point.
@@ -211,7 +292,9 @@ fn programs(site: &ReadySite, point: &Point) -> Vec<Utf8PathBuf> {
         files.push(install.mpiexec.clone());
     }
     files.extend(
-        site.checkpointer(point.checkpointer).map(|install| checkpointer(point.checkpointer).node_programs(install)).unwrap_or_default(),
+        site.checkpointer(point.checkpointer)
+            .map(|install| checkpointer(point.checkpointer).node_programs(install))
+            .unwrap_or_default(),
     );
     files
 }

@@ -35,7 +35,10 @@ use tokio::{
 use tracing::Instrument;
 
 /// Delay between checks for requests that the kernel does not tell of: those that another machine writes.
-const PACE: Pace = Pace { shortest: Duration::from_millis(10), longest: Duration::from_millis(500) };
+const PACE: Pace = Pace {
+    shortest: Duration::from_millis(10),
+    longest: Duration::from_millis(500),
+};
 /// Delay between looks at everything else, and at requests where the kernel tells of them: it may have lost one.
 const TICK: Duration = Duration::from_secs(1);
 /// Delay between heartbeats.
@@ -74,13 +77,23 @@ impl NextLook {
 }
 
 /// Writes down that the agent cannot work, and why, once nothing of earlier agents is left.
-fn refuse(log: &mut EventLog, reason: String, ended: Result<(), StoreError>) -> Result<AgentError, AgentError> {
+fn refuse(
+    log: &mut EventLog,
+    reason: String,
+    ended: Result<(), StoreError>,
+) -> Result<AgentError, AgentError> {
     if let Err(error) = ended {
-        log.write(Event::Unable { reason: format!("{reason}; what an earlier agent left cannot be ended: {error}") })?;
+        log.write(Event::Unable {
+            reason: format!("{reason}; what an earlier agent left cannot be ended: {error}"),
+        })?;
         return Ok(error.into());
     }
-    log.write(Event::Unable { reason: reason.clone() })?;
-    log.write(Event::Closed { reason: "it could not work".into() })?;
+    log.write(Event::Unable {
+        reason: reason.clone(),
+    })?;
+    log.write(Event::Closed {
+        reason: "it could not work".into(),
+    })?;
     Ok(AgentError::Unable(reason))
 }
 
@@ -99,11 +112,19 @@ impl Past {
         let mut past = Self::default();
         for event in events {
             match event {
-                Event::Finished { run, dispatch, .. } | Event::Interrupted { run, dispatch } | Event::Lost { run, dispatch, .. } => {
+                Event::Finished { run, dispatch, .. }
+                | Event::Interrupted { run, dispatch }
+                | Event::Lost { run, dispatch, .. } => {
                     past.settled.insert((run.clone(), *dispatch));
                 }
-                Event::Started { run, dispatch, pid, start_ticks } => {
-                    past.shepherds.insert((run.clone(), *dispatch), (*pid, *start_ticks));
+                Event::Started {
+                    run,
+                    dispatch,
+                    pid,
+                    start_ticks,
+                } => {
+                    past.shepherds
+                        .insert((run.clone(), *dispatch), (*pid, *start_ticks));
                 }
                 Event::Ready { .. } => past.has_left_something = true,
                 // it cut off its own attempts: requests without an end came later and are for this agent
@@ -122,19 +143,28 @@ impl Past {
     }
 
     fn shepherd(&self, task: &Task) -> Option<(u32, u64)> {
-        self.shepherds.get(&(task.planned.id.clone(), task.dispatch)).copied()
+        self.shepherds
+            .get(&(task.planned.id.clone(), task.dispatch))
+            .copied()
     }
 
     /// Ends what is left of attempts without an end on this machine, without reporting it: those whose directory is whole are reported when
     /// they are asked for.
-    fn end_leftovers(&self, head: &dyn Head, spool: &Spool, orders: &Orders) -> Result<(), StoreError> {
+    fn end_leftovers(
+        &self,
+        head: &dyn Head,
+        spool: &Spool,
+        orders: &Orders,
+    ) -> Result<(), StoreError> {
         if !self.has_left_something {
             return Ok(());
         }
         for name in spool.names()? {
             // a request that cannot be read was never carried out
             if let Ok(Request::Run(task)) = spool.request(&name)
-                && !self.settled.contains(&(task.planned.id.clone(), task.dispatch))
+                && !self
+                    .settled
+                    .contains(&(task.planned.id.clone(), task.dispatch))
             {
                 head.end_leftovers(spool, orders, &task, self.shepherd(&task))?;
             }
@@ -159,15 +189,25 @@ pub fn end_leftovers(root: &Utf8Path) -> Result<(), StoreError> {
     let begun = Instant::now();
     let _lock = loop {
         match spool.lock() {
-            Err(StoreError::Locked { .. }) if begun.elapsed() < LOCK_LIMIT => std::thread::sleep(Duration::from_millis(50)),
+            Err(StoreError::Locked { .. }) if begun.elapsed() < LOCK_LIMIT => {
+                std::thread::sleep(Duration::from_millis(50))
+            }
             taken => break taken?,
         }
     };
     let (_, OldEvents { events, .. }) = EventLog::open(&spool.events())?;
     let past = Past::of(&events.into_iter().map(|e| e.event).collect::<Vec<_>>());
     // without orders there were no attempts
-    let Ok(orders) = spool.orders() else { return Ok(()) };
-    past.end_leftovers(&ThisHead { program: orders.program.clone() }, &spool, &orders)
+    let Ok(orders) = spool.orders() else {
+        return Ok(());
+    };
+    past.end_leftovers(
+        &ThisHead {
+            program: orders.program.clone(),
+        },
+        &spool,
+        &orders,
+    )
 }
 
 struct Agent {
@@ -228,7 +268,13 @@ enum Reading {
 pub async fn serve(program: &Utf8Path, root: &Utf8Path) -> Result<(), AgentError> {
     // an error means that it already leads a session
     let _ = nix::unistd::setsid();
-    serve_on(&ThisHead { program: program.to_owned() }, root).await
+    serve_on(
+        &ThisHead {
+            program: program.to_owned(),
+        },
+        root,
+    )
+    .await
 }
 
 /// The same on any head.
@@ -237,7 +283,9 @@ pub async fn serve(program: &Utf8Path, root: &Utf8Path) -> Result<(), AgentError
 /// Those of [`serve`].
 pub async fn serve_on(head: &dyn Head, root: &Utf8Path) -> Result<(), AgentError> {
     let begun = Instant::now();
-    let root = root.canonicalize_utf8().map_err(StoreError::io("resolve", root))?;
+    let root = root
+        .canonicalize_utf8()
+        .map_err(StoreError::io("resolve", root))?;
     let spool = Spool::at(&root);
     spool.make()?;
     let _lock = spool.lock()?;
@@ -246,23 +294,43 @@ pub async fn serve_on(head: &dyn Head, root: &Utf8Path) -> Result<(), AgentError
     let old_requests = spool.names()?;
     let (mut log, OldEvents { events, damage }) = EventLog::open(&spool.events())?;
     // before others see that it is alive: they read the log from here
-    log.write(Event::Began { after: events.iter().map(|event| event.seq).max().unwrap_or(0) })?;
+    log.write(Event::Began {
+        after: events.iter().map(|event| event.seq).max().unwrap_or(0),
+    })?;
     if let Some(what) = damage {
         log.write(Event::Note { what })?;
     }
     let protocol = spool.protocol()?;
-    let cluster = spool.orders().ok().and_then(|orders| orders.context.site.cluster);
-    let patience = Duration::from_secs_f64(cluster.map_or_else(|| crew::Settings::default().lost_after_s, |c| c.lost_after_s));
+    let cluster = spool
+        .orders()
+        .ok()
+        .and_then(|orders| orders.context.site.cluster);
+    let patience = Duration::from_secs_f64(cluster.map_or_else(
+        || crew::Settings::default().lost_after_s,
+        |c| c.lost_after_s,
+    ));
     log.take_over(&spool, me, patience)?;
     let events: Vec<Event> = events.into_iter().map(|e| e.event).collect();
     if protocol != PROTOCOL {
-        let ended = spool.orders().map_or(Ok(()), |orders| Past::of(&events).end_leftovers(head, &spool, &orders));
-        return Err(refuse(&mut log, ReadyError::Protocol { controller: protocol, agent: PROTOCOL }.to_string(), ended)?);
+        let ended = spool.orders().map_or(Ok(()), |orders| {
+            Past::of(&events).end_leftovers(head, &spool, &orders)
+        });
+        return Err(refuse(
+            &mut log,
+            ReadyError::Protocol {
+                controller: protocol,
+                agent: PROTOCOL,
+            }
+            .to_string(),
+            ended,
+        )?);
     }
     let orders = spool.orders()?;
     let terminated = head.terminated()?;
     // an agent that takes over uses the remaining nodes
-    let takes_over = events.iter().any(|event| matches!(event, Event::Ready { .. }));
+    let takes_over = events
+        .iter()
+        .any(|event| matches!(event, Event::Ready { .. }));
     let ready = tokio::select! {
         biased;
         () = terminated.notified() => Err("it was ended by a signal".to_owned()),
@@ -303,11 +371,22 @@ pub async fn serve_on(head: &dyn Head, root: &Utf8Path) -> Result<(), AgentError
         unread: HashMap::new(),
         settled: Vec::new(),
     };
-    match agent.work(&events, old_requests, ready, &terminated, &mut attempt_events).await {
+    match agent
+        .work(
+            &events,
+            old_requests,
+            ready,
+            &terminated,
+            &mut attempt_events,
+        )
+        .await
+    {
         Ok(reason) => agent.close(reason, &mut attempt_events).await,
         Err(error) => {
             // nothing may be left running in any case; the first error is reported
-            let _ = agent.close(&format!("it could not go on: {error}"), &mut attempt_events).await;
+            let _ = agent
+                .close(&format!("it could not go on: {error}"), &mut attempt_events)
+                .await;
             Err(error)
         }
     }
@@ -375,18 +454,38 @@ impl Agent {
 
     /// Time until the next look at the spool. Without Slurm the relay is on this machine, and the kernel tells of what it writes.
     fn pause(&self) -> Duration {
-        let slurm = self.orders.context.site.cluster.as_ref().is_some_and(|c| c.slurm.is_some());
+        let slurm = self
+            .orders
+            .context
+            .site
+            .cluster
+            .as_ref()
+            .is_some_and(|c| c.slurm.is_some());
         let told = self.arrivals.are_told() && !slurm;
-        let pause = if told { TICK } else { PACE.delay(self.active.elapsed()) };
+        let pause = if told {
+            TICK
+        } else {
+            PACE.delay(self.active.elapsed())
+        };
         // a controller must be noticed while it is there
-        pause.min(Duration::from_secs_f64(self.orders.idle_s / 4.0)).max(PACE.shortest)
+        pause
+            .min(Duration::from_secs_f64(self.orders.idle_s / 4.0))
+            .max(PACE.shortest)
     }
 
     /// Ends what an earlier agent left, and reports the results.
-    async fn recover(&mut self, events: &[Event], old_requests: BTreeSet<String>) -> Result<(), AgentError> {
+    async fn recover(
+        &mut self,
+        events: &[Event],
+        old_requests: BTreeSet<String>,
+    ) -> Result<(), AgentError> {
         let past = Past::of(events);
         // also if they are asked for again
-        self.taken.extend(past.settled.iter().map(|(run, dispatch)| request_name(run, *dispatch)));
+        self.taken.extend(
+            past.settled
+                .iter()
+                .map(|(run, dispatch)| request_name(run, *dispatch)),
+        );
         let mut reports = Vec::new();
         for name in old_requests {
             let request = loop {
@@ -426,7 +525,11 @@ impl Agent {
         let read = match self.spool.request(name) {
             // no second attempt makes it whole
             Err(error @ StoreError::Damaged { .. }) => Err(error),
-            read => self.unread.entry(name.to_owned()).or_insert_with(|| Patience::of(patience)).bear(read),
+            read => self
+                .unread
+                .entry(name.to_owned())
+                .or_insert_with(|| Patience::of(patience))
+                .bear(read),
         };
         let error = match read {
             Ok(None) => return Ok(Reading::Later),
@@ -441,43 +544,84 @@ impl Agent {
             return Ok(Reading::Gone);
         }
         match self.spool.put_request_aside(name) {
-            Ok(to) => self.note(format!("a request cannot be read, and was put aside as {to}: {error}"))?,
+            Ok(to) => self.note(format!(
+                "a request cannot be read, and was put aside as {to}: {error}"
+            ))?,
             Err(in_the_way) => {
                 self.taken.insert(name.to_owned());
-                self.note(format!("a request cannot be read ({error}), nor put aside: {in_the_way}"))?;
+                self.note(format!(
+                    "a request cannot be read ({error}), nor put aside: {in_the_way}"
+                ))?;
             }
         }
-        let attempt = name.strip_prefix("run-").and_then(|rest| rest.rsplit_once('-'));
-        if let Some((run, dispatch)) = attempt.and_then(|(run, dispatch)| Some((RunId::from_written(run), dispatch.parse::<u32>().ok()?)))
-            && !self.taken.contains(name)
+        let attempt = name
+            .strip_prefix("run-")
+            .and_then(|rest| rest.rsplit_once('-'));
+        if let Some((run, dispatch)) = attempt.and_then(|(run, dispatch)| {
+            Some((RunId::from_written(run), dispatch.parse::<u32>().ok()?))
+        }) && !self.taken.contains(name)
             && !self.under_way.contains_key(&run)
         {
             let reason = "its request could not be read".to_owned();
-            self.log.write(Event::Lost { run, dispatch, reason, time_limit: false })?;
+            self.log.write(Event::Lost {
+                run,
+                dispatch,
+                reason,
+                time_limit: false,
+            })?;
             // also if it is asked for again before the controller has heard that
             self.taken.insert(name.to_owned());
         }
         Ok(Reading::Gone)
     }
 
-    async fn recover_run(&mut self, task: &Task, shepherd: Option<(u32, u64)>) -> Result<(), AgentError> {
+    async fn recover_run(
+        &mut self,
+        task: &Task,
+        shepherd: Option<(u32, u64)>,
+    ) -> Result<(), AgentError> {
         let (run, dispatch) = (task.planned.id.clone(), task.dispatch);
         match self.workplace.recover(task, shepherd).await? {
             Some(file) => self.finished(run, dispatch, file),
             None => {
-                let restarts = std::env::var("SLURM_RESTART_COUNT").ok().filter(|c| c != "0");
+                let restarts = std::env::var("SLURM_RESTART_COUNT")
+                    .ok()
+                    .filter(|c| c != "0");
                 let reason = match restarts {
                     Some(count) => format!("its job was requeued (restart {count})"),
                     None => "the agent on the head node ended first".to_owned(),
                 };
-                self.settled(Event::Lost { run: run.clone(), dispatch, reason, time_limit: false }, &run, dispatch)
+                self.settled(
+                    Event::Lost {
+                        run: run.clone(),
+                        dispatch,
+                        reason,
+                        time_limit: false,
+                    },
+                    &run,
+                    dispatch,
+                )
             }
         }
     }
 
     fn finished(&mut self, run: RunId, dispatch: u32, file: OutcomeFile) -> Result<(), AgentError> {
-        let OutcomeFile { attempt, outcome, records, wall_s, manifest } = file;
-        let end = Event::Finished { run: run.clone(), dispatch, attempt, outcome, records, wall_s, manifest };
+        let OutcomeFile {
+            attempt,
+            outcome,
+            records,
+            wall_s,
+            manifest,
+        } = file;
+        let end = Event::Finished {
+            run: run.clone(),
+            dispatch,
+            attempt,
+            outcome,
+            records,
+            wall_s,
+            manifest,
+        };
         self.settled(end, &run, dispatch)
     }
 
@@ -502,7 +646,9 @@ impl Agent {
 
     /// Writes a heartbeat, unless another agent has taken over, and notes whether a controller does.
     fn beat(&mut self) -> Result<(), AgentError> {
-        let touched = fs::metadata(self.spool.controller()).and_then(|m| m.modified()).ok();
+        let touched = fs::metadata(self.spool.controller())
+            .and_then(|m| m.modified())
+            .ok();
         self.controller.look(touched, Instant::now());
         if self.beaten.is_none_or(|at| at.elapsed() > BEAT) {
             // a short failure of the file system is not a reason to stop; a beat that nobody may write is none
@@ -517,7 +663,9 @@ impl Agent {
 
     /// Handles new requests. Returns whether the agent must end.
     fn take_requests(&mut self) -> Result<bool, AgentError> {
-        let Some(names) = self.listing.bear(self.spool.names())? else { return Ok(false) };
+        let Some(names) = self.listing.bear(self.spool.names())? else {
+            return Ok(false);
+        };
         for name in &names {
             let name = name.clone();
             if self.taken.contains(&name) {
@@ -526,7 +674,10 @@ impl Agent {
                     match self.read_request(&name)? {
                         Reading::Whole(request) => match *request {
                             Request::Run(task) => self.report_again(&task)?,
-                            Request::Stop { .. } | Request::Close | Request::Report { .. } | Request::Forget { .. } => {
+                            Request::Stop { .. }
+                            | Request::Close
+                            | Request::Report { .. }
+                            | Request::Forget { .. } => {
                                 self.spool.drop_request(&name);
                             }
                         },
@@ -541,7 +692,10 @@ impl Agent {
                 Reading::Later | Reading::Gone => continue,
             };
             if let Request::Run(task) = &request
-                && let Some(under_way) = self.under_way.get(&task.planned.id).filter(|under_way| under_way.dispatch < task.dispatch)
+                && let Some(under_way) = self
+                    .under_way
+                    .get(&task.planned.id)
+                    .filter(|under_way| under_way.dispatch < task.dispatch)
             {
                 // the controller has given that one up: this one begins when nothing of it is left
                 under_way.stop_request.send_replace(StopRequest::StopNow);
@@ -551,8 +705,18 @@ impl Agent {
             match request {
                 Request::Run(task) if self.is_superseded(&task, &names) => {
                     let (run, dispatch) = (task.planned.id, task.dispatch);
-                    let reason = "a later attempt at the run was asked for before it began".to_owned();
-                    self.settled(Event::Lost { run: run.clone(), dispatch, reason, time_limit: false }, &run, dispatch)?;
+                    let reason =
+                        "a later attempt at the run was asked for before it began".to_owned();
+                    self.settled(
+                        Event::Lost {
+                            run: run.clone(),
+                            dispatch,
+                            reason,
+                            time_limit: false,
+                        },
+                        &run,
+                        dispatch,
+                    )?;
                 }
                 Request::Run(task) => self.begin(task)?,
                 Request::Stop { run } => {
@@ -561,7 +725,11 @@ impl Agent {
                     }
                     self.spool.drop_request(&name);
                 }
-                Request::Forget { run, dispatch: _, attempt } => self.forget(&run, attempt, &name),
+                Request::Forget {
+                    run,
+                    dispatch: _,
+                    attempt,
+                } => self.forget(&run, attempt, &name),
                 Request::Report { of } => {
                     self.report_ends(of)?;
                     self.spool.drop_request(&name);
@@ -579,23 +747,36 @@ impl Agent {
     fn is_superseded(&self, task: &Task, requests: &BTreeSet<String>) -> bool {
         let run = &task.planned.id;
         let of_run = format!("run-{run}-");
-        let asked = requests.iter().filter_map(|name| name.strip_prefix(&of_run)?.parse::<u32>().ok());
+        let asked = requests
+            .iter()
+            .filter_map(|name| name.strip_prefix(&of_run)?.parse::<u32>().ok());
         let under_way = self.under_way.get(run).map(|under_way| under_way.dispatch);
-        asked.chain(under_way).any(|dispatch| dispatch > task.dispatch)
+        asked
+            .chain(under_way)
+            .any(|dispatch| dispatch > task.dispatch)
     }
 
     /// Reports once more how an attempt ended that is asked for again, and drops the request.
     fn report_again(&mut self, task: &Task) -> Result<(), AgentError> {
         let (run, dispatch, attempt) = (task.planned.id.clone(), task.dispatch, task.attempt);
         let name = request_name(&run, dispatch);
-        self.report_ends(vec![Settled { run, dispatch, attempt }])?;
+        self.report_ends(vec![Settled {
+            run,
+            dispatch,
+            attempt,
+        }])?;
         self.spool.drop_request(&name);
         Ok(())
     }
 
     /// Reports once more how these attempts ended, if they have.
     fn report_ends(&mut self, of: Vec<Settled>) -> Result<(), AgentError> {
-        for Settled { run, dispatch, attempt } in of {
+        for Settled {
+            run,
+            dispatch,
+            attempt,
+        } in of
+        {
             let name = request_name(&run, dispatch);
             let is_new = !self.taken.contains(&name) && self.spool.has_request(&name);
             if is_new || self.under_way.contains_key(&run) {
@@ -605,7 +786,12 @@ impl Agent {
                 Some(file) => self.finished(run, dispatch, file)?,
                 None => {
                     let reason = "the report of its end was damaged".to_owned();
-                    self.log.write(Event::Lost { run, dispatch, reason, time_limit: false })?;
+                    self.log.write(Event::Lost {
+                        run,
+                        dispatch,
+                        reason,
+                        time_limit: false,
+                    })?;
                 }
             }
         }
@@ -621,29 +807,70 @@ impl Agent {
         // the controller may not know yet that a node is lost: this does not count as an attempt
         self.watch_nodes()?;
         self.on_cloud_notices()?;
-        let lost = task.nodes.iter().find(|n| self.lost.contains(*n)).map(|node| format!("{node} was lost before it began"));
+        let lost = task
+            .nodes
+            .iter()
+            .find(|n| self.lost.contains(*n))
+            .map(|node| format!("{node} was lost before it began"));
         // an earlier controller chose it, and the site has other nodes now
-        let unknown = task.nodes.iter().find(|n| !self.workplace.nodes().contains(n));
+        let unknown = task
+            .nodes
+            .iter()
+            .find(|n| !self.workplace.nodes().contains(n));
         let lost = lost.or_else(|| unknown.map(|node| format!("its node {node} no longer exists")));
-        let on_or_head = task.nodes.iter().map(String::as_str).chain([self.workplace.head()]);
+        let on_or_head = task
+            .nodes
+            .iter()
+            .map(String::as_str)
+            .chain([self.workplace.head()]);
         let leaving = on_or_head.into_iter().find(|n| self.leaving.contains(*n));
-        let leaving = leaving.map(|node| format!("the cloud is reclaiming {node}, and the run had not begun"));
+        let leaving = leaving
+            .map(|node| format!("the cloud is reclaiming {node}, and the run had not begun"));
         if let Some(reason) = lost.or(leaving) {
-            return self.settled(Event::Lost { run: run.clone(), dispatch: task.dispatch, reason, time_limit: false }, &run, task.dispatch);
+            return self.settled(
+                Event::Lost {
+                    run: run.clone(),
+                    dispatch: task.dispatch,
+                    reason,
+                    time_limit: false,
+                },
+                &run,
+                task.dispatch,
+            );
         }
         self.kept.insert(request_name(&run, task.dispatch));
         let (stop_request, stop_signal) = watch::channel(StopRequest::GoOn);
-        self.under_way
-            .insert(run.clone(), UnderWay { dispatch: task.dispatch, first: !self.worked, nodes: task.nodes.clone(), stop_request });
-        let (workplace, reporter) = (Arc::clone(&self.workplace), AttemptReporter { run: run.clone(), to: self.tell.clone() });
+        self.under_way.insert(
+            run.clone(),
+            UnderWay {
+                dispatch: task.dispatch,
+                first: !self.worked,
+                nodes: task.nodes.clone(),
+                stop_request,
+            },
+        );
+        let (workplace, reporter) = (
+            Arc::clone(&self.workplace),
+            AttemptReporter {
+                run: run.clone(),
+                to: self.tell.clone(),
+            },
+        );
         let span = tracing::info_span!("run", run = %run, point = %task.planned.point);
-        let (log, before) = (self.spool.trace(), fs::metadata(self.spool.trace()).map_or(0, |m| m.len()));
+        let (log, before) = (
+            self.spool.trace(),
+            fs::metadata(self.spool.trace()).map_or(0, |m| m.len()),
+        );
         let dir = self.spool.campaign();
         let attempt = async move {
             let result = workplace.attempt(&task, stop_signal, &reporter).await;
             tracing::info!(outcome = ?result, "attempt ended");
             if let Ok(AttemptResult::Ended(file)) = &result {
-                let kept = if file.outcome == Outcome::Succeeded { dir.run(&run) } else { dir.failed(&run, file.attempt) };
+                let kept = if file.outcome == Outcome::Succeeded {
+                    dir.run(&run)
+                } else {
+                    dir.failed(&run, file.attempt)
+                };
                 keep_log(&log, before, &kept);
             }
             (task, result)
@@ -657,7 +884,9 @@ impl Agent {
         let campaign = self.spool.campaign();
         for dir in [campaign.run(run), campaign.failed(run, attempt)] {
             // the directory may belong to a later attempt: its outcome tells
-            let of = fs::read(dir.join("outcome.json")).ok().and_then(|text| serde_json::from_slice::<OutcomeFile>(&text).ok());
+            let of = fs::read(dir.join("outcome.json"))
+                .ok()
+                .and_then(|text| serde_json::from_slice::<OutcomeFile>(&text).ok());
             if of.is_some_and(|file| file.attempt == attempt) {
                 // what cannot be removed now is removed with the spool
                 let _ = remove_all(&dir);
@@ -666,16 +895,31 @@ impl Agent {
         self.spool.drop_request(name);
     }
 
-    fn on_attempt_event(&mut self, run: RunId, attempt_event: AttemptEvent) -> Result<(), AgentError> {
-        let Some(dispatch) = self.under_way.get(&run).map(|u| u.dispatch) else { return Ok(()) };
+    fn on_attempt_event(
+        &mut self,
+        run: RunId,
+        attempt_event: AttemptEvent,
+    ) -> Result<(), AgentError> {
+        let Some(dispatch) = self.under_way.get(&run).map(|u| u.dispatch) else {
+            return Ok(());
+        };
         let event = match attempt_event {
-            AttemptEvent::Started(ProcessId { pid, start_ticks }) => Event::Started { run, dispatch, pid, start_ticks },
+            AttemptEvent::Started(ProcessId { pid, start_ticks }) => Event::Started {
+                run,
+                dispatch,
+                pid,
+                start_ticks,
+            },
             AttemptEvent::Stage(stage) => Event::Stage { run, stage },
         };
         Ok(self.log.write(event)?)
     }
 
-    fn ended(&mut self, task: &Task, result: Result<AttemptResult, RunError>) -> Result<(), AgentError> {
+    fn ended(
+        &mut self,
+        task: &Task,
+        result: Result<AttemptResult, RunError>,
+    ) -> Result<(), AgentError> {
         let (run, dispatch, attempt) = (task.planned.id.clone(), task.dispatch, task.attempt);
         self.under_way.remove(&run);
         self.worked = true;
@@ -684,18 +928,55 @@ impl Agent {
         self.watch_nodes()?;
         match result {
             Ok(AttemptResult::Ended(file)) => self.finished(run, dispatch, file),
-            Ok(AttemptResult::Interrupted) => self.settled(Event::Interrupted { run: run.clone(), dispatch }, &run, dispatch),
-            Ok(AttemptResult::Lost { reason, time_limit }) => {
-                self.settled(Event::Lost { run: run.clone(), dispatch, reason, time_limit }, &run, dispatch)
-            }
+            Ok(AttemptResult::Interrupted) => self.settled(
+                Event::Interrupted {
+                    run: run.clone(),
+                    dispatch,
+                },
+                &run,
+                dispatch,
+            ),
+            Ok(AttemptResult::Lost { reason, time_limit }) => self.settled(
+                Event::Lost {
+                    run: run.clone(),
+                    dispatch,
+                    reason,
+                    time_limit,
+                },
+                &run,
+                dispatch,
+            ),
             Ok(AttemptResult::Failed { cause, detail }) => {
                 let outcome = Outcome::Failed { cause, detail };
-                self.finished(run, dispatch, OutcomeFile { attempt, outcome, records: None, wall_s: 0.0, manifest: None })
+                self.finished(
+                    run,
+                    dispatch,
+                    OutcomeFile {
+                        attempt,
+                        outcome,
+                        records: None,
+                        wall_s: 0.0,
+                        manifest: None,
+                    },
+                )
             }
             // its directory could not be written, which is its failure
             Err(error) => {
-                let outcome = Outcome::Failed { cause: Cause::Store, detail: error.to_string() };
-                self.finished(run, dispatch, OutcomeFile { attempt, outcome, records: None, wall_s: 0.0, manifest: None })
+                let outcome = Outcome::Failed {
+                    cause: Cause::Store,
+                    detail: error.to_string(),
+                };
+                self.finished(
+                    run,
+                    dispatch,
+                    OutcomeFile {
+                        attempt,
+                        outcome,
+                        records: None,
+                        wall_s: 0.0,
+                        manifest: None,
+                    },
+                )
             }
         }
     }
@@ -706,10 +987,15 @@ impl Agent {
             match heard {
                 NodeNotice::Leaving(node, notice) => {
                     self.leaving.insert(node.clone());
-                    self.log.write(Event::NodeLeaving { node, leaves_at: notice.time.parse().ok(), action: notice.action })?;
+                    self.log.write(Event::NodeLeaving {
+                        node,
+                        leaves_at: notice.time.parse().ok(),
+                        action: notice.action,
+                    })?;
                 }
                 NodeNotice::Silent(node, why) => {
-                    let what = format!("spot interruptions of {node} cannot be seen in advance: {why}");
+                    let what =
+                        format!("spot interruptions of {node} cannot be seen in advance: {why}");
                     self.log.write(Event::Note { what })?;
                 }
             }
@@ -721,14 +1007,22 @@ impl Agent {
         let now = self.workplace.lost().borrow().clone();
         for (node, reason) in &now {
             if self.lost.insert(node.clone()) {
-                self.log.write(Event::NodeLost { node: node.clone(), reason: reason.clone() })?;
+                self.log.write(Event::NodeLost {
+                    node: node.clone(),
+                    reason: reason.clone(),
+                })?;
             }
         }
         if self.reviving.is_some() {
             // leftovers on returned nodes are still being removed
             return Ok(());
         }
-        let back: Vec<String> = self.lost.iter().filter(|n| !now.contains_key(*n)).cloned().collect();
+        let back: Vec<String> = self
+            .lost
+            .iter()
+            .filter(|n| !now.contains_key(*n))
+            .cloned()
+            .collect();
         for node in back {
             self.lost.remove(&node);
             self.log.write(Event::NodeBack { node })?;
@@ -746,12 +1040,19 @@ impl Agent {
             return;
         }
         let used: BTreeSet<&String> = self.under_way.values().flat_map(|u| &u.nodes).collect();
-        let wanted: BTreeSet<String> = self.lost.iter().filter(|n| !used.contains(n)).cloned().collect();
+        let wanted: BTreeSet<String> = self
+            .lost
+            .iter()
+            .filter(|n| !used.contains(n))
+            .cloned()
+            .collect();
         if wanted.is_empty() {
             return;
         }
         let workplace = Arc::clone(&self.workplace);
-        self.reviving = Some(tokio::spawn(async move { workplace.bring_back(wanted).await }.in_current_span()));
+        self.reviving = Some(tokio::spawn(
+            async move { workplace.bring_back(wanted).await }.in_current_span(),
+        ));
     }
 
     /// Before the end, removes leftovers on nodes that are back or nearly so.
@@ -768,7 +1069,9 @@ impl Agent {
             // each by itself: a node that hangs is in the way of no other
             for node in lost {
                 let workplace = Arc::clone(&workplace);
-                last.spawn(async move { workplace.bring_back([node].into()).await }.in_current_span());
+                last.spawn(
+                    async move { workplace.bring_back([node].into()).await }.in_current_span(),
+                );
             }
             while last.join_next().await.is_some() {}
         };
@@ -787,17 +1090,37 @@ impl Agent {
 
     /// Whether the agent's job has no more time left than Slurm gives between its warning and the end.
     fn near_time_limit(&self) -> bool {
-        let Some(slurm) = self.orders.context.site.cluster.as_ref().and_then(|c| c.slurm.as_ref()) else { return false };
+        let Some(slurm) = self
+            .orders
+            .context
+            .site
+            .cluster
+            .as_ref()
+            .and_then(|c| c.slurm.as_ref())
+        else {
+            return false;
+        };
         let limit = Duration::from_secs_f64((slurm.time_limit_s / 60.0).ceil().max(1.0) * 60.0);
-        let end = std::env::var("SLURM_JOB_END_TIME").ok().and_then(|s| s.parse().ok());
+        let end = std::env::var("SLURM_JOB_END_TIME")
+            .ok()
+            .and_then(|s| s.parse().ok());
         let end = end.and_then(|s| SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(s)));
         let left = end.map(|end| end.duration_since(SystemTime::now()).unwrap_or_default());
         near_end(limit, left, self.begun.elapsed())
     }
 
     /// Ends everything, even if events cannot be written. The first such failure is returned at the end.
-    async fn close(mut self, reason: &str, attempt_events: &mut mpsc::UnboundedReceiver<(RunId, AttemptEvent)>) -> Result<(), AgentError> {
-        let mut written: Result<(), AgentError> = self.log.write(Event::Closing { reason: reason.to_owned() }).map_err(AgentError::from);
+    async fn close(
+        mut self,
+        reason: &str,
+        attempt_events: &mut mpsc::UnboundedReceiver<(RunId, AttemptEvent)>,
+    ) -> Result<(), AgentError> {
+        let mut written: Result<(), AgentError> = self
+            .log
+            .write(Event::Closing {
+                reason: reason.to_owned(),
+            })
+            .map_err(AgentError::from);
         let of_job = self.near_time_limit().then(|| {
             let limit_s = self.orders.context.site.cluster.as_ref().and_then(|c| c.slurm.as_ref()).map_or(0.0, |s| s.time_limit_s);
             let (after_s, limit_s) = (self.begun.elapsed().as_secs(), limit_s.ceil());
@@ -806,13 +1129,24 @@ impl Agent {
                  the end {WARNING_S} s before or earlier"
             )
         });
-        let first: HashSet<RunId> = self.under_way.iter().filter(|(_, u)| u.first).map(|(run, _)| run.clone()).collect();
+        let first: HashSet<RunId> = self
+            .under_way
+            .iter()
+            .filter(|(_, u)| u.first)
+            .map(|(run, _)| run.clone())
+            .collect();
         for under_way in self.under_way.values() {
             under_way.stop_request.send_replace(StopRequest::StopNow);
         }
         let begin = Instant::now();
-        while let Some(left) = CUT_LIMIT.checked_sub(begin.elapsed()).filter(|_| !self.attempts.is_empty()) {
-            let Ok(Some(ended)) = tokio::time::timeout(left, self.attempts.join_next()).await else { break };
+        while let Some(left) = CUT_LIMIT
+            .checked_sub(begin.elapsed())
+            .filter(|_| !self.attempts.is_empty())
+        {
+            let Ok(Some(ended)) = tokio::time::timeout(left, self.attempts.join_next()).await
+            else {
+                break;
+            };
             while let Ok((run, what)) = attempt_events.try_recv() {
                 written = written.and(self.on_attempt_event(run, what));
             }
@@ -833,13 +1167,20 @@ impl Agent {
         }
         let lost: Vec<String> = self.workplace.lost().borrow().keys().cloned().collect();
         for node in lost {
-            let what = format!("{node} is lost: what runs left there in {} and /tmp/cvc-* is not removed", self.spool.root());
+            let what = format!(
+                "{node} is lost: what runs left there in {} and /tmp/cvc-* is not removed",
+                self.spool.root()
+            );
             written = written.and(self.note(what));
         }
         self.workplace.close().await;
         // the next agent must try again
         let reason = reason.to_owned();
-        let last = if self.has_recovered { Event::Closed { reason } } else { Event::Unable { reason } };
+        let last = if self.has_recovered {
+            Event::Closed { reason }
+        } else {
+            Event::Unable { reason }
+        };
         let mut last = self.log.write(last).map(|()| !self.log.holds_events());
         // the patience of the fence ends this
         while let Ok(false) = last {
@@ -908,10 +1249,19 @@ mod tests {
         }
 
         fn arrivals(&self, spool: &Spool) -> Arrivals {
-            ThisHead { program: "cvc-node".into() }.arrivals(spool)
+            ThisHead {
+                program: "cvc-node".into(),
+            }
+            .arrivals(spool)
         }
 
-        async fn get_ready(&self, _: &Spool, _: &Orders, _: bool, _: &mut EventLog) -> Result<(Arc<dyn Workplace>, Event), String> {
+        async fn get_ready(
+            &self,
+            _: &Spool,
+            _: &Orders,
+            _: bool,
+            _: &mut EventLog,
+        ) -> Result<(Arc<dyn Workplace>, Event), String> {
             let ready = Event::Ready {
                 nodes: vec!["n1".into()],
                 cores: 1,
@@ -921,7 +1271,13 @@ mod tests {
             Ok((Arc::new(Self(watch::Sender::default())), ready))
         }
 
-        fn end_leftovers(&self, _: &Spool, _: &Orders, _: &Task, _: Option<(u32, u64)>) -> Result<(), StoreError> {
+        fn end_leftovers(
+            &self,
+            _: &Spool,
+            _: &Orders,
+            _: &Task,
+            _: Option<(u32, u64)>,
+        ) -> Result<(), StoreError> {
             Ok(())
         }
     }
@@ -944,11 +1300,20 @@ mod tests {
             None
         }
 
-        async fn attempt(&self, _: &Task, _: StopSignal, _: &AttemptReporter) -> Result<AttemptResult, RunError> {
+        async fn attempt(
+            &self,
+            _: &Task,
+            _: StopSignal,
+            _: &AttemptReporter,
+        ) -> Result<AttemptResult, RunError> {
             panic!("nothing is to be run")
         }
 
-        async fn recover(&self, _: &Task, _: Option<(u32, u64)>) -> Result<Option<OutcomeFile>, StoreError> {
+        async fn recover(
+            &self,
+            _: &Task,
+            _: Option<(u32, u64)>,
+        ) -> Result<Option<OutcomeFile>, StoreError> {
             panic!("nothing is to be recovered")
         }
 
@@ -967,9 +1332,16 @@ mod tests {
         spool.make().expect("makes");
         let apps = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../core/tests/apps");
         let text = "schema = 1\nname = 't'\n[sites.local]\nkind = 'local'\n[matrix]\napp = 'cube'\nprocesses = 1\n";
-        let spec = campaign::load_text(std::path::Path::new("t.toml"), text, &[apps]).expect("a campaign");
+        let spec =
+            campaign::load_text(std::path::Path::new("t.toml"), text, &[apps]).expect("a campaign");
         let context = SiteContext::of(&spec, "local").expect("the site");
-        let orders = Orders { protocol: PROTOCOL, context, points: Vec::new(), program: "cvc-node".into(), idle_s: 3600.0 };
+        let orders = Orders {
+            protocol: PROTOCOL,
+            context,
+            points: Vec::new(),
+            program: "cvc-node".into(),
+            idle_s: 3600.0,
+        };
         spool::put_json(&spool.root().join("orders.json"), &orders).expect("writes");
         spool
     }
@@ -994,20 +1366,34 @@ mod tests {
         fs::write(at("run-0123456789abcdef-1"), "{\"do\":\"run\"").expect("writes");
         let asking = async {
             told(&spool, "\"ready\"").await;
-            fs::write(at("new.tmp"), "\0\0\0").and_then(|()| fs::rename(at("new.tmp"), at("stop-x-1"))).expect("writes");
+            fs::write(at("new.tmp"), "\0\0\0")
+                .and_then(|()| fs::rename(at("new.tmp"), at("stop-x-1")))
+                .expect("writes");
             told(&spool, "stop-x-1").await;
             spool.ask("close-1", &Request::Close).expect("asks");
         };
         let idle = Idle(watch::Sender::default());
-        let (served, ()) = tokio::time::timeout(Duration::from_secs(60), async { tokio::join!(serve_on(&idle, spool.root()), asking) })
-            .await
-            .expect("in time");
+        let (served, ()) = tokio::time::timeout(Duration::from_secs(60), async {
+            tokio::join!(serve_on(&idle, spool.root()), asking)
+        })
+        .await
+        .expect("in time");
         served.expect("it works");
         let events = fs::read_to_string(spool.events()).expect("events");
         assert_eq!(events.matches("was put aside").count(), 2, "{events}");
-        assert!(events.contains("\"lost\"") && events.contains("0123456789abcdef"), "{events}");
+        assert!(
+            events.contains("\"lost\"") && events.contains("0123456789abcdef"),
+            "{events}"
+        );
         for name in ["run-0123456789abcdef-1", "stop-x-1"] {
-            assert!(!at(name).exists() && spool.requests().join(format!("unreadable/{name}.json")).exists(), "{name}");
+            assert!(
+                !at(name).exists()
+                    && spool
+                        .requests()
+                        .join(format!("unreadable/{name}.json"))
+                        .exists(),
+                "{name}"
+            );
         }
     }
 
@@ -1020,7 +1406,14 @@ mod tests {
             // what cannot be read, and is no damaged request
             let unread = spool.requests().join("close-1.json");
             fs::create_dir(&unread).expect("makes");
-            spool.ask("stop-1", &Request::Stop { run: RunId::of(b"r") }).expect("asks");
+            spool
+                .ask(
+                    "stop-1",
+                    &Request::Stop {
+                        run: RunId::of(b"r"),
+                    },
+                )
+                .expect("asks");
             while spool.has_request("stop-1") {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
@@ -1028,12 +1421,17 @@ mod tests {
             spool.ask("close-1", &Request::Close).expect("asks");
         };
         let idle = Idle(watch::Sender::default());
-        let (served, ()) = tokio::time::timeout(Duration::from_secs(60), async { tokio::join!(serve_on(&idle, spool.root()), asking) })
-            .await
-            .expect("in time");
+        let (served, ()) = tokio::time::timeout(Duration::from_secs(60), async {
+            tokio::join!(serve_on(&idle, spool.root()), asking)
+        })
+        .await
+        .expect("in time");
         served.expect("it is closed as it should be");
         let events = fs::read_to_string(spool.events()).expect("events");
-        assert!(!events.contains("put aside") && events.contains("\"closed\""), "{events}");
+        assert!(
+            !events.contains("put aside") && events.contains("\"closed\""),
+            "{events}"
+        );
     }
 
     #[test]
@@ -1042,7 +1440,10 @@ mod tests {
         let due = look.0;
         // an event comes, and the agent waits again
         assert_eq!(look.within(Duration::from_secs(200)), due);
-        assert!(look.within(Duration::from_secs(1)) < due, "there is work, for which it looks more often");
+        assert!(
+            look.within(Duration::from_secs(1)) < due,
+            "there is work, for which it looks more often"
+        );
     }
 
     #[test]

@@ -35,7 +35,9 @@ pub struct Spool {
 impl Spool {
     /// The spool at this path.
     pub fn at(root: &Utf8Path) -> Self {
-        Self { root: root.to_owned() }
+        Self {
+            root: root.to_owned(),
+        }
     }
 
     /// Its path.
@@ -144,14 +146,21 @@ impl Spool {
     /// Adds a request. An existing one of the same name is kept.
     pub fn ask(&self, name: &str, request: &Request) -> Result<(), SpoolError> {
         let path = below(&self.requests(), &format!("{name}.json"));
-        if path.exists() { Ok(()) } else { put_json(&path, request) }
+        if path.exists() {
+            Ok(())
+        } else {
+            put_json(&path, request)
+        }
     }
 
     /// Names of the present requests, in their order.
     pub(super) fn names(&self) -> Result<BTreeSet<String>, SpoolError> {
         let dir = self.requests();
         let entries = dir.read_dir_utf8().map_err(StoreError::io("list", &dir))?;
-        Ok(entries.flatten().filter_map(|e| e.file_name().strip_suffix(".json").map(str::to_owned)).collect())
+        Ok(entries
+            .flatten()
+            .filter_map(|e| e.file_name().strip_suffix(".json").map(str::to_owned))
+            .collect())
     }
 
     /// Reads a request.
@@ -166,7 +175,10 @@ impl Spool {
 
     /// Puts a request that cannot be read out of the way, where people can look at it. A new one may have its name.
     pub(super) fn put_request_aside(&self, name: &str) -> Result<Utf8PathBuf, SpoolError> {
-        let (from, aside) = (self.requests().join(format!("{name}.json")), self.requests().join("unreadable"));
+        let (from, aside) = (
+            self.requests().join(format!("{name}.json")),
+            self.requests().join("unreadable"),
+        );
         fs::create_dir_all(&aside).map_err(StoreError::io("make", &aside))?;
         let to = aside.join(format!("{name}.json"));
         fs::rename(&from, &to).map_err(StoreError::io("put aside", &from))?;
@@ -186,7 +198,8 @@ fn read_json<T: DeserializeOwned>(path: &Utf8Path) -> Result<T, SpoolError> {
 }
 
 pub(super) fn put_json<T: Serialize>(path: &Utf8Path, value: &T) -> Result<(), SpoolError> {
-    let text = serde_json::to_vec(value).map_err(|e| StoreError::damaged(path, 0, e.to_string()))?;
+    let text =
+        serde_json::to_vec(value).map_err(|e| StoreError::damaged(path, 0, e.to_string()))?;
     write_whole(path, &text)
 }
 
@@ -223,8 +236,13 @@ impl Fence {
             None => Ok(false),
             Some(holder) if holder == self.holder => Ok(true),
             Some(other) => {
-                let what = format!("another agent has taken over, on {} (number {})", other.host, other.epoch);
-                Err(StoreError::io("write to", self.spool.events())(io::Error::other(what)))
+                let what = format!(
+                    "another agent has taken over, on {} (number {})",
+                    other.host, other.epoch
+                );
+                Err(StoreError::io("write to", self.spool.events())(
+                    io::Error::other(what),
+                ))
             }
         }
     }
@@ -258,7 +276,8 @@ impl EventLog {
         let mut events: Vec<Numbered> = Vec::new();
         let mut last = 0u64;
         let (mut lines, scan) = LineFile::open(path, false, |_, json| {
-            let numbered: Numbered = serde_json::from_slice(json).map_err(|error| error.to_string())?;
+            let numbered: Numbered =
+                serde_json::from_slice(json).map_err(|error| error.to_string())?;
             if numbered.seq.saturating_sub(last) > MAX_GAP {
                 return Err(format!("no event has the number {}", numbered.seq));
             }
@@ -277,13 +296,30 @@ impl EventLog {
         if damage.is_some() {
             lines.go_on_behind_damage()?;
         }
-        let next = if events.is_empty() { 1 } else { (last / LIFE + 1) * LIFE + 1 };
-        Ok((Self { lines, next, fence: None, held: VecDeque::new() }, OldEvents { events, damage }))
+        let next = if events.is_empty() {
+            1
+        } else {
+            (last / LIFE + 1) * LIFE + 1
+        };
+        Ok((
+            Self {
+                lines,
+                next,
+                fence: None,
+                held: VecDeque::new(),
+            },
+            OldEvents { events, damage },
+        ))
     }
 
     /// Takes the spool over: from now on no agent before this one writes to it. Who has the spool is asked again for `patience` when that cannot
     /// be read.
-    pub(super) fn take_over(&mut self, spool: &Spool, process: ProcessId, patience: Duration) -> Result<(), SpoolError> {
+    pub(super) fn take_over(
+        &mut self,
+        spool: &Spool,
+        process: ProcessId,
+        patience: Duration,
+    ) -> Result<(), SpoolError> {
         let epoch = match spool.holder() {
             Ok(before) => before.epoch,
             // what makes no sense is of no agent that is alive
@@ -292,9 +328,17 @@ impl EventLog {
             // its number would be taken twice
             Err(error) => return Err(error),
         } + 1;
-        let holder = Holder { process, host: cvc_core::paths::host_name().unwrap_or_default(), epoch };
+        let holder = Holder {
+            process,
+            host: cvc_core::paths::host_name().unwrap_or_default(),
+            epoch,
+        };
         put_json(&spool.agent_file(), &holder)?;
-        self.fence = Some(Fence { spool: spool.clone(), holder, patience: Patience::of(patience) });
+        self.fence = Some(Fence {
+            spool: spool.clone(),
+            holder,
+            patience: Patience::of(patience),
+        });
         Ok(())
     }
 
@@ -335,8 +379,13 @@ impl EventLog {
 
     fn append(&mut self, at: jiff::Timestamp, event: Event) -> Result<(), SpoolError> {
         let lasting = is_lasting(&event);
-        let numbered = Numbered { seq: self.next, at, event };
-        let json = serde_json::to_vec(&numbered).map_err(|e| StoreError::damaged("events.jsonl", 0, e.to_string()))?;
+        let numbered = Numbered {
+            seq: self.next,
+            at,
+            event,
+        };
+        let json = serde_json::to_vec(&numbered)
+            .map_err(|e| StoreError::damaged("events.jsonl", 0, e.to_string()))?;
         match self.lines.append(json, lasting) {
             Ok(_) => self.next += 1,
             // runs do not end because a full disk cannot take what is only shown; the line is cut off again
@@ -368,21 +417,44 @@ mod tests {
         let spool = Spool::at(Utf8Path::from_path(dir.path()).expect("UTF-8"));
         let me = ProcessId::of(std::process::id()).expect("this process");
         // the same number here is another process
-        let other = ProcessId { start_ticks: me.start_ticks + 1, ..me };
-        let hold = |process, host: &str| put_json(&spool.agent_file(), &Holder { process, host: host.into(), epoch: 1 }).expect("writes");
+        let other = ProcessId {
+            start_ticks: me.start_ticks + 1,
+            ..me
+        };
+        let hold = |process, host: &str| {
+            put_json(
+                &spool.agent_file(),
+                &Holder {
+                    process,
+                    host: host.into(),
+                    epoch: 1,
+                },
+            )
+            .expect("writes")
+        };
         hold(other, "login2.invalid");
         assert_eq!(spool.agent_elsewhere(), None, "there is no heartbeat");
         let beat = fs::File::create(spool.beat()).expect("a heartbeat");
-        assert_eq!((spool.agent(), spool.agent_elsewhere().as_deref()), (None, Some("login2.invalid")));
-        let error = crate::start("/nonexistent/cvc-node".into(), spool.root()).expect_err("not a second one").to_string();
-        assert!(error.contains("one works on `login2.invalid`") && error.contains("leads to several machines"), "{error}");
+        assert_eq!(
+            (spool.agent(), spool.agent_elsewhere().as_deref()),
+            (None, Some("login2.invalid"))
+        );
+        let error = crate::start("/nonexistent/cvc-node".into(), spool.root())
+            .expect_err("not a second one")
+            .to_string();
+        assert!(
+            error.contains("one works on `login2.invalid`")
+                && error.contains("leads to several machines"),
+            "{error}"
+        );
         // this machine, under another name
         hold(me, "login2.invalid");
         assert_eq!((spool.agent(), spool.agent_elsewhere()), (Some(me), None));
         hold(other, &cvc_core::paths::host_name().expect("a name"));
         assert_eq!(spool.agent_elsewhere(), None, "it is dead");
         hold(other, "login2.invalid");
-        beat.set_modified(SystemTime::now() - 2 * FRESH).expect("a time");
+        beat.set_modified(SystemTime::now() - 2 * FRESH)
+            .expect("a time");
         assert_eq!(spool.agent_elsewhere(), None, "its machine is gone");
     }
 
@@ -397,20 +469,31 @@ mod tests {
         let away = spool.root().join("away");
         fs::rename(spool.agent_file(), &away).expect("renames");
         fs::create_dir(spool.agent_file()).expect("makes");
-        log.write(Event::NodeBack { node: "one".into() }).expect("waits");
+        log.write(Event::NodeBack { node: "one".into() })
+            .expect("waits");
         log.write(note("two")).expect("waits behind it");
         assert!(log.holds_events() && !log.check_fence().expect("has patience"));
         assert_eq!(fs::read_to_string(spool.events()).expect("reads"), "");
         fs::remove_dir(spool.agent_file()).expect("removes");
         fs::rename(&away, spool.agent_file()).expect("renames");
-        log.write(Event::NodeBack { node: "three".into() }).expect("writes");
+        log.write(Event::NodeBack {
+            node: "three".into(),
+        })
+        .expect("writes");
         assert!(!log.holds_events());
-        assert_eq!(numbers(&EventLog::open(&spool.events()).expect("opens").1), [1, 2, 3]);
+        assert_eq!(
+            numbers(&EventLog::open(&spool.events()).expect("opens").1),
+            [1, 2, 3]
+        );
         // without patience
-        log.take_over(&spool, me, Duration::ZERO).expect("takes over");
+        log.take_over(&spool, me, Duration::ZERO)
+            .expect("takes over");
         fs::remove_file(spool.agent_file()).expect("removes");
         fs::create_dir(spool.agent_file()).expect("makes");
-        log.write(Event::NodeBack { node: "four".into() }).expect_err("for too long");
+        log.write(Event::NodeBack {
+            node: "four".into(),
+        })
+        .expect_err("for too long");
     }
 
     fn note(what: &str) -> Event {
@@ -420,16 +503,33 @@ mod tests {
     #[test]
     fn a_write_that_falls_short_leaves_a_log_that_another_agent_opens() {
         let dir = tempfile::tempdir().expect("a directory");
-        let path = Utf8Path::from_path(dir.path()).expect("UTF-8").join("short-events.jsonl");
+        let path = Utf8Path::from_path(dir.path())
+            .expect("UTF-8")
+            .join("short-events.jsonl");
         let (mut log, _) = EventLog::open(&path).expect("opens");
         log.write(note("one")).expect("writes");
         for bytes in [0, 1, 20, 60] {
-            fail::cfg("short-events.jsonl.append", &format!("1*return(short:{bytes})")).expect("a fault");
-            log.write(Event::NodeBack { node: "lost".into() }).expect_err("no space");
-            fail::cfg("short-events.jsonl.append", &format!("1*return(short:{bytes})")).expect("a fault");
-            log.write(note("lost")).expect("what is only shown may be lost");
+            fail::cfg(
+                "short-events.jsonl.append",
+                &format!("1*return(short:{bytes})"),
+            )
+            .expect("a fault");
+            log.write(Event::NodeBack {
+                node: "lost".into(),
+            })
+            .expect_err("no space");
+            fail::cfg(
+                "short-events.jsonl.append",
+                &format!("1*return(short:{bytes})"),
+            )
+            .expect("a fault");
+            log.write(note("lost"))
+                .expect("what is only shown may be lost");
             // what the agent says when it gives up
-            log.write(Event::Closed { reason: "no space".into() }).expect("writes");
+            log.write(Event::Closed {
+                reason: "no space".into(),
+            })
+            .expect("writes");
         }
         let (_, old) = EventLog::open(&path).expect("opens");
         assert_eq!((numbers(&old), old.damage), (vec![1, 2, 3, 4, 5], None));
@@ -450,7 +550,14 @@ mod tests {
         let error = first.write(end()).expect_err("fenced off").to_string();
         assert!(error.contains("another agent has taken over"), "{error}");
         second.write(end()).expect("writes");
-        assert_eq!(EventLog::open(&spool.events()).expect("opens").1.events.len(), 2);
+        assert_eq!(
+            EventLog::open(&spool.events())
+                .expect("opens")
+                .1
+                .events
+                .len(),
+            2
+        );
         fs::remove_file(spool.agent_file()).expect("removes");
         second.write(end()).expect_err("the spool is gone");
     }
@@ -458,7 +565,9 @@ mod tests {
     #[test]
     fn a_damaged_line_is_left_out_and_the_log_goes_on() {
         let dir = tempfile::tempdir().expect("a directory");
-        let path = Utf8Path::from_path(dir.path()).expect("UTF-8").join("events.jsonl");
+        let path = Utf8Path::from_path(dir.path())
+            .expect("UTF-8")
+            .join("events.jsonl");
         let (mut log, _) = EventLog::open(&path).expect("opens");
         for what in ["one", "two", "three"] {
             log.write(note(what)).expect("writes");
@@ -467,22 +576,40 @@ mod tests {
         fs::write(&path, text.replace("two", "TWO")).expect("writes");
         let (mut log, old) = EventLog::open(&path).expect("opens");
         assert_eq!(numbers(&old), [1, 3]);
-        assert!(old.damage.is_some_and(|d| d.contains("line 2") && d.contains("checksum")));
+        assert!(
+            old.damage
+                .is_some_and(|d| d.contains("line 2") && d.contains("checksum"))
+        );
         log.write(note("four")).expect("writes");
-        assert_eq!(numbers(&EventLog::open(&path).expect("opens").1), [1, 3, LIFE + 1]);
+        assert_eq!(
+            numbers(&EventLog::open(&path).expect("opens").1),
+            [1, 3, LIFE + 1]
+        );
     }
 
     #[test]
     fn a_number_that_no_event_has_is_damage() {
         let dir = tempfile::tempdir().expect("a directory");
-        let path = Utf8Path::from_path(dir.path()).expect("UTF-8").join("events.jsonl");
-        let line = |seq: u64| format!("{{\"seq\":{seq},\"at\":\"2026-01-02T03:04:05Z\",\"event\":\"note\",\"what\":\"w\"}}\n");
+        let path = Utf8Path::from_path(dir.path())
+            .expect("UTF-8")
+            .join("events.jsonl");
+        let line = |seq: u64| {
+            format!(
+                "{{\"seq\":{seq},\"at\":\"2026-01-02T03:04:05Z\",\"event\":\"note\",\"what\":\"w\"}}\n"
+            )
+        };
         fs::write(&path, line(1) + &line(u64::MAX)).expect("writes");
         let (mut log, old) = EventLog::open(&path).expect("opens");
         assert_eq!(numbers(&old), [1]);
-        assert!(old.damage.is_some_and(|d| d.contains("no event has the number")));
+        assert!(
+            old.damage
+                .is_some_and(|d| d.contains("no event has the number"))
+        );
         log.write(note("two")).expect("writes");
-        assert_eq!(numbers(&EventLog::open(&path).expect("opens").1), [1, LIFE + 1]);
+        assert_eq!(
+            numbers(&EventLog::open(&path).expect("opens").1),
+            [1, LIFE + 1]
+        );
     }
 
     #[test]
@@ -491,19 +618,43 @@ mod tests {
         let spool = Spool::at(Utf8Path::from_path(dir.path()).expect("UTF-8"));
         spool.make().expect("makes");
         let (mut log, _) = EventLog::open(&spool.events()).expect("opens");
-        log.write(Event::Note { what: "one".into() }).expect("writes");
-        log.write(Event::Closed { reason: "two".into() }).expect("writes");
+        log.write(Event::Note { what: "one".into() })
+            .expect("writes");
+        log.write(Event::Closed {
+            reason: "two".into(),
+        })
+        .expect("writes");
         let mut text = fs::read(spool.events()).expect("reads");
         text.extend_from_slice(b"{\"seq\":3,\"at\"");
         fs::write(spool.events(), &text).expect("writes");
         let (mut log, old) = EventLog::open(&spool.events()).expect("opens");
         assert_eq!(numbers(&old), [1, 2]);
-        log.write(Event::Note { what: "three".into() }).expect("writes");
-        assert_eq!(numbers(&EventLog::open(&spool.events()).expect("opens").1), [1, 2, LIFE + 1]);
+        log.write(Event::Note {
+            what: "three".into(),
+        })
+        .expect("writes");
+        assert_eq!(
+            numbers(&EventLog::open(&spool.events()).expect("opens").1),
+            [1, 2, LIFE + 1]
+        );
 
         spool.ask("a", &Request::Close).expect("asks");
-        spool.ask("a", &Request::Stop { run: cvc_core::ids::RunId::of(b"r") }).expect("asks");
+        spool
+            .ask(
+                "a",
+                &Request::Stop {
+                    run: cvc_core::ids::RunId::of(b"r"),
+                },
+            )
+            .expect("asks");
         assert!(matches!(spool.request("a").expect("reads"), Request::Close));
-        assert_eq!(spool.names().expect("lists").into_iter().collect::<Vec<_>>(), ["a"]);
+        assert_eq!(
+            spool
+                .names()
+                .expect("lists")
+                .into_iter()
+                .collect::<Vec<_>>(),
+            ["a"]
+        );
     }
 }

@@ -68,7 +68,11 @@ async fn ask(crew: Crew, mut names: BTreeSet<String>, tell: mpsc::UnboundedSende
     let mut deaf: BTreeSet<String> = BTreeSet::new();
     while !names.is_empty() {
         let lost = crew.lost().borrow().clone();
-        let asked: Vec<&str> = names.iter().map(String::as_str).filter(|n| !lost.contains_key(*n)).collect();
+        let asked: Vec<&str> = names
+            .iter()
+            .map(String::as_str)
+            .filter(|n| !lost.contains_key(*n))
+            .collect();
         for (node, answer) in crew.notices(&asked, service.as_deref(), LIMIT).await {
             let heard = match answer {
                 Ok(None) => {
@@ -81,7 +85,9 @@ async fn ask(crew: Crew, mut names: BTreeSet<String>, tell: mpsc::UnboundedSende
                 }
                 // those who wait for nodes learn of it otherwise
                 Err(CrewError::Lost { .. }) => continue,
-                Err(error) if deaf.insert(node.clone()) => NodeNotice::Silent(node, error.to_string()),
+                Err(error) if deaf.insert(node.clone()) => {
+                    NodeNotice::Silent(node, error.to_string())
+                }
                 Err(_) => continue,
             };
             if tell.send(heard).is_err() {

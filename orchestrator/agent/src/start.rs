@@ -27,11 +27,21 @@ pub fn start(program: &Utf8Path, root: &Utf8Path) -> Result<ProcessId, StoreErro
     }
     spool.make()?;
     let log = spool.log();
-    let file = OpenOptions::new().create(true).append(true).open(&log).map_err(StoreError::io("open", &log))?;
+    let file = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(&log)
+        .map_err(StoreError::io("open", &log))?;
     let before = fs::metadata(&log).map(|m| m.len()).unwrap_or(0);
     // a login shell: modules and PATH as the user has them, but not the language, which the agent could not read
     let mut child = Command::new("setsid")
-        .args(["bash", "-lc", "LC_ALL=C exec \"$0\" agent \"$1\"", program.as_str(), root.as_str()])
+        .args([
+            "bash",
+            "-lc",
+            "LC_ALL=C exec \"$0\" agent \"$1\"",
+            program.as_str(),
+            root.as_str(),
+        ])
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(file)
@@ -50,10 +60,18 @@ pub fn start(program: &Utf8Path, root: &Utf8Path) -> Result<ProcessId, StoreErro
                 return Ok(id);
             }
             let text = fs::read(&log).unwrap_or_default();
-            let message = String::from_utf8_lossy(text.get(before as usize..).unwrap_or_default()).trim().to_owned();
-            let how =
-                ended.map_or_else(|| format!("did not identify itself within {} s", LIMIT.as_secs()), |s| format!("ended at once ({s})"));
-            return Err(StoreError::damaged(&log, 0, format!("the agent {how}: {message}")));
+            let message = String::from_utf8_lossy(text.get(before as usize..).unwrap_or_default())
+                .trim()
+                .to_owned();
+            let how = ended.map_or_else(
+                || format!("did not identify itself within {} s", LIMIT.as_secs()),
+                |s| format!("ended at once ({s})"),
+            );
+            return Err(StoreError::damaged(
+                &log,
+                0,
+                format!("the agent {how}: {message}"),
+            ));
         }
         std::thread::sleep(Duration::from_millis(5));
     }

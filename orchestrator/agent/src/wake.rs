@@ -63,21 +63,31 @@ pub struct Arrivals {
 impl Arrivals {
     pub(super) fn of(directory: &Utf8Path, which: AddWatchFlags) -> Self {
         let told = Arc::new(Notify::new());
-        let thread = Changes::of(directory, which).zip(UnixStream::pair().ok()).map(|(changes, (here, there))| {
-            let told = Arc::clone(&told);
-            std::thread::spawn(move || {
-                while let Ok(false) = wait(&there, Some(&changes), PollTimeout::NONE) {
-                    told.notify_one();
-                }
+        let thread = Changes::of(directory, which)
+            .zip(UnixStream::pair().ok())
+            .map(|(changes, (here, there))| {
+                let told = Arc::clone(&told);
+                std::thread::spawn(move || {
+                    while let Ok(false) = wait(&there, Some(&changes), PollTimeout::NONE) {
+                        told.notify_one();
+                    }
+                });
+                here
             });
-            here
-        });
-        Self { told, are_told: thread.is_some(), _thread: thread }
+        Self {
+            told,
+            are_told: thread.is_some(),
+            _thread: thread,
+        }
     }
 
     /// Arrivals that somebody else tells of.
     pub fn told_by(told: Arc<Notify>) -> Self {
-        Self { told, are_told: true, _thread: None }
+        Self {
+            told,
+            are_told: true,
+            _thread: None,
+        }
     }
 
     /// Whether changes by this machine are told.
@@ -92,7 +102,11 @@ impl Arrivals {
 }
 
 /// Waits for changes or until something is to be read from a stream, its end included. Returns whether that is so.
-pub(super) fn wait(stream: &UnixStream, changes: Option<&Changes>, limit: PollTimeout) -> io::Result<bool> {
+pub(super) fn wait(
+    stream: &UnixStream,
+    changes: Option<&Changes>,
+    limit: PollTimeout,
+) -> io::Result<bool> {
     let mut fds = vec![PollFd::new(stream.as_fd(), PollFlags::POLLIN)];
     fds.extend(changes.map(|changes| PollFd::new(changes.as_fd(), PollFlags::POLLIN)));
     match poll(&mut fds, limit) {
@@ -130,13 +144,19 @@ pub(super) struct LastChange {
 
 impl LastChange {
     pub(super) fn new(now: Instant) -> Self {
-        Self { modified: None, noticed: now }
+        Self {
+            modified: None,
+            noticed: now,
+        }
     }
 
     /// Takes note of a time of change.
     pub(super) fn look(&mut self, modified: Option<SystemTime>, now: Instant) {
         if modified != self.modified {
-            *self = Self { modified, noticed: now };
+            *self = Self {
+                modified,
+                noticed: now,
+            };
         }
     }
 
@@ -152,9 +172,15 @@ mod tests {
 
     #[test]
     fn looks_become_rare_when_nothing_happens() {
-        let pace = Pace { shortest: Duration::from_millis(10), longest: Duration::from_millis(500) };
+        let pace = Pace {
+            shortest: Duration::from_millis(10),
+            longest: Duration::from_millis(500),
+        };
         let delay = |ms: u64| pace.delay(Duration::from_millis(ms)).as_millis();
-        assert_eq!([0, 500, 2_000, 25_000, 3_600_000].map(delay), [10, 10, 40, 500, 500]);
+        assert_eq!(
+            [0, 500, 2_000, 25_000, 3_600_000].map(delay),
+            [10, 10, 40, 500, 500]
+        );
         // in an hour in which nothing happens
         let (mut looks, mut passed) = (0, Duration::ZERO);
         while passed < Duration::from_secs(3600) {
@@ -174,7 +200,11 @@ mod tests {
         last.look(first, after(10));
         assert_eq!(last.age(after(10)), Duration::ZERO);
         last.look(first, after(12));
-        assert_eq!(last.age(after(12)), Duration::from_secs(2), "nobody touches it any more");
+        assert_eq!(
+            last.age(after(12)),
+            Duration::from_secs(2),
+            "nobody touches it any more"
+        );
         last.look(second, after(13));
         assert_eq!(last.age(after(13)), Duration::ZERO);
     }
@@ -183,7 +213,10 @@ mod tests {
     fn changes_of_a_directory_are_told() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = Utf8Path::from_path(dir.path()).expect("UTF-8");
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .expect("a runtime");
         runtime.block_on(async {
             let changes = Arrivals::of(path, ARRIVALS);
             assert!(changes.are_told());

@@ -15,7 +15,9 @@ use std::{error::Error, fs};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let [page, directory] = &args[..] else { return Err("two arguments are needed: PAGE DIRECTORY".into()) };
+    let [page, directory] = &args[..] else {
+        return Err("two arguments are needed: PAGE DIRECTORY".into());
+    };
     let directory = Utf8Path::new(directory);
     fs::create_dir_all(directory)?;
     match page.as_str() {
@@ -25,9 +27,18 @@ fn main() -> Result<(), Box<dyn Error>> {
         "many-points" => common::campaign_of(directory.as_std_path(), common::many_points()),
         "costs" => common::campaign_with_costs(directory.as_std_path()),
         "predictions" => {
-            measured::campaign(directory.as_std_path(), &format!("{}{PREDICT}", measured::CAMPAIGN), |_| false);
+            measured::campaign(
+                directory.as_std_path(),
+                &format!("{}{PREDICT}", measured::CAMPAIGN),
+                |_| false,
+            );
         }
-        other => return Err(format!("unknown page `{other}`; known are made-up, many-points, costs and predictions").into()),
+        other => {
+            return Err(format!(
+                "unknown page `{other}`; known are made-up, many-points, costs and predictions"
+            )
+            .into());
+        }
     }
     let to: Utf8PathBuf = directory.join("report");
     for file in write_all(&build(&rebuild_index(directory)?)?, &to, &Format::ALL)? {

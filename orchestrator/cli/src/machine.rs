@@ -6,11 +6,14 @@ use std::sync::Arc;
 
 /// The runtime of a command: one thread.
 pub fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|e| Failure::Other {
-        status: ExitStatus::Internal,
-        message: format!("cannot start: {e}"),
-        hint: None,
-    })
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|e| Failure::Other {
+            status: ExitStatus::Internal,
+            message: format!("cannot start: {e}"),
+            hint: None,
+        })
 }
 
 /// The clouds of a cvc that was built with them.
@@ -27,5 +30,8 @@ pub fn clouds() -> Option<Arc<dyn cvc_controller::provider::Clouds>> {
 
 /// Where sessions take place.
 pub fn machine(place: &Where) -> Machine {
-    Machine { campaigns: place.campaigns.clone(), clouds: clouds() }
+    Machine {
+        campaigns: place.campaigns.clone(),
+        clouds: clouds(),
+    }
 }

@@ -21,7 +21,11 @@ impl Commitment {
     /// The cost until a time, or until what was promised, if that is later.
     fn usd(&self, from: Timestamp, until: Timestamp) -> f64 {
         let until = until.max(self.promised_until);
-        until.duration_since(from.max(self.paid_until)).as_secs_f64().max(0.0) * self.usd_per_s
+        until
+            .duration_since(from.max(self.paid_until))
+            .as_secs_f64()
+            .max(0.0)
+            * self.usd_per_s
     }
 }
 
@@ -40,13 +44,23 @@ impl BudgetShare {
     /// What is left after a time, US dollars; negative if it does not suffice. `more_usd_per_s` is the cost of what is to be added now.
     pub fn left_after(&self, until: Timestamp, more_usd_per_s: f64) -> f64 {
         let more = until.duration_since(self.at).as_secs_f64().max(0.0) * more_usd_per_s;
-        self.left_usd - more - self.commitments.iter().map(|c| c.usd(self.at, until)).sum::<f64>()
+        self.left_usd
+            - more
+            - self
+                .commitments
+                .iter()
+                .map(|c| c.usd(self.at, until))
+                .sum::<f64>()
     }
 
     /// The time until which everything can exist together with what is to be added now, which costs `more_usd_per_s`; [`Self::at`] if it
     /// cannot. It does not change as time goes by, but when something begins, ends, or is promised.
     pub fn until(&self, more_usd_per_s: f64) -> Timestamp {
-        let mut corners: Vec<Timestamp> = self.commitments.iter().flat_map(|c| [c.paid_until, c.promised_until]).collect();
+        let mut corners: Vec<Timestamp> = self
+            .commitments
+            .iter()
+            .flat_map(|c| [c.paid_until, c.promised_until])
+            .collect();
         corners.retain(|t| *t > self.at);
         corners.sort();
         let mut from = self.at;
@@ -61,12 +75,16 @@ impl BudgetShare {
             return from;
         }
         // from here the cost of each second is the same until the next corner, at which it is too much
-        let begun = self.commitments.iter().filter(|c| c.paid_until.max(c.promised_until) <= from);
+        let begun = self
+            .commitments
+            .iter()
+            .filter(|c| c.paid_until.max(c.promised_until) <= from);
         let usd_per_s = more_usd_per_s + begun.map(|c| c.usd_per_s).sum::<f64>();
         if usd_per_s <= 0.0 {
             return Timestamp::MAX;
         }
-        let lasts = SignedDuration::try_from_secs_f64(left / usd_per_s).unwrap_or(SignedDuration::MAX);
+        let lasts =
+            SignedDuration::try_from_secs_f64(left / usd_per_s).unwrap_or(SignedDuration::MAX);
         from.saturating_add(lasts).unwrap_or(Timestamp::MAX)
     }
 }
@@ -81,23 +99,39 @@ mod tests {
     }
 
     fn commitment(usd_per_s: f64, paid_s: i64, promised_s: i64) -> Commitment {
-        Commitment { usd_per_s, paid_until: at(paid_s), promised_until: at(promised_s) }
+        Commitment {
+            usd_per_s,
+            paid_until: at(paid_s),
+            promised_until: at(promised_s),
+        }
     }
 
     #[test]
     fn fleets_end_together_when_the_money_does() {
-        let share = BudgetShare { at: at(1_000), left_usd: 300.0, commitments: vec![commitment(1.0, 0, 0), commitment(2.0, 0, 0)] };
+        let share = BudgetShare {
+            at: at(1_000),
+            left_usd: 300.0,
+            commitments: vec![commitment(1.0, 0, 0), commitment(2.0, 0, 0)],
+        };
         assert_eq!(share.until(0.0), at(1_100));
         // a further one shortens the time of all
         assert_eq!(share.until(3.0), at(1_050));
         // and so later, as long as nothing changes
-        let later = BudgetShare { at: at(1_040), left_usd: 180.0, ..share };
+        let later = BudgetShare {
+            at: at(1_040),
+            left_usd: 180.0,
+            ..share
+        };
         assert_eq!(later.until(0.0), at(1_100));
     }
 
     #[test]
     fn what_was_promised_to_one_fleet_is_not_there_for_another() {
-        let share = |promised_s| BudgetShare { at: at(0), left_usd: 300.0, commitments: vec![commitment(1.0, 0, promised_s)] };
+        let share = |promised_s| BudgetShare {
+            at: at(0),
+            left_usd: 300.0,
+            commitments: vec![commitment(1.0, 0, promised_s)],
+        };
         assert_eq!(share(0).until(1.0), at(150));
         assert_eq!(share(150).until(1.0), at(150));
         // it was extended when it was alone
@@ -108,9 +142,20 @@ mod tests {
 
     #[test]
     fn what_is_paid_already_is_not_counted_again_and_what_is_free_has_no_end() {
-        let share = BudgetShare { at: at(0), left_usd: 90.0, commitments: vec![commitment(1.0, 60, 0)] };
+        let share = BudgetShare {
+            at: at(0),
+            left_usd: 90.0,
+            commitments: vec![commitment(1.0, 60, 0)],
+        };
         assert_eq!(share.until(0.0), at(150));
-        assert_eq!(BudgetShare { commitments: Vec::new(), ..share }.until(0.0), Timestamp::MAX);
+        assert_eq!(
+            BudgetShare {
+                commitments: Vec::new(),
+                ..share
+            }
+            .until(0.0),
+            Timestamp::MAX
+        );
     }
 
     proptest! {

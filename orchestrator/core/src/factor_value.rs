@@ -109,7 +109,9 @@ impl FactorValue for Option<u32> {
     }
 
     fn to_column(&self) -> ColumnValue {
-        self.map_or(ColumnValue::Null, |number| ColumnValue::Integer(number.into()))
+        self.map_or(ColumnValue::Null, |number| {
+            ColumnValue::Integer(number.into())
+        })
     }
 
     fn from_column(value: ColumnValue) -> Option<Self> {
@@ -130,13 +132,17 @@ impl FactorValue for Option<ByteSize> {
     }
 
     fn to_column(&self) -> ColumnValue {
-        self.map_or(ColumnValue::Null, |size| ColumnValue::Integer(i64::try_from(size.0).unwrap_or(i64::MAX)))
+        self.map_or(ColumnValue::Null, |size| {
+            ColumnValue::Integer(i64::try_from(size.0).unwrap_or(i64::MAX))
+        })
     }
 
     fn from_column(value: ColumnValue) -> Option<Self> {
         match value {
             ColumnValue::Null => Some(None),
-            ColumnValue::Integer(bytes) => u64::try_from(bytes).ok().map(|bytes| Some(ByteSize(bytes))),
+            ColumnValue::Integer(bytes) => {
+                u64::try_from(bytes).ok().map(|bytes| Some(ByteSize(bytes)))
+            }
             ColumnValue::Text(_) => None,
         }
     }

@@ -13,20 +13,44 @@ pub fn expand_below(base: &Utf8Path, written: &str) -> Utf8PathBuf {
     expand_with(base, written, variable)
 }
 
-fn expand_with(base: &Utf8Path, written: &str, env: impl Fn(&str) -> Option<String>) -> Utf8PathBuf {
+fn expand_with(
+    base: &Utf8Path,
+    written: &str,
+    env: impl Fn(&str) -> Option<String>,
+) -> Utf8PathBuf {
     let resolved = expand_path(written, base.as_std_path(), env);
-    let as_written = || if written == "~" || written.starts_with("~/") { Utf8Path::new(NOWHERE).join(written) } else { base.join(written) };
-    resolved.ok().and_then(|p| Utf8PathBuf::from_path_buf(p).ok()).unwrap_or_else(as_written)
+    let as_written = || {
+        if written == "~" || written.starts_with("~/") {
+            Utf8Path::new(NOWHERE).join(written)
+        } else {
+            base.join(written)
+        }
+    };
+    resolved
+        .ok()
+        .and_then(|p| Utf8PathBuf::from_path_buf(p).ok())
+        .unwrap_or_else(as_written)
 }
 
 /// A variable as paths use it: `HOME`, which services and `env -i` lack, is also known without it.
 pub fn variable(name: &str) -> Option<String> {
-    if name == "HOME" { home() } else { std::env::var(name).ok() }
+    if name == "HOME" {
+        home()
+    } else {
+        std::env::var(name).ok()
+    }
 }
 
 /// The user's home: `$HOME`, else as the system's list of users has it; `None` if neither says.
 pub fn home() -> Option<String> {
-    home_of(std::env::var("HOME").ok(), || User::from_uid(getuid()).ok()??.dir.into_os_string().into_string().ok())
+    home_of(std::env::var("HOME").ok(), || {
+        User::from_uid(getuid())
+            .ok()??
+            .dir
+            .into_os_string()
+            .into_string()
+            .ok()
+    })
 }
 
 fn home_of(told: Option<String>, listed: impl FnOnce() -> Option<String>) -> Option<String> {
@@ -97,9 +121,20 @@ pub enum PathError {
 ///
 /// # Errors
 /// Names the variable that is not set, as a fragment for a message.
-pub fn expand_path(written: &str, base: &Path, env: impl Fn(&str) -> Option<String>) -> Result<PathBuf, PathError> {
-    let not_set = |name: &str| PathError::NotSet { written: written.to_owned(), variable: name.to_owned() };
-    let lookup = |name: &str| env(name).filter(|v| !v.is_empty()).ok_or_else(|| not_set(name));
+pub fn expand_path(
+    written: &str,
+    base: &Path,
+    env: impl Fn(&str) -> Option<String>,
+) -> Result<PathBuf, PathError> {
+    let not_set = |name: &str| PathError::NotSet {
+        written: written.to_owned(),
+        variable: name.to_owned(),
+    };
+    let lookup = |name: &str| {
+        env(name)
+            .filter(|v| !v.is_empty())
+            .ok_or_else(|| not_set(name))
+    };
     let (mut out, mut rest) = match written.strip_prefix('~') {
         Some(rest) if rest.is_empty() || rest.starts_with('/') => (lookup("HOME")?, rest),
         Some(_) | None => (String::new(), written),
@@ -108,10 +143,16 @@ pub fn expand_path(written: &str, base: &Path, env: impl Fn(&str) -> Option<Stri
         out.push_str(before);
         let (name, end) = match after.strip_prefix('{') {
             Some(inner) => {
-                let (name, end) = inner.split_once('}').ok_or_else(|| PathError::Unclosed(written.to_owned()))?;
+                let (name, end) = inner
+                    .split_once('}')
+                    .ok_or_else(|| PathError::Unclosed(written.to_owned()))?;
                 (name, end)
             }
-            None => after.split_at(after.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(after.len())),
+            None => after.split_at(
+                after
+                    .find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+                    .unwrap_or(after.len()),
+            ),
         };
         if name.is_empty() {
             return Err(PathError::NoName(written.to_owned()));
@@ -126,12 +167,18 @@ pub fn expand_path(written: &str, base: &Path, env: impl Fn(&str) -> Option<Stri
 
 /// The first executable of these names on PATH.
 pub fn on_path(names: &[&str], path: &str) -> Option<Utf8PathBuf> {
-    names.iter().find_map(|name| path.split(':').filter(|d| !d.is_empty()).map(|d| Utf8Path::new(d).join(name)).find(|p| is_executable(p)))
+    names.iter().find_map(|name| {
+        path.split(':')
+            .filter(|d| !d.is_empty())
+            .map(|d| Utf8Path::new(d).join(name))
+            .find(|p| is_executable(p))
+    })
 }
 
 /// Whether this is a file that can be executed.
 pub fn is_executable(path: &Utf8Path) -> bool {
-    path.is_file() && nix::unistd::access(path.as_std_path(), nix::unistd::AccessFlags::X_OK).is_ok()
+    path.is_file()
+        && nix::unistd::access(path.as_std_path(), nix::unistd::AccessFlags::X_OK).is_ok()
 }
 
 #[cfg(test)]
@@ -153,7 +200,10 @@ mod tests {
         assert_eq!(expand("$SCRATCH/a/${HOME}"), path("/scratch/a//home/ada"));
         assert_eq!(expand("bin"), path("/campaigns/bin"));
         assert_eq!(expand("~ada"), path("/campaigns/~ada"));
-        assert_eq!(expand("$NOPE/x").expect_err("no variable").to_string(), "`$NOPE/x` needs $NOPE, which is not set");
+        assert_eq!(
+            expand("$NOPE/x").expect_err("no variable").to_string(),
+            "`$NOPE/x` needs $NOPE, which is not set"
+        );
         assert!(expand("${HOME").is_err() && expand("a$").is_err());
     }
 
@@ -172,7 +222,11 @@ mod tests {
     fn without_a_home_nothing_can_be_made_that_is_called_so() {
         let expand = |written| expand_with(Utf8Path::new("/campaigns"), written, |_| None);
         for written in ["~", "~/.cache"] {
-            assert!(std::fs::create_dir_all(expand(written)).is_err(), "{}", expand(written));
+            assert!(
+                std::fs::create_dir_all(expand(written)).is_err(),
+                "{}",
+                expand(written)
+            );
         }
         // this is a name like any other
         assert_eq!(expand("~ada"), "/campaigns/~ada");

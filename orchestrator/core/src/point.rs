@@ -1,7 +1,9 @@
 //! A point: one combination of factor values.
 
 use crate::{
-    factor_value::{ColumnType, ColumnValue, FactorValue, UnknownWord, optional_text_values, text_values},
+    factor_value::{
+        ColumnType, ColumnValue, FactorValue, UnknownWord, optional_text_values, text_values,
+    },
     ids::PointId,
     registry::define_kind,
 };
@@ -68,13 +70,16 @@ impl CheckpointerKind {
             (Self::Dmtcp, TracerKind::Darshan) => Some(
                 "Darshan and DMTCP cannot run together: Darshan's dup2 wrapper recurses until the stack overflows; trace with strace, or run Darshan without checkpoints",
             ),
-            (Self::Dmtcp, TracerKind::None | TracerKind::Strace) | (Self::None | Self::Application, _) => None,
+            (Self::Dmtcp, TracerKind::None | TracerKind::Strace)
+            | (Self::None | Self::Application, _) => None,
         }
     }
 }
 
 /// How DMTCP stores images.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Compression {
@@ -98,7 +103,10 @@ impl FromStr for Compression {
     type Err = UnknownWord;
 
     fn from_str(text: &str) -> Result<Self, UnknownWord> {
-        [Self::None, Self::Gzip].into_iter().find(|kind| kind.to_string() == text).ok_or(UnknownWord)
+        [Self::None, Self::Gzip]
+            .into_iter()
+            .find(|kind| kind.to_string() == text)
+            .ok_or(UnknownWord)
     }
 }
 
@@ -147,7 +155,10 @@ impl FromStr for Moment {
         if let Some(number) = text.strip_prefix("after step ") {
             return step(number).map(Self::AfterStep);
         }
-        let list = text.strip_prefix("at ").and_then(|rest| rest.strip_suffix(" s")).ok_or(UnknownWord)?;
+        let list = text
+            .strip_prefix("at ")
+            .and_then(|rest| rest.strip_suffix(" s"))
+            .ok_or(UnknownWord)?;
         let seconds: Result<Vec<f64>, _> = list.split(" and ").map(str::parse).collect();
         seconds.map(Self::AtS).map_err(|_| UnknownWord)
     }
@@ -391,8 +402,14 @@ impl Point {
     /// old campaigns are shown as they were.
     pub fn shown_factors<'a>(points: impl Iterator<Item = &'a Self> + Clone) -> Vec<&'static str> {
         let neutral = Self::default();
-        let is_used = |name: &str| points.clone().any(|point| point.factor(name) != neutral.factor(name));
-        let shown = Self::FACTOR_INFO.iter().filter(|info| info.digest != DigestPart::PointUnlessNeutral || is_used(info.name));
+        let is_used = |name: &str| {
+            points
+                .clone()
+                .any(|point| point.factor(name) != neutral.factor(name))
+        };
+        let shown = Self::FACTOR_INFO
+            .iter()
+            .filter(|info| info.digest != DigestPart::PointUnlessNeutral || is_used(info.name));
         shown.map(|info| info.name).collect()
     }
 
@@ -460,8 +477,17 @@ mod tests {
 
     #[test]
     fn the_columns_of_a_point_read_back_as_the_same_point() {
-        let plain = Point { site: "here".into(), storage: "run".into(), ..Point::default() };
-        let moments = [Moment::AtS(vec![0.25, 7.0]), Moment::AfterStep(3), Moment::SizeOnly, Moment::SizeOnlyAfterStep(9)];
+        let plain = Point {
+            site: "here".into(),
+            storage: "run".into(),
+            ..Point::default()
+        };
+        let moments = [
+            Moment::AtS(vec![0.25, 7.0]),
+            Moment::AfterStep(3),
+            Moment::SizeOnly,
+            Moment::SizeOnlyAfterStep(9),
+        ];
         let full = moments.into_iter().map(|moment| Point {
             mapping: "6Nx4P+1Nx1P".parse::<Mapping>().expect("a mapping"),
             checkpointer: CheckpointerKind::Dmtcp,
@@ -474,10 +500,22 @@ mod tests {
             ..plain.clone()
         });
         for point in full.chain([plain.clone()]) {
-            let columns = Point::COLUMNS.iter().map(|column| column.name).zip(point.to_columns());
+            let columns = Point::COLUMNS
+                .iter()
+                .map(|column| column.name)
+                .zip(point.to_columns());
             let columns: std::collections::HashMap<&str, ColumnValue> = columns.collect();
-            assert_eq!(Point::from_columns(|name| Ok(columns[name].clone()), |name| name), Ok(point));
-            let damaged = |name| Ok(if name == "moment" { ColumnValue::Text("at noon".into()) } else { columns[name].clone() });
+            assert_eq!(
+                Point::from_columns(|name| Ok(columns[name].clone()), |name| name),
+                Ok(point)
+            );
+            let damaged = |name| {
+                Ok(if name == "moment" {
+                    ColumnValue::Text("at noon".into())
+                } else {
+                    columns[name].clone()
+                })
+            };
             assert_eq!(Point::from_columns(damaged, |name| name), Err("moment"));
         }
     }

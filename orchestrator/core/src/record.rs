@@ -139,8 +139,15 @@ pub mod names {
     pub const COST_USD: &str = "cost_usd";
 
     /// What else the nodes of a run did: no result of the run, but a reason to look at it again. Of several nodes, the largest counts.
-    pub const DISTURBANCES: [&str; 7] =
-        [STEAL_SHARE, OTHER_CPU_SHARE, CPU_PRESSURE_SHARE, IO_PRESSURE_SHARE, MEMORY_PRESSURE_SHARE, SWAPPED_BYTES, RUNNABLE_BEFORE];
+    pub const DISTURBANCES: [&str; 7] = [
+        STEAL_SHARE,
+        OTHER_CPU_SHARE,
+        CPU_PRESSURE_SHARE,
+        IO_PRESSURE_SHARE,
+        MEMORY_PRESSURE_SHARE,
+        SWAPPED_BYTES,
+        RUNNABLE_BEFORE,
+    ];
 }
 
 /// One measured fact of a run.

@@ -44,17 +44,32 @@ pub enum DurationError {
 pub fn seconds(text: &str) -> Result<f64, DurationError> {
     let text = text.trim();
     let wrong = || DurationError::Form(text.to_owned());
-    let is_number = text.strip_prefix('-').unwrap_or(text).starts_with(|c: char| c.is_ascii_digit());
+    let is_number = text
+        .strip_prefix('-')
+        .unwrap_or(text)
+        .starts_with(|c: char| c.is_ascii_digit());
     if is_number && text.parse::<f64>().is_ok() {
         let number = text.trim_start_matches('-').to_owned();
-        return Err(DurationError::NoUnit { text: text.to_owned(), number });
+        return Err(DurationError::NoUnit {
+            text: text.to_owned(),
+            number,
+        });
     }
     let span: jiff::Span = text.parse().map_err(|_| wrong())?;
-    let seconds = span.total((jiff::Unit::Second, jiff::SpanRelativeTo::days_are_24_hours())).map_err(|_| wrong())?;
+    let seconds = span
+        .total((
+            jiff::Unit::Second,
+            jiff::SpanRelativeTo::days_are_24_hours(),
+        ))
+        .map_err(|_| wrong())?;
     if !seconds.is_finite() {
         return Err(wrong());
     }
-    if seconds > 0.0 { Ok(seconds) } else { Err(DurationError::NotPositive(text.to_owned())) }
+    if seconds > 0.0 {
+        Ok(seconds)
+    } else {
+        Err(DurationError::NotPositive(text.to_owned()))
+    }
 }
 
 /// A size in bytes, written `16MiB`, `64KiB`, `2GiB` or `4096` (bytes).
@@ -66,7 +81,9 @@ impl FromStr for ByteSize {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let text = text.trim();
-        let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+        let split = text
+            .find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(text.len());
         let (digits, suffix) = text.split_at(split);
         let factor: u64 = match suffix.trim() {
             "" | "B" => 1,
@@ -75,19 +92,30 @@ impl FromStr for ByteSize {
             "GiB" => 1 << 30,
             "TiB" => 1 << 40,
             other => {
-                return Err(format!("unknown unit of size `{other}`: write B, KiB, MiB, GiB or TiB (powers of 2)"));
+                return Err(format!(
+                    "unknown unit of size `{other}`: write B, KiB, MiB, GiB or TiB (powers of 2)"
+                ));
             }
         };
-        let count: u64 =
-            digits.parse().map_err(|_| format!("`{text}` is not a valid size: write a whole number and a unit, as in 16MiB"))?;
-        count.checked_mul(factor).map(Self).ok_or_else(|| format!("`{text}` is larger than any file can be"))
+        let count: u64 = digits.parse().map_err(|_| {
+            format!("`{text}` is not a valid size: write a whole number and a unit, as in 16MiB")
+        })?;
+        count
+            .checked_mul(factor)
+            .map(Self)
+            .ok_or_else(|| format!("`{text}` is larger than any file can be"))
     }
 }
 
 impl fmt::Display for ByteSize {
     /// The largest unit that divides the size exactly, so that the text reads back to the same value.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (factor, unit) in [(1u64 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")] {
+        for (factor, unit) in [
+            (1u64 << 40, "TiB"),
+            (1 << 30, "GiB"),
+            (1 << 20, "MiB"),
+            (1 << 10, "KiB"),
+        ] {
             if self.0 != 0 && self.0.is_multiple_of(factor) {
                 return write!(f, "{}{unit}", self.0 / factor);
             }
@@ -114,7 +142,9 @@ impl<'de> Deserialize<'de> for ByteSize {
                 text.parse().map_err(E::custom)
             }
             fn visit_i64<E: serde::de::Error>(self, bytes: i64) -> Result<ByteSize, E> {
-                u64::try_from(bytes).map(ByteSize).map_err(|_| E::custom(format!("a size cannot be negative, and this is {bytes}")))
+                u64::try_from(bytes).map(ByteSize).map_err(|_| {
+                    E::custom(format!("a size cannot be negative, and this is {bytes}"))
+                })
             }
             fn visit_u64<E: serde::de::Error>(self, bytes: u64) -> Result<ByteSize, E> {
                 Ok(ByteSize(bytes))

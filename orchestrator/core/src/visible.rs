@@ -18,7 +18,8 @@ pub enum Form {
 /// Whether a character steers a terminal, or turns the order of what follows round: control characters except line feed and tab, DEL, those of
 /// ISO 6429's set C1, and Unicode's embeddings, overrides and isolates of directions.
 fn steers(c: char) -> bool {
-    (c.is_control() && !matches!(c, '\n' | '\t')) || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    (c.is_control() && !matches!(c, '\n' | '\t'))
+        || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// The text with what would steer a terminal written out.
@@ -32,7 +33,9 @@ pub fn visible_json(text: &str) -> Cow<'_, str> {
 }
 
 fn in_form(text: &str, form: Form) -> Cow<'_, str> {
-    let Some(first) = text.find(steers) else { return Cow::Borrowed(text) };
+    let Some(first) = text.find(steers) else {
+        return Cow::Borrowed(text);
+    };
     let mut out = text[..first].to_owned();
     for c in text[first..].chars() {
         match form {
@@ -65,8 +68,14 @@ pub fn visible_styled(text: &str) -> String {
 /// The length of the sequence with which a text begins, if it only sets a weight or a colour: nothing that hides text.
 fn style_length(text: &str) -> Option<usize> {
     let (parameters, _) = text.strip_prefix("\u{1b}[")?.split_once('m')?;
-    let is_known = |p: &str| matches!(p, "" | "0" | "1" | "4") || (p.len() == 2 && matches!(p.as_bytes(), [b'3', b'0'..=b'7']));
-    parameters.split(';').all(is_known).then_some("\u{1b}[".len() + parameters.len() + "m".len())
+    let is_known = |p: &str| {
+        matches!(p, "" | "0" | "1" | "4")
+            || (p.len() == 2 && matches!(p.as_bytes(), [b'3', b'0'..=b'7']))
+    };
+    parameters
+        .split(';')
+        .all(is_known)
+        .then_some("\u{1b}[".len() + parameters.len() + "m".len())
 }
 
 /// Writes text with what would steer a terminal written out, so that no caller can forget it. Bytes that are no text are written out too.
@@ -81,7 +90,11 @@ pub struct Visible<W> {
 impl<W> Visible<W> {
     /// Writes to `to`, in this form.
     pub const fn new(to: W, form: Form) -> Self {
-        Self { to, form, begun: Vec::new() }
+        Self {
+            to,
+            form,
+            begun: Vec::new(),
+        }
     }
 }
 
@@ -96,10 +109,14 @@ impl<W: Write> Write for Visible<W> {
         };
         let mut chunks = all.utf8_chunks().peekable();
         while let Some(chunk) = chunks.next() {
-            self.to.write_all(in_form(chunk.valid(), self.form).as_bytes())?;
+            self.to
+                .write_all(in_form(chunk.valid(), self.form).as_bytes())?;
             let is_last = chunks.peek().is_none();
             // no text yet, and perhaps text with what comes
-            if is_last && std::str::from_utf8(chunk.invalid()).is_err_and(|error| error.error_len().is_none()) {
+            if is_last
+                && std::str::from_utf8(chunk.invalid())
+                    .is_err_and(|error| error.error_len().is_none())
+            {
                 self.begun = chunk.invalid().to_vec();
             } else {
                 write_raw(&mut self.to, chunk.invalid(), self.form)?;
@@ -130,10 +147,16 @@ mod tests {
 
     #[test]
     fn what_steers_a_terminal_is_written_out_and_other_text_stays() {
-        assert_eq!(visible("plain\ttext\n\u{e9} \u{2500} \u{6f22}"), "plain\ttext\n\u{e9} \u{2500} \u{6f22}");
+        assert_eq!(
+            visible("plain\ttext\n\u{e9} \u{2500} \u{6f22}"),
+            "plain\ttext\n\u{e9} \u{2500} \u{6f22}"
+        );
         assert_eq!(visible("a\u{1b}[2J\u{7}b\rc"), "a\\u{1b}[2J\\u{7}b\\u{d}c");
         let shown = visible(HOSTILE);
-        assert!(shown.chars().all(|c| c.is_ascii_graphic() || c == ' '), "{shown:?}");
+        assert!(
+            shown.chars().all(|c| c.is_ascii_graphic() || c == ' '),
+            "{shown:?}"
+        );
     }
 
     #[test]
@@ -141,13 +164,22 @@ mod tests {
         let shown = serde_json::to_string(HOSTILE).expect("JSON");
         let shown = visible_json(&shown);
         assert!(!shown.contains(steers), "{shown:?}");
-        assert_eq!(serde_json::from_str::<String>(&shown).expect("still JSON"), HOSTILE);
+        assert_eq!(
+            serde_json::from_str::<String>(&shown).expect("still JSON"),
+            HOSTILE
+        );
     }
 
     #[test]
     fn styles_stay_and_nothing_else_does() {
-        assert_eq!(visible_styled("\u{1b}[1m\u{1b}[31merror:\u{1b}[0m x"), "\u{1b}[1m\u{1b}[31merror:\u{1b}[0m x");
-        assert_eq!(visible_styled("\u{1b}[8mhidden\u{1b}[2J\u{1b}]0;m\r\u{1b}"), "\\u{1b}[8mhidden\\u{1b}[2J\\u{1b}]0;m\\u{d}\\u{1b}");
+        assert_eq!(
+            visible_styled("\u{1b}[1m\u{1b}[31merror:\u{1b}[0m x"),
+            "\u{1b}[1m\u{1b}[31merror:\u{1b}[0m x"
+        );
+        assert_eq!(
+            visible_styled("\u{1b}[8mhidden\u{1b}[2J\u{1b}]0;m\r\u{1b}"),
+            "\\u{1b}[8mhidden\\u{1b}[2J\\u{1b}]0;m\\u{d}\\u{1b}"
+        );
     }
 
     #[test]
@@ -158,7 +190,11 @@ mod tests {
             for piece in text.as_bytes().chunks(size) {
                 out.write_all(piece).expect("writes");
             }
-            assert_eq!(String::from_utf8(out.to).expect("text"), visible(&text), "pieces of {size} bytes");
+            assert_eq!(
+                String::from_utf8(out.to).expect("text"),
+                visible(&text),
+                "pieces of {size} bytes"
+            );
         }
     }
 

@@ -1,6 +1,8 @@
 //! All targets.
 
-use crate::targets::{agents, files, images, install, inventories, nodes, slurm, spec_files, ssh, tables};
+use crate::targets::{
+    agents, files, images, install, inventories, nodes, slurm, spec_files, ssh, tables,
+};
 
 /// A reader under test.
 #[derive(Clone, Copy, Debug)]
@@ -19,14 +21,30 @@ const fn target_of(name: &'static str, check: fn(&[u8]), words: &'static [&'stat
 
 /// Every target.
 pub const TARGETS: &[Target] = &[
-    target_of("agent-request", agents::agent_request, agents::REQUEST_WORDS),
-    target_of("ansible-answer", inventories::answer, inventories::ANSWER_WORDS),
+    target_of(
+        "agent-request",
+        agents::agent_request,
+        agents::REQUEST_WORDS,
+    ),
+    target_of(
+        "ansible-answer",
+        inventories::answer,
+        inventories::ANSWER_WORDS,
+    ),
     target_of("ansible-events", install::ansible_events, install::WORDS),
     target_of("archive", files::archive, files::ARCHIVE_WORDS),
-    target_of("campaign-file", spec_files::campaign_file, spec_files::CAMPAIGN_WORDS),
+    target_of(
+        "campaign-file",
+        spec_files::campaign_file,
+        spec_files::CAMPAIGN_WORDS,
+    ),
     target_of("checkpoint-dir", images::checkpoint_dir, images::DIR_WORDS),
     target_of("csv", tables::csv, tables::WORDS),
-    target_of("descriptor", spec_files::descriptor, spec_files::DESCRIPTOR_WORDS),
+    target_of(
+        "descriptor",
+        spec_files::descriptor,
+        spec_files::DESCRIPTOR_WORDS,
+    ),
     target_of("dmtcp-events", images::dmtcp_events, images::EVENT_WORDS),
     target_of("dmtcp-text", images::dmtcp_text, images::TEXT_WORDS),
     target_of("event-log", files::event_log, files::LINE_WORDS),
@@ -41,8 +59,16 @@ pub const TARGETS: &[Target] = &[
     target_of("relay-line", agents::relay_line, agents::EVENT_WORDS),
     target_of("sacct", slurm::sacct, slurm::TEXT_WORDS),
     target_of("scontrol", slurm::scontrol, slurm::TEXT_WORDS),
-    target_of("sentinel-answer", nodes::sentinel_answer, nodes::ANSWER_WORDS),
-    target_of("sentinel-request", nodes::sentinel_request, nodes::REQUEST_WORDS),
+    target_of(
+        "sentinel-answer",
+        nodes::sentinel_answer,
+        nodes::ANSWER_WORDS,
+    ),
+    target_of(
+        "sentinel-request",
+        nodes::sentinel_request,
+        nodes::REQUEST_WORDS,
+    ),
     target_of("sinfo", slurm::sinfo, slurm::TEXT_WORDS),
     target_of("squeue-json", slurm::squeue_json, slurm::JSON_WORDS),
     target_of("squeue-text", slurm::squeue_text, slurm::TEXT_WORDS),

@@ -6,8 +6,8 @@ use crate::{
     tree_show::{self, Group, Grouping, Shown, Sort},
 };
 use cvc_image::{
-    CheckpointDir, EstimateError, EstimateOptions, Image, ImageError, ImageTree, Method, estimate_image, find_images, read_dir, read_image,
-    read_tree, write_listing,
+    CheckpointDir, EstimateError, EstimateOptions, Image, ImageError, ImageTree, Method,
+    estimate_image, find_images, read_dir, read_image, read_tree, write_listing,
 };
 use serde::Serialize;
 use std::{
@@ -94,7 +94,9 @@ pub struct Caller<'a> {
 
 impl std::fmt::Debug for Caller<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Caller").field("groupings", &self.groupings).finish_non_exhaustive()
+        f.debug_struct("Caller")
+            .field("groupings", &self.groupings)
+            .finish_non_exhaustive()
     }
 }
 
@@ -154,25 +156,43 @@ pub enum ImageCommandError {
 const LISTED: usize = 20;
 
 fn listed(errors: &[ImageError]) -> String {
-    let first: String = errors.iter().take(LISTED).map(|error| format!("\n  {}", show::error(error).replace('\n', "\n  "))).collect();
+    let first: String = errors
+        .iter()
+        .take(LISTED)
+        .map(|error| format!("\n  {}", show::error(error).replace('\n', "\n  ")))
+        .collect();
     let more = errors.len().saturating_sub(LISTED);
-    if more > 0 { format!("{first}\n  and {more} more") } else { first }
+    if more > 0 {
+        format!("{first}\n  and {more} more")
+    } else {
+        first
+    }
 }
 
 fn unreadable(images: usize, directories: usize) -> String {
     let parts = [(images, "image(s)"), (directories, "directories")];
-    let parts: Vec<String> = parts.iter().filter(|(count, _)| *count > 0).map(|(count, of)| format!("{count} {of}")).collect();
+    let parts: Vec<String> = parts
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, of)| format!("{count} {of}"))
+        .collect();
     parts.join(" and ")
 }
 
 fn instead(named_like_images: &[PathBuf]) -> String {
-    let directory = named_like_images.first().map(|path| format!("; {} is a directory", path.display())).unwrap_or_default();
+    let directory = named_like_images
+        .first()
+        .map(|path| format!("; {} is a directory", path.display()))
+        .unwrap_or_default();
     format!("{directory}\n  hint: give the directory that was passed to DMTCP as `--ckptdir`")
 }
 
 fn compressor_hint(method: Method, error: &io::Error) -> String {
     if error.kind() == io::ErrorKind::NotFound {
-        format!("install it (most distributions have a package {}), or leave it out of `--estimate`", method.program())
+        format!(
+            "install it (most distributions have a package {}), or leave it out of `--estimate`",
+            method.program()
+        )
     } else {
         "the estimate is made by running it; try it by hand".to_owned()
     }
@@ -190,7 +210,11 @@ pub fn run(args: &ImageArgs, out: &mut dyn Write) -> Result<(), ImageCommandErro
 ///
 /// # Errors
 /// As [`run`].
-pub fn run_for(args: &ImageArgs, caller: Caller<'_>, out: &mut dyn Write) -> Result<(), ImageCommandError> {
+pub fn run_for(
+    args: &ImageArgs,
+    caller: Caller<'_>,
+    out: &mut dyn Write,
+) -> Result<(), ImageCommandError> {
     if !args.estimate.is_empty() {
         return run_estimate(args, &caller, out);
     }
@@ -228,15 +252,29 @@ fn show_image(args: &ImageArgs, image: &Image, out: &mut dyn Write) -> io::Resul
     out.flush()
 }
 
-fn run_estimate(args: &ImageArgs, caller: &Caller<'_>, out: &mut dyn Write) -> Result<(), ImageCommandError> {
-    let mut methods: Vec<Method> = args.estimate.iter().map(|name| Method::from(*name)).collect();
+fn run_estimate(
+    args: &ImageArgs,
+    caller: &Caller<'_>,
+    out: &mut dyn Write,
+) -> Result<(), ImageCommandError> {
+    let mut methods: Vec<Method> = args
+        .estimate
+        .iter()
+        .map(|name| Method::from(*name))
+        .collect();
     methods.sort_unstable();
     methods.dedup();
-    let options = EstimateOptions { methods, sample_bytes: (args.sample > 0).then_some(args.sample << 20) };
+    let options = EstimateOptions {
+        methods,
+        sample_bytes: (args.sample > 0).then_some(args.sample << 20),
+    };
     let (files, mut unlisted) = if args.path.is_dir() {
         let found = find_images(&args.path)?;
         if found.files.is_empty() && found.unlisted.is_empty() {
-            return Err(ImageCommandError::NoImages { path: args.path.clone(), named_like_images: found.named_like_images });
+            return Err(ImageCommandError::NoImages {
+                path: args.path.clone(),
+                named_like_images: found.named_like_images,
+            });
         }
         (found.files, found.unlisted)
     } else {
@@ -250,12 +288,19 @@ fn run_estimate(args: &ImageArgs, caller: &Caller<'_>, out: &mut dyn Write) -> R
         let of_file = file_mib(file);
         let tell = caller.estimating.unwrap_or(&|_, _| ());
         // a gzip'd image has more bytes than its file
-        let passed = |bytes: u64, of: u64| tell(done + (of_file as f64 * bytes as f64 / of.max(1) as f64) as u64, all + 1);
+        let passed = |bytes: u64, of: u64| {
+            tell(
+                done + (of_file as f64 * bytes as f64 / of.max(1) as f64) as u64,
+                all + 1,
+            )
+        };
         match estimate_image(file, &options, &passed) {
             Ok(estimate) => estimates.add(&estimate),
             Err(EstimateError::Image(error)) if args.path.is_dir() => broken.push(error),
             Err(EstimateError::Image(error)) => return Err(error.into()),
-            Err(EstimateError::Program { method, error }) => return Err(ImageCommandError::Compressor { method, error }),
+            Err(EstimateError::Program { method, error }) => {
+                return Err(ImageCommandError::Compressor { method, error });
+            }
         }
         done += of_file;
     }
@@ -266,7 +311,12 @@ fn run_estimate(args: &ImageArgs, caller: &Caller<'_>, out: &mut dyn Write) -> R
         return Ok(());
     }
     unlisted.extend(broken);
-    Err(ImageCommandError::BrokenTree { path: args.path.clone(), images, directories, errors: unlisted })
+    Err(ImageCommandError::BrokenTree {
+        path: args.path.clone(),
+        images,
+        directories,
+        errors: unlisted,
+    })
 }
 
 /// Length of a file for progress; one that is gone is told when it is read.
@@ -284,13 +334,21 @@ fn show_estimates(args: &ImageArgs, estimates: &Estimates, out: &mut dyn Write) 
     out.flush()
 }
 
-fn run_dir(args: &ImageArgs, dir: CheckpointDir, out: &mut dyn Write) -> Result<(), ImageCommandError> {
+fn run_dir(
+    args: &ImageArgs,
+    dir: CheckpointDir,
+    out: &mut dyn Write,
+) -> Result<(), ImageCommandError> {
     written(show_dir(args, &dir, out))?;
     if dir.broken.is_empty() {
         return Ok(());
     }
     let images = dir.images.len() + dir.broken.len();
-    Err(ImageCommandError::BrokenImages { path: dir.path, images, errors: dir.broken.into_iter().map(|broken| broken.error).collect() })
+    Err(ImageCommandError::BrokenImages {
+        path: dir.path,
+        images,
+        errors: dir.broken.into_iter().map(|broken| broken.error).collect(),
+    })
 }
 
 fn show_dir(args: &ImageArgs, dir: &CheckpointDir, out: &mut dyn Write) -> io::Result<()> {
@@ -303,15 +361,39 @@ fn show_dir(args: &ImageArgs, dir: &CheckpointDir, out: &mut dyn Write) -> io::R
     out.flush()
 }
 
-fn run_tree(args: &ImageArgs, caller: Caller<'_>, out: &mut dyn Write) -> Result<(), ImageCommandError> {
-    let Caller { progress, mut groupings, .. } = caller;
+fn run_tree(
+    args: &ImageArgs,
+    caller: Caller<'_>,
+    out: &mut dyn Write,
+) -> Result<(), ImageCommandError> {
+    let Caller {
+        progress,
+        mut groupings,
+        ..
+    } = caller;
     let path = &args.path;
     let mut tree = read_tree(path, progress.unwrap_or(&|_, _| ()))?;
-    if tree.images.is_empty() && tree.broken.is_empty() && tree.temporary.is_empty() && tree.unlisted.is_empty() {
-        return Err(ImageCommandError::NoImages { path: tree.path, named_like_images: tree.named_like_images });
+    if tree.images.is_empty()
+        && tree.broken.is_empty()
+        && tree.temporary.is_empty()
+        && tree.unlisted.is_empty()
+    {
+        return Err(ImageCommandError::NoImages {
+            path: tree.path,
+            named_like_images: tree.named_like_images,
+        });
     }
-    let of_directory = |directory: &Path| Some(Group { name: tree_show::below(path, directory), label: None });
-    let by_directory = Grouping { title: "directory", key: "directories", of_directory: Box::new(of_directory) };
+    let of_directory = |directory: &Path| {
+        Some(Group {
+            name: tree_show::below(path, directory),
+            label: None,
+        })
+    };
+    let by_directory = Grouping {
+        title: "directory",
+        key: "directories",
+        of_directory: Box::new(of_directory),
+    };
     groupings.retain(|grouping| tree_show::applies(&tree, grouping));
     // a caller that knows more has better names than those of directories; scripts may want both
     if groupings.is_empty() || args.json {
@@ -324,12 +406,26 @@ fn run_tree(args: &ImageArgs, caller: Caller<'_>, out: &mut dyn Write) -> Result
     }
     let mut errors = std::mem::take(&mut tree.unlisted);
     errors.extend(tree.broken.into_iter().map(|broken| broken.error));
-    Err(ImageCommandError::BrokenTree { path: tree.path, images, directories, errors })
+    Err(ImageCommandError::BrokenTree {
+        path: tree.path,
+        images,
+        directories,
+        errors,
+    })
 }
 
-fn show_tree(args: &ImageArgs, tree: &ImageTree, groupings: &[Grouping<'_>], out: &mut dyn Write) -> io::Result<()> {
+fn show_tree(
+    args: &ImageArgs,
+    tree: &ImageTree,
+    groupings: &[Grouping<'_>],
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let mut out = BufWriter::new(out);
-    let shown = Shown { rules: rules(args.rules), sort: args.sort.unwrap_or_default(), top: args.top };
+    let shown = Shown {
+        rules: rules(args.rules),
+        sort: args.sort.unwrap_or_default(),
+        top: args.top,
+    };
     if args.json {
         json(&tree_show::json(tree, groupings, shown), &mut out)?;
     } else {
@@ -340,10 +436,26 @@ fn show_tree(args: &ImageArgs, tree: &ImageTree, groupings: &[Grouping<'_>], out
 
 fn rules(rules: RuleSet) -> Rules {
     match rules {
-        RuleSet::Owner => Rules { owner: true, literal: false, structural: false },
-        RuleSet::Literal => Rules { owner: false, literal: true, structural: false },
-        RuleSet::Structural => Rules { owner: false, literal: false, structural: true },
-        RuleSet::Both => Rules { owner: false, literal: true, structural: true },
+        RuleSet::Owner => Rules {
+            owner: true,
+            literal: false,
+            structural: false,
+        },
+        RuleSet::Literal => Rules {
+            owner: false,
+            literal: true,
+            structural: false,
+        },
+        RuleSet::Structural => Rules {
+            owner: false,
+            literal: false,
+            structural: true,
+        },
+        RuleSet::Both => Rules {
+            owner: false,
+            literal: true,
+            structural: true,
+        },
     }
 }
 

@@ -34,7 +34,10 @@ struct Row {
 
 impl Estimates {
     pub(super) fn of(path: &Path) -> Self {
-        Self { path: path.to_owned(), ..Self::default() }
+        Self {
+            path: path.to_owned(),
+            ..Self::default()
+        }
     }
 
     pub(super) fn add(&mut self, estimate: &ImageEstimate) {
@@ -50,7 +53,11 @@ impl Estimates {
         if self.total.methods.is_empty() {
             self.total.methods.clone_from(&row.methods);
         } else {
-            self.total.methods.iter_mut().zip(&row.methods).for_each(|(total, of)| total.add(of));
+            self.total
+                .methods
+                .iter_mut()
+                .zip(&row.methods)
+                .for_each(|(total, of)| total.add(of));
         }
         self.images.push(row);
     }
@@ -76,7 +83,11 @@ impl Estimates {
             let mut rows = vec![headings("image", methods)];
             for image in &self.images {
                 let path = image.path.as_deref().unwrap_or(&self.path);
-                let name = path.strip_prefix(&self.path).unwrap_or(path).display().to_string();
+                let name = path
+                    .strip_prefix(&self.path)
+                    .unwrap_or(path)
+                    .display()
+                    .to_string();
                 rows.push(line(&name, &image.methods, MethodEstimate::total));
             }
             table(out, 1, &rows)?;
@@ -84,9 +95,13 @@ impl Estimates {
         writeln!(out, "\nzones by owner, MiB, and seconds of a processor")?;
         let mut rows = vec![headings("zone", methods)];
         for zone in OwnerZone::ALL {
-            rows.push(line(zone.as_str(), methods, |estimate| of_zone(estimate, zone)));
+            rows.push(line(zone.as_str(), methods, |estimate| {
+                of_zone(estimate, zone)
+            }));
             for part in Part::ALL.into_iter().filter(|part| part.zone() == zone) {
-                rows.push(line(&format!("  {}", part.as_str()), methods, |estimate| estimate.part(part)));
+                rows.push(line(&format!("  {}", part.as_str()), methods, |estimate| {
+                    estimate.part(part)
+                }));
             }
         }
         rows.push(line("headers", methods, MethodEstimate::headers));
@@ -96,13 +111,24 @@ impl Estimates {
         for estimate in methods {
             let total = estimate.total();
             let sure = if total.standard_error_bytes > 0.0 {
-                format!("; standard error of the sample {:.1} %", 100.0 * total.standard_error_bytes / total.compressed_bytes.max(1.0))
+                format!(
+                    "; standard error of the sample {:.1} %",
+                    100.0 * total.standard_error_bytes / total.compressed_bytes.max(1.0)
+                )
             } else {
                 String::new()
             };
-            let rate =
-                if total.cpu_s > 0.0 { format!(", {:.0} MiB/s on one core", total.bytes / MIB / total.cpu_s) } else { String::new() };
-            writeln!(out, "{}: {:.3} of the size{rate}{sure}", estimate.method.command(), total.compressed_bytes / total.bytes.max(1.0))?;
+            let rate = if total.cpu_s > 0.0 {
+                format!(", {:.0} MiB/s on one core", total.bytes / MIB / total.cpu_s)
+            } else {
+                String::new()
+            };
+            writeln!(
+                out,
+                "{}: {:.3} of the size{rate}{sure}",
+                estimate.method.command(),
+                total.compressed_bytes / total.bytes.max(1.0)
+            )?;
         }
         Ok(())
     }
@@ -114,20 +140,38 @@ fn mib(bytes: f64) -> String {
 
 fn headings(first: &str, methods: &[MethodEstimate]) -> Vec<String> {
     let mut row = vec![first.to_owned(), "stored".to_owned()];
-    row.extend(methods.iter().flat_map(|estimate| [estimate.method.command().to_owned(), "s".to_owned()]));
+    row.extend(
+        methods
+            .iter()
+            .flat_map(|estimate| [estimate.method.command().to_owned(), "s".to_owned()]),
+    );
     row
 }
 
-fn line(name: &str, methods: &[MethodEstimate], of: impl Fn(&MethodEstimate) -> PartEstimate) -> Vec<String> {
+fn line(
+    name: &str,
+    methods: &[MethodEstimate],
+    of: impl Fn(&MethodEstimate) -> PartEstimate,
+) -> Vec<String> {
     let parts: Vec<PartEstimate> = methods.iter().map(of).collect();
-    let mut row = vec![name.to_owned(), mib(parts.first().map_or(0.0, |part| part.bytes))];
-    row.extend(parts.iter().flat_map(|part| [mib(part.compressed_bytes), format!("{:.2}", part.cpu_s)]));
+    let mut row = vec![
+        name.to_owned(),
+        mib(parts.first().map_or(0.0, |part| part.bytes)),
+    ];
+    row.extend(
+        parts
+            .iter()
+            .flat_map(|part| [mib(part.compressed_bytes), format!("{:.2}", part.cpu_s)]),
+    );
     row
 }
 
 fn of_zone(estimate: &MethodEstimate, zone: OwnerZone) -> PartEstimate {
     let mut sum = PartEstimate::default();
-    Part::ALL.into_iter().filter(|part| part.zone() == zone).for_each(|part| sum.add(&estimate.part(part)));
+    Part::ALL
+        .into_iter()
+        .filter(|part| part.zone() == zone)
+        .for_each(|part| sum.add(&estimate.part(part)));
     sum
 }
 
@@ -164,12 +208,20 @@ struct MethodText<'a> {
 }
 
 /// Numbers by the name of what they are of.
-struct Named<'a, T>(&'a MethodEstimate, &'a [T], fn(T) -> &'static str, fn(&MethodEstimate, T) -> PartEstimate);
+struct Named<'a, T>(
+    &'a MethodEstimate,
+    &'a [T],
+    fn(T) -> &'static str,
+    fn(&MethodEstimate, T) -> PartEstimate,
+);
 
 impl<T: Copy> Serialize for Named<'_, T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self(estimate, all, name, of) = self;
-        serializer.collect_map(all.iter().map(|one| (name(*one), PartText::from(of(estimate, *one)))))
+        serializer.collect_map(
+            all.iter()
+                .map(|one| (name(*one), PartText::from(of(estimate, *one)))),
+        )
     }
 }
 
@@ -181,7 +233,9 @@ fn by_program<S: Serializer>(methods: &[MethodEstimate], serializer: S) -> Resul
             command: Method::command(estimate.method),
             total: estimate.total().into(),
             zones: Named(estimate, &OwnerZone::ALL, OwnerZone::as_str, of_zone),
-            parts: Named(estimate, &Part::ALL, Part::as_str, |estimate, part| estimate.part(part)),
+            parts: Named(estimate, &Part::ALL, Part::as_str, |estimate, part| {
+                estimate.part(part)
+            }),
             headers: estimate.headers().into(),
         };
         map.serialize_entry(estimate.method.program(), &text)?;

@@ -1,7 +1,8 @@
 //! Images and directories as text for people.
 
 use cvc_image::{
-    Baseline, CheckpointDir, Family, Header, Image, ImageError, OwnerSums, OwnerZone, Part, RoleTotals, RuleSums, Zone, Zones,
+    Baseline, CheckpointDir, Family, Header, Image, ImageError, OwnerSums, OwnerZone, Part,
+    RoleTotals, RuleSums, Zone, Zones,
 };
 use std::io::{self, Write};
 
@@ -16,7 +17,10 @@ pub(super) struct Rules {
 }
 
 pub(super) fn mib(bytes: u64) -> String {
-    #[expect(clippy::cast_precision_loss, reason = "two decimals of a MiB are shown")]
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "two decimals of a MiB are shown"
+    )]
     let bytes = bytes as f64;
     format!("{:.2}", bytes / MIB)
 }
@@ -24,14 +28,24 @@ pub(super) fn mib(bytes: u64) -> String {
 /// Rows of text as columns: the first `left` are set left, the others right.
 pub(super) fn table(out: &mut dyn Write, left: usize, rows: &[Vec<String>]) -> io::Result<()> {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0);
+    let width = |column: usize| {
+        rows.iter()
+            .filter_map(|row| row.get(column))
+            .map(|cell| cell.chars().count())
+            .max()
+            .unwrap_or(0)
+    };
     let widths: Vec<usize> = (0..columns).map(width).collect();
     for row in rows {
         let mut line = String::new();
         for (column, cell) in row.iter().enumerate() {
             let width = widths[column];
             line.push_str("  ");
-            line.push_str(&if column < left { format!("{cell:<width$}") } else { format!("{cell:>width$}") });
+            line.push_str(&if column < left {
+                format!("{cell:<width$}")
+            } else {
+                format!("{cell:>width$}")
+            });
         }
         writeln!(out, "{}", line.trim_end())?;
     }
@@ -53,21 +67,45 @@ pub(super) fn image(image: &Image, rules: Rules, out: &mut dyn Write) -> io::Res
         },
     };
     let size = if image.gzip {
-        format!("{} MiB, gzip'd to {} MiB", mib(image.uncompressed_bytes), mib(image.file_bytes))
+        format!(
+            "{} MiB, gzip'd to {} MiB",
+            mib(image.uncompressed_bytes),
+            mib(image.file_bytes)
+        )
     } else {
         format!("{} MiB, plain", mib(image.uncompressed_bytes))
     };
     let mut facts = vec![
-        vec!["format".to_owned(), format!("{written_by}, area layout {:?}", image.format.area_layout)],
+        vec![
+            "format".to_owned(),
+            format!("{written_by}, area layout {:?}", image.format.area_layout),
+        ],
         vec!["size".to_owned(), size],
         vec![
             "holds".to_owned(),
-            format!("{} regions, {} area headers, {} MiB of data", image.regions.len(), image.area_headers, mib(image.data_bytes)),
+            format!(
+                "{} regions, {} area headers, {} MiB of data",
+                image.regions.len(),
+                image.area_headers,
+                mib(image.data_bytes)
+            ),
         ],
     ];
     if let Header::V4(header) = &image.header {
-        facts.insert(0, vec!["program".to_owned(), format!("{} ({})", header.procname, header.proc_self_exe)]);
-        facts.insert(1, vec!["process".to_owned(), format!("virtual pid {}, {} peers", header.pid, header.num_peers)]);
+        facts.insert(
+            0,
+            vec![
+                "program".to_owned(),
+                format!("{} ({})", header.procname, header.proc_self_exe),
+            ],
+        );
+        facts.insert(
+            1,
+            vec![
+                "process".to_owned(),
+                format!("virtual pid {}, {} peers", header.pid, header.num_peers),
+            ],
+        );
     }
     table(out, 2, &facts)?;
     if rules.owner {
@@ -75,16 +113,21 @@ pub(super) fn image(image: &Image, rules: Rules, out: &mut dyn Write) -> io::Res
         owners(&image.zones.owner, image.fixed_overhead_bytes, out)?;
         writeln!(out, "\n{}", divided(image.baseline.as_ref()))?;
     }
-    for (wanted, title, sums) in
-        [(rules.literal, "literal", &image.zones.literal), (rules.structural, "structural", &image.zones.structural)]
-    {
+    for (wanted, title, sums) in [
+        (rules.literal, "literal", &image.zones.literal),
+        (rules.structural, "structural", &image.zones.structural),
+    ] {
         if wanted {
             writeln!(out, "\nzones by the {title} rules, MiB")?;
             zones(sums, image.fixed_overhead_bytes, out)?;
         }
     }
     if rules.literal && rules.structural {
-        let differing: Vec<_> = image.regions.iter().filter(|region| region.zone != region.literal).collect();
+        let differing: Vec<_> = image
+            .regions
+            .iter()
+            .filter(|region| region.zone != region.literal)
+            .collect();
         match differing.first() {
             None => writeln!(out, "\nthe rule sets agree on every region")?,
             Some(first) => {
@@ -95,7 +138,11 @@ pub(super) fn image(image: &Image, rules: Rules, out: &mut dyn Write) -> io::Res
                     differing.len(),
                     mib(stored),
                     first.start,
-                    if first.name.is_empty() { "(no name)".to_owned() } else { first.name.to_string() },
+                    if first.name.is_empty() {
+                        "(no name)".to_owned()
+                    } else {
+                        first.name.to_string()
+                    },
                     first.literal.as_str(),
                     first.zone.as_str(),
                     first.sub.as_str(),
@@ -110,7 +157,13 @@ pub(super) fn image(image: &Image, rules: Rules, out: &mut dyn Write) -> io::Res
         subs.sort_by_key(|sum| (sum.zone, sum.sub));
         for sum in subs {
             let name = format!("{}/{}", sum.zone.as_str(), sum.sub.as_str());
-            rows.push(vec![name, sum.n.to_string(), sum.headers.to_string(), mib(sum.r#virtual), mib(sum.stored)]);
+            rows.push(vec![
+                name,
+                sum.n.to_string(),
+                sum.headers.to_string(),
+                mib(sum.r#virtual),
+                mib(sum.stored),
+            ]);
         }
         table(out, 1, &rows)?;
     }
@@ -129,7 +182,13 @@ fn release(release: cvc_image::V2Release) -> &'static str {
 
 /// Sums of a rule set, and what is missing from them to the length of the image.
 fn zones(sums: &RuleSums, fixed: u64, out: &mut dyn Write) -> io::Result<()> {
-    let mut rows = vec![row(["zone", "virtual", "accessible", "stored", "with headers"])];
+    let mut rows = vec![row([
+        "zone",
+        "virtual",
+        "accessible",
+        "stored",
+        "with headers",
+    ])];
     for zone in Zone::ALL {
         rows.push(vec![
             zone.as_str().to_owned(),
@@ -139,7 +198,13 @@ fn zones(sums: &RuleSums, fixed: u64, out: &mut dyn Write) -> io::Result<()> {
             mib(sums.stored_with_headers.get(zone)),
         ]);
     }
-    rows.push(vec!["file header, end".to_owned(), String::new(), String::new(), String::new(), mib(fixed)]);
+    rows.push(vec![
+        "file header, end".to_owned(),
+        String::new(),
+        String::new(),
+        String::new(),
+        mib(fixed),
+    ]);
     rows.push(vec![
         "sum".to_owned(),
         mib(sums.r#virtual.sum()),
@@ -152,26 +217,61 @@ fn zones(sums: &RuleSums, fixed: u64, out: &mut dyn Write) -> io::Result<()> {
 
 /// Sums of the owner rules with their parts.
 fn owners(sums: &OwnerSums, fixed: u64, out: &mut dyn Write) -> io::Result<()> {
-    let figures = [&sums.r#virtual, &sums.accessible, &sums.stored, &sums.stored_with_headers];
-    let mut rows = vec![row(["zone", "virtual", "accessible", "stored", "with headers"])];
-    let mut add = |name: String, bytes: [u64; 4]| rows.push([name].into_iter().chain(bytes.map(mib)).collect());
+    let figures = [
+        &sums.r#virtual,
+        &sums.accessible,
+        &sums.stored,
+        &sums.stored_with_headers,
+    ];
+    let mut rows = vec![row([
+        "zone",
+        "virtual",
+        "accessible",
+        "stored",
+        "with headers",
+    ])];
+    let mut add = |name: String, bytes: [u64; 4]| {
+        rows.push([name].into_iter().chain(bytes.map(mib)).collect())
+    };
     for zone in OwnerZone::ALL {
-        add(zone.as_str().to_owned(), figures.map(|bytes| bytes.zone(zone)));
-        let parts: Vec<Part> = Part::ALL.into_iter().filter(|part| part.zone() == zone).collect();
+        add(
+            zone.as_str().to_owned(),
+            figures.map(|bytes| bytes.zone(zone)),
+        );
+        let parts: Vec<Part> = Part::ALL
+            .into_iter()
+            .filter(|part| part.zone() == zone)
+            .collect();
         for part in parts.iter().filter(|_| parts.len() > 1) {
-            add(format!("  {}", part.as_str()), figures.map(|bytes| bytes.get(*part)));
+            add(
+                format!("  {}", part.as_str()),
+                figures.map(|bytes| bytes.get(*part)),
+            );
         }
     }
-    rows.push(vec!["file header, end".to_owned(), String::new(), String::new(), String::new(), mib(fixed)]);
+    rows.push(vec![
+        "file header, end".to_owned(),
+        String::new(),
+        String::new(),
+        String::new(),
+        mib(fixed),
+    ]);
     let [of_virtual, accessible, stored, with_headers] = figures.map(|bytes| bytes.sum());
-    rows.push(vec!["sum".to_owned(), mib(of_virtual), mib(accessible), mib(stored), mib(with_headers.saturating_add(fixed))]);
+    rows.push(vec![
+        "sum".to_owned(),
+        mib(of_virtual),
+        mib(accessible),
+        mib(stored),
+        mib(with_headers.saturating_add(fixed)),
+    ]);
     table(out, 1, &rows)
 }
 
 /// How private anonymous memory was divided.
 fn divided(baseline: Option<&Baseline>) -> String {
     let Some(baseline) = baseline else {
-        return "allocated includes what libraries allocated: no baseline is known for this DMTCP".to_owned();
+        return "allocated includes what libraries allocated: no baseline is known for this DMTCP"
+            .to_owned();
     };
     let of = match baseline.processes {
         Some(1) => "1 process".to_owned(),
@@ -191,9 +291,16 @@ fn divided(baseline: Option<&Baseline>) -> String {
 /// A directory: a line per image, sums by role, saved files.
 pub(super) fn dir(dir: &CheckpointDir, rules: Rules, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{}", dir.path.display())?;
-    let chosen = [(rules.owner, RuleTitle::Owner), (rules.literal, RuleTitle::Literal), (rules.structural, RuleTitle::Structural)];
+    let chosen = [
+        (rules.owner, RuleTitle::Owner),
+        (rules.literal, RuleTitle::Literal),
+        (rules.structural, RuleTitle::Structural),
+    ];
     for (i, (_, title)) in chosen.into_iter().filter(|(wanted, _)| *wanted).enumerate() {
-        let same = i > 0 && dir.images.iter().all(|image| image.image.zones.literal.stored == image.image.zones.structural.stored);
+        let same = i > 0
+            && dir.images.iter().all(|image| {
+                image.image.zones.literal.stored == image.image.zones.structural.stored
+            });
         if same {
             writeln!(out, "\nthe structural rules give the same zones")?;
             continue;
@@ -205,56 +312,127 @@ pub(super) fn dir(dir: &CheckpointDir, rules: Rules, out: &mut dyn Write) -> io:
         for image in &dir.images {
             let mut cells = vec![
                 image.role.as_str().to_owned(),
-                image.vpid.map_or_else(|| "-".to_owned(), |vpid| vpid.to_string()),
+                image
+                    .vpid
+                    .map_or_else(|| "-".to_owned(), |vpid| vpid.to_string()),
                 image.program.clone(),
             ];
             cells.extend(title.stored(&image.image.zones).into_iter().map(mib));
-            let sizes = [image.image.uncompressed_bytes - image.image.data_bytes, image.image.uncompressed_bytes, image.image.file_bytes];
+            let sizes = [
+                image.image.uncompressed_bytes - image.image.data_bytes,
+                image.image.uncompressed_bytes,
+                image.image.file_bytes,
+            ];
             cells.extend(sizes.map(mib));
             rows.push(cells);
         }
-        for (name, sums) in [("rank", &dir.totals.rank), ("launcher", &dir.totals.launcher)] {
+        for (name, sums) in [
+            ("rank", &dir.totals.rank),
+            ("launcher", &dir.totals.launcher),
+        ] {
             if sums.images > 0 {
                 rows.push(role_sums(name, sums, &title.stored(&sums.zones)));
             }
         }
         table(out, 3, &rows)?;
     }
-    if !(dir.broken.is_empty() && dir.temporary.is_empty() && dir.files_dirs.is_empty() && dir.named_like_images.is_empty()) {
+    if !(dir.broken.is_empty()
+        && dir.temporary.is_empty()
+        && dir.files_dirs.is_empty()
+        && dir.named_like_images.is_empty())
+    {
         writeln!(out)?;
     }
     for broken in &dir.broken {
-        writeln!(out, "  broken     {} ({} MiB): {}", broken.file, mib(broken.file_bytes), broken.error.kind)?;
+        writeln!(
+            out,
+            "  broken     {} ({} MiB): {}",
+            broken.file,
+            mib(broken.file_bytes),
+            broken.error.kind
+        )?;
     }
     for temporary in &dir.temporary {
-        writeln!(out, "  unfinished {} ({} MiB), not read, not in the sums", temporary.file, mib(temporary.file_bytes))?;
+        writeln!(
+            out,
+            "  unfinished {} ({} MiB), not read, not in the sums",
+            temporary.file,
+            mib(temporary.file_bytes)
+        )?;
     }
     for files in &dir.files_dirs {
-        let name = files.path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        let orphan = if files.has_image { "" } else { ", its image is not here" };
-        writeln!(out, "  saved      {name}: {} file(s), {} MiB{orphan}", files.files, mib(files.bytes))?;
+        let name = files
+            .path
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned())
+            .unwrap_or_default();
+        let orphan = if files.has_image {
+            ""
+        } else {
+            ", its image is not here"
+        };
+        writeln!(
+            out,
+            "  saved      {name}: {} file(s), {} MiB{orphan}",
+            files.files,
+            mib(files.bytes)
+        )?;
     }
     for directory in &dir.named_like_images {
-        writeln!(out, "  directory  {directory}/ is named like an image: not read, not in the sums")?;
+        writeln!(
+            out,
+            "  directory  {directory}/ is named like an image: not read, not in the sums"
+        )?;
     }
     let totals = &dir.totals;
     let mut rows = vec![
-        vec!["ranks".to_owned(), format!("{} image(s)", totals.rank.images), mib(totals.rank.file_bytes)],
-        vec!["launchers".to_owned(), format!("{} image(s)", totals.launcher.images), mib(totals.launcher.file_bytes)],
-        vec!["saved files".to_owned(), format!("{} file(s)", totals.files_dirs.files), mib(totals.files_dirs.bytes)],
+        vec![
+            "ranks".to_owned(),
+            format!("{} image(s)", totals.rank.images),
+            mib(totals.rank.file_bytes),
+        ],
+        vec![
+            "launchers".to_owned(),
+            format!("{} image(s)", totals.launcher.images),
+            mib(totals.launcher.file_bytes),
+        ],
+        vec![
+            "saved files".to_owned(),
+            format!("{} file(s)", totals.files_dirs.files),
+            mib(totals.files_dirs.bytes),
+        ],
     ];
     if totals.broken_images > 0 {
-        rows.push(vec!["broken".to_owned(), format!("{} image(s)", totals.broken_images), mib(totals.broken_file_bytes)]);
+        rows.push(vec![
+            "broken".to_owned(),
+            format!("{} image(s)", totals.broken_images),
+            mib(totals.broken_file_bytes),
+        ]);
     }
-    rows.push(vec!["total stored".to_owned(), String::new(), mib(totals.stored_bytes)]);
+    rows.push(vec![
+        "total stored".to_owned(),
+        String::new(),
+        mib(totals.stored_bytes),
+    ]);
     writeln!(out, "\non disk, MiB")?;
     table(out, 1, &rows)
 }
 
 fn role_sums(name: &str, sums: &RoleTotals, zones: &[u64]) -> Vec<String> {
-    let mut cells = vec![format!("all {name}s"), String::new(), format!("{} image(s)", sums.images)];
+    let mut cells = vec![
+        format!("all {name}s"),
+        String::new(),
+        format!("{} image(s)", sums.images),
+    ];
     cells.extend(zones.iter().copied().map(mib));
-    cells.extend([sums.uncompressed_bytes - sums.data_bytes, sums.uncompressed_bytes, sums.file_bytes].map(mib));
+    cells.extend(
+        [
+            sums.uncompressed_bytes - sums.data_bytes,
+            sums.uncompressed_bytes,
+            sums.file_bytes,
+        ]
+        .map(mib),
+    );
     cells
 }
 
@@ -285,9 +463,15 @@ impl RuleTitle {
     /// Stored bytes of the zones, in the order of the headings.
     pub(super) fn stored(self, zones: &Zones) -> Vec<u64> {
         match self {
-            Self::Owner => OwnerZone::ALL.map(|zone| zones.owner.stored.zone(zone)).to_vec(),
-            Self::Literal => Zone::ALL.map(|zone| zones.literal.stored.get(zone)).to_vec(),
-            Self::Structural => Zone::ALL.map(|zone| zones.structural.stored.get(zone)).to_vec(),
+            Self::Owner => OwnerZone::ALL
+                .map(|zone| zones.owner.stored.zone(zone))
+                .to_vec(),
+            Self::Literal => Zone::ALL
+                .map(|zone| zones.literal.stored.get(zone))
+                .to_vec(),
+            Self::Structural => Zone::ALL
+                .map(|zone| zones.structural.stored.get(zone))
+                .to_vec(),
         }
     }
 }

@@ -34,7 +34,9 @@ pub struct Grouping<'a> {
 
 impl std::fmt::Debug for Grouping<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Grouping").field("title", &self.title).finish_non_exhaustive()
+        f.debug_struct("Grouping")
+            .field("title", &self.title)
+            .finish_non_exhaustive()
     }
 }
 
@@ -81,7 +83,10 @@ impl Sums {
             ("saved_file_bytes", self.saved),
             ("stored_bytes", self.stored()),
         ];
-        values.into_iter().map(|(key, value)| (key.to_owned(), value.into())).collect()
+        values
+            .into_iter()
+            .map(|(key, value)| (key.to_owned(), value.into()))
+            .collect()
     }
 }
 
@@ -110,13 +115,20 @@ fn add_up<K: Ord>(tree: &ImageTree, of: impl Fn(&Path) -> K) -> BTreeMap<K, Sums
 
 /// Whether anything in the tree belongs to a group of this kind.
 pub(super) fn applies(tree: &ImageTree, grouping: &Grouping<'_>) -> bool {
-    let mut directories = tree.images.iter().map(|i| &i.path).chain(tree.broken.iter().map(|b| &b.path)).filter_map(|path| path.parent());
+    let mut directories = tree
+        .images
+        .iter()
+        .map(|i| &i.path)
+        .chain(tree.broken.iter().map(|b| &b.path))
+        .filter_map(|path| path.parent());
     directories.any(|directory| (grouping.of_directory)(directory).is_some())
 }
 
 /// The groups of a grouping in the order that was asked for; what belongs to none comes last.
 fn grouped(tree: &ImageTree, grouping: &Grouping<'_>, sort: Sort) -> Vec<(Option<Group>, Sums)> {
-    let mut groups: Vec<_> = add_up(tree, |directory| (grouping.of_directory)(directory)).into_iter().collect();
+    let mut groups: Vec<_> = add_up(tree, |directory| (grouping.of_directory)(directory))
+        .into_iter()
+        .collect();
     match sort {
         Sort::Size => groups.sort_by_key(|(group, sums)| (group.is_none(), Reverse(sums.stored()))),
         Sort::Name => groups.sort_by_key(|(group, _)| group.is_none()),
@@ -132,7 +144,11 @@ fn total(tree: &ImageTree) -> Sums {
 fn listed(tree: &ImageTree, shown: Shown) -> (Vec<&TreeImage>, usize) {
     let mut images: Vec<&TreeImage> = tree.images.iter().collect();
     match shown.sort {
-        Sort::Size => images.sort_by(|a, b| b.file_bytes.cmp(&a.file_bytes).then_with(|| a.path.cmp(&b.path))),
+        Sort::Size => images.sort_by(|a, b| {
+            b.file_bytes
+                .cmp(&a.file_bytes)
+                .then_with(|| a.path.cmp(&b.path))
+        }),
         Sort::Name => {}
     }
     let kept = shown.top.unwrap_or(images.len()).min(images.len());
@@ -144,11 +160,20 @@ fn listed(tree: &ImageTree, shown: Shown) -> (Vec<&TreeImage>, usize) {
 /// A path as it is below the tree.
 pub(super) fn below(tree: &Path, path: &Path) -> String {
     let relative = path.strip_prefix(tree).unwrap_or(path);
-    if relative.as_os_str().is_empty() { ".".to_owned() } else { relative.display().to_string() }
+    if relative.as_os_str().is_empty() {
+        ".".to_owned()
+    } else {
+        relative.display().to_string()
+    }
 }
 
 /// The tree as text: image by image, sums by group, what could not be counted, the total.
-pub(super) fn text(tree: &ImageTree, groupings: &[Grouping<'_>], shown: Shown, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn text(
+    tree: &ImageTree,
+    groupings: &[Grouping<'_>],
+    shown: Shown,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     writeln!(out, "{}", tree.path.display())?;
     let (images, left_out) = listed(tree, shown);
     let title = match shown.rules {
@@ -166,8 +191,18 @@ pub(super) fn text(tree: &ImageTree, groupings: &[Grouping<'_>], shown: Shown, o
         rows[0].extend(title.headings().map(str::to_owned));
         rows[0].extend(row(["uncompressed", "on disk"]));
         for image in images {
-            let mut cells = vec![below(&tree.path, &image.path), image.role.as_str().to_owned(), image.program.clone()];
-            cells.extend(title.stored(&image.zones).into_iter().chain([image.uncompressed_bytes, image.file_bytes]).map(mib));
+            let mut cells = vec![
+                below(&tree.path, &image.path),
+                image.role.as_str().to_owned(),
+                image.program.clone(),
+            ];
+            cells.extend(
+                title
+                    .stored(&image.zones)
+                    .into_iter()
+                    .chain([image.uncompressed_bytes, image.file_bytes])
+                    .map(mib),
+            );
             rows.push(cells);
         }
         table(out, 3, &rows)?;
@@ -175,20 +210,42 @@ pub(super) fn text(tree: &ImageTree, groupings: &[Grouping<'_>], shown: Shown, o
             writeln!(out, "  and {left_out} more; the sums are of all")?;
         }
         if shown.rules.literal && shown.rules.structural {
-            let differ = tree.images.iter().filter(|image| image.zones.literal.stored != image.zones.structural.stored).count();
+            let differ = tree
+                .images
+                .iter()
+                .filter(|image| image.zones.literal.stored != image.zones.structural.stored)
+                .count();
             match differ {
                 0 => writeln!(out, "  the structural rules give the same zones")?,
-                _ => writeln!(out, "  the structural rules give other zones for {differ} image(s): see `--rules structural`")?,
+                _ => writeln!(
+                    out,
+                    "  the structural rules give other zones for {differ} image(s): see `--rules structural`"
+                )?,
             }
         }
     }
     for grouping in groupings {
         writeln!(out, "\non disk by {}, MiB", grouping.title)?;
         let groups = grouped(tree, grouping, shown.sort);
-        let has_labels = groups.iter().flat_map(|(group, _)| group).any(|group| group.label.is_some());
-        let named = |name: String, label: &str| if has_labels { vec![name, label.to_owned()] } else { vec![name] };
+        let has_labels = groups
+            .iter()
+            .flat_map(|(group, _)| group)
+            .any(|group| group.label.is_some());
+        let named = |name: String, label: &str| {
+            if has_labels {
+                vec![name, label.to_owned()]
+            } else {
+                vec![name]
+            }
+        };
         let mut header = named(grouping.title.to_owned(), "");
-        header.extend(row(["images", "ranks", "launchers", "saved files", "stored"]));
+        header.extend(row([
+            "images",
+            "ranks",
+            "launchers",
+            "saved files",
+            "stored",
+        ]));
         let mut rows = vec![header];
         for (group, sums) in groups {
             let mut cells = match &group {
@@ -218,17 +275,36 @@ pub(super) fn text(tree: &ImageTree, groupings: &[Grouping<'_>], shown: Shown, o
 
 /// What is not, or not as an image, in the sums.
 fn uncounted(tree: &ImageTree, out: &mut dyn Write) -> io::Result<()> {
-    if !(tree.broken.is_empty() && tree.temporary.is_empty() && tree.named_like_images.is_empty() && tree.ended_at.is_none()) {
+    if !(tree.broken.is_empty()
+        && tree.temporary.is_empty()
+        && tree.named_like_images.is_empty()
+        && tree.ended_at.is_none())
+    {
         writeln!(out)?;
     }
     for broken in &tree.broken {
-        writeln!(out, "  broken     {} ({} MiB): {}", below(&tree.path, &broken.path), mib(broken.file_bytes), broken.error.kind)?;
+        writeln!(
+            out,
+            "  broken     {} ({} MiB): {}",
+            below(&tree.path, &broken.path),
+            mib(broken.file_bytes),
+            broken.error.kind
+        )?;
     }
     for (path, bytes) in &tree.temporary {
-        writeln!(out, "  unfinished {} ({} MiB), not read, not in the sums", below(&tree.path, path), mib(*bytes))?;
+        writeln!(
+            out,
+            "  unfinished {} ({} MiB), not read, not in the sums",
+            below(&tree.path, path),
+            mib(*bytes)
+        )?;
     }
     for path in &tree.named_like_images {
-        writeln!(out, "  directory  {}/ is named like an image", below(&tree.path, path))?;
+        writeln!(
+            out,
+            "  directory  {}/ is named like an image",
+            below(&tree.path, path)
+        )?;
     }
     if let Some(limit) = tree.ended_at {
         writeln!(out, "  incomplete: {limit}")?;
@@ -253,7 +329,9 @@ pub(super) fn json(tree: &ImageTree, groupings: &[Grouping<'_>], shown: Shown) -
         });
         let directory = image.path.parent().unwrap_or(Path::new(""));
         for grouping in groupings {
-            value[grouping.title] = (grouping.of_directory)(directory).map(|group| group.name).into();
+            value[grouping.title] = (grouping.of_directory)(directory)
+                .map(|group| group.name)
+                .into();
         }
         value
     };
@@ -280,7 +358,10 @@ pub(super) fn json(tree: &ImageTree, groupings: &[Grouping<'_>], shown: Shown) -
             value.append(&mut sums.as_json());
             Value::Object(value)
         };
-        value[grouping.key] = grouped(tree, grouping, shown.sort).into_iter().map(group).collect();
+        value[grouping.key] = grouped(tree, grouping, shown.sort)
+            .into_iter()
+            .map(group)
+            .collect();
     }
     value
 }

@@ -104,7 +104,13 @@ impl RawArea {
             Layout::B => (0, u64_at(page, 72)),
             Layout::C => (u64_at(page, 72).cast_signed(), u64_at(page, 80)),
         };
-        let absurd = |field, value, expected| Err(ImageErrorKind::Absurd { field, value, expected });
+        let absurd = |field, value, expected| {
+            Err(ImageErrorKind::Absurd {
+                field,
+                value,
+                expected,
+            })
+        };
         if size == 0 || size > MAX_ADDRESS {
             return absurd("size", size, "1 to 2^57 bytes");
         }
@@ -113,8 +119,12 @@ impl RawArea {
         }
         // Both are at most 2^57: no overflow.
         match layout {
-            Layout::C if start + size != end => return absurd("end address", end, "start address + size"),
-            Layout::A | Layout::B if start + size > end => return absurd("end address", end, "at least start address + size"),
+            Layout::C if start + size != end => {
+                return absurd("end address", end, "start address + size");
+            }
+            Layout::A | Layout::B if start + size > end => {
+                return absurd("end address", end, "at least start address + size");
+            }
             _ => {}
         }
         let no_data = match layout {
@@ -134,7 +144,17 @@ impl RawArea {
             size
         };
         let had_file = u64_at(page, 48) != 0 || u64_at(page, 56) != 0 || u64_at(page, 64) != 0;
-        Ok(Self { start, end, size, prot, flags, properties, mmap_file_size, data_bytes, had_file })
+        Ok(Self {
+            start,
+            end,
+            size,
+            prot,
+            flags,
+            properties,
+            mmap_file_size,
+            data_bytes,
+            had_file,
+        })
     }
 
     /// A region whose runs follow.

@@ -98,8 +98,18 @@ struct Measured {
 /// 64 MiB and 4 KiB that its program allocates.
 const fn own(writer: Writer) -> Measured {
     match writer {
-        Writer::V3 => Measured { processes: 1, stored_kib: [16_660, 16_660, 16_660], accessible_kib: 16_660, headers: 18 },
-        Writer::V4 => Measured { processes: 1, stored_kib: [4_368, 4_368, 4_372], accessible_kib: 16_664, headers: 2_050 },
+        Writer::V3 => Measured {
+            processes: 1,
+            stored_kib: [16_660, 16_660, 16_660],
+            accessible_kib: 16_660,
+            headers: 18,
+        },
+        Writer::V4 => Measured {
+            processes: 1,
+            stored_kib: [4_368, 4_368, 4_372],
+            accessible_kib: 16_664,
+            headers: 2_050,
+        },
     }
 }
 
@@ -113,18 +123,68 @@ const fn measured(library: MpiFlavour) -> &'static [Measured] {
     match library {
         MpiFlavour::None => &[],
         MpiFlavour::MpichCh4Ucx => &[
-            Measured { processes: 1, stored_kib: [5_538, 5_536, 5_548], accessible_kib: 18_788, headers: 2_104 },
-            Measured { processes: 2, stored_kib: [5_613, 5_604, 5_624], accessible_kib: 19_803, headers: 2_132 },
-            Measured { processes: 4, stored_kib: [5_626, 5_620, 5_644], accessible_kib: 19_809, headers: 2_131 },
-            Measured { processes: 8, stored_kib: [5_645, 5_636, 5_684], accessible_kib: 19_816, headers: 2_129 },
+            Measured {
+                processes: 1,
+                stored_kib: [5_538, 5_536, 5_548],
+                accessible_kib: 18_788,
+                headers: 2_104,
+            },
+            Measured {
+                processes: 2,
+                stored_kib: [5_613, 5_604, 5_624],
+                accessible_kib: 19_803,
+                headers: 2_132,
+            },
+            Measured {
+                processes: 4,
+                stored_kib: [5_626, 5_620, 5_644],
+                accessible_kib: 19_809,
+                headers: 2_131,
+            },
+            Measured {
+                processes: 8,
+                stored_kib: [5_645, 5_636, 5_684],
+                accessible_kib: 19_816,
+                headers: 2_129,
+            },
         ],
-        MpiFlavour::MpichCh4Ofi => &[Measured { processes: 4, stored_kib: [6_556, 5_536, 6_560], accessible_kib: 43_372, headers: 2_238 }],
-        MpiFlavour::MpichCh3 => &[Measured { processes: 4, stored_kib: [9_696, 9_696, 11_584], accessible_kib: 22_512, headers: 2_075 }],
+        MpiFlavour::MpichCh4Ofi => &[Measured {
+            processes: 4,
+            stored_kib: [6_556, 5_536, 6_560],
+            accessible_kib: 43_372,
+            headers: 2_238,
+        }],
+        MpiFlavour::MpichCh3 => &[Measured {
+            processes: 4,
+            stored_kib: [9_696, 9_696, 11_584],
+            accessible_kib: 22_512,
+            headers: 2_075,
+        }],
         MpiFlavour::OpenMpi => &[
-            Measured { processes: 1, stored_kib: [6_221, 6_220, 6_228], accessible_kib: 20_372, headers: 2_124 },
-            Measured { processes: 2, stored_kib: [6_272, 6_268, 6_272], accessible_kib: 20_375, headers: 2_121 },
-            Measured { processes: 4, stored_kib: [6_360, 6_356, 6_360], accessible_kib: 20_496, headers: 2_126 },
-            Measured { processes: 8, stored_kib: [6_393, 6_392, 6_400], accessible_kib: 20_496, headers: 2_125 },
+            Measured {
+                processes: 1,
+                stored_kib: [6_221, 6_220, 6_228],
+                accessible_kib: 20_372,
+                headers: 2_124,
+            },
+            Measured {
+                processes: 2,
+                stored_kib: [6_272, 6_268, 6_272],
+                accessible_kib: 20_375,
+                headers: 2_121,
+            },
+            Measured {
+                processes: 4,
+                stored_kib: [6_360, 6_356, 6_360],
+                accessible_kib: 20_496,
+                headers: 2_126,
+            },
+            Measured {
+                processes: 8,
+                stored_kib: [6_393, 6_392, 6_400],
+                accessible_kib: 20_496,
+                headers: 2_125,
+            },
         ],
     }
 }
@@ -139,7 +199,10 @@ fn at(rows: &[Measured], processes: u32) -> Option<Measured> {
         (Some(0), [first, ..]) => Some(copy(first, processes)),
         (Some(i), _) => {
             let (below, above) = (&rows[i - 1], &rows[i]);
-            let (part, whole) = (u64::from(processes - below.processes), u64::from(above.processes - below.processes));
+            let (part, whole) = (
+                u64::from(processes - below.processes),
+                u64::from(above.processes - below.processes),
+            );
             let line = |a: u64, b: u64| (a * (whole - part) + b * part) / whole;
             let stored = |i: usize| line(below.stored_kib[i], above.stored_kib[i]);
             Some(Measured {
@@ -151,7 +214,8 @@ fn at(rows: &[Measured], processes: u32) -> Option<Measured> {
         }
         (None, [.., before, last]) => {
             let mut row = copy(last, processes);
-            let growth = last.stored_kib[0].saturating_sub(before.stored_kib[0]) * u64::from(processes - last.processes);
+            let growth = last.stored_kib[0].saturating_sub(before.stored_kib[0])
+                * u64::from(processes - last.processes);
             row.stored_kib[2] += growth / u64::from(last.processes - before.processes);
             Some(row)
         }
@@ -167,7 +231,11 @@ impl Baseline {
         let row = at(measured(library), processes.unwrap_or(1)).unwrap_or(OWN_V4);
         let more = |value: u64, of_own: u64| value.saturating_sub(of_own);
         let ([stored, low, high], headers, how) = match writer {
-            Writer::V4 => (row.stored_kib, row.headers, "DMTCP 4.2.0 on x86-64, 2026-11-25"),
+            Writer::V4 => (
+                row.stored_kib,
+                row.headers,
+                "DMTCP 4.2.0 on x86-64, 2026-11-25",
+            ),
             Writer::V3 => {
                 // the same memory, but of what has a page in use a whole MiB is stored
                 let touched = own.stored_kib[0] + more(row.stored_kib[0], OWN_V4.stored_kib[0]);
@@ -185,7 +253,9 @@ impl Baseline {
             stored_bytes: stored << 10,
             stored_low_bytes: low << 10,
             stored_high_bytes: high << 10,
-            accessible_bytes: (own.accessible_kib + more(row.accessible_kib, OWN_V4.accessible_kib)) << 10,
+            accessible_bytes: (own.accessible_kib
+                + more(row.accessible_kib, OWN_V4.accessible_kib))
+                << 10,
             headers,
             source: format!("carried by cvc: {}{how}", library.measured_on()),
         }
@@ -205,7 +275,10 @@ mod tests {
         assert_eq!(kib(MpiFlavour::OpenMpi, 2), [6_268, 6_272, 6_272]);
         assert_eq!(kib(MpiFlavour::OpenMpi, 3), [6_312, 6_316, 6_316]);
         let [low, value, high] = kib(MpiFlavour::OpenMpi, 64);
-        assert!(low == 6_392 && value == 6_393 && high > 6_800, "{low} {value} {high}");
+        assert!(
+            low == 6_392 && value == 6_393 && high > 6_800,
+            "{low} {value} {high}"
+        );
         assert_eq!(kib(MpiFlavour::MpichCh3, 1), [9_696, 9_696, 11_584]);
         assert_eq!(kib(MpiFlavour::None, 1), [4_368, 4_368, 4_372]);
     }
@@ -215,16 +288,29 @@ mod tests {
         let own = Baseline::carried(Writer::V3, MpiFlavour::None, None);
         assert_eq!((own.stored_bytes >> 10, own.processes), (16_660, None));
         let mpich = Baseline::carried(Writer::V3, MpiFlavour::MpichCh4Ucx, None);
-        assert!(mpich.stored_low_bytes > own.stored_bytes && mpich.stored_high_bytes <= mpich.accessible_bytes);
+        assert!(
+            mpich.stored_low_bytes > own.stored_bytes
+                && mpich.stored_high_bytes <= mpich.accessible_bytes
+        );
     }
 
     #[test]
     fn every_row_is_in_its_interval_and_rows_rise() {
-        for library in [MpiFlavour::None, MpiFlavour::MpichCh4Ucx, MpiFlavour::MpichCh4Ofi, MpiFlavour::MpichCh3, MpiFlavour::OpenMpi] {
+        for library in [
+            MpiFlavour::None,
+            MpiFlavour::MpichCh4Ucx,
+            MpiFlavour::MpichCh4Ofi,
+            MpiFlavour::MpichCh3,
+            MpiFlavour::OpenMpi,
+        ] {
             let rows = measured(library);
-            assert!(rows.iter().all(|row| row.stored_kib[1] <= row.stored_kib[0] && row.stored_kib[0] <= row.stored_kib[2]));
+            assert!(rows.iter().all(|row| row.stored_kib[1] <= row.stored_kib[0]
+                && row.stored_kib[0] <= row.stored_kib[2]));
             assert!(rows.is_sorted_by_key(|row| row.processes));
-            assert!(rows.iter().all(|row| row.stored_kib[0] <= row.accessible_kib));
+            assert!(
+                rows.iter()
+                    .all(|row| row.stored_kib[0] <= row.accessible_kib)
+            );
         }
     }
 }

@@ -51,7 +51,10 @@ impl Method {
         let mut command = Command::new(self.program());
         match self {
             Self::Gzip => command.args(["-1", "-c"]).env_remove("GZIP"),
-            Self::Zstd => command.args(["-3", "-T1", "-q", "-c"]).env_remove("ZSTD_CLEVEL").env_remove("ZSTD_NBTHREADS"),
+            Self::Zstd => command
+                .args(["-3", "-T1", "-q", "-c"])
+                .env_remove("ZSTD_CLEVEL")
+                .env_remove("ZSTD_NBTHREADS"),
             Self::Lz4 => command.args(["-1", "-q", "-c"]),
         };
         command
@@ -79,18 +82,31 @@ pub(super) struct Compressor {
 
 impl Compressor {
     pub(super) fn start(method: Method) -> io::Result<Self> {
-        let mut child = method.start().stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
+        let mut child = method
+            .start()
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()?;
         let (input, output) = (child.stdin.take(), child.stdout.take());
-        let mut compressor = Self { child, input, output: None, input_bytes: 0 };
+        let mut compressor = Self {
+            child,
+            input,
+            output: None,
+            input_bytes: 0,
+        };
         if let Some(mut output) = output {
-            compressor.output = Some(std::thread::Builder::new().spawn(move || count(&mut output))?);
+            compressor.output =
+                Some(std::thread::Builder::new().spawn(move || count(&mut output))?);
         }
         Ok(compressor)
     }
 
     pub(super) fn feed(&mut self, data: &[u8]) -> io::Result<()> {
         self.input_bytes += data.len() as u64;
-        self.input.as_mut().map_or(Ok(()), |input| input.write_all(data))
+        self.input
+            .as_mut()
+            .map_or(Ok(()), |input| input.write_all(data))
     }
 
     /// Ends the input and waits for the program.
@@ -106,7 +122,11 @@ impl Compressor {
         if !status.success() {
             return Err(io::Error::other(format!("it ended with {status}")));
         }
-        Ok(Compressed { input_bytes: self.input_bytes, bytes, cpu_s })
+        Ok(Compressed {
+            input_bytes: self.input_bytes,
+            bytes,
+            cpu_s,
+        })
     }
 }
 
@@ -167,12 +187,16 @@ mod tests {
         .collect();
         let of = |data: &[u8]| {
             let mut gzip = Compressor::start(Method::Gzip).expect("gzip");
-            data.chunks(100_000).for_each(|chunk| gzip.feed(chunk).expect("reads"));
+            data.chunks(100_000)
+                .for_each(|chunk| gzip.feed(chunk).expect("reads"));
             gzip.finish().expect("ends")
         };
         let (noise, zeros) = (of(&noise), of(&vec![0; 4 << 20]));
         assert_eq!((noise.input_bytes, zeros.input_bytes), (4 << 20, 4 << 20));
-        assert!(noise.bytes >= 4 << 20 && zeros.bytes < 64 << 10, "{noise:?} {zeros:?}");
+        assert!(
+            noise.bytes >= 4 << 20 && zeros.bytes < 64 << 10,
+            "{noise:?} {zeros:?}"
+        );
         assert!(noise.cpu_s > 0.0, "{noise:?}");
     }
 
@@ -182,6 +206,9 @@ mod tests {
         gzip.feed(&[1; 4096]).expect("reads");
         let pid = nix::unistd::Pid::from_raw(i32::try_from(gzip.child.id()).expect("a pid"));
         drop(gzip);
-        assert_eq!(nix::sys::signal::kill(pid, None), Err(nix::errno::Errno::ESRCH));
+        assert_eq!(
+            nix::sys::signal::kill(pid, None),
+            Err(nix::errno::Errno::ESRCH)
+        );
     }
 }

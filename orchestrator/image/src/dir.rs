@@ -30,17 +30,30 @@ pub enum Role {
 }
 
 /// Programs that start others, by the start of their names: `mpiexec` is `mpiexec.hydra` in MPICH, `mpirun.openmpi` in Debian.
-const LAUNCHERS: [&str; 9] =
-    ["mpiexec", "mpirun", "hydra_pmi_proxy", "hydra_bstrap_proxy", "hydra_nameserver", "orterun", "orted", "prte", "dmtcp_ssh"];
+const LAUNCHERS: [&str; 9] = [
+    "mpiexec",
+    "mpirun",
+    "hydra_pmi_proxy",
+    "hydra_bstrap_proxy",
+    "hydra_nameserver",
+    "orterun",
+    "orted",
+    "prte",
+    "dmtcp_ssh",
+];
 
 impl Role {
     /// The role of a program.
     #[must_use]
     pub fn of_program(program: &str) -> Self {
         let base = program.rsplit('/').next().unwrap_or(program);
-        let starts =
-            |name: &str| base.strip_prefix(name).is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_alphanumeric() && c != 'd'));
-        let launcher = LAUNCHERS.iter().any(|name| starts(name)) || matches!(base, "prterun" | "prun" | "srun");
+        let starts = |name: &str| {
+            base.strip_prefix(name).is_some_and(|rest| {
+                !rest.starts_with(|c: char| c.is_ascii_alphanumeric() && c != 'd')
+            })
+        };
+        let launcher = LAUNCHERS.iter().any(|name| starts(name))
+            || matches!(base, "prterun" | "prun" | "srun");
         if launcher { Self::Launcher } else { Self::Rank }
     }
 
@@ -92,7 +105,12 @@ fn error_text<S: serde::Serializer>(error: &ImageError, serializer: S) -> Result
 
 fn remote_error<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<ImageError, D::Error> {
     let text = String::deserialize(deserializer)?;
-    Ok(ImageError { path: PathBuf::new(), offset: None, gzip: false, kind: ImageErrorKind::Remote(text) })
+    Ok(ImageError {
+        path: PathBuf::new(),
+        offset: None,
+        gzip: false,
+        kind: ImageErrorKind::Remote(text),
+    })
 }
 
 /// An image that is still being written (`.dmtcp.temp`), or was when its process ended. Not read, not in the totals.
@@ -177,33 +195,63 @@ pub fn read_dir(path: &Path) -> Result<CheckpointDir, ImageError> {
 /// # Errors
 /// When the directory itself, or one of its `_files` directories, cannot be listed.
 pub fn read_dir_with(path: &Path, options: ReadDirOptions) -> Result<CheckpointDir, ImageError> {
-    let Found { candidates, mut temporary, files, mut named_like_images } = find(path)?;
-    let threads = options.threads.or_else(|| std::thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);
+    let Found {
+        candidates,
+        mut temporary,
+        files,
+        mut named_like_images,
+    } = find(path)?;
+    let threads = options
+        .threads
+        .or_else(|| std::thread::available_parallelism().ok())
+        .map_or(1, NonZeroUsize::get);
     let mut images = Vec::with_capacity(candidates.len());
     let mut broken = Vec::new();
-    let paths: Vec<PathBuf> = candidates.iter().map(|candidate| path.join(&candidate.name)).collect();
+    let paths: Vec<PathBuf> = candidates
+        .iter()
+        .map(|candidate| path.join(&candidate.name))
+        .collect();
     let results = read_each(&paths, threads, |image| image, &|_, _| ());
     for (candidate, result) in candidates.into_iter().zip(results) {
         let file = candidate.name.to_string_lossy().into_owned();
         match result {
             Ok(image) => images.push(describe(file, image)),
             Err(error) => {
-                broken.push(BrokenImage { role: Role::of_program(&program_of_file(&file)), file, file_bytes: candidate.bytes, error });
+                broken.push(BrokenImage {
+                    role: Role::of_program(&program_of_file(&file)),
+                    file,
+                    file_bytes: candidate.bytes,
+                    error,
+                });
             }
         }
     }
-    images.sort_by(|a, b| (a.role, a.vpid, a.hostid, &a.file).cmp(&(b.role, b.vpid, b.hostid, &b.file)));
+    images.sort_by(|a, b| {
+        (a.role, a.vpid, a.hostid, &a.file).cmp(&(b.role, b.vpid, b.hostid, &b.file))
+    });
     broken.sort_by(|a, b| a.file.cmp(&b.file));
     temporary.sort_by(|a, b| a.file.cmp(&b.file));
     named_like_images.sort();
     let mut files_dirs = Vec::with_capacity(files.len());
     for (dir, image) in files {
-        let has_image = images.iter().map(|i| &i.file).chain(broken.iter().map(|b| &b.file)).any(|file| *file == image);
+        let has_image = images
+            .iter()
+            .map(|i| &i.file)
+            .chain(broken.iter().map(|b| &b.file))
+            .any(|file| *file == image);
         files_dirs.push(read_files_dir(&dir, image, has_image)?);
     }
     files_dirs.sort_by(|a, b| a.path.cmp(&b.path));
     let totals = total(&images, &broken, &files_dirs);
-    Ok(CheckpointDir { path: path.to_owned(), images, broken, temporary, files_dirs, named_like_images, totals })
+    Ok(CheckpointDir {
+        path: path.to_owned(),
+        images,
+        broken,
+        temporary,
+        files_dirs,
+        named_like_images,
+        totals,
+    })
 }
 
 struct Candidate {
@@ -222,7 +270,12 @@ struct Found {
 
 /// Lists the directory.
 fn find(path: &Path) -> Result<Found, ImageError> {
-    let mut found = Found { candidates: Vec::new(), temporary: Vec::new(), files: Vec::new(), named_like_images: Vec::new() };
+    let mut found = Found {
+        candidates: Vec::new(),
+        temporary: Vec::new(),
+        files: Vec::new(),
+        named_like_images: Vec::new(),
+    };
     for entry in fs::read_dir(path).map_err(|error| ImageError::io(path, error))? {
         let entry = entry.map_err(|error| ImageError::io(path, error))?;
         let name = entry.file_name();
@@ -248,14 +301,22 @@ fn find(path: &Path) -> Result<Found, ImageError> {
                 found.named_like_images.push(text.into_owned());
             }
         } else if text.ends_with(TEMPORARY_SUFFIX) {
-            found.temporary.push(TemporaryImage { file: text.into_owned(), file_bytes: metadata.len() });
+            found.temporary.push(TemporaryImage {
+                file: text.into_owned(),
+                file_bytes: metadata.len(),
+            });
         } else if text.ends_with(SUFFIX) {
             drop(text);
-            found.candidates.push(Candidate { name, bytes: metadata.len() });
+            found.candidates.push(Candidate {
+                name,
+                bytes: metadata.len(),
+            });
         }
     }
     // The largest first, so that no thread starts a long one when the others are done.
-    found.candidates.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.name.cmp(&b.name)));
+    found
+        .candidates
+        .sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.name.cmp(&b.name)));
     Ok(found)
 }
 
@@ -268,9 +329,12 @@ pub(super) fn read_each<T: Send>(
     progress: &(dyn Fn(usize, usize) + Sync),
 ) -> Vec<Result<T, ImageError>> {
     let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    let results: Vec<Mutex<Option<Result<T, ImageError>>>> = paths.iter().map(|_| Mutex::new(None)).collect();
+    let results: Vec<Mutex<Option<Result<T, ImageError>>>> =
+        paths.iter().map(|_| Mutex::new(None)).collect();
     let work = || {
-        while let Some((i, path)) = Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|i| Some((i, paths.get(i)?))) {
+        while let Some((i, path)) =
+            Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|i| Some((i, paths.get(i)?)))
+        {
             let result = read_image(path).map(&keep);
             *results[i].lock() = Some(result);
             progress(done.fetch_add(1, Ordering::Relaxed) + 1, paths.len());
@@ -279,13 +343,19 @@ pub(super) fn read_each<T: Send>(
     std::thread::scope(|scope| {
         for _ in 1..threads.min(paths.len()) {
             // This thread works as well, so a thread that cannot be started is not an error.
-            if std::thread::Builder::new().spawn_scoped(scope, work).is_err() {
+            if std::thread::Builder::new()
+                .spawn_scoped(scope, work)
+                .is_err()
+            {
                 break;
             }
         }
         work();
     });
-    results.into_iter().map(|slot| slot.into_inner().expect("every image was read")).collect()
+    results
+        .into_iter()
+        .map(|slot| slot.into_inner().expect("every image was read"))
+        .collect()
 }
 
 /// The program that an image is of, by the name of its file.
@@ -302,11 +372,22 @@ fn stem(file: &str) -> &str {
 fn describe(file: String, image: Image) -> DirImage {
     let by_name = ImageName::parse(&file);
     let (program, vpid, hostid) = match (&image.header, by_name) {
-        (Header::V4(header), _) => (header.procname.to_string(), Some(header.upid.pid), Some(header.upid.hostid)),
+        (Header::V4(header), _) => (
+            header.procname.to_string(),
+            Some(header.upid.pid),
+            Some(header.upid.hostid),
+        ),
         (Header::V2(_), Some(name)) => (name.program, Some(name.vpid), Some(name.hostid)),
         (Header::V2(_), None) => (stem(&file).to_owned(), None, None),
     };
-    DirImage { role: Role::of_program(&program), file, program, vpid, hostid, image }
+    DirImage {
+        role: Role::of_program(&program),
+        file,
+        program,
+        vpid,
+        hostid,
+        image,
+    }
 }
 
 fn total(images: &[DirImage], broken: &[BrokenImage], files_dirs: &[FilesDir]) -> Totals {
@@ -331,7 +412,10 @@ fn total(images: &[DirImage], broken: &[BrokenImage], files_dirs: &[FilesDir]) -
         totals.files_dirs.files += dir.files;
         totals.files_dirs.bytes += dir.bytes;
     }
-    totals.stored_bytes = totals.rank.file_bytes + totals.launcher.file_bytes + totals.broken_file_bytes + totals.files_dirs.bytes;
+    totals.stored_bytes = totals.rank.file_bytes
+        + totals.launcher.file_bytes
+        + totals.broken_file_bytes
+        + totals.files_dirs.bytes;
     totals
 }
 

@@ -37,7 +37,9 @@ pub enum ImageErrorKind {
         found: String,
     },
     /// A DMTCP image of a version that this reader does not know.
-    #[error("unknown image version: expected `DMTCP_CHECKPOINT_IMAGE_v2.0` or `..._v4.0`, found {found}")]
+    #[error(
+        "unknown image version: expected `DMTCP_CHECKPOINT_IMAGE_v2.0` or `..._v4.0`, found {found}"
+    )]
     UnknownVersion {
         /// The first line, made printable.
         found: String,
@@ -54,7 +56,9 @@ pub enum ImageErrorKind {
     #[error("the two copies of the file header differ")]
     HeaderCopiesDiffer,
     /// The image ends before its end marker.
-    #[error("the image is truncated: expected {expected}, found the end after {present} of {needed} bytes")]
+    #[error(
+        "the image is truncated: expected {expected}, found the end after {present} of {needed} bytes"
+    )]
     Truncated {
         /// The missing part.
         expected: &'static str,
@@ -94,7 +98,9 @@ pub enum ImageErrorKind {
     #[error("expected a parent header before this child header")]
     ChildWithoutParent,
     /// A run outside of the region that it is said to belong to.
-    #[error("child header {start:#x}-{end:#x} lies outside of its parent {parent_start:#x}-{parent_end:#x}")]
+    #[error(
+        "child header {start:#x}-{end:#x} lies outside of its parent {parent_start:#x}-{parent_end:#x}"
+    )]
     ChildOutsideParent {
         /// Start address of the run.
         start: u64,
@@ -125,13 +131,22 @@ pub enum ImageErrorKind {
 }
 
 fn at_least(count: u64, exact: bool) -> String {
-    if exact { count.to_string() } else { format!("at least {count}") }
+    if exact {
+        count.to_string()
+    } else {
+        format!("at least {count}")
+    }
 }
 
 impl ImageError {
     /// An I/O error about `path` as a whole.
     pub(super) fn io(path: &Path, error: io::Error) -> Self {
-        Self { path: path.to_owned(), offset: None, gzip: false, kind: ImageErrorKind::Io(error) }
+        Self {
+            path: path.to_owned(),
+            offset: None,
+            gzip: false,
+            kind: ImageErrorKind::Io(error),
+        }
     }
 
     /// How to fix it.
@@ -139,8 +154,12 @@ impl ImageError {
     pub fn hint(&self) -> &'static str {
         match &self.kind {
             ImageErrorKind::Io(_) => "check the path, the permissions and the file system",
-            ImageErrorKind::NotAFile(_) => "give an image (`ckpt_*.dmtcp`) or the directory that holds the images",
-            ImageErrorKind::Empty => "the checkpoint did not start to write this image, or the disk was full: take the checkpoint again",
+            ImageErrorKind::NotAFile(_) => {
+                "give an image (`ckpt_*.dmtcp`) or the directory that holds the images"
+            }
+            ImageErrorKind::Empty => {
+                "the checkpoint did not start to write this image, or the disk was full: take the checkpoint again"
+            }
             ImageErrorKind::NotAnImage { .. } => {
                 "images are named `ckpt_*.dmtcp`, plain or gzip'd; other compressions are to be undone first"
             }
@@ -151,24 +170,39 @@ impl ImageError {
             ImageErrorKind::Truncated { .. } | ImageErrorKind::GzipEndsEarly => {
                 "the image was still being written, its copy was cut short, or the disk was full: wait, copy it again, or take the checkpoint again"
             }
-            ImageErrorKind::GzipCorrupt(_) => "`gzip -t` should say the same; copy the file again from where it was written",
-            ImageErrorKind::GzipTrailing => "something was appended to the file; copy it again from where it was written",
+            ImageErrorKind::GzipCorrupt(_) => {
+                "`gzip -t` should say the same; copy the file again from where it was written"
+            }
+            ImageErrorKind::GzipTrailing => {
+                "something was appended to the file; copy it again from where it was written"
+            }
             ImageErrorKind::TrailingBytes { .. } => {
                 "an image ends with its end marker; was something appended, or an older, longer file not cut off?"
             }
-            ImageErrorKind::Absurd { .. } | ImageErrorKind::ChildWithoutParent | ImageErrorKind::ChildOutsideParent { .. } => {
+            ImageErrorKind::Absurd { .. }
+            | ImageErrorKind::ChildWithoutParent
+            | ImageErrorKind::ChildOutsideParent { .. } => {
                 "the image is damaged here, or an earlier header has a wrong size; `mtcp_restart --simulate` reads the same headers"
             }
-            ImageErrorKind::TooManyRegions { .. } => "the image is damaged, or made to exhaust memory",
+            ImageErrorKind::TooManyRegions { .. } => {
+                "the image is damaged, or made to exhaust memory"
+            }
             ImageErrorKind::Remote(_) => "`cvc image` on that machine says how to fix it",
-            ImageErrorKind::SizeIdentity { .. } => "the file changed while it was read: wait until the checkpoint is complete",
+            ImageErrorKind::SizeIdentity { .. } => {
+                "the file changed while it was read: wait until the checkpoint is complete"
+            }
         }
     }
 
     /// May the image become readable by waiting for its writer?
     #[must_use]
     pub fn is_unfinished(&self) -> bool {
-        matches!(self.kind, ImageErrorKind::Empty | ImageErrorKind::Truncated { .. } | ImageErrorKind::GzipEndsEarly)
+        matches!(
+            self.kind,
+            ImageErrorKind::Empty
+                | ImageErrorKind::Truncated { .. }
+                | ImageErrorKind::GzipEndsEarly
+        )
     }
 }
 
@@ -198,6 +232,13 @@ impl std::error::Error for ImageError {
 /// The first bytes of something unexpected, made printable and short.
 pub(super) fn printable(bytes: &[u8]) -> String {
     let shown = &bytes[..bytes.len().min(32)];
-    let end = shown.iter().rposition(|&b| b != 0).map_or(0, |last| last + 1);
-    if end == 0 && !shown.is_empty() { "zero bytes".to_owned() } else { format!("`{}`", shown[..end].escape_ascii()) }
+    let end = shown
+        .iter()
+        .rposition(|&b| b != 0)
+        .map_or(0, |last| last + 1);
+    if end == 0 && !shown.is_empty() {
+        "zero bytes".to_owned()
+    } else {
+        format!("`{}`", shown[..end].escape_ascii())
+    }
 }

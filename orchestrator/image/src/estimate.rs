@@ -99,7 +99,10 @@ impl MethodEstimate {
 
     /// Adds another image's.
     pub fn add(&mut self, other: &Self) {
-        self.parts.iter_mut().zip(&other.parts).for_each(|(mine, other)| mine.add(other));
+        self.parts
+            .iter_mut()
+            .zip(&other.parts)
+            .for_each(|(mine, other)| mine.add(other));
     }
 }
 
@@ -134,7 +137,11 @@ pub enum EstimateError {
 ///
 /// # Errors
 /// An image that cannot be read, or a program that is missing or fails.
-pub fn estimate_image(path: &Path, options: &EstimateOptions, progress: &dyn Fn(u64, u64)) -> Result<ImageEstimate, EstimateError> {
+pub fn estimate_image(
+    path: &Path,
+    options: &EstimateOptions,
+    progress: &dyn Fn(u64, u64),
+) -> Result<ImageEstimate, EstimateError> {
     let image = read_image(path)?;
     let ImageFile { file, len, gzip } = reader::open(path)?;
     let mut samples = Samples::of(&image, options, progress);
@@ -146,12 +153,21 @@ pub fn estimate_image(path: &Path, options: &EstimateOptions, progress: &dyn Fn(
     if let Some((method, error)) = samples.failed.take() {
         return Err(EstimateError::Program { method, error });
     }
-    walked.map_err(|kind| ImageError { path: path.to_owned(), offset: None, gzip, kind })?;
+    walked.map_err(|kind| ImageError {
+        path: path.to_owned(),
+        offset: None,
+        gzip,
+        kind,
+    })?;
     samples.finish(image)
 }
 
 /// Passes over an image that was read before, and feeds what is in the samples.
-fn walk<S: Source>(source: &mut S, image: &Image, samples: &mut Samples<'_>) -> Result<(), ImageErrorKind> {
+fn walk<S: Source>(
+    source: &mut S,
+    image: &Image,
+    samples: &mut Samples<'_>,
+) -> Result<(), ImageErrorKind> {
     // the file header, as far as the first header of an area
     samples.take(source, HEADERS, image.fixed_overhead_bytes - PAGE as u64)?;
     for region in &image.regions {
@@ -202,7 +218,12 @@ struct Sample {
 
 impl Sample {
     fn new(bytes: u64, stride: u64, methods: usize) -> Self {
-        Self { bytes, at: 0, stride, streams: (0..methods).map(|_| Default::default()).collect() }
+        Self {
+            bytes,
+            at: 0,
+            stride,
+            streams: (0..methods).map(|_| Default::default()).collect(),
+        }
     }
 
     /// The stream of the block that starts or goes on here, if that is in the sample, and what is left of the block.
@@ -212,7 +233,8 @@ impl Sample {
         }
         let (block, left) = (self.at / BLOCK, BLOCK - self.at % BLOCK);
         let group = block / self.stride;
-        let stream = (block % self.stride == scattered(group) % self.stride).then_some((group % STREAMS as u64) as usize);
+        let stream = (block % self.stride == scattered(group) % self.stride)
+            .then_some((group % STREAMS as u64) as usize);
         (stream, left)
     }
 }
@@ -241,8 +263,17 @@ impl<'a> Samples<'a> {
             }
             Some(_) | None => 1,
         };
-        let parts = bytes.iter().map(|bytes| Sample::new(*bytes, stride(*bytes), options.methods.len())).collect();
-        Self { parts, bytes: all, progress, methods: options.methods.clone(), failed: None }
+        let parts = bytes
+            .iter()
+            .map(|bytes| Sample::new(*bytes, stride(*bytes), options.methods.len()))
+            .collect();
+        Self {
+            parts,
+            bytes: all,
+            progress,
+            methods: options.methods.clone(),
+            failed: None,
+        }
     }
 
     /// Feeds a page that was read.
@@ -254,7 +285,12 @@ impl<'a> Samples<'a> {
     }
 
     /// Passes over data of a part, and feeds what is in its sample.
-    fn take<S: Source>(&mut self, source: &mut S, part: usize, bytes: u64) -> Result<(), ImageErrorKind> {
+    fn take<S: Source>(
+        &mut self,
+        source: &mut S,
+        part: usize,
+        bytes: u64,
+    ) -> Result<(), ImageErrorKind> {
         let mut left = bytes;
         while left > 0 {
             let (stream, of_block) = self.parts[part].block();
@@ -280,7 +316,8 @@ impl<'a> Samples<'a> {
             }
             let fed = match &mut streams[stream] {
                 Some(compressor) => compressor.feed(data),
-                empty => Compressor::start(*method).and_then(|compressor| empty.insert(compressor).feed(data)),
+                empty => Compressor::start(*method)
+                    .and_then(|compressor| empty.insert(compressor).feed(data)),
             };
             if let Err(error) = fed {
                 self.failed = Some((*method, error));
@@ -292,15 +329,33 @@ impl<'a> Samples<'a> {
         let Self { parts, methods, .. } = self;
         let mut estimates = Vec::with_capacity(methods.len());
         for method in &methods {
-            let start_s = start_s(*method).map_err(|error| EstimateError::Program { method: *method, error })?;
-            estimates.push((MethodEstimate { method: *method, parts: Default::default() }, start_s));
+            let start_s = start_s(*method).map_err(|error| EstimateError::Program {
+                method: *method,
+                error,
+            })?;
+            estimates.push((
+                MethodEstimate {
+                    method: *method,
+                    parts: Default::default(),
+                },
+                start_s,
+            ));
         }
         let mut sampled_bytes = 0;
         for (number, sample) in parts.into_iter().enumerate() {
-            for (which, ((estimate, start_s), streams)) in estimates.iter_mut().zip(sample.streams).enumerate() {
+            for (which, ((estimate, start_s), streams)) in
+                estimates.iter_mut().zip(sample.streams).enumerate()
+            {
                 let mut made = Vec::new();
                 for compressor in streams.into_iter().flatten() {
-                    made.push(compressor.finish().map_err(|error| EstimateError::Program { method: estimate.method, error })?);
+                    made.push(
+                        compressor
+                            .finish()
+                            .map_err(|error| EstimateError::Program {
+                                method: estimate.method,
+                                error,
+                            })?,
+                    );
                 }
                 if which == 0 {
                     sampled_bytes += made.iter().map(|one| one.input_bytes).sum::<u64>();
@@ -308,9 +363,18 @@ impl<'a> Samples<'a> {
                 estimate.parts[number] = of_sample(sample.bytes, &made, *start_s);
             }
         }
-        let mut methods: Vec<MethodEstimate> = estimates.into_iter().map(|(estimate, _)| estimate).collect();
-        methods.iter_mut().for_each(|estimate| give_to_libraries(estimate, &image));
-        Ok(ImageEstimate { image, sampled_bytes, methods })
+        let mut methods: Vec<MethodEstimate> = estimates
+            .into_iter()
+            .map(|(estimate, _)| estimate)
+            .collect();
+        methods
+            .iter_mut()
+            .for_each(|estimate| give_to_libraries(estimate, &image));
+        Ok(ImageEstimate {
+            image,
+            sampled_bytes,
+            methods,
+        })
     }
 }
 
@@ -326,20 +390,37 @@ fn start_s(method: Method) -> io::Result<f64> {
 /// What a part of so many bytes takes, by what its streams took. Their ratios scatter about that of the part; of a finite part, of which
 /// much was compressed, less is unknown (Cochran, Sampling Techniques, 1977, sections 2.6 and 2.11).
 fn of_sample(bytes: u64, streams: &[Compressed], start_s: f64) -> PartEstimate {
-    let (all, input) = (bytes as f64, streams.iter().map(|one| one.input_bytes).sum::<u64>() as f64);
+    let (all, input) = (
+        bytes as f64,
+        streams.iter().map(|one| one.input_bytes).sum::<u64>() as f64,
+    );
     if input == 0.0 {
-        return PartEstimate { bytes: all, ..PartEstimate::default() };
+        return PartEstimate {
+            bytes: all,
+            ..PartEstimate::default()
+        };
     }
     let ratio = streams.iter().map(|one| one.bytes).sum::<u64>() as f64 / input;
-    let cpu_s: f64 = streams.iter().map(|one| (one.cpu_s - start_s).max(0.0)).sum();
+    let cpu_s: f64 = streams
+        .iter()
+        .map(|one| (one.cpu_s - start_s).max(0.0))
+        .sum();
     let number = streams.len() as f64;
     let standard_error = if streams.len() > 1 {
-        let squares: f64 = streams.iter().map(|one| (one.bytes as f64 / one.input_bytes as f64 - ratio).powi(2)).sum();
+        let squares: f64 = streams
+            .iter()
+            .map(|one| (one.bytes as f64 / one.input_bytes as f64 - ratio).powi(2))
+            .sum();
         (squares / (number - 1.0) / number).sqrt() * (1.0 - input / all).max(0.0).sqrt()
     } else {
         0.0
     };
-    PartEstimate { bytes: all, compressed_bytes: all * ratio, standard_error_bytes: all * standard_error, cpu_s: cpu_s * all / input }
+    PartEstimate {
+        bytes: all,
+        compressed_bytes: all * ratio,
+        standard_error_bytes: all * standard_error,
+        cpu_s: cpu_s * all / input,
+    }
 }
 
 /// Divides private anonymous memory between program and libraries as the zones are divided: which bytes of it are whose nothing tells, so
@@ -371,18 +452,37 @@ mod tests {
                 taken.push((block / 10, stream));
             }
         }
-        assert_eq!(taken.iter().map(|(group, _)| *group).collect::<Vec<_>>(), (0..40).collect::<Vec<_>>());
-        assert!((0..STREAMS).all(|stream| taken.iter().filter(|(_, of)| *of == stream).count() == 10));
+        assert_eq!(
+            taken.iter().map(|(group, _)| *group).collect::<Vec<_>>(),
+            (0..40).collect::<Vec<_>>()
+        );
+        assert!(
+            (0..STREAMS).all(|stream| taken.iter().filter(|(_, of)| *of == stream).count() == 10)
+        );
     }
 
     #[test]
     fn the_standard_error_is_that_of_the_streams() {
-        let stream = |bytes| Compressed { input_bytes: 1000, bytes, cpu_s: 0.5 };
-        let part = of_sample(16_000, &[stream(400), stream(500), stream(500), stream(600)], 0.1);
+        let stream = |bytes| Compressed {
+            input_bytes: 1000,
+            bytes,
+            cpu_s: 0.5,
+        };
+        let part = of_sample(
+            16_000,
+            &[stream(400), stream(500), stream(500), stream(600)],
+            0.1,
+        );
         assert_eq!((part.compressed_bytes, part.bytes), (8000.0, 16_000.0));
         // s = 0.0816, s/2 = 0.0408, of 3/4 of the part
-        assert!((part.standard_error_bytes - 16_000.0 * 0.040_82 * 0.75_f64.sqrt()).abs() < 1.0, "{part:?}");
+        assert!(
+            (part.standard_error_bytes - 16_000.0 * 0.040_82 * 0.75_f64.sqrt()).abs() < 1.0,
+            "{part:?}"
+        );
         assert!((part.cpu_s - 6.4).abs() < 1e-12, "{part:?}");
-        assert_eq!(of_sample(1000, &[stream(400)], 0.1).standard_error_bytes, 0.0);
+        assert_eq!(
+            of_sample(1000, &[stream(400)], 0.1).standard_error_bytes,
+            0.0
+        );
     }
 }

@@ -55,9 +55,25 @@ mod tests {
     #[test]
     fn names_are_split_from_the_right() {
         let name = ImageName::parse("ckpt_my_prog-2.x_98ff-42000-2f1307f1a2b.dmtcp").unwrap();
-        assert_eq!(name, ImageName { program: "my_prog-2.x".into(), hostid: 0x98ff, vpid: 42000, time: 0x2f1_307f_1a2b });
+        assert_eq!(
+            name,
+            ImageName {
+                program: "my_prog-2.x".into(),
+                hostid: 0x98ff,
+                vpid: 42000,
+                time: 0x2f1_307f_1a2b
+            }
+        );
         assert_eq!(ImageName::parse("ckpt_a_1-2-3.dmtcp.temp").unwrap().vpid, 2);
-        for bad in ["ckpt_a.dmtcp", "a_1-2-3.dmtcp", "ckpt_a_1-2.dmtcp", "ckpt_a_1-x-3.dmtcp", "ckpt_a_1-2-3", "", "ckpt_.dmtcp"] {
+        for bad in [
+            "ckpt_a.dmtcp",
+            "a_1-2-3.dmtcp",
+            "ckpt_a_1-2.dmtcp",
+            "ckpt_a_1-x-3.dmtcp",
+            "ckpt_a_1-2-3",
+            "",
+            "ckpt_.dmtcp",
+        ] {
             assert_eq!(ImageName::parse(bad), None, "{bad}");
         }
     }

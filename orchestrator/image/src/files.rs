@@ -54,22 +54,39 @@ pub struct FilesTotals {
     pub bytes: u64,
 }
 
-pub(super) fn read_files_dir(path: &Path, image: String, has_image: bool) -> Result<FilesDir, ImageError> {
+pub(super) fn read_files_dir(
+    path: &Path,
+    image: String,
+    has_image: bool,
+) -> Result<FilesDir, ImageError> {
     let (mut files, mut bytes) = (0, 0);
     count(path, MAX_DEPTH, &mut files, &mut bytes)?;
     let info = path.join(FD_INFO);
     // without O_NONBLOCK, opening a FIFO of this name would wait for ever
-    let saved = match fs::OpenOptions::new().read(true).custom_flags(nix::libc::O_NONBLOCK).open(&info) {
+    let saved = match fs::OpenOptions::new()
+        .read(true)
+        .custom_flags(nix::libc::O_NONBLOCK)
+        .open(&info)
+    {
         Ok(file) if !file.metadata().is_ok_and(|m| m.is_file()) => Vec::new(),
         Ok(file) => {
             let mut text = Vec::new();
-            file.take(MAX_FD_INFO).read_to_end(&mut text).map_err(|error| ImageError::io(&info, error))?;
+            file.take(MAX_FD_INFO)
+                .read_to_end(&mut text)
+                .map_err(|error| ImageError::io(&info, error))?;
             parse_fd_info(&text, path)
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
         Err(error) => return Err(ImageError::io(&info, error)),
     };
-    Ok(FilesDir { path: path.to_owned(), image, has_image, files, bytes, saved })
+    Ok(FilesDir {
+        path: path.to_owned(),
+        image,
+        has_image,
+        files,
+        bytes,
+        saved,
+    })
 }
 
 /// One line per file, `<saved name>:<original path>`. A line without a colon is passed over.
@@ -80,8 +97,18 @@ fn parse_fd_info(text: &[u8], dir: &Path) -> Vec<SavedFile> {
         .map(|(saved_name, original)| {
             // Only plain names: what the file says must not lead out of the directory.
             let inside = !saved_name.contains('/') && saved_name != ".." && !saved_name.is_empty();
-            let bytes = if inside { fs::symlink_metadata(dir.join(saved_name)).ok().map(|m| m.len()) } else { None };
-            SavedFile { saved_name: saved_name.to_owned(), original: original.to_owned(), bytes }
+            let bytes = if inside {
+                fs::symlink_metadata(dir.join(saved_name))
+                    .ok()
+                    .map(|m| m.len())
+            } else {
+                None
+            };
+            SavedFile {
+                saved_name: saved_name.to_owned(),
+                original: original.to_owned(),
+                bytes,
+            }
         })
         .collect()
 }

@@ -41,7 +41,12 @@ impl GzipSource {
     /// `file` stands at its start.
     pub(super) fn new(file: File) -> Self {
         // The input is read once from front to back. A hint only: its failure is not an error.
-        let _ = nix::fcntl::posix_fadvise(&file, 0, 0, nix::fcntl::PosixFadviseAdvice::POSIX_FADV_SEQUENTIAL);
+        let _ = nix::fcntl::posix_fadvise(
+            &file,
+            0,
+            0,
+            nix::fcntl::PosixFadviseAdvice::POSIX_FADV_SEQUENTIAL,
+        );
         Self {
             file,
             input: vec![0; INPUT].into_boxed_slice(),
@@ -90,10 +95,16 @@ impl GzipSource {
             let (in_before, out_before) = (self.inflate.total_in(), self.inflate.total_out());
             let status = self
                 .inflate
-                .decompress(&self.input[self.input_at..self.input_len], &mut self.output, FlushDecompress::None)
+                .decompress(
+                    &self.input[self.input_at..self.input_len],
+                    &mut self.output,
+                    FlushDecompress::None,
+                )
                 .map_err(|error| ImageErrorKind::GzipCorrupt(error.to_string()))?;
-            let consumed = usize::try_from(self.inflate.total_in() - in_before).expect("at most the input buffer");
-            self.output_len = usize::try_from(self.inflate.total_out() - out_before).expect("at most the output buffer");
+            let consumed = usize::try_from(self.inflate.total_in() - in_before)
+                .expect("at most the input buffer");
+            self.output_len = usize::try_from(self.inflate.total_out() - out_before)
+                .expect("at most the output buffer");
             self.input_at += consumed;
             self.inflated += consumed as u64;
             match status {
@@ -120,7 +131,10 @@ impl GzipSource {
             return Ok(());
         }
         loop {
-            if self.input[self.input_at..self.input_len].iter().any(|&byte| byte != 0) {
+            if self.input[self.input_at..self.input_len]
+                .iter()
+                .any(|&byte| byte != 0)
+            {
                 return Err(ImageErrorKind::GzipTrailing);
             }
             self.input_at = self.input_len;
@@ -158,7 +172,8 @@ impl Source for GzipSource {
                 }
             }
             let take = self.ready().min(PAGE - have);
-            self.page[have..have + take].copy_from_slice(&self.output[self.output_at..self.output_at + take]);
+            self.page[have..have + take]
+                .copy_from_slice(&self.output[self.output_at..self.output_at + take]);
             self.output_at += take;
             self.at += take as u64;
             have += take;
@@ -179,7 +194,9 @@ impl Source for GzipSource {
                     break;
                 }
             }
-            let take = usize::try_from(left).unwrap_or(usize::MAX).min(self.ready());
+            let take = usize::try_from(left)
+                .unwrap_or(usize::MAX)
+                .min(self.ready());
             to(&self.output[self.output_at..self.output_at + take]);
             self.output_at += take;
             self.at += take as u64;
@@ -193,7 +210,11 @@ impl Source for GzipSource {
     }
 
     fn file_offset(&self) -> f64 {
-        let share = if self.output_len == 0 { 1.0 } else { self.output_at as f64 / self.output_len as f64 };
+        let share = if self.output_len == 0 {
+            1.0
+        } else {
+            self.output_at as f64 / self.output_len as f64
+        };
         self.inflated_before as f64 + (self.inflated - self.inflated_before) as f64 * share
     }
 
@@ -204,7 +225,10 @@ impl Source for GzipSource {
         }
         match self.ready() as u64 {
             0 => Ok(self.at),
-            count => Err(ImageErrorKind::TrailingBytes { count, exact: false }),
+            count => Err(ImageErrorKind::TrailingBytes {
+                count,
+                exact: false,
+            }),
         }
     }
 }

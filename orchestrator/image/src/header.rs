@@ -184,16 +184,29 @@ impl Header {
     }
 }
 
-fn known<'de, D: serde::Deserializer<'de>>(signature: &'static str, deserializer: D) -> Result<&'static str, D::Error> {
+fn known<'de, D: serde::Deserializer<'de>>(
+    signature: &'static str,
+    deserializer: D,
+) -> Result<&'static str, D::Error> {
     let text = String::deserialize(deserializer)?;
-    if text == signature { Ok(signature) } else { Err(serde::de::Error::custom(format_args!("unknown signature {text:?}"))) }
+    if text == signature {
+        Ok(signature)
+    } else {
+        Err(serde::de::Error::custom(format_args!(
+            "unknown signature {text:?}"
+        )))
+    }
 }
 
-fn signature_v4<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<&'static str, D::Error> {
+fn signature_v4<'de, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<&'static str, D::Error> {
     known(SIGNATURE_V4, deserializer)
 }
 
-fn signature_mtcp<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<&'static str, D::Error> {
+fn signature_mtcp<'de, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<&'static str, D::Error> {
     known(SIGNATURE_MTCP, deserializer)
 }
 
@@ -212,11 +225,20 @@ macro_rules! flat_range {
                 end: u64,
             }
 
-            pub fn serialize<S: Serializer>(range: &Range, serializer: S) -> Result<S::Ok, S::Error> {
-                Pair { start: range.start, end: range.end }.serialize(serializer)
+            pub fn serialize<S: Serializer>(
+                range: &Range,
+                serializer: S,
+            ) -> Result<S::Ok, S::Error> {
+                Pair {
+                    start: range.start,
+                    end: range.end,
+                }
+                .serialize(serializer)
             }
 
-            pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Range, D::Error> {
+            pub fn deserialize<'de, D: Deserializer<'de>>(
+                deserializer: D,
+            ) -> Result<Range, D::Error> {
                 Pair::deserialize(deserializer).map(|Pair { start, end }| Range { start, end })
             }
         }
@@ -235,17 +257,34 @@ mod vvar_vclock_option {
 
     #[derive(Serialize, Deserialize)]
     struct Pair {
-        #[serde(rename = "vvarVClock.start", skip_serializing_if = "Option::is_none", default)]
+        #[serde(
+            rename = "vvarVClock.start",
+            skip_serializing_if = "Option::is_none",
+            default
+        )]
         start: Option<u64>,
-        #[serde(rename = "vvarVClock.end", skip_serializing_if = "Option::is_none", default)]
+        #[serde(
+            rename = "vvarVClock.end",
+            skip_serializing_if = "Option::is_none",
+            default
+        )]
         end: Option<u64>,
     }
 
-    pub fn serialize<S: Serializer>(range: &Option<Range>, serializer: S) -> Result<S::Ok, S::Error> {
-        Pair { start: range.map(|r| r.start), end: range.map(|r| r.end) }.serialize(serializer)
+    pub fn serialize<S: Serializer>(
+        range: &Option<Range>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        Pair {
+            start: range.map(|r| r.start),
+            end: range.map(|r| r.end),
+        }
+        .serialize(serializer)
     }
 
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Range>, D::Error> {
+    pub fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Range>, D::Error> {
         let Pair { start, end } = Pair::deserialize(deserializer)?;
         Ok(start.zip(end).map(|(start, end)| Range { start, end }))
     }
@@ -273,10 +312,18 @@ impl Cursor<'_> {
         i32::from_le_bytes(self.bytes())
     }
     fn range(&mut self) -> Range {
-        Range { start: self.u64(), end: self.u64() }
+        Range {
+            start: self.u64(),
+            end: self.u64(),
+        }
     }
     fn upid(&mut self) -> UniquePid {
-        UniquePid { hostid: self.u64(), time: self.u64(), pid: self.i32(), generation: self.u32() }
+        UniquePid {
+            hostid: self.u64(),
+            time: self.u64(),
+            pid: self.i32(),
+            generation: self.u32(),
+        }
     }
 }
 
@@ -330,14 +377,28 @@ impl V2Header {
             Layout::C if has_vvar_vclock(&words) => V2Release::V3_2,
             Layout::C => V2Release::V3_0,
         };
-        let range = |at: usize| Range { start: words[at], end: words[at + 1] };
+        let range = |at: usize| Range {
+            start: words[at],
+            end: words[at + 1],
+        };
         // Restore buffers are given by address and size.
-        let sized = |at: usize| Range { start: words[at], end: words[at].wrapping_add(words[at + 1]) };
-        let (restore_buf, vdso, vvar, vvar_vclock, end_of_stack, post_restart_addr) = match release {
+        let sized = |at: usize| Range {
+            start: words[at],
+            end: words[at].wrapping_add(words[at + 1]),
+        };
+        let (restore_buf, vdso, vvar, vvar_vclock, end_of_stack, post_restart_addr) = match release
+        {
             V2Release::V2_4 => (sized(1), range(3), range(5), None, None, words[7]),
             V2Release::V2_6 => (sized(1), range(3), range(5), None, Some(words[7]), words[8]),
             V2Release::V3_0 => (sized(2), range(4), range(6), None, Some(words[1]), words[8]),
-            V2Release::V3_2 => (sized(2), range(4), range(6), Some(range(8)), Some(words[1]), words[10]),
+            V2Release::V3_2 => (
+                sized(2),
+                range(4),
+                range(6),
+                Some(range(8)),
+                Some(words[1]),
+                words[10],
+            ),
         };
         Self {
             signature: SIGNATURE_MTCP,
@@ -359,7 +420,10 @@ impl V2Header {
 /// kernels without it) and an entry point follows; in 3.0 the first of them is the entry point and nothing follows it.
 fn has_vvar_vclock(words: &[u64; 12]) -> bool {
     let page = PAGE as u64;
-    words[8].is_multiple_of(page) && words[9].is_multiple_of(page) && words[8] <= words[9] && words[10] != 0
+    words[8].is_multiple_of(page)
+        && words[9].is_multiple_of(page)
+        && words[8] <= words[9]
+        && words[10] != 0
 }
 
 #[cfg(test)]
@@ -368,14 +432,65 @@ mod tests {
 
     #[test]
     fn the_words_of_3_0_and_3_2_are_distinguished() {
-        let w3_0 = [0x5000, 0x7fff_0000, 0x7f00_0000, 0x1000, 0x7000, 0x8000, 0x3000, 0x7000, 0x7fa0_d1cf_3a70, 0, 0, 0];
+        let w3_0 = [
+            0x5000,
+            0x7fff_0000,
+            0x7f00_0000,
+            0x1000,
+            0x7000,
+            0x8000,
+            0x3000,
+            0x7000,
+            0x7fa0_d1cf_3a70,
+            0,
+            0,
+            0,
+        ];
         let header = V2Header::interpret(1, w3_0, Layout::C);
-        assert_eq!((header.release, header.post_restart_addr, header.vvar_vclock), (V2Release::V3_0, 0x7fa0_d1cf_3a70, None));
-        let w3_2 = [0x5000, 0x7fff_0000, 0x7f00_0000, 0x1000, 0x7000, 0x8000, 0x3000, 0x5000, 0x5000, 0x7000, 0x7fa0_d1cf_3a70, 0];
+        assert_eq!(
+            (header.release, header.post_restart_addr, header.vvar_vclock),
+            (V2Release::V3_0, 0x7fa0_d1cf_3a70, None)
+        );
+        let w3_2 = [
+            0x5000,
+            0x7fff_0000,
+            0x7f00_0000,
+            0x1000,
+            0x7000,
+            0x8000,
+            0x3000,
+            0x5000,
+            0x5000,
+            0x7000,
+            0x7fa0_d1cf_3a70,
+            0,
+        ];
         let header = V2Header::interpret(1, w3_2, Layout::C);
-        assert_eq!(header.vvar_vclock, Some(Range { start: 0x5000, end: 0x7000 }));
+        assert_eq!(
+            header.vvar_vclock,
+            Some(Range {
+                start: 0x5000,
+                end: 0x7000
+            })
+        );
         assert_eq!(header.post_restart_addr, 0x7fa0_d1cf_3a70);
-        let no_vclock = [0x5000, 0x7fff_0000, 0x7f00_0000, 0x1000, 0x7000, 0x8000, 0x3000, 0x7000, 0, 0, 0x7fa0_d1cf_3a70, 0];
-        assert_eq!(V2Header::interpret(1, no_vclock, Layout::C).release, V2Release::V3_2);
+        let no_vclock = [
+            0x5000,
+            0x7fff_0000,
+            0x7f00_0000,
+            0x1000,
+            0x7000,
+            0x8000,
+            0x3000,
+            0x7000,
+            0,
+            0,
+            0x7fa0_d1cf_3a70,
+            0,
+        ];
+        assert_eq!(
+            V2Header::interpret(1, no_vclock, Layout::C).release,
+            V2Release::V3_2
+        );
     }
 }

@@ -15,7 +15,12 @@ pub struct InFile {
 impl InFile {
     /// Sums up regions, each a part with its stored bytes, of which is known what it takes, and divides private anonymous memory between program and libraries as the
     /// zones are divided: which bytes of it are whose nothing tells, so both are taken to be compressed alike.
-    pub(super) fn of(regions: impl Iterator<Item = (Part, u64)>, in_file: &[f64], stored: &OwnerBytes, file_bytes: u64) -> Self {
+    pub(super) fn of(
+        regions: impl Iterator<Item = (Part, u64)>,
+        in_file: &[f64],
+        stored: &OwnerBytes,
+        file_bytes: u64,
+    ) -> Self {
         let (mut all, mut found) = ([0_u64; Part::ALL.len()], [0.0; Part::ALL.len()]);
         for ((part, stored_bytes), bytes) in regions.zip(in_file) {
             all[part as usize] += stored_bytes;
@@ -36,6 +41,9 @@ impl InFile {
             owner.add(part, bytes);
             left -= bytes;
         }
-        Self { owner, headers: left }
+        Self {
+            owner,
+            headers: left,
+        }
     }
 }

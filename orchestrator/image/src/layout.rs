@@ -30,7 +30,8 @@ impl Layout {
     /// because in C the bytes from 72 are a size, and a file of (256·n + 47) bytes has a `/` there.
     pub(super) fn from_named(page: &[u8; PAGE]) -> Option<Self> {
         let starts_name = |at: usize| matches!(page[at], b'/' | b'[');
-        let word = |at: usize| u64::from_le_bytes(page[at..at + 8].try_into().expect("eight bytes"));
+        let word =
+            |at: usize| u64::from_le_bytes(page[at..at + 8].try_into().expect("eight bytes"));
         // A path of six characters or more, read as a number, is larger than any of these.
         let small_file_size = word(72) < 1 << 40 || word(72) == u64::MAX;
         if starts_name(88) && word(80) < 8 && small_file_size {
@@ -39,7 +40,9 @@ impl Layout {
         if starts_name(80) && word(72) < 4 {
             return Some(Self::B);
         }
-        [Self::A, Self::B, Self::C].into_iter().find(|layout| starts_name(layout.name_offset()))
+        [Self::A, Self::B, Self::C]
+            .into_iter()
+            .find(|layout| starts_name(layout.name_offset()))
     }
 
     /// The best guess from a nameless header, i.e. anonymous memory, needed to get past it to one that has a name.
@@ -67,11 +70,30 @@ mod tests {
 
     #[test]
     fn each_layout_is_recognised_by_the_start_of_its_name() {
-        assert_eq!(Layout::from_named(&page(&[(72, b"/usr/lib/x86_64-linux-gnu/libc.so.6\0")])), Some(Layout::A));
-        assert_eq!(Layout::from_named(&page(&[(72, b"/bin/sh\0")])), Some(Layout::A));
-        assert_eq!(Layout::from_named(&page(&[(72, b"[heap]\0")])), Some(Layout::A));
-        assert_eq!(Layout::from_named(&page(&[(72, &[0; 8]), (80, b"/usr/lib/\0")])), Some(Layout::B));
-        assert_eq!(Layout::from_named(&page(&[(72, &4096u64.to_le_bytes()), (80, &[0; 8]), (88, b"/usr/lib/\0")])), Some(Layout::C));
+        assert_eq!(
+            Layout::from_named(&page(&[(72, b"/usr/lib/x86_64-linux-gnu/libc.so.6\0")])),
+            Some(Layout::A)
+        );
+        assert_eq!(
+            Layout::from_named(&page(&[(72, b"/bin/sh\0")])),
+            Some(Layout::A)
+        );
+        assert_eq!(
+            Layout::from_named(&page(&[(72, b"[heap]\0")])),
+            Some(Layout::A)
+        );
+        assert_eq!(
+            Layout::from_named(&page(&[(72, &[0; 8]), (80, b"/usr/lib/\0")])),
+            Some(Layout::B)
+        );
+        assert_eq!(
+            Layout::from_named(&page(&[
+                (72, &4096u64.to_le_bytes()),
+                (80, &[0; 8]),
+                (88, b"/usr/lib/\0")
+            ])),
+            Some(Layout::C)
+        );
         assert_eq!(Layout::from_named(&page(&[(72, &[0; 24])])), None);
     }
 
@@ -79,6 +101,13 @@ mod tests {
     fn a_file_size_that_looks_like_a_slash_does_not_mislead() {
         let size = 0x1_232Fu64.to_le_bytes();
         assert_eq!(size[0], b'/');
-        assert_eq!(Layout::from_named(&page(&[(72, &size), (80, &[0; 8]), (88, b"/home/u/a.out\0")])), Some(Layout::C));
+        assert_eq!(
+            Layout::from_named(&page(&[
+                (72, &size),
+                (80, &[0; 8]),
+                (88, b"/home/u/a.out\0")
+            ])),
+            Some(Layout::C)
+        );
     }
 }

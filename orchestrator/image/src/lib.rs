@@ -31,9 +31,14 @@ mod zones;
 pub use area::Area;
 pub use baseline::{Baseline, MpiFlavour};
 pub use compressor::Method;
-pub use dir::{BrokenImage, CheckpointDir, DirImage, ReadDirOptions, Role, RoleTotals, TemporaryImage, Totals, read_dir, read_dir_with};
+pub use dir::{
+    BrokenImage, CheckpointDir, DirImage, ReadDirOptions, Role, RoleTotals, TemporaryImage, Totals,
+    read_dir, read_dir_with,
+};
 pub use error::{ImageError, ImageErrorKind};
-pub use estimate::{EstimateError, EstimateOptions, ImageEstimate, MethodEstimate, PartEstimate, estimate_image};
+pub use estimate::{
+    EstimateError, EstimateOptions, ImageEstimate, MethodEstimate, PartEstimate, estimate_image,
+};
 pub use filename::ImageName;
 pub use files::{FilesDir, FilesTotals, SavedFile};
 pub use header::{Header, Range, UniquePid, V2Header, V2Release, V4Header};
@@ -44,7 +49,9 @@ pub use model::{Family, Format, Image, Region};
 pub use name::Name;
 pub use owner_sums::{OwnerBytes, OwnerSums, OwnerZone, Part};
 pub use reader::{ReadOptions, is_complete, read_image, read_image_with};
-pub use tree::{FoundImages, ImageTree, SavedFiles, TreeImage, TreeLimit, UnreadImage, find_images, read_tree};
+pub use tree::{
+    FoundImages, ImageTree, SavedFiles, TreeImage, TreeLimit, UnreadImage, find_images, read_tree,
+};
 pub use zones::{RuleSums, Sub, SubZone, Zone, ZoneBytes, Zones};
 
 /// The page of the format: a constant of DMTCP, even where the hardware pages are larger.

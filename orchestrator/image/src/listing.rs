@@ -28,17 +28,43 @@ fn write_header(header: &Header, out: &mut dyn Write) -> io::Result<()> {
     // 2.4 wrote bounds with a dash.
     let (first_line, dots) = match header {
         Header::V4(header) => (format!("DMTCP: {}", header.signature), ".."),
-        Header::V2(header) => (format!("MTCP: {}", header.signature), if header.release == V2Release::V2_4 { "-" } else { ".." }),
+        Header::V2(header) => (
+            format!("MTCP: {}", header.signature),
+            if header.release == V2Release::V2_4 {
+                "-"
+            } else {
+                ".."
+            },
+        ),
     };
     let (restore_buf, entry, vdso, vvar, vvar_vclock) = match header {
-        Header::V4(h) => (h.restore_buf, h.post_restart_addr, h.vdso, h.vvar, Some(h.vvar_vclock)),
-        Header::V2(h) => (h.restore_buf, h.post_restart_addr, h.vdso, h.vvar, h.vvar_vclock),
+        Header::V4(h) => (
+            h.restore_buf,
+            h.post_restart_addr,
+            h.vdso,
+            h.vvar,
+            Some(h.vvar_vclock),
+        ),
+        Header::V2(h) => (
+            h.restore_buf,
+            h.post_restart_addr,
+            h.vdso,
+            h.vvar,
+            h.vvar_vclock,
+        ),
     };
     let range = |range: Range| format!("{:#x}{dots}{:#x}", range.start, range.end);
     // The signature brings its own line end.
     write!(out, "\n{first_line}")?;
-    writeln!(out, "**** mtcp_restart (will be copied here): {}", range(restore_buf))?;
-    writeln!(out, "**** DMTCP entry point (ThreadList::postRestart()): {entry:#x}")?;
+    writeln!(
+        out,
+        "**** mtcp_restart (will be copied here): {}",
+        range(restore_buf)
+    )?;
+    writeln!(
+        out,
+        "**** DMTCP entry point (ThreadList::postRestart()): {entry:#x}"
+    )?;
     writeln!(out, "**** brk (sbrk(0)): {:#x}", header.saved_brk())?;
     writeln!(out, "**** vdso: {}", range(vdso))?;
     writeln!(out, "**** vvar: {}", range(vvar))?;

@@ -95,15 +95,48 @@ struct RegionText {
 
 impl From<RegionText> for Region {
     fn from(text: RegionText) -> Self {
-        let RegionText { start, end, prot, flags, name, stored, headers, zone, sub, literal, part, had_file } = text;
-        Self { start, end, prot, flags, name, stored, headers, zone, sub, literal, part, had_file, region_end: end }
+        let RegionText {
+            start,
+            end,
+            prot,
+            flags,
+            name,
+            stored,
+            headers,
+            zone,
+            sub,
+            literal,
+            part,
+            had_file,
+        } = text;
+        Self {
+            start,
+            end,
+            prot,
+            flags,
+            name,
+            stored,
+            headers,
+            zone,
+            sub,
+            literal,
+            part,
+            had_file,
+            region_end: end,
+        }
     }
 }
 
 fn from_hex<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
     let text = String::deserialize(deserializer)?;
-    let digits = text.strip_prefix("0x").and_then(|digits| u64::from_str_radix(digits, 16).ok());
-    digits.ok_or_else(|| serde::de::Error::custom(format_args!("`{text}` is not an address: expected 0x and hexadecimal digits")))
+    let digits = text
+        .strip_prefix("0x")
+        .and_then(|digits| u64::from_str_radix(digits, 16).ok());
+    digits.ok_or_else(|| {
+        serde::de::Error::custom(format_args!(
+            "`{text}` is not an address: expected 0x and hexadecimal digits"
+        ))
+    })
 }
 
 impl Region {
@@ -152,7 +185,10 @@ pub struct Image {
     #[serde(default)]
     pub baseline: Option<Baseline>,
     /// Sums by sub-zone of the structural rules.
-    #[serde(serialize_with = "super::zones::serialize_sub_zones", deserialize_with = "super::zones::deserialize_sub_zones")]
+    #[serde(
+        serialize_with = "super::zones::serialize_sub_zones",
+        deserialize_with = "super::zones::deserialize_sub_zones"
+    )]
     pub sub_zones: Vec<SubZone>,
     /// One per line of the listing, in ascending address order.
     pub regions: Vec<Region>,

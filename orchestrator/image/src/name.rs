@@ -53,6 +53,8 @@ impl Serialize for Name {
 
 impl<'de> Deserialize<'de> for Name {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Ok(Self(Arc::from(String::deserialize(deserializer)?.into_bytes())))
+        Ok(Self(Arc::from(
+            String::deserialize(deserializer)?.into_bytes(),
+        )))
     }
 }

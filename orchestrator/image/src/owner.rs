@@ -12,7 +12,12 @@ use super::{
 };
 
 /// Private memory of kernels' and allocators' names, whose shared sisters are shared memory: mapped private it belongs to the process.
-const PRIVATE_IF_NOT_SHARED: [&[u8]; 4] = [b"/dev/zero", b"/dev/hugepages", b"/memfd:", b"/anon_hugepage"];
+const PRIVATE_IF_NOT_SHARED: [&[u8]; 4] = [
+    b"/dev/zero",
+    b"/dev/hugepages",
+    b"/memfd:",
+    b"/anon_hugepage",
+];
 /// Sets `part` of every region, after the structural rules. Who owns private anonymous memory no region tells: it counts as allocated by the
 /// program here, and [`sum`] divides it by the baseline.
 pub(super) fn classify(regions: &mut [Region]) {
@@ -27,7 +32,11 @@ fn part(region: &Region) -> Part {
     if name.is_empty() && region.had_file && region.is_accessible() {
         return Part::Shared;
     }
-    if region.flags & MAP_SHARED == 0 && PRIVATE_IF_NOT_SHARED.iter().any(|path| name.starts_with(path)) {
+    if region.flags & MAP_SHARED == 0
+        && PRIVATE_IF_NOT_SHARED
+            .iter()
+            .any(|path| name.starts_with(path))
+    {
         return Part::Allocated;
     }
     match region.sub {
@@ -45,7 +54,9 @@ fn part(region: &Region) -> Part {
 
 /// Something in brackets: memory to which a process gave a name (`[anon: glibc: malloc]`), or one of the kernel's own.
 fn named(name: &[u8]) -> Part {
-    let Some(rest) = name.strip_prefix(b"[anon") else { return Part::Reserves };
+    let Some(rest) = name.strip_prefix(b"[anon") else {
+        return Part::Reserves;
+    };
     let has = |word: &[u8]| rest.windows(word.len()).any(|window| window == word);
     if has(b"stack") {
         Part::Stacks
@@ -66,13 +77,15 @@ pub(super) fn sum(regions: &[Region], baseline: Option<&Baseline>) -> OwnerSums 
             sums.accessible.add(part, range);
         }
         sums.stored.add(part, region.stored);
-        sums.stored_with_headers.add(part, region.stored + region.headers * PAGE as u64);
+        sums.stored_with_headers
+            .add(part, region.stored + region.headers * PAGE as u64);
     }
     if let Some(baseline) = baseline {
         sums.r#virtual.give_to_libraries(baseline.accessible_bytes);
         sums.accessible.give_to_libraries(baseline.accessible_bytes);
         sums.stored.give_to_libraries(baseline.stored_bytes);
-        sums.stored_with_headers.give_to_libraries(baseline.stored_bytes + baseline.headers * PAGE as u64);
+        sums.stored_with_headers
+            .give_to_libraries(baseline.stored_bytes + baseline.headers * PAGE as u64);
     }
     sums
 }
@@ -87,7 +100,11 @@ pub(super) fn baseline(regions: &[Region], header: &Header) -> Option<Baseline> 
         },
     };
     let flavour = flavour(regions);
-    Some(Baseline::carried(writer, flavour, peers.map(|peers| flavour.processes(peers))))
+    Some(Baseline::carried(
+        writer,
+        flavour,
+        peers.map(|peers| flavour.processes(peers)),
+    ))
 }
 
 /// The MPI library by the files that are mapped.
@@ -141,26 +158,71 @@ mod tests {
     }
 
     fn baseline(stored_bytes: u64) -> Baseline {
-        Baseline { stored_bytes, accessible_bytes: stored_bytes, headers: 0, ..Baseline::default() }
+        Baseline {
+            stored_bytes,
+            accessible_bytes: stored_bytes,
+            headers: 0,
+            ..Baseline::default()
+        }
     }
 
     #[test]
     fn memory_belongs_to_the_program_unless_it_is_shared_or_of_a_library() {
         let of = |name: &str, flags, had_file, sub| part(&region(name, flags, had_file, sub, MIB));
-        assert_eq!(of("", 0x22, true, Sub::Anon), Part::Shared, "/dev/zero (deleted) as DMTCP leaves it");
-        assert_eq!(of("", 0x22, true, Sub::LibBss), Part::Shared, "right behind a library");
+        assert_eq!(
+            of("", 0x22, true, Sub::Anon),
+            Part::Shared,
+            "/dev/zero (deleted) as DMTCP leaves it"
+        );
+        assert_eq!(
+            of("", 0x22, true, Sub::LibBss),
+            Part::Shared,
+            "right behind a library"
+        );
         assert_eq!(of("", 0x32, false, Sub::Anon), Part::Allocated);
         assert_eq!(of("", 0x32, false, Sub::Arena), Part::Allocated);
-        assert_eq!(of("/dev/zero", 0x12, true, Sub::Shared), Part::Allocated, "MAP_PRIVATE of /dev/zero");
-        assert_eq!(of("/dev/zero (deleted)", 0x11, true, Sub::Shared), Part::Shared);
-        assert_eq!(of("/anon_hugepage (deleted)", 0x12, true, Sub::File), Part::Allocated, "MAP_HUGETLB");
-        assert_eq!(of("/anon_hugepage (deleted)", 0x11, true, Sub::Shared), Part::Shared);
-        assert_eq!(of("/dev/hugepages/x", 0x12, true, Sub::Shared), Part::Allocated);
-        assert_eq!(of("/dev/shm/mpich_shar_tmp (deleted)", 0x11, true, Sub::Shared), Part::Shared);
-        assert_eq!(of("/SYSV00000000 (deleted)", 0x01, true, Sub::Shared), Part::Shared);
-        assert_eq!(of("[anon: glibc: malloc]", 0x22, false, Sub::Other), Part::Allocated);
-        assert_eq!(of("[anon: glibc: pthread stack: 7]", 0x22, false, Sub::Other), Part::Stacks);
-        assert_eq!(of("[anon: glibc: loader malloc]", 0x22, false, Sub::Other), Part::LibraryMemory);
+        assert_eq!(
+            of("/dev/zero", 0x12, true, Sub::Shared),
+            Part::Allocated,
+            "MAP_PRIVATE of /dev/zero"
+        );
+        assert_eq!(
+            of("/dev/zero (deleted)", 0x11, true, Sub::Shared),
+            Part::Shared
+        );
+        assert_eq!(
+            of("/anon_hugepage (deleted)", 0x12, true, Sub::File),
+            Part::Allocated,
+            "MAP_HUGETLB"
+        );
+        assert_eq!(
+            of("/anon_hugepage (deleted)", 0x11, true, Sub::Shared),
+            Part::Shared
+        );
+        assert_eq!(
+            of("/dev/hugepages/x", 0x12, true, Sub::Shared),
+            Part::Allocated
+        );
+        assert_eq!(
+            of("/dev/shm/mpich_shar_tmp (deleted)", 0x11, true, Sub::Shared),
+            Part::Shared
+        );
+        assert_eq!(
+            of("/SYSV00000000 (deleted)", 0x01, true, Sub::Shared),
+            Part::Shared
+        );
+        assert_eq!(
+            of("[anon: glibc: malloc]", 0x22, false, Sub::Other),
+            Part::Allocated
+        );
+        assert_eq!(
+            of("[anon: glibc: pthread stack: 7]", 0x22, false, Sub::Other),
+            Part::Stacks
+        );
+        assert_eq!(
+            of("[anon: glibc: loader malloc]", 0x22, false, Sub::Other),
+            Part::LibraryMemory
+        );
         assert_eq!(of("/usr/lib/libm.so.6", 0x12, true, Sub::File), Part::Files);
         assert_eq!(of("", 0x32, false, Sub::LibBss), Part::LibraryMemory);
     }
@@ -176,20 +238,42 @@ mod tests {
         classify(&mut classified);
         let parts = |baseline: Option<&Baseline>| {
             let stored = sum(&classified, baseline).stored;
-            assert_eq!(stored.sum(), 61 * MIB + INITIAL_HEAP, "what one gets another loses");
+            assert_eq!(
+                stored.sum(),
+                61 * MIB + INITIAL_HEAP,
+                "what one gets another loses"
+            );
             [Part::Allocated, Part::LibraryMemory, Part::Heap].map(|part| stored.get(part))
         };
         assert_eq!(parts(None), [60 * MIB, MIB, INITIAL_HEAP]);
-        assert_eq!(parts(Some(&baseline(5 * MIB))), [56 * MIB, 5 * MIB, INITIAL_HEAP], "a library's static data are part of it");
-        assert_eq!(parts(Some(&baseline(MIB / 2))), [60 * MIB, MIB, INITIAL_HEAP], "but never less than are known");
-        assert_eq!(parts(Some(&baseline(90 * MIB))), [0, 61 * MIB, INITIAL_HEAP], "never more than there is");
+        assert_eq!(
+            parts(Some(&baseline(5 * MIB))),
+            [56 * MIB, 5 * MIB, INITIAL_HEAP],
+            "a library's static data are part of it"
+        );
+        assert_eq!(
+            parts(Some(&baseline(MIB / 2))),
+            [60 * MIB, MIB, INITIAL_HEAP],
+            "but never less than are known"
+        );
+        assert_eq!(
+            parts(Some(&baseline(90 * MIB))),
+            [0, 61 * MIB, INITIAL_HEAP],
+            "never more than there is"
+        );
     }
 
     #[test]
     fn where_the_heap_grows_the_libraries_part_of_it_is_theirs() {
-        let mut regions = [region("[heap]", 0x32, false, Sub::Heap, 20 * MIB), region("", 0x32, false, Sub::Anon, MIB)];
+        let mut regions = [
+            region("[heap]", 0x32, false, Sub::Heap, 20 * MIB),
+            region("", 0x32, false, Sub::Anon, MIB),
+        ];
         classify(&mut regions);
         let stored = sum(&regions, Some(&baseline(5 * MIB))).stored;
-        assert_eq!([Part::Heap, Part::Allocated, Part::LibraryMemory].map(|part| stored.get(part)), [16 * MIB, 0, 5 * MIB]);
+        assert_eq!(
+            [Part::Heap, Part::Allocated, Part::LibraryMemory].map(|part| stored.get(part)),
+            [16 * MIB, 0, 5 * MIB]
+        );
     }
 }

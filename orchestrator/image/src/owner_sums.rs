@@ -6,7 +6,9 @@ use serde::{Deserialize, Serialize};
 const INITIAL_HEAP: u64 = 132 << 10;
 
 /// A part of an image by the owner rules.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Part {
     /// The program's own binary, and its data that are not in its file.
@@ -30,8 +32,16 @@ pub enum Part {
 
 impl Part {
     /// All of them, in the order in which they are shown.
-    pub const ALL: [Self; 8] =
-        [Self::Static, Self::Heap, Self::Allocated, Self::Files, Self::LibraryMemory, Self::Shared, Self::Stacks, Self::Reserves];
+    pub const ALL: [Self; 8] = [
+        Self::Static,
+        Self::Heap,
+        Self::Allocated,
+        Self::Files,
+        Self::LibraryMemory,
+        Self::Shared,
+        Self::Stacks,
+        Self::Reserves,
+    ];
 
     /// As in tables, JSON and records.
     #[must_use]
@@ -83,13 +93,18 @@ impl OwnerBytes {
     /// The bytes of one zone.
     #[must_use]
     pub fn zone(&self, zone: OwnerZone) -> u64 {
-        Part::ALL.into_iter().filter(|part| part.zone() == zone).fold(0, |sum: u64, part| sum.saturating_add(self.get(part)))
+        Part::ALL
+            .into_iter()
+            .filter(|part| part.zone() == zone)
+            .fold(0, |sum: u64, part| sum.saturating_add(self.get(part)))
     }
 
     /// All parts together.
     #[must_use]
     pub fn sum(&self) -> u64 {
-        self.0.iter().fold(0, |sum, bytes| sum.saturating_add(*bytes))
+        self.0
+            .iter()
+            .fold(0, |sum, bytes| sum.saturating_add(*bytes))
     }
 
     /// Adds to one part. Saturating: in a damaged image the address ranges may overlap and sum up to anything.
@@ -168,7 +183,16 @@ impl From<OwnerBytes> for OwnerText {
 
 impl From<OwnerText> for OwnerBytes {
     fn from(OwnerText { parts, .. }: OwnerText) -> Self {
-        let PartsText { r#static, heap, allocated, files, library_memory, shared, stacks, reserves } = parts;
+        let PartsText {
+            r#static,
+            heap,
+            allocated,
+            files,
+            library_memory,
+            shared,
+            stacks,
+            reserves,
+        } = parts;
         let mut bytes = Self::default();
         for (part, value) in [
             (Part::Static, r#static),
@@ -251,8 +275,15 @@ mod tests {
         let json = serde_json::to_value(bytes).expect("JSON");
         assert_eq!(
             json["DTAPP"],
-            json["parts"]["static"].as_u64().zip(json["parts"]["heap"].as_u64()).map(|(s, h)| s + h + 8).expect("sums")
+            json["parts"]["static"]
+                .as_u64()
+                .zip(json["parts"]["heap"].as_u64())
+                .map(|(s, h)| s + h + 8)
+                .expect("sums")
         );
-        assert_eq!(serde_json::from_value::<OwnerBytes>(json).expect("reads"), bytes);
+        assert_eq!(
+            serde_json::from_value::<OwnerBytes>(json).expect("reads"),
+            bytes
+        );
     }
 }

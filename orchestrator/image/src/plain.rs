@@ -26,16 +26,33 @@ impl PlainSource {
     /// `len` is the length of the file when it was opened: what is written behind it meanwhile is not looked at.
     pub(super) fn new(file: File, len: u64) -> Self {
         // Without this the kernel reads ahead of every header, i.e. most of the data. A hint only: its failure is not an error.
-        let _ = nix::fcntl::posix_fadvise(&file, 0, 0, nix::fcntl::PosixFadviseAdvice::POSIX_FADV_RANDOM);
-        Self { file, len, at: 0, window: Box::new([0; WINDOW]), window_at: 0, window_len: 0 }
+        let _ = nix::fcntl::posix_fadvise(
+            &file,
+            0,
+            0,
+            nix::fcntl::PosixFadviseAdvice::POSIX_FADV_RANDOM,
+        );
+        Self {
+            file,
+            len,
+            at: 0,
+            window: Box::new([0; WINDOW]),
+            window_at: 0,
+            window_len: 0,
+        }
     }
 
     fn fill_window(&mut self) -> Result<(), ImageErrorKind> {
         self.window_at = self.at;
         self.window_len = 0;
-        let wanted = usize::try_from(self.len.saturating_sub(self.at)).unwrap_or(usize::MAX).min(WINDOW);
+        let wanted = usize::try_from(self.len.saturating_sub(self.at))
+            .unwrap_or(usize::MAX)
+            .min(WINDOW);
         while self.window_len < wanted {
-            match self.file.read_at(&mut self.window[self.window_len..wanted], self.at + self.window_len as u64) {
+            match self.file.read_at(
+                &mut self.window[self.window_len..wanted],
+                self.at + self.window_len as u64,
+            ) {
                 Ok(0) => break, // cut off since it was opened
                 Ok(n) => self.window_len += n,
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}

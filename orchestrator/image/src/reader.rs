@@ -51,8 +51,17 @@ pub fn read_image(path: &Path) -> Result<Image, ImageError> {
 /// Whatever is wrong with the file: [`ImageErrorKind`].
 pub fn read_image_with(path: &Path, options: ReadOptions) -> Result<Image, ImageError> {
     let ImageFile { file, len, gzip } = open(path)?;
-    let mut parser = Parser { options, gzip, file_bytes: len, problem_at: None };
-    if parser.gzip { parser.read(path, &mut GzipSource::new(file)) } else { parser.read(path, &mut PlainSource::new(file, len)) }
+    let mut parser = Parser {
+        options,
+        gzip,
+        file_bytes: len,
+        problem_at: None,
+    };
+    if parser.gzip {
+        parser.read(path, &mut GzipSource::new(file))
+    } else {
+        parser.read(path, &mut PlainSource::new(file, len))
+    }
 }
 
 /// The file of an image.
@@ -66,16 +75,27 @@ pub(super) struct ImageFile {
 
 /// Opens a file that may be an image.
 pub(super) fn open(path: &Path) -> Result<ImageFile, ImageError> {
-    let whole = |kind| ImageError { path: path.to_owned(), offset: None, gzip: false, kind };
+    let whole = |kind| ImageError {
+        path: path.to_owned(),
+        offset: None,
+        gzip: false,
+        kind,
+    };
     // Without O_NONBLOCK, opening a FIFO that somebody named like an image would wait for ever.
     let file = std::fs::OpenOptions::new()
         .read(true)
         .custom_flags(nix::libc::O_NONBLOCK)
         .open(path)
         .map_err(|error| ImageError::io(path, error))?;
-    let metadata = file.metadata().map_err(|error| ImageError::io(path, error))?;
+    let metadata = file
+        .metadata()
+        .map_err(|error| ImageError::io(path, error))?;
     if !metadata.is_file() {
-        return Err(whole(ImageErrorKind::NotAFile(if metadata.is_dir() { "a directory" } else { "a device, pipe or socket" })));
+        return Err(whole(ImageErrorKind::NotAFile(if metadata.is_dir() {
+            "a directory"
+        } else {
+            "a device, pipe or socket"
+        })));
     }
     let len = metadata.len();
     if len == 0 {
@@ -126,10 +146,17 @@ impl Parser {
             Err(kind) => {
                 let offset = match kind {
                     // Not the header that was looked at last, but how far the stream was good.
-                    ImageErrorKind::GzipEndsEarly | ImageErrorKind::GzipCorrupt(_) => Some(source.offset()),
+                    ImageErrorKind::GzipEndsEarly | ImageErrorKind::GzipCorrupt(_) => {
+                        Some(source.offset())
+                    }
                     _ => self.problem_at,
                 };
-                Err(ImageError { path: path.to_owned(), offset, gzip: self.gzip, kind })
+                Err(ImageError {
+                    path: path.to_owned(),
+                    offset,
+                    gzip: self.gzip,
+                    kind,
+                })
             }
         }
     }
@@ -163,7 +190,9 @@ impl Parser {
                 Some(layout) => layout,
                 None => {
                     layout = Layout::from_named(page);
-                    layout.unwrap_or_else(|| *guess.get_or_insert_with(|| Layout::from_nameless(page)))
+                    layout.unwrap_or_else(|| {
+                        *guess.get_or_insert_with(|| Layout::from_nameless(page))
+                    })
                 }
             };
             let raw = RawArea::decode(page, applied)?;
@@ -190,27 +219,48 @@ impl Parser {
         let fixed_overhead_bytes = areas_at + page;
         let accounted = fixed_overhead_bytes + area_headers * page + data_bytes;
         if accounted != uncompressed_bytes {
-            return Err(ImageErrorKind::SizeIdentity { accounted, length: uncompressed_bytes });
+            return Err(ImageErrorKind::SizeIdentity {
+                accounted,
+                length: uncompressed_bytes,
+            });
         }
         let area_layout = layout.or(guess).unwrap_or(Layout::C);
         let (family, header) = match file_header {
             FileHeader::V4(header) => (Family::V4, Header::V4(header)),
-            FileHeader::V2 { dmtcp_pages, words } => {
-                (Family::V2, Header::V2(Box::new(V2Header::interpret(dmtcp_pages, words, area_layout))))
-            }
+            FileHeader::V2 { dmtcp_pages, words } => (
+                Family::V2,
+                Header::V2(Box::new(V2Header::interpret(
+                    dmtcp_pages,
+                    words,
+                    area_layout,
+                ))),
+            ),
         };
-        let Table { areas, mut regions, in_file, .. } = table;
+        let Table {
+            areas,
+            mut regions,
+            in_file,
+            ..
+        } = table;
         structural::classify(&mut regions, &header);
         zone_rules::classify_literal(&mut regions);
         owner::classify(&mut regions);
         let baseline = owner::baseline(&regions, &header);
         let owner = owner::sum(&regions, baseline.as_ref());
-        let in_file = self
-            .gzip
-            .then(|| InFile::of(regions.iter().map(|region| (region.part, region.stored)), &in_file, &owner.stored, self.file_bytes));
+        let in_file = self.gzip.then(|| {
+            InFile::of(
+                regions.iter().map(|region| (region.part, region.stored)),
+                &in_file,
+                &owner.stored,
+                self.file_bytes,
+            )
+        });
         Ok(Image {
             path: std::path::PathBuf::new(),
-            format: Format { family, area_layout },
+            format: Format {
+                family,
+                area_layout,
+            },
             gzip: self.gzip,
             file_bytes: self.file_bytes,
             uncompressed_bytes,
@@ -219,7 +269,10 @@ impl Parser {
             data_bytes,
             end_marker_offset,
             fixed_overhead_bytes,
-            zones: Zones { owner, ..zone_rules::sum(&regions) },
+            zones: Zones {
+                owner,
+                ..zone_rules::sum(&regions)
+            },
             in_file,
             baseline,
             sub_zones: zone_rules::sub_zones(&regions),
@@ -236,14 +289,19 @@ impl Parser {
             super::source::Page::Cut(part) => return Err(cut_first_page(part)),
         };
         if !page.starts_with(header::MAGIC) {
-            return Err(ImageErrorKind::NotAnImage { found: printable(page) });
+            return Err(ImageErrorKind::NotAnImage {
+                found: printable(page),
+            });
         }
         if page.starts_with(SIGNATURE_V4.as_bytes()) {
             let first = V4Header::decode(page);
             self.problem_at = Some(source.offset());
             let page = source.page()?.full("the second copy of the file header")?;
             if !page.starts_with(SIGNATURE_V4.as_bytes()) {
-                return Err(ImageErrorKind::SecondSignature { expected: "DMTCP_CHECKPOINT_IMAGE_v4.0", found: printable(page) });
+                return Err(ImageErrorKind::SecondSignature {
+                    expected: "DMTCP_CHECKPOINT_IMAGE_v4.0",
+                    found: printable(page),
+                });
             }
             // Compared as read: what stands behind the strings may differ.
             if V4Header::decode(page) != first {
@@ -255,18 +313,28 @@ impl Parser {
             let mut second = None;
             for dmtcp_pages in 1..=MAX_DMTCP_PAGES {
                 self.problem_at = Some(source.offset());
-                let page = source.page()?.full("the page with the signature `MTCP_HEADER_v2.2`")?;
+                let page = source
+                    .page()?
+                    .full("the page with the signature `MTCP_HEADER_v2.2`")?;
                 if page.starts_with(SIGNATURE_MTCP.as_bytes()) {
-                    return Ok(FileHeader::V2 { dmtcp_pages, words: header::mtcp_words(page) });
+                    return Ok(FileHeader::V2 {
+                        dmtcp_pages,
+                        words: header::mtcp_words(page),
+                    });
                 }
                 second.get_or_insert_with(|| (source_offset_of(dmtcp_pages), printable(page)));
             }
             let (at, found) = second.unwrap_or_default();
             self.problem_at = Some(at);
-            return Err(ImageErrorKind::SecondSignature { expected: "MTCP_HEADER_v2.2", found });
+            return Err(ImageErrorKind::SecondSignature {
+                expected: "MTCP_HEADER_v2.2",
+                found,
+            });
         }
         let line = page.iter().position(|&byte| byte == b'\n').unwrap_or(32);
-        Err(ImageErrorKind::UnknownVersion { found: printable(&page[..line.min(32)]) })
+        Err(ImageErrorKind::UnknownVersion {
+            found: printable(&page[..line.min(32)]),
+        })
     }
 }
 
@@ -279,9 +347,15 @@ fn source_offset_of(pages: u64) -> u64 {
 fn cut_first_page(part: &[u8]) -> ImageErrorKind {
     let known = part.len().min(header::MAGIC.len());
     if part[..known] == header::MAGIC[..known] {
-        ImageErrorKind::Truncated { expected: "the file header", needed: PAGE as u64, present: part.len() as u64 }
+        ImageErrorKind::Truncated {
+            expected: "the file header",
+            needed: PAGE as u64,
+            present: part.len() as u64,
+        }
     } else {
-        ImageErrorKind::NotAnImage { found: printable(part) }
+        ImageErrorKind::NotAnImage {
+            found: printable(part),
+        }
     }
 }
 
@@ -298,7 +372,13 @@ struct Table {
 }
 
 impl Table {
-    fn add(&mut self, at: u64, raw: &RawArea, name: &[u8], layout: Layout) -> Result<(), ImageErrorKind> {
+    fn add(
+        &mut self,
+        at: u64,
+        raw: &RawArea,
+        name: &[u8],
+        layout: Layout,
+    ) -> Result<(), ImageErrorKind> {
         if self.keep_areas {
             let mut area = raw.to_area(at, &[]);
             area.name = self.share(name);
@@ -310,7 +390,12 @@ impl Table {
             };
             if raw.start < region.start || raw.end > region.end {
                 let (parent_start, parent_end) = (region.start, region.end);
-                return Err(ImageErrorKind::ChildOutsideParent { start: raw.start, end: raw.end, parent_start, parent_end });
+                return Err(ImageErrorKind::ChildOutsideParent {
+                    start: raw.start,
+                    end: raw.end,
+                    parent_start,
+                    parent_end,
+                });
             }
             region.stored += raw.data_bytes;
             region.headers += 1;

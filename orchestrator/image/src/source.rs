@@ -45,7 +45,11 @@ impl<'a> Page<'a> {
     pub(super) fn full(self, expected: &'static str) -> Result<&'a [u8; PAGE], ImageErrorKind> {
         match self {
             Self::Full(page) => Ok(page),
-            Self::Cut(part) => Err(ImageErrorKind::Truncated { expected, needed: PAGE as u64, present: part.len() as u64 }),
+            Self::Cut(part) => Err(ImageErrorKind::Truncated {
+                expected,
+                needed: PAGE as u64,
+                present: part.len() as u64,
+            }),
         }
     }
 }

@@ -104,7 +104,10 @@ pub enum TreeLimit {
 impl std::fmt::Display for TreeLimit {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Depth(levels) => write!(f, "directories more than {levels} levels below were not looked into"),
+            Self::Depth(levels) => write!(
+                f,
+                "directories more than {levels} levels below were not looked into"
+            ),
             Self::Directories(most) => write!(f, "the search ended after {most} directories"),
             Self::Images(most) => write!(f, "the search ended after {most} images"),
         }
@@ -130,12 +133,30 @@ struct Found {
 ///
 /// # Errors
 /// When the directory itself cannot be listed.
-pub fn read_tree(path: &Path, progress: &(dyn Fn(usize, usize) + Sync)) -> Result<ImageTree, ImageError> {
-    read_within(path, Limits { depth: DEPTH, directories: MOST_DIRECTORIES, images: MOST_IMAGES }, progress)
+pub fn read_tree(
+    path: &Path,
+    progress: &(dyn Fn(usize, usize) + Sync),
+) -> Result<ImageTree, ImageError> {
+    read_within(
+        path,
+        Limits {
+            depth: DEPTH,
+            directories: MOST_DIRECTORIES,
+            images: MOST_IMAGES,
+        },
+        progress,
+    )
 }
 
-fn read_within(path: &Path, limits: Limits, progress: &(dyn Fn(usize, usize) + Sync)) -> Result<ImageTree, ImageError> {
-    let Found { mut tree, mut candidates } = search(path, limits)?;
+fn read_within(
+    path: &Path,
+    limits: Limits,
+    progress: &(dyn Fn(usize, usize) + Sync),
+) -> Result<ImageTree, ImageError> {
+    let Found {
+        mut tree,
+        mut candidates,
+    } = search(path, limits)?;
     // the largest first, so that no thread starts a long one when the others are done
     candidates.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
     let paths: Vec<PathBuf> = candidates.iter().map(|(path, _)| path.clone()).collect();
@@ -146,7 +167,12 @@ fn read_within(path: &Path, limits: Limits, progress: &(dyn Fn(usize, usize) + S
             Ok(image) => tree.images.push(image),
             Err(error) => {
                 let role = Role::of_program(&program_of_file(&file_name(&path)));
-                tree.broken.push(UnreadImage { path, role, file_bytes, error });
+                tree.broken.push(UnreadImage {
+                    path,
+                    role,
+                    file_bytes,
+                    error,
+                });
             }
         }
     }
@@ -174,14 +200,28 @@ pub struct FoundImages {
 /// # Errors
 /// When the directory itself cannot be listed.
 pub fn find_images(path: &Path) -> Result<FoundImages, ImageError> {
-    let Found { tree, candidates } = search(path, Limits { depth: DEPTH, directories: MOST_DIRECTORIES, images: MOST_IMAGES })?;
+    let Found { tree, candidates } = search(
+        path,
+        Limits {
+            depth: DEPTH,
+            directories: MOST_DIRECTORIES,
+            images: MOST_IMAGES,
+        },
+    )?;
     let mut files: Vec<PathBuf> = candidates.into_iter().map(|(path, _)| path).collect();
     files.sort();
-    Ok(FoundImages { files, named_like_images: tree.named_like_images, unlisted: tree.unlisted })
+    Ok(FoundImages {
+        files,
+        named_like_images: tree.named_like_images,
+        unlisted: tree.unlisted,
+    })
 }
 
 fn file_name(path: &Path) -> String {
-    path.file_name().map(OsStr::to_string_lossy).unwrap_or_default().into_owned()
+    path.file_name()
+        .map(OsStr::to_string_lossy)
+        .unwrap_or_default()
+        .into_owned()
 }
 
 /// What is kept of an image.
@@ -190,16 +230,41 @@ fn sums(image: Image) -> TreeImage {
         Header::V4(header) => (header.procname.to_string(), Some(header.upid.pid)),
         Header::V2(_) => {
             let file = file_name(&image.path);
-            (program_of_file(&file), ImageName::parse(&file).map(|name| name.vpid))
+            (
+                program_of_file(&file),
+                ImageName::parse(&file).map(|name| name.vpid),
+            )
         }
     };
-    let Image { path, file_bytes, uncompressed_bytes, data_bytes, zones, .. } = image;
-    TreeImage { role: Role::of_program(&program), path, program, vpid, file_bytes, uncompressed_bytes, data_bytes, zones }
+    let Image {
+        path,
+        file_bytes,
+        uncompressed_bytes,
+        data_bytes,
+        zones,
+        ..
+    } = image;
+    TreeImage {
+        role: Role::of_program(&program),
+        path,
+        program,
+        vpid,
+        file_bytes,
+        uncompressed_bytes,
+        data_bytes,
+        zones,
+    }
 }
 
 /// Lists the tree, level by level.
 fn search(path: &Path, limits: Limits) -> Result<Found, ImageError> {
-    let mut found = Found { tree: ImageTree { path: path.to_owned(), ..ImageTree::default() }, candidates: Vec::new() };
+    let mut found = Found {
+        tree: ImageTree {
+            path: path.to_owned(),
+            ..ImageTree::default()
+        },
+        candidates: Vec::new(),
+    };
     let mut level = vec![path.to_owned()];
     let mut listed = 0;
     for depth in 0.. {
@@ -241,12 +306,22 @@ fn list(directory: &Path, found: &mut Found, below: &mut Vec<PathBuf>) -> Result
         let (path, name) = (entry.path(), entry.file_name());
         let name = name.to_string_lossy();
         // of the entry itself: a link is neither a file nor a directory
-        let Ok(kind) = entry.file_type() else { continue };
-        let is_named = name.starts_with(PREFIX) && (name.ends_with(SUFFIX) || name.ends_with(TEMPORARY_SUFFIX));
+        let Ok(kind) = entry.file_type() else {
+            continue;
+        };
+        let is_named = name.starts_with(PREFIX)
+            && (name.ends_with(SUFFIX) || name.ends_with(TEMPORARY_SUFFIX));
         if kind.is_dir() {
-            match name.strip_suffix(FILES_SUFFIX).filter(|stem| stem.starts_with(PREFIX)) {
+            match name
+                .strip_suffix(FILES_SUFFIX)
+                .filter(|stem| stem.starts_with(PREFIX))
+            {
                 Some(stem) => match read_files_dir(&path, format!("{stem}{SUFFIX}"), true) {
-                    Ok(saved) => found.tree.saved.push(SavedFiles { path, files: saved.files, bytes: saved.bytes }),
+                    Ok(saved) => found.tree.saved.push(SavedFiles {
+                        path,
+                        files: saved.files,
+                        bytes: saved.bytes,
+                    }),
                     Err(error) => found.tree.unlisted.push(error),
                 },
                 None => {
@@ -258,7 +333,9 @@ fn list(directory: &Path, found: &mut Found, below: &mut Vec<PathBuf>) -> Result
             }
         } else if kind.is_file() && is_named {
             // gone since it was listed: it is being replaced, or removed
-            let Ok(metadata) = entry.metadata() else { continue };
+            let Ok(metadata) = entry.metadata() else {
+                continue;
+            };
             if name.ends_with(SUFFIX) {
                 found.candidates.push((path, metadata.len()));
             } else {
@@ -286,16 +363,37 @@ mod tests {
 
     #[test]
     fn the_search_ends_at_its_limits_and_says_so() {
-        let dir = tree_of(&["a/ckpt_1.dmtcp", "b/ckpt_2.dmtcp", "b/c/ckpt_3.dmtcp", "b/c/d/ckpt_4.dmtcp"]);
+        let dir = tree_of(&[
+            "a/ckpt_1.dmtcp",
+            "b/ckpt_2.dmtcp",
+            "b/c/ckpt_3.dmtcp",
+            "b/c/d/ckpt_4.dmtcp",
+        ]);
         let broken = |limits| {
             let tree = read_within(dir.path(), limits, &|_, _| ()).unwrap();
             (tree.broken.len(), tree.ended_at)
         };
-        let all = Limits { depth: 3, directories: 100, images: 100 };
+        let all = Limits {
+            depth: 3,
+            directories: 100,
+            images: 100,
+        };
         assert_eq!(broken(all), (4, None));
-        assert_eq!(broken(Limits { depth: 2, ..all }), (3, Some(TreeLimit::Depth(2))));
-        assert_eq!(broken(Limits { directories: 3, ..all }), (2, Some(TreeLimit::Directories(3))));
-        assert_eq!(broken(Limits { images: 2, ..all }), (2, Some(TreeLimit::Images(2))));
+        assert_eq!(
+            broken(Limits { depth: 2, ..all }),
+            (3, Some(TreeLimit::Depth(2)))
+        );
+        assert_eq!(
+            broken(Limits {
+                directories: 3,
+                ..all
+            }),
+            (2, Some(TreeLimit::Directories(3)))
+        );
+        assert_eq!(
+            broken(Limits { images: 2, ..all }),
+            (2, Some(TreeLimit::Images(2)))
+        );
     }
 
     #[test]
@@ -303,9 +401,19 @@ mod tests {
         let dir = tree_of(&["a/ckpt_1.dmtcp"]);
         std::os::unix::fs::symlink(dir.path().join("a"), dir.path().join("again")).unwrap();
         std::os::unix::fs::symlink(dir.path(), dir.path().join("a/up")).unwrap();
-        std::os::unix::fs::symlink(dir.path().join("a/ckpt_1.dmtcp"), dir.path().join("ckpt_link.dmtcp")).unwrap();
+        std::os::unix::fs::symlink(
+            dir.path().join("a/ckpt_1.dmtcp"),
+            dir.path().join("ckpt_link.dmtcp"),
+        )
+        .unwrap();
         let tree = read_tree(dir.path(), &|_, _| ()).unwrap();
-        assert_eq!(tree.broken.iter().map(|b| b.path.clone()).collect::<Vec<_>>(), [dir.path().join("a/ckpt_1.dmtcp")]);
+        assert_eq!(
+            tree.broken
+                .iter()
+                .map(|b| b.path.clone())
+                .collect::<Vec<_>>(),
+            [dir.path().join("a/ckpt_1.dmtcp")]
+        );
         assert_eq!(tree.ended_at, None);
     }
 }

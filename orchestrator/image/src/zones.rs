@@ -146,7 +146,9 @@ impl ZoneBytes {
     /// All zones together.
     #[must_use]
     pub fn sum(&self) -> u64 {
-        self.dtapp.saturating_add(self.lb).saturating_add(self.shmem)
+        self.dtapp
+            .saturating_add(self.lb)
+            .saturating_add(self.shmem)
     }
 
     /// Adds to one zone. Saturating: in a damaged image the address ranges may overlap and sum up to anything.
@@ -233,10 +235,16 @@ pub struct SubZone {
 }
 
 /// As an object with keys such as `DTAPP/heap`.
-pub(super) fn serialize_sub_zones<S: Serializer>(sums: &[SubZone], serializer: S) -> Result<S::Ok, S::Error> {
+pub(super) fn serialize_sub_zones<S: Serializer>(
+    sums: &[SubZone],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     let mut map = serializer.serialize_map(Some(sums.len()))?;
     for sum in sums {
-        map.serialize_entry(&format_args!("{}/{}", sum.zone.as_str(), sum.sub.as_str()).to_string(), sum)?;
+        map.serialize_entry(
+            &format_args!("{}/{}", sum.zone.as_str(), sum.sub.as_str()).to_string(),
+            sum,
+        )?;
     }
     map.end()
 }
@@ -252,7 +260,9 @@ struct SubZoneSums {
 }
 
 /// What [`serialize_sub_zones`] writes, in the same order.
-pub(super) fn deserialize_sub_zones<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<SubZone>, D::Error> {
+pub(super) fn deserialize_sub_zones<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Vec<SubZone>, D::Error> {
     struct Sums;
     impl<'de> de::Visitor<'de> for Sums {
         type Value = Vec<SubZone>;
@@ -266,9 +276,24 @@ pub(super) fn deserialize_sub_zones<'de, D: Deserializer<'de>>(deserializer: D) 
                     let zone = Zone::ALL.into_iter().find(|z| z.as_str() == zone)?;
                     Some((zone, Sub::ALL.into_iter().find(|s| s.as_str() == sub)?))
                 });
-                let (zone, sub) = named.ok_or_else(|| de::Error::custom(format_args!("unknown sub-zone `{key}`")))?;
-                let SubZoneSums { n, r#virtual, accessible, stored, headers } = map.next_value()?;
-                sums.push(SubZone { zone, sub, n, r#virtual, accessible, stored, headers });
+                let (zone, sub) = named
+                    .ok_or_else(|| de::Error::custom(format_args!("unknown sub-zone `{key}`")))?;
+                let SubZoneSums {
+                    n,
+                    r#virtual,
+                    accessible,
+                    stored,
+                    headers,
+                } = map.next_value()?;
+                sums.push(SubZone {
+                    zone,
+                    sub,
+                    n,
+                    r#virtual,
+                    accessible,
+                    stored,
+                    headers,
+                });
             }
             Ok(sums)
         }

@@ -45,24 +45,47 @@ impl CsvTable {
             e.hint = e.hint.map(|h| h.replace("a TOML file", "a CSV file"));
             e
         })?;
-        let mut records = records(&source, None)?.into_iter().map(|record| record.fields);
+        let mut records = records(&source, None)?
+            .into_iter()
+            .map(|record| record.fields);
         let Some(head) = records.next() else {
-            return Err(source.error(Some(0..0), "the file is empty", "its first line names the columns".to_owned()));
+            return Err(source.error(
+                Some(0..0),
+                "the file is empty",
+                "its first line names the columns".to_owned(),
+            ));
         };
         for (i, field) in head.iter().enumerate() {
             if field.text.is_empty() {
-                return Err(source.error(Some(field.span.clone()), "a column without a name", "name it in the first line".to_owned()));
+                return Err(source.error(
+                    Some(field.span.clone()),
+                    "a column without a name",
+                    "name it in the first line".to_owned(),
+                ));
             }
             if head[..i].iter().any(|f| f.text == field.text) {
                 let message = format!("duplicate column `{}`", field.text);
-                return Err(source.error(Some(field.span.clone()), message, "remove or rename one".to_owned()));
+                return Err(source.error(
+                    Some(field.span.clone()),
+                    message,
+                    "remove or rename one".to_owned(),
+                ));
             }
         }
         let rows: Vec<Vec<CsvField>> = records.collect();
         if let Some(row) = rows.iter().find(|row| row.len() != head.len()) {
             let at = row.first().map(|f| f.span.clone());
-            let message = format!("expected {1} fields as in the first line, found {0}", row.len(), head.len());
-            return Err(source.error(at, message, "write one field for each column; a field with a comma stands in \"quotes\"".to_owned()));
+            let message = format!(
+                "expected {1} fields as in the first line, found {0}",
+                row.len(),
+                head.len()
+            );
+            return Err(source.error(
+                at,
+                message,
+                "write one field for each column; a field with a comma stands in \"quotes\""
+                    .to_owned(),
+            ));
         }
         Ok(Self { source, head, rows })
     }
@@ -78,7 +101,10 @@ pub fn records(source: &Source, comment: Option<u8>) -> Result<Vec<CsvRecord>, S
     // no field is longer than the text
     let mut buffer = vec![0; text.len() + 1];
     let mut records = Vec::new();
-    let mut record = CsvRecord { line: 1, fields: Vec::new() };
+    let mut record = CsvRecord {
+        line: 1,
+        fields: Vec::new(),
+    };
     let (mut at, mut line, mut counted) = (0, 1, 0);
     loop {
         let mut start = at;
@@ -92,20 +118,35 @@ pub fn records(source: &Source, comment: Option<u8>) -> Result<Vec<CsvRecord>, S
         at += read;
         let (record_end, end, written) = match result {
             // the comma or the end of the line was read too; at the end of the text there is nothing to read
-            ReadFieldResult::Field { record_end } => (record_end, at - usize::from(read > 0), written),
+            ReadFieldResult::Field { record_end } => {
+                (record_end, at - usize::from(read > 0), written)
+            }
             ReadFieldResult::InputEmpty => match reader.read_field(&[], &mut buffer[written..]) {
-                (ReadFieldResult::Field { record_end }, _, rest) => (record_end, at, written + rest),
-                (ReadFieldResult::InputEmpty | ReadFieldResult::OutputFull | ReadFieldResult::End, ..) => break,
+                (ReadFieldResult::Field { record_end }, _, rest) => {
+                    (record_end, at, written + rest)
+                }
+                (
+                    ReadFieldResult::InputEmpty
+                    | ReadFieldResult::OutputFull
+                    | ReadFieldResult::End,
+                    ..,
+                ) => break,
             },
             ReadFieldResult::OutputFull | ReadFieldResult::End => break,
         };
         check_quotes(source, start..end)?;
-        record.fields.push(CsvField { text: String::from_utf8_lossy(&buffer[..written]).into_owned(), span: start..end });
+        record.fields.push(CsvField {
+            text: String::from_utf8_lossy(&buffer[..written]).into_owned(),
+            span: start..end,
+        });
         if record_end {
             let fields = std::mem::take(&mut record.fields);
             let blank = matches!(&fields[..], [only] if text[only.span.clone()].trim().is_empty());
             if !blank {
-                records.push(CsvRecord { line: record.line, fields });
+                records.push(CsvRecord {
+                    line: record.line,
+                    fields,
+                });
             }
         }
     }
@@ -114,9 +155,16 @@ pub fn records(source: &Source, comment: Option<u8>) -> Result<Vec<CsvRecord>, S
 
 /// The start of the next record, after what the parser skips: the byte order mark, empty lines and comments.
 fn record_start(text: &str, from: usize, comment: Option<u8>) -> usize {
-    let mut at = if from == 0 && text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { from };
+    let mut at = if from == 0 && text.starts_with('\u{feff}') {
+        '\u{feff}'.len_utf8()
+    } else {
+        from
+    };
     loop {
-        at += text[at..].bytes().take_while(|b| matches!(b, b'\r' | b'\n')).count();
+        at += text[at..]
+            .bytes()
+            .take_while(|b| matches!(b, b'\r' | b'\n'))
+            .count();
         if comment.is_none() || text.as_bytes().get(at) != comment.as_ref() {
             return at;
         }
@@ -129,7 +177,8 @@ fn check_quotes(source: &Source, span: Span) -> Result<(), SourceError> {
     let raw = &source.text[span.clone()];
     let Some(mut rest) = raw.strip_prefix('"') else {
         if raw.trim_start().starts_with('"') {
-            let hint = "begin the field with its quotation mark, directly after the comma".to_owned();
+            let hint =
+                "begin the field with its quotation mark, directly after the comma".to_owned();
             return Err(source.error(Some(span), "a space before the quotation mark", hint));
         }
         return Ok(());
@@ -141,13 +190,22 @@ fn check_quotes(source: &Source, span: Span) -> Result<(), SourceError> {
             None if after.is_empty() => return Ok(()),
             None => {
                 let at = span.end - after.len();
-                let hint = "a field in quotes ends before the comma or the end of the line".to_owned();
-                return Err(source.error(Some(at..at + 1), "text after the closing quotation mark", hint));
+                let hint =
+                    "a field in quotes ends before the comma or the end of the line".to_owned();
+                return Err(source.error(
+                    Some(at..at + 1),
+                    "text after the closing quotation mark",
+                    hint,
+                ));
             }
         }
     }
     let hint = "end the field with a quotation mark; one inside is written twice".to_owned();
-    Err(source.error(Some(span.start..span.start + 1), "the quotation mark is never closed", hint))
+    Err(source.error(
+        Some(span.start..span.start + 1),
+        "the quotation mark is never closed",
+        hint,
+    ))
 }
 
 #[cfg(test)]
@@ -156,12 +214,18 @@ mod tests {
     use cvc_core::source::Source;
 
     fn source(text: &str) -> Source {
-        Source { path: "t.csv".into(), text: text.into() }
+        Source {
+            path: "t.csv".into(),
+            text: text.into(),
+        }
     }
 
     fn fields(text: &str) -> Result<Vec<Vec<String>>, String> {
         let records = records(&source(text), None).map_err(|e| e.to_string())?;
-        Ok(records.into_iter().map(|r| r.fields.into_iter().map(|f| f.text).collect()).collect())
+        Ok(records
+            .into_iter()
+            .map(|r| r.fields.into_iter().map(|f| f.text).collect())
+            .collect())
     }
 
     proptest::proptest! {
@@ -199,16 +263,28 @@ mod tests {
         );
         assert_eq!(fields("\u{feff}a\n"), Ok(vec![vec!["a".into()]]));
         assert_eq!(fields(""), Ok(vec![]));
-        assert_eq!(fields("a\n\"x"), Err("t.csv:2:1: the quotation mark is never closed".into()));
-        assert_eq!(fields("a\n\"x\"y"), Err("t.csv:2:4: text after the closing quotation mark".into()));
-        assert_eq!(fields("a,b\n1, \"x\""), Err("t.csv:2:3: a space before the quotation mark".into()));
+        assert_eq!(
+            fields("a\n\"x"),
+            Err("t.csv:2:1: the quotation mark is never closed".into())
+        );
+        assert_eq!(
+            fields("a\n\"x\"y"),
+            Err("t.csv:2:4: text after the closing quotation mark".into())
+        );
+        assert_eq!(
+            fields("a,b\n1, \"x\""),
+            Err("t.csv:2:3: a space before the quotation mark".into())
+        );
     }
 
     #[test]
     fn records_know_their_lines_and_comments_are_skipped() {
         let text = "\u{feff}# made by hand\n\na,b\r\n\n#,\n  \n1,\"x\ny\"\n2,#";
         let read = records(&source(text), Some(b'#')).expect("records");
-        let lines: Vec<(usize, &str)> = read.iter().map(|r| (r.line, &text[r.fields[0].span.clone()])).collect();
+        let lines: Vec<(usize, &str)> = read
+            .iter()
+            .map(|r| (r.line, &text[r.fields[0].span.clone()]))
+            .collect();
         assert_eq!(lines, [(3, "a"), (7, "1"), (9, "2")]);
         assert_eq!(&text[read[1].fields[1].span.clone()], "\"x\ny\"");
         assert_eq!(read[2].fields[1].text, "#");

@@ -21,7 +21,11 @@ const USER: &str = "user";
 /// The names of the columns, in their order, without the free factors.
 pub(super) fn columns() -> impl Iterator<Item = &'static str> {
     Point::COLUMNS.iter().flat_map(|column| {
-        let more: &[&str] = if column.name == MAPPING { &OF_MAPPING } else { &[] };
+        let more: &[&str] = if column.name == MAPPING {
+            &OF_MAPPING
+        } else {
+            &[]
+        };
         std::iter::once(column.name).chain(more.iter().copied())
     })
 }
@@ -29,7 +33,10 @@ pub(super) fn columns() -> impl Iterator<Item = &'static str> {
 /// The schema, of whose text `{factors}` stands for the definitions of the columns, and `{p.factors}` for their names in `points p`.
 pub(super) fn with_columns(schema: &str) -> String {
     let definition = |name: &'static str| {
-        let of = Point::COLUMNS.iter().find(|column| column.name == name).map(|column| column.of);
+        let of = Point::COLUMNS
+            .iter()
+            .find(|column| column.name == name)
+            .map(|column| column.of);
         let sql = match of {
             Some(ColumnType::Text) => "TEXT NOT NULL",
             Some(ColumnType::OptionalText) => "TEXT",
@@ -40,7 +47,9 @@ pub(super) fn with_columns(schema: &str) -> String {
     };
     let user = [format!("{USER} TEXT NOT NULL")];
     let definitions: Vec<String> = columns().map(definition).chain(user).collect();
-    schema.replace("{factors}", &definitions.join(", ")).replace("{p.factors}", &in_points().join(", "))
+    schema
+        .replace("{factors}", &definitions.join(", "))
+        .replace("{p.factors}", &in_points().join(", "))
 }
 
 /// The names of the columns in `points p`.
@@ -61,7 +70,11 @@ pub(super) fn values(point: &Point) -> Vec<Value> {
             values.extend([point.mapping.nodes(), point.processes()].map(Value::from));
         }
     }
-    values.push(serde_json::to_string(&point.user).unwrap_or_else(|_| "{}".to_owned()).into());
+    values.push(
+        serde_json::to_string(&point.user)
+            .unwrap_or_else(|_| "{}".to_owned())
+            .into(),
+    );
     values
 }
 
@@ -71,11 +84,16 @@ impl FromRow for Point {
         let read = |name: &'static str| match r.get_ref(name)? {
             ValueRef::Null => Ok(ColumnValue::Null),
             ValueRef::Integer(number) => Ok(ColumnValue::Integer(number)),
-            ValueRef::Text(text) => Ok(ColumnValue::Text(String::from_utf8_lossy(text).into_owned())),
+            ValueRef::Text(text) => Ok(ColumnValue::Text(
+                String::from_utf8_lossy(text).into_owned(),
+            )),
             ValueRef::Real(_) | ValueRef::Blob(_) => Err(unknown(name)),
         };
         let user = serde_json::from_str(&r.get::<_, String>(USER)?).unwrap_or_default();
-        Ok(Self { user, ..Self::from_columns(read, unknown)? })
+        Ok(Self {
+            user,
+            ..Self::from_columns(read, unknown)?
+        })
     }
 }
 
@@ -92,7 +110,9 @@ pub const NOTHING: &str = "-";
 pub fn text(point: &Point, name: &str) -> Option<String> {
     match name {
         "nodes" => Some(point.mapping.nodes().to_string()),
-        _ => Point::FACTORS.contains(&name).then(|| point.factor(name).unwrap_or_else(|| NOTHING.to_owned())),
+        _ => Point::FACTORS
+            .contains(&name)
+            .then(|| point.factor(name).unwrap_or_else(|| NOTHING.to_owned())),
     }
 }
 
@@ -100,17 +120,25 @@ pub fn text(point: &Point, name: &str) -> Option<String> {
 pub fn user_text(value: &UserValue) -> String {
     match value {
         UserValue::Text(text) => text.clone(),
-        UserValue::Bool(_) | UserValue::Integer(_) | UserValue::Float(_) => serde_json::to_string(value).unwrap_or_default(),
+        UserValue::Bool(_) | UserValue::Integer(_) | UserValue::Float(_) => {
+            serde_json::to_string(value).unwrap_or_default()
+        }
     }
 }
 
 /// All factors as text, with the names of [`Point::FACTORS`], then the campaign's own.
 pub fn texts(point: &Point) -> IndexMap<String, String> {
-    let mut factors: IndexMap<String, String> =
-        Point::FACTORS.iter().filter_map(|name| Some(((*name).to_owned(), text(point, name)?))).collect();
+    let mut factors: IndexMap<String, String> = Point::FACTORS
+        .iter()
+        .filter_map(|name| Some(((*name).to_owned(), text(point, name)?)))
+        .collect();
     for (name, value) in &point.user {
         // A free factor that is named as one of the others is told apart.
-        let name = if factors.contains_key(name) { format!("user.{name}") } else { name.clone() };
+        let name = if factors.contains_key(name) {
+            format!("user.{name}")
+        } else {
+            name.clone()
+        };
         factors.insert(name, user_text(value));
     }
     factors
@@ -128,11 +156,17 @@ mod tests {
         let (before, rest) = page.split_once("| `points` | `id, seq, ").expect("the row");
         let after = rest.split_once(", baseline`").expect("its last column").1;
         let columns: Vec<&str> = columns().chain([USER]).collect();
-        let wanted = format!("{before}| `points` | `id, seq, {}, baseline`{after}", columns.join(", "));
+        let wanted = format!(
+            "{before}| `points` | `id, seq, {}, baseline`{after}",
+            columns.join(", ")
+        );
         if std::env::var_os("CVC_BLESS").is_some() {
             std::fs::write(path, &wanted).expect("written");
         } else {
-            assert!(page == wanted, "the columns in {path} are not current: run with CVC_BLESS=1");
+            assert!(
+                page == wanted,
+                "the columns in {path} are not current: run with CVC_BLESS=1"
+            );
         }
     }
 }

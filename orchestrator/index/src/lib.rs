@@ -23,7 +23,9 @@ mod row;
 mod rows;
 
 pub use fill::SCHEMA;
-pub use measurements::{ImageRecord, ImageSize, LabelledRecord, PointSummary, RecordSource, RunValue};
+pub use measurements::{
+    ImageRecord, ImageSize, LabelledRecord, PointSummary, RecordSource, RunValue,
+};
 pub use predictions::{CandidateRow, ModelName, PredictionLine, PredictionRow};
 pub use rows::{IndexedBaseline, IndexedDecision, IndexedExclusion, IndexedPoint, IndexedRun};
 
@@ -58,9 +60,17 @@ impl Index {
     /// Before that, `complete` may add what is derived from everything else, as [`cvc_prediction::holdout::rebuild_index`] does with predictions.
     ///
     /// Missing or damaged records are not an error: the run is marked, and the report says so.
-    pub fn rebuild(campaign: &Utf8Path, complete: impl FnOnce(Self, &Plan) -> Result<(), AnalysisError>) -> Result<Self, AnalysisError> {
+    pub fn rebuild(
+        campaign: &Utf8Path,
+        complete: impl FnOnce(Self, &Plan) -> Result<(), AnalysisError>,
+    ) -> Result<Self, AnalysisError> {
         remove_abandoned(campaign, "index");
-        let make = || tempfile::Builder::new().prefix(&own_prefix("index")?).suffix(".sqlite").tempfile_in(campaign);
+        let make = || {
+            tempfile::Builder::new()
+                .prefix(&own_prefix("index")?)
+                .suffix(".sqlite")
+                .tempfile_in(campaign)
+        };
         let made = make();
         let temporary = match made.map_err(StoreError::io("create a file in", campaign)) {
             Err(error) if error.is_read_only() => return Self::apart_with(campaign, complete),
@@ -68,12 +78,15 @@ impl Index {
         };
         fill_with(campaign, temporary.path(), complete)?;
         let path = campaign.join(FILE);
-        temporary.persist(&path).map_err(|e| StoreError::io("write", &path)(e.error))?;
+        temporary
+            .persist(&path)
+            .map_err(|e| StoreError::io("write", &path)(e.error))?;
         // A temporary file is private; the index is as readable as its directory lets it be.
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt;
-            fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).map_err(StoreError::io("set the permissions of", &path))?;
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o644))
+                .map_err(StoreError::io("set the permissions of", &path))?;
         }
         Self::open(campaign)
     }
@@ -85,7 +98,10 @@ impl Index {
     }
 
     /// The same, completed.
-    fn apart_with(campaign: &Utf8Path, complete: impl FnOnce(Self, &Plan) -> Result<(), AnalysisError>) -> Result<Self, AnalysisError> {
+    fn apart_with(
+        campaign: &Utf8Path,
+        complete: impl FnOnce(Self, &Plan) -> Result<(), AnalysisError>,
+    ) -> Result<Self, AnalysisError> {
         let anywhere = Utf8PathBuf::from(std::env::temp_dir().to_string_lossy().into_owned());
         let temporary = tempfile::Builder::new()
             .prefix("cvc-index-")
@@ -95,7 +111,10 @@ impl Index {
             .into_temp_path();
         fill_with(campaign, &temporary, complete)?;
         let index = Self::open_file(Utf8PathBuf::from(temporary.to_string_lossy().into_owned()))?;
-        Ok(Self { _temporary: Some(temporary), ..index })
+        Ok(Self {
+            _temporary: Some(temporary),
+            ..index
+        })
     }
 
     /// Opens the existing index of a campaign's directory.
@@ -108,13 +127,23 @@ impl Index {
         if !path.exists() {
             return Err(StoreError::io("read", &path)(io::ErrorKind::NotFound.into()).into());
         }
-        let failed = |source| AnalysisError::Index { path: path.clone().into(), source };
-        let connection = Connection::open_with_flags(&path, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(failed)?;
-        let found: u32 = connection.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(failed)?;
+        let failed = |source| AnalysisError::Index {
+            path: path.clone().into(),
+            source,
+        };
+        let connection =
+            Connection::open_with_flags(&path, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(failed)?;
+        let found: u32 = connection
+            .query_row("PRAGMA user_version", [], |row| row.get(0))
+            .map_err(failed)?;
         if found > SCHEMA {
             return Err(StoreError::newer(&path, found, SCHEMA).into());
         }
-        Ok(Self { connection, path, _temporary: None })
+        Ok(Self {
+            connection,
+            path,
+            _temporary: None,
+        })
     }
 
     /// The connection, read-only.
@@ -124,12 +153,22 @@ impl Index {
 
     /// Reads all rows of a statement.
     fn read<T: FromRow>(&self, sql: &str, params: impl Params) -> Result<Vec<T>, AnalysisError> {
-        let rows = || self.connection.prepare_cached(sql)?.query_map(params, T::from_row)?.collect::<rusqlite::Result<Vec<T>>>();
+        let rows = || {
+            self.connection
+                .prepare_cached(sql)?
+                .query_map(params, T::from_row)?
+                .collect::<rusqlite::Result<Vec<T>>>()
+        };
         rows().map_err(self.failed())
     }
 
     /// Reads the rows of a statement one after another: all of them may be more than memory holds.
-    fn each<T: FromRow>(&self, sql: &str, params: impl Params, mut each: impl FnMut(T)) -> Result<(), AnalysisError> {
+    fn each<T: FromRow>(
+        &self,
+        sql: &str,
+        params: impl Params,
+        mut each: impl FnMut(T),
+    ) -> Result<(), AnalysisError> {
         let read = || {
             let mut statement = self.connection.prepare_cached(sql)?;
             let mut rows = statement.query(params)?;
@@ -148,7 +187,10 @@ impl Index {
 
     /// For `map_err`: what SQLite said, with the path of the index.
     fn failed(&self) -> impl Fn(rusqlite::Error) -> AnalysisError + Copy + '_ {
-        |source| AnalysisError::Index { path: self.path.clone().into(), source }
+        |source| AnalysisError::Index {
+            path: self.path.clone().into(),
+            source,
+        }
     }
 }
 
@@ -161,10 +203,20 @@ fn fill_with(
     let plan: Plan = load::json(&campaign.join("plan.json"))?;
     let journal = campaign.join("journal.jsonl");
     // Without a journal it is a campaign that was planned and never run.
-    let state = if journal.exists() { CampaignState::read(&journal)? } else { CampaignState::default() };
+    let state = if journal.exists() {
+        CampaignState::read(&journal)?
+    } else {
+        CampaignState::default()
+    };
     let plan = without_skipped(plan, &state);
-    fill::fill(file, campaign, &plan, &state).map_err(|source| AnalysisError::Index { path: file.to_owned(), source })?;
-    complete(Index::open_file(Utf8PathBuf::from(file.to_string_lossy().into_owned()))?, &plan)
+    fill::fill(file, campaign, &plan, &state).map_err(|source| AnalysisError::Index {
+        path: file.to_owned(),
+        source,
+    })?;
+    complete(
+        Index::open_file(Utf8PathBuf::from(file.to_string_lossy().into_owned()))?,
+        &plan,
+    )
 }
 
 /// The plan as it could be carried out, without runs that are not needed: points whose software is missing here, and that have no run from elsewhere, stand with the
@@ -174,12 +226,27 @@ fn without_skipped(plan: Plan, state: &CampaignState) -> Plan {
     let (mut points, mut excluded) = (Vec::new(), plan.excluded);
     for planned in plan.points {
         match skipped.get(&planned.id) {
-            Some(reason) => excluded.push(Excluded { point: planned.point, by: ExcludedBy::Missing, reason: (*reason).to_owned() }),
+            Some(reason) => excluded.push(Excluded {
+                point: planned.point,
+                by: ExcludedBy::Missing,
+                reason: (*reason).to_owned(),
+            }),
             None => points.push(planned),
         }
     }
     // a run that its point does not need any more is none of the campaign's
-    let is_needed = |r: &cvc_core::plan::PlannedRun| !state.decided.contains_key(&r.point) || state.run(&r.id).is_some();
-    let runs = plan.runs.into_iter().filter(|r| !skipped.contains_key(&r.point) && is_needed(r)).collect();
-    Plan { points, runs, excluded, ..plan }
+    let is_needed = |r: &cvc_core::plan::PlannedRun| {
+        !state.decided.contains_key(&r.point) || state.run(&r.id).is_some()
+    };
+    let runs = plan
+        .runs
+        .into_iter()
+        .filter(|r| !skipped.contains_key(&r.point) && is_needed(r))
+        .collect();
+    Plan {
+        points,
+        runs,
+        excluded,
+        ..plan
+    }
 }

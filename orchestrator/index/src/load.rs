@@ -24,7 +24,10 @@ pub(super) type RunFacts = Result<Option<Vec<(String, String)>>, String>;
 /// The state of a succeeded run's records.
 pub(super) enum RunRecords {
     /// Read; the digest is of the whole file.
-    Read { records: Vec<Record>, digest: String },
+    Read {
+        records: Vec<Record>,
+        digest: String,
+    },
     /// No such file.
     Missing,
     /// The problem of an unreadable file.
@@ -33,7 +36,8 @@ pub(super) enum RunRecords {
 
 pub(super) fn json<T: DeserializeOwned>(path: &Utf8Path) -> Result<T, AnalysisError> {
     let bytes = fs::read(path).map_err(StoreError::io("read", path))?;
-    Ok(serde_json::from_slice(&bytes).map_err(|e| StoreError::damaged(path, e.line(), e.to_string()))?)
+    Ok(serde_json::from_slice(&bytes)
+        .map_err(|e| StoreError::damaged(path, e.line(), e.to_string()))?)
 }
 
 /// The figures of merit that a run's application declares, as `run.json` keeps its descriptor. None if that cannot be read: the numbers
@@ -48,7 +52,9 @@ pub(super) fn figures(path: &Utf8Path) -> Vec<DeclaredFigure> {
         #[serde(default)]
         figures: Vec<DeclaredFigure>,
     }
-    let read = fs::read(path).ok().and_then(|bytes| serde_json::from_slice::<Run>(&bytes).ok());
+    let read = fs::read(path)
+        .ok()
+        .and_then(|bytes| serde_json::from_slice::<Run>(&bytes).ok());
     read.map(|run| run.descriptor.figures).unwrap_or_default()
 }
 
@@ -56,8 +62,16 @@ pub(super) fn figures(path: &Utf8Path) -> Vec<DeclaredFigure> {
 /// that file.
 pub(super) fn title(path: &Utf8Path) -> Option<String> {
     let file: toml::Table = toml::from_str(&fs::read_to_string(path).ok()?).ok()?;
-    let of_variant = file.get("variant").and_then(|v| file.get("variants")?.get(v.as_str()?)?.get("report")?.get("title"));
-    let title = of_variant.or_else(|| file.get("report")?.get("title"))?.as_str()?.trim();
+    let of_variant = file.get("variant").and_then(|v| {
+        file.get("variants")?
+            .get(v.as_str()?)?
+            .get("report")?
+            .get("title")
+    });
+    let title = of_variant
+        .or_else(|| file.get("report")?.get("title"))?
+        .as_str()?
+        .trim();
     (!title.is_empty()).then(|| title.to_owned())
 }
 
@@ -81,10 +95,19 @@ pub(super) fn records(path: &Utf8Path) -> RunRecords {
         }
         match serde_json::from_slice::<Record>(line) {
             Ok(record) => records.push(record),
-            Err(e) => return RunRecords::Damaged(format!("line {number}, column {}: {}", e.column(), what(&e))),
+            Err(e) => {
+                return RunRecords::Damaged(format!(
+                    "line {number}, column {}: {}",
+                    e.column(),
+                    what(&e)
+                ));
+            }
         }
     }
-    RunRecords::Read { records, digest: blake3::hash(&bytes).to_hex().to_string() }
+    RunRecords::Read {
+        records,
+        digest: blake3::hash(&bytes).to_hex().to_string(),
+    }
 }
 
 /// The facts of a run, nested names joined by dots; arrays of texts are joined by `; `, other arrays are kept as JSON text. `Ok(None)`
@@ -109,7 +132,11 @@ fn flatten(name: &str, value: serde_json::Value, facts: &mut Vec<(String, String
     match value {
         serde_json::Value::Object(members) => {
             for (key, value) in members {
-                let name = if name.is_empty() { key } else { format!("{name}.{key}") };
+                let name = if name.is_empty() {
+                    key
+                } else {
+                    format!("{name}.{key}")
+                };
                 flatten(&name, value, facts);
             }
         }

@@ -1,6 +1,10 @@
 //! What was measured, as the index has it: a function for each statement, a type for its rows.
 
-#![allow(missing_docs, clippy::allow_attributes, reason = "fields are columns of the index, which schema.sql describes")]
+#![allow(
+    missing_docs,
+    clippy::allow_attributes,
+    reason = "fields are columns of the index, which schema.sql describes"
+)]
 
 use super::{
     Index,
@@ -148,19 +152,27 @@ pub struct LabelledRecord<'r> {
 impl LabelledRecord<'_> {
     /// Names of the columns of text. The first is the run.
     pub const COLUMNS: [&'static str; 15] = [
-        "run", "run_kind", "repeat", "state", "name", "unit", "source", "artefact", "ckpt", "rank", "role", "image", "zone", "kind", "rule",
+        "run", "run_kind", "repeat", "state", "name", "unit", "source", "artefact", "ckpt", "rank",
+        "role", "image", "zone", "kind", "rule",
     ];
 }
 
 impl FromRow for PointSummary {
     fn from_row(r: &Row<'_>) -> rusqlite::Result<Self> {
         let interval = |low: &str, high: &str| -> rusqlite::Result<Option<Interval>> {
-            Ok(r.get::<_, Option<f64>>(low)?.zip(r.get::<_, Option<f64>>(high)?).map(|(low, high)| Interval { low, high }))
+            Ok(r.get::<_, Option<f64>>(low)?
+                .zip(r.get::<_, Option<f64>>(high)?)
+                .map(|(low, high)| Interval { low, high }))
         };
         let scale: Option<String> = r.get("ci_of")?;
-        let variation = r.get::<_, Option<f64>>("cv")?.zip(r.get::<_, Option<f64>>("cv_low")?);
+        let variation = r
+            .get::<_, Option<f64>>("cv")?
+            .zip(r.get::<_, Option<f64>>("cv_low")?);
         let cv_high = r.get("cv_high")?;
-        let count = |column: &str| r.get::<_, i64>(column).map(|n| usize::try_from(n).unwrap_or(0));
+        let count = |column: &str| {
+            r.get::<_, i64>(column)
+                .map(|n| usize::try_from(n).unwrap_or(0))
+        };
         let summary = Summary {
             n: count("n")?,
             mean: r.get("mean")?,
@@ -169,13 +181,22 @@ impl FromRow for PointSummary {
             min: r.get("min")?,
             max: r.get("max")?,
             interval: interval("ci_low", "ci_high")?,
-            interval_of: scale.and_then(|name| Scale::ALL.into_iter().find(|scale| scale.name() == name)),
+            interval_of: scale
+                .and_then(|name| Scale::ALL.into_iter().find(|scale| scale.name() == name)),
             median_interval: interval("median_ci_low", "median_ci_high")?,
-            variation: variation.map(|(cv, low)| Variation { cv, low, high: cv_high }),
+            variation: variation.map(|(cv, low)| Variation {
+                cv,
+                low,
+                high: cv_high,
+            }),
             mild: count("mild_outliers")?,
             severe: count("severe_outliers")?,
         };
-        Ok(Self { point: r.get("point")?, quantity: r.get("quantity")?, summary })
+        Ok(Self {
+            point: r.get("point")?,
+            quantity: r.get("quantity")?,
+            summary,
+        })
     }
 }
 
@@ -186,7 +207,10 @@ impl FromRow for IndexedFigure {
             "higher" => Some(Better::Higher),
             _ => None,
         };
-        Ok(Self { name: r.get("name")?, better })
+        Ok(Self {
+            name: r.get("name")?,
+            better,
+        })
     }
 }
 
@@ -197,7 +221,10 @@ impl<'r> LabelledRecord<'r> {
         for (at, text) in text.iter_mut().enumerate() {
             *text = row.get_ref(at)?.as_str_or_null()?;
         }
-        Ok(Self { text, value: row.get(text.len())? })
+        Ok(Self {
+            text,
+            value: row.get(text.len())?,
+        })
     }
 }
 
@@ -205,12 +232,19 @@ impl Index {
     /// What is known of the campaign as a whole, by name.
     pub fn meta(&self) -> Result<BTreeMap<String, String>, AnalysisError> {
         let entries: Vec<MetaEntry> = self.read("SELECT key, value FROM meta", [])?;
-        Ok(entries.into_iter().map(|entry| (entry.key, entry.value)).collect())
+        Ok(entries
+            .into_iter()
+            .map(|entry| (entry.key, entry.value))
+            .collect())
     }
 
     /// The values of all quantities in all runs, in the order of the plan.
     pub fn each_run_value(&self, each: impl FnMut(RunValue)) -> Result<(), AnalysisError> {
-        self.each("SELECT run, quantity, unit, value FROM quantities ORDER BY rowid", [], each)
+        self.each(
+            "SELECT run, quantity, unit, value FROM quantities ORDER BY rowid",
+            [],
+            each,
+        )
     }
 
     /// The summaries of all quantities at all points.
@@ -238,7 +272,10 @@ impl Index {
     }
 
     /// All records with their runs, in the order of the plan, which is that in which they were added.
-    pub fn each_record(&self, mut each: impl FnMut(LabelledRecord<'_>) -> Result<(), AnalysisError>) -> Result<(), AnalysisError> {
+    pub fn each_record(
+        &self,
+        mut each: impl FnMut(LabelledRecord<'_>) -> Result<(), AnalysisError>,
+    ) -> Result<(), AnalysisError> {
         let sql =
             "SELECT r.id, r.kind, CAST(r.repeat AS TEXT), r.state, c.name, c.unit, c.source, c.artefact, c.ckpt, c.rank, c.role, c.image,
                    c.zone, c.kind, c.rule, c.value FROM records c CROSS JOIN runs r ON r.id = c.run ORDER BY c.rowid";

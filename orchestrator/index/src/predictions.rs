@@ -101,21 +101,35 @@ mod written_answer {
         },
     }
 
-    pub fn serialize<S: Serializer>(answer: &Result<Estimate, String>, to: S) -> Result<S::Ok, S::Error> {
+    pub fn serialize<S: Serializer>(
+        answer: &Result<Estimate, String>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
         let written = match answer {
-            Ok(Estimate { value, interval }) => {
-                WrittenAnswer::Predicted { predicted: *value, low: interval.map(|i| i.low), high: interval.map(|i| i.high), level: LEVEL }
-            }
+            Ok(Estimate { value, interval }) => WrittenAnswer::Predicted {
+                predicted: *value,
+                low: interval.map(|i| i.low),
+                high: interval.map(|i| i.high),
+                level: LEVEL,
+            },
             Err(why) => WrittenAnswer::Refused { why: why.clone() },
         };
         written.serialize(to)
     }
 
-    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Result<Estimate, String>, D::Error> {
+    pub fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Result<Estimate, String>, D::Error> {
         Ok(match WrittenAnswer::deserialize(from)? {
-            WrittenAnswer::Predicted { predicted, low, high, level: _ } => {
-                Ok(Estimate { value: predicted, interval: low.zip(high).map(|(low, high)| Interval { low, high }) })
-            }
+            WrittenAnswer::Predicted {
+                predicted,
+                low,
+                high,
+                level: _,
+            } => Ok(Estimate {
+                value: predicted,
+                interval: low.zip(high).map(|(low, high)| Interval { low, high }),
+            }),
             WrittenAnswer::Refused { why } => Err(why),
         })
     }
@@ -158,19 +172,32 @@ impl FromRow for SplitPoint {
 impl ModelName {
     /// The model of a row of `predictions` or `prediction_candidates`, if there is one.
     fn of(r: &Row<'_>) -> rusqlite::Result<Option<Self>> {
-        let Some(id) = r.get("model")? else { return Ok(None) };
-        Ok(Some(Self { id, title: r.get("title")?, tier: r.get("tier")? }))
+        let Some(id) = r.get("model")? else {
+            return Ok(None);
+        };
+        Ok(Some(Self {
+            id,
+            title: r.get("title")?,
+            tier: r.get("tier")?,
+        }))
     }
 }
 
 /// `None` if the row is of a quantity that this version does not know.
 impl FromRow for Option<PredictionRow> {
     fn from_row(r: &Row<'_>) -> rusqlite::Result<Self> {
-        let Some(quantity) = cvc_core::quantity::named(&r.get::<_, String>("quantity")?) else { return Ok(None) };
+        let Some(quantity) = cvc_core::quantity::named(&r.get::<_, String>("quantity")?) else {
+            return Ok(None);
+        };
         let answer = match r.get::<_, Option<f64>>("predicted")? {
             Some(value) => {
-                let ends = r.get::<_, Option<f64>>("low")?.zip(r.get::<_, Option<f64>>("high")?);
-                Ok(Estimate { value, interval: ends.map(|(low, high)| Interval { low, high }) })
+                let ends = r
+                    .get::<_, Option<f64>>("low")?
+                    .zip(r.get::<_, Option<f64>>("high")?);
+                Ok(Estimate {
+                    value,
+                    interval: ends.map(|(low, high)| Interval { low, high }),
+                })
             }
             None => Err(r.get::<_, Option<String>>("refused")?.unwrap_or_default()),
         };
@@ -190,8 +217,12 @@ impl FromRow for Option<PredictionRow> {
 /// `None` if the row is of a quantity that this version does not know.
 impl FromRow for Option<CandidateRow> {
     fn from_row(r: &Row<'_>) -> rusqlite::Result<Self> {
-        let Some(quantity) = cvc_core::quantity::named(&r.get::<_, String>("quantity")?) else { return Ok(None) };
-        let Some(model) = ModelName::of(r)? else { return Ok(None) };
+        let Some(quantity) = cvc_core::quantity::named(&r.get::<_, String>("quantity")?) else {
+            return Ok(None);
+        };
+        let Some(model) = ModelName::of(r)? else {
+            return Ok(None);
+        };
         Ok(Some(CandidateRow {
             of: r.get("of")?,
             quantity,
@@ -206,7 +237,11 @@ impl FromRow for Option<CandidateRow> {
 impl Index {
     /// The points on both sides of the split, in the order of the plan; none if the index is older than predictions.
     pub fn split_points(&self) -> Result<Vec<SplitPoint>, AnalysisError> {
-        let has_split = || self.connection.prepare("SELECT 1 FROM sqlite_master WHERE name = 'prediction_points'")?.exists([]);
+        let has_split = || {
+            self.connection
+                .prepare("SELECT 1 FROM sqlite_master WHERE name = 'prediction_points'")?
+                .exists([])
+        };
         if !has_split().map_err(self.failed())? {
             return Ok(Vec::new());
         }
@@ -215,22 +250,34 @@ impl Index {
 
     /// The bounds on predictions, in the order of the campaign file.
     pub fn prediction_bounds(&self) -> Result<Vec<PredictionBound>, AnalysisError> {
-        self.read("SELECT what, percent FROM prediction_bounds ORDER BY rowid", [])
+        self.read(
+            "SELECT what, percent FROM prediction_bounds ORDER BY rowid",
+            [],
+        )
     }
 
     /// The predictions, in the order of the plan.
     pub fn predictions(&self) -> Result<Vec<PredictionRow>, AnalysisError> {
-        Ok(self.read::<Option<_>>("SELECT * FROM predictions ORDER BY rowid", [])?.into_iter().flatten().collect())
+        Ok(self
+            .read::<Option<_>>("SELECT * FROM predictions ORDER BY rowid", [])?
+            .into_iter()
+            .flatten()
+            .collect())
     }
 
     /// The models that were considered.
     pub fn prediction_candidates(&self) -> Result<Vec<CandidateRow>, AnalysisError> {
-        Ok(self.read::<Option<_>>("SELECT * FROM prediction_candidates ORDER BY rowid", [])?.into_iter().flatten().collect())
+        Ok(self
+            .read::<Option<_>>("SELECT * FROM prediction_candidates ORDER BY rowid", [])?
+            .into_iter()
+            .flatten()
+            .collect())
     }
 
     /// The reason for a missing prediction.
     pub fn prediction_problems(&self) -> Result<Vec<String>, AnalysisError> {
-        let problems: Vec<PredictionProblem> = self.read("SELECT text FROM prediction_problems ORDER BY rowid", [])?;
+        let problems: Vec<PredictionProblem> =
+            self.read("SELECT text FROM prediction_problems ORDER BY rowid", [])?;
         Ok(problems.into_iter().map(|problem| problem.text).collect())
     }
 
@@ -238,8 +285,16 @@ impl Index {
     ///
     /// # Errors
     /// When the file cannot be written.
-    pub fn add_predictions(self, split: &Split, lines: &[PredictionLine]) -> Result<(), AnalysisError> {
-        let Self { connection, path, _temporary } = self;
+    pub fn add_predictions(
+        self,
+        split: &Split,
+        lines: &[PredictionLine],
+    ) -> Result<(), AnalysisError> {
+        let Self {
+            connection,
+            path,
+            _temporary,
+        } = self;
         // it is open for reading only
         drop(connection);
         let insert = || -> rusqlite::Result<()> {
@@ -252,7 +307,10 @@ impl Index {
             }
             t.commit()
         };
-        insert().map_err(|source| AnalysisError::Index { path: path.clone().into(), source })
+        insert().map_err(|source| AnalysisError::Index {
+            path: path.clone().into(),
+            source,
+        })
     }
 }
 
@@ -279,37 +337,40 @@ fn insert_line(t: &Transaction<'_>, line: &PredictionLine) -> rusqlite::Result<(
             let (estimate, refused) = (p.answer.as_ref().ok(), p.answer.as_ref().err());
             let interval = estimate.and_then(|e| e.interval);
             let training = serde_json::to_string(&p.training).unwrap_or_default();
-            t.prepare_cached("INSERT INTO predictions VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)")?.execute(params![
-                p.point.as_str(),
-                p.quantity.name(),
-                p.measured,
-                estimate.map(|e| e.value),
-                interval.map(|i| i.low),
-                interval.map(|i| i.high),
-                estimate.map(|_| LEVEL),
-                p.error_pct,
-                p.covered,
-                p.model.as_ref().map(|m| &m.id),
-                p.model.as_ref().map(|m| &m.title),
-                p.model.as_ref().map(|m| &m.tier),
-                training,
-                refused,
-            ])?;
+            t.prepare_cached("INSERT INTO predictions VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)")?
+                .execute(params![
+                    p.point.as_str(),
+                    p.quantity.name(),
+                    p.measured,
+                    estimate.map(|e| e.value),
+                    interval.map(|i| i.low),
+                    interval.map(|i| i.high),
+                    estimate.map(|_| LEVEL),
+                    p.error_pct,
+                    p.covered,
+                    p.model.as_ref().map(|m| &m.id),
+                    p.model.as_ref().map(|m| &m.title),
+                    p.model.as_ref().map(|m| &m.tier),
+                    training,
+                    refused,
+                ])?;
         }
         PredictionLine::Candidate(c) => {
-            t.prepare_cached("INSERT INTO prediction_candidates VALUES (?,?,?,?,?,?,?,?)")?.execute(params![
-                c.of,
-                c.quantity.name(),
-                c.model.id,
-                c.model.title,
-                c.model.tier,
-                c.chosen,
-                c.leave_one_out_pct,
-                c.refused,
-            ])?;
+            t.prepare_cached("INSERT INTO prediction_candidates VALUES (?,?,?,?,?,?,?,?)")?
+                .execute(params![
+                    c.of,
+                    c.quantity.name(),
+                    c.model.id,
+                    c.model.title,
+                    c.model.tier,
+                    c.chosen,
+                    c.leave_one_out_pct,
+                    c.refused,
+                ])?;
         }
         PredictionLine::Problem { text } => {
-            t.prepare_cached("INSERT INTO prediction_problems VALUES (?)")?.execute([text])?;
+            t.prepare_cached("INSERT INTO prediction_problems VALUES (?)")?
+                .execute([text])?;
         }
     }
     Ok(())
@@ -327,7 +388,8 @@ mod tests {
             r#"{"line":"prediction","point":"p","quantity":"file_mib","answer":"refused","why":"no data","measured":2.5,"training":[]}"#,
         ];
         for text in lines {
-            let line: PredictionLine = serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}: {text}"));
+            let line: PredictionLine =
+                serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}: {text}"));
             assert_eq!(serde_json::to_string(&line).expect("json"), text);
         }
     }

@@ -1,6 +1,10 @@
 //! The points and runs of the plan, as the index has them.
 
-#![allow(missing_docs, clippy::allow_attributes, reason = "fields are columns of the index, which schema.sql describes")]
+#![allow(
+    missing_docs,
+    clippy::allow_attributes,
+    reason = "fields are columns of the index, which schema.sql describes"
+)]
 
 use super::{
     Index,
@@ -28,7 +32,12 @@ pub struct IndexedBaseline {
 
 impl FromRow for IndexedBaseline {
     fn from_row(r: &Row<'_>) -> rusqlite::Result<Self> {
-        Ok(Self { site: r.get("site")?, mpi: r.get("mpi")?, mapping: r.get("mapping")?, bytes: r.get("bytes")? })
+        Ok(Self {
+            site: r.get("site")?,
+            mpi: r.get("mpi")?,
+            mapping: r.get("mapping")?,
+            bytes: r.get("bytes")?,
+        })
     }
 }
 
@@ -63,13 +72,20 @@ pub struct IndexedRun {
 
 impl FromRow for IndexedPoint {
     fn from_row(r: &Row<'_>) -> rusqlite::Result<Self> {
-        Ok(Self { id: PointId::from_written(&r.get::<_, String>("id")?), point: Point::from_row(r)? })
+        Ok(Self {
+            id: PointId::from_written(&r.get::<_, String>("id")?),
+            point: Point::from_row(r)?,
+        })
     }
 }
 
 impl FromRow for IndexedExclusion {
     fn from_row(r: &Row<'_>) -> rusqlite::Result<Self> {
-        Ok(Self { point: Point::from_row(r)?, by: r.get("by")?, reason: r.get("reason")? })
+        Ok(Self {
+            point: Point::from_row(r)?,
+            by: r.get("by")?,
+            reason: r.get("reason")?,
+        })
     }
 }
 

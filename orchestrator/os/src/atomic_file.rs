@@ -23,14 +23,20 @@ pub enum Durability {
 /// # Errors
 /// When the file cannot be written; the old content is then untouched.
 pub fn write(path: &Path, bytes: &[u8], durability: Durability) -> io::Result<()> {
-    write_by(path, durability, |file| disk::write_all(&point(path, "write"), file, bytes))
+    write_by(path, durability, |file| {
+        disk::write_all(&point(path, "write"), file, bytes)
+    })
 }
 
 /// The same with a content that is written piece by piece.
 ///
 /// # Errors
 /// When the file cannot be written, and those of `write`; the old content is then untouched.
-pub fn write_by(path: &Path, durability: Durability, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
+pub fn write_by(
+    path: &Path,
+    durability: Durability,
+    write: impl FnOnce(&mut File) -> io::Result<()>,
+) -> io::Result<()> {
     let (temporary, mut file) = create_beside(path)?;
     let written = (|| {
         write(&mut file)?;
@@ -53,23 +59,38 @@ pub fn write_by(path: &Path, durability: Durability, write: impl FnOnce(&mut Fil
 
 /// Name of a failpoint: that of the file, and the step.
 fn point(path: &Path, step: &str) -> String {
-    format!("{}.{step}", path.file_name().unwrap_or_default().to_string_lossy())
+    format!(
+        "{}.{step}",
+        path.file_name().unwrap_or_default().to_string_lossy()
+    )
 }
 
 fn directory(path: &Path) -> &Path {
-    path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
+    path.parent()
+        .filter(|p| !p.as_os_str().is_empty())
+        .unwrap_or(Path::new("."))
 }
 
 /// Creates a file of another name beside the one that is wanted.
 fn create_beside(path: &Path) -> io::Result<(PathBuf, File)> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
-    let name = path.file_name().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the path has no file name"))?;
+    let name = path
+        .file_name()
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the path has no file name"))?;
     loop {
         let mut hidden = OsString::from(".");
         hidden.push(name);
-        hidden.push(format!(".{}-{}.tmp", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)));
+        hidden.push(format!(
+            ".{}-{}.tmp",
+            std::process::id(),
+            NEXT.fetch_add(1, Ordering::Relaxed)
+        ));
         let temporary = directory(path).join(hidden);
-        match OpenOptions::new().write(true).create_new(true).open(&temporary) {
+        match OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .open(&temporary)
+        {
             Ok(file) => return Ok((temporary, file)),
             // of a killed process with the same id, or of one on another machine that shares the directory
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -100,7 +121,10 @@ mod tests {
         std::fs::create_dir(&path).expect("expected a file, found a directory");
         std::fs::write(path.join("inside"), "old").expect("written");
         write(&path, b"new", Durability::Synced).expect_err("a directory cannot be replaced");
-        assert_eq!(std::fs::read_to_string(path.join("inside")).expect("text"), "old");
+        assert_eq!(
+            std::fs::read_to_string(path.join("inside")).expect("text"),
+            "old"
+        );
         assert_eq!(dir.path().read_dir().expect("entries").count(), 1);
     }
 }

@@ -30,7 +30,8 @@ pub fn record_syncs() {
 pub fn surviving_bytes(path: &Path) -> io::Result<u64> {
     let metadata = fs::metadata(path)?;
     let key = (metadata.dev(), metadata.ino());
-    let synced = SYNCED.with_borrow(|synced| synced.as_ref().and_then(|synced| synced.get(&key).copied()));
+    let synced =
+        SYNCED.with_borrow(|synced| synced.as_ref().and_then(|synced| synced.get(&key).copied()));
     Ok(synced.unwrap_or(0).min(metadata.len()))
 }
 
@@ -58,7 +59,8 @@ fn injected(fault: Option<&str>) -> io::Error {
         Some("epipe") => io::Error::from_raw_os_error(nix::libc::EPIPE),
         Some("kill") => {
             // as by `kill -9`: nothing happens after it
-            let _ = nix::sys::signal::kill(nix::unistd::Pid::this(), nix::sys::signal::Signal::SIGKILL);
+            let _ =
+                nix::sys::signal::kill(nix::unistd::Pid::this(), nix::sys::signal::Signal::SIGKILL);
             io::Error::from_raw_os_error(nix::libc::EIO)
         }
         Some(_) | None => io::Error::from_raw_os_error(nix::libc::EIO),
@@ -86,8 +88,13 @@ pub fn check(point: &str) -> io::Result<()> {
 /// # Errors
 /// When the system refuses, or the failpoint says so.
 pub fn write_all(point: &str, file: &mut File, bytes: &[u8]) -> io::Result<()> {
-    let Some(fault) = fault(point) else { return file.write_all(bytes) };
-    match fault.as_deref().and_then(|f| f.strip_prefix("short:")?.parse::<usize>().ok()) {
+    let Some(fault) = fault(point) else {
+        return file.write_all(bytes);
+    };
+    match fault
+        .as_deref()
+        .and_then(|f| f.strip_prefix("short:")?.parse::<usize>().ok())
+    {
         Some(count) => {
             file.write_all(&bytes[..count.min(bytes.len())])?;
             Err(injected(Some("enospc")))

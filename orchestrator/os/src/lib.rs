@@ -8,5 +8,7 @@ pub mod tree;
 
 /// Name of this machine; `None` if it has none that is text.
 pub fn host_name() -> Option<String> {
-    nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok())
+    nix::unistd::gethostname()
+        .ok()
+        .and_then(|name| name.into_string().ok())
 }

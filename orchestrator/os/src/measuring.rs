@@ -56,7 +56,10 @@ impl Measuring {
 /// Whether any process measures on this machine now, except this one.
 pub fn others_measure() -> bool {
     let own = OWN.lock().upgrade();
-    own.map_or_else(|| open_directory(&directory()).is_ok_and(|directory| has_lock(&directory)), |own| own.has_others())
+    own.map_or_else(
+        || open_directory(&directory()).is_ok_and(|directory| has_lock(&directory)),
+        |own| own.has_others(),
+    )
 }
 
 fn directory() -> PathBuf {
@@ -64,19 +67,30 @@ fn directory() -> PathBuf {
 }
 
 fn open_directory(directory: &Path) -> io::Result<OwnedFd> {
-    Ok(open(directory, OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC, Mode::empty())?)
+    Ok(open(
+        directory,
+        OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC,
+        Mode::empty(),
+    )?)
 }
 
 /// Whether somebody else has a lock there.
 fn has_lock(directory: impl AsFd) -> bool {
     let mut found = whole(libc::F_WRLCK);
-    fcntl(directory, FcntlArg::F_OFD_GETLK(&mut found)).is_ok() && libc::c_int::from(found.l_type) != libc::F_UNLCK
+    fcntl(directory, FcntlArg::F_OFD_GETLK(&mut found)).is_ok()
+        && libc::c_int::from(found.l_type) != libc::F_UNLCK
 }
 
 /// A lock of the whole.
 fn whole(kind: libc::c_int) -> libc::flock {
     let (l_type, l_whence) = (kind as libc::c_short, libc::SEEK_SET as libc::c_short);
-    libc::flock { l_type, l_whence, l_start: 0, l_len: 0, l_pid: 0 }
+    libc::flock {
+        l_type,
+        l_whence,
+        l_start: 0,
+        l_len: 0,
+        l_pid: 0,
+    }
 }
 
 #[cfg(test)]
@@ -97,7 +111,10 @@ mod tests {
 
     #[test]
     fn all_of_one_process_count_as_one() {
-        let (one, other) = (Measuring::begin().expect("a lock"), Measuring::begin().expect("the same"));
+        let (one, other) = (
+            Measuring::begin().expect("a lock"),
+            Measuring::begin().expect("the same"),
+        );
         assert!(Arc::ptr_eq(&one, &other));
     }
 }

@@ -14,7 +14,10 @@ use std::{
 /// Lets this program wait for its children: whoever started it may have told the kernel to forget them, and their exit codes, which programs
 /// inherit (`SIGCHLD` ignored). To be called before the first child.
 pub fn heed_children() {
-    #[expect(unsafe_code, reason = "the default action is no handler of this program")]
+    #[expect(
+        unsafe_code,
+        reason = "the default action is no handler of this program"
+    )]
     // SAFETY: no function of this program is called
     let heeded = unsafe { signal::signal(Signal::SIGCHLD, SigHandler::SigDfl) };
     // it fails for signals that do not exist
@@ -44,7 +47,10 @@ impl ProcessId {
         if matches!(fields.first().map(String::as_str), Some("Z" | "X")) {
             return None;
         }
-        Some(Self { pid, start_ticks: fields.get(19)?.parse().ok()? })
+        Some(Self {
+            pid,
+            start_ticks: fields.get(19)?.parse().ok()?,
+        })
     }
 
     /// This process.
@@ -77,7 +83,12 @@ pub fn refuse_anothers_proc() -> io::Result<()> {
 /// Checks that a process sees itself in `/proc` by the number that it has.
 fn check_self(proc: &Path, me: u32) -> io::Result<()> {
     let link = proc.join("self");
-    let seen = fs::read_link(&link).map_err(|error| io::Error::new(error.kind(), format!("cannot read {}: {error}", link.display())))?;
+    let seen = fs::read_link(&link).map_err(|error| {
+        io::Error::new(
+            error.kind(),
+            format!("cannot read {}: {error}", link.display()),
+        )
+    })?;
     if seen.as_os_str().to_str() == Some(me.to_string().as_str()) {
         return Ok(());
     }
@@ -92,8 +103,15 @@ fn check_self(proc: &Path, me: u32) -> io::Result<()> {
 pub fn children() -> Vec<u32> {
     let own = std::process::id();
     match fs::read_to_string(format!("/proc/{own}/task/{own}/children")) {
-        Ok(text) => text.split_whitespace().filter_map(|pid| pid.parse().ok()).collect(),
-        Err(_) => parents().into_iter().filter(|(_, parent)| *parent == own).map(|(pid, _)| pid).collect(),
+        Ok(text) => text
+            .split_whitespace()
+            .filter_map(|pid| pid.parse().ok())
+            .collect(),
+        Err(_) => parents()
+            .into_iter()
+            .filter(|(_, parent)| *parent == own)
+            .map(|(pid, _)| pid)
+            .collect(),
     }
 }
 
@@ -104,10 +122,16 @@ pub const MARK: &str = "CVC_RUN";
 pub fn program(pid: u32) -> String {
     let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let first = line.split(|b| *b == 0).next().unwrap_or_default();
-    let name = first.rsplit(|b| *b == b'/').next().filter(|n| !n.is_empty());
+    let name = first
+        .rsplit(|b| *b == b'/')
+        .next()
+        .filter(|n| !n.is_empty());
     match name {
         Some(name) => String::from_utf8_lossy(name).into_owned(),
-        None => fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim().to_owned(),
+        None => fs::read_to_string(format!("/proc/{pid}/comm"))
+            .unwrap_or_default()
+            .trim()
+            .to_owned(),
     }
 }
 
@@ -115,15 +139,26 @@ pub fn program(pid: u32) -> String {
 pub fn environment(pid: u32) -> BTreeMap<String, String> {
     let bytes = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
-    text.split('\0').filter_map(|entry| entry.split_once('=')).map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+    text.split('\0')
+        .filter_map(|entry| entry.split_once('='))
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect()
 }
 
 /// Parent of every process, zombies included.
 pub fn parents() -> HashMap<u32, u32> {
     let mut parents = HashMap::new();
-    let Ok(entries) = fs::read_dir("/proc") else { return parents };
+    let Ok(entries) = fs::read_dir("/proc") else {
+        return parents;
+    };
     for entry in entries.flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|n| n.parse::<u32>().ok()) else { continue };
+        let Some(pid) = entry
+            .file_name()
+            .to_str()
+            .and_then(|n| n.parse::<u32>().ok())
+        else {
+            continue;
+        };
         if let Some(ppid) = stat_fields(pid).and_then(|f| f.get(1)?.parse().ok()) {
             parents.insert(pid, ppid);
         }
@@ -138,22 +173,41 @@ pub fn descendants(root: u32) -> Vec<ProcessId> {
     let mut next = 0;
     while next < found.len() {
         let parent = found[next];
-        found.extend(parents.iter().filter(|(_, ppid)| **ppid == parent).map(|(pid, _)| *pid));
+        found.extend(
+            parents
+                .iter()
+                .filter(|(_, ppid)| **ppid == parent)
+                .map(|(pid, _)| *pid),
+        );
         next += 1;
     }
-    found.into_iter().skip(1).filter_map(ProcessId::of).collect()
+    found
+        .into_iter()
+        .skip(1)
+        .filter_map(ProcessId::of)
+        .collect()
 }
 
 /// Every process of this user whose initial environment holds `NAME=VALUE` of `marker`: it finds what a lost shepherd left, whatever
 /// process group or session it made for itself.
 pub fn marked(marker: &str) -> Vec<ProcessId> {
     let own = std::process::id();
-    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    let Ok(entries) = fs::read_dir("/proc") else {
+        return Vec::new();
+    };
     entries
         .flatten()
         .filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok())
         .filter(|pid| *pid != own)
-        .filter(|pid| has_marker(Path::new("/proc").join(pid.to_string()).join("environ").as_path(), marker))
+        .filter(|pid| {
+            has_marker(
+                Path::new("/proc")
+                    .join(pid.to_string())
+                    .join("environ")
+                    .as_path(),
+                marker,
+            )
+        })
         .filter_map(ProcessId::of)
         .collect()
 }
@@ -162,13 +216,16 @@ pub fn marked(marker: &str) -> Vec<ProcessId> {
 /// environment, but not this.
 pub fn restarted_in(directories: &[&Path]) -> Vec<ProcessId> {
     let own = std::process::id();
-    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    let Ok(entries) = fs::read_dir("/proc") else {
+        return Vec::new();
+    };
     entries
         .flatten()
         .filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok())
         .filter(|pid| *pid != own)
         .filter(|pid| {
-            fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.starts_with("DMTCP:") || name.contains("mtcp_"))
+            fs::read_to_string(format!("/proc/{pid}/comm"))
+                .is_ok_and(|name| name.starts_with("DMTCP:") || name.contains("mtcp_"))
         })
         .filter(|pid| uses(*pid, directories))
         .filter_map(ProcessId::of)
@@ -177,17 +234,29 @@ pub fn restarted_in(directories: &[&Path]) -> Vec<ProcessId> {
 
 /// Whether a process has its working directory or an open file in one of these.
 fn uses(pid: u32, directories: &[&Path]) -> bool {
-    let inside = |link: &Path| fs::read_link(link).is_ok_and(|target| directories.iter().any(|d| target.starts_with(d)));
+    let inside = |link: &Path| {
+        fs::read_link(link).is_ok_and(|target| directories.iter().any(|d| target.starts_with(d)))
+    };
     let proc = Path::new("/proc").join(pid.to_string());
-    inside(&proc.join("cwd")) || fs::read_dir(proc.join("fd")).is_ok_and(|fds| fds.flatten().any(|fd| inside(&fd.path())))
+    inside(&proc.join("cwd"))
+        || fs::read_dir(proc.join("fd")).is_ok_and(|fds| fds.flatten().any(|fd| inside(&fd.path())))
 }
 
 fn has_marker(environ: &Path, marker: &str) -> bool {
-    fs::read(environ).is_ok_and(|bytes| bytes.split(|b| *b == 0).any(|entry| entry == std::ffi::OsStr::new(marker).as_bytes()))
+    fs::read(environ).is_ok_and(|bytes| {
+        bytes
+            .split(|b| *b == 0)
+            .any(|entry| entry == std::ffi::OsStr::new(marker).as_bytes())
+    })
 }
 
 /// Prefixes that MPI libraries give their segments in `/dev/shm`.
-const SEGMENTS: [&str; 4] = ["mpich_shm_", "vader_segment.", "sm_segment.", "ucx_shm_posix_"];
+const SEGMENTS: [&str; 4] = [
+    "mpich_shm_",
+    "vader_segment.",
+    "sm_segment.",
+    "ucx_shm_posix_",
+];
 
 /// Shared-memory files of MPI libraries that these processes have mapped. A killed rank leaves its own behind, so look them up before the
 /// end and remove them after it.
@@ -196,9 +265,15 @@ pub fn shared_memory(processes: &[ProcessId]) -> Vec<PathBuf> {
     for process in processes {
         // one that has ended meanwhile maps nothing
         let maps = fs::read_to_string(format!("/proc/{}/maps", process.pid)).unwrap_or_default();
-        for path in maps.lines().filter_map(|line| line.find("/dev/shm/").map(|at| &line[at..])) {
+        for path in maps
+            .lines()
+            .filter_map(|line| line.find("/dev/shm/").map(|at| &line[at..]))
+        {
             let name = path.trim_start_matches("/dev/shm/");
-            if SEGMENTS.iter().any(|s| name.starts_with(s)) && !name.contains('/') && !name.ends_with(" (deleted)") {
+            if SEGMENTS.iter().any(|s| name.starts_with(s))
+                && !name.contains('/')
+                && !name.ends_with(" (deleted)")
+            {
                 found.push(PathBuf::from(path));
             }
         }
@@ -238,12 +313,22 @@ mod tests {
 
     #[test]
     fn another_namespaces_proc_is_refused() {
-        assert_eq!(ProcessId::own().expect("this process").pid, std::process::id());
+        assert_eq!(
+            ProcessId::own().expect("this process").pid,
+            std::process::id()
+        );
         let dir = tempfile::tempdir().expect("a directory");
         std::os::unix::fs::symlink("4711", dir.path().join("self")).expect("a link");
         check_self(dir.path(), 4711).expect("its own");
-        let refused = check_self(dir.path(), 12).expect_err("another's").to_string();
-        assert!(refused.contains("another PID namespace") && refused.contains("12") && refused.contains("4711"), "{refused}");
+        let refused = check_self(dir.path(), 12)
+            .expect_err("another's")
+            .to_string();
+        assert!(
+            refused.contains("another PID namespace")
+                && refused.contains("12")
+                && refused.contains("4711"),
+            "{refused}"
+        );
         assert!(check_self(&dir.path().join("missing"), 12).is_err());
     }
 
@@ -251,10 +336,21 @@ mod tests {
     fn finds_itself_and_its_children_and_markers() {
         let me = ProcessId::of(std::process::id()).expect("this process");
         assert!(me.is_alive());
-        assert!(!ProcessId { start_ticks: me.start_ticks + 1, ..me }.is_alive(), "another start time is another process");
+        assert!(
+            !ProcessId {
+                start_ticks: me.start_ticks + 1,
+                ..me
+            }
+            .is_alive(),
+            "another start time is another process"
+        );
         let marker = format!("CVC_TEST_MARK={}", std::process::id());
         let (name, value) = marker.split_once('=').expect("=");
-        let mut child = Command::new("sh").args(["-c", "sleep 20 & wait"]).env(name, value).spawn().expect("sh");
+        let mut child = Command::new("sh")
+            .args(["-c", "sleep 20 & wait"])
+            .env(name, value)
+            .spawn()
+            .expect("sh");
         let found = loop {
             let found = marked(&marker);
             if found.len() == 2 {

@@ -22,7 +22,9 @@ const PAUSE: Duration = Duration::from_millis(20);
 pub fn remove_tree(path: &Path) -> io::Result<()> {
     for _ in 1..ATTEMPTS {
         match fs::remove_dir_all(path) {
-            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => std::thread::sleep(PAUSE),
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
+                std::thread::sleep(PAUSE)
+            }
             // what belongs to others stays closed, and is the error of the next attempt
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => open_up(path),
             other => return other,
@@ -33,7 +35,9 @@ pub fn remove_tree(path: &Path) -> io::Result<()> {
 
 /// Gives the owner of a directory and of those below it all rights.
 fn open_up(path: &Path) {
-    let Ok(metadata) = fs::symlink_metadata(path) else { return };
+    let Ok(metadata) = fs::symlink_metadata(path) else {
+        return;
+    };
     if !metadata.is_dir() {
         return;
     }
@@ -68,15 +72,31 @@ mod tests {
         fs::create_dir(&beside).expect("a directory");
         fs::write(tree.join("closed/below/file"), "x").expect("a file");
         symlink(&beside, tree.join("link")).expect("a link");
-        for (path, mode) in [(tree.join("closed/below/file"), 0o400), (tree.join("closed/below"), 0o000), (beside.clone(), 0o500)] {
+        for (path, mode) in [
+            (tree.join("closed/below/file"), 0o400),
+            (tree.join("closed/below"), 0o000),
+            (beside.clone(), 0o500),
+        ] {
             fs::set_permissions(path, Permissions::from_mode(mode)).expect("permissions");
         }
-        fs::set_permissions(tree.join("closed"), Permissions::from_mode(0o555)).expect("permissions");
+        fs::set_permissions(tree.join("closed"), Permissions::from_mode(0o555))
+            .expect("permissions");
         open_up(&tree);
-        assert_eq!((mode(&tree.join("closed")), mode(&tree.join("closed/below")), mode(&beside)), (0o755, 0o700, 0o500));
-        fs::set_permissions(tree.join("closed"), Permissions::from_mode(0o000)).expect("permissions");
+        assert_eq!(
+            (
+                mode(&tree.join("closed")),
+                mode(&tree.join("closed/below")),
+                mode(&beside)
+            ),
+            (0o755, 0o700, 0o500)
+        );
+        fs::set_permissions(tree.join("closed"), Permissions::from_mode(0o000))
+            .expect("permissions");
         remove_tree(&tree).expect("removes");
         assert!(!tree.exists() && beside.exists());
-        assert_eq!(remove_tree(&tree).expect_err("nothing is there").kind(), io::ErrorKind::NotFound);
+        assert_eq!(
+            remove_tree(&tree).expect_err("nothing is there").kind(),
+            io::ErrorKind::NotFound
+        );
     }
 }

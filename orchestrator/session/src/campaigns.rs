@@ -20,34 +20,65 @@ pub fn load(file: &Utf8Path, variant: Option<&str>) -> Result<Spec, SessionError
     load_with(file, variant, &KnownHosts::new())
 }
 
-fn load_with(file: &Utf8Path, variant: Option<&str>, hosts: &KnownHosts) -> Result<Spec, SessionError> {
+fn load_with(
+    file: &Utf8Path,
+    variant: Option<&str>,
+    hosts: &KnownHosts,
+) -> Result<Spec, SessionError> {
     let embedded = cvc_core::app::embedded::directory()?;
-    Ok(campaign::load_with_hosts(file.as_std_path(), variant, &[embedded], hosts)?)
+    Ok(campaign::load_with_hosts(
+        file.as_std_path(),
+        variant,
+        &[embedded],
+        hosts,
+    )?)
 }
 
 /// Reads a campaign file for a command that starts what the file names, and asks the inventories that only programs can read for their
 /// hosts.
-pub fn load_and_ask(file: &Utf8Path, variant: Option<&str>, tell: Teller<'_>) -> Result<Spec, SessionError> {
+pub fn load_and_ask(
+    file: &Utf8Path,
+    variant: Option<&str>,
+    tell: Teller<'_>,
+) -> Result<Spec, SessionError> {
     ask_inventories(load(file, variant)?, file, variant, None, tell)
 }
 
 /// Asks for the hosts that are unknown, of one site or of all, and reads the file again with them.
-fn ask_inventories(spec: Spec, file: &Utf8Path, variant: Option<&str>, only: Option<&str>, tell: Teller<'_>) -> Result<Spec, SessionError> {
+fn ask_inventories(
+    spec: Spec,
+    file: &Utf8Path,
+    variant: Option<&str>,
+    only: Option<&str>,
+    tell: Teller<'_>,
+) -> Result<Spec, SessionError> {
     let mut hosts = KnownHosts::new();
-    for (name, inventory) in unknown_hosts(&spec).filter(|(name, _)| only.is_none_or(|only| only == *name)) {
+    for (name, inventory) in
+        unknown_hosts(&spec).filter(|(name, _)| only.is_none_or(|only| only == *name))
+    {
         let path = inventory.path.display();
         match inventory.reason {
-            inventory::IS_PROGRAM => tell(&format!("running the inventory program {path} of {file}")),
-            reason => tell(&format!("asking ansible-inventory for {path} of {file}, which {reason}")),
+            inventory::IS_PROGRAM => {
+                tell(&format!("running the inventory program {path} of {file}"))
+            }
+            reason => tell(&format!(
+                "asking ansible-inventory for {path} of {file}, which {reason}"
+            )),
         }
         hosts.insert(name.to_owned(), inventory.ask());
     }
-    if hosts.is_empty() { Ok(spec) } else { load_with(file, variant, &hosts) }
+    if hosts.is_empty() {
+        Ok(spec)
+    } else {
+        load_with(file, variant, &hosts)
+    }
 }
 
 /// The sites whose hosts nobody has asked for.
 pub fn unknown_hosts(spec: &Spec) -> impl Iterator<Item = (&str, &InventoryProgram)> {
-    spec.sites.iter().filter_map(|(name, site)| Some((name.as_str(), site.cluster.as_ref()?.unknown_hosts()?)))
+    spec.sites
+        .iter()
+        .filter_map(|(name, site)| Some((name.as_str(), site.cluster.as_ref()?.unknown_hosts()?)))
 }
 
 /// Reads the campaign of a site, with the hosts of this site: its inventory is asked if need be. Without a file it is the only campaign file of the
@@ -55,7 +86,12 @@ pub fn unknown_hosts(spec: &Spec) -> impl Iterator<Item = (&str, &InventoryProgr
 ///
 /// # Errors
 /// When there is none, it is wrong, or has no such site, or one whose machines do not exist yet.
-pub fn load_of_site(site: &str, file: Option<&Utf8Path>, variant: Option<&str>, tell: Teller<'_>) -> Result<Spec, SessionError> {
+pub fn load_of_site(
+    site: &str,
+    file: Option<&Utf8Path>,
+    variant: Option<&str>,
+    tell: Teller<'_>,
+) -> Result<Spec, SessionError> {
     let wrong = |message: String, hint: String| SessionError::Asked { message, hint };
     let file = match file {
         Some(file) => file.to_owned(),
@@ -63,11 +99,19 @@ pub fn load_of_site(site: &str, file: Option<&Utf8Path>, variant: Option<&str>, 
             let mut found = campaign_files(Utf8Path::new("."));
             match found.len() {
                 1 => found.swap_remove(0),
-                0 => return Err(wrong("no campaign file in this directory".into(), "name it: --file FILE".into())),
+                0 => {
+                    return Err(wrong(
+                        "no campaign file in this directory".into(),
+                        "name it: --file FILE".into(),
+                    ));
+                }
                 _ => {
                     let names: Vec<&str> = found.iter().map(|f| f.as_str()).collect();
                     return Err(wrong(
-                        format!("several campaign files in this directory: {}", names.join(", ")),
+                        format!(
+                            "several campaign files in this directory: {}",
+                            names.join(", ")
+                        ),
                         "name one: --file FILE".into(),
                     ));
                 }
@@ -77,7 +121,10 @@ pub fn load_of_site(site: &str, file: Option<&Utf8Path>, variant: Option<&str>, 
     let spec = ask_inventories(load(&file, variant)?, &file, variant, Some(site), tell)?;
     if !spec.sites.contains_key(site) {
         let sites: Vec<&str> = spec.sites.keys().map(String::as_str).collect();
-        return Err(wrong(format!("{file} has no site `{site}`"), format!("its sites: {}", sites.join(", "))));
+        return Err(wrong(
+            format!("{file} has no site `{site}`"),
+            format!("its sites: {}", sites.join(", ")),
+        ));
     }
     if spec.sites[site].kind == SiteKind::Ec2 {
         return Err(wrong(
@@ -92,7 +139,9 @@ pub fn load_of_site(site: &str, file: Option<&Utf8Path>, variant: Option<&str>, 
 fn campaign_files(directory: &Utf8Path) -> Vec<Utf8PathBuf> {
     let has = |text: &str, start: &str| text.lines().any(|l| l.trim_start().starts_with(start));
     let is_campaign = |path: &Utf8Path| {
-        std::fs::read_to_string(path).is_ok_and(|t| has(&t, "schema") && (has(&t, "[sites.") || has(&t, "[sites]") || has(&t, "sites.")))
+        std::fs::read_to_string(path).is_ok_and(|t| {
+            has(&t, "schema") && (has(&t, "[sites.") || has(&t, "[sites]") || has(&t, "sites."))
+        })
     };
     let entries = directory.read_dir_utf8().into_iter().flatten().flatten();
     let mut found: Vec<Utf8PathBuf> = entries
@@ -109,21 +158,43 @@ pub fn load_stored(dir: &CampaignDir) -> Result<Spec, SessionError> {
 }
 
 /// A campaign file, with the hosts that the campaign last ran on where only a program could tell others.
-pub fn load_with_kept_hosts(file: &Utf8Path, variant: Option<&str>, dir: &CampaignDir) -> Result<Spec, SessionError> {
+pub fn load_with_kept_hosts(
+    file: &Utf8Path,
+    variant: Option<&str>,
+    dir: &CampaignDir,
+) -> Result<Spec, SessionError> {
     let spec = load(file, variant)?;
-    let mut hosts = if unknown_hosts(&spec).next().is_some() { kept_hosts(dir)? } else { KnownHosts::new() };
+    let mut hosts = if unknown_hosts(&spec).next().is_some() {
+        kept_hosts(dir)?
+    } else {
+        KnownHosts::new()
+    };
     hosts.retain(|site, _| unknown_hosts(&spec).any(|(name, _)| name == site));
-    if hosts.is_empty() { Ok(spec) } else { load_with(file, variant, &hosts) }
+    if hosts.is_empty() {
+        Ok(spec)
+    } else {
+        load_with(file, variant, &hosts)
+    }
 }
 
 /// The directory of a campaign, given by its file (and variant), its directory or its name.
-pub fn campaign_dir(campaign: &Utf8Path, variant: Option<&str>, campaigns: &Utf8Path) -> Result<CampaignDir, SessionError> {
+pub fn campaign_dir(
+    campaign: &Utf8Path,
+    variant: Option<&str>,
+    campaigns: &Utf8Path,
+) -> Result<CampaignDir, SessionError> {
     find_campaign(campaign, variant, campaigns, |dir| dir.journal().is_file())
 }
 
 /// The same for a campaign that may have lost its journal.
-pub fn campaign_dir_even_damaged(campaign: &Utf8Path, variant: Option<&str>, campaigns: &Utf8Path) -> Result<CampaignDir, SessionError> {
-    find_campaign(campaign, variant, campaigns, |dir| dir.journal().is_file() || dir.runs().is_dir())
+pub fn campaign_dir_even_damaged(
+    campaign: &Utf8Path,
+    variant: Option<&str>,
+    campaigns: &Utf8Path,
+) -> Result<CampaignDir, SessionError> {
+    find_campaign(campaign, variant, campaigns, |dir| {
+        dir.journal().is_file() || dir.runs().is_dir()
+    })
 }
 
 fn find_campaign(
@@ -144,7 +215,11 @@ fn find_campaign(
     } else {
         CampaignDir::at(&campaigns.join(campaign))
     };
-    if is_one(&dir) { Ok(dir) } else { Err(SessionError::NoCampaign(dir.root().to_owned())) }
+    if is_one(&dir) {
+        Ok(dir)
+    } else {
+        Err(SessionError::NoCampaign(dir.root().to_owned()))
+    }
 }
 
 /// Returns a warning if the last entry of a campaign's journal is ahead of the clock: times go on from there.
@@ -167,14 +242,26 @@ mod tests {
     fn a_journal_from_the_future_is_remarked_on() {
         let wall: Timestamp = "2026-01-01T00:00:00Z".parse().expect("a time");
         let of = |seconds: i64| {
-            let event = Event::Opened { format: 3, campaign: "c".into(), cvc: String::new(), lineage: None };
-            let entry = Entry { seq: 1, at: wall + SignedDuration::from_secs(seconds), event };
+            let event = Event::Opened {
+                format: 3,
+                campaign: "c".into(),
+                cvc: String::new(),
+                lineage: None,
+            };
+            let entry = Entry {
+                seq: 1,
+                at: wall + SignedDuration::from_secs(seconds),
+                event,
+            };
             clock_warning(&CampaignState::of(&[entry]).expect("a journal"), wall)
         };
         assert_eq!(of(0), None);
         assert_eq!(of(-86_400), None);
         let warning = of(400 * 86_400).expect("400 days ahead");
-        assert!(warning.contains("2027-02-05T00:00:00Z") && warning.contains("400 days ahead"), "{warning}");
+        assert!(
+            warning.contains("2027-02-05T00:00:00Z") && warning.contains("400 days ahead"),
+            "{warning}"
+        );
         assert_eq!(clock_warning(&CampaignState::default(), wall), None);
     }
 }

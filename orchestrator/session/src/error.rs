@@ -43,6 +43,9 @@ pub enum SessionError {
 impl SessionError {
     /// What was asked for cannot be.
     pub(crate) fn asked(message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self::Asked { message: message.into(), hint: hint.into() }
+        Self::Asked {
+            message: message.into(),
+            hint: hint.into(),
+        }
     }
 }

@@ -28,24 +28,51 @@ pub struct Expectations {
 
 impl Expectations {
     /// Those of a plan whose campaign is, or will be, in this directory.
-    pub fn of(spec: &Spec, plan: &Plan, sites: &IndexMap<String, ReadySite>, dir: &CampaignDir) -> Self {
+    pub fn of(
+        spec: &Spec,
+        plan: &Plan,
+        sites: &IndexMap<String, ReadySite>,
+        dir: &CampaignDir,
+    ) -> Self {
         let prices = PriceBook::open(&cost::cache_file());
         let here = sites.values().map(|s| s.cores).min().unwrap_or(1);
-        let known = spec.sites.iter().filter_map(|(name, site)| Some((name.clone(), known_cores(site, &prices)?)));
+        let known = spec
+            .sites
+            .iter()
+            .filter_map(|(name, site)| Some((name.clone(), known_cores(site, &prices)?)));
         let asked = sites.iter().map(|(name, site)| (name.clone(), site.cores));
-        let machines = Machines { cores: here, sites: known.chain(asked).collect() };
+        let machines = Machines {
+            cores: here,
+            sites: known.chain(asked).collect(),
+        };
         let spaces = space::of_plan(spec, plan, dir.root());
-        let stored_bytes = spaces.iter().map(|(point, space)| (point.clone(), space.bytes)).collect();
-        Self { estimates: plan::estimate(spec, plan, &machines, &stored_bytes), machines, spaces, prices }
+        let stored_bytes = spaces
+            .iter()
+            .map(|(point, space)| (point.clone(), space.bytes))
+            .collect();
+        Self {
+            estimates: plan::estimate(spec, plan, &machines, &stored_bytes),
+            machines,
+            spaces,
+            prices,
+        }
     }
 
     /// Returns the points that cannot run, each with the reason.
-    pub fn obstacles<'p>(&self, spec: &Spec, plan: &'p Plan, sites: &IndexMap<String, ReadySite>) -> HashMap<&'p PointId, String> {
+    pub fn obstacles<'p>(
+        &self,
+        spec: &Spec,
+        plan: &'p Plan,
+        sites: &IndexMap<String, ReadySite>,
+    ) -> HashMap<&'p PointId, String> {
         let obstacle = |point: &Point| match sites.get(&point.site) {
             Some(site) => site.obstacle(point),
             None => self.too_small(spec, point),
         };
-        plan.points.iter().filter_map(|p| Some((&p.id, obstacle(&p.point)?))).collect()
+        plan.points
+            .iter()
+            .filter_map(|p| Some((&p.id, obstacle(&p.point)?)))
+            .collect()
     }
 
     /// The reason why a point cannot run on the first instance type of its site.
@@ -63,8 +90,15 @@ impl Expectations {
     }
 
     /// Returns what the plan is expected to cost without the points that cannot run.
-    pub fn cost(&self, spec: &Spec, plan: &Plan, obstacles: &HashMap<&PointId, String>) -> Expected {
+    pub fn cost(
+        &self,
+        spec: &Spec,
+        plan: &Plan,
+        obstacles: &HashMap<&PointId, String>,
+    ) -> Expected {
         let cores = |site: &str| self.machines.sites.get(site).copied();
-        cost::expected(spec, plan, &self.estimates, &self.prices, cores, |point| !obstacles.contains_key(point))
+        cost::expected(spec, plan, &self.estimates, &self.prices, cores, |point| {
+            !obstacles.contains_key(point)
+        })
     }
 }

@@ -1,6 +1,9 @@
 //! The sessions that one command holds: one, or one for each fleet of instances.
 
-use crate::{audience::Audience, campaigns::clock_warning, error::SessionError, installing::install_all, session::Session};
+use crate::{
+    audience::Audience, campaigns::clock_warning, error::SessionError, installing::install_all,
+    session::Session,
+};
 use cvc_controller::{
     install::Lock,
     observe::Progress,
@@ -60,14 +63,23 @@ impl Session {
         let (spec, plan, dir) = (&self.spec, &self.plan, &self.dir);
         if options.install {
             let mut observer = audience.preparing();
-            install_all(spec, plan, dir, options.update_lock, &mut stop_signal, observer.as_mut()).await?;
+            install_all(
+                spec,
+                plan,
+                dir,
+                options.update_lock,
+                &mut stop_signal,
+                observer.as_mut(),
+            )
+            .await?;
         }
         // a journal that cannot be read is refused in a moment, with all that there is to say
         let mut state = CampaignState::read(&dir.journal()).unwrap_or_default();
         if let Some(warning) = clock_warning(&state, Timestamp::now()) {
             audience.remark(&warning);
         }
-        let next_of = |state: &CampaignState| next_block(plan, state, self.only.as_ref(), clock::now());
+        let next_of =
+            |state: &CampaignState| next_block(plan, state, self.only.as_ref(), clock::now());
         let mut next = next_of(&state);
         let mut is_first = true;
         loop {
@@ -89,16 +101,33 @@ impl Session {
                 update_lock: options.update_lock,
                 ..base.clone()
             };
-            let summary = self.hold_one(&state, of_now, audience, stop_signal.clone()).await?;
-            let is_over = summary.left == 0 || summary.interrupted || summary.over_budget || *stop_signal.borrow() != StopRequest::GoOn;
+            let summary = self
+                .hold_one(&state, of_now, audience, stop_signal.clone())
+                .await?;
+            let is_over = summary.left == 0
+                || summary.interrupted
+                || summary.over_budget
+                || *stop_signal.borrow() != StopRequest::GoOn;
             state = CampaignState::read(&dir.journal()).unwrap_or_default();
             (next, is_first) = (next_of(&state), false);
             match next {
                 // fleets come one after another; days do not pass meanwhile
-                NextBlock::Of(block) if block.of == BlockKind::Fleets && !is_over && last_block.is_some_and(|last| block.number > last) => {
+                NextBlock::Of(block)
+                    if block.of == BlockKind::Fleets
+                        && !is_over
+                        && last_block.is_some_and(|last| block.number > last) => {}
+                NextBlock::NotBefore { block, day } => {
+                    return Ok(Ended {
+                        summary,
+                        waits: Some((block, day)),
+                    });
                 }
-                NextBlock::NotBefore { block, day } => return Ok(Ended { summary, waits: Some((block, day)) }),
-                NextBlock::All | NextBlock::Of(_) => return Ok(Ended { summary, waits: None }),
+                NextBlock::All | NextBlock::Of(_) => {
+                    return Ok(Ended {
+                        summary,
+                        waits: None,
+                    });
+                }
             }
         }
     }
@@ -114,8 +143,12 @@ impl Session {
         let (spec, plan) = (&self.spec, &self.plan);
         let mut observer = audience.preparing();
         let left = points_left(plan, &self.dir, state);
-        let readiness = |site: &str| Readiness::for_points(&spec.apps, left.iter().copied().filter(|p| p.site == site));
-        let sites = self.ask_sites(readiness, |what| observer.on(&Progress::Preparing { what })).await;
+        let readiness = |site: &str| {
+            Readiness::for_points(&spec.apps, left.iter().copied().filter(|p| p.site == site))
+        };
+        let sites = self
+            .ask_sites(readiness, |what| observer.on(&Progress::Preparing { what }))
+            .await;
         drop(observer);
         for (name, site) in &sites {
             Lock::keep(&self.dir, name, &Found::of(site), options.update_lock)?;
@@ -123,12 +156,24 @@ impl Session {
         let selected = self.selected();
         let estimates = self.expectations(&selected, &sites).estimates;
         let options = Options {
-            expected_s: estimates.points.iter().map(|p| (p.point.clone(), p.seconds)).collect(),
-            disk_bytes: estimates.points.iter().map(|p| (p.point.clone(), p.peak_bytes)).collect(),
+            expected_s: estimates
+                .points
+                .iter()
+                .map(|p| (p.point.clone(), p.seconds))
+                .collect(),
+            disk_bytes: estimates
+                .points
+                .iter()
+                .map(|p| (p.point.clone(), p.peak_bytes))
+                .collect(),
             ..options
         };
         let mut observer = audience.running(&selected.points, estimates.total_s);
-        let is_here = |p: &PlannedPoint| spec.sites.get(&p.point.site).is_some_and(|site| site.kind == SiteKind::Local);
+        let is_here = |p: &PlannedPoint| {
+            spec.sites
+                .get(&p.point.site)
+                .is_some_and(|site| site.kind == SiteKind::Local)
+        };
         if selected.points.iter().any(is_here) && others_measure() {
             let what =
                 "another campaign measures on this machine now: times of both may suffer, and their reports flag the runs".to_owned();
@@ -141,8 +186,23 @@ impl Session {
 /// The points with a run that is not known to have succeeded, or of which the directory is gone.
 fn points_left<'p>(plan: &'p Plan, dir: &CampaignDir, state: &CampaignState) -> Vec<&'p Point> {
     let is_done = |run: &PlannedRun| {
-        matches!(state.run(&run.id), Some(RunState::Finished { outcome: Outcome::Succeeded, .. })) && dir.run(&run.id).is_dir()
+        matches!(
+            state.run(&run.id),
+            Some(RunState::Finished {
+                outcome: Outcome::Succeeded,
+                ..
+            })
+        ) && dir.run(&run.id).is_dir()
     };
-    let left: HashSet<&PointId> = plan.runs.iter().filter(|run| !is_done(run)).map(|run| &run.point).collect();
-    plan.points.iter().filter(|p| left.contains(&p.id)).map(|p| &p.point).collect()
+    let left: HashSet<&PointId> = plan
+        .runs
+        .iter()
+        .filter(|run| !is_done(run))
+        .map(|run| &run.point)
+        .collect();
+    plan.points
+        .iter()
+        .filter(|p| left.contains(&p.id))
+        .map(|p| &p.point)
+        .collect()
 }

@@ -26,8 +26,12 @@ pub async fn install_one(
     let _lock = if request.check {
         None
     } else {
-        std::fs::create_dir_all(request.dir.root()).map_err(StoreError::io("make", request.dir.root()))?;
-        Some(CampaignLock::take_waiting(&request.dir.lock(), "cvc install")?)
+        std::fs::create_dir_all(request.dir.root())
+            .map_err(StoreError::io("make", request.dir.root()))?;
+        Some(CampaignLock::take_waiting(
+            &request.dir.lock(),
+            "cvc install",
+        )?)
     };
     Ok(install::install(request, stop_signal, &mut on).await?)
 }
@@ -45,9 +49,23 @@ pub async fn install_all(
     observer: &mut dyn Observer,
 ) -> Result<(), SessionError> {
     // instances are set up once they are launched for the campaign
-    let there = spec.sites.iter().filter(|(_, s)| s.kind != SiteKind::Ec2).map(|(name, _)| name);
+    let there = spec
+        .sites
+        .iter()
+        .filter(|(_, s)| s.kind != SiteKind::Ec2)
+        .map(|(name, _)| name);
     for site in there.filter(|s| plan.points.iter().any(|p| p.point.site == **s)) {
-        let request = Request { spec, plan, site, dir, check: false, tags: &[], only: None, update_lock, limit: install::LIMIT };
+        let request = Request {
+            spec,
+            plan,
+            site,
+            dir,
+            check: false,
+            tags: &[],
+            only: None,
+            update_lock,
+            limit: install::LIMIT,
+        };
         install_one(&request, stop_signal, observer).await?;
     }
     Ok(())

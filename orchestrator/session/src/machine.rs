@@ -20,7 +20,9 @@ pub struct Machine {
 
 impl std::fmt::Debug for Machine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Machine").field("campaigns", &self.campaigns).finish_non_exhaustive()
+        f.debug_struct("Machine")
+            .field("campaigns", &self.campaigns)
+            .finish_non_exhaustive()
     }
 }
 
@@ -30,12 +32,19 @@ impl Machine {
     /// # Errors
     /// When the path of this program is unknown, or its processes cannot be told from others'.
     pub fn options(&self) -> Result<Options, SessionError> {
-        let myself = std::env::current_exe().ok().and_then(|path| Utf8PathBuf::from_path_buf(path).ok());
-        let myself = myself.ok_or_else(|| SessionError::Machine { message: "cannot find the path of cvc itself".into(), hint: None })?;
+        let myself = std::env::current_exe()
+            .ok()
+            .and_then(|path| Utf8PathBuf::from_path_buf(path).ok());
+        let myself = myself.ok_or_else(|| SessionError::Machine {
+            message: "cannot find the path of cvc itself".into(),
+            hint: None,
+        })?;
         // else what is left of runs is looked for among others' processes
         ProcessId::own().map_err(|error| SessionError::Machine {
             message: error.to_string(),
-            hint: Some("give the namespace a /proc of its own, as `unshare --mount-proc` does".into()),
+            hint: Some(
+                "give the namespace a /proc of its own, as `unshare --mount-proc` does".into(),
+            ),
         })?;
         Ok(Options {
             campaigns: self.campaigns.clone(),
@@ -63,20 +72,29 @@ fn node_program(myself: &Utf8Path) -> Utf8PathBuf {
         Ok(given) if !given.is_empty() => Utf8PathBuf::from(given),
         _ if beside.is_file() => beside,
         _ => {
-            let quick = myself.parent().filter(|dir| dir.file_name() == Some("quick"));
+            let quick = myself
+                .parent()
+                .filter(|dir| dir.file_name() == Some("quick"));
             quick.map_or(beside, |dir| dir.with_file_name("release").join("cvc-node"))
         }
     }
 }
 
 /// Finds out what this machine has, for every site of a campaign that is this machine. `readiness` says how far to prepare the site of a name.
-pub async fn ask_sites(spec: &Spec, readiness: impl Fn(&str) -> Readiness, mut note: impl FnMut(String)) -> IndexMap<String, ReadySite> {
+pub async fn ask_sites(
+    spec: &Spec,
+    readiness: impl Fn(&str) -> Readiness,
+    mut note: impl FnMut(String),
+) -> IndexMap<String, ReadySite> {
     let mut sites = IndexMap::new();
     for (name, site) in &spec.sites {
         if site.kind == SiteKind::Local
             && let Some(context) = SiteContext::of(spec, name)
         {
-            sites.insert(name.clone(), ReadySite::ask(Arc::new(context), readiness(name), &mut note).await);
+            sites.insert(
+                name.clone(),
+                ReadySite::ask(Arc::new(context), readiness(name), &mut note).await,
+            );
         }
     }
     sites

@@ -38,7 +38,11 @@ impl Session {
     ///
     /// # Errors
     /// When the file or a descriptor is wrong.
-    pub fn look(file: &Utf8Path, variant: Option<&str>, campaigns: &Utf8Path) -> Result<Self, SessionError> {
+    pub fn look(
+        file: &Utf8Path,
+        variant: Option<&str>,
+        campaigns: &Utf8Path,
+    ) -> Result<Self, SessionError> {
         Ok(Self::of(file, load(file, variant)?, campaigns))
     }
 
@@ -46,13 +50,28 @@ impl Session {
     ///
     /// # Errors
     /// When the file, a descriptor or an inventory is wrong.
-    pub fn open(file: &Utf8Path, variant: Option<&str>, campaigns: &Utf8Path, tell: Teller<'_>) -> Result<Self, SessionError> {
-        Ok(Self::of(file, load_and_ask(file, variant, tell)?, campaigns))
+    pub fn open(
+        file: &Utf8Path,
+        variant: Option<&str>,
+        campaigns: &Utf8Path,
+        tell: Teller<'_>,
+    ) -> Result<Self, SessionError> {
+        Ok(Self::of(
+            file,
+            load_and_ask(file, variant, tell)?,
+            campaigns,
+        ))
     }
 
     fn of(file: &Utf8Path, spec: Spec, campaigns: &Utf8Path) -> Self {
         let plan = plan::build(&spec);
-        Self { file: file.to_owned(), dir: CampaignDir::new(campaigns, &plan.campaign), spec, plan, only: None }
+        Self {
+            file: file.to_owned(),
+            dir: CampaignDir::new(campaigns, &plan.campaign),
+            spec,
+            plan,
+            only: None,
+        }
     }
 
     /// Limits the session to points with these factors; all, without any.
@@ -62,7 +81,9 @@ impl Session {
     pub fn select(&mut self, only: &[String]) -> Result<(), SessionError> {
         if !only.is_empty() {
             let selected = plan::select_points(&self.plan, only);
-            self.only = Some(selected.map_err(|error| SessionError::asked(format!("--only: {}", error.message), error.hint))?);
+            self.only = Some(selected.map_err(|error| {
+                SessionError::asked(format!("--only: {}", error.message), error.hint)
+            })?);
         }
         Ok(())
     }
@@ -98,7 +119,11 @@ impl Session {
     }
 
     /// Finds out what this machine has, for every site that is this machine.
-    pub async fn ask_sites(&self, readiness: impl Fn(&str) -> Readiness, note: impl FnMut(String)) -> IndexMap<String, ReadySite> {
+    pub async fn ask_sites(
+        &self,
+        readiness: impl Fn(&str) -> Readiness,
+        note: impl FnMut(String),
+    ) -> IndexMap<String, ReadySite> {
         ask_sites(&self.spec, readiness, note).await
     }
 

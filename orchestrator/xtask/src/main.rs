@@ -48,5 +48,9 @@ fn main() -> ExitCode {
 }
 
 fn code(success: bool) -> ExitCode {
-    if success { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if success {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
 }

@@ -8,7 +8,16 @@ use std::process::Stdio;
 /// If cargo cannot be started, or the arguments are wrong.
 pub fn run(arguments: &[String]) -> Result<bool, String> {
     let status = crate::workspace::cargo()
-        .args(["run", "--quiet", "--locked", "--profile", "simulation", "--package", "cvc-simulation", "--"])
+        .args([
+            "run",
+            "--quiet",
+            "--locked",
+            "--profile",
+            "simulation",
+            "--package",
+            "cvc-simulation",
+            "--",
+        ])
         .args(arguments)
         .current_dir(crate::workspace::root()?)
         .stdin(Stdio::null())
@@ -17,6 +26,8 @@ pub fn run(arguments: &[String]) -> Result<bool, String> {
     match status.code() {
         Some(0) => Ok(true),
         Some(1) => Ok(false),
-        _ => Err(format!("the program could not do its work ({status}): its message is above")),
+        _ => Err(format!(
+            "the program could not do its work ({status}): its message is above"
+        )),
     }
 }

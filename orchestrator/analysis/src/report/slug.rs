@@ -12,5 +12,9 @@ pub fn slug(text: &str) -> String {
     }
     slug.truncate(60);
     let slug = slug.trim_end_matches('-');
-    if slug.is_empty() { "all".to_owned() } else { slug.to_owned() }
+    if slug.is_empty() {
+        "all".to_owned()
+    } else {
+        slug.to_owned()
+    }
 }

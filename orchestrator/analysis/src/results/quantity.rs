@@ -63,7 +63,11 @@ const KNOWN: [(&str, &str); 30] = [
 
 /// Returns the heading of a quantity; figures of merit keep their own names.
 pub(crate) fn heading(quantity: &str) -> String {
-    if let Some((_, heading)) = MAIN.iter().chain(&KNOWN).find(|(name, _)| *name == quantity) {
+    if let Some((_, heading)) = MAIN
+        .iter()
+        .chain(&KNOWN)
+        .find(|(name, _)| *name == quantity)
+    {
         return (*heading).to_owned();
     }
     if let Some(zone) = quantity.strip_prefix("zone_bytes_") {
@@ -79,21 +83,37 @@ pub(crate) fn heading(quantity: &str) -> String {
 pub(crate) fn standing(quantity: &str, declared: &[Option<Better>]) -> (Tier, Option<Better>) {
     if MAIN.iter().any(|(name, _)| *name == quantity) {
         // More files are neither good nor bad.
-        return (Tier::Main, (quantity != names::CKPT_FILES).then_some(Better::Lower));
+        return (
+            Tier::Main,
+            (quantity != names::CKPT_FILES).then_some(Better::Lower),
+        );
     }
     match declared.iter().flatten().next() {
         None => (Tier::Secondary, None),
         // If applications disagree, there is no direction.
-        first => (Tier::Merit, first.copied().filter(|b| declared.iter().flatten().all(|d| d == b))),
+        first => (
+            Tier::Merit,
+            first
+                .copied()
+                .filter(|b| declared.iter().flatten().all(|d| d == b)),
+        ),
     }
 }
 
 /// Returns the sort key of a quantity: main quantities as listed, then figures of merit, then the rest, zones last.
 pub(crate) fn order(quantity: &str, tier: Tier) -> (Tier, usize, String) {
-    let known = MAIN.iter().chain(&KNOWN).position(|(name, _)| *name == quantity);
-    let zone = quantity.trim_start_matches("sub_").starts_with("zone_") || quantity.starts_with("part_bytes");
+    let known = MAIN
+        .iter()
+        .chain(&KNOWN)
+        .position(|(name, _)| *name == quantity);
+    let zone = quantity.trim_start_matches("sub_").starts_with("zone_")
+        || quantity.starts_with("part_bytes");
     let last = MAIN.len() + KNOWN.len();
-    (tier, known.unwrap_or(if zone { last + 1 } else { last }), quantity.to_owned())
+    (
+        tier,
+        known.unwrap_or(if zone { last + 1 } else { last }),
+        quantity.to_owned(),
+    )
 }
 
 /// Returns the better direction in words.
@@ -113,7 +133,11 @@ pub(crate) fn factor_heading(factor: &str) -> String {
 
 /// Returns the name of a factor's column in data files, as in the index: free factors have a prefix of their own.
 pub(crate) fn factor_column(factor: &str) -> String {
-    if Point::FACTORS.contains(&factor) { factor.to_owned() } else { format!("user_{factor}") }
+    if Point::FACTORS.contains(&factor) {
+        factor.to_owned()
+    } else {
+        format!("user_{factor}")
+    }
 }
 
 /// Describes a level of a factor where the factor's name is not beside it.
@@ -124,10 +148,16 @@ pub(crate) fn level(factor: &str, level: &str) -> String {
         "processes" => format!("{level} process{}", if level == "1" { "" } else { "es" }),
         "compression" if level == "none" => "uncompressed".to_owned(),
         "checkpointer" if level == "none" => "no checkpoint".to_owned(),
-        "restart_check" => if level == "true" { "restarted" } else { "not restarted" }.to_owned(),
+        "restart_check" => if level == "true" {
+            "restarted"
+        } else {
+            "not restarted"
+        }
+        .to_owned(),
         "tracer" if level == "none" => "untraced".to_owned(),
         "moment" if level == "-" => "no moment".to_owned(),
-        "site" | "app" | "class" | "mapping" | "mpi" | "checkpointer" | "compression" | "storage" | "moment" | "tracer" => level.to_owned(),
+        "site" | "app" | "class" | "mapping" | "mpi" | "checkpointer" | "compression"
+        | "storage" | "moment" | "tracer" => level.to_owned(),
         other => format!("{other} {level}"),
     }
 }

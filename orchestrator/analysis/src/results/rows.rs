@@ -70,7 +70,11 @@ impl From<IndexedPoint> for PointRow {
 
 impl From<IndexedExclusion> for ExcludedRow {
     fn from(excluded: IndexedExclusion) -> Self {
-        Self { factors: factors::texts(&excluded.point), by: excluded.by, reason: excluded.reason }
+        Self {
+            factors: factors::texts(&excluded.point),
+            by: excluded.by,
+            reason: excluded.reason,
+        }
     }
 }
 
@@ -84,9 +88,13 @@ impl PointRow {
     pub fn independent(&self, quantity: &str) -> Vec<f64> {
         let values = self.values.get(quantity).map_or(&[][..], Vec::as_slice);
         match self.blocks.get(quantity) {
-            Some(blocks) if blocks.iter().any(|block| *block != blocks[0]) => {
-                block_means(&blocks.iter().copied().zip(values.iter().copied()).collect::<Vec<_>>())
-            }
+            Some(blocks) if blocks.iter().any(|block| *block != blocks[0]) => block_means(
+                &blocks
+                    .iter()
+                    .copied()
+                    .zip(values.iter().copied())
+                    .collect::<Vec<_>>(),
+            ),
             Some(_) | None => values.to_vec(),
         }
     }
@@ -100,9 +108,39 @@ impl PointRow {
 impl RunRow {
     /// Makes the row of a run; `point` is the index of its point.
     pub fn new(point: usize, run: IndexedRun) -> Self {
-        let IndexedRun { id, point: _, warmup, repeat, state, attempts, cause, detail, dir, started, records, records_detail, block } = run;
-        let started_s = started.and_then(|at| at.parse::<jiff::Timestamp>().ok()).map(|at| at.as_millisecond() as f64 / 1000.0);
-        Self { id, point, warmup, repeat, state, attempts, cause, detail, dir, started_s, records, records_detail, block }
+        let IndexedRun {
+            id,
+            point: _,
+            warmup,
+            repeat,
+            state,
+            attempts,
+            cause,
+            detail,
+            dir,
+            started,
+            records,
+            records_detail,
+            block,
+        } = run;
+        let started_s = started
+            .and_then(|at| at.parse::<jiff::Timestamp>().ok())
+            .map(|at| at.as_millisecond() as f64 / 1000.0);
+        Self {
+            id,
+            point,
+            warmup,
+            repeat,
+            state,
+            attempts,
+            cause,
+            detail,
+            dir,
+            started_s,
+            records,
+            records_detail,
+            block,
+        }
     }
 
     /// Returns whether this is a counted repeat that succeeded.

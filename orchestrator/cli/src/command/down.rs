@@ -20,7 +20,11 @@ use tokio::sync::watch;
 use tracing::Instrument;
 
 pub fn down(args: &DownArgs) -> Result<ExitStatus, Failure> {
-    let dir = campaign_dir(&args.campaign, args.which.variant.as_deref(), &args.place.campaigns)?;
+    let dir = campaign_dir(
+        &args.campaign,
+        args.which.variant.as_deref(),
+        &args.place.campaigns,
+    )?;
     // the copy beside the runs lacks the descriptors that the original file had beside it
     let spec = if args.campaign.is_file() {
         load_with_kept_hosts(&args.campaign, args.which.variant.as_deref(), &dir)?
@@ -40,7 +44,10 @@ pub fn down(args: &DownArgs) -> Result<ExitStatus, Failure> {
                 "the hosts of the open site `{site}` are unknown: its inventory {path} {}, which `cvc down` does not ask",
                 inventory.reason
             ),
-            hint: Some(format!("write them to a file, and name it in the campaign file: {}", inventory.to_file())),
+            hint: Some(format!(
+                "write them to a file, and name it in the campaign file: {}",
+                inventory.to_file()
+            )),
         });
     }
     session_log::begin(&dir);
@@ -48,26 +55,50 @@ pub fn down(args: &DownArgs) -> Result<ExitStatus, Failure> {
         let (stop_request, stop_signal): (_, StopSignal) = watch::channel(StopRequest::GoOn);
         let options = machine(&args.place).options()?;
         let mut observer = display::observer(args.json, Varying::default(), 0.0);
-        let closed = close_campaign(&spec, &dir, &options, &args.forget, stop_signal, observer.as_mut()).await;
+        let closed = close_campaign(
+            &spec,
+            &dir,
+            &options,
+            &args.forget,
+            stop_signal,
+            observer.as_mut(),
+        )
+        .await;
         drop(stop_request);
         let closed = closed?;
         let mut without_keys = Vec::new();
-        for (name, site) in spec.sites.iter().filter(|(_, site)| args.keys && site.kind == SiteKind::Ssh) {
-            let hosts = remove_trust(name, site, spec.directory()).await.map_err(CampaignError::from)?;
+        for (name, site) in spec
+            .sites
+            .iter()
+            .filter(|(_, site)| args.keys && site.kind == SiteKind::Ssh)
+        {
+            let hosts = remove_trust(name, site, spec.directory())
+                .await
+                .map_err(CampaignError::from)?;
             without_keys.push((name.clone(), hosts));
         }
         Ok::<_, Failure>((closed, without_keys))
     };
-    let (closed, without_keys) = runtime()?.block_on(closing.instrument(tracing::info_span!("campaign", name = %spec.name)))?;
+    let (closed, without_keys) = runtime()?
+        .block_on(closing.instrument(tracing::info_span!("campaign", name = %spec.name)))?;
     if !args.json {
         match closed.as_slice() {
             [] => tell(format_args!("nothing of {} was open", spec.name)),
-            sites => tell(format_args!("nothing of {} is left on {}", spec.name, sites.join(", "))),
+            sites => tell(format_args!(
+                "nothing of {} is left on {}",
+                spec.name,
+                sites.join(", ")
+            )),
         }
         for (site, hosts) in without_keys {
             match hosts.as_slice() {
-                [] => tell(format_args!("{site}: no host lets others in by keys of cvc's")),
-                hosts => tell(format_args!("{site}: keys of the other nodes removed on {}", hosts.join(", "))),
+                [] => tell(format_args!(
+                    "{site}: no host lets others in by keys of cvc's"
+                )),
+                hosts => tell(format_args!(
+                    "{site}: keys of the other nodes removed on {}",
+                    hosts.join(", ")
+                )),
             }
         }
     }

@@ -52,7 +52,8 @@ pub fn install(args: &InstallArgs) -> Result<ExitStatus, Failure> {
         let mut observer = display::observer(args.json, Varying::default(), 0.0);
         install_one(&request, &mut stop_signal, observer.as_mut()).await
     };
-    let report = runtime()?.block_on(installing.instrument(tracing::info_span!("campaign", name = %plan.campaign)))?;
+    let report = runtime()?
+        .block_on(installing.instrument(tracing::info_span!("campaign", name = %plan.campaign)))?;
     if !args.json && !args.check {
         show(&report, &dir)?;
     }
@@ -61,12 +62,22 @@ pub fn install(args: &InstallArgs) -> Result<ExitStatus, Failure> {
 
 /// The campaign of a site.
 pub(super) fn of_site(of: &SiteOf) -> Result<Spec, Failure> {
-    Ok(load_of_site(&of.site, of.file.as_deref(), of.which.variant.as_deref(), &|what| output::note(what))?)
+    Ok(load_of_site(
+        &of.site,
+        of.file.as_deref(),
+        of.which.variant.as_deref(),
+        &|what| output::note(what),
+    )?)
 }
 
 /// Stops at once on Ctrl-C or SIGTERM. Finished work stays and is not repeated.
 async fn listen(stop_request: watch::Sender<StopRequest>) {
-    let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate())) else { return };
+    let (Ok(mut interrupt), Ok(mut terminate)) = (
+        signal(SignalKind::interrupt()),
+        signal(SignalKind::terminate()),
+    ) else {
+        return;
+    };
     tokio::select! {
         _ = interrupt.recv() => {}
         _ = terminate.recv() => {}
@@ -77,16 +88,26 @@ async fn listen(stop_request: watch::Sender<StopRequest>) {
 
 /// Writes inventory, variables and roles for running ansible-playbook by hand.
 fn write_only(request: &Request<'_>, to: &camino::Utf8Path) -> Result<ExitStatus, Failure> {
-    let Some(site) = request.spec.sites.get(request.site) else { return Ok(ExitStatus::Done) };
+    let Some(site) = request.spec.sites.get(request.site) else {
+        return Ok(ExitStatus::Done);
+    };
     let files = install::write(request, site, &Lock::read(request.dir)?, to)?;
     let mut out = output::shown();
-    writeln!(out, "ansible-playbook -i {} --extra-vars @{} {}", shown(&files.inventory), shown(&files.vars), files.roles.join("site.yml"))?;
+    writeln!(
+        out,
+        "ansible-playbook -i {} --extra-vars @{} {}",
+        shown(&files.inventory),
+        shown(&files.vars),
+        files.roles.join("site.yml")
+    )?;
     Ok(ExitStatus::Done)
 }
 
 fn show(report: &InstallReport, dir: &CampaignDir) -> Result<(), Failure> {
     let lock = Lock::read(dir)?;
-    let Some(site) = lock.sites.get(&report.site) else { return Ok(()) };
+    let Some(site) = lock.sites.get(&report.site) else {
+        return Ok(());
+    };
     let mut table = table(["component", "version", "from", "at"], &["at"]);
     for (name, component) in &site.components {
         let from = if component.package.is_empty() {
@@ -96,6 +117,10 @@ fn show(report: &InstallReport, dir: &CampaignDir) -> Result<(), Failure> {
         };
         table.add_row([name, &component.version, &from, &component.path]);
     }
-    output::tell(format_args!("{}\nlocked in {}", table.trim_fmt(), shown(&Lock::file(dir))));
+    output::tell(format_args!(
+        "{}\nlocked in {}",
+        table.trim_fmt(),
+        shown(&Lock::file(dir))
+    ));
     Ok(())
 }

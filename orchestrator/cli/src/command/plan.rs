@@ -30,7 +30,11 @@ const MAX_POINTS: usize = 8;
 const MANY_DAYS: f64 = 30.0;
 
 pub fn plan(args: &PlanArgs) -> Result<ExitStatus, Failure> {
-    let mut session = Session::look(&args.file, args.which.variant.as_deref(), &args.place.campaigns)?;
+    let mut session = Session::look(
+        &args.file,
+        args.which.variant.as_deref(),
+        &args.place.campaigns,
+    )?;
     session.select(&args.selection.only)?;
     let plan = session.selected();
     let mut out = std::io::BufWriter::new(output::shown_as(args.json));
@@ -69,25 +73,51 @@ fn unknown_nodes(site: &str, inventory: &InventoryProgram) -> String {
     )
 }
 
-fn show(out: &mut impl Write, session: &Session, plan: &Plan, sites: &IndexMap<String, ReadySite>, every_run: bool) -> std::io::Result<()> {
+fn show(
+    out: &mut impl Write,
+    session: &Session,
+    plan: &Plan,
+    sites: &IndexMap<String, ReadySite>,
+    every_run: bool,
+) -> std::io::Result<()> {
     let spec = &session.spec;
     let expectations = session.expectations(plan, sites);
-    let Expectations { estimates, spaces, prices, .. } = &expectations;
+    let Expectations {
+        estimates,
+        spaces,
+        prices,
+        ..
+    } = &expectations;
     let varying = Varying::of(plan.points.iter().map(|p| &p.point));
     writeln!(out, "campaign {}, seed {}", plan.campaign, plan.seed)?;
     if !spec.description.is_empty() {
         writeln!(out, "{}", paragraph("", &spec.description))?;
     }
     if spec.variant.is_none() && !spec.variants.is_empty() {
-        writeln!(out, "{}", paragraph("", &format!("variants (--variant NAME): {}", spec.variants.join(", "))))?;
+        writeln!(
+            out,
+            "{}",
+            paragraph(
+                "",
+                &format!("variants (--variant NAME): {}", spec.variants.join(", "))
+            )
+        )?;
     }
     constants(out, plan, &varying)?;
-    for (site, inventory) in unknown_hosts(spec).filter(|(site, _)| plan.points.iter().any(|p| p.point.site == *site)) {
+    for (site, inventory) in
+        unknown_hosts(spec).filter(|(site, _)| plan.points.iter().any(|p| p.point.site == *site))
+    {
         writeln!(out, "{}", paragraph("", &unknown_nodes(site, inventory)))?;
         writeln!(
             out,
             "{}",
-            paragraph("  ", &format!("hint: for all commands to know them, write them to a file: {}", inventory.to_file()))
+            paragraph(
+                "  ",
+                &format!(
+                    "hint: for all commands to know them, write them to a file: {}",
+                    inventory.to_file()
+                )
+            )
         )?;
     }
 
@@ -110,17 +140,48 @@ fn show(out: &mut impl Write, session: &Session, plan: &Plan, sites: &IndexMap<S
             .chain(expected.has_price().then_some("cost")),
         &[],
     );
-    for (planned, estimate) in plan.points.iter().zip(&estimates.points).filter(|(p, _)| !obstacles.contains_key(&p.id)) {
+    for (planned, estimate) in plan
+        .points
+        .iter()
+        .zip(&estimates.points)
+        .filter(|(p, _)| !obstacles.contains_key(&p.id))
+    {
         let (warmups, measured) = runs.get(&planned.id).copied().unwrap_or_default();
         let mut row = vec![planned.id.as_str()[..8].to_owned()];
-        row.extend(varying.names().iter().map(|n| planned.point.factor(n).unwrap_or_else(|| "-".into())));
-        let counted = spec.run.until.as_ref().map_or_else(|| measured.to_string(), |until| format!("{} to {measured}", until.min));
-        row.push(if warmups > 0 { format!("{counted} + {warmups} warm-up") } else { counted });
-        row.push(format!("{}{}", if estimate.known { "" } else { "~" }, duration(estimate.seconds)));
+        row.extend(
+            varying
+                .names()
+                .iter()
+                .map(|n| planned.point.factor(n).unwrap_or_else(|| "-".into())),
+        );
+        let counted = spec.run.until.as_ref().map_or_else(
+            || measured.to_string(),
+            |until| format!("{} to {measured}", until.min),
+        );
+        row.push(if warmups > 0 {
+            format!("{counted} + {warmups} warm-up")
+        } else {
+            counted
+        });
+        row.push(format!(
+            "{}{}",
+            if estimate.known { "" } else { "~" },
+            duration(estimate.seconds)
+        ));
         let is_whole = spaces.get(&planned.id).is_none_or(|s| s.is_whole);
-        row.push(format!("{}{}", if is_whole { "" } else { "≥" }, mib(estimate.peak_bytes)));
+        row.push(format!(
+            "{}{}",
+            if is_whole { "" } else { "≥" },
+            mib(estimate.peak_bytes)
+        ));
         if expected.has_price() {
-            row.push(costs::of_point(&expected, &one, &planned.id, &planned.point.site, warmups + measured));
+            row.push(costs::of_point(
+                &expected,
+                &one,
+                &planned.id,
+                &planned.point.site,
+                warmups + measured,
+            ));
         }
         points.add_row(row);
     }
@@ -128,35 +189,82 @@ fn show(out: &mut impl Write, session: &Session, plan: &Plan, sites: &IndexMap<S
         writeln!(out, "\n{}", points.trim_fmt())?;
     }
 
-    let not_here: Vec<_> = plan.points.iter().filter(|p| obstacles.contains_key(&p.id)).collect();
+    let not_here: Vec<_> = plan
+        .points
+        .iter()
+        .filter(|p| obstacles.contains_key(&p.id))
+        .collect();
     if !not_here.is_empty() {
         let are = if not_here.len() == 1 { "is" } else { "are" };
-        writeln!(out, "\n{} {are} skipped here, because something is missing:", counted(not_here.len(), "point"))?;
-        grouped(out, not_here.iter().map(|p| (obstacles[&p.id].clone(), varying.show(&p.point))))?;
+        writeln!(
+            out,
+            "\n{} {are} skipped here, because something is missing:",
+            counted(not_here.len(), "point")
+        )?;
+        grouped(
+            out,
+            not_here
+                .iter()
+                .map(|p| (obstacles[&p.id].clone(), varying.show(&p.point))),
+        )?;
     }
     for site in sites.values().filter(|site| !site.not_started.is_empty()) {
         let (what, name) = (site.not_started.join(", "), &site.context.name);
-        let text =
-            format!("{what} of the site {name}: found, but not started, because the file names what to start; `cvc doctor FILE` does");
+        let text = format!(
+            "{what} of the site {name}: found, but not started, because the file names what to start; `cvc doctor FILE` does"
+        );
         writeln!(out, "\n{}", paragraph("", &text))?;
     }
     if !plan.excluded.is_empty() {
-        let are = if plan.excluded.len() == 1 { "is" } else { "are" };
-        writeln!(out, "\n{} {are} excluded:", counted(plan.excluded.len(), "point"))?;
-        let all =
-            Varying::of(plan.excluded.iter().map(|e| &e.point).chain(plan.points.iter().map(|p| &p.point)).collect::<Vec<_>>().into_iter());
-        grouped(out, plan.excluded.iter().map(|e| (format!("{}: {}", by(e.by), e.reason), all.show(&e.point))))?;
+        let are = if plan.excluded.len() == 1 {
+            "is"
+        } else {
+            "are"
+        };
+        writeln!(
+            out,
+            "\n{} {are} excluded:",
+            counted(plan.excluded.len(), "point")
+        )?;
+        let all = Varying::of(
+            plan.excluded
+                .iter()
+                .map(|e| &e.point)
+                .chain(plan.points.iter().map(|p| &p.point))
+                .collect::<Vec<_>>()
+                .into_iter(),
+        );
+        grouped(
+            out,
+            plan.excluded
+                .iter()
+                .map(|e| (format!("{}: {}", by(e.by), e.reason), all.show(&e.point))),
+        )?;
     }
     if let Some(split) = &plan.predict {
-        let train = if split.train.len() == 1 { "1 point trains".to_owned() } else { format!("{} points train", split.train.len()) };
-        let held_out = if split.held_out.len() == 1 { "1 is".to_owned() } else { format!("{} are", split.held_out.len()) };
-        writeln!(out, "\n{train} the models, {held_out} held out and predicted")?;
+        let train = if split.train.len() == 1 {
+            "1 point trains".to_owned()
+        } else {
+            format!("{} points train", split.train.len())
+        };
+        let held_out = if split.held_out.len() == 1 {
+            "1 is".to_owned()
+        } else {
+            format!("{} are", split.held_out.len())
+        };
+        writeln!(
+            out,
+            "\n{train} the models, {held_out} held out and predicted"
+        )?;
     }
     if every_run {
         writeln!(out, "\nruns in their order:")?;
         let by_id: HashMap<_, &Point> = plan.points.iter().map(|p| (&p.id, &p.point)).collect();
         for (number, run) in (1..).zip(&plan.runs) {
-            let point = by_id.get(&run.point).map(|p| varying.show(p)).unwrap_or_default();
+            let point = by_id
+                .get(&run.point)
+                .map(|p| varying.show(p))
+                .unwrap_or_default();
             let repeat = match run.repeat {
                 Repeat::Warmup(n) => format!("warm-up {n}"),
                 Repeat::Measured(n) => format!("repeat {n}"),
@@ -171,30 +279,73 @@ fn show(out: &mut impl Write, session: &Session, plan: &Plan, sites: &IndexMap<S
         .filter(|(p, _)| obstacles.contains_key(&p.id))
         .map(|(p, e)| e.seconds * runs.get(&p.id).map_or(0.0, |(w, m)| f64::from(w + m)))
         .sum();
-    let here: u32 = runs.iter().filter(|(id, _)| !obstacles.contains_key(*id)).map(|(_, (w, m))| w + m).sum();
+    let here: u32 = runs
+        .iter()
+        .filter(|(id, _)| !obstacles.contains_key(*id))
+        .map(|(_, (w, m))| w + m)
+        .sum();
     let all_s = (estimates.total_s - skipped).max(0.0);
-    let most = if spec.run.until.is_some() { "at most " } else { "" };
+    let most = if spec.run.until.is_some() {
+        "at most "
+    } else {
+        ""
+    };
     // sites that share no machine, and runs side by side
-    let beside = if expected.last_s < 0.95 * all_s { format!(" ({} one after another)", duration(all_s)) } else { String::new() };
-    writeln!(out, "\n{most}{}, about {}{beside}", counted(here, "run"), duration(expected.last_s.min(all_s)))?;
+    let beside = if expected.last_s < 0.95 * all_s {
+        format!(" ({} one after another)", duration(all_s))
+    } else {
+        String::new()
+    };
+    writeln!(
+        out,
+        "\n{most}{}, about {}{beside}",
+        counted(here, "run"),
+        duration(expected.last_s.min(all_s))
+    )?;
     if let Some(until) = &spec.run.until {
-        let of = until.of.as_deref().unwrap_or("the checkpoint's time and the wall time");
-        writeln!(out, "each point is repeated until the interval of {of} is within ±{} %", until.half_width_pct)?;
+        let of = until
+            .of
+            .as_deref()
+            .unwrap_or("the checkpoint's time and the wall time");
+        writeln!(
+            out,
+            "each point is repeated until the interval of {of} is within ±{} %",
+            until.half_width_pct
+        )?;
     }
     if let Some(blocks) = spec.run.blocks {
         let each = spec.run.repeats / blocks.count;
-        writeln!(out, "divided among {} {}, {} of each point on each", blocks.count, blocks.of.many(), counted(each, "counted run"))?;
+        writeln!(
+            out,
+            "divided among {} {}, {} of each point on each",
+            blocks.count,
+            blocks.of.many(),
+            counted(each, "counted run")
+        )?;
     }
     if estimates.total_s - skipped > MANY_DAYS * 86_400.0 {
-        writeln!(out, "is that meant? Fewer repeats, points or steps take less; `cvc run --for 8h` ends a session in time")?;
+        writeln!(
+            out,
+            "is that meant? Fewer repeats, points or steps take less; `cvc run --for 8h` ends a session in time"
+        )?;
     }
     if estimates.unknown > 0 {
-        writeln!(out, "(the descriptors of {}, marked ~, do not say how long they compute)", counted(estimates.unknown, "point"))?;
+        writeln!(
+            out,
+            "(the descriptors of {}, marked ~, do not say how long they compute)",
+            counted(estimates.unknown, "point")
+        )?;
     }
     for need in &estimates.disk {
         area(out, spec, &session.dir, need)?;
     }
-    space::show_basis(out, plan.points.iter().filter(|p| !obstacles.contains_key(&p.id)).filter_map(|p| spaces.get(&p.id)))?;
+    space::show_basis(
+        out,
+        plan.points
+            .iter()
+            .filter(|p| !obstacles.contains_key(&p.id))
+            .filter_map(|p| spaces.get(&p.id)),
+    )?;
     if expected.has_price() {
         costs::show(out, spec, &expected, prices)?;
     }
@@ -207,16 +358,30 @@ fn constants(out: &mut impl Write, plan: &Plan, varying: &Varying) -> std::io::R
         return writeln!(out, "no point is left to run");
     };
     let built_in = Point::shown_factors(plan.points.iter().map(|p| &p.point));
-    let names = built_in.into_iter().chain(first.point.user.keys().map(String::as_str));
+    let names = built_in
+        .into_iter()
+        .chain(first.point.user.keys().map(String::as_str));
     let shared: Vec<String> = names
         .filter(|n| !varying.names().iter().any(|v| v == n) && *n != "processes")
-        .filter_map(|n| Some(format!("{n} = {}", plan.points.iter().find_map(|p| p.point.factor(n))?)))
+        .filter_map(|n| {
+            Some(format!(
+                "{n} = {}",
+                plan.points.iter().find_map(|p| p.point.factor(n))?
+            ))
+        })
         .collect();
-    writeln!(out, "{}", paragraph("", &format!("in all points: {}", shared.join(", "))))
+    writeln!(
+        out,
+        "{}",
+        paragraph("", &format!("in all points: {}", shared.join(", ")))
+    )
 }
 
 /// Reasons, and below each the points that it concerns.
-fn grouped(out: &mut impl Write, items: impl Iterator<Item = (String, String)>) -> std::io::Result<()> {
+fn grouped(
+    out: &mut impl Write,
+    items: impl Iterator<Item = (String, String)>,
+) -> std::io::Result<()> {
     let mut groups: IndexMap<String, Vec<String>> = IndexMap::new();
     for (reason, point) in items {
         groups.entry(reason).or_default().push(point);
@@ -227,20 +392,37 @@ fn grouped(out: &mut impl Write, items: impl Iterator<Item = (String, String)>) 
             writeln!(out, "    - {point}")?;
         }
         if points.len() > MAX_POINTS {
-            writeln!(out, "    - and {} more; `cvc plan --json` lists all that are excluded", points.len() - MAX_POINTS)?;
+            writeln!(
+                out,
+                "    - and {} more; `cvc plan --json` lists all that are excluded",
+                points.len() - MAX_POINTS
+            )?;
         }
     }
     Ok(())
 }
 
 /// Shows what is needed and free in a storage area.
-fn area(out: &mut impl Write, spec: &Spec, dir: &CampaignDir, need: &plan::DiskNeed) -> std::io::Result<()> {
+fn area(
+    out: &mut impl Write,
+    spec: &Spec,
+    dir: &CampaignDir,
+    need: &plan::DiskNeed,
+) -> std::io::Result<()> {
     let site = spec.sites.get(&need.site);
     let area = site.and_then(|s| s.storage.get(&need.storage));
     if let Some(cluster) = site.and_then(|s| s.cluster.as_ref()) {
-        let directory = area.and_then(|a| a.path.as_deref()).unwrap_or(&cluster.base);
-        let (where_, needed) = (format!("{} of site {} ({directory})", need.storage, need.site), mib(need.bytes));
-        return writeln!(out, "space in {where_}: {needed} needed, checked on every node before each run");
+        let directory = area
+            .and_then(|a| a.path.as_deref())
+            .unwrap_or(&cluster.base);
+        let (where_, needed) = (
+            format!("{} of site {} ({directory})", need.storage, need.site),
+            mib(need.bytes),
+        );
+        return writeln!(
+            out,
+            "space in {where_}: {needed} needed, checked on every node before each run"
+        );
     }
     let base = spec.directory();
     let directory = match area.and_then(|a| a.path.as_ref()) {
@@ -253,12 +435,22 @@ fn area(out: &mut impl Write, spec: &Spec, dir: &CampaignDir, need: &plan::DiskN
         Some(free) => format!("{} free", mib(free)),
         None => "free space unknown".into(),
     };
-    writeln!(out, "space in {} ({}): {} needed, {verdict}", need.storage, directory, mib(need.bytes))
+    writeln!(
+        out,
+        "space in {} ({}): {} needed, {verdict}",
+        need.storage,
+        directory,
+        mib(need.bytes)
+    )
 }
 
 fn mib(bytes: u64) -> String {
     let mib = bytes as f64 / cvc_core::units::MIB;
-    if mib >= 10240.0 { format!("{:.1} GiB", mib / 1024.0) } else { format!("{mib:.0} MiB") }
+    if mib >= 10240.0 {
+        format!("{:.1} GiB", mib / 1024.0)
+    } else {
+        format!("{mib:.0} MiB")
+    }
 }
 
 fn by(by: ExcludedBy) -> &'static str {

@@ -29,28 +29,40 @@ use tokio::{
 use tracing::Instrument;
 
 pub fn run(args: &RunArgs) -> Result<ExitStatus, Failure> {
-    let mut session = Session::open(&args.file, args.which.variant.as_deref(), &args.place.campaigns, &|what| note(what))?;
+    let mut session = Session::open(
+        &args.file,
+        args.which.variant.as_deref(),
+        &args.place.campaigns,
+        &|what| note(what),
+    )?;
     session.has_runs()?;
     if !args.json {
         tell_without_effect(&session);
     }
     session.select(&args.selection.only)?;
-    let limit = args.time_limit.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    let limit = args
+        .time_limit
+        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     // an end that no clock reaches is none
     let until = limit.and_then(|limit| Instant::now().checked_add(limit));
     let base = machine(&args.place).options()?;
     find_node_program(&session.spec, &session.plan, &base)?;
     session_log::begin(&session.dir);
     let name = session.plan.campaign.clone();
-    let held = hold(&session, args, until, base).instrument(tracing::info_span!("campaign", name = %name));
+    let held =
+        hold(&session, args, until, base).instrument(tracing::info_span!("campaign", name = %name));
     let Ended { summary, waits } = runtime()?.block_on(held)?;
     // nothing is at stake any more: a report can be written again
     signals::let_signals_end_it();
     tracing::info!(?summary, "session ended");
     let mut gate = None;
     if summary.succeeded + summary.failed > 0 {
-        let to = args.report.clone().unwrap_or_else(|| Utf8PathBuf::from("reports").join(&name));
-        let report::Written { files, gate: of } = report::write(&session.dir, &to, &session.spec.report.formats)?;
+        let to = args
+            .report
+            .clone()
+            .unwrap_or_else(|| Utf8PathBuf::from("reports").join(&name));
+        let report::Written { files, gate: of } =
+            report::write(&session.dir, &to, &session.spec.report.formats)?;
         gate = of;
         if args.json {
             tell_json(serde_json::json!({ "event": "report", "files": files }));
@@ -63,13 +75,26 @@ pub fn run(args: &RunArgs) -> Result<ExitStatus, Failure> {
     if summary.interrupted || (summary.left > 0 && !summary.over_budget) {
         if args.json {
             if let Some((block, day)) = waits {
-                tell_json(serde_json::json!({ "event": "waits", "of": block.of.many(), "number": block.number, "not_before": day }));
+                tell_json(
+                    serde_json::json!({ "event": "waits", "of": block.of.many(), "number": block.number, "not_before": day }),
+                );
             }
         } else {
-            let variant = args.which.variant.as_ref().map(|v| format!(" --variant {v}")).unwrap_or_default();
+            let variant = args
+                .which
+                .variant
+                .as_ref()
+                .map(|v| format!(" --variant {v}"))
+                .unwrap_or_default();
             let are = if summary.left == 1 { "is" } else { "are" };
-            let when = waits.map(|(block, day)| format!(" from {day} (UTC) on with day {}", block.number)).unwrap_or_default();
-            note(format_args!("{} {are} left; `cvc run {}{variant}` continues{when}", counted(summary.left, "run"), args.file));
+            let when = waits
+                .map(|(block, day)| format!(" from {day} (UTC) on with day {}", block.number))
+                .unwrap_or_default();
+            note(format_args!(
+                "{} {are} left; `cvc run {}{variant}` continues{when}",
+                counted(summary.left, "run"),
+                args.file
+            ));
         }
         if summary.interrupted {
             return Ok(ExitStatus::Interrupted);
@@ -100,7 +125,11 @@ pub fn run(args: &RunArgs) -> Result<ExitStatus, Failure> {
     if summary.failed > 0 || (summary.skipped > 0 && summary.succeeded == 0) {
         return Ok(ExitStatus::RunsFailed);
     }
-    Ok(if kept { ExitStatus::Done } else { ExitStatus::BoundMissed })
+    Ok(if kept {
+        ExitStatus::Done
+    } else {
+        ExitStatus::BoundMissed
+    })
 }
 
 /// The user, who sees what a session does.
@@ -114,12 +143,20 @@ impl Audience for User {
     }
 
     fn running(&self, points: &[PlannedPoint], expected_s: f64) -> Box<dyn Observer> {
-        display::observer(self.json, Varying::of(points.iter().map(|p| &p.point)), expected_s)
+        display::observer(
+            self.json,
+            Varying::of(points.iter().map(|p| &p.point)),
+            expected_s,
+        )
     }
 
     fn block(&self, block: Block, count: u32) {
         if !self.json {
-            note(format_args!("{} {} of {count}", block.of.one(), block.number));
+            note(format_args!(
+                "{} {} of {count}",
+                block.of.one(),
+                block.number
+            ));
         }
     }
 
@@ -129,18 +166,33 @@ impl Audience for User {
 }
 
 /// Runs what remains, and heeds signals and the end of the time meanwhile.
-async fn hold(session: &Session, args: &RunArgs, until: Option<Instant>, base: Options) -> Result<Ended, Failure> {
+async fn hold(
+    session: &Session,
+    args: &RunArgs,
+    until: Option<Instant>,
+    base: Options,
+) -> Result<Ended, Failure> {
     let (stop_request, stop_signal) = watch::channel(StopRequest::GoOn);
     tokio::spawn(end_in_time(stop_request.clone(), until, args.json));
     tokio::spawn(listen(stop_request, args.json));
-    let options = HoldOptions { retry_failed: args.retry_failed, install: args.install, update_lock: args.update_lock, until };
-    Ok(session.hold(options, base, &User { json: args.json }, stop_signal).await?)
+    let options = HoldOptions {
+        retry_failed: args.retry_failed,
+        install: args.install,
+        update_lock: args.update_lock,
+        until,
+    };
+    Ok(session
+        .hold(options, base, &User { json: args.json }, stop_signal)
+        .await?)
 }
 
 /// Whether this program was started to survive its terminal, as by `nohup`.
 fn hangup_is_ignored() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    let mask = status
+        .lines()
+        .find_map(|line| line.strip_prefix("SigIgn:"))
+        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
     mask.is_some_and(|mask| mask & (1 << (SignalKind::hangup().as_raw_value() - 1)) != 0)
 }
 
@@ -154,14 +206,25 @@ async fn end_in_time(stop_request: watch::Sender<StopRequest>, until: Option<Ins
         goes_on
     });
     if asked && !json {
-        note("the time of this session is over: what is under way is finished, and nothing more is begun");
+        note(
+            "the time of this session is over: what is under way is finished, and nothing more is begun",
+        );
     }
 }
 
 /// Handles Ctrl-C, SIGTERM and the end of the terminal: once, finish the run under way; twice, stop at once. Two of one kind in a moment are one.
 async fn listen(stop_request: watch::Sender<StopRequest>, json: bool) {
-    let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate())) else { return };
-    let mut hangup = if hangup_is_ignored() { None } else { signal(SignalKind::hangup()).ok() };
+    let (Ok(mut interrupt), Ok(mut terminate)) = (
+        signal(SignalKind::interrupt()),
+        signal(SignalKind::terminate()),
+    ) else {
+        return;
+    };
+    let mut hangup = if hangup_is_ignored() {
+        None
+    } else {
+        signal(SignalKind::hangup()).ok()
+    };
     let mut is_gone = false;
     let mut pairs = Pairs::default();
     loop {
@@ -195,7 +258,9 @@ async fn listen(stop_request: watch::Sender<StopRequest>, json: bool) {
         // writing to a terminal that is gone fails
         if !is_gone {
             let mut observer = display::observer(json, Varying::default(), 0.0);
-            observer.on(&Progress::Stopping { now: next == StopRequest::StopNow });
+            observer.on(&Progress::Stopping {
+                now: next == StopRequest::StopNow,
+            });
         }
     }
 }

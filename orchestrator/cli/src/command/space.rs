@@ -6,7 +6,10 @@ use cvc_prediction::space::{CheckpointSpace, SpaceBasis};
 use std::{collections::BTreeMap, io::Write};
 
 /// Shows what the space of checkpoints is based on.
-pub fn show_basis<'a>(out: &mut impl Write, spaces: impl Iterator<Item = &'a CheckpointSpace>) -> std::io::Result<()> {
+pub fn show_basis<'a>(
+    out: &mut impl Write,
+    spaces: impl Iterator<Item = &'a CheckpointSpace>,
+) -> std::io::Result<()> {
     let mut counts: BTreeMap<SpaceBasis, usize> = BTreeMap::new();
     let mut without_data = 0;
     for space in spaces {
@@ -28,7 +31,14 @@ pub fn show_basis<'a>(out: &mut impl Write, spaces: impl Iterator<Item = &'a Che
             format!("{} {from}", counted(count, "point"))
         })
         .collect();
-    writeln!(out, "{}", paragraph("", &format!("space of checkpoints, at most: {}", parts.join(", "))))?;
+    writeln!(
+        out,
+        "{}",
+        paragraph(
+            "",
+            &format!("space of checkpoints, at most: {}", parts.join(", "))
+        )
+    )?;
     if without_data > 0 {
         let line = format!(
             "(the descriptors of {}, marked ≥, do not say how many data they hold: a first run tells)",

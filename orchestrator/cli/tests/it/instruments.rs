@@ -26,13 +26,21 @@ const LIBRARY: &str = "#include <stdio.h>\n#include <stdlib.h>\n\
 
 fn library(c: &Campaign) -> PathBuf {
     let (source, library) = (c.put("darshan.c", LIBRARY), c.dir().join("libdarshan.so"));
-    let status = Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(source).status().expect("a compiler");
+    let status = Command::new("cc")
+        .args(["-shared", "-fPIC", "-o"])
+        .arg(&library)
+        .arg(source)
+        .status()
+        .expect("a compiler");
     assert!(status.success());
     library
 }
 
 fn value(records: &[Value], name: &str) -> Option<f64> {
-    records.iter().find(|record| record["name"] == name).and_then(|record| record["value"].as_f64())
+    records
+        .iter()
+        .find(|record| record["name"] == name)
+        .and_then(|record| record["value"].as_f64())
 }
 
 #[test]
@@ -40,7 +48,11 @@ fn every_checkpointer_and_every_tracer_goes_through_a_whole_attempt() {
     require!(Tool::Mpich, Tool::Strace);
     let mut c = campaign("instruments", "");
     let root = c.dir().join("stand-in");
-    StandIn { restart: "echo SUCCESS".into(), ..StandIn::default() }.install(&root);
+    StandIn {
+        restart: "echo SUCCESS".into(),
+        ..StandIn::default()
+    }
+    .install(&root);
     let checkpointers = serde_json::to_string(CheckpointerKind::ALL).expect("words");
     let tracers = serde_json::to_string(TracerKind::ALL).expect("words");
     c.rewrite(&format!(
@@ -49,7 +61,10 @@ fn every_checkpointer_and_every_tracer_goes_through_a_whole_attempt() {
          [checkpoint]\nmoment = {{ after_step = 1 }}\nrestart_check = true\n",
         root.display()
     ));
-    let program = c.put("bin/saver.sh", &format!("sleep 0.1\n{SCRIPT}")).display().to_string();
+    let program = c
+        .put("bin/saver.sh", &format!("sleep 0.1\n{SCRIPT}"))
+        .display()
+        .to_string();
     c.put(
         "apps/saver.toml",
         &format!(
@@ -68,20 +83,44 @@ fn every_checkpointer_and_every_tracer_goes_through_a_whole_attempt() {
         let description = read_json(&c.run_dir(&run).join("run.json"));
         let point = &description["point"];
         let (records, place) = (c.records(&run), format!("{run}: {point}"));
-        let kind: CheckpointerKind = serde_json::from_value(point["checkpointer"].clone()).expect("a kind");
+        let kind: CheckpointerKind =
+            serde_json::from_value(point["checkpointer"].clone()).expect("a kind");
         let traced: TracerKind = serde_json::from_value(point["tracer"].clone()).expect("a kind");
         seen.push((kind, traced));
         let takes = kind.takes_checkpoints();
-        assert_eq!(value(&records, "ckpt_stored_bytes").is_some_and(|bytes| bytes > 0.0), takes, "{place}");
-        assert_eq!(value(&records, "restart_verified"), takes.then_some(1.0), "{place}");
-        let trace = tracer(traced).trace().map(|trace| c.run_dir(&run).join(trace));
-        assert_eq!(value(&records, "trace_bytes").is_some_and(|bytes| bytes > 0.0), trace.is_some(), "{place}");
-        assert!(trace.is_none_or(|trace| fs::metadata(trace).is_ok()), "{place}: the trace is kept");
+        assert_eq!(
+            value(&records, "ckpt_stored_bytes").is_some_and(|bytes| bytes > 0.0),
+            takes,
+            "{place}"
+        );
+        assert_eq!(
+            value(&records, "restart_verified"),
+            takes.then_some(1.0),
+            "{place}"
+        );
+        let trace = tracer(traced)
+            .trace()
+            .map(|trace| c.run_dir(&run).join(trace));
+        assert_eq!(
+            value(&records, "trace_bytes").is_some_and(|bytes| bytes > 0.0),
+            trace.is_some(),
+            "{place}"
+        );
+        assert!(
+            trace.is_none_or(|trace| fs::metadata(trace).is_ok()),
+            "{place}: the trace is kept"
+        );
     }
     for kind in CheckpointerKind::ALL {
-        assert!(seen.iter().any(|(of, _)| of == kind), "{kind:?} in {seen:?}");
+        assert!(
+            seen.iter().any(|(of, _)| of == kind),
+            "{kind:?} in {seen:?}"
+        );
     }
     for kind in TracerKind::ALL {
-        assert!(seen.iter().any(|(_, of)| of == kind), "{kind:?} in {seen:?}");
+        assert!(
+            seen.iter().any(|(_, of)| of == kind),
+            "{kind:?} in {seen:?}"
+        );
     }
 }

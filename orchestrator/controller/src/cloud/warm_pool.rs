@@ -70,10 +70,22 @@ pub(super) fn put(
     until: jiff::Timestamp,
     leases: &[Lease],
 ) -> Result<(), CampaignError> {
-    let leases =
-        leases.iter().filter_map(|l| l.is_acquired().then_some(((**l.order.as_ref()?).clone(), l.instances().join(",")))).collect();
-    let kept = Kept { schema: SCHEMA, keeper: campaign.to_owned(), digest: request.config_digest.clone(), until, leases };
-    let text = serde_json::to_vec_pretty(&kept).map_err(|e| CampaignError::internal(e.to_string()))?;
+    let leases = leases
+        .iter()
+        .filter_map(|l| {
+            l.is_acquired()
+                .then_some(((**l.order.as_ref()?).clone(), l.instances().join(",")))
+        })
+        .collect();
+    let kept = Kept {
+        schema: SCHEMA,
+        keeper: campaign.to_owned(),
+        digest: request.config_digest.clone(),
+        until,
+        leases,
+    };
+    let text =
+        serde_json::to_vec_pretty(&kept).map_err(|e| CampaignError::internal(e.to_string()))?;
     write_whole(&place.dir().join(FILE), &text)?;
     let to = kept_file(campaign, fleet);
     fs::create_dir_all(warm_pool(campaign)).map_err(StoreError::io("make", warm_pool(campaign)))?;
@@ -87,12 +99,16 @@ pub(super) fn put(
 /// The record of a kept fleet in a directory; `None` if there is none that this version can read.
 fn read(dir: &Utf8Path) -> Option<Kept> {
     let text = fs::read(dir.join(FILE)).ok()?;
-    serde_json::from_slice::<Kept>(&text).ok().filter(|k| k.schema == SCHEMA)
+    serde_json::from_slice::<Kept>(&text)
+        .ok()
+        .filter(|k| k.schema == SCHEMA)
 }
 
 /// The kept fleets of a directory of campaigns, each with the campaign that `cvc down` takes to end it, and with its end.
 pub(super) fn pooled(campaigns: &Utf8Path) -> Vec<(FleetId, String, jiff::Timestamp)> {
-    let Ok(entries) = campaigns.join(POOL_DIR).read_dir_utf8() else { return Vec::new() };
+    let Ok(entries) = campaigns.join(POOL_DIR).read_dir_utf8() else {
+        return Vec::new();
+    };
     let of = |entry: camino::Utf8DirEntry| {
         let kept = read(entry.path())?;
         let campaign = kept.keeper.file_name().unwrap_or_default().to_owned();
@@ -103,9 +119,14 @@ pub(super) fn pooled(campaigns: &Utf8Path) -> Vec<(FleetId, String, jiff::Timest
 
 /// The fleets that a campaign has taken from the warm pool, as the records in its directory say; its journal may not have them yet.
 pub(super) fn taken_by(campaign: &Utf8Path) -> Vec<FleetId> {
-    let Ok(sites) = Place::all(campaign).read_dir_utf8() else { return Vec::new() };
+    let Ok(sites) = Place::all(campaign).read_dir_utf8() else {
+        return Vec::new();
+    };
     let records = sites.flatten().filter_map(|site| read(site.path()));
-    records.flat_map(|kept| kept.leases).map(|(order, _)| order.tags.fleet).collect()
+    records
+        .flat_map(|kept| kept.leases)
+        .map(|(order, _)| order.tags.fleet)
+        .collect()
 }
 
 /// Reads the record that was taken from the warm pool into a directory; `None` if there is none.
@@ -115,7 +136,11 @@ pub(super) fn taken(place: &Place) -> Option<Kept> {
 
 /// Finds a fleet that a campaign has leases of, and takes it back from the warm pool if it is there. Only a claim of who took it over says
 /// that it is no longer the campaign's: that there is no record, or none that can be read, says nothing about its instances.
-pub(super) fn take_back(campaign: &Utf8Path, place: &Place, fleet: &FleetId) -> Result<Ownership, CampaignError> {
+pub(super) fn take_back(
+    campaign: &Utf8Path,
+    place: &Place,
+    fleet: &FleetId,
+) -> Result<Ownership, CampaignError> {
     if place.dir().join(FILE).exists() {
         return Ok(Ownership::Own);
     }
@@ -165,17 +190,29 @@ fn move_to(pooled: &Utf8Path, place: &Place) -> Result<bool, StoreError> {
 }
 
 /// Takes any kept fleet over with the same configuration whose deadline is far enough. Returns whether there was one.
-pub(super) fn take(campaign: &Utf8Path, place: &Place, request: &FleetRequest) -> Result<bool, CampaignError> {
+pub(super) fn take(
+    campaign: &Utf8Path,
+    place: &Place,
+    request: &FleetRequest,
+) -> Result<bool, CampaignError> {
     let warm_pool = warm_pool(campaign);
-    let Ok(entries) = warm_pool.read_dir_utf8() else { return Ok(false) };
+    let Ok(entries) = warm_pool.read_dir_utf8() else {
+        return Ok(false);
+    };
     // less than a minute is not worth a login
-    let soon = jiff::Timestamp::now().saturating_add(jiff::SignedDuration::from_mins(1)).unwrap_or(jiff::Timestamp::MAX);
+    let soon = jiff::Timestamp::now()
+        .saturating_add(jiff::SignedDuration::from_mins(1))
+        .unwrap_or(jiff::Timestamp::MAX);
     // it has one already, or what an earlier session has left of one
     if place.dir().exists() {
         return Ok(false);
     }
     for entry in entries.flatten() {
-        let Some(kept) = read(entry.path()).filter(|k| k.digest == request.config_digest && k.until > soon) else { continue };
+        let Some(kept) =
+            read(entry.path()).filter(|k| k.digest == request.config_digest && k.until > soon)
+        else {
+            continue;
+        };
         // whose journal still has its leases must be able to learn of it
         if kept.keeper != campaign && !kept.keeper.is_dir() {
             continue;
@@ -220,7 +257,8 @@ mod tests {
              instance_types = [\"c5.large\"]\nnodes = 2\nimage = \"debian-12\"\n\
              [matrix]\napp = \"kernel-stencil\"\nclass = \"S\"\nprocesses = 2\nmpi = \"openmpi\"\n";
         let apps = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/apps");
-        let spec = cvc_core::campaign::load_text(std::path::Path::new("t.toml"), text, &[apps]).unwrap_or_else(|e| panic!("{e}"));
+        let spec = cvc_core::campaign::load_text(std::path::Path::new("t.toml"), text, &[apps])
+            .unwrap_or_else(|e| panic!("{e}"));
         FleetRequest::of(spec.sites["cloud"].ec2.as_ref().expect("of a cloud"))
     }
 
@@ -265,7 +303,10 @@ mod tests {
             fs::write(kept_file(&first, &fleet).join(FILE), text).expect("writes");
             assert!(!takes(&second), "{text}");
             assert_eq!(back(&first, &fleet), Ownership::Own, "{text}");
-            assert!(!kept_file(&first, &fleet).exists(), "{text}: its key is where it is looked for");
+            assert!(
+                !kept_file(&first, &fleet).exists(),
+                "{text}: its key is where it is looked for"
+            );
             fs::remove_dir_all(Place::new(&first, "cloud").dir()).expect("removes");
         }
     }
@@ -283,7 +324,9 @@ mod tests {
     fn a_fleet_whose_keeper_cannot_be_told_is_not_taken_over() {
         let (temporary, first, second, fleet) = two();
         keep(&first, &fleet);
-        let moved = Utf8Path::from_path(temporary.path()).expect("UTF-8").join("moved");
+        let moved = Utf8Path::from_path(temporary.path())
+            .expect("UTF-8")
+            .join("moved");
         fs::rename(&first, &moved).expect("renames");
         assert!(!takes(&second));
         assert_eq!(back(&moved, &fleet), Ownership::Own);
@@ -298,7 +341,10 @@ mod tests {
         fs::create_dir_all(Place::new(&first, "cloud").dir()).expect("makes");
         assert_eq!(back(&first, &fleet), Ownership::Own);
         assert!(!takes(&second), "two campaigns would use it");
-        assert!(Place::new(&first, "cloud").dir().join(FILE).exists(), "its key is where it is looked for");
+        assert!(
+            Place::new(&first, "cloud").dir().join(FILE).exists(),
+            "its key is where it is looked for"
+        );
     }
 
     #[test]

@@ -25,7 +25,11 @@ pub struct FleetRequest {
 impl FleetRequest {
     /// The request of an EC2 site.
     pub fn of(settings: &Ec2Settings) -> Self {
-        Self { account: Account::of(settings), instances: settings.instances.clone(), config_digest: config_digest(settings) }
+        Self {
+            account: Account::of(settings),
+            instances: settings.instances.clone(),
+            config_digest: config_digest(settings),
+        }
     }
 
     /// The request from an order of the journal: enough to find and end its instances.
@@ -38,7 +42,11 @@ impl FleetRequest {
                 zones: order.zone.iter().cloned().collect(),
                 subnet: order.subnet.clone(),
                 image: Image::Id(order.image.clone()),
-                market: if order.spot { Market::Spot } else { Market::OnDemand },
+                market: if order.spot {
+                    Market::Spot
+                } else {
+                    Market::OnDemand
+                },
                 max_price_usd: order.max_price_usd,
                 placement_group: Some(order.placement_group.is_some()),
                 efa: order.efa,
@@ -57,7 +65,17 @@ impl FleetRequest {
 
 /// A digest of the instances' configuration. Their number and lifetime do not matter.
 fn config_digest(settings: &Ec2Settings) -> String {
-    let instances = InstanceSpec { nodes: 0, lifetime_s: 0.0, ready_limit_s: 0.0, ..settings.instances.clone() };
-    let compared = Ec2Settings { instances, keep_s: None, install: false, ..settings.clone() };
+    let instances = InstanceSpec {
+        nodes: 0,
+        lifetime_s: 0.0,
+        ready_limit_s: 0.0,
+        ..settings.instances.clone()
+    };
+    let compared = Ec2Settings {
+        instances,
+        keep_s: None,
+        install: false,
+        ..settings.clone()
+    };
     short_digest(canonical_json(&compared).as_bytes())
 }

@@ -33,13 +33,19 @@ pub(super) enum AttemptEnd {
 
 impl AttemptEnd {
     pub fn lost(reason: &str) -> Self {
-        Self::Lost { reason: reason.to_owned(), time_limit: false }
+        Self::Lost {
+            reason: reason.to_owned(),
+            time_limit: false,
+        }
     }
 
     /// Whether it may be the end of the machines instead of the run's own.
     pub fn is_doubtful(&self) -> bool {
         match self {
-            Self::Finished(OutcomeFile { outcome: Outcome::Failed { cause, .. }, .. }) => DOUBTFUL.contains(cause),
+            Self::Finished(OutcomeFile {
+                outcome: Outcome::Failed { cause, .. },
+                ..
+            }) => DOUBTFUL.contains(cause),
             Self::Finished(_) | Self::Interrupted | Self::Unable(_) => false,
             Self::Lost { .. } | Self::Failed(..) => true,
         }
@@ -48,9 +54,11 @@ impl AttemptEnd {
     /// Whether a node, the agent or the job was lost.
     pub fn is_loss_of_node(&self) -> bool {
         match self {
-            Self::Finished(OutcomeFile { outcome: Outcome::Failed { cause, .. }, .. }) | Self::Failed(cause, _) => {
-                *cause == Cause::NodeLost
-            }
+            Self::Finished(OutcomeFile {
+                outcome: Outcome::Failed { cause, .. },
+                ..
+            })
+            | Self::Failed(cause, _) => *cause == Cause::NodeLost,
             Self::Finished(_) | Self::Interrupted | Self::Unable(_) => false,
             Self::Lost { .. } => true,
         }
@@ -142,7 +150,11 @@ pub(super) struct AgentState {
 
 impl AgentState {
     pub fn new() -> Self {
-        Self { state: Mutex::default(), changed: Notify::new(), outgoing: Notify::new() }
+        Self {
+            state: Mutex::default(),
+            changed: Notify::new(),
+            outgoing: Notify::new(),
+        }
     }
 
     pub fn state(&self) -> MutexGuard<'_, State> {
@@ -181,10 +193,17 @@ impl AgentState {
             state.awaited.insert((run.clone(), dispatch), attempt);
             state.has_missed
         });
-        self.ask(request_name(&run, dispatch), Request::Run(Box::new(task.clone())));
+        self.ask(
+            request_name(&run, dispatch),
+            Request::Run(Box::new(task.clone())),
+        );
         if has_missed {
             // it may have ended in an event that did not arrive
-            self.ask_for_ends(vec![Settled { run, dispatch, attempt }]);
+            self.ask_for_ends(vec![Settled {
+                run,
+                dispatch,
+                attempt,
+            }]);
         }
     }
 
@@ -197,7 +216,14 @@ impl AgentState {
             state.stage.remove(run);
             state.awaited.remove(&key);
         });
-        self.ask(format!("forget-{run}-{dispatch}"), Request::Forget { run: run.clone(), dispatch, attempt });
+        self.ask(
+            format!("forget-{run}-{dispatch}"),
+            Request::Forget {
+                run: run.clone(),
+                dispatch,
+                attempt,
+            },
+        );
     }
 
     /// Takes an event in, unless it was heard before; what is worth telling people.
@@ -210,9 +236,16 @@ impl AgentState {
                 return Ok(None);
             }
             // a new life of the agent begins with numbers of its own
-            let before = if let Event::Began { after } = numbered.event { after } else { numbered.seq - 1 };
+            let before = if let Event::Began { after } = numbered.event {
+                after
+            } else {
+                numbered.seq - 1
+            };
             if before > state.seq {
-                return Err(MissingEvents { after: state.seq, before: before.saturating_add(1) });
+                return Err(MissingEvents {
+                    after: state.seq,
+                    before: before.saturating_add(1),
+                });
             }
             state.seq = numbered.seq;
             Ok(state.take_in(numbered.event))
@@ -221,24 +254,36 @@ impl AgentState {
 
     /// Asks the agent to report once more how these attempts ended. The name of a request is used once, by whichever controller.
     fn ask_for_ends(&self, of: Vec<Settled>) {
-        self.ask(format!("report-{}", cvc_core::clock::wall().as_nanosecond()), Request::Report { of });
+        self.ask(
+            format!("report-{}", cvc_core::clock::wall().as_nanosecond()),
+            Request::Report { of },
+        );
     }
 
     /// Whether the directory of a finished attempt lies there.
     pub fn has_finished(&self) -> bool {
-        self.state().ended.values().any(|ended| matches!(ended, AttemptEnd::Finished(_)))
+        self.state()
+            .ended
+            .values()
+            .any(|ended| matches!(ended, AttemptEnd::Finished(_)))
     }
 
     /// The events up to this one that were not heard.
     pub fn missing_up_to(&self, last: u64) -> Option<MissingEvents> {
         let after = self.state().seq;
-        (after < last).then_some(MissingEvents { after, before: last.saturating_add(1) })
+        (after < last).then_some(MissingEvents {
+            after,
+            before: last.saturating_add(1),
+        })
     }
 
     /// The event behind the last one, which arrived damaged.
     pub fn damaged(&self) -> MissingEvents {
         let after = self.state().seq;
-        MissingEvents { after, before: after.saturating_add(2) }
+        MissingEvents {
+            after,
+            before: after.saturating_add(2),
+        }
     }
 
     /// Does without events that cannot be had; asks the agent to report the ends of attempts once more.
@@ -249,7 +294,11 @@ impl AgentState {
             state
                 .awaited
                 .iter()
-                .map(|((run, dispatch), attempt)| Settled { run: run.clone(), dispatch: *dispatch, attempt: *attempt })
+                .map(|((run, dispatch), attempt)| Settled {
+                    run: run.clone(),
+                    dispatch: *dispatch,
+                    attempt: *attempt,
+                })
                 .collect()
         });
         self.ask_for_ends(of);
@@ -266,28 +315,74 @@ impl State {
                 self.closed = None;
             }
             Event::Note { what } => return Some(what),
-            Event::Ready { nodes, cores, obstacles, found } => self.begin_anew(Ready { nodes, cores, obstacles, found }),
+            Event::Ready {
+                nodes,
+                cores,
+                obstacles,
+                found,
+            } => self.begin_anew(Ready {
+                nodes,
+                cores,
+                obstacles,
+                found,
+            }),
             Event::Unable { reason } => self.unable = Some(reason),
-            Event::Started { run, dispatch, pid, start_ticks } => {
+            Event::Started {
+                run,
+                dispatch,
+                pid,
+                start_ticks,
+            } => {
                 self.started.insert((run, dispatch), (pid, start_ticks));
             }
             Event::Stage { run, stage } => {
                 self.stage.insert(run, stage);
             }
-            Event::Finished { run, dispatch, attempt, outcome, records, wall_s, manifest } => {
-                self.settle(run, dispatch, AttemptEnd::Finished(OutcomeFile { attempt, outcome, records, wall_s, manifest }));
+            Event::Finished {
+                run,
+                dispatch,
+                attempt,
+                outcome,
+                records,
+                wall_s,
+                manifest,
+            } => {
+                self.settle(
+                    run,
+                    dispatch,
+                    AttemptEnd::Finished(OutcomeFile {
+                        attempt,
+                        outcome,
+                        records,
+                        wall_s,
+                        manifest,
+                    }),
+                );
             }
-            Event::Interrupted { run, dispatch } => self.settle(run, dispatch, AttemptEnd::Interrupted),
-            Event::Lost { run, dispatch, reason, time_limit } => self.settle(run, dispatch, AttemptEnd::Lost { reason, time_limit }),
+            Event::Interrupted { run, dispatch } => {
+                self.settle(run, dispatch, AttemptEnd::Interrupted)
+            }
+            Event::Lost {
+                run,
+                dispatch,
+                reason,
+                time_limit,
+            } => self.settle(run, dispatch, AttemptEnd::Lost { reason, time_limit }),
             Event::NodeLost { node, reason } => {
                 let told = format!("node {node} is lost: {reason}");
                 self.lost.insert(node, reason);
                 return Some(told);
             }
-            Event::NodeLeaving { node, leaves_at, action } => {
+            Event::NodeLeaving {
+                node,
+                leaves_at,
+                action,
+            } => {
                 let when = leaves_at.map_or_else(|| "soon".to_owned(), |at| format!("at {at}"));
                 let what = format!("the cloud will reclaim it {when} ({action})");
-                let told = format!("node {node}: {what}; no more runs begin there, and the present one goes on as long as it can");
+                let told = format!(
+                    "node {node}: {what}; no more runs begin there, and the present one goes on as long as it can"
+                );
                 self.leaving.insert(node, what);
                 return Some(told);
             }
@@ -324,16 +419,32 @@ impl State {
     }
 
     /// The next event of an attempt to report, after those that were reported.
-    pub fn next_update(&self, run: &RunId, dispatch: u32, reported: &Reported) -> Option<AttemptUpdate> {
+    pub fn next_update(
+        &self,
+        run: &RunId,
+        dispatch: u32,
+        reported: &Reported,
+    ) -> Option<AttemptUpdate> {
         let key = (run.clone(), dispatch);
         if let Some((pid, start_ticks)) = self.started.get(&key).filter(|_| !reported.start) {
-            return Some(AttemptUpdate::Started(ProcessId { pid: *pid, start_ticks: *start_ticks }));
+            return Some(AttemptUpdate::Started(ProcessId {
+                pid: *pid,
+                start_ticks: *start_ticks,
+            }));
         }
-        let ended = self.ended.get(&key).cloned().or_else(|| self.over.as_ref().map(AttemptEnd::over));
+        let ended = self
+            .ended
+            .get(&key)
+            .cloned()
+            .or_else(|| self.over.as_ref().map(AttemptEnd::over));
         if let Some(ended) = ended.or_else(|| self.unable.clone().map(AttemptEnd::Unable)) {
             return Some(AttemptUpdate::Ended(ended));
         }
-        self.stage.get(run).filter(|stage| **stage != reported.stage).cloned().map(AttemptUpdate::Stage)
+        self.stage
+            .get(run)
+            .filter(|stage| **stage != reported.stage)
+            .cloned()
+            .map(AttemptUpdate::Stage)
     }
 }
 
@@ -370,7 +481,13 @@ mod tests {
     fn damage_behind_the_largest_number_is_told() {
         let agent = AgentState::new();
         let at = "2026-01-02T03:04:05Z".parse().expect("a time");
-        agent.apply_event(Numbered { seq: u64::MAX, at, event: Event::Began { after: 0 } }).expect("a new life");
+        agent
+            .apply_event(Numbered {
+                seq: u64::MAX,
+                at,
+                event: Event::Began { after: 0 },
+            })
+            .expect("a new life");
         let missing = agent.damaged();
         assert!(missing.to_string().starts_with("its events"), "{missing}");
         agent.do_without(missing);
@@ -390,24 +507,56 @@ mod tests {
             storage: "disk".into(),
             ..Point::default()
         };
-        let planned = PlannedRun { id: run(), point: PointId::from_written("p"), repeat: Repeat::Measured(1), block: None };
-        Task { planned, point, attempt: 1, dispatch: 0, nodes: vec!["n1".into()], disk_bytes: None }
+        let planned = PlannedRun {
+            id: run(),
+            point: PointId::from_written("p"),
+            repeat: Repeat::Measured(1),
+            block: None,
+        };
+        Task {
+            planned,
+            point,
+            attempt: 1,
+            dispatch: 0,
+            nodes: vec!["n1".into()],
+            disk_bytes: None,
+        }
     }
 
     fn apply_event(agent: &AgentState, seq: u64, event: Event) -> Option<String> {
-        agent.apply_event(Numbered { seq, at: jiff::Timestamp::UNIX_EPOCH, event }).expect("no gap")
+        agent
+            .apply_event(Numbered {
+                seq,
+                at: jiff::Timestamp::UNIX_EPOCH,
+                event,
+            })
+            .expect("no gap")
     }
 
     fn ready() -> Event {
-        Event::Ready { nodes: vec!["n1".into()], cores: 4, obstacles: BTreeMap::new(), found: Found::default() }
+        Event::Ready {
+            nodes: vec!["n1".into()],
+            cores: 4,
+            obstacles: BTreeMap::new(),
+            found: Found::default(),
+        }
     }
 
     #[test]
     fn an_event_counts_once_also_when_a_new_line_tells_it_again() {
         let agent = AgentState::new();
-        let lost = || Event::NodeLost { node: "n1".into(), reason: "no beat".into() };
-        assert_eq!(apply_event(&agent, 1, lost()), Some("node n1 is lost: no beat".into()));
-        assert_eq!(apply_event(&agent, 2, Event::NodeBack { node: "n1".into() }), Some("node n1 is back".into()));
+        let lost = || Event::NodeLost {
+            node: "n1".into(),
+            reason: "no beat".into(),
+        };
+        assert_eq!(
+            apply_event(&agent, 1, lost()),
+            Some("node n1 is lost: no beat".into())
+        );
+        assert_eq!(
+            apply_event(&agent, 2, Event::NodeBack { node: "n1".into() }),
+            Some("node n1 is back".into())
+        );
         assert_eq!(apply_event(&agent, 1, lost()), None);
         assert!(agent.state().lost.is_empty());
     }
@@ -416,10 +565,17 @@ mod tests {
     fn events_that_did_not_arrive_are_noticed_and_ends_asked_for_if_they_cannot_be_had() {
         let agent = AgentState::new();
         apply_event(&agent, 1, Event::Began { after: 0 });
-        let late = || Numbered { seq: 4, at: jiff::Timestamp::UNIX_EPOCH, event: ready() };
+        let late = || Numbered {
+            seq: 4,
+            at: jiff::Timestamp::UNIX_EPOCH,
+            event: ready(),
+        };
         let missing = agent.apply_event(late()).expect_err("a gap");
         assert_eq!(missing.to_string(), "its events 2 to 3 did not arrive");
-        assert!(agent.state().ready.is_none() && agent.state().seq == 1, "it is asked for again from the first that is missing");
+        assert!(
+            agent.state().ready.is_none() && agent.state().seq == 1,
+            "it is asked for again from the first that is missing"
+        );
         agent.run(&task());
         agent.do_without(missing);
         agent.apply_event(late()).expect("it goes on");
@@ -440,9 +596,19 @@ mod tests {
         agent.run(&task());
         agent.run(&task());
         agent.ask("later".into(), Request::Close);
-        apply_event(&agent, 1, Event::Interrupted { run: run(), dispatch: 0 });
+        apply_event(
+            &agent,
+            1,
+            Event::Interrupted {
+                run: run(),
+                dispatch: 0,
+            },
+        );
         let state = agent.state();
-        assert_eq!(state.outbox.unsent().map(|(_, named)| named.name.as_str()), Some("later"));
+        assert_eq!(
+            state.outbox.unsent().map(|(_, named)| named.name.as_str()),
+            Some("later")
+        );
         drop(state);
         agent.forget(&run(), 0, 1);
         assert!(agent.state().ended.is_empty() && agent.state().stage.is_empty());
@@ -452,15 +618,34 @@ mod tests {
     fn another_agent_begins_with_all_nodes_and_keeps_what_has_ended() {
         let agent = AgentState::new();
         apply_event(&agent, 1, ready());
-        apply_event(&agent, 2, Event::Interrupted { run: run(), dispatch: 0 });
-        apply_event(&agent, 3, Event::NodeLost { node: "n1".into(), reason: "no beat".into() });
+        apply_event(
+            &agent,
+            2,
+            Event::Interrupted {
+                run: run(),
+                dispatch: 0,
+            },
+        );
+        apply_event(
+            &agent,
+            3,
+            Event::NodeLost {
+                node: "n1".into(),
+                reason: "no beat".into(),
+            },
+        );
         apply_event(&agent, 4, Event::Closing { reason: "r".into() });
         apply_event(&agent, 5, Event::Closed { reason: "r".into() });
         assert!(agent.state().ready.is_none() && agent.state().was_ready.is_some());
         apply_event(&agent, 6, Event::Began { after: 0 });
         apply_event(&agent, 7, ready());
         let state = agent.state();
-        assert!(state.ready.is_some() && state.closed.is_none() && !state.going && state.lost.is_empty());
+        assert!(
+            state.ready.is_some()
+                && state.closed.is_none()
+                && !state.going
+                && state.lost.is_empty()
+        );
         assert_eq!(state.ended.len(), 1);
     }
 
@@ -470,18 +655,63 @@ mod tests {
         let mut reported = Reported::default();
         let next = |reported: &Reported| agent.state().next_update(&run(), 0, reported);
         assert!(next(&reported).is_none());
-        apply_event(&agent, 1, Event::Stage { run: run(), stage: "collecting".into() });
-        assert!(matches!(next(&reported), Some(AttemptUpdate::Stage(stage)) if stage == "collecting"));
-        apply_event(&agent, 2, Event::Interrupted { run: run(), dispatch: 0 });
-        apply_event(&agent, 3, Event::Started { run: run(), dispatch: 0, pid: 7, start_ticks: 8 });
-        assert!(matches!(next(&reported), Some(AttemptUpdate::Started(ProcessId { pid: 7, start_ticks: 8 }))));
+        apply_event(
+            &agent,
+            1,
+            Event::Stage {
+                run: run(),
+                stage: "collecting".into(),
+            },
+        );
+        assert!(
+            matches!(next(&reported), Some(AttemptUpdate::Stage(stage)) if stage == "collecting")
+        );
+        apply_event(
+            &agent,
+            2,
+            Event::Interrupted {
+                run: run(),
+                dispatch: 0,
+            },
+        );
+        apply_event(
+            &agent,
+            3,
+            Event::Started {
+                run: run(),
+                dispatch: 0,
+                pid: 7,
+                start_ticks: 8,
+            },
+        );
+        assert!(matches!(
+            next(&reported),
+            Some(AttemptUpdate::Started(ProcessId {
+                pid: 7,
+                start_ticks: 8
+            }))
+        ));
         reported.start = true;
-        assert!(matches!(next(&reported), Some(AttemptUpdate::Ended(AttemptEnd::Interrupted))));
+        assert!(matches!(
+            next(&reported),
+            Some(AttemptUpdate::Ended(AttemptEnd::Interrupted))
+        ));
         // another dispatch of the same run knows only what it does
-        assert!(matches!(agent.state().next_update(&run(), 1, &reported), Some(AttemptUpdate::Stage(_))));
+        assert!(matches!(
+            agent.state().next_update(&run(), 1, &reported),
+            Some(AttemptUpdate::Stage(_))
+        ));
         reported.stage = "collecting".into();
         assert!(agent.state().next_update(&run(), 1, &reported).is_none());
-        agent.change(|s| s.over = Some(AgentEnd { cause: None, detail: "gone".into() }));
-        assert!(matches!(agent.state().next_update(&run(), 1, &reported), Some(AttemptUpdate::Ended(AttemptEnd::Lost { .. }))));
+        agent.change(|s| {
+            s.over = Some(AgentEnd {
+                cause: None,
+                detail: "gone".into(),
+            })
+        });
+        assert!(matches!(
+            agent.state().next_update(&run(), 1, &reported),
+            Some(AttemptUpdate::Ended(AttemptEnd::Lost { .. }))
+        ));
     }
 }

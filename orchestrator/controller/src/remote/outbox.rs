@@ -39,7 +39,10 @@ impl Outbox {
 
     /// The next request to send, with its number.
     pub(super) fn unsent(&self) -> Option<(u64, &Named)> {
-        self.waiting.range(self.unsent..).next().map(|(number, named)| (*number, named))
+        self.waiting
+            .range(self.unsent..)
+            .next()
+            .map(|(number, named)| (*number, named))
     }
 
     /// Notes that this one was sent.
@@ -80,7 +83,9 @@ mod tests {
         assert_eq!(send(&mut outbox), ["later"]);
         outbox.begin_anew();
         assert_eq!(send(&mut outbox), ["r998", "r999", "later"]);
-        ["r998", "r999", "later"].iter().for_each(|name| outbox.remove(name));
+        ["r998", "r999", "later"]
+            .iter()
+            .for_each(|name| outbox.remove(name));
         assert!(outbox.is_empty());
     }
 

@@ -22,8 +22,18 @@ pub struct LoadedApp {
 }
 
 /// The values that templates of a descriptor may use.
-pub fn template_values(app: &Descriptor, point: &Point, program: &str, rundir: &str, storage: &str) -> Value {
-    let vars = app.workloads.get(&point.class).map(|w| json!(w.vars)).unwrap_or_else(|| json!({}));
+pub fn template_values(
+    app: &Descriptor,
+    point: &Point,
+    program: &str,
+    rundir: &str,
+    storage: &str,
+) -> Value {
+    let vars = app
+        .workloads
+        .get(&point.class)
+        .map(|w| json!(w.vars))
+        .unwrap_or_else(|| json!({}));
     json!({
         "program": program,
         "class": point.class,

@@ -117,8 +117,12 @@ pub enum Credits {
 
 impl Credits {
     /// Families of burstable types, with what they do unless somebody says otherwise.
-    const FAMILIES: [(&str, Self); 4] =
-        [("t2", Self::Standard), ("t3", Self::Unlimited), ("t3a", Self::Unlimited), ("t4g", Self::Unlimited)];
+    const FAMILIES: [(&str, Self); 4] = [
+        ("t2", Self::Standard),
+        ("t3", Self::Unlimited),
+        ("t3a", Self::Unlimited),
+        ("t4g", Self::Unlimited),
+    ];
 
     /// What instances of this type do; `None` if they are not burstable. `wanted` is what the user says.
     pub fn of(instance_type: &str, wanted: Option<Self>) -> Option<Self> {
@@ -176,7 +180,12 @@ fn gp3() -> String {
 
 impl Default for Disk {
     fn default() -> Self {
-        Self { kind: gp3(), size_gib: None, iops: None, throughput_mib_s: None }
+        Self {
+            kind: gp3(),
+            size_gib: None,
+            iops: None,
+            throughput_mib_s: None,
+        }
     }
 }
 
@@ -247,14 +256,18 @@ mod tests {
         let text = "schema = 1\nname = 'x'\n[matrix]\napp = 'npb-bt'\nclass = 'S'\nprocesses = 1\n[sites.cloud]\nkind = 'ec2'\n\
             [sites.cloud.ec2]\nregion = 'us-east-1'\ninstance_types = ['c5.large']\nnodes = 2\n";
         let apps = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/apps");
-        let spec = crate::campaign::load_text(std::path::Path::new("x.toml"), text, &[apps]).expect("a campaign");
+        let spec = crate::campaign::load_text(std::path::Path::new("x.toml"), text, &[apps])
+            .expect("a campaign");
         let settings = spec.sites["cloud"].ec2.as_ref().expect("settings");
         assert_eq!(
             crate::ids::canonical_json(settings),
             r#"{"allow_from":null,"credits":null,"efa":false,"encrypted":true,"endpoint":null,"image":{"known":"debian-12"},"install":true,"instance_store":null,"instance_types":["c5.large"],"keep_s":null,"lifetime_s":14400.0,"market":"on-demand","max_price_usd":null,"nfs":null,"nodes":2,"placement_group":null,"profile":null,"ready_limit_s":300.0,"region":"us-east-1","root":{"type":"gp3"},"subnet":null,"volumes":[],"zones":[]}"#
         );
         let written = serde_json::to_string(settings).expect("JSON");
-        assert_eq!(serde_json::from_str::<Ec2Settings>(&written).expect("settings"), *settings);
+        assert_eq!(
+            serde_json::from_str::<Ec2Settings>(&written).expect("settings"),
+            *settings
+        );
     }
 
     #[test]
@@ -262,10 +275,20 @@ mod tests {
         let of = |name| Credits::of(name, None);
         assert_eq!(
             (of("t2.micro"), of("t3.micro"), of("t3a.small")),
-            (Some(Credits::Standard), Some(Credits::Unlimited), Some(Credits::Unlimited))
+            (
+                Some(Credits::Standard),
+                Some(Credits::Unlimited),
+                Some(Credits::Unlimited)
+            )
         );
-        assert_eq!((of("c5.xlarge"), of("t1.micro"), of("trn1.2xlarge"), of("")), (None, None, None, None));
-        assert_eq!(Credits::of("t3.micro", Some(Credits::Standard)), Some(Credits::Standard));
+        assert_eq!(
+            (of("c5.xlarge"), of("t1.micro"), of("trn1.2xlarge"), of("")),
+            (None, None, None, None)
+        );
+        assert_eq!(
+            Credits::of("t3.micro", Some(Credits::Standard)),
+            Some(Credits::Standard)
+        );
         assert_eq!(Credits::of("c5.xlarge", Some(Credits::Standard)), None);
     }
 }

@@ -29,8 +29,16 @@ impl Grid {
             value.clone_from(column.at(index));
         }
         let mut point = Point {
-            site: text(spec.sites.get_index(*self.site.at(index)).map(|(name, _)| name)),
-            app: text(spec.apps.get_index(*self.app.at(index)).map(|(name, _)| name)),
+            site: text(
+                spec.sites
+                    .get_index(*self.site.at(index))
+                    .map(|(name, _)| name),
+            ),
+            app: text(
+                spec.apps
+                    .get_index(*self.app.at(index))
+                    .map(|(name, _)| name),
+            ),
             class: self.class.at(index).clone(),
             mapping: self.mapping.at(index).clone(),
             mpi: self.mpi.at(index).clone(),
@@ -45,7 +53,11 @@ impl Grid {
     fn judge(&self, spec: &Spec, index: &[usize]) -> Combination {
         let mut point = self.point(spec, index);
         match self.excluded(spec, index) {
-            Some((by, reason)) => Combination::Excluded(Excluded { point, by, reason: reason.into_owned() }),
+            Some((by, reason)) => Combination::Excluded(Excluded {
+                point,
+                by,
+                reason: reason.into_owned(),
+            }),
             None => {
                 silence(&mut point);
                 Combination::Runs(point)
@@ -66,49 +78,88 @@ impl Grid {
         let processes = mapping.processes();
         let no = |by, reason: String| Some((by, Cow::Owned(reason)));
 
-        if let Some(given) = self.processes.as_ref().map(|p| *p.at(index)).filter(|p| *p != processes) {
-            return no(ExcludedBy::Combination, format!("{given} processes, but the mapping {mapping} has {processes}"));
+        if let Some(given) = self
+            .processes
+            .as_ref()
+            .map(|p| *p.at(index))
+            .filter(|p| *p != processes)
+        {
+            return no(
+                ExcludedBy::Combination,
+                format!("{given} processes, but the mapping {mapping} has {processes}"),
+            );
         }
         if mapping.nodes() > site.nodes() {
             return no(
                 ExcludedBy::Site,
-                format!("{mapping} needs {}; the site `{site_name}` has {}", counted(mapping.nodes(), "node"), site.nodes()),
+                format!(
+                    "{mapping} needs {}; the site `{site_name}` has {}",
+                    counted(mapping.nodes(), "node"),
+                    site.nodes()
+                ),
             );
         }
         let mpi = self.mpi.at(index);
         if !site.mpi.contains_key(mpi) {
-            return no(ExcludedBy::Site, format!("the site `{site_name}` has no MPI library `{mpi}`"));
+            return no(
+                ExcludedBy::Site,
+                format!("the site `{site_name}` has no MPI library `{mpi}`"),
+            );
         }
         let storage = self.storage.at(index);
         if !site.storage.contains_key(storage) {
-            return no(ExcludedBy::Site, format!("the site `{site_name}` has no storage area `{storage}`"));
+            return no(
+                ExcludedBy::Site,
+                format!("the site `{site_name}` has no storage area `{storage}`"),
+            );
         }
         let class = self.class.at(index);
         if !descriptor.workloads.contains_key(class) {
-            let known = descriptor.workloads.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
-            return no(ExcludedBy::Application, format!("{app_name} has no workload `{class}`; it has: {known}"));
+            let known = descriptor
+                .workloads
+                .keys()
+                .map(String::as_str)
+                .collect::<Vec<_>>()
+                .join(", ");
+            return no(
+                ExcludedBy::Application,
+                format!("{app_name} has no workload `{class}`; it has: {known}"),
+            );
         }
         if let Some(reason) = illegal_count(app_name, &descriptor.processes, processes) {
             return no(ExcludedBy::Application, reason);
         }
         // whether an area without a path is shared is only known once the nodes are checked
-        let apart = site.storage.get(storage).is_some_and(|a| a.path.is_some() && a.kind == StorageKind::NodeLocal);
+        let apart = site
+            .storage
+            .get(storage)
+            .is_some_and(|a| a.path.is_some() && a.kind == StorageKind::NodeLocal);
         let own_checkpoint = self.settings.checkpointer.at(index).has_own_files();
         if mapping.nodes() > 1 && apart && descriptor.shares_files(own_checkpoint) {
-            return no(ExcludedBy::Combination, not_shared(app_name, mapping, storage));
+            return no(
+                ExcludedBy::Combination,
+                not_shared(app_name, mapping, storage),
+            );
         }
         self.senseless(index, app_name, descriptor)
     }
 
     /// Finds combinations without meaning, and known hazards.
-    fn senseless<'a>(&'a self, index: &[usize], app: &str, descriptor: &Descriptor) -> Option<(ExcludedBy, Cow<'a, str>)> {
+    fn senseless<'a>(
+        &'a self,
+        index: &[usize],
+        app: &str,
+        descriptor: &Descriptor,
+    ) -> Option<(ExcludedBy, Cow<'a, str>)> {
         let no = |reason: String| Some((ExcludedBy::Combination, Cow::Owned(reason)));
         let checkpointer = *self.settings.checkpointer.at(index);
         let aggregators = *self.settings.aggregators.at(index);
         let processes = self.mapping.at(index).processes();
         if let Some(count) = aggregators.filter(|a| *a > processes) {
             let plural = if processes == 1 { "" } else { "es" };
-            return no(format!("{count} aggregators, but only {processes} process{plural}"));
+            return no(format!(
+                "{count} aggregators, but only {processes} process{plural}"
+            ));
         }
         if !descriptor.io.collective {
             let factor = match (aggregators, self.settings.cb_buffer.at(index)) {
@@ -117,7 +168,9 @@ impl Grid {
                 (None, None) => None,
             };
             if let Some(factor) = factor {
-                return no(format!("{app} does no collective I/O: {factor} no effect on it"));
+                return no(format!(
+                    "{app} does no collective I/O: {factor} no effect on it"
+                ));
             }
         }
         if checkpointer.has_own_files() && descriptor.checkpoint.is_none() {
@@ -127,12 +180,17 @@ impl Grid {
             return Some((ExcludedBy::Hazard, Cow::Borrowed(reason)));
         }
         if checkpointer.is_driven()
-            && let Moment::AfterStep(step @ 2..) | Moment::SizeOnlyAfterStep(step @ 2..) = self.settings.moment.at(index)
+            && let Moment::AfterStep(step @ 2..) | Moment::SizeOnlyAfterStep(step @ 2..) =
+                self.settings.moment.at(index)
             && descriptor.progress.is_none()
         {
-            return no(format!("the output of {app} does not show its steps, so cvc cannot wait for step {step}; use at_s"));
+            return no(format!(
+                "the output of {app} does not show its steps, so cvc cannot wait for step {step}; use at_s"
+            ));
         }
-        self.shadows.reason(checkpointer, index).map(|reason| (ExcludedBy::Combination, Cow::Borrowed(reason)))
+        self.shadows
+            .reason(checkpointer, index)
+            .map(|reason| (ExcludedBy::Combination, Cow::Borrowed(reason)))
     }
 }
 
@@ -147,7 +205,12 @@ pub struct Expansion<'a> {
 impl<'a> Expansion<'a> {
     /// Starts at the first combination.
     pub fn new(spec: &'a Spec) -> Self {
-        let mut all = Self { spec, grid: 0, index: Vec::new(), done: false };
+        let mut all = Self {
+            spec,
+            grid: 0,
+            index: Vec::new(),
+            done: false,
+        };
         all.enter(0);
         all
     }

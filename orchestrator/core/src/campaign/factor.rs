@@ -131,7 +131,12 @@ pub enum Amount {
 }
 
 /// Reads a table of factors.
-pub fn entries(source: &Source, table: &DeTable<'_>, amount: Amount, errors: &mut Vec<SourceError>) -> Vec<Entry> {
+pub fn entries(
+    source: &Source,
+    table: &DeTable<'_>,
+    amount: Amount,
+    errors: &mut Vec<SourceError>,
+) -> Vec<Entry> {
     let mut found = Vec::new();
     for (key, value) in table {
         let name = key.get_ref().as_ref();
@@ -139,7 +144,10 @@ pub fn entries(source: &Source, table: &DeTable<'_>, amount: Amount, errors: &mu
             let Some(users) = value.get_ref().as_table() else {
                 errors.push(source.error(
                     Some(value.span()),
-                    format!("expected a table of free factors, found {}", kind(value.get_ref())),
+                    format!(
+                        "expected a table of free factors, found {}",
+                        kind(value.get_ref())
+                    ),
                     "write `user = { NAME = [..] }`, or a table [matrix.user]".to_owned(),
                 ));
                 continue;
@@ -147,14 +155,24 @@ pub fn entries(source: &Source, table: &DeTable<'_>, amount: Amount, errors: &mu
             for (key, value) in users {
                 let name = key.get_ref().as_ref();
                 match user_name(name) {
-                    Ok(()) => found.extend(entry(source, Factor::User(name.to_owned()), key.span(), value, amount, errors)),
-                    Err((message, hint)) => errors.push(source.error(Some(key.span()), message, hint)),
+                    Ok(()) => found.extend(entry(
+                        source,
+                        Factor::User(name.to_owned()),
+                        key.span(),
+                        value,
+                        amount,
+                        errors,
+                    )),
+                    Err((message, hint)) => {
+                        errors.push(source.error(Some(key.span()), message, hint))
+                    }
                 }
             }
         } else if let Some(factor) = Factor::built_in(name) {
             found.extend(entry(source, factor, key.span(), value, amount, errors));
         } else {
-            let hint = suggestion(name, "factors", BUILT_IN.iter().copied()) + "; free factors go under `user`";
+            let hint = suggestion(name, "factors", BUILT_IN.iter().copied())
+                + "; free factors go under `user`";
             errors.push(source.error(Some(key.span()), format!("unknown factor `{name}`"), hint));
         }
     }
@@ -166,16 +184,23 @@ fn user_name(name: &str) -> Result<(), (String, String)> {
     if Factor::built_in(name).is_some() || name == "user" {
         return Err((
             format!("the free factor `{name}` has the name of a built-in one"),
-            format!("rename it, or put `{name}` directly into the table if the built-in factor is meant"),
+            format!(
+                "rename it, or put `{name}` directly into the table if the built-in factor is meant"
+            ),
         ));
     }
     let mut chars = name.chars();
-    let good = chars.next().is_some_and(|c| c.is_ascii_lowercase() || c == '_')
+    let good = chars
+        .next()
+        .is_some_and(|c| c.is_ascii_lowercase() || c == '_')
         && chars.all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
     if good {
         Ok(())
     } else {
-        Err((format!("`{name}` is not a valid name for a free factor"), "use small letters, digits and _, with a letter first".to_owned()))
+        Err((
+            format!("`{name}` is not a valid name for a free factor"),
+            "use small letters, digits and _, with a letter first".to_owned(),
+        ))
     }
 }
 
@@ -193,27 +218,48 @@ fn entry(
     let span = value.span();
     let items: Vec<&Spanned<DeValue<'_>>> = match (value.get_ref(), amount) {
         (DeValue::Array(_), Amount::One) => {
-            let hint =
-                format!("a point has one value for each factor: write `{} = VALUE`, and a [[points]] for each further one", factor.name());
+            let hint = format!(
+                "a point has one value for each factor: write `{} = VALUE`, and a [[points]] for each further one",
+                factor.name()
+            );
             errors.push(source.error(Some(span), "expected one value, found a list", hint));
             return None;
         }
         (DeValue::Array(list), Amount::Some | Amount::List) => list.iter().collect(),
         (_, Amount::List) => {
-            let hint = format!("a zip varies lists together: write `{} = [.., ..]`", factor.name());
-            errors.push(source.error(Some(span), format!("expected a list, found {}", kind(value.get_ref())), hint));
+            let hint = format!(
+                "a zip varies lists together: write `{} = [.., ..]`",
+                factor.name()
+            );
+            errors.push(source.error(
+                Some(span),
+                format!("expected a list, found {}", kind(value.get_ref())),
+                hint,
+            ));
             return None;
         }
         (_, Amount::Some | Amount::One) => vec![value],
     };
     if items.is_empty() {
         let hint = "give at least one value, or remove the key to get its default".to_owned();
-        errors.push(source.error(Some(span), format!("the list of `{}` is empty", factor.name()), hint));
+        errors.push(source.error(
+            Some(span),
+            format!("the list of `{}` is empty", factor.name()),
+            hint,
+        ));
         return None;
     }
     if items.len() > MAX_VALUES {
-        let message = format!("`{}` has {} values, more than {MAX_VALUES}", factor.name(), items.len());
-        errors.push(source.error(Some(key), message, "divide them among several campaigns".to_owned()));
+        let message = format!(
+            "`{}` has {} values, more than {MAX_VALUES}",
+            factor.name(),
+            items.len()
+        );
+        errors.push(source.error(
+            Some(key),
+            message,
+            "divide them among several campaigns".to_owned(),
+        ));
         return None;
     }
     let mut values: Vec<(Value, Span)> = Vec::with_capacity(items.len());
@@ -225,7 +271,11 @@ fn entry(
             Ok(value) if amount == Amount::Some && !seen.insert(format!("{value:?}")) => {
                 let written = source.text.get(item.span()).unwrap_or_default().trim();
                 let message = format!("{written} is given twice for `{}`", factor.name());
-                errors.push(source.error(Some(item.span()), message, "remove one; more runs of a point are `repeats`".to_owned()));
+                errors.push(source.error(
+                    Some(item.span()),
+                    message,
+                    "remove one; more runs of a point are `repeats`".to_owned(),
+                ));
                 bad = true;
             }
             Ok(value) => values.push((value, item.span())),
@@ -235,12 +285,20 @@ fn entry(
             }
         }
     }
-    (!bad).then_some(Entry { factor, key, span, values })
+    (!bad).then_some(Entry {
+        factor,
+        key,
+        span,
+        values,
+    })
 }
 
 fn parse_name(factor: &str, value: &DeValue<'_>) -> Result<String, WrongValue> {
     match value.as_str() {
-        Some("") => Err((format!("an empty name for `{factor}`"), Some("write the name between the quotes".to_owned()))),
+        Some("") => Err((
+            format!("an empty name for `{factor}`"),
+            Some("write the name between the quotes".to_owned()),
+        )),
         Some(text) if text.contains(char::is_control) => Err(no_control(factor)),
         Some(text) => Ok(text.to_owned()),
         None => Err(wrong_kind(factor, value, "a name in quotes")),
@@ -250,14 +308,24 @@ fn parse_name(factor: &str, value: &DeValue<'_>) -> Result<String, WrongValue> {
 fn parse_count(factor: &str, value: &DeValue<'_>) -> Result<u32, WrongValue> {
     match integer(value) {
         Some(count @ 1..=MAX_PROCESSES) => Ok(count as u32),
-        Some(count) => Err((format!("{count} processes are impossible"), Some(format!("write a number between 1 and {MAX_PROCESSES}")))),
+        Some(count) => Err((
+            format!("{count} processes are impossible"),
+            Some(format!("write a number between 1 and {MAX_PROCESSES}")),
+        )),
         None => Err(wrong_kind(factor, value, "a whole number")),
     }
 }
 
 fn parse_mapping(factor: &str, value: &DeValue<'_>) -> Result<Mapping, WrongValue> {
-    let text = value.as_str().ok_or_else(|| wrong_kind(factor, value, "a mapping in quotes, as in \"1Nx4P\","))?;
-    text.parse().map_err(|e: String| (e, Some("a mapping is NODESNxPROCESSESP: 1Nx4P is one node with 4 processes".to_owned())))
+    let text = value
+        .as_str()
+        .ok_or_else(|| wrong_kind(factor, value, "a mapping in quotes, as in \"1Nx4P\","))?;
+    text.parse().map_err(|e: String| {
+        (
+            e,
+            Some("a mapping is NODESNxPROCESSESP: 1Nx4P is one node with 4 processes".to_owned()),
+        )
+    })
 }
 
 fn parse_user(factor: &str, value: &DeValue<'_>) -> Result<UserValue, WrongValue> {
@@ -265,12 +333,20 @@ fn parse_user(factor: &str, value: &DeValue<'_>) -> Result<UserValue, WrongValue
         DeValue::String(text) if text.contains(char::is_control) => return Err(no_control(factor)),
         DeValue::String(text) => UserValue::Text(text.clone().into_owned()),
         DeValue::Boolean(v) => UserValue::Bool(*v),
-        DeValue::Integer(_) => UserValue::Integer(
-            integer(value).ok_or_else(|| ("the number is too large".to_owned(), Some("write it as text, in quotes".to_owned())))?,
-        ),
+        DeValue::Integer(_) => UserValue::Integer(integer(value).ok_or_else(|| {
+            (
+                "the number is too large".to_owned(),
+                Some("write it as text, in quotes".to_owned()),
+            )
+        })?),
         DeValue::Float(v) => match v.as_str().replace('_', "").parse::<f64>() {
             Ok(v) if v.is_finite() => UserValue::Float(v),
-            Ok(_) | Err(_) => return Err(("a number that is not finite".to_owned(), Some("write a finite number".to_owned()))),
+            Ok(_) | Err(_) => {
+                return Err((
+                    "a number that is not finite".to_owned(),
+                    Some("write a finite number".to_owned()),
+                ));
+            }
         },
         DeValue::Datetime(_) | DeValue::Array(_) | DeValue::Table(_) => {
             return Err(wrong_kind(factor, value, "a text, a number, true or false"));
@@ -280,21 +356,32 @@ fn parse_user(factor: &str, value: &DeValue<'_>) -> Result<UserValue, WrongValue
 
 /// Values are shown in tables and in comments of scripts, where the rest of a second line would be a command.
 fn no_control(name: &str) -> WrongValue {
-    let hint = "write it in one line; what needs several goes into a file, whose name can be the value";
-    (format!("the value of `{name}` has a line feed or another control character"), Some(hint.to_owned()))
+    let hint =
+        "write it in one line; what needs several goes into a file, whose name can be the value";
+    (
+        format!("the value of `{name}` has a line feed or another control character"),
+        Some(hint.to_owned()),
+    )
 }
 
 /// Conditions: like a matrix, but free factors may be named without `user`.
 pub fn conditions_of(check: &mut Checker<'_>, table: &DeTable<'_>) -> Vec<Entry> {
     let (mut plain, mut users) = (DeTable::new(), DeTable::new());
     for (key, value) in table {
-        let target = if BUILT_IN.contains(&key.get_ref().as_ref()) || key.get_ref() == "user" { &mut plain } else { &mut users };
+        let target = if BUILT_IN.contains(&key.get_ref().as_ref()) || key.get_ref() == "user" {
+            &mut plain
+        } else {
+            &mut users
+        };
         target.insert(key.clone(), value.clone());
     }
     let mut found = entries(check.source, &plain, Amount::Some, check.errors);
     if !users.is_empty() {
         let mut wrapped = DeTable::new();
-        wrapped.insert(Spanned::new(0..0, "user".into()), Spanned::new(0..0, DeValue::Table(users)));
+        wrapped.insert(
+            Spanned::new(0..0, "user".into()),
+            Spanned::new(0..0, DeValue::Table(users)),
+        );
         found.extend(entries(check.source, &wrapped, Amount::Some, check.errors));
     }
     found
@@ -303,7 +390,8 @@ pub fn conditions_of(check: &mut Checker<'_>, table: &DeTable<'_>) -> Vec<Entry>
 /// Whether two values of a free factor are equal; 1 and 1.0 are.
 pub fn same_user(a: &UserValue, b: &UserValue) -> bool {
     match (a, b) {
-        (UserValue::Integer(i), UserValue::Float(f)) | (UserValue::Float(f), UserValue::Integer(i)) => *i as f64 == *f,
+        (UserValue::Integer(i), UserValue::Float(f))
+        | (UserValue::Float(f), UserValue::Integer(i)) => *i as f64 == *f,
         _ => a == b,
     }
 }

@@ -61,46 +61,89 @@ pub struct Shadows(Vec<(CheckpointerKind, Vec<Shadow>)>);
 impl Shadows {
     /// Finds the shadows of a grid with these axes, whose factors each stand on one of them.
     pub fn find(axes: usize, factors: &[(usize, &Entry)]) -> Self {
-        let of = |kind| (0..axes).filter_map(|axis| Shadow::find(kind, axis, factors)).collect();
-        Self(CheckpointerKind::ALL.iter().map(|kind| (*kind, of(*kind))).collect())
+        let of = |kind| {
+            (0..axes)
+                .filter_map(|axis| Shadow::find(kind, axis, factors))
+                .collect()
+        };
+        Self(
+            CheckpointerKind::ALL
+                .iter()
+                .map(|kind| (*kind, of(*kind)))
+                .collect(),
+        )
     }
 
     /// Why a combination is not run on its own, if another one stands for it.
     pub fn reason(&self, checkpointer: CheckpointerKind, index: &[usize]) -> Option<&str> {
         let (_, shadows) = self.0.iter().find(|(kind, _)| *kind == checkpointer)?;
-        shadows.iter().find(|s| s.hidden[index[s.axis]]).map(|s| s.reason.as_str())
+        shadows
+            .iter()
+            .find(|s| s.hidden[index[s.axis]])
+            .map(|s| s.reason.as_str())
     }
 }
 
 impl Shadow {
     fn find(kind: CheckpointerKind, axis: usize, factors: &[(usize, &Entry)]) -> Option<Self> {
         let mute = |entry: &Entry| !entry.factor.needs().are_met_by(kind);
-        let on_axis = factors.iter().filter(|(of, _)| *of == axis).map(|(_, entry)| *entry);
+        let on_axis = factors
+            .iter()
+            .filter(|(of, _)| *of == axis)
+            .map(|(_, entry)| *entry);
         let (mute, others): (Vec<&Entry>, Vec<&Entry>) = on_axis.partition(|entry| mute(entry));
         let positions = mute.first()?.values.len();
         // the one that says `none` or false stands for the others, else the first
         let plain = |i: usize| mute.iter().filter(|e| e.values[i].0.is_plain()).count();
         let mut kept: HashMap<String, usize> = HashMap::new();
-        let rows: Vec<String> = (0..positions).map(|i| others.iter().map(|e| format!("{:?};", e.values[i].0)).collect()).collect();
+        let rows: Vec<String> = (0..positions)
+            .map(|i| {
+                others
+                    .iter()
+                    .map(|e| format!("{:?};", e.values[i].0))
+                    .collect()
+            })
+            .collect();
         for (i, row) in rows.iter().enumerate() {
             let best = kept.entry(row.clone()).or_insert(i);
             if plain(i) > plain(*best) {
                 *best = i;
             }
         }
-        let hidden: Vec<bool> = rows.iter().enumerate().map(|(i, row)| kept.get(row) != Some(&i)).collect();
-        let names = mute.iter().map(|e| e.factor.name()).collect::<Vec<_>>().join(" and ");
+        let hidden: Vec<bool> = rows
+            .iter()
+            .enumerate()
+            .map(|(i, row)| kept.get(row) != Some(&i))
+            .collect();
+        let names = mute
+            .iter()
+            .map(|e| e.factor.name())
+            .collect::<Vec<_>>()
+            .join(" and ");
         let have = if mute.len() == 1 { "has" } else { "have" };
         let without = mute.iter().map(|e| e.factor.needs()).min()?.words();
-        let reason = format!("{names} {have} no effect without {without}; see the point that differs in nothing else");
-        hidden.contains(&true).then_some(Self { axis, hidden, reason })
+        let reason = format!(
+            "{names} {have} no effect without {without}; see the point that differs in nothing else"
+        );
+        hidden.contains(&true).then_some(Self {
+            axis,
+            hidden,
+            reason,
+        })
     }
 }
 
 /// The positions of a column at which a factor has one of the values of a condition.
 fn among<T>(column: &Column<T>, entry: &Entry, same: impl Fn(&Value, &T) -> bool) -> Condition {
-    let matches = column.values.iter().map(|v| entry.values.iter().any(|(wanted, _)| same(wanted, v))).collect();
-    Condition { axis: column.axis, matches }
+    let matches = column
+        .values
+        .iter()
+        .map(|v| entry.values.iter().any(|(wanted, _)| same(wanted, v)))
+        .collect();
+    Condition {
+        axis: column.axis,
+        matches,
+    }
 }
 
 macro_rules! define_columns {
@@ -179,22 +222,43 @@ impl Grid {
     }
 
     /// The conditions of a rule's factor in this grid: `None` if the grid does not have the factor.
-    pub fn condition(&self, entry: &Entry, sites: &IndexMap<String, Site>, apps: &IndexMap<String, LoadedApp>) -> Option<Condition> {
+    pub fn condition(
+        &self,
+        entry: &Entry,
+        sites: &IndexMap<String, Site>,
+        apps: &IndexMap<String, LoadedApp>,
+    ) -> Option<Condition> {
         let name_is = |value: &Value, name: &str| matches!(value, Value::Name(n) if n == name);
         Some(match &entry.factor {
-            Factor::Site => among(&self.site, entry, |v, i| sites.get_index(*i).is_some_and(|(name, _)| name_is(v, name))),
-            Factor::App => among(&self.app, entry, |v, i| apps.get_index(*i).is_some_and(|(name, _)| name_is(v, name))),
+            Factor::Site => among(&self.site, entry, |v, i| {
+                sites
+                    .get_index(*i)
+                    .is_some_and(|(name, _)| name_is(v, name))
+            }),
+            Factor::App => among(&self.app, entry, |v, i| {
+                apps.get_index(*i).is_some_and(|(name, _)| name_is(v, name))
+            }),
             Factor::Class => among(&self.class, entry, |v, name| name_is(v, name)),
             Factor::Mpi => among(&self.mpi, entry, |v, name| name_is(v, name)),
             Factor::Storage => among(&self.storage, entry, |v, name| name_is(v, name)),
-            Factor::Mapping => among(&self.mapping, entry, |v, m| matches!(v, Value::Mapping(w) if w == m)),
+            Factor::Mapping => among(
+                &self.mapping,
+                entry,
+                |v, m| matches!(v, Value::Mapping(w) if w == m),
+            ),
             Factor::Processes => match &self.processes {
                 Some(given) => among(given, entry, |v, p| *v == Value::Count(*p)),
-                None => among(&self.mapping, entry, |v, m| *v == Value::Count(m.processes())),
+                None => among(&self.mapping, entry, |v, m| {
+                    *v == Value::Count(m.processes())
+                }),
             },
             Factor::User(name) => {
                 let (_, column) = self.user.iter().find(|(n, _)| n == name)?;
-                among(column, entry, |v, u| matches!(v, Value::User(w) if same_user(w, u)))
+                among(
+                    column,
+                    entry,
+                    |v, u| matches!(v, Value::User(w) if same_user(w, u)),
+                )
             }
             _ => self.settings.condition(entry)?,
         })

@@ -89,16 +89,22 @@ pub fn kind(value: &DeValue<'_>) -> &'static str {
 }
 
 pub fn integer(value: &DeValue<'_>) -> Option<i64> {
-    value.as_integer().and_then(|v| i64::from_str_radix(v.as_str(), v.radix()).ok())
+    value
+        .as_integer()
+        .and_then(|v| i64::from_str_radix(v.as_str(), v.radix()).ok())
 }
 
 /// A value of another kind was expected.
 pub fn wrong_kind(factor: &str, value: &DeValue<'_>, expected: &str) -> WrongValue {
     match value.as_integer() {
-        Some(number) if integer(value).is_none() => {
-            (format!("the number {} is out of range", number.as_str()), Some(format!("write a smaller number for `{factor}`")))
-        }
-        _ => (format!("expected {expected}, found {}", kind(value)), Some(format!("write {expected} for `{factor}`"))),
+        Some(number) if integer(value).is_none() => (
+            format!("the number {} is out of range", number.as_str()),
+            Some(format!("write a smaller number for `{factor}`")),
+        ),
+        _ => (
+            format!("expected {expected}, found {}", kind(value)),
+            Some(format!("write {expected} for `{factor}`")),
+        ),
     }
 }
 
@@ -107,8 +113,14 @@ impl Level for CheckpointerKind {
     type Written = Self;
 
     fn read(factor: &str, value: &DeValue<'_>) -> Result<Self, WrongValue> {
-        let text = value.as_str().ok_or_else(|| wrong_kind(factor, value, "\"none\", \"application\" or \"dmtcp\""))?;
-        named(text, factor, Self::ALL.iter().map(|kind| (kind.word(), *kind)))
+        let text = value
+            .as_str()
+            .ok_or_else(|| wrong_kind(factor, value, "\"none\", \"application\" or \"dmtcp\""))?;
+        named(
+            text,
+            factor,
+            Self::ALL.iter().map(|kind| (kind.word(), *kind)),
+        )
     }
 }
 
@@ -117,8 +129,14 @@ impl Level for Compression {
     type Written = Self;
 
     fn read(factor: &str, value: &DeValue<'_>) -> Result<Self, WrongValue> {
-        let text = value.as_str().ok_or_else(|| wrong_kind(factor, value, "\"none\" or \"gzip\""))?;
-        named(text, factor, [("none", Self::None), ("gzip", Self::Gzip)].into_iter())
+        let text = value
+            .as_str()
+            .ok_or_else(|| wrong_kind(factor, value, "\"none\" or \"gzip\""))?;
+        named(
+            text,
+            factor,
+            [("none", Self::None), ("gzip", Self::Gzip)].into_iter(),
+        )
     }
 
     fn is_plain(&self) -> bool {
@@ -201,8 +219,14 @@ impl Level for TracerKind {
     type Written = Self;
 
     fn read(factor: &str, value: &DeValue<'_>) -> Result<Self, WrongValue> {
-        let text = value.as_str().ok_or_else(|| wrong_kind(factor, value, "the name of a tracer, as in \"strace\","))?;
-        named(text, factor, Self::ALL.iter().map(|kind| (kind.word(), *kind)))
+        let text = value
+            .as_str()
+            .ok_or_else(|| wrong_kind(factor, value, "the name of a tracer, as in \"strace\","))?;
+        named(
+            text,
+            factor,
+            Self::ALL.iter().map(|kind| (kind.word(), *kind)),
+        )
     }
 }
 
@@ -212,8 +236,11 @@ impl Level for Moment {
     type Written = RawMoment;
 
     fn read(_factor: &str, value: &DeValue<'_>) -> Result<Self, WrongValue> {
-        let hint = || Some("write \"size-only\", { at_s = 5 }, { after_step = 3 } or { size_only_after_step = 3 }".to_owned());
-        let read = RawMoment::deserialize(ValueDeserializer::from(Spanned::new(0..0, value.clone())));
+        let hint = || {
+            Some("write \"size-only\", { at_s = 5 }, { after_step = 3 } or { size_only_after_step = 3 }".to_owned())
+        };
+        let read =
+            RawMoment::deserialize(ValueDeserializer::from(Spanned::new(0..0, value.clone())));
         let raw = read.map_err(|e| (plain_words(e.message().trim()).0, hint()))?;
         let mut wrong = None;
         let moment = raw.check(&mut |_, message, hint| {
@@ -224,7 +251,11 @@ impl Level for Moment {
 }
 
 /// Reads a value that has one of these names.
-fn named<T>(text: &str, what: &str, all: impl Iterator<Item = (&'static str, T)> + Clone) -> Result<T, WrongValue> {
+fn named<T>(
+    text: &str,
+    what: &str,
+    all: impl Iterator<Item = (&'static str, T)> + Clone,
+) -> Result<T, WrongValue> {
     let found = all.clone().find(|(name, _)| *name == text);
     found.map(|(_, value)| value).ok_or_else(|| {
         let hint = suggestion(text, &format!("{what}s"), all.map(|(name, _)| name));
@@ -234,15 +265,26 @@ fn named<T>(text: &str, what: &str, all: impl Iterator<Item = (&'static str, T)>
 
 /// Reads the size of a collective buffer: a text with its unit, or bytes.
 fn buffer(text: Option<&str>, bytes: Option<i64>) -> Result<ByteSize, WrongValue> {
-    let hint = || Some("write a size as in \"16MiB\", or \"default\" to leave it to the MPI library".to_owned());
+    let hint = || {
+        Some(
+            "write a size as in \"16MiB\", or \"default\" to leave it to the MPI library"
+                .to_owned(),
+        )
+    };
     let bytes = bytes.unwrap_or_default();
     let size = match text {
         Some(text) => text.parse::<ByteSize>().map_err(|e| (e, hint()))?,
-        None => ByteSize(u64::try_from(bytes).map_err(|_| (format!("a buffer of {bytes} bytes is impossible"), hint()))?),
+        None => ByteSize(
+            u64::try_from(bytes)
+                .map_err(|_| (format!("a buffer of {bytes} bytes is impossible"), hint()))?,
+        ),
     };
     // The MPI hint for it is a C int.
     if size.0 == 0 || size.0 > i32::MAX as u64 {
-        return Err((format!("a buffer of {size} is impossible"), Some("write a size between 1B and 2047MiB".to_owned())));
+        return Err((
+            format!("a buffer of {size} is impossible"),
+            Some("write a size between 1B and 2047MiB".to_owned()),
+        ));
     }
     Ok(size)
 }

@@ -44,12 +44,18 @@ impl PredictSettings {
         if any(&self.train, point) {
             return Some(Role::Train);
         }
-        self.held_out.as_ref().is_none_or(|held_out| any(held_out, point)).then_some(Role::HeldOut)
+        self.held_out
+            .as_ref()
+            .is_none_or(|held_out| any(held_out, point))
+            .then_some(Role::HeldOut)
     }
 
     /// Every factor that is named, with its values.
     pub fn entries(&self) -> impl Iterator<Item = &Entry> {
-        self.train.iter().chain(self.held_out.iter().flatten()).flat_map(|w| &w.entries)
+        self.train
+            .iter()
+            .chain(self.held_out.iter().flatten())
+            .flat_map(|w| &w.entries)
     }
 }
 
@@ -61,7 +67,12 @@ pub(super) fn any(conditions: &[When], point: &Point) -> bool {
 impl When {
     /// Whether a point meets them.
     pub(super) fn matches(&self, point: &Point) -> bool {
-        self.entries.iter().all(|entry| entry.values.iter().any(|(value, _)| is(&entry.factor, value, point)))
+        self.entries.iter().all(|entry| {
+            entry
+                .values
+                .iter()
+                .any(|(value, _)| is(&entry.factor, value, point))
+        })
     }
 }
 

@@ -12,5 +12,10 @@ pub fn check(dir: &CampaignDir, tell: impl FnMut(usize, usize)) -> Result<Findin
     let salvaged = old.salvage(dir);
     let mut problems = old.problems(dir, &salvaged);
     let directories = runs::check(dir, &salvaged.state, &mut problems, tell)?;
-    Ok(Findings { entries: old.entries.len(), directories, problems, state: salvaged.state })
+    Ok(Findings {
+        entries: old.entries.len(),
+        directories,
+        problems,
+        state: salvaged.state,
+    })
 }

@@ -22,7 +22,11 @@ pub(super) enum PatternProblem {
     #[error("invalid step `{step}` of the range [{range}]")]
     Step { step: String, range: String },
     #[error("the range [{range}] begins with {begin} digits and ends with {end}")]
-    Width { range: String, begin: usize, end: usize },
+    Width {
+        range: String,
+        begin: usize,
+        end: usize,
+    },
     #[error("the range [{0}] ends before it begins")]
     Backwards(String),
     #[error("the range [{0}] must go from number to number or from letter to letter")]
@@ -52,11 +56,22 @@ fn split(pattern: &str) -> (&str, Option<u16>) {
     {
         return (address, Some(port));
     }
-    let Some((name, port)) = pattern.rsplit_once(':') else { return (pattern, None) };
+    let Some((name, port)) = pattern.rsplit_once(':') else {
+        return (pattern, None);
+    };
     // colons inside a range, or of an address of version 6
-    let bare = name.split('[').enumerate().map(|(i, part)| if i == 0 { part } else { part.split_once(']').map_or("", |(_, rest)| rest) });
+    let bare = name.split('[').enumerate().map(|(i, part)| {
+        if i == 0 {
+            part
+        } else {
+            part.split_once(']').map_or("", |(_, rest)| rest)
+        }
+    });
     match port.parse() {
-        Ok(port) if bare.clone().all(|part| !part.contains(':')) && name.matches('[').count() == name.matches(']').count() => {
+        Ok(port)
+            if bare.clone().all(|part| !part.contains(':'))
+                && name.matches('[').count() == name.matches(']').count() =>
+        {
             (name, Some(port))
         }
         Ok(_) | Err(_) => (pattern, None),
@@ -98,11 +113,22 @@ fn words(range: &str) -> Result<Vec<String>, PatternProblem> {
     if end.is_empty() {
         return Err(PatternProblem::NoEnd(owned()));
     }
-    let bad_step = || PatternProblem::Step { step: step.to_owned(), range: owned() };
+    let bad_step = || PatternProblem::Step {
+        step: step.to_owned(),
+        range: owned(),
+    };
     let step: usize = step.parse().ok().filter(|s| *s > 0).ok_or_else(bad_step)?;
-    let width = if begin.len() > 1 && begin.starts_with('0') { begin.len() } else { 0 };
+    let width = if begin.len() > 1 && begin.starts_with('0') {
+        begin.len()
+    } else {
+        0
+    };
     if width > 0 && width != end.len() {
-        return Err(PatternProblem::Width { range: owned(), begin: width, end: end.len() });
+        return Err(PatternProblem::Width {
+            range: owned(),
+            begin: width,
+            end: end.len(),
+        });
     }
     let letters: Vec<char> = ('a'..='z').chain('A'..='Z').collect();
     let letter = |text: &str| match text.chars().collect::<Vec<_>>().as_slice() {
@@ -113,9 +139,16 @@ fn words(range: &str) -> Result<Vec<String>, PatternProblem> {
         if from > to {
             return Err(PatternProblem::Backwards(owned()));
         }
-        return Ok(letters[from..=to].iter().step_by(step).map(char::to_string).collect());
+        return Ok(letters[from..=to]
+            .iter()
+            .step_by(step)
+            .map(char::to_string)
+            .collect());
     }
-    let number = |text: &str| text.parse::<u32>().map_err(|_| PatternProblem::Mixed(owned()));
+    let number = |text: &str| {
+        text.parse::<u32>()
+            .map_err(|_| PatternProblem::Mixed(owned()))
+    };
     let (from, to) = (number(begin)?, number(end)?);
     if from > to {
         return Err(PatternProblem::Backwards(owned()));
@@ -123,7 +156,10 @@ fn words(range: &str) -> Result<Vec<String>, PatternProblem> {
     if (to - from) as usize / step >= MAX_HOSTS {
         return Err(PatternProblem::LongRange(owned()));
     }
-    Ok((from..=to).step_by(step).map(|n| format!("{n:0width$}")).collect())
+    Ok((from..=to)
+        .step_by(step)
+        .map(|n| format!("{n:0width$}"))
+        .collect())
 }
 
 #[cfg(test)]
@@ -132,7 +168,11 @@ mod tests {
 
     fn of(pattern: &str) -> String {
         match expand(pattern) {
-            Ok((names, port)) => format!("{}{}", names.join(" "), port.map(|p| format!(" port {p}")).unwrap_or_default()),
+            Ok((names, port)) => format!(
+                "{}{}",
+                names.join(" "),
+                port.map(|p| format!(" port {p}")).unwrap_or_default()
+            ),
             Err(problem) => format!("error: {problem}"),
         }
     }
@@ -141,7 +181,10 @@ mod tests {
     fn ranges_and_ports() {
         assert_eq!(of("n[01:03]"), "n01 n02 n03");
         assert_eq!(of("n[9:11]"), "n9 n10 n11");
-        assert_eq!(of("r[a:b]-[1:5:2].x:2222"), "ra-1.x ra-3.x ra-5.x rb-1.x rb-3.x rb-5.x port 2222");
+        assert_eq!(
+            of("r[a:b]-[1:5:2].x:2222"),
+            "ra-1.x ra-3.x ra-5.x rb-1.x rb-3.x rb-5.x port 2222"
+        );
         assert_eq!(of("n[:2]"), "n0 n1 n2");
         assert_eq!(of("[fd00::1]:22"), "fd00::1 port 22");
         assert_eq!(of("fd00::1"), "fd00::1");

@@ -17,4 +17,6 @@ pub(crate) use mark::{Mark, forget_mark};
 pub use node_set::{NodeSets, WrittenNodes};
 pub use place::SitePlace;
 pub use problem::EventProblem;
-pub use state::{Attempt, CampaignState, Decision, Fetched, IllegalEvent, Lease, RunHistory, RunState};
+pub use state::{
+    Attempt, CampaignState, Decision, Fetched, IllegalEvent, Lease, RunHistory, RunState,
+};

@@ -60,7 +60,10 @@ impl SetNames {
     /// What is wrong with the list.
     pub fn expand(&self) -> Result<Arc<[NodeName]>, EventProblem> {
         match self {
-            Self::Short(list) => Ok(nodelist::expand(list)?.into_iter().map(NodeName::read).collect::<Result<_, _>>()?),
+            Self::Short(list) => Ok(nodelist::expand(list)?
+                .into_iter()
+                .map(NodeName::read)
+                .collect::<Result<_, _>>()?),
             Self::All(names) => Ok(names.as_slice().into()),
         }
     }
@@ -80,8 +83,14 @@ impl NodeSets {
     pub fn write(&self, nodes: &[NodeName]) -> WrittenNodes {
         match self.known.get(nodes) {
             _ if nodes.is_empty() => WrittenNodes::default(),
-            Some(Some(set)) => WrittenNodes::Set { set: *set, names: None },
-            Some(None) | None => WrittenNodes::Set { set: self.next(), names: Some(SetNames::of(nodes)) },
+            Some(Some(set)) => WrittenNodes::Set {
+                set: *set,
+                names: None,
+            },
+            Some(None) | None => WrittenNodes::Set {
+                set: self.next(),
+                names: Some(SetNames::of(nodes)),
+            },
         }
     }
 
@@ -104,10 +113,16 @@ impl NodeSets {
                 Some(_) => Ok(()),
                 None => Err(EventProblem::UnknownNodes(*set)),
             },
-            WrittenNodes::Set { set, names: Some(_) } if *set != self.next() => {
-                Err(EventProblem::NodeSetOutOfOrder { expected: self.next(), found: *set })
-            }
-            WrittenNodes::Set { names: Some(names), .. } => names.expand().map(drop),
+            WrittenNodes::Set {
+                set,
+                names: Some(_),
+            } if *set != self.next() => Err(EventProblem::NodeSetOutOfOrder {
+                expected: self.next(),
+                found: *set,
+            }),
+            WrittenNodes::Set {
+                names: Some(names), ..
+            } => names.expand().map(drop),
         }
     }
 
@@ -123,8 +138,13 @@ impl NodeSets {
                     nodes
                 }
             },
-            WrittenNodes::Set { set, names: None } => self.numbered(*set).cloned().unwrap_or_default(),
-            WrittenNodes::Set { set, names: Some(names) } => {
+            WrittenNodes::Set { set, names: None } => {
+                self.numbered(*set).cloned().unwrap_or_default()
+            }
+            WrittenNodes::Set {
+                set,
+                names: Some(names),
+            } => {
                 let nodes = names.expand().unwrap_or_default();
                 self.numbered.push(Arc::clone(&nodes));
                 self.known.insert(Arc::clone(&nodes), Some(*set));
@@ -140,7 +160,11 @@ mod tests {
     use proptest::prelude::*;
 
     fn names(list: &str) -> Vec<NodeName> {
-        nodelist::expand(list).expect("a list").into_iter().map(NodeName::from).collect()
+        nodelist::expand(list)
+            .expect("a list")
+            .into_iter()
+            .map(NodeName::from)
+            .collect()
     }
 
     fn json(written: &WrittenNodes) -> String {
@@ -187,13 +211,23 @@ mod tests {
     #[test]
     fn a_set_that_is_not_known_or_has_another_number_is_refused() {
         let sets = NodeSets::default();
-        let problem = |text: &str| sets.check(&serde_json::from_str(text).expect("read")).expect_err("refused").to_string();
+        let problem = |text: &str| {
+            sets.check(&serde_json::from_str(text).expect("read"))
+                .expect_err("refused")
+                .to_string()
+        };
         assert_eq!(problem(r#"{"set":1}"#), "the nodes of set 1 are not known");
         assert_eq!(problem(r#"{"set":0}"#), "the nodes of set 0 are not known");
-        assert_eq!(problem(r#"{"set":2,"names":"n1"}"#), "expected the set of nodes 1, found 2");
+        assert_eq!(
+            problem(r#"{"set":2,"names":"n1"}"#),
+            "expected the set of nodes 1, found 2"
+        );
         assert!(problem(r#"{"set":1,"names":"n["}"#).contains("a bracket is not closed"));
         let climbs = problem(r#"{"set":1,"names":"n1,../n2"}"#);
-        assert!(climbs.starts_with("`../n2` is no name of a node"), "{climbs}");
+        assert!(
+            climbs.starts_with("`../n2` is no name of a node"),
+            "{climbs}"
+        );
     }
 
     proptest! {

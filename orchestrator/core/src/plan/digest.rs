@@ -26,7 +26,9 @@ use serde::{Serialize, Serializer, ser::SerializeMap};
 use std::{collections::BTreeMap, sync::LazyLock};
 
 fn digest<T: Serialize>(value: &T) -> String {
-    blake3::hash(canonical_json(value).as_bytes()).to_hex().to_string()
+    blake3::hash(canonical_json(value).as_bytes())
+        .to_hex()
+        .to_string()
 }
 
 /// The part of a site that a point touches.
@@ -182,7 +184,12 @@ type SiteKey = (String, String, String, bool);
 
 impl<'a> Digester<'a> {
     pub fn new(spec: &'a Spec) -> Self {
-        Self { spec, settings: Vec::new(), sites: Vec::new(), buffer: Vec::with_capacity(1024) }
+        Self {
+            spec,
+            settings: Vec::new(),
+            sites: Vec::new(),
+            buffer: Vec::with_capacity(1024),
+        }
     }
 
     pub fn point(&mut self, point: &Point) -> PointId {
@@ -190,7 +197,11 @@ impl<'a> Digester<'a> {
         let settings = self.settings(point);
         let settings = &self.settings[settings].1;
         let inputs = Inputs {
-            app: self.spec.apps.get(&point.app).map_or("", |app| app.digest.as_str()),
+            app: self
+                .spec
+                .apps
+                .get(&point.app)
+                .map_or("", |app| app.digest.as_str()),
             format: super::SCHEMA,
             point: PointPart(point),
             settings,
@@ -210,7 +221,11 @@ impl<'a> Digester<'a> {
 
     /// Where the digest of the point's settings is.
     fn settings(&mut self, point: &Point) -> usize {
-        if let Some(found) = self.settings.iter().position(|(of, _)| have_same_settings(of, point)) {
+        if let Some(found) = self
+            .settings
+            .iter()
+            .position(|(of, _)| have_same_settings(of, point))
+        {
             return found;
         }
         let locale = Some(self.spec.run.locale.as_str()).filter(|locale| *locale != DEFAULT_LOCALE);
@@ -222,8 +237,9 @@ impl<'a> Digester<'a> {
     /// Where the digest of the point's part of its site is.
     fn site(&mut self, point: &Point) -> usize {
         let dmtcp = point.checkpointer.is_driven();
-        let same =
-            |(site, storage, mpi, with): &SiteKey| *site == point.site && *storage == point.storage && *mpi == point.mpi && *with == dmtcp;
+        let same = |(site, storage, mpi, with): &SiteKey| {
+            *site == point.site && *storage == point.storage && *mpi == point.mpi && *with == dmtcp
+        };
         if let Some(found) = self.sites.iter().position(|(key, _)| same(key)) {
             return found;
         }
@@ -238,7 +254,15 @@ impl<'a> Digester<'a> {
                 cluster: site.cluster.as_ref().map(ClusterPart::of),
             }),
         };
-        self.sites.push(((point.site.clone(), point.storage.clone(), point.mpi.clone(), dmtcp), digest));
+        self.sites.push((
+            (
+                point.site.clone(),
+                point.storage.clone(),
+                point.mpi.clone(),
+                dmtcp,
+            ),
+            digest,
+        ));
         self.sites.len() - 1
     }
 }

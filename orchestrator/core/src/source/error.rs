@@ -15,7 +15,10 @@ pub struct Explained {
 impl Explained {
     /// With a hint.
     pub fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self { message: message.into(), hint: Some(hint.into()) }
+        Self {
+            message: message.into(),
+            hint: Some(hint.into()),
+        }
     }
 }
 
@@ -39,7 +42,10 @@ impl SourceError {
     pub fn position(&self) -> Option<(usize, usize)> {
         let start = self.span.as_ref()?.start.min(self.text.len());
         // A span from the parser is on a character boundary; one that is not must not panic.
-        let start = (0..=start).rev().find(|at| self.text.is_char_boundary(*at)).unwrap_or(0);
+        let start = (0..=start)
+            .rev()
+            .find(|at| self.text.is_char_boundary(*at))
+            .unwrap_or(0);
         let before = &self.text[..start];
         let line = before.matches('\n').count() + 1;
         let column = before.rsplit('\n').next().unwrap_or("").chars().count() + 1;

@@ -36,19 +36,46 @@ impl Choice {
     ///
     /// # Errors
     /// When the site lacks something that the task needs.
-    pub fn of(site: &ReadySite, nodes: &Nodes, campaign: &CampaignDir, task: &Task) -> Result<Self, RunError> {
+    pub fn of(
+        site: &ReadySite,
+        nodes: &Nodes,
+        campaign: &CampaignDir,
+        task: &Task,
+    ) -> Result<Self, RunError> {
         let (context, point, run) = (&site.context, &task.point, task.planned.id.clone());
-        let problem = |problem: String| RunError::Descriptor { app: point.app.clone(), problem };
-        let app = context.apps.get(&point.app).map(|a| a.descriptor.clone()).ok_or_else(|| problem("it is not loaded".into()))?;
+        let problem = |problem: String| RunError::Descriptor {
+            app: point.app.clone(),
+            problem,
+        };
+        let app = context
+            .apps
+            .get(&point.app)
+            .map(|a| a.descriptor.clone())
+            .ok_or_else(|| problem("it is not loaded".into()))?;
         let install = match site.mpi.get(&point.mpi) {
             Some(Ok(install)) => install.clone(),
-            _ => return Err(problem(format!("MPI library `{}` is not installed", point.mpi))),
+            _ => {
+                return Err(problem(format!(
+                    "MPI library `{}` is not installed",
+                    point.mpi
+                )));
+            }
         };
-        let program = site.program(&app, point).map_err(|m| problem(m.to_string()))?;
-        let checkpointer_install = site.checkpointer(point.checkpointer).map_err(|m| problem(m.to_string()))?.clone();
+        let program = site
+            .program(&app, point)
+            .map_err(|m| problem(m.to_string()))?;
+        let checkpointer_install = site
+            .checkpointer(point.checkpointer)
+            .map_err(|m| problem(m.to_string()))?
+            .clone();
         let (work, tmp) = (work_dir(context, campaign, point, &run), new_tmp_dir()?);
         let ranks = nodes.choose(&task.nodes, &point.mapping).ok_or_else(|| {
-            problem(format!("{} needs {} nodes, and the site has {}", point.mapping, point.mapping.nodes(), task.nodes.len()))
+            problem(format!(
+                "{} needs {} nodes, and the site has {}",
+                point.mapping,
+                point.mapping.nodes(),
+                task.nodes.len()
+            ))
         })?;
         let tool = site.tracer(point).map_err(|m| problem(m.to_string()))?;
         let traced = tracer(context.trace.of(point)).instrument(tool, &work, install.family);
@@ -56,14 +83,26 @@ impl Choice {
             crew: nodes.crew.clone(),
             head: nodes.head.clone(),
             transport: nodes.transport,
-            storage: context.site.storage.get(&point.storage).map(|a| a.kind).unwrap_or_default(),
+            storage: context
+                .site
+                .storage
+                .get(&point.storage)
+                .map(|a| a.kind)
+                .unwrap_or_default(),
             marker: marker(campaign, &run),
             dirs: vec![work.clone().into(), tmp.clone().into()],
             ranks: ranks.clone(),
         };
         Ok(Self {
-            node_facts: ranks.iter().map(|node| facts_of(node, nodes, &work)).collect(),
-            instances: ranks.iter().filter_map(|node| nodes.instances.get(&node.name)).cloned().collect(),
+            node_facts: ranks
+                .iter()
+                .map(|node| facts_of(node, nodes, &work))
+                .collect(),
+            instances: ranks
+                .iter()
+                .filter_map(|node| nodes.instances.get(&node.name))
+                .cloned()
+                .collect(),
             interface: nodes.interface.clone(),
             cores: site.cores,
             install,
@@ -89,13 +128,25 @@ impl Choice {
 /// A short description of a node, which is kept with every run.
 fn facts_of(node: &Node, nodes: &Nodes, work: &Utf8Path) -> Value {
     // a node that was away when the others were asked is unknown
-    let Some(facts) = nodes.facts.get(&node.name) else { return json!({ "name": node.name, "host": node.hostname }) };
-    let place =
-        facts.places.iter().filter(|p| work.starts_with(p.path.to_string_lossy().as_ref())).max_by_key(|p| p.path.as_os_str().len());
-    let interfaces = facts.interfaces.iter().filter(|i| !i.addresses.is_empty()).map(|i| {
-        let speed = i.speed_mbit.map(|speed| format!(" {speed} Mbit/s")).unwrap_or_default();
-        format!("{}{speed} {}", i.name, i.addresses.join(" "))
-    });
+    let Some(facts) = nodes.facts.get(&node.name) else {
+        return json!({ "name": node.name, "host": node.hostname });
+    };
+    let place = facts
+        .places
+        .iter()
+        .filter(|p| work.starts_with(p.path.to_string_lossy().as_ref()))
+        .max_by_key(|p| p.path.as_os_str().len());
+    let interfaces = facts
+        .interfaces
+        .iter()
+        .filter(|i| !i.addresses.is_empty())
+        .map(|i| {
+            let speed = i
+                .speed_mbit
+                .map(|speed| format!(" {speed} Mbit/s"))
+                .unwrap_or_default();
+            format!("{}{speed} {}", i.name, i.addresses.join(" "))
+        });
     let mut value = json!({
         "name": node.name, "host": facts.host, "kernel": facts.kernel, "os": facts.os, "cpu": facts.cpu.model,
         "cores": facts.cpu.usable, "memory_bytes": facts.memory_bytes, "glibc": facts.glibc,

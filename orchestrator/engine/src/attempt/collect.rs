@@ -31,14 +31,29 @@ use std::{
 pub(super) fn collect(evidence: &Evidence<'_>) -> Result<(Outcome, Vec<Record>, Value), RunError> {
     let run = &evidence.prepared.run;
     let findings = Findings::new(run.id.clone());
-    let mut judge = Judge { evidence, stdout: text(&run.dir.join("stdout")), stderr: text(&run.dir.join("stderr")), findings };
+    let mut judge = Judge {
+        evidence,
+        stdout: text(&run.dir.join("stdout")),
+        stderr: text(&run.dir.join("stderr")),
+        findings,
+    };
     // a restarted program continues its output: both parts together are its output
-    let after = evidence.restarted.map(|r| (r.stdout.as_str(), r.stderr.as_str())).unwrap_or_default();
-    let (stdout, stderr) = (format!("{}\n{}", judge.stdout, after.0), format!("{}\n{}", judge.stderr, after.1));
+    let after = evidence
+        .restarted
+        .map(|r| (r.stdout.as_str(), r.stderr.as_str()))
+        .unwrap_or_default();
+    let (stdout, stderr) = (
+        format!("{}\n{}", judge.stdout, after.0),
+        format!("{}\n{}", judge.stderr, after.1),
+    );
     let seen = mpi::check_io(
         &evidence.prepared.install,
         &evidence.prepared.request,
-        &mpi::Output { stdout: &stdout, stderr: &stderr, writers: judge.writers(&stdout)? },
+        &mpi::Output {
+            stdout: &stdout,
+            stderr: &stderr,
+            writers: judge.writers(&stdout)?,
+        },
     );
     if let Some(failure) = &evidence.cut_off {
         judge.fail(failure.cause, failure.detail.clone());
@@ -58,32 +73,57 @@ pub(super) fn collect(evidence: &Evidence<'_>) -> Result<(Outcome, Vec<Record>, 
     judge.noise();
     evidence.session.keep_logs();
     let facts = facts(evidence, &seen);
-    let Findings { records, failure, .. } = judge.findings;
-    Ok((failure.map_or(Outcome::Succeeded, Outcome::from), records, facts))
+    let Findings {
+        records, failure, ..
+    } = judge.findings;
+    Ok((
+        failure.map_or(Outcome::Succeeded, Outcome::from),
+        records,
+        facts,
+    ))
 }
 
 impl Judge<'_> {
     fn writers(&self, stdout: &str) -> Result<Option<u64>, RunError> {
-        let Some(pattern) = &self.evidence.prepared.run.app.io.writers else { return Ok(None) };
-        let found = self.regex(pattern)?.captures_iter(stdout).filter_map(|c| c.get(1)?.as_str().parse().ok()).last();
+        let Some(pattern) = &self.evidence.prepared.run.app.io.writers else {
+            return Ok(None);
+        };
+        let found = self
+            .regex(pattern)?
+            .captures_iter(stdout)
+            .filter_map(|c| c.get(1)?.as_str().parse().ok())
+            .last();
         Ok(found)
     }
 
     /// A full disk is the cause of whatever else went wrong; so is output without end.
     fn disk(&mut self) {
-        let exits = || self.evidence.exit.iter().chain(self.evidence.restarted.and_then(|r| r.exit.as_ref()));
+        let exits = || {
+            self.evidence
+                .exit
+                .iter()
+                .chain(self.evidence.restarted.and_then(|r| r.exit.as_ref()))
+        };
         if exits().any(|exit| exit.disk_full) {
             let dir = self.evidence.prepared.run.dir.clone();
             self.fail(Cause::DiskFull, format!("no space left below {dir}, and its output had to make room: the end of it is cut off"));
         } else if exits().any(|exit| exit.ended_by == Some(EndedBy::Output)) {
             let mib = self.evidence.prepared.job.max_output_bytes >> 20;
-            let detail = format!("it wrote more than {mib} MiB to its standard output and error (run.max_output_mib); the rest is cut off");
+            let detail = format!(
+                "it wrote more than {mib} MiB to its standard output and error (run.max_output_mib); the rest is cut off"
+            );
             self.fail(Cause::Output, detail);
         }
         let full = |text: &str| text.contains("No space left on device");
         if full(&self.stderr) || full(&self.stdout) {
-            let (stderr, work) = (last_lines(&self.stderr), self.evidence.prepared.run.work.clone());
-            self.fail(Cause::DiskFull, format!("no space left below {work}: {stderr}"));
+            let (stderr, work) = (
+                last_lines(&self.stderr),
+                self.evidence.prepared.run.work.clone(),
+            );
+            self.fail(
+                Cause::DiskFull,
+                format!("no space left below {work}: {stderr}"),
+            );
         }
     }
 
@@ -93,16 +133,28 @@ impl Judge<'_> {
         let code = self.evidence.exit.as_ref().and_then(|exit| exit.code);
         match ScriptFailure::find(dir, code) {
             Some(ScriptFailure::Setup) => {
-                self.fail(Cause::Launch, format!("the run's directory could not be set up: {}", self.message()));
+                self.fail(
+                    Cause::Launch,
+                    format!(
+                        "the run's directory could not be set up: {}",
+                        self.message()
+                    ),
+                );
             }
-            Some(ScriptFailure::Checkpointer) => self.fail(Cause::Launch, self.evidence.session.start_failure()),
+            Some(ScriptFailure::Checkpointer) => {
+                self.fail(Cause::Launch, self.evidence.session.start_failure())
+            }
             None => {}
         }
     }
 
     /// The last words of the run: its errors, or its output if there are none.
     fn message(&self) -> String {
-        last_lines(if self.stderr.trim().is_empty() { &self.stdout } else { &self.stderr })
+        last_lines(if self.stderr.trim().is_empty() {
+            &self.stdout
+        } else {
+            &self.stderr
+        })
     }
 
     /// The time limit of the run, and its checkpoints.
@@ -111,18 +163,36 @@ impl Judge<'_> {
             self.measure_checkpoints()?;
         }
         // what DMTCP says while the time limit ends a run follows from that
-        if self.evidence.exit.as_ref().is_some_and(|exit| exit.ended_by == Some(EndedBy::Timeout)) {
+        if self
+            .evidence
+            .exit
+            .as_ref()
+            .is_some_and(|exit| exit.ended_by == Some(EndedBy::Timeout))
+        {
             let limit = self.evidence.prepared.job.timeout_s;
-            self.fail(Cause::Timeout, format!("it did not end within {limit} s (run.timeout_s)"));
+            self.fail(
+                Cause::Timeout,
+                format!("it did not end within {limit} s (run.timeout_s)"),
+            );
         }
         if let Some(failure) = &self.evidence.halted {
             // a program that failed by itself is the reason that there was no checkpoint
-            let own_end = self.evidence.exit.as_ref().filter(|e| e.ended_by.is_none() && e.code != Some(0));
+            let own_end = self
+                .evidence
+                .exit
+                .as_ref()
+                .filter(|e| e.ended_by.is_none() && e.code != Some(0));
             match own_end {
                 Some(exit) => {
-                    let how = exit.code.map_or_else(|| exit.signal.clone().unwrap_or_default(), |code| format!("exit code {code}"));
+                    let how = exit.code.map_or_else(
+                        || exit.signal.clone().unwrap_or_default(),
+                        |code| format!("exit code {code}"),
+                    );
                     let message = last_lines(&self.stderr);
-                    self.fail(Cause::Application, format!("it ended before its checkpoint, {how}: {message}"));
+                    self.fail(
+                        Cause::Application,
+                        format!("it ended before its checkpoint, {how}: {message}"),
+                    );
                 }
                 None => self.fail(failure.cause, failure.detail.clone()),
             }
@@ -134,7 +204,9 @@ impl Judge<'_> {
     }
 
     fn measure_checkpoints(&mut self) -> Result<(), RunError> {
-        self.evidence.session.measure(&self.stdout, &mut self.findings)
+        self.evidence
+            .session
+            .measure(&self.stdout, &mut self.findings)
     }
 
     /// Whether the run is killed for good after its checkpoint.
@@ -144,18 +216,49 @@ impl Judge<'_> {
 
     fn end(&mut self) -> Result<(), RunError> {
         let Some(exit) = self.evidence.exit.clone() else {
-            self.fail(Cause::NodeLost, "the shepherd of the run left no exit status: it was killed");
+            self.fail(
+                Cause::NodeLost,
+                "the shepherd of the run left no exit status: it was killed",
+            );
             return Ok(());
         };
         if let Some(error) = &exit.start_error {
             self.fail(Cause::Launch, error.clone());
         }
         if self.verifies() {
-            self.record(names::WALL_S, exit.wall_s, Unit::Seconds, Source::Clock, Some("exit.json"), &[]);
+            self.record(
+                names::WALL_S,
+                exit.wall_s,
+                Unit::Seconds,
+                Source::Clock,
+                Some("exit.json"),
+                &[],
+            );
         }
-        self.record(names::CPU_USER_S, exit.user_s, Unit::Seconds, Source::Kernel, Some("exit.json"), &[]);
-        self.record(names::CPU_SYSTEM_S, exit.system_s, Unit::Seconds, Source::Kernel, Some("exit.json"), &[]);
-        self.record(names::MAX_RSS_BYTES, exit.max_rss_kib as f64 * 1024.0, Unit::Bytes, Source::Kernel, Some("exit.json"), &[]);
+        self.record(
+            names::CPU_USER_S,
+            exit.user_s,
+            Unit::Seconds,
+            Source::Kernel,
+            Some("exit.json"),
+            &[],
+        );
+        self.record(
+            names::CPU_SYSTEM_S,
+            exit.system_s,
+            Unit::Seconds,
+            Source::Kernel,
+            Some("exit.json"),
+            &[],
+        );
+        self.record(
+            names::MAX_RSS_BYTES,
+            exit.max_rss_kib as f64 * 1024.0,
+            Unit::Bytes,
+            Source::Kernel,
+            Some("exit.json"),
+            &[],
+        );
         if !self.verifies() {
             // killed after its checkpoint, on purpose; if it ended before by itself, there is no checkpoint and that is the failure
             return Ok(());
@@ -164,7 +267,11 @@ impl Judge<'_> {
         match exit.code {
             Some(code) if !app.success.exit_codes.contains(&code) => {
                 // if the program printed nothing, the launcher failed
-                let cause = if self.stdout.trim().is_empty() { Cause::Launch } else { Cause::Application };
+                let cause = if self.stdout.trim().is_empty() {
+                    Cause::Launch
+                } else {
+                    Cause::Application
+                };
                 let message = self.message();
                 self.fail(cause, format!("exit code {code}: {message}"));
             }
@@ -185,11 +292,17 @@ impl Judge<'_> {
         if let Some(forbidden) = &success.forbid
             && let Some(found) = self.regex(forbidden)?.find(output)
         {
-            self.fail(cause, format!("it printed `{}`{where_}", found.as_str().trim()));
+            self.fail(
+                cause,
+                format!("it printed `{}`{where_}", found.as_str().trim()),
+            );
         }
         if !self.regex(&success.pattern)?.is_match(output) {
             let message = last_lines(output);
-            self.fail(cause, format!("its output{where_} lacks `{}`: {message}", success.pattern));
+            self.fail(
+                cause,
+                format!("its output{where_} lacks `{}`: {message}", success.pattern),
+            );
         }
         Ok(())
     }
@@ -203,11 +316,21 @@ impl Judge<'_> {
         for outputs in &evidence.outputs {
             let pattern = self.regex(&outputs.claim.size)?;
             let stdout = std::mem::take(&mut self.stdout);
-            let message: Vec<&str> = pattern.captures_iter(&stdout).filter_map(|c| Some(c.get(1)?.as_str())).collect();
+            let message: Vec<&str> = pattern
+                .captures_iter(&stdout)
+                .filter_map(|c| Some(c.get(1)?.as_str()))
+                .collect();
             let wrong = outputs.judge(&message);
             self.stdout = stdout;
             if let Some(name) = &outputs.claim.name {
-                self.record(name, outputs.bytes() as f64, Unit::Bytes, Source::FileSize, None, &[]);
+                self.record(
+                    name,
+                    outputs.bytes() as f64,
+                    Unit::Bytes,
+                    Source::FileSize,
+                    None,
+                    &[],
+                );
             }
             if let Some(wrong) = wrong {
                 self.fail(wrong.cause, wrong.detail);
@@ -225,10 +348,24 @@ impl Judge<'_> {
             self.fail(Cause::SettingIgnored, seen.unseen.join("; "));
         }
         if let Some(aggregators) = seen.aggregators {
-            self.record(names::AGGREGATORS_EFFECTIVE, aggregators as f64, Unit::Count, Source::ApplicationOutput, Some("stdout"), &[]);
+            self.record(
+                names::AGGREGATORS_EFFECTIVE,
+                aggregators as f64,
+                Unit::Count,
+                Source::ApplicationOutput,
+                Some("stdout"),
+                &[],
+            );
         }
         if let Some(bytes) = seen.cb_buffer {
-            self.record(names::CB_BUFFER_EFFECTIVE, bytes as f64, Unit::Bytes, Source::ApplicationOutput, Some("stdout"), &[]);
+            self.record(
+                names::CB_BUFFER_EFFECTIVE,
+                bytes as f64,
+                Unit::Bytes,
+                Source::ApplicationOutput,
+                Some("stdout"),
+                &[],
+            );
         }
     }
 
@@ -248,13 +385,27 @@ impl Judge<'_> {
             match taken(&figure, &values).map(|value| value * figure.scale) {
                 // NaN and infinity are not measurements, and JSON has no such numbers
                 Some(value) if !value.is_finite() && figure.required => {
-                    self.fail(Cause::Application, format!("its output has no finite {}, but {value} (`{}`)", figure.name, figure.pattern));
+                    self.fail(
+                        Cause::Application,
+                        format!(
+                            "its output has no finite {}, but {value} (`{}`)",
+                            figure.name, figure.pattern
+                        ),
+                    );
                 }
                 Some(value) if !value.is_finite() => {}
-                Some(value) => self.record(&figure.name, value, figure.unit, Source::ApplicationOutput, Some("stdout"), &[]),
-                None if figure.required => {
-                    self.fail(Cause::Application, format!("its output has no {} (`{}`)", figure.name, figure.pattern))
-                }
+                Some(value) => self.record(
+                    &figure.name,
+                    value,
+                    figure.unit,
+                    Source::ApplicationOutput,
+                    Some("stdout"),
+                    &[],
+                ),
+                None if figure.required => self.fail(
+                    Cause::Application,
+                    format!("its output has no {} (`{}`)", figure.name, figure.pattern),
+                ),
                 None => {}
             }
         }
@@ -263,7 +414,12 @@ impl Judge<'_> {
 
     /// A number of which a pattern may take only a part.
     fn cut_number(&mut self, what: &str, pattern: &str, cut: &str) {
-        self.fail(Cause::Application, format!("its output has {what} as `{cut}`, of which `{pattern}` takes a part: {CUT_HINT}"));
+        self.fail(
+            Cause::Application,
+            format!(
+                "its output has {what} as `{cut}`, of which `{pattern}` takes a part: {CUT_HINT}"
+            ),
+        );
     }
 
     fn restart(&mut self) -> Result<(), RunError> {
@@ -282,12 +438,22 @@ impl Judge<'_> {
                 if exit.ended_by == Some(EndedBy::Timeout) {
                     self.fail(
                         Cause::Restart,
-                        format!("the restarted program did not end within {} s", self.evidence.prepared.job.timeout_s),
+                        format!(
+                            "the restarted program did not end within {} s",
+                            self.evidence.prepared.job.timeout_s
+                        ),
                     );
                 }
                 // the restart script's own exit code says little, unlike the program's verification
                 self.verification(&output, Cause::Restart, " after the restart")?;
-                self.record(names::RESTART_TO_END_S, exit.wall_s, Unit::Seconds, Source::Clock, Some("restart.exit.json"), &[]);
+                self.record(
+                    names::RESTART_TO_END_S,
+                    exit.wall_s,
+                    Unit::Seconds,
+                    Source::Clock,
+                    Some("restart.exit.json"),
+                    &[],
+                );
             }
         }
         if let Some(failure) = &mut self.findings.failure
@@ -295,11 +461,24 @@ impl Judge<'_> {
             && failure.cause == Cause::Restart
         {
             // the lines after an assertion are its backtrace
-            let why = restarted.explained.clone().or_else(|| (!restarted.stderr.trim().is_empty()).then(|| last_lines(&restarted.stderr)));
+            let why = restarted.explained.clone().or_else(|| {
+                (!restarted.stderr.trim().is_empty()).then(|| last_lines(&restarted.stderr))
+            });
             failure.detail.extend(why.map(|why| format!(" ({why})")));
         }
-        let verified = if !before && self.findings.failure.is_none() { 1.0 } else { 0.0 };
-        self.record(names::RESTART_VERIFIED, verified, Unit::Bool, Source::ApplicationOutput, Some("restart.stdout"), &[]);
+        let verified = if !before && self.findings.failure.is_none() {
+            1.0
+        } else {
+            0.0
+        };
+        self.record(
+            names::RESTART_VERIFIED,
+            verified,
+            Unit::Bool,
+            Source::ApplicationOutput,
+            Some("restart.stdout"),
+            &[],
+        );
         Ok(())
     }
 
@@ -308,7 +487,11 @@ impl Judge<'_> {
     /// left, its end, is told beside.
     fn printed_too_early(&mut self, restarted: &Restarted) -> Result<(), RunError> {
         let evidence = self.evidence;
-        let (None, Some((number, printed_bytes))) = (&restarted.explained, evidence.session.continues_from()) else { return Ok(()) };
+        let (None, Some((number, printed_bytes))) =
+            (&restarted.explained, evidence.session.continues_from())
+        else {
+            return Ok(());
+        };
         let success = &evidence.prepared.run.app.success;
         let pattern = self.regex(&success.pattern)?;
         let forbidden = match &success.forbid {
@@ -318,8 +501,18 @@ impl Judge<'_> {
         let before = text_until(&evidence.prepared.run.dir.join("stdout"), printed_bytes);
         if !forbidden && !pattern.is_match(&restarted.stdout) && pattern.is_match(&before) {
             let pattern = &success.pattern;
-            let hung = restarted.exit.as_ref().is_some_and(|exit| exit.ended_by == Some(EndedBy::Timeout));
-            let hung = if hung { format!(", which did not end within {} s,", evidence.prepared.job.timeout_s) } else { String::new() };
+            let hung = restarted
+                .exit
+                .as_ref()
+                .is_some_and(|exit| exit.ended_by == Some(EndedBy::Timeout));
+            let hung = if hung {
+                format!(
+                    ", which did not end within {} s,",
+                    evidence.prepared.job.timeout_s
+                )
+            } else {
+                String::new()
+            };
             self.fail(
                 Cause::Checkpoint,
                 format!(
@@ -354,12 +547,30 @@ pub(super) fn taken(figure: &Figure, values: &[f64]) -> Option<f64> {
 fn facts(evidence: &Evidence<'_>, seen: &IoEvidence) -> Value {
     let prepared = evidence.prepared;
     let digest = program_digest(&prepared.run.program);
-    let mut notes: Vec<&str> = prepared.quirks.iter().filter_map(|q| q.note.as_deref()).collect();
-    if evidence.context.site.cluster.as_ref().is_some_and(|c| c.side_by_side) {
+    let mut notes: Vec<&str> = prepared
+        .quirks
+        .iter()
+        .filter_map(|q| q.note.as_deref())
+        .collect();
+    if evidence
+        .context
+        .site
+        .cluster
+        .as_ref()
+        .is_some_and(|c| c.side_by_side)
+    {
         notes.push("other points ran at the same time on the site (side_by_side = true), which may affect its times");
     }
-    let wanted = evidence.context.site.ec2.as_ref().and_then(|ec2| ec2.instances.credits);
-    let credits = prepared.instances.iter().find_map(|i| Credits::of(i.kind.as_deref()?, wanted));
+    let wanted = evidence
+        .context
+        .site
+        .ec2
+        .as_ref()
+        .and_then(|ec2| ec2.instances.credits);
+    let credits = prepared
+        .instances
+        .iter()
+        .find_map(|i| Credits::of(i.kind.as_deref()?, wanted));
     notes.extend(credits.map(Credits::remark));
     let mut facts = BTreeMap::from([
         ("cvc".to_owned(), json!(env!("CARGO_PKG_VERSION"))),
@@ -367,10 +578,23 @@ fn facts(evidence: &Evidence<'_>, seen: &IoEvidence) -> Value {
         ("mpiexec".into(), json!(prepared.install.mpiexec)),
         ("program".into(), json!(prepared.run.program)),
         ("program_digest".into(), json!(digest)),
-        ("quirks".into(), json!(prepared.quirks.iter().map(|q| q.id.as_str()).collect::<Vec<_>>().join(" "))),
+        (
+            "quirks".into(),
+            json!(
+                prepared
+                    .quirks
+                    .iter()
+                    .map(|q| q.id.as_str())
+                    .collect::<Vec<_>>()
+                    .join(" ")
+            ),
+        ),
         ("tracer".into(), json!(prepared.tracer)),
     ]);
-    let on_nodes = prepared.checkpointer.remark_on_nodes(&prepared.checkpointer_install).filter(|_| prepared.run.used.several());
+    let on_nodes = prepared
+        .checkpointer
+        .remark_on_nodes(&prepared.checkpointer_install)
+        .filter(|_| prepared.run.used.several());
     notes.extend(on_nodes.as_ref().map(|(remark, _)| remark.as_str()));
     if !notes.is_empty() {
         facts.insert("notes".into(), json!(notes.join("\n")));
@@ -379,7 +603,10 @@ fn facts(evidence: &Evidence<'_>, seen: &IoEvidence) -> Value {
         facts.insert("io_not_seen".into(), json!(seen.unseen.join("; ")));
     }
     if !seen.unobservable.is_empty() {
-        facts.insert("io_not_observable".into(), json!(seen.unobservable.join("; ")));
+        facts.insert(
+            "io_not_observable".into(),
+            json!(seen.unobservable.join("; ")),
+        );
     }
     if !seen.selected.is_empty() {
         facts.insert("io_selected".into(), json!(seen.selected.join(", ")));
@@ -388,12 +615,30 @@ fn facts(evidence: &Evidence<'_>, seen: &IoEvidence) -> Value {
         facts.insert(prepared.checkpointer.name().into(), json!(version));
     }
     if !prepared.instances.is_empty() {
-        facts.insert("instance".into(), instance_facts(&prepared.instances, credits));
+        facts.insert(
+            "instance".into(),
+            instance_facts(&prepared.instances, credits),
+        );
     }
-    facts.extend(noise::settings(evidence.noise, &prepared.run.used.ranks).map(|settings| ("settings".to_owned(), settings)));
+    facts.extend(
+        noise::settings(evidence.noise, &prepared.run.used.ranks)
+            .map(|settings| ("settings".to_owned(), settings)),
+    );
     facts.insert("node".into(), node_facts());
     if prepared.run.used.transport != Transport::Local {
-        facts.insert("node_names".into(), json!(prepared.run.used.ranks.iter().map(|n| n.name.as_str()).collect::<Vec<_>>().join(" ")));
+        facts.insert(
+            "node_names".into(),
+            json!(
+                prepared
+                    .run
+                    .used
+                    .ranks
+                    .iter()
+                    .map(|n| n.name.as_str())
+                    .collect::<Vec<_>>()
+                    .join(" ")
+            ),
+        );
         facts.insert("nodes".into(), json!(prepared.node_facts));
     }
     json!(facts)
@@ -402,7 +647,10 @@ fn facts(evidence: &Evidence<'_>, seen: &IoEvidence) -> Value {
 /// Facts of a run's cloud machines: equal values once, others in the order of the nodes.
 fn instance_facts(instances: &[InstanceFacts], credits: Option<Credits>) -> Value {
     let told = |of: fn(&InstanceFacts) -> Option<&str>| {
-        let mut values: Vec<&str> = instances.iter().map(|i| of(i).unwrap_or("unknown")).collect();
+        let mut values: Vec<&str> = instances
+            .iter()
+            .map(|i| of(i).unwrap_or("unknown"))
+            .collect();
         values.dedup();
         values.join(" ")
     };
@@ -422,12 +670,16 @@ type Version = (u64, u64, u64, i64, i64);
 /// Digest of a program, read once for each version of the file: it may be large, and is the same in most runs.
 fn program_digest(program: &Utf8Path) -> String {
     static SEEN: LazyLock<Mutex<HashMap<Version, String>>> = LazyLock::new(Default::default);
-    let Ok(of) = std::fs::metadata(program) else { return String::new() };
+    let Ok(of) = std::fs::metadata(program) else {
+        return String::new();
+    };
     let version = (of.dev(), of.ino(), of.len(), of.ctime(), of.ctime_nsec());
     if let Some(digest) = SEEN.lock().get(&version) {
         return digest.clone();
     }
-    let Ok(content) = std::fs::read(program) else { return String::new() };
+    let Ok(content) = std::fs::read(program) else {
+        return String::new();
+    };
     let digest = cvc_core::ids::short_digest(&content);
     SEEN.lock().insert(version, digest.clone());
     digest
@@ -443,7 +695,10 @@ fn read_node_facts() -> Value {
     let first = |path: &str, key: &str| {
         std::fs::read_to_string(path).ok().and_then(|t| {
             t.lines().find_map(|l| {
-                l.strip_prefix(key).map(|v| v.trim_matches(|c: char| c == ':' || c.is_whitespace() || c == '"' || c == '=').to_owned())
+                l.strip_prefix(key).map(|v| {
+                    v.trim_matches(|c: char| c == ':' || c.is_whitespace() || c == '"' || c == '=')
+                        .to_owned()
+                })
             })
         })
     };

@@ -11,7 +11,10 @@ use super::{
 };
 use crate::{
     ckpt::{Course, Halt, Session},
-    run::{AttemptEvent, AttemptReporter, RunContext, RunError, RunFailure, Shepherd, Shepherds, SiteContext, text},
+    run::{
+        AttemptEvent, AttemptReporter, RunContext, RunError, RunFailure, Shepherd, Shepherds,
+        SiteContext, text,
+    },
     transport::Transport,
 };
 use cvc_core::{
@@ -27,7 +30,10 @@ enum Ending {
     /// It ended by itself, or after its checkpoint as intended.
     Exited(Option<Exit>),
     /// It was ended early.
-    CutOff { failure: RunFailure, exit: Option<Exit> },
+    CutOff {
+        failure: RunFailure,
+        exit: Option<Exit>,
+    },
     /// The user wants to stop at once.
     Interrupted,
 }
@@ -67,8 +73,18 @@ pub(super) async fn execute(
 ) -> Result<Executed, RunError> {
     let course = prepared.checkpointer.course(&prepared.run.checkpoint);
     let session = prepared.session();
-    let mut execution = Execution { context, prepared, course, session, shepherds, stop_signal, reporter };
-    let Some(mut ran) = execution.run().await? else { return Ok(interrupted()) };
+    let mut execution = Execution {
+        context,
+        prepared,
+        course,
+        session,
+        shepherds,
+        stop_signal,
+        reporter,
+    };
+    let Some(mut ran) = execution.run().await? else {
+        return Ok(interrupted());
+    };
     if ran.cut_off.is_none() {
         ran.cut_off = execution.explain_end(&ran).await;
     }
@@ -85,7 +101,9 @@ pub(super) async fn execute(
         }
         Err(Halt::Error(error)) => return Err(error),
     };
-    execution.collect(ran, restarted.as_ref(), not_restarted).await
+    execution
+        .collect(ran, restarted.as_ref(), not_restarted)
+        .await
 }
 
 impl Execution<'_> {
@@ -93,9 +111,16 @@ impl Execution<'_> {
     async fn run(&mut self) -> Result<Option<EndedProgram>, RunError> {
         let prepared = self.prepared;
         let before = noise::conditions(&prepared.run.used).await;
-        let mut shepherd = self.shepherds.start(&prepared.job, &prepared.run.dir.join("job.json")).await?;
+        let mut shepherd = self
+            .shepherds
+            .start(&prepared.job, &prepared.run.dir.join("job.json"))
+            .await?;
         self.reporter.tell(AttemptEvent::Started(shepherd.id));
-        let taken = if self.course.on_request { self.take(&mut shepherd).await } else { Some(Ok(())) };
+        let taken = if self.course.on_request {
+            self.take(&mut shepherd).await
+        } else {
+            Some(Ok(()))
+        };
         let ending = match &taken {
             None => {
                 tokio::join!(prepared.run.used.end_others(), shepherd.end());
@@ -107,7 +132,12 @@ impl Execution<'_> {
                 Ending::Exited(shepherd.end().await)
             }
             Some(_) => {
-                let misplaced = async { RunFailure::new(Cause::Misplaced, placement::watch(&prepared.run).await.to_string()) };
+                let misplaced = async {
+                    RunFailure::new(
+                        Cause::Misplaced,
+                        placement::watch(&prepared.run).await.to_string(),
+                    )
+                };
                 watch(&prepared.run, &mut shepherd, self.stop_signal, misplaced).await
             }
         };
@@ -116,7 +146,10 @@ impl Execution<'_> {
             Ending::Exited(exit) => (exit, None),
             Ending::CutOff { failure, exit } => (exit, Some(failure)),
         };
-        let noise = Noise { before, after: noise::conditions(&prepared.run.used).await };
+        let noise = Noise {
+            before,
+            after: noise::conditions(&prepared.run.used).await,
+        };
         // not while the program ran, which is measured
         self.shepherds.prepare();
         prepared.run.used.end_others().await;
@@ -125,7 +158,12 @@ impl Execution<'_> {
             Some(Err(Halt::Failure(failure))) => Some(failure),
             Some(Err(Halt::Error(error))) => return Err(error),
         };
-        Ok(Some(EndedProgram { halted, exit, noise, cut_off }))
+        Ok(Some(EndedProgram {
+            halted,
+            exit,
+            noise,
+            cut_off,
+        }))
     }
 
     /// Takes the checkpoints of the run; `None` when the user has interrupted it.
@@ -145,12 +183,20 @@ impl Execution<'_> {
     async fn explain_end(&self, ran: &EndedProgram) -> Option<RunFailure> {
         let used = &self.prepared.run.used;
         // ranks may not have come to a node because no new connection to it is possible, though its sentinel is still heard
-        let failed_by_itself = ran.exit.as_ref().is_some_and(|e| e.ended_by.is_none() && e.code != Some(0));
+        let failed_by_itself = ran
+            .exit
+            .as_ref()
+            .is_some_and(|e| e.ended_by.is_none() && e.code != Some(0));
         if failed_by_itself
             && used.transport == Transport::Ssh
             && let Some(refused) = used.crew.probe_starts(&used.others()).await.first()
         {
-            let detail = format!("{} cannot be reached from {}: {}", refused.host, used.head.name, refused.reason());
+            let detail = format!(
+                "{} cannot be reached from {}: {}",
+                refused.host,
+                used.head.name,
+                refused.reason()
+            );
             return Some(RunFailure::new(Cause::NodeLost, detail));
         }
         placement::check(&self.prepared.run).await.err()
@@ -162,23 +208,43 @@ impl Execution<'_> {
             return Ok(None);
         }
         let exit_codes = &self.prepared.run.app.success.exit_codes;
-        let ended_well = ran.exit.as_ref().and_then(|exit| exit.code).is_some_and(|code| exit_codes.contains(&code));
+        let ended_well = ran
+            .exit
+            .as_ref()
+            .and_then(|exit| exit.code)
+            .is_some_and(|code| exit_codes.contains(&code));
         if !self.course.killed && !ended_well {
             return Ok(None);
         }
-        let Some(how) = self.session.restart(self.prepared.values())? else { return Ok(None) };
+        let Some(how) = self.session.restart(self.prepared.values())? else {
+            return Ok(None);
+        };
         Ok(Some(self.prepared.restart_job(&how)?))
     }
 
     /// Restarts the program; `None` when the user has interrupted it.
-    async fn restart(&mut self, job: &Job, ran: &mut EndedProgram) -> Result<Option<Restarted>, RunError> {
+    async fn restart(
+        &mut self,
+        job: &Job,
+        ran: &mut EndedProgram,
+    ) -> Result<Option<Restarted>, RunError> {
         let prepared = self.prepared;
         self.reporter.stage("restart");
         self.session.prepare_restart().await?;
         let before = noise::conditions(&prepared.run.used).await;
-        let mut shepherd = self.shepherds.start(job, &prepared.run.dir.join("restart.job.json")).await?;
+        let mut shepherd = self
+            .shepherds
+            .start(job, &prepared.run.dir.join("restart.job.json"))
+            .await?;
         // the placement of its ranks was checked before
-        let exit = match watch(&prepared.run, &mut shepherd, self.stop_signal, self.session.watch_restart()).await {
+        let exit = match watch(
+            &prepared.run,
+            &mut shepherd,
+            self.stop_signal,
+            self.session.watch_restart(),
+        )
+        .await
+        {
             Ending::Interrupted => return Ok(None),
             Ending::Exited(exit) => exit,
             Ending::CutOff { failure, exit } => {
@@ -186,12 +252,21 @@ impl Execution<'_> {
                 exit
             }
         };
-        let noise = Noise { before, after: noise::conditions(&prepared.run.used).await };
+        let noise = Noise {
+            before,
+            after: noise::conditions(&prepared.run.used).await,
+        };
         self.shepherds.prepare();
         prepared.run.used.end_others().await;
         let text = |name: &str| text(&prepared.run.dir.join(name));
         let explained = self.session.explain_restart();
-        Ok(Some(Restarted { exit, noise, stdout: text("restart.stdout"), stderr: text("restart.stderr"), explained }))
+        Ok(Some(Restarted {
+            exit,
+            noise,
+            stdout: text("restart.stdout"),
+            stderr: text("restart.stderr"),
+            explained,
+        }))
     }
 
     /// Gathers the evidence and judges it.
@@ -201,7 +276,12 @@ impl Execution<'_> {
         restarted: Option<&Restarted>,
         not_restarted: Option<RunFailure>,
     ) -> Result<Executed, RunError> {
-        let EndedProgram { mut halted, exit, noise, cut_off } = ran;
+        let EndedProgram {
+            mut halted,
+            exit,
+            noise,
+            cut_off,
+        } = ran;
         let prepared = self.prepared;
         self.reporter.stage("collecting");
         match self.session.finish().await {
@@ -215,10 +295,29 @@ impl Execution<'_> {
         let told_to_end = exit.iter().chain(of_restart).any(was_told_to_end);
         let outputs = outputs::find_outputs(&prepared.run).await?;
         let (context, course, session) = (self.context, self.course, &*self.session);
-        let evidence =
-            Evidence { prepared, context, course, exit, session, halted, noise: &noise, restarted, not_restarted, cut_off, outputs };
+        let evidence = Evidence {
+            prepared,
+            context,
+            course,
+            exit,
+            session,
+            halted,
+            noise: &noise,
+            restarted,
+            not_restarted,
+            cut_off,
+            outputs,
+        };
         let (outcome, records, facts) = collect::collect(&evidence)?;
-        Ok(Executed { outcome, records, facts, wall_s, interrupted: false, shepherd_lost, told_to_end })
+        Ok(Executed {
+            outcome,
+            records,
+            facts,
+            wall_s,
+            interrupted: false,
+            shepherd_lost,
+            told_to_end,
+        })
     }
 }
 
@@ -226,7 +325,9 @@ impl Execution<'_> {
 /// that ended it by its exit code, as a shell does.
 fn was_told_to_end(exit: &Exit) -> bool {
     let signals = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP];
-    let ended_by = |signal: &Signal| exit.signal.as_deref() == Some(signal.as_str()) || exit.code == Some(128 + *signal as i32);
+    let ended_by = |signal: &Signal| {
+        exit.signal.as_deref() == Some(signal.as_str()) || exit.code == Some(128 + *signal as i32)
+    };
     exit.ended_by.is_none() && (exit.told_to_end || signals.iter().any(ended_by))
 }
 

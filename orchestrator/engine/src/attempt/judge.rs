@@ -48,8 +48,17 @@ impl Judge<'_> {
         self.findings.fail(cause, detail);
     }
 
-    pub(super) fn record(&mut self, name: &str, value: f64, unit: Unit, source: Source, artefact: Option<&str>, labels: &[Label]) {
-        self.findings.record(name, value, unit, source, artefact, labels);
+    pub(super) fn record(
+        &mut self,
+        name: &str,
+        value: f64,
+        unit: Unit,
+        source: Source,
+        artefact: Option<&str>,
+        labels: &[Label],
+    ) {
+        self.findings
+            .record(name, value, unit, source, artefact, labels);
     }
 
     pub(super) fn regex(&self, pattern: &str) -> Result<Regex, RunError> {

@@ -57,15 +57,44 @@ impl LaunchPlan {
         let mut request = request(choice, context);
         let quirks = quirks_of(choice, &request);
         // remedies for a hazard must reach the library's daemons as well
-        request.export.extend(quirks.iter().flat_map(|q| q.env.keys().cloned()));
+        request
+            .export
+            .extend(quirks.iter().flat_map(|q| q.env.keys().cloned()));
         let mut launch = mpi::launch(&choice.install, &request);
-        launch.argv.extend(quirks.iter().flat_map(|q| q.args.iter().cloned()));
-        launch.argv.extend(choice.traced.launcher_args.iter().cloned());
+        launch
+            .argv
+            .extend(quirks.iter().flat_map(|q| q.args.iter().cloned()));
+        launch
+            .argv
+            .extend(choice.traced.launcher_args.iter().cloned());
         let (app, point) = (&run.app, &run.point);
-        let values = template_values(app, point, run.program.as_str(), run.dir.as_str(), run.work.as_str());
-        let env = environment(choice, &launch, &quirks, &values, request.transport, ambient, &context.run.locale)?;
-        let args = arguments(&format!("{}: command.args", app.name), &app.command.args, &values)?;
-        let mut prefix: Vec<String> = choice.traced.prefix.iter().map(|word| word.replace(NODE, "")).collect();
+        let values = template_values(
+            app,
+            point,
+            run.program.as_str(),
+            run.dir.as_str(),
+            run.work.as_str(),
+        );
+        let env = environment(
+            choice,
+            &launch,
+            &quirks,
+            &values,
+            request.transport,
+            ambient,
+            &context.run.locale,
+        )?;
+        let args = arguments(
+            &format!("{}: command.args", app.name),
+            &app.command.args,
+            &values,
+        )?;
+        let mut prefix: Vec<String> = choice
+            .traced
+            .prefix
+            .iter()
+            .map(|word| word.replace(NODE, ""))
+            .collect();
         let mut rank_script = None;
         let mut launcher = launch.argv.clone();
         if run.used.transport != Transport::Local {
@@ -79,7 +108,9 @@ impl LaunchPlan {
             launcher.extend(["sh".to_owned(), path.to_string()]);
             rank_script = Some((path, text));
         }
-        let part = choice.checkpointer.launch(&choice.checkpointer_install, run)?;
+        let part = choice
+            .checkpointer
+            .launch(&choice.checkpointer_install, run)?;
         let scripted = part.is_some();
         let part = part.unwrap_or_default();
         let mut inputs = inputs(run, &request, &launch, &values)?;
@@ -106,38 +137,74 @@ impl LaunchPlan {
         });
         let peers = point.processes() + launch.launcher_processes;
         let command = prefix.into_iter().chain(command).collect();
-        Ok(Self { request, quirks, inputs, rank_script, scripted, command, env, values, peers })
+        Ok(Self {
+            request,
+            quirks,
+            inputs,
+            rank_script,
+            scripted,
+            command,
+            env,
+            values,
+            peers,
+        })
     }
 
     /// Returns what the other nodes must have before the run starts: directories, and where they see other files than this one, the inputs
     /// as well.
     pub fn elsewhere(&self, choice: &Choice) -> Request {
-        let RunContext { work, tmp, used, .. } = &choice.run;
-        let (mut remove, mut dirs, mut files) = (vec![tmp.into()], vec![(tmp.into(), 0o700)], Vec::new());
+        let RunContext {
+            work, tmp, used, ..
+        } = &choice.run;
+        let (mut remove, mut dirs, mut files) =
+            (vec![tmp.into()], vec![(tmp.into(), 0o700)], Vec::new());
         if used.storage == StorageKind::NodeLocal {
             remove.push(work.into());
             dirs.push((work.into(), 0o755));
             dirs.push((work.join(RANKS).into(), 0o755));
             dirs.extend(choice.traced.dirs.iter().map(|dir| (dir.into(), 0o755)));
-            let file = |path: &Utf8Path, content: &str| NewFile { path: path.into(), content: content.to_owned(), mode: 0o755 };
+            let file = |path: &Utf8Path, content: &str| NewFile {
+                path: path.into(),
+                content: content.to_owned(),
+                mode: 0o755,
+            };
             files.extend(self.rank_script.iter().map(|(path, text)| file(path, text)));
-            files.extend(self.inputs.iter().map(|input| file(&work.join(&input.name), &input.content)));
+            files.extend(
+                self.inputs
+                    .iter()
+                    .map(|input| file(&work.join(&input.name), &input.content)),
+            );
         }
-        Request::Make { remove, dirs, files }
+        Request::Make {
+            remove,
+            dirs,
+            files,
+        }
     }
 }
 
 /// What is put before a rank in its script, which knows the name of its node as `$host`.
 fn rank_prefix(words: &[String]) -> String {
     let word = |word: &String| {
-        word.split(NODE).map(|part| if part.is_empty() { String::new() } else { shell_quote(part) }).collect::<Vec<_>>().join("\".$host\"")
+        word.split(NODE)
+            .map(|part| {
+                if part.is_empty() {
+                    String::new()
+                } else {
+                    shell_quote(part)
+                }
+            })
+            .collect::<Vec<_>>()
+            .join("\".$host\"")
     };
     words.iter().map(|of| if of.is_empty() { shell_quote(of) } else { word(of) } + " ").collect()
 }
 
 /// The request to the launcher.
 fn request(choice: &Choice, context: &SiteContext) -> LaunchRequest {
-    let RunContext { app, point, used, .. } = &choice.run;
+    let RunContext {
+        app, point, used, ..
+    } = &choice.run;
     let mut export: Vec<String> = ["CVC_RUN", "TMPDIR", "LC_ALL"].map(String::from).into();
     export.extend(app.command.env.keys().cloned());
     LaunchRequest {
@@ -190,10 +257,18 @@ fn environment(
     }
     env.insert("TMPDIR".into(), choice.run.tmp.to_string());
     env.extend(launch.env.clone());
-    env.extend(quirks.iter().flat_map(|q| q.env.iter().map(|(k, v)| (k.clone(), v.clone()))));
+    env.extend(
+        quirks
+            .iter()
+            .flat_map(|q| q.env.iter().map(|(k, v)| (k.clone(), v.clone()))),
+    );
     let app = &choice.run.app;
     for (name, template) in &app.command.env {
-        let value = render::render_text(&format!("{}: command.env.{name}", app.name), template, values)?;
+        let value = render::render_text(
+            &format!("{}: command.env.{name}", app.name),
+            template,
+            values,
+        )?;
         env.insert(name.clone(), value);
     }
     env.extend(choice.traced.env.clone());
@@ -201,33 +276,62 @@ fn environment(
 }
 
 /// Host files, hint files and the application's inputs.
-fn inputs(run: &RunContext, request: &LaunchRequest, launch: &Launch, values: &Value) -> Result<Vec<Input>, RunError> {
+fn inputs(
+    run: &RunContext,
+    request: &LaunchRequest,
+    launch: &Launch,
+    values: &Value,
+) -> Result<Vec<Input>, RunError> {
     let launch_values = mpi::file_values(request);
     let mut inputs = Vec::new();
     for (name, template) in &launch.files {
         let content = render::render(*template, &launch_values)?;
-        inputs.push(Input { name: (*name).to_owned(), content, executable: template.is_executable() });
+        inputs.push(Input {
+            name: (*name).to_owned(),
+            content,
+            executable: template.is_executable(),
+        });
     }
     let app = &run.app;
     for file in &app.command.files {
         if !is_plain_name(&file.path) {
             return Err(RunError::Descriptor {
                 app: app.name.clone(),
-                problem: format!("input file `{}`: write a plain file name; it is put into the working directory", file.path),
+                problem: format!(
+                    "input file `{}`: write a plain file name; it is put into the working directory",
+                    file.path
+                ),
             });
         }
-        let content = render::render_text(&format!("{}: {}", app.name, file.path), &file.content, values)?;
-        inputs.push(Input { name: file.path.clone(), content, executable: false });
+        let content = render::render_text(
+            &format!("{}: {}", app.name, file.path),
+            &file.content,
+            values,
+        )?;
+        inputs.push(Input {
+            name: file.path.clone(),
+            content,
+            executable: false,
+        });
     }
     Ok(inputs)
 }
 
 fn is_plain_name(name: &str) -> bool {
-    !name.is_empty() && !name.contains('/') && Utf8Path::new(name).components().all(|c| matches!(c, camino::Utf8Component::Normal(_)))
+    !name.is_empty()
+        && !name.contains('/')
+        && Utf8Path::new(name)
+            .components()
+            .all(|c| matches!(c, camino::Utf8Component::Normal(_)))
 }
 
 /// The order in which things wrap each other: tracer, checkpointer, MPI launcher, program. The checkpointer's part is in the script, where what it
 /// starts first is known.
 pub(super) fn wrap(launch: &[String], program: &Utf8Path, args: &[String]) -> Vec<String> {
-    launch.iter().cloned().chain([program.to_string()]).chain(args.iter().cloned()).collect()
+    launch
+        .iter()
+        .cloned()
+        .chain([program.to_string()])
+        .chain(args.iter().cloned())
+        .collect()
 }

@@ -33,4 +33,7 @@ pub use site::{Found, FoundComponent, Readiness, ReadySite};
 pub use slurm_steps::Steps;
 
 // what its interface is made of
-pub use crate::run::{AttemptEvent, AttemptReporter, LATER, Node, Nodes, RunError, SOON, Shepherds, SiteContext, Task, area_name};
+pub use crate::run::{
+    AttemptEvent, AttemptReporter, LATER, Node, Nodes, RunError, SOON, Shepherds, SiteContext,
+    Task, area_name,
+};

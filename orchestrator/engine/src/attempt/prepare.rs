@@ -11,7 +11,10 @@ use crate::{
     host::LocalHost,
     mpi::{self, LaunchRequest, MpiInstall},
     render::{self, Template},
-    run::{DESCRIPTION, Nodes, RANKS, RunContext, RunError, SHEPHERD, SiteContext, Task, begun_tmp_dir, check_area},
+    run::{
+        DESCRIPTION, Nodes, RANKS, RunContext, RunError, SHEPHERD, SiteContext, Task,
+        begun_tmp_dir, check_area,
+    },
     transport::Transport,
 };
 use camino::Utf8Path;
@@ -53,13 +56,27 @@ pub(super) struct Prepared {
 ///
 /// # Errors
 /// When the site lacks something, the descriptor cannot be used, or a file cannot be written.
-pub(super) fn prepare(site: &ReadySite, nodes: &Nodes, campaign: &CampaignDir, task: &Task) -> Result<Prepared, RunError> {
+pub(super) fn prepare(
+    site: &ReadySite,
+    nodes: &Nodes,
+    campaign: &CampaignDir,
+    task: &Task,
+) -> Result<Prepared, RunError> {
     let context = &site.context;
     let choice = Choice::of(site, nodes, campaign, task)?;
-    let ambient = Ambient { base: LocalHost::base_env(), slurm: of_slurm(std::env::vars()) };
+    let ambient = Ambient {
+        base: LocalHost::base_env(),
+        slurm: of_slurm(std::env::vars()),
+    };
     let plan = LaunchPlan::of(&choice, context, &ambient)?;
     make_directories(campaign, &choice, &plan)?;
-    if site.context.site.storage.get(&task.point.storage).is_some_and(|area| area.path.is_some()) {
+    if site
+        .context
+        .site
+        .storage
+        .get(&task.point.storage)
+        .is_some_and(|area| area.path.is_some())
+    {
         check_area(&choice.run.work).map_err(RunError::Area)?;
     }
     write_files(&choice, &plan, context, task)?;
@@ -83,11 +100,16 @@ pub(super) fn prepare(site: &ReadySite, nodes: &Nodes, campaign: &CampaignDir, t
 /// The variables of a Slurm job that its steps need. They are kept with the run, so that none that holds a secret, such as `SLURM_JWT`, is among
 /// them.
 fn of_slurm(vars: impl Iterator<Item = (String, String)>) -> BTreeMap<String, String> {
-    vars.filter(|(name, _)| name.starts_with("SLURM") && !may_hold_secret(name)).collect()
+    vars.filter(|(name, _)| name.starts_with("SLURM") && !may_hold_secret(name))
+        .collect()
 }
 
 /// Replaces what an earlier attempt left by new, empty directories.
-fn make_directories(campaign: &CampaignDir, choice: &Choice, plan: &LaunchPlan) -> Result<(), StoreError> {
+fn make_directories(
+    campaign: &CampaignDir,
+    choice: &Choice,
+    plan: &LaunchPlan,
+) -> Result<(), StoreError> {
     // before its name is forgotten; of another user there it is none of ours
     let _ = remove_all(&begun_tmp_dir(campaign, &choice.run.id));
     for old in [&choice.run.dir, &choice.run.work] {
@@ -96,7 +118,10 @@ fn make_directories(campaign: &CampaignDir, choice: &Choice, plan: &LaunchPlan) 
     // not the directories above it: where the campaign was moved away meanwhile, nothing is made in its old place
     fs::create_dir(&choice.run.dir).map_err(StoreError::io("make", &choice.run.dir))?;
     let ranks = plan.rank_script.iter().map(|_| choice.run.work.join(RANKS));
-    let new = [choice.run.dir.join("inputs"), choice.run.work.clone()].into_iter().chain(choice.traced.dirs.iter().cloned()).chain(ranks);
+    let new = [choice.run.dir.join("inputs"), choice.run.work.clone()]
+        .into_iter()
+        .chain(choice.traced.dirs.iter().cloned())
+        .chain(ranks);
     for new in new {
         fs::create_dir_all(&new).map_err(StoreError::io("make", &new))?;
     }
@@ -104,7 +129,12 @@ fn make_directories(campaign: &CampaignDir, choice: &Choice, plan: &LaunchPlan) 
 }
 
 /// Writes the scripts, the inputs, and the description of the run.
-fn write_files(choice: &Choice, plan: &LaunchPlan, context: &SiteContext, task: &Task) -> Result<(), RunError> {
+fn write_files(
+    choice: &Choice,
+    plan: &LaunchPlan,
+    context: &SiteContext,
+    task: &Task,
+) -> Result<(), RunError> {
     if let Some((path, text)) = &plan.rank_script {
         write(path, text)?;
     }
@@ -113,16 +143,23 @@ fn write_files(choice: &Choice, plan: &LaunchPlan, context: &SiteContext, task: 
             let file = place.join(&input.name);
             write(&file, &input.content)?;
             if input.executable {
-                fs::set_permissions(&file, PermissionsExt::from_mode(0o755)).map_err(StoreError::io("make executable", &file))?;
+                fs::set_permissions(&file, PermissionsExt::from_mode(0o755))
+                    .map_err(StoreError::io("make executable", &file))?;
             }
         }
     }
-    write(&choice.run.dir.join(LAUNCH), render::render(Template::RUN_SCRIPT, &plan.values)?)?;
+    write(
+        &choice.run.dir.join(LAUNCH),
+        render::render(Template::RUN_SCRIPT, &plan.values)?,
+    )?;
     let description = json!({
         "run": choice.run.id.as_str(), "tmp": choice.run.tmp, "repeat": task.planned.repeat, "point": task.point, "descriptor": choice.run.app, "mpi": choice.install,
         "quirks": plan.quirks, "checkpoint": choice.run.checkpoint, "trace": TraceSettings { tracer: context.trace.of(&task.point) },
     });
-    write(&choice.run.dir.join(DESCRIPTION), serde_json::to_vec_pretty(&description).unwrap_or_default())?;
+    write(
+        &choice.run.dir.join(DESCRIPTION),
+        serde_json::to_vec_pretty(&description).unwrap_or_default(),
+    )?;
     Ok(())
 }
 
@@ -140,7 +177,10 @@ fn job(choice: &Choice, plan: &LaunchPlan, run: &RunSettings) -> Job {
     let dir = &choice.run.dir;
     let scripted = Job {
         argv: vec!["bash".into(), dir.join(LAUNCH).into_string()],
-        env: script_env(&choice.run.used.marker).into_iter().chain([(READY.to_owned(), "1".to_owned())]).collect(),
+        env: script_env(&choice.run.used.marker)
+            .into_iter()
+            .chain([(READY.to_owned(), "1".to_owned())])
+            .collect(),
         cwd: dir.clone().into(),
         private_dir: Some(choice.run.tmp.clone().into()),
         stdout: dir.join("stdout").into(),
@@ -155,7 +195,10 @@ fn job(choice: &Choice, plan: &LaunchPlan, run: &RunSettings) -> Job {
         return scripted;
     }
     // without a shell, whose start would count as time of the run
-    let own = [("CVC_RUN".to_owned(), choice.run.used.marker.clone()), ("PWD".to_owned(), choice.run.work.to_string())];
+    let own = [
+        ("CVC_RUN".to_owned(), choice.run.used.marker.clone()),
+        ("PWD".to_owned(), choice.run.work.to_string()),
+    ];
     Job {
         argv: plan.command.clone(),
         env: plan.env.clone().into_iter().chain(own).collect(),
@@ -170,15 +213,23 @@ fn script_env(marker: &str) -> BTreeMap<String, String> {
         ("CVC_RUN".to_owned(), marker.to_owned()),
         // the environment is clean already
         ("CVC_CLEAN".to_owned(), "1".to_owned()),
-        ("PATH".to_owned(), std::env::var("PATH").unwrap_or_else(|_| "/usr/bin:/bin".into())),
+        (
+            "PATH".to_owned(),
+            std::env::var("PATH").unwrap_or_else(|_| "/usr/bin:/bin".into()),
+        ),
     ])
 }
 
 impl Prepared {
     /// Returns its checkpointer's part in it.
     pub fn session(&self) -> Box<dyn Session + '_> {
-        let context = SessionContext { run: &self.run, peers: self.peers, ssh_wrapper: self.request.ssh_wrapper() };
-        self.checkpointer.session(&self.checkpointer_install, context)
+        let context = SessionContext {
+            run: &self.run,
+            peers: self.peers,
+            ssh_wrapper: self.request.ssh_wrapper(),
+        };
+        self.checkpointer
+            .session(&self.checkpointer_install, context)
     }
 
     /// Returns the values of its script.
@@ -232,7 +283,17 @@ mod tests {
 
     #[test]
     fn no_secret_of_slurm_is_kept_with_a_run() {
-        let vars = ["SLURM_JOB_ID", "SLURM_JWT", "SLURM_DB_PASSWORD", "SLURMD_TOKEN", "HOME"].map(|name| (name.to_owned(), "1".to_owned()));
-        assert_eq!(of_slurm(vars.into_iter()).into_keys().collect::<Vec<_>>(), ["SLURM_JOB_ID"]);
+        let vars = [
+            "SLURM_JOB_ID",
+            "SLURM_JWT",
+            "SLURM_DB_PASSWORD",
+            "SLURMD_TOKEN",
+            "HOME",
+        ]
+        .map(|name| (name.to_owned(), "1".to_owned()));
+        assert_eq!(
+            of_slurm(vars.into_iter()).into_keys().collect::<Vec<_>>(),
+            ["SLURM_JOB_ID"]
+        );
     }
 }

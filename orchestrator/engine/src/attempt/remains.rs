@@ -44,12 +44,25 @@ impl Remains {
         // what fills the disk may be the run's own, and the other points need the room
         remove_with_parent(work)?;
         let removed = remove_large_files(&self.dir.partial(run))?;
-        let detail = format!("{error}; what the run had written is removed ({} MiB of output)", removed >> 20);
+        let detail = format!(
+            "{error}; what the run had written is removed ({} MiB of output)",
+            removed >> 20
+        );
         tracing::warn!(%run, detail, "no room for the run's results");
-        let executed = Executed { wall_s: executed.wall_s, ..failed(RunFailure::new(Cause::DiskFull, detail)) };
-        let concluded = conclude(&self.dir, run, attempt, &executed).and_then(|file| seal(&self.dir, run, &file).map(|()| file));
+        let executed = Executed {
+            wall_s: executed.wall_s,
+            ..failed(RunFailure::new(Cause::DiskFull, detail))
+        };
+        let concluded = conclude(&self.dir, run, attempt, &executed)
+            .and_then(|file| seal(&self.dir, run, &file).map(|()| file));
         match concluded {
-            Err(error) if error.is_full_disk() => Ok(conclude_failed(&self.dir, run, attempt, Cause::DiskFull, error.to_string())?),
+            Err(error) if error.is_full_disk() => Ok(conclude_failed(
+                &self.dir,
+                run,
+                attempt,
+                Cause::DiskFull,
+                error.to_string(),
+            )?),
             concluded => Ok(concluded?),
         }
     }
@@ -102,9 +115,13 @@ fn remove_with_parent(work: &Utf8Path) -> Result<(), StoreError> {
 fn remove_large_files(dir: &Utf8Path) -> Result<u64, StoreError> {
     let mut removed = 0;
     // a run that failed before it had one
-    let Ok(entries) = dir.read_dir_utf8() else { return Ok(0) };
+    let Ok(entries) = dir.read_dir_utf8() else {
+        return Ok(0);
+    };
     for entry in entries.flatten() {
-        let Ok(metadata) = entry.path().symlink_metadata() else { continue };
+        let Ok(metadata) = entry.path().symlink_metadata() else {
+            continue;
+        };
         if metadata.is_dir() {
             removed += remove_large_files(entry.path())?;
         } else if metadata.len() > LARGE_BYTES {

@@ -1,7 +1,10 @@
 //! Checkpoints that the program writes when it wants to.
 
 use super::contract::{Checkpointer, Course, Halt, Install, Restart, Session, SessionContext};
-use crate::run::{CUT_HINT, Findings, RunContext, RunError, RunFailure, arguments, compile, files, numbers, patterns};
+use crate::run::{
+    CUT_HINT, Findings, RunContext, RunError, RunFailure, arguments, compile, files, numbers,
+    patterns,
+};
 use async_trait::async_trait;
 use cvc_core::{
     app::template_values,
@@ -25,11 +28,17 @@ impl Checkpointer for ApplicationCheckpointer {
     }
 
     fn course(&self, settings: &CheckpointSettings) -> Course {
-        Course { restarted: settings.restart_check, ..Course::default() }
+        Course {
+            restarted: settings.restart_check,
+            ..Course::default()
+        }
     }
 
     fn session<'r>(&self, _: &Install, context: SessionContext<'r>) -> Box<dyn Session + 'r> {
-        Box::new(OwnFiles { run: context.run, found: Vec::new() })
+        Box::new(OwnFiles {
+            run: context.run,
+            found: Vec::new(),
+        })
     }
 }
 
@@ -51,23 +60,42 @@ impl Session for OwnFiles<'_> {
 
     fn restart(&self, _: &Value) -> Result<Option<Restart>, Halt> {
         let app = &self.run.app;
-        let (Some(templates), true) = (&app.command.restart_args, app.checkpoint.as_ref().is_some_and(|c| c.restartable)) else {
+        let (Some(templates), true) = (
+            &app.command.restart_args,
+            app.checkpoint.as_ref().is_some_and(|c| c.restartable),
+        ) else {
             let detail = "the descriptor does not say how the program restarts (checkpoint.restartable, command.restart_args)";
             return Err(RunFailure::new(Cause::Restart, detail).into());
         };
         let run = self.run;
-        let values = template_values(app, &run.point, run.program.as_str(), run.dir.as_str(), run.work.as_str());
-        let args = arguments(&format!("{}: command.restart_args", app.name), templates, &values)?;
+        let values = template_values(
+            app,
+            &run.point,
+            run.program.as_str(),
+            run.dir.as_str(),
+            run.work.as_str(),
+        );
+        let args = arguments(
+            &format!("{}: command.restart_args", app.name),
+            templates,
+            &values,
+        )?;
         Ok(Some(Restart::Program(args)))
     }
 
     fn measure(&self, output: &str, to: &mut Findings) -> Result<(), RunError> {
-        let Some(own) = &self.run.app.checkpoint else { return Ok(()) };
+        let Some(own) = &self.run.app.checkpoint else {
+            return Ok(());
+        };
         let total: u64 = self.found.iter().map(|(_, file)| file.bytes).sum();
         if total == 0 {
             to.fail(
                 Cause::Checkpoint,
-                format!("the program wrote no checkpoint: no file {} below {}", own.files.join(", "), self.run.work),
+                format!(
+                    "the program wrote no checkpoint: no file {} below {}",
+                    own.files.join(", "),
+                    self.run.work
+                ),
             );
             return Ok(());
         }
@@ -83,14 +111,42 @@ impl Session for OwnFiles<'_> {
         };
         for (number, seconds) in (1u32..).zip(&times) {
             let labels = [("ckpt", number.to_string())];
-            to.record(names::CKPT_LATENCY_S, *seconds, Unit::Seconds, Source::ApplicationOutput, Some("stdout"), &labels);
+            to.record(
+                names::CKPT_LATENCY_S,
+                *seconds,
+                Unit::Seconds,
+                Source::ApplicationOutput,
+                Some("stdout"),
+                &labels,
+            );
         }
         // a later checkpoint replaces an earlier one: the files are those of the last
         let ckpt = ("ckpt", times.len().max(1).to_string());
         let labels = [ckpt.clone(), ("kind", "application".to_owned())];
-        to.record(names::CKPT_FILES, self.found.len() as f64, Unit::Count, Source::FileSize, None, &labels);
-        to.record(names::CKPT_BYTES, total as f64, Unit::Bytes, Source::FileSize, None, &labels);
-        to.record(names::CKPT_STORED_BYTES, total as f64, Unit::Bytes, Source::FileSize, None, &[ckpt]);
+        to.record(
+            names::CKPT_FILES,
+            self.found.len() as f64,
+            Unit::Count,
+            Source::FileSize,
+            None,
+            &labels,
+        );
+        to.record(
+            names::CKPT_BYTES,
+            total as f64,
+            Unit::Bytes,
+            Source::FileSize,
+            None,
+            &labels,
+        );
+        to.record(
+            names::CKPT_STORED_BYTES,
+            total as f64,
+            Unit::Bytes,
+            Source::FileSize,
+            None,
+            &[ckpt],
+        );
         Ok(())
     }
 }

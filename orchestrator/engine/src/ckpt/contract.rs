@@ -44,7 +44,11 @@ impl Install {
 
     /// Returns major and minor version, if known.
     pub fn major_minor(&self) -> Option<(u32, u32)> {
-        let mut parts = self.version.as_ref()?.split(|c: char| !c.is_ascii_digit()).map(str::parse);
+        let mut parts = self
+            .version
+            .as_ref()?
+            .split(|c: char| !c.is_ascii_digit())
+            .map(str::parse);
         Some((parts.next()?.ok()?, parts.next()?.ok()?))
     }
 }
@@ -190,7 +194,11 @@ impl fmt::Debug for dyn Checkpointer {
 #[async_trait]
 pub trait Session: Send + Sync {
     /// Takes the checkpoints of the run that this shepherd watches over. Returns early when the run ends. Called only if cvc asks for checkpoints.
-    async fn take(&mut self, _shepherd: &mut Shepherd, _reporter: &AttemptReporter) -> Result<(), Halt> {
+    async fn take(
+        &mut self,
+        _shepherd: &mut Shepherd,
+        _reporter: &AttemptReporter,
+    ) -> Result<(), Halt> {
         Ok(())
     }
 

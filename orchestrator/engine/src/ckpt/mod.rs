@@ -10,5 +10,7 @@ mod none;
 pub mod quirks;
 mod registry;
 
-pub use contract::{Checkpointer, Course, Halt, Install, LaunchPart, Restart, Search, Session, SessionContext};
+pub use contract::{
+    Checkpointer, Course, Halt, Install, LaunchPart, Restart, Search, Session, SessionContext,
+};
 pub use registry::{all, checkpointer};

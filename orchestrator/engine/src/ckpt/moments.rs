@@ -38,7 +38,12 @@ impl Moments {
     /// # Errors
     /// When the descriptor's pattern of steps cannot be used.
     pub fn new(run: &RunContext) -> Result<Self, RunFailure> {
-        Ok(Self { moment: run.checkpoint.moment.clone(), output: Output::new(run)?, begin: None, next: 1 })
+        Ok(Self {
+            moment: run.checkpoint.moment.clone(),
+            output: Output::new(run)?,
+            begin: None,
+            next: 1,
+        })
     }
 
     /// Waits until the program computes: before that a checkpoint would only show its start.
@@ -46,15 +51,23 @@ impl Moments {
     /// # Errors
     /// When it ends before.
     pub async fn begin(&mut self, shepherd: &mut Shepherd) -> Result<(), RunFailure> {
-        self.output.until(shepherd, "it computed (its first output)", |o| o.computes()).await?;
+        self.output
+            .until(shepherd, "it computed (its first output)", |o| o.computes())
+            .await?;
         let begin = Instant::now();
         match &self.moment {
             Moment::AtS(_) => {}
             Moment::AfterStep(step) | Moment::SizeOnlyAfterStep(step) => {
                 let wanted = *step;
-                self.output.until(shepherd, &format!("step {wanted}"), |o| o.has_done(wanted)).await?;
+                self.output
+                    .until(shepherd, &format!("step {wanted}"), |o| o.has_done(wanted))
+                    .await?;
             }
-            Moment::SizeOnly => self.output.until(shepherd, "its first step", |o| o.has_done(1)).await?,
+            Moment::SizeOnly => {
+                self.output
+                    .until(shepherd, "its first step", |o| o.has_done(1))
+                    .await?
+            }
         }
         self.begin = Some(begin);
         Ok(())
@@ -73,17 +86,24 @@ impl Moments {
             _ => &[0.0],
         };
         let (number, count) = (self.next, u32::try_from(at_s.len()).unwrap_or(u32::MAX));
-        let (Some(&at_s), Some(begin)) = (at_s.get(number as usize - 1), self.begin) else { return Ok(None) };
+        let (Some(&at_s), Some(begin)) = (at_s.get(number as usize - 1), self.begin) else {
+            return Ok(None);
+        };
         let at = begin + Duration::from_secs_f64(at_s);
         while Instant::now() < at {
             if !shepherd.at_work() {
-                let detail = format!("the program ended before its checkpoint at {at_s} s: choose an earlier moment or a larger workload");
+                let detail = format!(
+                    "the program ended before its checkpoint at {at_s} s: choose an earlier moment or a larger workload"
+                );
                 return Err(no_checkpoint(detail));
             }
             tokio::time::sleep(TICK.min(at.saturating_duration_since(Instant::now()))).await;
         }
         self.next += 1;
-        Ok(Some(Due { number, last: number == count }))
+        Ok(Some(Due {
+            number,
+            last: number == count,
+        }))
     }
 }
 
@@ -106,7 +126,12 @@ struct Output {
 
 impl Output {
     fn new(run: &RunContext) -> Result<Self, RunFailure> {
-        let step = run.app.progress.as_ref().map(|p| Regex::new(&format!("(?m){}", p.step))).transpose();
+        let step = run
+            .app
+            .progress
+            .as_ref()
+            .map(|p| Regex::new(&format!("(?m){}", p.step)))
+            .transpose();
         Ok(Self {
             path: run.dir.join("stdout"),
             step: step.map_err(|e| no_checkpoint(format!("progress.step: {e}")))?,
@@ -134,23 +159,44 @@ impl Output {
         let text = String::from_utf8_lossy(&self.line).replace('\r', "\n");
         self.spoke |= !text.trim().is_empty();
         if let Some(step) = &self.step {
-            let seen = step.captures_iter(&text).filter_map(|c| c.get(1)?.as_str().parse().ok()).max();
+            let seen = step
+                .captures_iter(&text)
+                .filter_map(|c| c.get(1)?.as_str().parse().ok())
+                .max();
             self.last_step = self.last_step.max(seen);
         }
-        let whole = self.line.iter().rposition(|b| matches!(b, b'\n' | b'\r')).map_or(0, |at| at + 1);
-        self.line.drain(..whole.max(self.line.len().saturating_sub(MAX_LINE_BYTES)));
+        let whole = self
+            .line
+            .iter()
+            .rposition(|b| matches!(b, b'\n' | b'\r'))
+            .map_or(0, |at| at + 1);
+        self.line
+            .drain(..whole.max(self.line.len().saturating_sub(MAX_LINE_BYTES)));
     }
 
     /// Its first step, or where it does not tell steps, its first output.
     fn computes(&self) -> bool {
-        if self.step.is_some() { self.last_step.is_some() } else { self.spoke }
+        if self.step.is_some() {
+            self.last_step.is_some()
+        } else {
+            self.spoke
+        }
     }
 
     fn has_done(&self, step: u64) -> bool {
-        if self.step.is_some() { self.last_step.is_some_and(|last| last >= step) } else { step <= 1 && self.computes() }
+        if self.step.is_some() {
+            self.last_step.is_some_and(|last| last >= step)
+        } else {
+            step <= 1 && self.computes()
+        }
     }
 
-    async fn until(&mut self, shepherd: &mut Shepherd, what: &str, there: impl Fn(&Self) -> bool) -> Result<(), RunFailure> {
+    async fn until(
+        &mut self,
+        shepherd: &mut Shepherd,
+        what: &str,
+        there: impl Fn(&Self) -> bool,
+    ) -> Result<(), RunFailure> {
         let begin = Instant::now();
         loop {
             self.read_new();
@@ -158,10 +204,15 @@ impl Output {
                 return Ok(());
             }
             if !shepherd.at_work() {
-                return Err(no_checkpoint(format!("the program ended before {what}: choose an earlier moment or a larger workload")));
+                return Err(no_checkpoint(format!(
+                    "the program ended before {what}: choose an earlier moment or a larger workload"
+                )));
             }
             if begin.elapsed() > self.limit {
-                return Err(RunFailure::new(Cause::Timeout, format!("{what} did not happen in time")));
+                return Err(RunFailure::new(
+                    Cause::Timeout,
+                    format!("{what} did not happen in time"),
+                ));
             }
             tokio::time::sleep(TICK).await;
         }
@@ -210,6 +261,9 @@ mod tests {
         let mut read = output(&path, r"^step (\d+)$");
         std::fs::write(&path, "step 1\rstep 2\rste").expect("writes");
         read.read_new();
-        assert_eq!((read.last_step, read.line.as_slice()), (Some(2), &b"ste"[..]));
+        assert_eq!(
+            (read.last_step, read.line.as_slice()),
+            (Some(2), &b"ste"[..])
+        );
     }
 }

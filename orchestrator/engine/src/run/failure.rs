@@ -14,7 +14,10 @@ pub struct RunFailure {
 impl RunFailure {
     /// A failure of this kind.
     pub fn new(cause: Cause, detail: impl Into<String>) -> Self {
-        Self { cause, detail: detail.into() }
+        Self {
+            cause,
+            detail: detail.into(),
+        }
     }
 }
 

@@ -11,7 +11,11 @@ use cvc_probe::sentinel::FileFound;
 use serde_json::Value;
 
 /// A program's arguments from their templates; one that renders to nothing is left out.
-pub(crate) fn arguments(name: &str, templates: &[String], values: &Value) -> Result<Vec<String>, RunError> {
+pub(crate) fn arguments(
+    name: &str,
+    templates: &[String],
+    values: &Value,
+) -> Result<Vec<String>, RunError> {
     let mut args = Vec::new();
     for template in templates {
         args.push(render::render_text(name, template, values)?);
@@ -22,16 +26,37 @@ pub(crate) fn arguments(name: &str, templates: &[String], values: &Value) -> Res
 
 /// Patterns of a descriptor for this run.
 pub(crate) fn patterns(run: &RunContext, templates: &[String]) -> Result<Vec<String>, RunError> {
-    let values = template_values(&run.app, &run.point, run.program.as_str(), run.dir.as_str(), run.work.as_str());
+    let values = template_values(
+        &run.app,
+        &run.point,
+        run.program.as_str(),
+        run.dir.as_str(),
+        run.work.as_str(),
+    );
     render_patterns(&run.app, templates, &values, &run.work)
 }
 
 /// Patterns of a descriptor for a run of which only this directory is left.
-pub(crate) fn patterns_below(app: &Descriptor, point: &Point, work: &Utf8Path, templates: &[String]) -> Result<Vec<String>, RunError> {
-    render_patterns(app, templates, &template_values(app, point, "", work.as_str(), work.as_str()), work)
+pub(crate) fn patterns_below(
+    app: &Descriptor,
+    point: &Point,
+    work: &Utf8Path,
+    templates: &[String],
+) -> Result<Vec<String>, RunError> {
+    render_patterns(
+        app,
+        templates,
+        &template_values(app, point, "", work.as_str(), work.as_str()),
+        work,
+    )
 }
 
-fn render_patterns(app: &Descriptor, templates: &[String], values: &Value, work: &Utf8Path) -> Result<Vec<String>, RunError> {
+fn render_patterns(
+    app: &Descriptor,
+    templates: &[String],
+    values: &Value,
+    work: &Utf8Path,
+) -> Result<Vec<String>, RunError> {
     // the working directory is where relative patterns start; its own path is not a pattern
     let work = format!("{work}/");
     let render = |template: &String| -> Result<String, RunError> {
@@ -42,10 +67,18 @@ fn render_patterns(app: &Descriptor, templates: &[String], values: &Value, work:
 }
 
 /// Files of these patterns on all nodes of the run.
-pub(crate) async fn files(run: &RunContext, patterns: &[String]) -> Result<Vec<(String, FileFound)>, RunError> {
+pub(crate) async fn files(
+    run: &RunContext,
+    patterns: &[String],
+) -> Result<Vec<(String, FileFound)>, RunError> {
     let used = &run.used;
-    let found = used.crew.globs(&used.places(), run.work.as_std_path(), patterns, LATER).await;
-    let all = crew::whole(found)?.into_iter().flat_map(|(node, files)| files.into_iter().map(move |f| (node.clone(), f)));
+    let found = used
+        .crew
+        .globs(&used.places(), run.work.as_std_path(), patterns, LATER)
+        .await;
+    let all = crew::whole(found)?
+        .into_iter()
+        .flat_map(|(node, files)| files.into_iter().map(move |f| (node.clone(), f)));
     Ok(distinct(all.collect()))
 }
 
@@ -63,7 +96,18 @@ mod tests {
 
     #[test]
     fn the_same_file_seen_from_two_nodes_is_one_and_two_of_one_name_are_two() {
-        let file = |node: &str, inode| (node.to_owned(), FileFound { path: "/s/out".into(), bytes: 10, modified_ns: 7, inode, device: 1 });
+        let file = |node: &str, inode| {
+            (
+                node.to_owned(),
+                FileFound {
+                    path: "/s/out".into(),
+                    bytes: 10,
+                    modified_ns: 7,
+                    inode,
+                    device: 1,
+                },
+            )
+        };
         let both = |inode| distinct(vec![file("n1", 5), file("n2", inode)]).len();
         assert_eq!((both(5), both(6)), (1, 2));
     }

@@ -24,16 +24,29 @@ pub struct Findings {
 impl Findings {
     /// Nothing yet of this run.
     pub fn new(run: RunId) -> Self {
-        Self { run, records: Vec::new(), failure: None }
+        Self {
+            run,
+            records: Vec::new(),
+            failure: None,
+        }
     }
 
     /// Keeps only the first reason, because later ones follow from it.
     pub fn fail(&mut self, cause: Cause, detail: impl Into<String>) {
-        self.failure.get_or_insert_with(|| RunFailure::new(cause, detail));
+        self.failure
+            .get_or_insert_with(|| RunFailure::new(cause, detail));
     }
 
     /// Adds a record.
-    pub fn record(&mut self, name: &str, value: f64, unit: Unit, source: Source, artefact: Option<&str>, labels: &[Label]) {
+    pub fn record(
+        &mut self,
+        name: &str,
+        value: f64,
+        unit: Unit,
+        source: Source,
+        artefact: Option<&str>,
+        labels: &[Label],
+    ) {
         self.records.push(Record {
             run: self.run.clone(),
             name: name.to_owned(),
@@ -41,7 +54,10 @@ impl Findings {
             unit,
             source,
             artefact: artefact.map(str::to_owned),
-            labels: labels.iter().map(|(k, v)| ((*k).to_owned(), v.clone())).collect(),
+            labels: labels
+                .iter()
+                .map(|(k, v)| ((*k).to_owned(), v.clone()))
+                .collect(),
         });
     }
 }

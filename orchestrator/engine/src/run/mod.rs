@@ -32,6 +32,8 @@ pub use task::Task;
 pub(crate) use files::{arguments, files, patterns, patterns_below};
 pub(crate) use nodes::same_host;
 pub(crate) use numbers::{CUT_HINT, numbers};
-pub(crate) use run_dirs::{DESCRIPTION, RANKS, SESSION, SHEPHERD, begun_tmp_dir, check_area, marker, new_tmp_dir, work_dir};
+pub(crate) use run_dirs::{
+    DESCRIPTION, RANKS, SESSION, SHEPHERD, begun_tmp_dir, check_area, marker, new_tmp_dir, work_dir,
+};
 pub(crate) use script_exit::ScriptFailure;
 pub(crate) use texts::{compile, last_lines, text, text_until};

@@ -46,7 +46,11 @@ impl Nodes {
     /// This machine alone.
     pub fn here() -> Self {
         let name = "localhost".to_owned();
-        let node = Node { name: name.clone(), among: name.clone(), hostname: name.clone() };
+        let node = Node {
+            name: name.clone(),
+            among: name.clone(),
+            hostname: name.clone(),
+        };
         Self {
             crew: Crew::here(&name),
             head: node.clone(),
@@ -61,7 +65,11 @@ impl Nodes {
     /// Names of the other nodes that answer.
     pub fn others(&self) -> Vec<&str> {
         let lost = self.crew.lost().borrow().clone();
-        self.all.iter().map(|n| n.name.as_str()).filter(|n| *n != self.head.name && !lost.contains_key(*n)).collect()
+        self.all
+            .iter()
+            .map(|n| n.name.as_str())
+            .filter(|n| *n != self.head.name && !lost.contains_key(*n))
+            .collect()
     }
 
     /// The nodes of these names, in this order, as many as the mapping needs.
@@ -74,7 +82,11 @@ impl Nodes {
             }
             Some(node)
         };
-        let chosen: Option<Vec<Node>> = names.iter().take(mapping.nodes() as usize).map(node).collect();
+        let chosen: Option<Vec<Node>> = names
+            .iter()
+            .take(mapping.nodes() as usize)
+            .map(node)
+            .collect();
         chosen.filter(|c| c.len() == mapping.nodes() as usize)
     }
 }
@@ -102,7 +114,12 @@ impl AllocatedNodes {
     /// Every node that the run touches, this one first.
     pub fn everywhere(&self) -> Vec<&str> {
         let mut names = vec![self.head.name.as_str()];
-        names.extend(self.ranks.iter().map(|n| n.name.as_str()).filter(|n| *n != self.head.name));
+        names.extend(
+            self.ranks
+                .iter()
+                .map(|n| n.name.as_str())
+                .filter(|n| *n != self.head.name),
+        );
         names
     }
 
@@ -130,8 +147,15 @@ impl AllocatedNodes {
         if others.is_empty() {
             return 0;
         }
-        let ended = self.crew.end(&others, &self.marker, &self.dirs, GRACE_S, SOON).await;
-        ended.into_iter().filter_map(|(_, e)| e.ok()).map(|e| e.ended.len()).sum()
+        let ended = self
+            .crew
+            .end(&others, &self.marker, &self.dirs, GRACE_S, SOON)
+            .await;
+        ended
+            .into_iter()
+            .filter_map(|(_, e)| e.ok())
+            .map(|e| e.ended.len())
+            .sum()
     }
 }
 

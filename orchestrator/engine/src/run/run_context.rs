@@ -2,7 +2,9 @@
 
 use super::nodes::AllocatedNodes;
 use camino::Utf8PathBuf;
-use cvc_core::{app::descriptor::Descriptor, campaign::CheckpointSettings, ids::RunId, point::Point};
+use cvc_core::{
+    app::descriptor::Descriptor, campaign::CheckpointSettings, ids::RunId, point::Point,
+};
 
 /// What is known of a run before it starts.
 #[derive(Clone, Debug)]

@@ -32,8 +32,14 @@ impl ScriptFailure {
 
     /// The failure of the script that ended with this code in the directory of a run; `None` if it was the program that did.
     pub fn find(dir: &Utf8Path, code: Option<i32>) -> Option<Self> {
-        let told: i32 = std::fs::read_to_string(dir.join(Self::MARKER)).ok()?.trim().parse().ok()?;
-        Self::ALL.into_iter().find(|failure| failure.code() == told && Some(told) == code)
+        let told: i32 = std::fs::read_to_string(dir.join(Self::MARKER))
+            .ok()?
+            .trim()
+            .parse()
+            .ok()?;
+        Self::ALL
+            .into_iter()
+            .find(|failure| failure.code() == told && Some(told) == code)
     }
 }
 
@@ -55,9 +61,17 @@ mod tests {
         });
         // what an earlier start by hand has left does not count
         fs::write(dir.join(ScriptFailure::MARKER), "97\n").expect("writes");
-        fs::write(dir.join("launch.sh"), render(Template::RUN_SCRIPT, &values).expect("renders")).expect("writes");
+        fs::write(
+            dir.join("launch.sh"),
+            render(Template::RUN_SCRIPT, &values).expect("renders"),
+        )
+        .expect("writes");
         let mut bash = Command::new("bash");
-        let output = bash.arg(dir.join("launch.sh")).env("CVC_CLEAN", "1").output().expect("bash");
+        let output = bash
+            .arg(dir.join("launch.sh"))
+            .env("CVC_CLEAN", "1")
+            .output()
+            .expect("bash");
         let code = output.status.code();
         (code, ScriptFailure::find(&dir, code))
     }
@@ -65,10 +79,20 @@ mod tests {
     #[test]
     fn the_script_tells_its_own_failures_from_those_of_the_program() {
         let missing = json!([{ "stored": "inputs/absent", "target": "absent" }]);
-        assert_eq!(run("exit 0", missing, ""), (Some(97), Some(ScriptFailure::Setup)));
-        assert_eq!(run("exit 0", json!([]), "false || fail 98\n"), (Some(98), Some(ScriptFailure::Checkpointer)));
+        assert_eq!(
+            run("exit 0", missing, ""),
+            (Some(97), Some(ScriptFailure::Setup))
+        );
+        assert_eq!(
+            run("exit 0", json!([]), "false || fail 98\n"),
+            (Some(98), Some(ScriptFailure::Checkpointer))
+        );
         for code in [0, 1, 97, 98] {
-            assert_eq!(run(&format!("exit {code}"), json!([]), ""), (Some(code), None), "the program's own");
+            assert_eq!(
+                run(&format!("exit {code}"), json!([]), ""),
+                (Some(code), None),
+                "the program's own"
+            );
         }
     }
 }

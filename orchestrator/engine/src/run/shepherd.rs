@@ -53,7 +53,10 @@ pub struct Shepherds {
 impl Shepherds {
     /// Those that this program with these arguments becomes.
     pub fn new(program: Vec<String>) -> Self {
-        Self { program, spare: Mutex::default() }
+        Self {
+            program,
+            spare: Mutex::default(),
+        }
     }
 
     /// Has one started that waits for the next job, unless there is one. It ends with this process.
@@ -80,13 +83,18 @@ impl Shepherds {
 
     /// Gives a job to a shepherd, and waits until it has identified itself.
     pub(crate) async fn start(&self, job: &Job, job_file: &Utf8Path) -> Result<Shepherd, RunError> {
-        let fail = |problem: String| RunError::Shepherd { program: self.program.join(" "), problem };
+        let fail = |problem: String| RunError::Shepherd {
+            program: self.program.join(" "),
+            problem,
+        };
         let json = serde_json::to_vec_pretty(job).map_err(|e| fail(e.to_string()))?;
         std::fs::write(job_file, json).map_err(|e| fail(format!("{job_file}: {e}")))?;
         let order = shepherd::order(job_file.as_std_path()).map_err(|e| fail(e.to_string()))?;
         let mut child = self.take().await.map_err(|e| fail(e.to_string()))?;
         let (Some(mut line), Some(out)) = (child.stdin.take(), child.stdout.take()) else {
-            return Err(fail("internal error (please report): it was started without standard streams".into()));
+            return Err(fail(
+                "internal error (please report): it was started without standard streams".into(),
+            ));
         };
         // if it has ended, its answer says so
         let _ = line.write_all(&order).await;
@@ -97,22 +105,40 @@ impl Shepherds {
             let exit_file = Utf8PathBuf::from(job.exit_file.to_string_lossy().into_owned());
             let stderr = Utf8PathBuf::from(job.stderr.to_string_lossy().into_owned());
             let (argv, began) = (Some(job.argv.clone()), Instant::now());
-            return Ok(Shepherd { child, line, answers, id, exit_file, argv, began, stderr });
+            return Ok(Shepherd {
+                child,
+                line,
+                answers,
+                id,
+                exit_file,
+                argv,
+                began,
+                stderr,
+            });
         }
         if answer.is_err() {
             let _ = child.kill().await;
-            return Err(fail(format!("it did not identify itself within {} s", READY_LIMIT.as_secs())));
+            return Err(fail(format!(
+                "it did not identify itself within {} s",
+                READY_LIMIT.as_secs()
+            )));
         }
         drop(line);
         let status = child.wait().await.map_err(|e| fail(e.to_string()))?;
-        let message = std::fs::read_to_string(shepherd::error_file(job_file.as_std_path())).unwrap_or_default();
-        Err(fail(format!("it ended at once ({status}): {}", message.trim())))
+        let message = std::fs::read_to_string(shepherd::error_file(job_file.as_std_path()))
+            .unwrap_or_default();
+        Err(fail(format!(
+            "it ended at once ({status}): {}",
+            message.trim()
+        )))
     }
 }
 
 /// Starts a shepherd, which waits for its job.
 fn spawn(program: &[String]) -> io::Result<Child> {
-    let (command, args) = program.split_first().ok_or_else(|| io::Error::other("it has no name"))?;
+    let (command, args) = program
+        .split_first()
+        .ok_or_else(|| io::Error::other("it has no name"))?;
     tokio::process::Command::new(command)
         .args(args)
         // nothing private of the caller's
@@ -132,7 +158,9 @@ impl Shepherd {
     pub async fn exit(&mut self) -> Option<Exit> {
         // its next answer says that the file is there; without one it is gone. Its process takes longer to end
         let _ = self.answers.fill_buf().await;
-        let exit: Option<Exit> = std::fs::read(&self.exit_file).ok().and_then(|text| serde_json::from_slice(&text).ok());
+        let exit: Option<Exit> = std::fs::read(&self.exit_file)
+            .ok()
+            .and_then(|text| serde_json::from_slice(&text).ok());
         if let Some(argv) = self.argv.take() {
             self.log_end(&argv, exit.as_ref());
         }
@@ -141,12 +169,30 @@ impl Shepherd {
 
     /// Logs how the launcher of the run ended.
     fn log_end(&self, argv: &[String], exit: Option<&Exit>) {
-        let message = std::fs::read(&self.stderr).map(|text| String::from_utf8_lossy(&text).into_owned()).unwrap_or_default();
-        let why = exit.and_then(|e| e.start_error.clone().or_else(|| e.ended_by.map(|by| format!("ended by {by:?}; {message}"))));
+        let message = std::fs::read(&self.stderr)
+            .map(|text| String::from_utf8_lossy(&text).into_owned())
+            .unwrap_or_default();
+        let why = exit.and_then(|e| {
+            e.start_error
+                .clone()
+                .or_else(|| e.ended_by.map(|by| format!("ended by {by:?}; {message}")))
+        });
         match (exit, &why) {
-            (Some(_), Some(why)) => command_event(THIS_MACHINE, argv, self.began.elapsed(), Ended::Failed(why)),
-            (Some(exit), None) => command_event(THIS_MACHINE, argv, self.began.elapsed(), Ended::Exit(exit.code, &message)),
-            (None, _) => command_event(THIS_MACHINE, argv, self.began.elapsed(), Ended::Failed(&"its shepherd was lost")),
+            (Some(_), Some(why)) => {
+                command_event(THIS_MACHINE, argv, self.began.elapsed(), Ended::Failed(why))
+            }
+            (Some(exit), None) => command_event(
+                THIS_MACHINE,
+                argv,
+                self.began.elapsed(),
+                Ended::Exit(exit.code, &message),
+            ),
+            (None, _) => command_event(
+                THIS_MACHINE,
+                argv,
+                self.began.elapsed(),
+                Ended::Failed(&"its shepherd was lost"),
+            ),
         }
     }
 
@@ -182,7 +228,8 @@ mod tests {
     use std::collections::BTreeMap;
 
     /// Answers an order as a shepherd does, and waits for the word that ends it.
-    const FAKE: &str = "read -r order && echo \"{\\\"pid\\\":$$,\\\"start_ticks\\\":1}\" && read -r word";
+    const FAKE: &str =
+        "read -r order && echo \"{\\\"pid\\\":$$,\\\"start_ticks\\\":1}\" && read -r word";
 
     fn shepherds(script: &str) -> Shepherds {
         Shepherds::new(["sh", "-c", script].map(str::to_owned).into())
@@ -219,9 +266,15 @@ mod tests {
         let (dir, shepherds) = (temporary.1.as_path(), shepherds(FAKE));
         let first = waiting(&shepherds).await;
         shepherds.prepare();
-        let mut started = shepherds.start(&job(dir), &dir.join("job.json")).await.expect("starts");
+        let mut started = shepherds
+            .start(&job(dir), &dir.join("job.json"))
+            .await
+            .expect("starts");
         assert_eq!(started.id.pid, first);
-        let mut second = shepherds.start(&job(dir), &dir.join("job.json")).await.expect("starts without one that waits");
+        let mut second = shepherds
+            .start(&job(dir), &dir.join("job.json"))
+            .await
+            .expect("starts without one that waits");
         assert_ne!(second.id.pid, first);
         started.end().await;
         second.end().await;
@@ -237,7 +290,10 @@ mod tests {
         while cvc_os::proc::ProcessId::of(first).is_some_and(|p| p.is_alive()) {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
-        let mut started = shepherds.start(&job(dir), &dir.join("job.json")).await.expect("starts");
+        let mut started = shepherds
+            .start(&job(dir), &dir.join("job.json"))
+            .await
+            .expect("starts");
         assert_ne!(started.id.pid, first);
         started.end().await;
     }
@@ -246,10 +302,21 @@ mod tests {
     async fn a_program_that_is_no_shepherd_is_told_with_its_end() {
         let temporary = temporary_dir();
         let dir = temporary.1.as_path();
-        let failed = shepherds("exit 3").start(&job(dir), &dir.join("job.json")).await.expect_err("no shepherd").to_string();
+        let failed = shepherds("exit 3")
+            .start(&job(dir), &dir.join("job.json"))
+            .await
+            .expect_err("no shepherd")
+            .to_string();
         assert!(failed.contains("exit status: 3"), "{failed}");
-        let missing = Shepherds::new(vec!["/nonexistent/cvc".into()]).start(&job(dir), &dir.join("job.json")).await;
-        assert!(missing.expect_err("no program").to_string().contains("No such file"));
+        let missing = Shepherds::new(vec!["/nonexistent/cvc".into()])
+            .start(&job(dir), &dir.join("job.json"))
+            .await;
+        assert!(
+            missing
+                .expect_err("no program")
+                .to_string()
+                .contains("No such file")
+        );
     }
 
     fn temporary_dir() -> (tempfile::TempDir, Utf8PathBuf) {

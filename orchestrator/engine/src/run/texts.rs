@@ -24,12 +24,18 @@ pub(crate) fn text_until(path: &Utf8Path, end: u64) -> String {
         file.take(end - begin).read_to_end(&mut bytes)?;
         Ok(bytes)
     };
-    read().map(|b| String::from_utf8_lossy(&b).into_owned()).unwrap_or_default()
+    read()
+        .map(|b| String::from_utf8_lossy(&b).into_owned())
+        .unwrap_or_default()
 }
 
 /// The last lines of an output, in one line, bounded.
 pub(crate) fn last_lines(text: &str) -> String {
-    let lines: Vec<&str> = text.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
+    let lines: Vec<&str> = text
+        .lines()
+        .map(str::trim)
+        .filter(|l| !l.is_empty())
+        .collect();
     let end = lines[lines.len().saturating_sub(3)..].join(" | ");
     match end.char_indices().rev().nth(399) {
         Some((at, _)) => format!("…{}", &end[at..]),
@@ -40,5 +46,8 @@ pub(crate) fn last_lines(text: &str) -> String {
 
 /// Compiles a pattern of a descriptor, in which `^` and `$` match at every line.
 pub(crate) fn compile(app: &Descriptor, pattern: &str) -> Result<Regex, RunError> {
-    Regex::new(&format!("(?m){pattern}")).map_err(|e| RunError::Descriptor { app: app.name.clone(), problem: e.to_string() })
+    Regex::new(&format!("(?m){pattern}")).map_err(|e| RunError::Descriptor {
+        app: app.name.clone(),
+        problem: e.to_string(),
+    })
 }

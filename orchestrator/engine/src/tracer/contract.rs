@@ -37,7 +37,10 @@ pub struct TraceError {
 impl TraceError {
     /// The system cannot read this file.
     pub fn io(path: &Utf8Path) -> impl FnOnce(io::Error) -> Self + '_ {
-        move |error| Self { path: path.to_owned(), problem: error.to_string() }
+        move |error| Self {
+            path: path.to_owned(),
+            problem: error.to_string(),
+        }
     }
 }
 
@@ -56,7 +59,12 @@ pub trait Tracer: Send + Sync {
     fn find(&self) -> Result<Utf8PathBuf, Missing>;
 
     /// Returns what it adds to the launch of a run that works in this directory.
-    fn instrument(&self, tool: &Utf8Path, work: &Utf8Path, family: &dyn Launcher) -> Instrumentation;
+    fn instrument(
+        &self,
+        tool: &Utf8Path,
+        work: &Utf8Path,
+        family: &dyn Launcher,
+    ) -> Instrumentation;
 
     /// Returns the name in the working directory of what it records, a file or a directory of files, which is fetched from every node and kept
     /// beside the run.
@@ -69,8 +77,22 @@ pub trait Tracer: Send + Sync {
     fn read(&self, trace: &Utf8Path, to: &mut Findings) -> Result<(), TraceError> {
         let files = files_of(trace)?;
         let bytes: u64 = files.iter().map(|(_, bytes)| bytes).sum();
-        to.record(names::TRACE_FILES, files.len() as f64, Unit::Count, Source::Trace, None, &[]);
-        to.record(names::TRACE_BYTES, bytes as f64, Unit::Bytes, Source::FileSize, None, &[]);
+        to.record(
+            names::TRACE_FILES,
+            files.len() as f64,
+            Unit::Count,
+            Source::Trace,
+            None,
+            &[],
+        );
+        to.record(
+            names::TRACE_BYTES,
+            bytes as f64,
+            Unit::Bytes,
+            Source::FileSize,
+            None,
+            &[],
+        );
         Ok(())
     }
 
@@ -96,7 +118,13 @@ pub fn files_of(trace: &Utf8Path) -> Result<Vec<(Utf8PathBuf, u64)>, TraceError>
     let mut files = Vec::new();
     for entry in trace.read_dir_utf8().map_err(TraceError::io(trace))? {
         let entry = entry.map_err(TraceError::io(trace))?;
-        files.push((entry.path().to_owned(), entry.metadata().map_err(TraceError::io(entry.path()))?.len()));
+        files.push((
+            entry.path().to_owned(),
+            entry
+                .metadata()
+                .map_err(TraceError::io(entry.path()))?
+                .len(),
+        ));
     }
     files.sort();
     Ok(files)

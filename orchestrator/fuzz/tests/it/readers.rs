@@ -17,20 +17,33 @@ const MAX_MEMORY_BYTES: u64 = 4 << 30;
 const SHOWN: usize = 400;
 
 fn number(variable: &str, default: u64) -> u64 {
-    env::var(variable).map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{variable}: `{text}` is not a number")))
+    env::var(variable).map_or(default, |text| {
+        text.parse()
+            .unwrap_or_else(|_| panic!("{variable}: `{text}` is not a number"))
+    })
 }
 
 #[track_caller]
 fn withstands(name: &str) {
     let (_, hard) = getrlimit(Resource::RLIMIT_AS).expect("a limit");
     setrlimit(Resource::RLIMIT_AS, MAX_MEMORY_BYTES.min(hard), hard).expect("a limit");
-    let (target, seeds) = (target(name).expect("a target of this name"), seeds(name).expect("seeds"));
+    let (target, seeds) = (
+        target(name).expect("a target of this name"),
+        seeds(name).expect("seeds"),
+    );
     let run = number("CVC_FUZZ_RUN", 1);
     for number in 0..number("CVC_FUZZ_INPUTS", INPUTS) {
         let bytes = input(target, &seeds, run, number);
         if let Err(problem) = panic::catch_unwind(|| (target.check)(&bytes)) {
-            let hex: String = bytes.iter().take(SHOWN).map(|byte| format!("{byte:02x}")).collect();
-            eprintln!("{name}: input {number} of run {run}, {} bytes: {hex}", bytes.len());
+            let hex: String = bytes
+                .iter()
+                .take(SHOWN)
+                .map(|byte| format!("{byte:02x}"))
+                .collect();
+            eprintln!(
+                "{name}: input {number} of run {run}, {} bytes: {hex}",
+                bytes.len()
+            );
             panic::resume_unwind(problem);
         }
     }
@@ -79,7 +92,10 @@ readers! {
 
 #[test]
 fn every_target_is_tested() {
-    assert_eq!(TARGETS.iter().map(|target| target.name).collect::<Vec<_>>(), TESTED);
+    assert_eq!(
+        TARGETS.iter().map(|target| target.name).collect::<Vec<_>>(),
+        TESTED
+    );
 }
 
 #[test]
@@ -88,7 +104,11 @@ fn seeds_are_small() {
     for target in TARGETS {
         for seed in seeds(target.name).expect("seeds") {
             let bytes = seed.path.metadata().expect("metadata").len();
-            assert!(bytes <= MAX_SEED_BYTES, "{} has {bytes} bytes", seed.path.display());
+            assert!(
+                bytes <= MAX_SEED_BYTES,
+                "{} has {bytes} bytes",
+                seed.path.display()
+            );
             all += bytes;
         }
     }

@@ -12,21 +12,40 @@ use std::{
 };
 
 fn estimate(path: &Path, sample_bytes: Option<u64>) -> ImageEstimate {
-    estimate_image(path, &EstimateOptions { methods: vec![Method::Gzip], sample_bytes }, &|_, _| ()).unwrap()
+    estimate_image(
+        path,
+        &EstimateOptions {
+            methods: vec![Method::Gzip],
+            sample_bytes,
+        },
+        &|_, _| (),
+    )
+    .unwrap()
 }
 
 /// Bytes that `gzip -1` makes of a file.
 fn gzipped(path: &Path) -> f64 {
-    let output = Command::new("gzip").args(["-1", "-c"]).stdin(File::open(path).unwrap()).stderr(Stdio::null()).output().unwrap();
+    let output = Command::new("gzip")
+        .args(["-1", "-c"])
+        .stdin(File::open(path).unwrap())
+        .stderr(Stdio::null())
+        .output()
+        .unwrap();
     assert!(output.status.success());
     output.stdout.len() as f64
 }
 
 /// An image with the areas of a fixture, in whose data are numbers of a slowly changing field, small integers, and noise, so that parts differ.
 fn image_with_data(fixture: &str, to: &Path) {
-    let image = cvc_image::read_image_with(&common::fixture(fixture), cvc_image::ReadOptions { areas: true }).unwrap();
+    let image = cvc_image::read_image_with(
+        &common::fixture(fixture),
+        cvc_image::ReadOptions { areas: true },
+    )
+    .unwrap();
     let mut bytes = Vec::new();
-    flate2::read::MultiGzDecoder::new(File::open(common::fixture(fixture)).unwrap()).read_to_end(&mut bytes).unwrap();
+    flate2::read::MultiGzDecoder::new(File::open(common::fixture(fixture)).unwrap())
+        .read_to_end(&mut bytes)
+        .unwrap();
     let mut state = 7u64;
     let mut random = move || {
         state ^= state << 13;
@@ -60,13 +79,22 @@ fn an_estimate_of_all_bytes_is_what_gzip_makes_of_the_file_within_three_percent(
     let whole = estimate(&path, None);
     assert_eq!(whole.sampled_bytes, whole.image.uncompressed_bytes);
     let (total, measured) = (whole.methods[0].total(), gzipped(&path));
-    assert!((total.compressed_bytes / measured - 1.0).abs() < 0.03, "{total:?} {measured}");
-    assert_eq!((total.bytes, total.standard_error_bytes), (whole.image.uncompressed_bytes as f64, 0.0));
+    assert!(
+        (total.compressed_bytes / measured - 1.0).abs() < 0.03,
+        "{total:?} {measured}"
+    );
+    assert_eq!(
+        (total.bytes, total.standard_error_bytes),
+        (whole.image.uncompressed_bytes as f64, 0.0)
+    );
     assert!(total.cpu_s > 0.0);
     // parts of a whole, and of the sizes that the zones have
     for part in Part::ALL {
         let stored = whole.image.zones.owner.stored.get(part) as f64;
-        assert!((whole.methods[0].part(part).bytes - stored).abs() < 1.0, "{part:?}");
+        assert!(
+            (whole.methods[0].part(part).bytes - stored).abs() < 1.0,
+            "{part:?}"
+        );
     }
 }
 
@@ -77,18 +105,32 @@ fn a_sample_is_near_the_file_and_tells_its_error() {
     image_with_data("mpich-btB-np4-rank0", &path);
     let sampled = estimate(&path, Some(32 << 20));
     let (total, measured) = (sampled.methods[0].total(), gzipped(&path));
-    assert!(sampled.sampled_bytes < sampled.image.uncompressed_bytes * 2 / 3, "{}", sampled.sampled_bytes);
+    assert!(
+        sampled.sampled_bytes < sampled.image.uncompressed_bytes * 2 / 3,
+        "{}",
+        sampled.sampled_bytes
+    );
     assert!(total.standard_error_bytes > 0.0);
     let error = (total.compressed_bytes - measured).abs();
-    assert!(error < 0.03 * measured || error < 3.0 * total.standard_error_bytes, "{total:?} {measured}");
+    assert!(
+        error < 0.03 * measured || error < 3.0 * total.standard_error_bytes,
+        "{total:?} {measured}"
+    );
     let again = estimate(&path, Some(32 << 20));
-    assert_eq!(again.methods[0].total().compressed_bytes, total.compressed_bytes, "the same sample each time");
+    assert_eq!(
+        again.methods[0].total().compressed_bytes,
+        total.compressed_bytes,
+        "the same sample each time"
+    );
 }
 
 #[test]
 fn a_gzipped_image_is_estimated_as_if_it_were_plain() {
     let dir = tempfile::tempdir().unwrap();
-    let (plain, gzip) = (dir.path().join("ckpt_x_1-2-3.dmtcp"), dir.path().join("ckpt_y_1-2-3.dmtcp"));
+    let (plain, gzip) = (
+        dir.path().join("ckpt_x_1-2-3.dmtcp"),
+        dir.path().join("ckpt_y_1-2-3.dmtcp"),
+    );
     image_with_data("v3-single-process", &plain);
     assert!(
         Command::new("gzip")
@@ -99,7 +141,11 @@ fn a_gzipped_image_is_estimated_as_if_it_were_plain() {
             .unwrap()
             .success()
     );
-    let of = |path: &Path| estimate(path, Some(16 << 20)).methods[0].total().compressed_bytes;
+    let of = |path: &Path| {
+        estimate(path, Some(16 << 20)).methods[0]
+            .total()
+            .compressed_bytes
+    };
     assert_eq!(of(&plain), of(&gzip));
 }
 
@@ -110,7 +156,9 @@ struct Cli {
 }
 
 fn command(path: &Path, flags: &[&str]) -> (String, Result<(), ImageCommandError>) {
-    let arguments = ["image".into(), path.to_owned()].into_iter().chain(flags.iter().map(PathBuf::from));
+    let arguments = ["image".into(), path.to_owned()]
+        .into_iter()
+        .chain(flags.iter().map(PathBuf::from));
     let mut out = Vec::new();
     let result = run(&Cli::try_parse_from(arguments).unwrap().args, &mut out);
     (String::from_utf8(out).unwrap(), result)
@@ -119,14 +167,21 @@ fn command(path: &Path, flags: &[&str]) -> (String, Result<(), ImageCommandError
 #[test]
 fn the_command_shows_zones_and_sums_of_a_directory() {
     let dir = tempfile::tempdir().unwrap();
-    for (fixture, name) in [("v3-single-process", "ckpt_a_1-2-3.dmtcp"), ("mpich-btW-np4-mpiexec", "below/ckpt_b_1-2-4.dmtcp")] {
+    for (fixture, name) in [
+        ("v3-single-process", "ckpt_a_1-2-3.dmtcp"),
+        ("mpich-btW-np4-mpiexec", "below/ckpt_b_1-2-4.dmtcp"),
+    ] {
         fs::create_dir_all(dir.path().join(name).parent().unwrap()).unwrap();
         fs::copy(common::fixture(fixture), dir.path().join(name)).unwrap();
     }
     fs::write(dir.path().join("ckpt_c_1-2-5.dmtcp"), b"oops").unwrap();
     let (text, result) = command(dir.path(), &["--estimate", "gzip"]);
     let error = result.unwrap_err();
-    assert!(matches!(error, ImageCommandError::BrokenTree { .. }) && error.to_string().contains("ckpt_c_1-2-5"), "{error}");
+    assert!(
+        matches!(error, ImageCommandError::BrokenTree { .. })
+            && error.to_string().contains("ckpt_c_1-2-5"),
+        "{error}"
+    );
     for expected in [
         "in 2 image(s); estimated by compressing, of all bytes",
         "  below/ckpt_b_1-2-4.dmtcp ",
@@ -138,22 +193,53 @@ fn the_command_shows_zones_and_sums_of_a_directory() {
     }
     let (text, _) = command(dir.path(), &["--estimate", "gzip", "--json"]);
     let json: serde_json::Value = serde_json::from_str(&text).unwrap();
-    let number = |of: &serde_json::Value, key: &str| of[key].as_u64().unwrap_or_else(|| panic!("{key} in {of}"));
+    let number = |of: &serde_json::Value, key: &str| {
+        of[key].as_u64().unwrap_or_else(|| panic!("{key} in {of}"))
+    };
     let gzip = &json["total"]["methods"]["gzip"];
-    assert_eq!((gzip["command"].as_str(), number(gzip, "bytes")), (Some("gzip -1"), number(&json["total"], "uncompressed_bytes")));
-    let of_images: u64 = json["images"].as_array().unwrap().iter().map(|i| number(&i["methods"]["gzip"], "compressed_bytes")).sum();
-    assert!(of_images.abs_diff(number(gzip, "compressed_bytes")) <= 1, "{json}");
-    let zones: u64 = OwnerZone::ALL.iter().map(|zone| number(&gzip["zones"][zone.as_str()], "bytes")).sum();
-    let parts: u64 = Part::ALL.iter().map(|part| number(&gzip["parts"][part.as_str()], "bytes")).sum();
-    assert!(zones.abs_diff(parts) <= 8 && zones + number(&gzip["headers"], "bytes") >= number(gzip, "bytes") - 8, "{json}");
+    assert_eq!(
+        (gzip["command"].as_str(), number(gzip, "bytes")),
+        (
+            Some("gzip -1"),
+            number(&json["total"], "uncompressed_bytes")
+        )
+    );
+    let of_images: u64 = json["images"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|i| number(&i["methods"]["gzip"], "compressed_bytes"))
+        .sum();
+    assert!(
+        of_images.abs_diff(number(gzip, "compressed_bytes")) <= 1,
+        "{json}"
+    );
+    let zones: u64 = OwnerZone::ALL
+        .iter()
+        .map(|zone| number(&gzip["zones"][zone.as_str()], "bytes"))
+        .sum();
+    let parts: u64 = Part::ALL
+        .iter()
+        .map(|part| number(&gzip["parts"][part.as_str()], "bytes"))
+        .sum();
+    assert!(
+        zones.abs_diff(parts) <= 8
+            && zones + number(&gzip["headers"], "bytes") >= number(gzip, "bytes") - 8,
+        "{json}"
+    );
 }
 
 #[test]
 fn what_cannot_be_estimated_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let error = command(dir.path(), &["--estimate", "gzip"]).1.unwrap_err();
-    assert!(matches!(error, ImageCommandError::NoImages { .. }), "{error}");
-    let error = command(&dir.path().join("absent"), &["--estimate", "gzip"]).1.unwrap_err();
+    assert!(
+        matches!(error, ImageCommandError::NoImages { .. }),
+        "{error}"
+    );
+    let error = command(&dir.path().join("absent"), &["--estimate", "gzip"])
+        .1
+        .unwrap_err();
     assert!(matches!(error, ImageCommandError::Image(_)), "{error}");
     let path = common::fixture("v3-single-process");
     let path = path.to_str().unwrap();

@@ -16,8 +16,13 @@ impl Scratch {
     }
     fn error(&self, bytes: &[u8]) -> ImageError {
         fs::write(self.path(), bytes).unwrap();
-        let error = read_image(&self.path()).map(|_| ()).expect_err("this is not a good image");
-        assert!(error.to_string().contains(self.path().to_str().unwrap()), "{error}");
+        let error = read_image(&self.path())
+            .map(|_| ())
+            .expect_err("this is not a good image");
+        assert!(
+            error.to_string().contains(self.path().to_str().unwrap()),
+            "{error}"
+        );
         assert!(!error.hint().is_empty());
         error
     }
@@ -29,16 +34,35 @@ const KINDS: [Kind; 4] = [Kind::A, Kind::B, Kind::C, Kind::V4];
 fn not_an_image() {
     let s = Scratch::new();
     assert!(matches!(s.error(b"").kind, ImageErrorKind::Empty));
-    for bytes in [&b"hello"[..], &[0; 10_000], b"\x7fELF and so on", b"\x1f", b"BZh91AY&SY"] {
-        assert!(matches!(s.error(bytes).kind, ImageErrorKind::NotAnImage { .. }), "{bytes:?}");
+    for bytes in [
+        &b"hello"[..],
+        &[0; 10_000],
+        b"\x7fELF and so on",
+        b"\x1f",
+        b"BZh91AY&SY",
+    ] {
+        assert!(
+            matches!(s.error(bytes).kind, ImageErrorKind::NotAnImage { .. }),
+            "{bytes:?}"
+        );
     }
-    assert!(matches!(s.error(&gzip(b"hello")).kind, ImageErrorKind::NotAnImage { .. }));
+    assert!(matches!(
+        s.error(&gzip(b"hello")).kind,
+        ImageErrorKind::NotAnImage { .. }
+    ));
     let mut future = small(Kind::V4);
     future[24..28].copy_from_slice(b"7.0\n");
-    assert!(matches!(s.error(&future).kind, ImageErrorKind::UnknownVersion { ref found } if found.contains("v7.0")));
+    assert!(
+        matches!(s.error(&future).kind, ImageErrorKind::UnknownVersion { ref found } if found.contains("v7.0"))
+    );
     let missing = read_image(&s.0.path().join("nothing")).unwrap_err();
-    assert!(matches!(missing.kind, ImageErrorKind::Io(_)) && missing.to_string().contains("nothing"));
-    assert!(matches!(read_image(s.0.path()).unwrap_err().kind, ImageErrorKind::NotAFile("a directory")));
+    assert!(
+        matches!(missing.kind, ImageErrorKind::Io(_)) && missing.to_string().contains("nothing")
+    );
+    assert!(matches!(
+        read_image(s.0.path()).unwrap_err().kind,
+        ImageErrorKind::NotAFile("a directory")
+    ));
 }
 
 #[test]
@@ -47,11 +71,20 @@ fn wrong_second_signature() {
     let mut v4 = small(Kind::V4);
     v4[4096] = b'X';
     let error = s.error(&v4);
-    assert!(matches!(error.kind, ImageErrorKind::SecondSignature { expected: "DMTCP_CHECKPOINT_IMAGE_v4.0", .. }));
+    assert!(matches!(
+        error.kind,
+        ImageErrorKind::SecondSignature {
+            expected: "DMTCP_CHECKPOINT_IMAGE_v4.0",
+            ..
+        }
+    ));
     assert_eq!(error.offset, Some(4096));
     let mut v4 = small(Kind::V4);
     v4[4096 + 232] ^= 1;
-    assert!(matches!(s.error(&v4).kind, ImageErrorKind::HeaderCopiesDiffer));
+    assert!(matches!(
+        s.error(&v4).kind,
+        ImageErrorKind::HeaderCopiesDiffer
+    ));
 
     let mut v3 = common::v2_header(1, &[]);
     v3[4096] = b'X';
@@ -70,11 +103,17 @@ fn every_truncation_is_found_without_reading_data() {
         let whole = small(kind);
         for len in (1..whole.len()).step_by(509).chain([whole.len() - 1]) {
             let error = s.error(&whole[..len]);
-            assert!(matches!(error.kind, ImageErrorKind::Truncated { .. }), "{kind:?} cut to {len}: {error}");
+            assert!(
+                matches!(error.kind, ImageErrorKind::Truncated { .. }),
+                "{kind:?} cut to {len}: {error}"
+            );
             assert!(error.offset.unwrap() <= len as u64);
             assert!(!is_complete(&s.path()).unwrap());
             // The whole gzip stream of a part of an image is the same case.
-            assert!(matches!(s.error(&gzip(&whole[..len])).kind, ImageErrorKind::Truncated { .. }));
+            assert!(matches!(
+                s.error(&gzip(&whole[..len])).kind,
+                ImageErrorKind::Truncated { .. }
+            ));
         }
         fs::write(s.path(), &whole).unwrap();
         assert!(is_complete(&s.path()).unwrap());
@@ -87,8 +126,15 @@ fn a_gzip_that_ends_early() {
     let whole = gzip(&small(Kind::V4));
     for len in 2..whole.len() {
         let error = s.error(&whole[..len]);
-        assert!(matches!(error.kind, ImageErrorKind::GzipEndsEarly), "cut to {len} of {}: {error}", whole.len());
-        assert!(error.gzip && error.to_string().contains("uncompressed stream"), "{error}");
+        assert!(
+            matches!(error.kind, ImageErrorKind::GzipEndsEarly),
+            "cut to {len} of {}: {error}",
+            whole.len()
+        );
+        assert!(
+            error.gzip && error.to_string().contains("uncompressed stream"),
+            "{error}"
+        );
         assert!(!is_complete(&s.path()).unwrap());
     }
     fs::write(s.path(), &whole).unwrap();
@@ -104,7 +150,10 @@ fn a_damaged_gzip() {
         let mut bytes = whole.clone();
         bytes[at] ^= 0x40;
         let error = s.error(&bytes);
-        assert!(matches!(error.kind, ImageErrorKind::GzipCorrupt(_)), "byte {at}: {error}");
+        assert!(
+            matches!(error.kind, ImageErrorKind::GzipCorrupt(_)),
+            "byte {at}: {error}"
+        );
         assert!(is_complete(&s.path()).is_err());
     }
     let mut bytes = whole.clone();
@@ -116,7 +165,10 @@ fn a_damaged_gzip() {
     members.extend(gzip(&plain[5000..]));
     members.extend([0; 300_000]);
     fs::write(s.path(), &members).unwrap();
-    assert_eq!(read_image(&s.path()).unwrap().uncompressed_bytes, plain.len() as u64);
+    assert_eq!(
+        read_image(&s.path()).unwrap().uncompressed_bytes,
+        plain.len() as u64
+    );
 }
 
 #[test]
@@ -127,9 +179,21 @@ fn bytes_after_the_end_marker() {
         let len = bytes.len() as u64;
         bytes.extend([0; 9]);
         let error = s.error(&bytes);
-        assert!(matches!(error.kind, ImageErrorKind::TrailingBytes { count: 9, exact: true }), "{error}");
+        assert!(
+            matches!(
+                error.kind,
+                ImageErrorKind::TrailingBytes {
+                    count: 9,
+                    exact: true
+                }
+            ),
+            "{error}"
+        );
         assert_eq!(error.offset, Some(len));
-        assert!(matches!(s.error(&gzip(&bytes)).kind, ImageErrorKind::TrailingBytes { .. }));
+        assert!(matches!(
+            s.error(&gzip(&bytes)).kind,
+            ImageErrorKind::TrailingBytes { .. }
+        ));
     }
 }
 
@@ -153,7 +217,10 @@ fn absurd_area_headers() {
     ] {
         for bytes in [edit(at, value), gzip(&edit(at, value))] {
             let error = s.error(&bytes);
-            assert!(matches!(error.kind, ImageErrorKind::Absurd { field: f, .. } if f == field), "{error}");
+            assert!(
+                matches!(error.kind, ImageErrorKind::Absurd { field: f, .. } if f == field),
+                "{error}"
+            );
             assert_eq!(error.offset, Some(8192));
         }
     }
@@ -161,19 +228,37 @@ fn absurd_area_headers() {
     assert!(
         matches!(s.error(&edit(72, 1 << 40)).kind, ImageErrorKind::Truncated { needed, present, .. } if needed == 1 << 40 && present < 1 << 20)
     );
-    assert!(matches!(s.error(&gzip(&edit(72, 1 << 40))).kind, ImageErrorKind::Truncated { .. }));
+    assert!(matches!(
+        s.error(&gzip(&edit(72, 1 << 40))).kind,
+        ImageErrorKind::Truncated { .. }
+    ));
 }
 
 #[test]
 fn runs_without_their_region() {
     let s = Scratch::new();
     let at = 0x5000_0000_0000;
-    let orphan = common::image(Kind::V4, &[common::file(at, 4096, 5, "/bin/x"), common::child(at + 8192, 4096, 3, false)]);
+    let orphan = common::image(
+        Kind::V4,
+        &[
+            common::file(at, 4096, 5, "/bin/x"),
+            common::child(at + 8192, 4096, 3, false),
+        ],
+    );
     let error = s.error(&orphan);
     assert!(matches!(error.kind, ImageErrorKind::ChildWithoutParent));
     assert_eq!(error.offset, Some(8192 + 8192));
-    let outside = common::image(Kind::V4, &[common::parent(at, 4096, 3, ""), common::child(at + 8192, 4096, 3, true)]);
-    assert!(matches!(s.error(&outside).kind, ImageErrorKind::ChildOutsideParent { .. }));
+    let outside = common::image(
+        Kind::V4,
+        &[
+            common::parent(at, 4096, 3, ""),
+            common::child(at + 8192, 4096, 3, true),
+        ],
+    );
+    assert!(matches!(
+        s.error(&outside).kind,
+        ImageErrorKind::ChildOutsideParent { .. }
+    ));
 }
 
 #[test]
@@ -188,7 +273,11 @@ fn a_nameless_first_area_does_not_mislead_the_layout() {
         areas.insert(0, first);
         fs::write(s.path(), common::image(kind, &areas)).unwrap();
         let image = read_image(&s.path()).unwrap_or_else(|error| panic!("{kind:?}: {error}"));
-        let letter = if kind == Kind::V4 { "C".to_owned() } else { format!("{kind:?}") };
+        let letter = if kind == Kind::V4 {
+            "C".to_owned()
+        } else {
+            format!("{kind:?}")
+        };
         assert_eq!(format!("{:?}", image.format.area_layout), letter);
     }
 }
@@ -199,8 +288,14 @@ fn check(path: &std::path::Path, uncompressed: usize) {
         Ok(image) => {
             assert!(image.regions.len() <= uncompressed / 4096);
             assert_eq!(image.uncompressed_bytes, uncompressed as u64);
-            assert_eq!(image.zones.literal.stored_with_headers.sum() + image.fixed_overhead_bytes, image.uncompressed_bytes);
-            assert_eq!(image.zones.structural.stored_with_headers.sum() + image.fixed_overhead_bytes, image.uncompressed_bytes);
+            assert_eq!(
+                image.zones.literal.stored_with_headers.sum() + image.fixed_overhead_bytes,
+                image.uncompressed_bytes
+            );
+            assert_eq!(
+                image.zones.structural.stored_with_headers.sum() + image.fixed_overhead_bytes,
+                image.uncompressed_bytes
+            );
         }
         Err(error) => assert!(!error.to_string().is_empty()),
     }

@@ -1,7 +1,10 @@
 //! Every fixture: header, sizes, regions, zones, areas and listing against what is expected of it.
 
 use crate::common;
-use cvc_image::{Family, Image, Layout, MpiFlavour, OwnerZone, Part, ReadOptions, Zone, read_image, read_image_with, write_listing};
+use cvc_image::{
+    Family, Image, Layout, MpiFlavour, OwnerZone, Part, ReadOptions, Zone, read_image,
+    read_image_with, write_listing,
+};
 use serde_json::Value;
 use std::fs;
 
@@ -16,7 +19,9 @@ fn assert_contains(actual: &Value, expected: &Value, at: &str) {
     match (actual, expected) {
         (Value::Object(actual), Value::Object(expected)) => {
             for (key, value) in expected {
-                let found = actual.get(key).unwrap_or_else(|| panic!("{at}: no key `{key}`"));
+                let found = actual
+                    .get(key)
+                    .unwrap_or_else(|| panic!("{at}: no key `{key}`"));
                 assert_contains(found, value, &format!("{at}.{key}"));
             }
         }
@@ -34,11 +39,17 @@ fn assert_identity(image: &Image) {
     let areas = image.area_headers * 4096 + image.data_bytes;
     assert_eq!(image.fixed_overhead_bytes + areas, image.uncompressed_bytes);
     for rules in [&image.zones.literal, &image.zones.structural] {
-        assert_eq!(rules.stored_with_headers.sum() + image.fixed_overhead_bytes, image.uncompressed_bytes);
+        assert_eq!(
+            rules.stored_with_headers.sum() + image.fixed_overhead_bytes,
+            image.uncompressed_bytes
+        );
         assert_eq!(rules.stored.sum(), image.data_bytes);
     }
     let owner = &image.zones.owner;
-    assert_eq!(owner.stored_with_headers.sum() + image.fixed_overhead_bytes, image.uncompressed_bytes);
+    assert_eq!(
+        owner.stored_with_headers.sum() + image.fixed_overhead_bytes,
+        image.uncompressed_bytes
+    );
     assert_eq!(owner.stored.sum(), image.data_bytes);
     assert_eq!(image.end_marker_offset + 4096, image.uncompressed_bytes);
 }
@@ -47,14 +58,22 @@ fn assert_identity(image: &Image) {
 fn every_fixture_reads_as_expected() {
     let mut with_expectation = 0;
     for name in common::fixture_names() {
-        let image = read_image_with(&common::fixture(&name), ReadOptions { areas: true }).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let image = read_image_with(&common::fixture(&name), ReadOptions { areas: true })
+            .unwrap_or_else(|e| panic!("{name}: {e}"));
         assert!(image.gzip);
         assert_identity(&image);
 
-        let expected_listing = fs::read_to_string(common::fixtures().join(format!("{name}.listing.txt"))).unwrap();
-        assert!(listing(&image) == expected_listing, "{name}: the listing differs from DMTCP's own");
+        let expected_listing =
+            fs::read_to_string(common::fixtures().join(format!("{name}.listing.txt"))).unwrap();
+        assert!(
+            listing(&image) == expected_listing,
+            "{name}: the listing differs from DMTCP's own"
+        );
 
-        let areas = String::from_utf8(common::gunzip(&common::fixtures().join(format!("{name}.areas.tsv.gz")))).unwrap();
+        let areas = String::from_utf8(common::gunzip(
+            &common::fixtures().join(format!("{name}.areas.tsv.gz")),
+        ))
+        .unwrap();
         let mut rows = areas.lines();
         rows.next();
         for (i, (row, area)) in rows.by_ref().zip(&image.areas).enumerate() {
@@ -73,10 +92,16 @@ fn every_fixture_reads_as_expected() {
             );
             assert_eq!(read, row, "{name}: area header {i}");
         }
-        assert_eq!(areas.lines().count() - 1, image.areas.len(), "{name}: number of area headers");
+        assert_eq!(
+            areas.lines().count() - 1,
+            image.areas.len(),
+            "{name}: number of area headers"
+        );
 
         let path = common::fixtures().join(format!("{name}.expected.json"));
-        let Ok(text) = fs::read_to_string(path) else { continue };
+        let Ok(text) = fs::read_to_string(path) else {
+            continue;
+        };
         with_expectation += 1;
         let mut expected: Value = serde_json::from_str(&text).unwrap();
         // How the fixture and its original were made: nothing that an image says.
@@ -91,13 +116,20 @@ fn every_fixture_reads_as_expected() {
 #[test]
 fn a_plain_file_reads_like_the_gzipped_one() {
     let dir = tempfile::tempdir().unwrap();
-    for name in
-        ["v3-single-process", "mpich-btW-np4-mpiexec", "v2.4-layoutA-synthetic", "v2.6-layoutB-synthetic", "ompi-bt34A-np4-rank0-noise"]
-    {
+    for name in [
+        "v3-single-process",
+        "mpich-btW-np4-mpiexec",
+        "v2.4-layoutA-synthetic",
+        "v2.6-layoutB-synthetic",
+        "ompi-bt34A-np4-rank0-noise",
+    ] {
         let path = dir.path().join("image.dmtcp");
         fs::write(&path, common::gunzip(&common::fixture(name))).unwrap();
         let options = ReadOptions { areas: true };
-        let (plain, gzip) = (read_image_with(&path, options).unwrap(), read_image_with(&common::fixture(name), options).unwrap());
+        let (plain, gzip) = (
+            read_image_with(&path, options).unwrap(),
+            read_image_with(&common::fixture(name), options).unwrap(),
+        );
         assert!(!plain.gzip && gzip.gzip);
         assert_eq!(plain.file_bytes, plain.uncompressed_bytes);
         assert_eq!(
@@ -105,20 +137,40 @@ fn a_plain_file_reads_like_the_gzipped_one() {
             (gzip.format, &gzip.header, &gzip.regions, &gzip.areas),
             "{name}"
         );
-        assert_eq!((plain.zones, &plain.sub_zones), (gzip.zones, &gzip.sub_zones), "{name}");
+        assert_eq!(
+            (plain.zones, &plain.sub_zones),
+            (gzip.zones, &gzip.sub_zones),
+            "{name}"
+        );
     }
 }
 
 #[test]
 fn the_old_layouts_are_recognised() {
-    for (name, layout, headers) in [("v2.4-layoutA-synthetic", Layout::A, 60), ("v2.6-layoutB-synthetic", Layout::B, 60)] {
+    for (name, layout, headers) in [
+        ("v2.4-layoutA-synthetic", Layout::A, 60),
+        ("v2.6-layoutB-synthetic", Layout::B, 60),
+    ] {
         let image = read_image(&common::fixture(name)).unwrap();
-        assert_eq!((image.format.family, image.format.area_layout, image.area_headers), (Family::V2, layout, headers));
+        assert_eq!(
+            (
+                image.format.family,
+                image.format.area_layout,
+                image.area_headers
+            ),
+            (Family::V2, layout, headers)
+        );
         // No `[heap]` among the first sixty headers: by the literal rule all is application data.
-        assert_eq!(image.zones.literal.stored.sum(), image.zones.literal.stored.dtapp);
+        assert_eq!(
+            image.zones.literal.stored.sum(),
+            image.zones.literal.stored.dtapp
+        );
     }
     let image = read_image(&common::fixture("v3-single-process")).unwrap();
-    assert_eq!((image.format.family, image.format.area_layout), (Family::V2, Layout::C));
+    assert_eq!(
+        (image.format.family, image.format.area_layout),
+        (Family::V2, Layout::C)
+    );
 }
 
 #[test]
@@ -130,12 +182,36 @@ fn runs_of_an_old_layout_make_one_region_for_the_structural_rules() {
         fs::write(&path, common::small(kind)).unwrap();
         let image = read_image(&path).unwrap_or_else(|e| panic!("{kind:?}: {e}"));
         assert_identity(&image);
-        let subs: Vec<_> = image.sub_zones.iter().map(|sum| (sum.sub.as_str(), sum.stored, sum.headers)).collect();
-        let runs = if matches!(kind, Kind::A | Kind::B) { 1 } else { 2 };
-        let file = if matches!(kind, Kind::A | Kind::B) { ("file", 4096, 1) } else { ("file", 4096 + 777, 2) };
-        let expected = [("exe", 8192, 2), ("bss", 4096, 1 + runs), ("heap", 4096, runs), file, ("shared", 4096, 1), ("stack", 4096, 1)];
+        let subs: Vec<_> = image
+            .sub_zones
+            .iter()
+            .map(|sum| (sum.sub.as_str(), sum.stored, sum.headers))
+            .collect();
+        let runs = if matches!(kind, Kind::A | Kind::B) {
+            1
+        } else {
+            2
+        };
+        let file = if matches!(kind, Kind::A | Kind::B) {
+            ("file", 4096, 1)
+        } else {
+            ("file", 4096 + 777, 2)
+        };
+        let expected = [
+            ("exe", 8192, 2),
+            ("bss", 4096, 1 + runs),
+            ("heap", 4096, runs),
+            file,
+            ("shared", 4096, 1),
+            ("stack", 4096, 1),
+        ];
         assert_eq!(subs, expected, "{kind:?}");
-        assert!(image.regions.iter().all(|region| region.zone == region.literal || region.zone == Zone::Shmem));
+        assert!(
+            image
+                .regions
+                .iter()
+                .all(|region| region.zone == region.literal || region.zone == Zone::Shmem)
+        );
         assert_eq!(image.zones.literal, image.zones.structural, "{kind:?}");
     }
 }
@@ -154,10 +230,20 @@ fn what_a_program_allocates_is_its_own_by_the_owner_rules() {
         ("v3-single-process", MpiFlavour::None, 64.0),
     ] {
         let image = read_image(&common::fixture(name)).unwrap();
-        assert_eq!(image.baseline.as_ref().map(|baseline| baseline.library), Some(library), "{name}");
+        assert_eq!(
+            image.baseline.as_ref().map(|baseline| baseline.library),
+            Some(library),
+            "{name}"
+        );
         let found = part_mib(&image, Part::Allocated);
-        assert!((found / allocated - 1.0).abs() < 0.02, "{name}: {found} MiB, not {allocated}");
-        assert!(image.zones.owner.stored.zone(OwnerZone::Shmem) < 1 << 20, "{name}");
+        assert!(
+            (found / allocated - 1.0).abs() < 0.02,
+            "{name}: {found} MiB, not {allocated}"
+        );
+        assert!(
+            image.zones.owner.stored.zone(OwnerZone::Shmem) < 1 << 20,
+            "{name}"
+        );
     }
 }
 
@@ -170,7 +256,14 @@ fn static_arrays_and_shared_memory_are_by_owner_what_they_are_structurally() {
         ("ompi-btA-np4-rank0", MpiFlavour::OpenMpi),
     ] {
         let image = read_image(&common::fixture(name)).unwrap();
-        let of = |sub: &str| image.sub_zones.iter().filter(|sum| sum.sub.as_str() == sub).map(|sum| sum.stored).sum::<u64>();
+        let of = |sub: &str| {
+            image
+                .sub_zones
+                .iter()
+                .filter(|sum| sum.sub.as_str() == sub)
+                .map(|sum| sum.stored)
+                .sum::<u64>()
+        };
         let stored = &image.zones.owner.stored;
         assert_eq!(stored.get(Part::Static), of("exe") + of("bss"), "{name}");
         assert_eq!(stored.get(Part::Heap), of("heap"), "{name}");
@@ -179,28 +272,68 @@ fn static_arrays_and_shared_memory_are_by_owner_what_they_are_structurally() {
         assert_eq!(baseline.library, library, "{name}");
         // what is left of the library's memory is within the interval of the carried constant
         let spread = baseline.stored_high_bytes - baseline.stored_low_bytes;
-        assert!(stored.get(Part::Allocated) <= spread.max(512 << 10), "{name}: {}", stored.get(Part::Allocated));
+        assert!(
+            stored.get(Part::Allocated) <= spread.max(512 << 10),
+            "{name}: {}",
+            stored.get(Part::Allocated)
+        );
     }
 }
 
 #[test]
 fn nameless_memory_with_an_inode_was_shared() {
     let dir = tempfile::tempdir().unwrap();
-    for kind in [common::Kind::A, common::Kind::B, common::Kind::C, common::Kind::V4] {
+    for kind in [
+        common::Kind::A,
+        common::Kind::B,
+        common::Kind::C,
+        common::Kind::V4,
+    ] {
         let path = dir.path().join("image.dmtcp");
         let mut areas = common::small_areas(kind);
-        let at = areas.iter().position(|area| area.name.starts_with(b"/dev/shm")).unwrap();
+        let at = areas
+            .iter()
+            .position(|area| area.name.starts_with(b"/dev/shm"))
+            .unwrap();
         let start = areas[at].start + 0x10_0000;
-        let anonymous = common::Area { flags: 0x22, mmap_file_size: -1, name: Vec::new(), ..areas[at].clone() };
-        areas.insert(at + 1, common::Area { start, end: start + 4096, inode: 3674, ..anonymous.clone() });
-        areas.insert(at + 2, common::Area { start: start + 0x10_0000, end: start + 0x10_1000, ..anonymous });
+        let anonymous = common::Area {
+            flags: 0x22,
+            mmap_file_size: -1,
+            name: Vec::new(),
+            ..areas[at].clone()
+        };
+        areas.insert(
+            at + 1,
+            common::Area {
+                start,
+                end: start + 4096,
+                inode: 3674,
+                ..anonymous.clone()
+            },
+        );
+        areas.insert(
+            at + 2,
+            common::Area {
+                start: start + 0x10_0000,
+                end: start + 0x10_1000,
+                ..anonymous
+            },
+        );
         // DMTCP has its own memory in every real image: without a smallest program's worth there is nothing to divide
         fs::write(&path, common::image(kind, &areas)).unwrap();
         let image = read_image(&path).unwrap_or_else(|e| panic!("{kind:?}: {e}"));
         let stored = &image.zones.owner.stored;
         assert_eq!(stored.get(Part::Shared), 2 * 4096, "{kind:?}");
-        assert_eq!(stored.get(Part::Allocated) + stored.get(Part::LibraryMemory), 4096, "{kind:?}");
-        assert_eq!(image.baseline.is_none(), matches!(kind, common::Kind::A | common::Kind::B), "nothing is known of DMTCP 2.x");
+        assert_eq!(
+            stored.get(Part::Allocated) + stored.get(Part::LibraryMemory),
+            4096,
+            "{kind:?}"
+        );
+        assert_eq!(
+            image.baseline.is_none(),
+            matches!(kind, common::Kind::A | common::Kind::B),
+            "nothing is known of DMTCP 2.x"
+        );
     }
 }
 
@@ -214,6 +347,13 @@ fn names_that_are_not_utf8_stay_as_they_are_in_the_listing() {
     let image = read_image(&path).unwrap();
     let mut out = Vec::new();
     write_listing(&image, &mut out).unwrap();
-    assert!(out.windows(13).any(|w| w == b"/home/\xff\xfe/prog"[..13].as_ref()));
-    assert!(serde_json::to_string(&image).unwrap().contains("/home/\u{fffd}\u{fffd}/prog"));
+    assert!(
+        out.windows(13)
+            .any(|w| w == b"/home/\xff\xfe/prog"[..13].as_ref())
+    );
+    assert!(
+        serde_json::to_string(&image)
+            .unwrap()
+            .contains("/home/\u{fffd}\u{fffd}/prog")
+    );
 }

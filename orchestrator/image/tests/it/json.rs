@@ -28,28 +28,55 @@ fn every_fixture_comes_back_from_json_as_it_was() {
 fn a_directory_with_all_that_can_be_in_one_comes_back_too() {
     let dir = tempfile::tempdir().unwrap();
     for (i, name) in common::fixture_names().iter().enumerate() {
-        fs::copy(common::fixture(name), dir.path().join(format!("ckpt_{name}_98ff-4{i:04}-2f1307f1a2b.dmtcp"))).unwrap();
+        fs::copy(
+            common::fixture(name),
+            dir.path()
+                .join(format!("ckpt_{name}_98ff-4{i:04}-2f1307f1a2b.dmtcp")),
+        )
+        .unwrap();
     }
-    fs::write(dir.path().join("ckpt_bt.A.4_98ff-43000-2f1307f1a30.dmtcp"), b"oops").unwrap();
-    fs::write(dir.path().join("ckpt_bt.A.4_98ff-45000-2f1307f1a31.dmtcp.temp"), [1; 100]).unwrap();
+    fs::write(
+        dir.path().join("ckpt_bt.A.4_98ff-43000-2f1307f1a30.dmtcp"),
+        b"oops",
+    )
+    .unwrap();
+    fs::write(
+        dir.path()
+            .join("ckpt_bt.A.4_98ff-45000-2f1307f1a31.dmtcp.temp"),
+        [1; 100],
+    )
+    .unwrap();
     let files = dir.path().join("ckpt_gone_98ff-46000-2f1307f1a32_files");
     fs::create_dir(&files).unwrap();
-    fs::write(files.join("fd-info.txt"), "seg_99001:/dev/shm/seg:with:colons\ngone_1:/tmp/gone\n").unwrap();
+    fs::write(
+        files.join("fd-info.txt"),
+        "seg_99001:/dev/shm/seg:with:colons\ngone_1:/tmp/gone\n",
+    )
+    .unwrap();
     fs::write(files.join("seg_99001"), vec![0; 5000]).unwrap();
 
     let read = read_dir(dir.path()).unwrap();
     let text = serde_json::to_string(&read).unwrap();
     let back: CheckpointDir = serde_json::from_str(&text).unwrap();
     assert_eq!(serde_json::to_string(&back).unwrap(), text);
-    assert_eq!((back.path, back.totals, back.temporary, back.files_dirs), (read.path, read.totals, read.temporary, read.files_dirs));
-    assert_eq!(back.broken[0].error.to_string(), read.broken[0].error.to_string());
+    assert_eq!(
+        (back.path, back.totals, back.temporary, back.files_dirs),
+        (read.path, read.totals, read.temporary, read.files_dirs)
+    );
+    assert_eq!(
+        back.broken[0].error.to_string(),
+        read.broken[0].error.to_string()
+    );
     assert_eq!(back.images.len(), common::fixture_names().len());
     for (back, read) in back.images.iter().zip(&read.images) {
         assert_eq!(
             (&back.file, &back.program, back.vpid, back.hostid, back.role),
             (&read.file, &read.program, read.vpid, read.hostid, read.role)
         );
-        assert_eq!((&back.image.sub_zones, &back.image.zones), (&read.image.sub_zones, &read.image.zones));
+        assert_eq!(
+            (&back.image.sub_zones, &back.image.zones),
+            (&read.image.sub_zones, &read.image.zones)
+        );
     }
 }
 
@@ -61,10 +88,16 @@ fn json_that_is_no_image_is_refused_with_what_is_wrong() {
         ("\"start\":\"0x", "\"start\":\"x", "not an address"),
         ("DTAPP/exe", "DTAPP/exec", "unknown sub-zone"),
         ("DTAPP/exe", "DTAPP", "unknown sub-zone"),
-        ("DMTCP_CHECKPOINT_IMAGE_v4.0", "DMTCP_CHECKPOINT_IMAGE_v9.0", "did not match"),
+        (
+            "DMTCP_CHECKPOINT_IMAGE_v4.0",
+            "DMTCP_CHECKPOINT_IMAGE_v9.0",
+            "did not match",
+        ),
     ] {
         assert!(text.contains(from), "{from}");
-        let error = serde_json::from_str::<Image>(&text.replacen(from, to, 1)).unwrap_err().to_string();
+        let error = serde_json::from_str::<Image>(&text.replacen(from, to, 1))
+            .unwrap_err()
+            .to_string();
         assert!(error.contains(complaint), "{error}");
     }
 }

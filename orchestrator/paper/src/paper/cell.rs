@@ -49,7 +49,9 @@ pub(super) struct Attached {
 impl Attached {
     /// What was probably meant, if the cell is wrong.
     pub fn meant(&self) -> Option<&Likely> {
-        self.likely.as_ref().filter(|_| self.effect == Effect::Wrong)
+        self.likely
+            .as_ref()
+            .filter(|_| self.effect == Effect::Wrong)
     }
 }
 
@@ -88,7 +90,13 @@ impl PrintedTable {
     /// That a cell is wrong in print, if it is.
     pub fn misprint(&self, row: usize, column: &str) -> Option<Misprint<'_>> {
         let attached = self.attached.get(row)?.get(self.column(column)?)?;
-        attached.iter().find(|a| a.effect == Effect::Wrong).map(|a| Misprint { anomaly: a.anomaly, likely: a.likely.as_ref() })
+        attached
+            .iter()
+            .find(|a| a.effect == Effect::Wrong)
+            .map(|a| Misprint {
+                anomaly: a.anomaly,
+                likely: a.likely.as_ref(),
+            })
     }
 
     /// A cell.

@@ -25,7 +25,10 @@ pub struct Deviation {
 impl Deviation {
     fn between(value: f64, printed: &Printed) -> Self {
         let by = value - printed.value();
-        Self { by, pct: (printed.value() != 0.0).then(|| 100.0 * by / printed.value().abs()) }
+        Self {
+            by,
+            pct: (printed.value() != 0.0).then(|| 100.0 * by / printed.value().abs()),
+        }
     }
 }
 
@@ -180,16 +183,30 @@ pub struct Reproduction {
 
 /// Judges every cell of a paper, or of the tables that are named.
 pub fn judge(paper: &Paper, only: &[&str], measured: &Measurements) -> Reproduction {
-    let names = |indices: &[usize]| indices.iter().map(|i| paper.anomalies[*i].id.clone()).collect::<Vec<_>>();
+    let names = |indices: &[usize]| {
+        indices
+            .iter()
+            .map(|i| paper.anomalies[*i].id.clone())
+            .collect::<Vec<_>>()
+    };
     let tables = (0..paper.tables.len())
         .filter(|t| only.is_empty() || only.contains(&paper.tables[*t].definition.id.as_str()))
         .map(|t| {
             let table = &paper.tables[t];
             let rows: Vec<Vec<JudgedCell>> = (0..table.cells.len())
-                .map(|row| (0..table.definition.columns.len()).map(|column| cell(paper, (t, row, column), measured)).collect())
+                .map(|row| {
+                    (0..table.definition.columns.len())
+                        .map(|column| cell(paper, (t, row, column), measured))
+                        .collect()
+                })
                 .collect();
             let counts = Counts::of(rows.iter().flatten());
-            JudgedTable { definition: table.definition.clone(), rows, anomalies: names(&table.notes), counts }
+            JudgedTable {
+                definition: table.definition.clone(),
+                rows,
+                anomalies: names(&table.notes),
+                counts,
+            }
         })
         .collect();
     Reproduction {
@@ -210,29 +227,76 @@ fn cell(paper: &Paper, place: (usize, usize, usize), measurements: &Measurements
     let table = &paper.tables[t];
     let printed = table.cells[row][column].clone();
     let attached = &table.attached[row][column];
-    let mut anomalies: Vec<String> = attached.iter().map(|a| paper.anomalies[a.anomaly].id.clone()).collect();
+    let mut anomalies: Vec<String> = attached
+        .iter()
+        .map(|a| paper.anomalies[a.anomaly].id.clone())
+        .collect();
     let (recomputed, verdict) = verdict(paper, table, place, &printed, attached);
-    if let Verdict::Equal { corrected, .. } | Verdict::Inferred { corrected, .. } | Verdict::Within { corrected, .. } = &verdict {
-        anomalies.extend(corrected.0.iter().filter(|a| !attached.iter().any(|b| paper.anomalies[b.anomaly].id == **a)).cloned());
+    if let Verdict::Equal { corrected, .. }
+    | Verdict::Inferred { corrected, .. }
+    | Verdict::Within { corrected, .. } = &verdict
+    {
+        anomalies.extend(
+            corrected
+                .0
+                .iter()
+                .filter(|a| {
+                    !attached
+                        .iter()
+                        .any(|b| paper.anomalies[b.anomaly].id == **a)
+                })
+                .cloned(),
+        );
     }
     let number = printed.number();
     let modelled = number.and_then(|p| {
         let used = table.definition.columns[column].model.as_ref()?;
         let reads = RefCell::new(Reads::default());
-        let message = rules::model(used.name())?.cell(&CellContext::new(paper, place, used.of(), &reads)).ok()?;
+        let message = rules::model(used.name())?
+            .cell(&CellContext::new(paper, place, used.of(), &reads))
+            .ok()?;
         let deviation = Deviation::between(message.estimate.value, p);
-        message.estimate.value.is_finite().then_some((message, deviation))
+        message
+            .estimate
+            .value
+            .is_finite()
+            .then_some((message, deviation))
     });
-    let key = CellKey::new(&table.definition.id, row, &table.definition.columns[column].id);
-    let likely = table.misprint(row, &key.column).and_then(|m| m.likely?.number());
-    let measured = number.zip(measurements.get(&key)).map(|(p, m)| measurement(p, m, likely));
-    let recomputed = recomputed.zip(number).map(|(r, p)| (r, Deviation::between(r.value(), p)));
-    JudgedCell { printed, recomputed, modelled, measured, verdict, anomalies }
+    let key = CellKey::new(
+        &table.definition.id,
+        row,
+        &table.definition.columns[column].id,
+    );
+    let likely = table
+        .misprint(row, &key.column)
+        .and_then(|m| m.likely?.number());
+    let measured = number
+        .zip(measurements.get(&key))
+        .map(|(p, m)| measurement(p, m, likely));
+    let recomputed = recomputed
+        .zip(number)
+        .map(|(r, p)| (r, Deviation::between(r.value(), p)));
+    JudgedCell {
+        printed,
+        recomputed,
+        modelled,
+        measured,
+        verdict,
+        anomalies,
+    }
 }
 
-fn measurement(printed: &Printed, measured: &MeasuredHere, likely: Option<f64>) -> JudgedMeasurement {
+fn measurement(
+    printed: &Printed,
+    measured: &MeasuredHere,
+    likely: Option<f64>,
+) -> JudgedMeasurement {
     let agreement = measured.agreement(printed.value(), likely);
-    JudgedMeasurement { measured: measured.clone(), deviation: Deviation::between(measured.value, printed), agreement }
+    JudgedMeasurement {
+        measured: measured.clone(),
+        deviation: Deviation::between(measured.value, printed),
+        agreement,
+    }
 }
 
 /// One evaluation of a rule.
@@ -260,12 +324,16 @@ fn verdict(
     let without_rule = |because: NotRecomputable| match (&wrong, column.kind) {
         (Some(wrong), _) => wrong.clone(),
         (None, Kind::Label | Kind::Setting) => Verdict::Label,
-        (None, Kind::Measured | Kind::Predicted | Kind::Derived) => Verdict::Cannot { because: because.to_string() },
+        (None, Kind::Measured | Kind::Predicted | Kind::Derived) => Verdict::Cannot {
+            because: because.to_string(),
+        },
     };
     let Some((used, number)) = column.rule.as_ref().zip(printed.number()) else {
         let because = match column.kind {
             Kind::Label | Kind::Setting | Kind::Measured => NotRecomputable::Measurement,
-            Kind::Predicted | Kind::Derived => NotRecomputable::Other("the paper does not say how".to_owned()),
+            Kind::Predicted | Kind::Derived => {
+                NotRecomputable::Other("the paper does not say how".to_owned())
+            }
         };
         return (None, without_rule(because));
     };
@@ -276,7 +344,9 @@ fn verdict(
     if let Some(wrong) = wrong {
         return (Some(first.value), wrong);
     }
-    let corrected = evaluate(paper, place, used, true).ok().filter(|t| !t.corrected.0.is_empty());
+    let corrected = evaluate(paper, place, used, true)
+        .ok()
+        .filter(|t| !t.corrected.0.is_empty());
     let (value, verdict) = compare(number, first, corrected, column.tolerance.as_ref());
     (Some(value), verdict)
 }
@@ -291,17 +361,31 @@ fn printed_wrong(paper: &Paper, attached: &[Attached]) -> Option<Verdict> {
         None => anomaly.likely.clone(),
     };
     let likely_value = attached.likely.as_ref().and_then(Likely::number);
-    Some(Verdict::PrintedWrong { anomaly: anomaly.id.clone(), likely, likely_value, why: anomaly.why.clone() })
+    Some(Verdict::PrintedWrong {
+        anomaly: anomaly.id.clone(),
+        likely,
+        likely_value,
+        why: anomaly.why.clone(),
+    })
 }
 
 /// Compares print with what a rule gives, as printed and with misprints among the inputs corrected.
-fn compare(number: &Printed, first: Trial, corrected: Option<Trial>, stated: Option<&Tolerance>) -> (Recomputed, Verdict) {
+fn compare(
+    number: &Printed,
+    first: Trial,
+    corrected: Option<Trial>,
+    stated: Option<&Tolerance>,
+) -> (Recomputed, Verdict) {
     let trials = || [Some(&first), corrected.as_ref()].into_iter().flatten();
     for trial in trials() {
         if let Some(digits) = number.equals(trial.value) {
             let corrected = trial.corrected.clone();
             let verdict = match trial.inferred {
-                Some(constant) => Verdict::Inferred { digits, constant: constant.to_owned(), corrected },
+                Some(constant) => Verdict::Inferred {
+                    digits,
+                    constant: constant.to_owned(),
+                    corrected,
+                },
                 None => Verdict::Equal { digits, corrected },
             };
             return (trial.value, verdict);
@@ -310,16 +394,37 @@ fn compare(number: &Printed, first: Trial, corrected: Option<Trial>, stated: Opt
     let unit = 10f64.powi(-(number.decimals() as i32));
     for trial in trials() {
         // what is cut off may be a whole unit of the last digit away, what is rounded a half
-        let tolerance = trial.rounding + if trial.value.may_be_cut() { unit } else { unit / 2.0 };
-        if trial.rounding > 0.0 && (trial.value.value() - number.value()).abs() <= tolerance * (1.0 + 1e-9) {
+        let tolerance = trial.rounding
+            + if trial.value.may_be_cut() {
+                unit
+            } else {
+                unit / 2.0
+            };
+        if trial.rounding > 0.0
+            && (trial.value.value() - number.value()).abs() <= tolerance * (1.0 + 1e-9)
+        {
             let because = "its inputs are printed rounded".to_owned();
-            return (trial.value, Verdict::Within { tolerance, because, corrected: trial.corrected.clone() });
+            return (
+                trial.value,
+                Verdict::Within {
+                    tolerance,
+                    because,
+                    corrected: trial.corrected.clone(),
+                },
+            );
         }
     }
     if let Some(stated) = stated {
-        let allowed = stated.by.unwrap_or(0.0).max(stated.pct.unwrap_or(0.0) / 100.0 * number.value().abs());
+        let allowed = stated
+            .by
+            .unwrap_or(0.0)
+            .max(stated.pct.unwrap_or(0.0) / 100.0 * number.value().abs());
         if (first.value.value() - number.value()).abs() <= allowed {
-            let verdict = Verdict::Within { tolerance: allowed, because: stated.because.clone(), corrected: first.corrected };
+            let verdict = Verdict::Within {
+                tolerance: allowed,
+                because: stated.because.clone(),
+                corrected: first.corrected,
+            };
             return (first.value, verdict);
         }
     }
@@ -334,31 +439,59 @@ fn evaluate(
     corrected: bool,
 ) -> Result<Trial, NotRecomputable> {
     let Some(rule) = rules::rule(used.name()) else {
-        return Err(NotRecomputable::Other(format!("unknown rule `{}`", used.name())));
+        return Err(NotRecomputable::Other(format!(
+            "unknown rule `{}`",
+            used.name()
+        )));
     };
     let column = &paper.tables[place.0].definition.columns[place.2];
     let run = |shift| {
-        let reads = RefCell::new(Reads { corrected, shift, ..Reads::default() });
+        let reads = RefCell::new(Reads {
+            corrected,
+            shift,
+            ..Reads::default()
+        });
         let value = rule.cell(&CellContext::new(paper, place, used.of(), &reads));
-        (value.map(|v| if column.cut { v.perhaps_cut() } else { v }), reads.into_inner())
+        (
+            value.map(|v| if column.cut { v.perhaps_cut() } else { v }),
+            reads.into_inner(),
+        )
     };
     let (value, reads) = run(None);
     let value = value?;
     if !value.value().is_finite() {
-        return Err(NotRecomputable::Other("the formula gives no number for these inputs".to_owned()));
+        return Err(NotRecomputable::Other(
+            "the formula gives no number for these inputs".to_owned(),
+        ));
     }
     let rounding = reads
         .inputs
         .iter()
         .filter_map(|(input, half)| {
-            let moved = |by: f64| run(Some((*input, by))).0.ok().map(|m| (m.value() - value.value()).abs());
+            let moved = |by: f64| {
+                run(Some((*input, by)))
+                    .0
+                    .ok()
+                    .map(|m| (m.value() - value.value()).abs())
+            };
             let (up, down) = (moved(*half), moved(-*half));
             up.into_iter().chain(down).reduce(f64::max)
         })
         .filter(|d| d.is_finite())
         .sum();
-    let corrected = Corrected(reads.used.iter().map(|i| paper.anomalies[*i].id.clone()).collect());
-    Ok(Trial { value, rounding, inferred: reads.inferred, corrected })
+    let corrected = Corrected(
+        reads
+            .used
+            .iter()
+            .map(|i| paper.anomalies[*i].id.clone())
+            .collect(),
+    );
+    Ok(Trial {
+        value,
+        rounding,
+        inferred: reads.inferred,
+        corrected,
+    })
 }
 
 impl Counts {

@@ -17,7 +17,11 @@ pub struct CellKey {
 impl CellKey {
     /// The cell of a table's row and column.
     pub fn new(table: &str, row: usize, column: &str) -> Self {
-        Self { table: table.to_owned(), row, column: column.to_owned() }
+        Self {
+            table: table.to_owned(),
+            row,
+            column: column.to_owned(),
+        }
     }
 }
 
@@ -65,19 +69,32 @@ impl MeasuredHere {
     /// Whether it agrees with a printed number, or with the one that was probably meant in its place. This is the only place where that is
     /// decided.
     pub fn agreement(&self, printed: f64, likely: Option<f64>) -> Agreement {
-        agreement(self.value, (printed, likely), self.tolerance_pct, self.reason.as_ref())
+        agreement(
+            self.value,
+            (printed, likely),
+            self.tolerance_pct,
+            self.reason.as_ref(),
+        )
     }
 }
 
 /// The same for a number that is not a cell: a difference of cells.
-pub fn agreement(measured: f64, (printed, likely): (f64, Option<f64>), tolerance_pct: f64, reason: Option<&Reason>) -> Agreement {
+pub fn agreement(
+    measured: f64,
+    (printed, likely): (f64, Option<f64>),
+    tolerance_pct: f64,
+    reason: Option<&Reason>,
+) -> Agreement {
     let near = |to: f64| (measured - to).abs() <= tolerance_pct / 100.0 * to.abs();
     // where print is wrong, a reason explains the distance to what was meant
     let by = measured - likely.unwrap_or(printed);
     match reason {
         _ if likely.is_some_and(near) => Agreement::WithLikely,
         _ if near(printed) => Agreement::WithPrint,
-        Some(Reason { explains: [low, high], .. }) if (*low..=*high).contains(&by) => Agreement::Explained,
+        Some(Reason {
+            explains: [low, high],
+            ..
+        }) if (*low..=*high).contains(&by) => Agreement::Explained,
         Some(_) | None => Agreement::Differs,
     }
 }
@@ -91,15 +108,23 @@ mod tests {
 
     #[test]
     fn a_reason_explains_its_range_and_no_other_distance() {
-        let reason = Reason { because: "today's libraries".into(), explains: [45.5, 51.5] };
-        let of = |measured: f64, likely: Option<f64>| agreement(measured, (2.45, likely), 1.0, Some(&reason));
+        let reason = Reason {
+            because: "today's libraries".into(),
+            explains: [45.5, 51.5],
+        };
+        let of = |measured: f64, likely: Option<f64>| {
+            agreement(measured, (2.45, likely), 1.0, Some(&reason))
+        };
         assert_eq!(of(2.46, None), Agreement::WithPrint);
         assert_eq!(of(50.93, None), Agreement::Explained);
         // neither no distance of that kind nor ten times it
         for wrong in [2.5, 40.0, 60.0, 500.0, -50.0, f64::NAN] {
             assert_eq!(of(wrong, None), Agreement::Differs, "{wrong}");
         }
-        assert_eq!(agreement(50.93, (2.45, None), 1.0, None), Agreement::Differs);
+        assert_eq!(
+            agreement(50.93, (2.45, None), 1.0, None),
+            Agreement::Differs
+        );
         // where print is wrong, what was meant counts
         assert_eq!(of(50.93, Some(51.0)), Agreement::WithLikely);
         assert_eq!(of(50.93, Some(30.0)), Agreement::Differs);

@@ -18,8 +18,13 @@ mod report;
 pub mod rules;
 
 pub use cell::{Cell, Misprint, PrintedTable};
-pub use definition::{Anomaly, AnomalyCells, ColumnDefinition, Effect, Kind, Likely, TableDefinition};
-pub use judge::{Corrected, Counts, Deviation, JudgedCell, JudgedMeasurement, JudgedTable, Reproduction, Verdict, judge};
+pub use definition::{
+    Anomaly, AnomalyCells, ColumnDefinition, Effect, Kind, Likely, TableDefinition,
+};
+pub use judge::{
+    Corrected, Counts, Deviation, JudgedCell, JudgedMeasurement, JudgedTable, Reproduction,
+    Verdict, judge,
+};
 pub use load::{find, known, load};
 pub use measured::{Agreement, CellKey, MeasuredHere, Measurements, Reason, agreement};
 pub use modelled::Modelled;

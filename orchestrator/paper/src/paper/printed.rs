@@ -22,9 +22,19 @@ impl Printed {
     /// # Errors
     /// When it is something else.
     pub fn parse(text: &str, column_decimals: u32) -> Result<Self, NotANumber> {
-        let plain = text.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'.' | b'-' | b'+' | b'e' | b'E'));
-        let value: f64 = text.parse().ok().filter(|v: &f64| plain && v.is_finite()).ok_or_else(|| NotANumber(text.to_owned()))?;
-        Ok(Self { text: text.to_owned(), value, decimals: decimals(text).max(column_decimals) })
+        let plain = text
+            .bytes()
+            .all(|b| b.is_ascii_digit() || matches!(b, b'.' | b'-' | b'+' | b'e' | b'E'));
+        let value: f64 = text
+            .parse()
+            .ok()
+            .filter(|v: &f64| plain && v.is_finite())
+            .ok_or_else(|| NotANumber(text.to_owned()))?;
+        Ok(Self {
+            text: text.to_owned(),
+            value,
+            decimals: decimals(text).max(column_decimals),
+        })
     }
 
     /// As it is printed.
@@ -122,7 +132,9 @@ mod tests {
     use super::{Digits, Printed, Recomputed, decimals};
 
     fn equals(printed: &str, column: u32, value: f64) -> Option<Digits> {
-        Printed::parse(printed, column).expect("a number").equals(Recomputed::new(value))
+        Printed::parse(printed, column)
+            .expect("a number")
+            .equals(Recomputed::new(value))
     }
 
     proptest::proptest! {
@@ -141,21 +153,42 @@ mod tests {
         assert_eq!(equals("12.30", 0, 12.304), Some(Digits::Rounded));
         assert_eq!(equals("12.30", 0, 12.306), None);
         assert_eq!(equals("163.0", 2, 163.004), Some(Digits::Rounded));
-        assert_eq!(equals("163.0", 2, 163.04), None, "the column is printed with two decimals");
+        assert_eq!(
+            equals("163.0", 2, 163.04),
+            None,
+            "the column is printed with two decimals"
+        );
         assert_eq!(equals("163.0", 0, 163.04), Some(Digits::Rounded));
         assert_eq!(equals("2", 0, 2.49), Some(Digits::Rounded));
         // 1.005 as a binary fraction lies below
         assert_eq!(equals("1.01", 0, 1.005), Some(Digits::Rounded));
         assert_eq!(equals("26.95", 0, 26.9554), None);
         let cut = Recomputed::or_cut(26.9554);
-        assert_eq!(Printed::parse("26.95", 0).expect("a number").equals(cut), Some(Digits::Cut));
-        assert_eq!(Printed::parse("26.96", 0).expect("a number").equals(cut), Some(Digits::Rounded));
-        assert_eq!(Printed::parse("26.94", 0).expect("a number").equals(cut), None);
+        assert_eq!(
+            Printed::parse("26.95", 0).expect("a number").equals(cut),
+            Some(Digits::Cut)
+        );
+        assert_eq!(
+            Printed::parse("26.96", 0).expect("a number").equals(cut),
+            Some(Digits::Rounded)
+        );
+        assert_eq!(
+            Printed::parse("26.94", 0).expect("a number").equals(cut),
+            None
+        );
     }
 
     #[test]
     fn decimals_are_those_of_the_text() {
-        assert_eq!([decimals("12"), decimals("1.50"), decimals("1.46041308e-07"), decimals("2e3")], [0, 2, 15, 0]);
+        assert_eq!(
+            [
+                decimals("12"),
+                decimals("1.50"),
+                decimals("1.46041308e-07"),
+                decimals("2e3")
+            ],
+            [0, 2, 15, 0]
+        );
     }
 
     #[test]

@@ -28,7 +28,10 @@ pub struct Paper {
 impl Paper {
     /// A table by its identifier, also with the paper's name before it: `5.1`, `thesis-5.1`.
     pub fn table(&self, id: &str) -> Option<&PrintedTable> {
-        let bare = id.strip_prefix(&self.id).and_then(|rest| rest.strip_prefix('-')).unwrap_or(id);
+        let bare = id
+            .strip_prefix(&self.id)
+            .and_then(|rest| rest.strip_prefix('-'))
+            .unwrap_or(id);
         self.tables.iter().find(|t| t.definition.id == bare)
     }
 

@@ -13,7 +13,17 @@ pub const SCHEMA: u32 = 1;
 pub const FILE: &str = "measured.toml";
 
 /// Factors of a point by which rows are matched.
-pub const FACTOR_NAMES: [&str; 9] = ["app", "class", "mapping", "nodes", "processes", "mpi", "checkpointer", "compression", "aggregators"];
+pub const FACTOR_NAMES: [&str; 9] = [
+    "app",
+    "class",
+    "mapping",
+    "nodes",
+    "processes",
+    "mpi",
+    "checkpointer",
+    "compression",
+    "aggregators",
+];
 
 /// The whole file.
 #[derive(Clone, Debug, Deserialize)]
@@ -240,7 +250,10 @@ pub struct Differences {
 }
 
 fn reason(because: Option<&String>, explains: Option<[f64; 2]>) -> Option<Reason> {
-    because.zip(explains).map(|(because, explains)| Reason { because: because.clone(), explains })
+    because.zip(explains).map(|(because, explains)| Reason {
+        because: because.clone(),
+        explains,
+    })
 }
 
 impl Column {
@@ -271,24 +284,47 @@ pub fn load(folder: &Path) -> Result<Option<Definition>, SourceErrors> {
     let value = Spanned::new(0..source.text.len(), DeValue::Table(table));
     let definition: Definition = source.decode(&value)?;
     let errors = check(&source, &definition);
-    if errors.is_empty() { Ok(Some(definition)) } else { Err(SourceErrors(errors)) }
+    if errors.is_empty() {
+        Ok(Some(definition))
+    } else {
+        Err(SourceErrors(errors))
+    }
 }
 
 fn check(source: &Source, definition: &Definition) -> Vec<SourceError> {
     let mut errors = Vec::new();
-    let mut fail = |message: String, hint: &str| errors.push(source.error(Some(0..0), message, hint.to_owned()));
+    let mut fail = |message: String, hint: &str| {
+        errors.push(source.error(Some(0..0), message, hint.to_owned()))
+    };
     if definition.schema != SCHEMA {
-        fail(format!("format {} of measured tables is not known", definition.schema), "this version reads `schema = 1`");
+        fail(
+            format!(
+                "format {} of measured tables is not known",
+                definition.schema
+            ),
+            "this version reads `schema = 1`",
+        );
     }
-    let columns = definition
-        .tables
+    let columns = definition.tables.iter().flat_map(|t| {
+        t.columns.iter().map(|c| {
+            (
+                format!("table {}, `{}`", t.table, c.column),
+                c.because.is_some(),
+                c.explains,
+            )
+        })
+    });
+    let differences = definition
+        .differences
         .iter()
-        .flat_map(|t| t.columns.iter().map(|c| (format!("table {}, `{}`", t.table, c.column), c.because.is_some(), c.explains)));
-    let differences = definition.differences.iter().map(|d| (format!("`{}`", d.id), d.because.is_some(), d.explains));
+        .map(|d| (format!("`{}`", d.id), d.because.is_some(), d.explains));
     for (place, because, explains) in columns.chain(differences) {
         let range = "write `explains = [lowest, highest]` beside `because`: the distances measured - printed that the reason explains";
         match (because, explains) {
-            (true, None) => fail(format!("{place}: `because` without `explains` would explain any number"), range),
+            (true, None) => fail(
+                format!("{place}: `because` without `explains` would explain any number"),
+                range,
+            ),
             (false, Some(_)) => fail(format!("{place}: `explains` without `because`"), range),
             (true, Some([low, high])) if !(low.is_finite() && high.is_finite() && low <= high) => {
                 fail(format!("{place}: [{low}, {high}] is not a range"), range);
@@ -300,21 +336,52 @@ fn check(source: &Source, definition: &Definition) -> Vec<SourceError> {
         .tables
         .iter()
         .flat_map(|t| std::iter::once(&t.point).chain(t.columns.iter().map(|c| &c.point)))
-        .chain(definition.differences.iter().filter_map(|d| d.point.as_ref()))
+        .chain(
+            definition
+                .differences
+                .iter()
+                .filter_map(|d| d.point.as_ref()),
+        )
         .collect();
     for factor in points.iter().flat_map(|p| p.keys()) {
         if !FACTOR_NAMES.contains(&factor.as_str()) {
-            fail(format!("unknown factor `{factor}`"), &suggestion(factor, "factors", FACTOR_NAMES));
+            fail(
+                format!("unknown factor `{factor}`"),
+                &suggestion(factor, "factors", FACTOR_NAMES),
+            );
         }
     }
-    let values = definition.tables.iter().flat_map(|t| &t.columns).map(|c| &c.value).chain(definition.differences.iter().map(|d| &d.value));
-    let series = definition.differences.iter().flat_map(|d| d.series.iter().chain([&d.along]));
-    for wanted in points.iter().flat_map(|p| p.values()).chain(values.map(|v| &v.images)).chain(series) {
-        if let RowValue::Cell(FromCell { pattern: Some(pattern), .. }) = wanted {
+    let values = definition
+        .tables
+        .iter()
+        .flat_map(|t| &t.columns)
+        .map(|c| &c.value)
+        .chain(definition.differences.iter().map(|d| &d.value));
+    let series = definition
+        .differences
+        .iter()
+        .flat_map(|d| d.series.iter().chain([&d.along]));
+    for wanted in points
+        .iter()
+        .flat_map(|p| p.values())
+        .chain(values.map(|v| &v.images))
+        .chain(series)
+    {
+        if let RowValue::Cell(FromCell {
+            pattern: Some(pattern),
+            ..
+        }) = wanted
+        {
             match regex::Regex::new(pattern) {
                 Ok(regex) if regex.captures_len() == 2 => {}
-                Ok(_) => fail(format!("`{pattern}` must have one group"), "put (parentheses) around the part that counts"),
-                Err(_) => fail(format!("`{pattern}` is not a regular expression"), "see https://docs.rs/regex for the syntax"),
+                Ok(_) => fail(
+                    format!("`{pattern}` must have one group"),
+                    "put (parentheses) around the part that counts",
+                ),
+                Err(_) => fail(
+                    format!("`{pattern}` is not a regular expression"),
+                    "see https://docs.rs/regex for the syntax",
+                ),
             }
         }
     }

@@ -5,7 +5,10 @@ use super::{
     runs::{CampaignMeasurements, has},
     select::{RowCells, RowProblem, factors, matches, resolve},
 };
-use crate::paper::{Agreement, CellKey, Kind, Likely, MeasuredHere, Measurements, Misprint, Paper, PrintedTable, Reason, agreement};
+use crate::paper::{
+    Agreement, CellKey, Kind, Likely, MeasuredHere, Measurements, Misprint, Paper, PrintedTable,
+    Reason, agreement,
+};
 use cvc_core::mapping::Mapping;
 use indexmap::IndexMap;
 use serde::Serialize;
@@ -101,19 +104,32 @@ pub struct Joined {
 impl Joined {
     /// What was measured, for the cells of the paper.
     pub fn measurements(&self) -> Measurements {
-        self.tables.iter().flat_map(|t| &t.cells).map(|c| (c.key.clone(), c.measured.clone())).collect()
+        self.tables
+            .iter()
+            .flat_map(|t| &t.cells)
+            .map(|c| (c.key.clone(), c.measured.clone()))
+            .collect()
     }
 }
 
 /// The rows of a table as text, with what was probably meant where print is wrong.
 fn rows(table: &PrintedTable) -> Vec<RowCells> {
-    let text = |row: usize, column: &str, printed: &str| match table.misprint(row, column).and_then(|m| m.likely) {
+    let text = |row: usize, column: &str, printed: &str| match table
+        .misprint(row, column)
+        .and_then(|m| m.likely)
+    {
         Some(Likely::Text(text)) => text.clone(),
         Some(Likely::Number(number)) => number.to_string(),
         None => printed.to_owned(),
     };
     let row = |(row, cells): (usize, &Vec<crate::paper::Cell>)| {
-        table.definition.columns.iter().zip(cells).map(|(c, cell)| (c.id.clone(), text(row, &c.id, cell.text()))).collect()
+        table
+            .definition
+            .columns
+            .iter()
+            .zip(cells)
+            .map(|(c, cell)| (c.id.clone(), text(row, &c.id, cell.text())))
+            .collect()
     };
     table.rows().iter().enumerate().map(row).collect()
 }
@@ -128,20 +144,42 @@ fn collect(
     let images = resolve(&value.images, row)?.parse()?;
     let mut found = Vec::new();
     for point in measured.points.iter().filter(|p| p.is(wanted)) {
-        found.extend(point.values(value, &images).into_iter().map(|(run, v)| (format!("{} {run}", point.campaign), v)));
+        found.extend(
+            point
+                .values(value, &images)
+                .into_iter()
+                .map(|(run, v)| (format!("{} {run}", point.campaign), v)),
+        );
     }
     Ok(found)
 }
 
-fn summarise(found: &[(String, f64)], tolerance_pct: f64, reason: Option<Reason>) -> Option<MeasuredHere> {
+fn summarise(
+    found: &[(String, f64)],
+    tolerance_pct: f64,
+    reason: Option<Reason>,
+) -> Option<MeasuredHere> {
     let n = found.len();
     let value = found.iter().map(|(_, v)| v).sum::<f64>() / n as f64;
-    let sd = (n > 1).then(|| (found.iter().map(|(_, v)| (v - value).powi(2)).sum::<f64>() / (n - 1) as f64).sqrt());
-    let mut from: Vec<&str> = found.iter().take(3).map(|(from, _)| from.as_str()).collect();
+    let sd = (n > 1).then(|| {
+        (found.iter().map(|(_, v)| (v - value).powi(2)).sum::<f64>() / (n - 1) as f64).sqrt()
+    });
+    let mut from: Vec<&str> = found
+        .iter()
+        .take(3)
+        .map(|(from, _)| from.as_str())
+        .collect();
     if n > 3 {
         from.push("…");
     }
-    (n > 0).then(|| MeasuredHere { value, n, sd, from: from.join(", "), tolerance_pct, reason })
+    (n > 0).then(|| MeasuredHere {
+        value,
+        n,
+        sd,
+        from: from.join(", "),
+        tolerance_pct,
+        reason,
+    })
 }
 
 /// Puts what campaigns measured beside the tables of a paper.
@@ -153,20 +191,36 @@ pub fn join(paper: &Paper, definition: &Definition, measured: &CampaignMeasureme
                 let one = one_table(printed, table, measured, &mut joined.mistakes);
                 joined.tables.push(one);
             }
-            None => joined.mistakes.push(format!("the paper has no table `{}`", table.table)),
+            None => joined
+                .mistakes
+                .push(format!("the paper has no table `{}`", table.table)),
         }
     }
     for wanted in &definition.differences {
         let Some(printed) = paper.table(&wanted.table) else {
-            joined.mistakes.push(format!("the paper has no table `{}`", wanted.table));
+            joined
+                .mistakes
+                .push(format!("the paper has no table `{}`", wanted.table));
             continue;
         };
-        let own = definition.tables.iter().find(|t| t.table == wanted.table).map(|t| &t.point);
+        let own = definition
+            .tables
+            .iter()
+            .find(|t| t.table == wanted.table)
+            .map(|t| &t.point);
         let Some(point) = wanted.point.as_ref().or(own) else {
-            joined.mistakes.push(format!("`{}` says of no row which runs it is about", wanted.id));
+            joined.mistakes.push(format!(
+                "`{}` says of no row which runs it is about",
+                wanted.id
+            ));
             continue;
         };
-        let one = differences(paper, (printed, wanted, point), measured, &mut joined.mistakes);
+        let one = differences(
+            paper,
+            (printed, wanted, point),
+            measured,
+            &mut joined.mistakes,
+        );
         joined.differences.push(one);
     }
     joined.mistakes.sort_unstable();
@@ -174,23 +228,39 @@ pub fn join(paper: &Paper, definition: &Definition, measured: &CampaignMeasureme
     joined
 }
 
-fn one_table(printed: &PrintedTable, table: &Table, measured: &CampaignMeasurements, mistakes: &mut Vec<String>) -> JoinedTable {
+fn one_table(
+    printed: &PrintedTable,
+    table: &Table,
+    measured: &CampaignMeasurements,
+    mistakes: &mut Vec<String>,
+) -> JoinedTable {
     let id = &printed.definition.id;
-    let mut joined = JoinedTable { table: id.clone(), note: table.note.clone(), cells: Vec::new(), missing: Vec::new() };
+    let mut joined = JoinedTable {
+        table: id.clone(),
+        note: table.note.clone(),
+        cells: Vec::new(),
+        missing: Vec::new(),
+    };
     for column in &table.columns {
         let Some(at) = printed.column(&column.column) else {
             mistakes.push(format!("table {id} has no column `{}`", column.column));
             continue;
         };
         if printed.definition.columns[at].kind == Kind::Label {
-            mistakes.push(format!("the column `{}` of table {id} has no numbers", column.column));
+            mistakes.push(format!(
+                "the column `{}` of table {id} has no numbers",
+                column.column
+            ));
         }
     }
     for (number, row) in rows(printed).iter().enumerate() {
         let wanted = match factors(&table.point, row) {
             Ok(wanted) => wanted,
             Err(because) => {
-                joined.missing.push(UnmeasuredRow { row: number, because: declared(table, row).unwrap_or_else(|| because.to_string()) });
+                joined.missing.push(UnmeasuredRow {
+                    row: number,
+                    because: declared(table, row).unwrap_or_else(|| because.to_string()),
+                });
                 continue;
             }
         };
@@ -204,35 +274,78 @@ fn one_table(printed: &PrintedTable, table: &Table, measured: &CampaignMeasureme
                     continue;
                 }
             }
-            let Some(number_in_print) = printed.cell(number, &column.column).and_then(|c| c.number()).map(|p| p.value()) else { continue };
+            let Some(number_in_print) = printed
+                .cell(number, &column.column)
+                .and_then(|c| c.number())
+                .map(|p| p.value())
+            else {
+                continue;
+            };
             match collect(measured, &wanted, &column.value, row) {
                 Ok(found) => {
-                    let likely = printed.misprint(number, &column.column).and_then(|m| m.likely?.number());
-                    joined.cells.extend(cell(CellKey::new(id, number, &column.column), column, (number_in_print, likely), &found));
+                    let likely = printed
+                        .misprint(number, &column.column)
+                        .and_then(|m| m.likely?.number());
+                    joined.cells.extend(cell(
+                        CellKey::new(id, number, &column.column),
+                        column,
+                        (number_in_print, likely),
+                        &found,
+                    ));
                 }
-                Err(mistake) => mistakes.push(format!("table {id}, `{}`: {mistake}", column.column)),
+                Err(mistake) => {
+                    mistakes.push(format!("table {id}, `{}`: {mistake}", column.column))
+                }
             }
         }
         if joined.cells.len() == before {
-            joined.missing.push(UnmeasuredRow { row: number, because: why(measured, &wanted, table, row) });
+            joined.missing.push(UnmeasuredRow {
+                row: number,
+                because: why(measured, &wanted, table, row),
+            });
         }
     }
     joined
 }
 
-fn cell(key: CellKey, column: &Column, (printed, likely): (f64, Option<f64>), found: &[(String, f64)]) -> Option<JoinedCell> {
+fn cell(
+    key: CellKey,
+    column: &Column,
+    (printed, likely): (f64, Option<f64>),
+    found: &[(String, f64)],
+) -> Option<JoinedCell> {
     let measured = summarise(found, column.tolerance_pct, column.reason())?;
     let agreement = measured.agreement(printed, likely);
-    Some(JoinedCell { key, printed, likely, measured, agreement })
+    Some(JoinedCell {
+        key,
+        printed,
+        likely,
+        measured,
+        agreement,
+    })
 }
 
 fn declared(table: &Table, row: &RowCells) -> Option<String> {
-    table.not_measured.iter().find(|n| matches(&n.rows, row)).map(|n| n.because.clone())
+    table
+        .not_measured
+        .iter()
+        .find(|n| matches(&n.rows, row))
+        .map(|n| n.because.clone())
 }
 
 /// Why nothing was measured of a row: what became of its runs, why a campaign left its point out, or what the paper's file says.
-fn why(measured: &CampaignMeasurements, wanted: &IndexMap<String, String>, table: &Table, row: &RowCells) -> String {
-    if let Some(problem) = measured.points.iter().filter(|p| p.is(wanted)).find_map(|p| p.problem.clone()) {
+fn why(
+    measured: &CampaignMeasurements,
+    wanted: &IndexMap<String, String>,
+    table: &Table,
+    row: &RowCells,
+) -> String {
+    if let Some(problem) = measured
+        .points
+        .iter()
+        .filter(|p| p.is(wanted))
+        .find_map(|p| p.problem.clone())
+    {
         return problem;
     }
     if let Some(left_out) = measured.left_out.iter().find(|l| has(&l.factors, wanted)) {
@@ -241,7 +354,12 @@ fn why(measured: &CampaignMeasurements, wanted: &IndexMap<String, String>, table
     if let Some(because) = declared(table, row) {
         return because;
     }
-    if let Some(nodes) = wanted.get("mapping").and_then(|m| m.parse::<Mapping>().ok()).map(|m| m.nodes()).filter(|n| *n > 1) {
+    if let Some(nodes) = wanted
+        .get("mapping")
+        .and_then(|m| m.parse::<Mapping>().ok())
+        .map(|m| m.nodes())
+        .filter(|n| *n > 1)
+    {
         return format!("it needs {nodes} nodes");
     }
     if measured.points.is_empty() && measured.left_out.is_empty() {
@@ -259,16 +377,29 @@ struct Level {
 
 /// Adds what was printed and measured at a value of what rises along a series.
 fn add_level(levels: &mut Vec<Level>, along: f64, printed: f64, measured: Vec<(String, f64)>) {
-    let at = levels.iter().position(|l| l.along == along).unwrap_or_else(|| {
-        levels.push(Level { along, printed: Vec::new(), measured: Vec::new() });
-        levels.len() - 1
-    });
+    let at = levels
+        .iter()
+        .position(|l| l.along == along)
+        .unwrap_or_else(|| {
+            levels.push(Level {
+                along,
+                printed: Vec::new(),
+                measured: Vec::new(),
+            });
+            levels.len() - 1
+        });
     levels[at].printed.push(printed);
-    levels[at].measured.extend(measured.into_iter().map(|(_, v)| v));
+    levels[at]
+        .measured
+        .extend(measured.into_iter().map(|(_, v)| v));
 }
 
 /// The differences between neighbouring levels of each series.
-fn steps(series: IndexMap<Vec<String>, Vec<Level>>, tolerance_pct: f64, reason: Option<&Reason>) -> Vec<SeriesStep> {
+fn steps(
+    series: IndexMap<Vec<String>, Vec<Level>>,
+    tolerance_pct: f64,
+    reason: Option<&Reason>,
+) -> Vec<SeriesStep> {
     let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
     let mut steps = Vec::new();
     for (named, mut levels) in series {
@@ -277,7 +408,14 @@ fn steps(series: IndexMap<Vec<String>, Vec<Level>>, tolerance_pct: f64, reason: 
             let printed = mean(&pair[1].printed) - mean(&pair[0].printed);
             let measured = mean(&pair[1].measured) - mean(&pair[0].measured);
             let agreement = agreement(measured, (printed, None), tolerance_pct, reason);
-            steps.push(SeriesStep { series: named.clone(), from: pair[0].along, to: pair[1].along, printed, measured, agreement });
+            steps.push(SeriesStep {
+                series: named.clone(),
+                from: pair[0].along,
+                to: pair[1].along,
+                printed,
+                measured,
+                agreement,
+            });
         }
     }
     steps
@@ -285,7 +423,11 @@ fn steps(series: IndexMap<Vec<String>, Vec<Level>>, tolerance_pct: f64, reason: 
 
 /// The misprints of a row of a series: of the value itself, or of what says which row it is.
 fn misprints<'t>(printed: &'t PrintedTable, row: usize, column: &str) -> Vec<Misprint<'t>> {
-    let about = printed.definition.columns.iter().filter(|c| c.id == column || matches!(c.kind, Kind::Label | Kind::Setting));
+    let about = printed
+        .definition
+        .columns
+        .iter()
+        .filter(|c| c.id == column || matches!(c.kind, Kind::Label | Kind::Setting));
     about.filter_map(|c| printed.misprint(row, &c.id)).collect()
 }
 
@@ -296,15 +438,32 @@ fn differences(
     mistakes: &mut Vec<String>,
 ) -> JoinedDifferences {
     if printed.column(&wanted.column).is_none() {
-        mistakes.push(format!("table {} has no column `{}`", wanted.table, wanted.column));
+        mistakes.push(format!(
+            "table {} has no column `{}`",
+            wanted.table, wanted.column
+        ));
     }
     let mut series: IndexMap<Vec<String>, Vec<Level>> = IndexMap::new();
     let (mut corrected, mut left_out): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
-    for (number, row) in rows(printed).iter().enumerate().filter(|(_, row)| matches(&wanted.rows, row)) {
-        let Some(in_print) = printed.cell(number, &wanted.column).and_then(|c| c.number()).map(|p| p.value()) else { continue };
-        let named: Result<Vec<String>, RowProblem> = wanted.series.iter().map(|w| resolve(w, row)).collect();
-        let along = resolve(&wanted.along, row).and_then(|t| t.parse::<f64>().map_err(|_| RowProblem::NotANumber(t)));
-        let (Ok(named), Ok(along), Ok(of_row)) = (named, along, factors(point, row)) else { continue };
+    for (number, row) in rows(printed)
+        .iter()
+        .enumerate()
+        .filter(|(_, row)| matches(&wanted.rows, row))
+    {
+        let Some(in_print) = printed
+            .cell(number, &wanted.column)
+            .and_then(|c| c.number())
+            .map(|p| p.value())
+        else {
+            continue;
+        };
+        let named: Result<Vec<String>, RowProblem> =
+            wanted.series.iter().map(|w| resolve(w, row)).collect();
+        let along = resolve(&wanted.along, row)
+            .and_then(|t| t.parse::<f64>().map_err(|_| RowProblem::NotANumber(t)));
+        let (Ok(named), Ok(along), Ok(of_row)) = (named, along, factors(point, row)) else {
+            continue;
+        };
         let found = match collect(measured, &of_row, &wanted.value, row) {
             Ok(found) if !found.is_empty() => found,
             Ok(_) => continue,
@@ -317,7 +476,11 @@ fn differences(
         let unknown = misprints.iter().any(|m| m.likely.is_none());
         for misprint in &misprints {
             let name = &paper.anomalies[misprint.anomaly].id;
-            let list = if unknown { &mut left_out } else { &mut corrected };
+            let list = if unknown {
+                &mut left_out
+            } else {
+                &mut corrected
+            };
             if !list.contains(name) {
                 list.push(name.clone());
             }
@@ -325,7 +488,10 @@ fn differences(
         if unknown {
             continue;
         }
-        let in_print = printed.misprint(number, &wanted.column).and_then(|m| m.likely?.number()).unwrap_or(in_print);
+        let in_print = printed
+            .misprint(number, &wanted.column)
+            .and_then(|m| m.likely?.number())
+            .unwrap_or(in_print);
         add_level(series.entry(named).or_default(), along, in_print, found);
     }
     let reason = wanted.reason();

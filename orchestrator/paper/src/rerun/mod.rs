@@ -11,6 +11,8 @@ mod select;
 mod show;
 
 pub use definition::{Campaign, Definition, FILE, load};
-pub use join::{Joined, JoinedCell, JoinedDifferences, JoinedTable, SeriesStep, UnmeasuredRow, join};
+pub use join::{
+    Joined, JoinedCell, JoinedDifferences, JoinedTable, SeriesStep, UnmeasuredRow, join,
+};
 pub use runs::CampaignMeasurements;
 pub use show::{Tally, sections, tally};

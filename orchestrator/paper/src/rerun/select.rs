@@ -17,7 +17,9 @@ pub enum RowProblem {
     #[error("no campaign runs `{0}`")]
     NoCampaign(String),
     /// The definition names images of an unknown kind.
-    #[error("`{0}` names no images: write ranks, largest N, but-largest N (or aggregators for N), launcher NAME, or whole")]
+    #[error(
+        "`{0}` names no images: write ranks, largest N, but-largest N (or aggregators for N), launcher NAME, or whole"
+    )]
     NoImages(String),
     /// A cell of another kind.
     #[error("`{0}` is not a number")]
@@ -26,7 +28,8 @@ pub enum RowProblem {
 
 /// Whether a row has the values that are asked for.
 pub fn matches(rows: &IndexMap<String, CellValues>, row: &RowCells) -> bool {
-    rows.iter().all(|(column, wanted)| row.get(column).is_some_and(|cell| wanted.has(cell)))
+    rows.iter()
+        .all(|(column, wanted)| row.get(column).is_some_and(|cell| wanted.has(cell)))
 }
 
 /// The value for a row, or why there is none.
@@ -40,7 +43,9 @@ pub fn resolve(wanted: &RowValue, row: &RowCells) -> Result<String, RowProblem> 
             }
             match filled.split_once('{') {
                 None => Ok(filled),
-                Some((_, rest)) => Err(RowProblem::NoColumn(rest.split('}').next().unwrap_or_default().to_owned())),
+                Some((_, rest)) => Err(RowProblem::NoColumn(
+                    rest.split('}').next().unwrap_or_default().to_owned(),
+                )),
             }
         }
         RowValue::Cell(from) => from_cell(from, row),
@@ -48,7 +53,9 @@ pub fn resolve(wanted: &RowValue, row: &RowCells) -> Result<String, RowProblem> 
 }
 
 fn from_cell(from: &FromCell, row: &RowCells) -> Result<String, RowProblem> {
-    let cell = row.get(&from.column).ok_or_else(|| RowProblem::NoColumn(from.column.clone()))?;
+    let cell = row
+        .get(&from.column)
+        .ok_or_else(|| RowProblem::NoColumn(from.column.clone()))?;
     let part = match &from.pattern {
         None => cell.clone(),
         Some(pattern) => Regex::new(pattern)
@@ -59,18 +66,30 @@ fn from_cell(from: &FromCell, row: &RowCells) -> Result<String, RowProblem> {
     if from.values.is_empty() {
         return Ok(part);
     }
-    from.values.get(&part).cloned().ok_or(RowProblem::NoCampaign(part))
+    from.values
+        .get(&part)
+        .cloned()
+        .ok_or(RowProblem::NoCampaign(part))
 }
 
 /// The factors of the points that a row is about, as the index writes them.
-pub fn factors(point: &IndexMap<String, RowValue>, row: &RowCells) -> Result<IndexMap<String, String>, RowProblem> {
+pub fn factors(
+    point: &IndexMap<String, RowValue>,
+    row: &RowCells,
+) -> Result<IndexMap<String, String>, RowProblem> {
     point
         .iter()
         .map(|(factor, wanted)| {
             let value = resolve(wanted, row)?;
             // papers write mappings with spaces, and some with small letters
-            let value =
-                if factor == "mapping" { value.replace(char::is_whitespace, "").replace('n', "N").replace('p', "P") } else { value };
+            let value = if factor == "mapping" {
+                value
+                    .replace(char::is_whitespace, "")
+                    .replace('n', "N")
+                    .replace('p', "P")
+            } else {
+                value
+            };
             Ok((factor.clone(), value))
         })
         .collect()
@@ -116,7 +135,10 @@ mod tests {
     use super::*;
 
     fn row(cells: &[(&str, &str)]) -> RowCells {
-        cells.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
+        cells
+            .iter()
+            .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+            .collect()
     }
 
     #[test]
@@ -126,24 +148,55 @@ mod tests {
             RowValue::Cell(FromCell {
                 column: "app".into(),
                 pattern: Some(pattern.into()),
-                values: values.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect(),
+                values: values
+                    .iter()
+                    .map(|(k, v)| ((*k).into(), (*v).into()))
+                    .collect(),
             })
         };
         assert_eq!(resolve(&from(r"\.(\d+)$", &[]), &row), Ok("25".into()));
-        assert_eq!(resolve(&from(r"^(\w+)\.", &[("SP", "npb-sp")]), &row), Ok("npb-sp".into()));
-        assert!(resolve(&from(r"^(\w+)\.", &[("LU", "npb-lu")]), &row).is_err_and(|e| e.to_string().contains("`SP`")));
-        assert_eq!(resolve(&RowValue::Text("1Nx{app}P".into()), &row), Ok("1NxSP.B.25P".into()));
-        assert!(resolve(&RowValue::Text("{nodes}".into()), &row).is_err_and(|e| e.to_string().contains("`nodes`")));
-        let point = IndexMap::from([("mapping".to_owned(), RowValue::Text("{mapping_printed}".into()))]);
-        assert_eq!(factors(&point, &row).expect("a mapping")["mapping"], "6Nx4P+1Nx1P");
+        assert_eq!(
+            resolve(&from(r"^(\w+)\.", &[("SP", "npb-sp")]), &row),
+            Ok("npb-sp".into())
+        );
+        assert!(
+            resolve(&from(r"^(\w+)\.", &[("LU", "npb-lu")]), &row)
+                .is_err_and(|e| e.to_string().contains("`SP`"))
+        );
+        assert_eq!(
+            resolve(&RowValue::Text("1Nx{app}P".into()), &row),
+            Ok("1NxSP.B.25P".into())
+        );
+        assert!(
+            resolve(&RowValue::Text("{nodes}".into()), &row)
+                .is_err_and(|e| e.to_string().contains("`nodes`"))
+        );
+        let point = IndexMap::from([(
+            "mapping".to_owned(),
+            RowValue::Text("{mapping_printed}".into()),
+        )]);
+        assert_eq!(
+            factors(&point, &row).expect("a mapping")["mapping"],
+            "6Nx4P+1Nx1P"
+        );
     }
 
     #[test]
     fn images_are_named_by_words() {
         assert_eq!("ranks".parse(), Ok(Images::Ranks));
         assert_eq!("largest 2".parse(), Ok(Images::Largest(Some(2))));
-        assert_eq!("but-largest aggregators".parse(), Ok(Images::ButLargest(None)));
-        assert_eq!("launcher mpiexec".parse(), Ok(Images::Launcher("mpiexec".into())));
-        assert!("largest".parse::<Images>().is_err() && "largest x".parse::<Images>().is_err() && "".parse::<Images>().is_err());
+        assert_eq!(
+            "but-largest aggregators".parse(),
+            Ok(Images::ButLargest(None))
+        );
+        assert_eq!(
+            "launcher mpiexec".parse(),
+            Ok(Images::Launcher("mpiexec".into()))
+        );
+        assert!(
+            "largest".parse::<Images>().is_err()
+                && "largest x".parse::<Images>().is_err()
+                && "".parse::<Images>().is_err()
+        );
     }
 }

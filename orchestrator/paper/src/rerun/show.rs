@@ -36,19 +36,30 @@ impl Tally {
 
 /// How the cells of a table came out.
 pub fn tally(table: &JoinedTable) -> Tally {
-    let mut tally = Tally { rows_not_measured: table.missing.len(), ..Tally::default() };
+    let mut tally = Tally {
+        rows_not_measured: table.missing.len(),
+        ..Tally::default()
+    };
     table.cells.iter().for_each(|c| tally.add(c.agreement));
     tally
 }
 
 /// What names a row: the cells that say what it is about.
 fn named(table: &PrintedTable, row: usize) -> String {
-    let about = table.definition.columns.iter().filter(|c| matches!(c.kind, Kind::Label | Kind::Setting));
+    let about = table
+        .definition
+        .columns
+        .iter()
+        .filter(|c| matches!(c.kind, Kind::Label | Kind::Setting));
     let texts: Vec<String> = about
         .filter_map(|c| {
             let text = table.cell(row, &c.id)?.text();
             let short = text.is_empty() || text.chars().any(|ch| ch.is_ascii_alphabetic());
-            Some(if short { text.to_owned() } else { format!("{} {text}", c.heading) })
+            Some(if short {
+                text.to_owned()
+            } else {
+                format!("{} {text}", c.heading)
+            })
         })
         .filter(|text| !text.is_empty())
         .collect();
@@ -56,10 +67,20 @@ fn named(table: &PrintedTable, row: usize) -> String {
 }
 
 fn heading(table: &PrintedTable, column: &str) -> String {
-    table.definition.columns.iter().find(|c| c.id == column).map_or_else(|| column.to_owned(), |c| c.heading.clone())
+    table
+        .definition
+        .columns
+        .iter()
+        .find(|c| c.id == column)
+        .map_or_else(|| column.to_owned(), |c| c.heading.clone())
 }
 
-fn words(agreement: Agreement, tolerance_pct: f64, likely: Option<f64>, reason: Option<&Reason>) -> String {
+fn words(
+    agreement: Agreement,
+    tolerance_pct: f64,
+    likely: Option<f64>,
+    reason: Option<&Reason>,
+) -> String {
     match agreement {
         Agreement::WithPrint if tolerance_pct == 0.0 => "equal".to_owned(),
         Agreement::WithPrint => format!("within {tolerance_pct} %"),
@@ -78,7 +99,11 @@ fn pct(printed: f64, measured: f64) -> Cell {
     }
     let text = format!("{:+.2}", 100.0 * (measured - printed) / printed.abs());
     // what rounds to nothing has no sign
-    Cell::text(if text.ends_with("0.00") && text.len() == 5 { "0.00".to_owned() } else { text })
+    Cell::text(if text.ends_with("0.00") && text.len() == 5 {
+        "0.00".to_owned()
+    } else {
+        text
+    })
 }
 
 /// A measured number with as many decimals as print has.
@@ -106,7 +131,12 @@ fn of_table(printed: &PrintedTable, joined: &JoinedTable) -> Vec<Block> {
             Column::plain("verdict", "verdict"),
             Column::plain("from", "from").data_only(),
         ];
-        let mut table = Table::new(&format!("measured-{id}"), &printed.definition.title, &caption, columns);
+        let mut table = Table::new(
+            &format!("measured-{id}"),
+            &printed.definition.title,
+            &caption,
+            columns,
+        );
         table.rows = joined.cells.iter().map(|cell| row(printed, cell)).collect();
         blocks.push(Block::Table(table));
         if let Some(note) = &joined.note {
@@ -115,8 +145,16 @@ fn of_table(printed: &PrintedTable, joined: &JoinedTable) -> Vec<Block> {
     }
     if !joined.missing.is_empty() {
         let title = format!("{}: rows that were not measured", printed.definition.title);
-        let columns = vec![Column::plain("rows", "rows"), Column::plain("because", "not measured because")];
-        let mut table = Table::new(&format!("not-measured-{id}"), &title, "The reason of each.", columns);
+        let columns = vec![
+            Column::plain("rows", "rows"),
+            Column::plain("because", "not measured because"),
+        ];
+        let mut table = Table::new(
+            &format!("not-measured-{id}"),
+            &title,
+            "The reason of each.",
+            columns,
+        );
         table.folded = true;
         let mut reasons: IndexMap<&str, Vec<String>> = IndexMap::new();
         for missing in &joined.missing {
@@ -126,14 +164,19 @@ fn of_table(printed: &PrintedTable, joined: &JoinedTable) -> Vec<Block> {
                 of_reason.push(name);
             }
         }
-        table.rows = reasons.into_iter().map(|(because, rows)| vec![Cell::text(rows.join("; ")), Cell::text(because)]).collect();
+        table.rows = reasons
+            .into_iter()
+            .map(|(because, rows)| vec![Cell::text(rows.join("; ")), Cell::text(because)])
+            .collect();
         blocks.push(Block::Table(table));
     }
     blocks
 }
 
 fn row(printed: &PrintedTable, cell: &JoinedCell) -> Vec<Cell> {
-    let in_print = printed.cell(cell.key.row, &cell.key.column).map_or("", |c| c.text());
+    let in_print = printed
+        .cell(cell.key.row, &cell.key.column)
+        .map_or("", |c| c.text());
     vec![
         Cell::text(named(printed, cell.key.row)),
         Cell::text(heading(printed, &cell.key.column)),
@@ -141,7 +184,12 @@ fn row(printed: &PrintedTable, cell: &JoinedCell) -> Vec<Cell> {
         Cell::text(digits(in_print, cell.measured.value)),
         pct(cell.printed, cell.measured.value),
         Cell::count(cell.measured.n),
-        Cell::text(words(cell.agreement, cell.measured.tolerance_pct, cell.likely, cell.measured.reason.as_ref())),
+        Cell::text(words(
+            cell.agreement,
+            cell.measured.tolerance_pct,
+            cell.likely,
+            cell.measured.reason.as_ref(),
+        )),
         Cell::text(cell.measured.from.clone()),
     ]
 }
@@ -161,12 +209,23 @@ fn of_differences(joined: &JoinedDifferences) -> Block {
         caption.push_str(&format!(" In {unit}."));
     }
     if !joined.corrected.is_empty() {
-        caption.push_str(&format!(" What is wrong in print ({}) enters as what was probably meant.", joined.corrected.join(", ")));
+        caption.push_str(&format!(
+            " What is wrong in print ({}) enters as what was probably meant.",
+            joined.corrected.join(", ")
+        ));
     }
     if !joined.left_out.is_empty() {
-        caption.push_str(&format!(" Rows that are wrong in print are left out ({}).", joined.left_out.join(", ")));
+        caption.push_str(&format!(
+            " Rows that are wrong in print are left out ({}).",
+            joined.left_out.join(", ")
+        ));
     }
-    let mut table = Table::new(&format!("differences-{}", joined.id), &joined.title, &caption, columns);
+    let mut table = Table::new(
+        &format!("differences-{}", joined.id),
+        &joined.title,
+        &caption,
+        columns,
+    );
     for step in &joined.steps {
         table.rows.push(vec![
             Cell::text(step.series.join(", ")),
@@ -175,7 +234,12 @@ fn of_differences(joined: &JoinedDifferences) -> Block {
             Cell::text(format!("{:.2}", step.printed)),
             Cell::text(format!("{:.2}", step.measured)),
             pct(step.printed, step.measured),
-            Cell::text(words(step.agreement, joined.tolerance_pct, None, joined.reason.as_ref())),
+            Cell::text(words(
+                step.agreement,
+                joined.tolerance_pct,
+                None,
+                joined.reason.as_ref(),
+            )),
         ]);
     }
     Block::Table(table)
@@ -183,16 +247,37 @@ fn of_differences(joined: &JoinedDifferences) -> Block {
 
 /// What was measured, as sections: the cells of each table, then the differences.
 pub fn sections(paper: &Paper, joined: &Joined, note: Option<&str>) -> Vec<Section> {
-    let mut blocks: Vec<Block> = note.map(|text| Block::Text { text: text.to_owned() }).into_iter().collect();
+    let mut blocks: Vec<Block> = note
+        .map(|text| Block::Text {
+            text: text.to_owned(),
+        })
+        .into_iter()
+        .collect();
     for table in &joined.tables {
         if let Some(printed) = paper.table(&table.table) {
             blocks.extend(of_table(printed, table));
         }
     }
-    let cells = Section { id: "measured", title: "Measured here".to_owned(), blocks };
-    let differences: Vec<Block> = joined.differences.iter().filter(|d| !d.steps.is_empty()).map(of_differences).collect();
+    let cells = Section {
+        id: "measured",
+        title: "Measured here".to_owned(),
+        blocks,
+    };
+    let differences: Vec<Block> = joined
+        .differences
+        .iter()
+        .filter(|d| !d.steps.is_empty())
+        .map(of_differences)
+        .collect();
     if differences.is_empty() {
         return vec![cells];
     }
-    vec![cells, Section { id: "differences", title: "Differences between rows".to_owned(), blocks: differences }]
+    vec![
+        cells,
+        Section {
+            id: "differences",
+            title: "Differences between rows".to_owned(),
+            blocks: differences,
+        },
+    ]
 }

@@ -1,7 +1,8 @@
 //! The papers of the repository: how their cells come out, and that every known misprint is where a reader sees it.
 
 use cvc_paper::paper::{
-    Agreement, CellKey, Digits, JudgedCell, JudgedTable, MeasuredHere, Measurements, Paper, Reproduction, Verdict, judge, known, load,
+    Agreement, CellKey, Digits, JudgedCell, JudgedTable, MeasuredHere, Measurements, Paper,
+    Reproduction, Verdict, judge, known, load,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,21 +21,36 @@ fn paper(name: &str) -> Paper {
 
 /// Every paper, judged once for all tests.
 static JUDGED: LazyLock<BTreeMap<String, Reproduction>> = LazyLock::new(|| {
-    let judged = |name: String| (name.clone(), judge(&paper(&name), &[], &Measurements::new()));
+    let judged = |name: String| {
+        (
+            name.clone(),
+            judge(&paper(&name), &[], &Measurements::new()),
+        )
+    };
     known(&[papers()]).into_iter().map(judged).collect()
 });
 
 fn judged(name: &str) -> &'static Reproduction {
-    JUDGED.get(name).unwrap_or_else(|| panic!("no paper {name}"))
+    JUDGED
+        .get(name)
+        .unwrap_or_else(|| panic!("no paper {name}"))
 }
 
 fn table<'r>(of: &'r Reproduction, id: &str) -> &'r JudgedTable {
-    of.tables.iter().find(|t| t.definition.id == id).unwrap_or_else(|| panic!("no table {id}"))
+    of.tables
+        .iter()
+        .find(|t| t.definition.id == id)
+        .unwrap_or_else(|| panic!("no table {id}"))
 }
 
 /// The cells of a column with their rows.
 fn column<'t>(table: &'t JudgedTable, id: &str) -> impl Iterator<Item = (usize, &'t JudgedCell)> {
-    let column = table.definition.columns.iter().position(|c| c.id == id).unwrap_or_else(|| panic!("no column {id}"));
+    let column = table
+        .definition
+        .columns
+        .iter()
+        .position(|c| c.id == id)
+        .unwrap_or_else(|| panic!("no column {id}"));
     table.rows.iter().map(move |row| &row[column]).enumerate()
 }
 
@@ -45,13 +61,26 @@ fn cell<'r>(of: &'r Reproduction, id: &str, row: usize, name: &str) -> &'r Judge
 #[test]
 fn how_the_cells_of_every_table_come_out() {
     let names = known(&[papers()]);
-    assert_eq!(names, ["async-io", "delta", "pas2p-io", "pfs-delegation", "thesis"]);
-    let mut text = String::from("paper table: judged = equal + inferred + within + differs + wrong in print + cannot be recomputed\n");
+    assert_eq!(
+        names,
+        ["async-io", "delta", "pas2p-io", "pfs-delegation", "thesis"]
+    );
+    let mut text = String::from(
+        "paper table: judged = equal + inferred + within + differs + wrong in print + cannot be recomputed\n",
+    );
     for name in names {
         for t in &judged(&name).tables {
             let c = t.counts;
-            assert_eq!(c.judged, c.equal + c.inferred + c.within + c.differs + c.wrong + c.cannot, "{name} {}", t.definition.id);
-            let counts = format!("{} = {} + {} + {} + {} + {} + {}", c.judged, c.equal, c.inferred, c.within, c.differs, c.wrong, c.cannot);
+            assert_eq!(
+                c.judged,
+                c.equal + c.inferred + c.within + c.differs + c.wrong + c.cannot,
+                "{name} {}",
+                t.definition.id
+            );
+            let counts = format!(
+                "{} = {} + {} + {} + {} + {} + {}",
+                c.judged, c.equal, c.inferred, c.within, c.differs, c.wrong, c.cannot
+            );
             writeln!(text, "{name} {}: {counts}", t.definition.id).expect("text");
         }
     }
@@ -60,13 +89,58 @@ fn how_the_cells_of_every_table_come_out() {
 
 /// Columns whose printed numbers come out of the paper's own inputs to the last digit, apart from known misprints.
 const EXACT: [(&str, &str, &[&str]); 25] = [
-    ("thesis", "2.4", &["darshan_overhead_pct", "strace_overhead_pct", "piom_overhead_pct"]),
+    (
+        "thesis",
+        "2.4",
+        &[
+            "darshan_overhead_pct",
+            "strace_overhead_pct",
+            "piom_overhead_pct",
+        ],
+    ),
     ("thesis", "2.5", &["writes_diff_pct"]),
-    ("thesis", "2.6", &["piom_total_writes", "strace_total_writes", "writes_diff_pct", "piom_total_MiB", "strace_total_MiB"]),
+    (
+        "thesis",
+        "2.6",
+        &[
+            "piom_total_writes",
+            "strace_total_writes",
+            "writes_diff_pct",
+            "piom_total_MiB",
+            "strace_total_MiB",
+        ],
+    ),
     ("thesis", "3.1", &["file_count"]),
-    ("thesis", "4.1", &["est_dtapp_MiB", "est_lb_MiB", "est_shmem_MiB", "est_ckpt_MiB"]),
-    ("thesis", "4.2", &["est_dtapp_MiB", "est_lb_MiB", "est_shmem_MiB", "est_ckpt_MiB"]),
-    ("thesis", "4.3", &["est_dtapp_MiB", "est_lb_MiB", "est_shmem_MiB", "est_ckpt_MiB"]),
+    (
+        "thesis",
+        "4.1",
+        &[
+            "est_dtapp_MiB",
+            "est_lb_MiB",
+            "est_shmem_MiB",
+            "est_ckpt_MiB",
+        ],
+    ),
+    (
+        "thesis",
+        "4.2",
+        &[
+            "est_dtapp_MiB",
+            "est_lb_MiB",
+            "est_shmem_MiB",
+            "est_ckpt_MiB",
+        ],
+    ),
+    (
+        "thesis",
+        "4.3",
+        &[
+            "est_dtapp_MiB",
+            "est_lb_MiB",
+            "est_shmem_MiB",
+            "est_ckpt_MiB",
+        ],
+    ),
     ("thesis", "4.5", &["estimated"]),
     ("thesis", "4.6", &["estimated"]),
     ("thesis", "5.3", &["gstored_nogzip_GiB"]),
@@ -81,7 +155,11 @@ const EXACT: [(&str, &str, &[&str]); 25] = [
     ("thesis", "5.20", &["size_bytes"]),
     ("thesis", "5.22", &["mean_printed_s"]),
     ("thesis", "5.23", &["mean_printed_s"]),
-    ("pas2p-io", "request-size", &["request_size_printed_MB", "request_size_computed_MiB"]),
+    (
+        "pas2p-io",
+        "request-size",
+        &["request_size_printed_MB", "request_size_computed_MiB"],
+    ),
     ("pas2p-io", "4", &["time_estimated_s", "error_printed_pct"]),
     ("async-io", "reported", &["size_per_node_GB_derived"]),
     ("pfs-delegation", "claims", &["recomputed_value"]),
@@ -97,7 +175,10 @@ fn a_cell_declared_exact_equals_the_printed_digits() {
                 match &cell.verdict {
                     Verdict::Equal { .. } | Verdict::Inferred { .. } => equal += 1,
                     Verdict::Empty | Verdict::PrintedWrong { .. } => {}
-                    other => panic!("{name} {id} row {row} {c}: {:?} is not equal: {other:?}", cell.printed),
+                    other => panic!(
+                        "{name} {id} row {row} {c}: {:?} is not equal: {other:?}",
+                        cell.printed
+                    ),
                 }
             }
         }
@@ -110,12 +191,27 @@ fn published_numbers_come_out_digit_by_digit() {
     let thesis = judged("thesis");
     let recomputed = |id: &str, row: usize, name: &str| {
         let cell = cell(thesis, id, row, name);
-        assert!(matches!(cell.verdict, Verdict::Equal { .. } | Verdict::Inferred { .. }), "{id} {row} {name}: {cell:?}");
+        assert!(
+            matches!(
+                cell.verdict,
+                Verdict::Equal { .. } | Verdict::Inferred { .. }
+            ),
+            "{id} {row} {name}: {cell:?}"
+        );
         cell.recomputed.expect("a number").0.value()
     };
     // power law with the rounding of the trend line's label
-    for (id, row, expected) in [("4.1", 3, 561.12), ("4.1", 4, 435.97), ("4.2", 3, 14.06), ("4.2", 4, 10.77), ("4.3", 14, 94.19)] {
-        assert!((recomputed(id, row, "est_dtapp_MiB") - expected).abs() < 0.005, "{id} {row}");
+    for (id, row, expected) in [
+        ("4.1", 3, 561.12),
+        ("4.1", 4, 435.97),
+        ("4.2", 3, 14.06),
+        ("4.2", 4, 10.77),
+        ("4.3", 14, 94.19),
+    ] {
+        assert!(
+            (recomputed(id, row, "est_dtapp_MiB") - expected).abs() < 0.005,
+            "{id} {row}"
+        );
     }
     // equation 3.11 here, Algorithm 2 there
     assert!((recomputed("4.1", 4, "est_shmem_MiB") - 534.0844).abs() < 1e-9);
@@ -127,7 +223,16 @@ fn published_numbers_come_out_digit_by_digit() {
     assert!((recomputed("4.5", 17, "single_value") - 9.57).abs() < 0.005);
     // 16 files of 1725.15 MiB are 26.955 GiB, which is printed cut off
     let cut = &cell(thesis, "5.3", 0, "gstored_nogzip_GiB").verdict;
-    assert!(matches!(cut, Verdict::Equal { digits: Digits::Cut, .. }), "{cut:?}");
+    assert!(
+        matches!(
+            cut,
+            Verdict::Equal {
+                digits: Digits::Cut,
+                ..
+            }
+        ),
+        "{cut:?}"
+    );
     // all zones of the cloud example add up
     assert_eq!(recomputed("5.20", 4, "size_bytes"), 115_261_440.0);
     let example = judged("async-io");
@@ -136,9 +241,18 @@ fn published_numbers_come_out_digit_by_digit() {
     assert!(matches!(overhead.verdict, Verdict::Equal { .. }));
     let delegation = judged("pfs-delegation");
     let operations: Vec<f64> = [0, 1, 2, 3, 12, 13, 14, 15]
-        .map(|row| cell(delegation, "totals", row, "metadata_ops").recomputed.expect("a number").0.value())
+        .map(|row| {
+            cell(delegation, "totals", row, "metadata_ops")
+                .recomputed
+                .expect("a number")
+                .0
+                .value()
+        })
         .into();
-    assert_eq!(operations, [33.0, 65.0, 129.0, 257.0, 81.0, 161.0, 321.0, 641.0]);
+    assert_eq!(
+        operations,
+        [33.0, 65.0, 129.0, 257.0, 81.0, 161.0, 321.0, 641.0]
+    );
 }
 
 /// Every number that differs from print although no misprint explains it: measured sizes that Algorithm 1 misses by more than its own
@@ -149,7 +263,13 @@ fn only_these_numbers_differ() {
     for name in known(&[papers()]) {
         for t in &judged(&name).tables {
             for (row, cells) in t.rows.iter().enumerate() {
-                for (c, cell) in t.definition.columns.iter().zip(cells).filter(|(_, cell)| cell.verdict == Verdict::Differs) {
+                for (c, cell) in t
+                    .definition
+                    .columns
+                    .iter()
+                    .zip(cells)
+                    .filter(|(_, cell)| cell.verdict == Verdict::Differs)
+                {
                     assert!(cell.recomputed.is_some());
                     if !["5.9", "5.11"].contains(&t.definition.id.as_str()) {
                         differ.insert(format!("{name} {} {row} {}", t.definition.id, c.id));
@@ -178,7 +298,11 @@ fn every_anomaly_stands_at_a_cell_a_table_or_the_paper() {
             seen.extend(t.rows.iter().flatten().flat_map(|c| &c.anomalies));
         }
         for anomaly in &of.anomalies {
-            assert!(seen.contains(&anomaly.id), "{name} {} is shown nowhere", anomaly.id);
+            assert!(
+                seen.contains(&anomaly.id),
+                "{name} {} is shown nowhere",
+                anomaly.id
+            );
             all += 1;
         }
     }
@@ -192,12 +316,35 @@ fn misprints_come_out_as_what_was_meant() {
     let inherited = ["A14", "A16"];
     let mut checked = BTreeSet::new();
     for name in known(&[papers()]) {
-        for cell in judged(&name).tables.iter().flat_map(|t| t.rows.iter().flatten()) {
-            let Verdict::PrintedWrong { anomaly, likely_value: Some(likely), .. } = &cell.verdict else { continue };
-            let Some((value, deviation)) = cell.recomputed.filter(|_| !inherited.contains(&anomaly.as_str())) else { continue };
-            let digits = likely.to_string().split_once('.').map_or(0, |(_, d)| d.len());
+        for cell in judged(&name)
+            .tables
+            .iter()
+            .flat_map(|t| t.rows.iter().flatten())
+        {
+            let Verdict::PrintedWrong {
+                anomaly,
+                likely_value: Some(likely),
+                ..
+            } = &cell.verdict
+            else {
+                continue;
+            };
+            let Some((value, deviation)) = cell
+                .recomputed
+                .filter(|_| !inherited.contains(&anomaly.as_str()))
+            else {
+                continue;
+            };
+            let digits = likely
+                .to_string()
+                .split_once('.')
+                .map_or(0, |(_, d)| d.len());
             // application checkpoints have a header that the formula leaves out
-            let slack = if ["A27", "A28"].contains(&anomaly.as_str()) { 0.01 } else { 0.0 };
+            let slack = if ["A27", "A28"].contains(&anomaly.as_str()) {
+                0.01
+            } else {
+                0.0
+            };
             // what was meant may be given cut off
             let near = (value.value() - likely).abs() < 10f64.powi(-(digits as i32)) + slack;
             assert!(near, "{name} {anomaly}: {} is not {likely}", value.value());
@@ -205,7 +352,10 @@ fn misprints_come_out_as_what_was_meant() {
             checked.insert(anomaly.clone());
         }
     }
-    let expected = ["A20", "A22", "A27", "A28", "A34", "A35", "A48", "A50", "A51", "A57", "A62", "A64", "A65", "A66"];
+    let expected = [
+        "A20", "A22", "A27", "A28", "A34", "A35", "A48", "A50", "A51", "A57", "A62", "A64", "A65",
+        "A66",
+    ];
     assert_eq!(checked, expected.map(str::to_owned).into());
 }
 
@@ -221,11 +371,21 @@ fn a_number_that_needs_a_corrected_input_says_so() {
     assert!(corrected("2.5", 0, "writes_diff_pct").is_empty());
     assert_eq!(cell(thesis, "2.5", 2, "writes_diff_pct").anomalies, ["A01"]);
     // print is kept
-    assert_eq!(cell(thesis, "2.5", 2, "darshan_writes").printed.text(), "228");
+    assert_eq!(
+        cell(thesis, "2.5", 2, "darshan_writes").printed.text(),
+        "228"
+    );
 }
 
 fn measured(value: f64, tolerance_pct: f64) -> MeasuredHere {
-    MeasuredHere { value, n: 3, sd: Some(0.1), from: "made up".into(), tolerance_pct, reason: None }
+    MeasuredHere {
+        value,
+        n: 3,
+        sd: Some(0.1),
+        from: "made up".into(),
+        tolerance_pct,
+        reason: None,
+    }
 }
 
 #[test]
@@ -235,7 +395,10 @@ fn measurements_stand_beside_print_and_change_no_verdict() {
         (CellKey::new("5.1", 0, "dtapp_MiB"), measured(110.2, 1.0)),
         (CellKey::new("5.1", 0, "lb_MiB"), measured(14.0, 1.0)),
         // 36 processes on two nodes: print holds the value of one node
-        (CellKey::new("4.3", 3, "meas_shmem_MiB"), measured(117.5, 1.0)),
+        (
+            CellKey::new("4.3", 3, "meas_shmem_MiB"),
+            measured(117.5, 1.0),
+        ),
         // nothing is printed there, and there is no such table
         (CellKey::new("4.1", 0, "est_dtapp_MiB"), measured(1.0, 1.0)),
         (CellKey::new("9.9", 0, "x"), measured(1.0, 1.0)),
@@ -243,14 +406,34 @@ fn measurements_stand_beside_print_and_change_no_verdict() {
     .into();
     let with = judge(&thesis, &[], &measurements);
     let without = judge(&thesis, &[], &Measurements::new());
-    let agreement = |id: &str, row: usize, name: &str| cell(&with, id, row, name).measured.as_ref().map(|m| m.agreement);
+    let agreement = |id: &str, row: usize, name: &str| {
+        cell(&with, id, row, name)
+            .measured
+            .as_ref()
+            .map(|m| m.agreement)
+    };
     assert_eq!(agreement("5.1", 0, "dtapp_MiB"), Some(Agreement::WithPrint));
     assert_eq!(agreement("5.1", 0, "lb_MiB"), Some(Agreement::Differs));
-    assert_eq!(agreement("4.3", 3, "meas_shmem_MiB"), Some(Agreement::WithLikely));
+    assert_eq!(
+        agreement("4.3", 3, "meas_shmem_MiB"),
+        Some(Agreement::WithLikely)
+    );
     assert_eq!(agreement("4.1", 0, "est_dtapp_MiB"), None);
-    assert_eq!((table(&with, "5.1").counts.measured, table(&with, "5.1").counts.agree), (2, 1));
+    assert_eq!(
+        (
+            table(&with, "5.1").counts.measured,
+            table(&with, "5.1").counts.agree
+        ),
+        (2, 1)
+    );
     for (a, b) in with.tables.iter().zip(&without.tables) {
-        let verdicts = |t: &JudgedTable| t.rows.iter().flatten().map(|c| c.verdict.clone()).collect::<Vec<_>>();
+        let verdicts = |t: &JudgedTable| {
+            t.rows
+                .iter()
+                .flatten()
+                .map(|c| c.verdict.clone())
+                .collect::<Vec<_>>()
+        };
         assert_eq!(verdicts(a), verdicts(b), "{}", a.definition.id);
     }
 }
@@ -258,8 +441,14 @@ fn measurements_stand_beside_print_and_change_no_verdict() {
 #[test]
 fn one_table_can_be_asked_for_by_its_number() {
     let thesis = paper("thesis");
-    assert_eq!(thesis.table("5.1").map(|t| t.definition.id.as_str()), Some("5.1"));
-    assert_eq!(thesis.table("thesis-5.1").map(|t| t.definition.id.as_str()), Some("5.1"));
+    assert_eq!(
+        thesis.table("5.1").map(|t| t.definition.id.as_str()),
+        Some("5.1")
+    );
+    assert_eq!(
+        thesis.table("thesis-5.1").map(|t| t.definition.id.as_str()),
+        Some("5.1")
+    );
     assert!(thesis.table("5.99").is_none());
     let one = judge(&thesis, &["4.2"], &Measurements::new());
     assert_eq!(one.tables.len(), 1);
@@ -275,15 +464,32 @@ fn a_constant_that_was_read_from_print_is_no_prediction() {
     for t in &thesis.tables {
         for (row, cells) in t.rows.iter().enumerate() {
             for (c, cell) in t.definition.columns.iter().zip(cells) {
-                let Some((output, _)) = &cell.modelled else { continue };
-                let mpi = t.definition.columns.iter().position(|c| c.id == "mpi").map_or("", |i| t.rows[row][i].printed.text());
+                let Some((output, _)) = &cell.modelled else {
+                    continue;
+                };
+                let mpi = t
+                    .definition
+                    .columns
+                    .iter()
+                    .position(|c| c.id == "mpi")
+                    .map_or("", |i| t.rows[row][i].printed.text());
                 let arrays = c.id.contains("dtapp") && mpi != "OpenMPI";
-                assert_eq!(output.tier, if arrays { Tier::NoRun } else { Tier::Published }, "{} {row} {}", t.definition.id, c.id);
+                assert_eq!(
+                    output.tier,
+                    if arrays { Tier::NoRun } else { Tier::Published },
+                    "{} {row} {}",
+                    t.definition.id,
+                    c.id
+                );
                 seen.insert((output.basis, output.tier));
             }
         }
     }
-    let published: Vec<&str> = seen.iter().filter(|(_, tier)| *tier == Tier::Published).map(|(basis, _)| *basis).collect();
+    let published: Vec<&str> = seen
+        .iter()
+        .filter(|(_, tier)| *tier == Tier::Published)
+        .map(|(basis, _)| *basis)
+        .collect();
     for (constant, table) in [
         ("26.2", "Tables 4.1, 4.2, 5.1"),
         ("24.2", "Table 5.2"),
@@ -296,10 +502,24 @@ fn a_constant_that_was_read_from_print_is_no_prediction() {
         ("2.72", "Table 5.1"),
         ("7.71", "Table 5.10"),
     ] {
-        assert!(published.iter().any(|b| b.contains(constant) && b.contains(table)), "{constant}: {published:?}");
+        assert!(
+            published
+                .iter()
+                .any(|b| b.contains(constant) && b.contains(table)),
+            "{constant}: {published:?}"
+        );
     }
-    assert!(published.iter().all(|b| b.contains("no independent prediction") || b.contains("only the growth")), "{published:?}");
-    let arrays = seen.iter().find(|(_, tier)| *tier == Tier::NoRun).expect("arrays").0;
+    assert!(
+        published
+            .iter()
+            .all(|b| b.contains("no independent prediction") || b.contains("only the growth")),
+        "{published:?}"
+    );
+    let arrays = seen
+        .iter()
+        .find(|(_, tier)| *tier == Tier::NoRun)
+        .expect("arrays")
+        .0;
     assert!(arrays.contains("0.5 MiB"), "{arrays}");
     // on the page, below the table
     let page = serde_json::to_string(&cvc_paper::paper::report(thesis)).expect("JSON");
@@ -311,26 +531,60 @@ fn a_constant_that_was_read_from_print_is_no_prediction() {
 fn what_is_equal_by_construction_is_counted_apart() {
     let thesis = judged("thesis");
     let inferred = |id: &str, name: &str| {
-        let cells: Vec<_> = column(table(thesis, id), name).filter(|(_, c)| c.printed.number().is_some()).collect();
-        assert!(cells.iter().all(|(_, c)| !matches!(c.verdict, Verdict::Equal { .. })), "{id} {name}");
-        cells.iter().filter(|(_, c)| matches!(c.verdict, Verdict::Inferred { .. })).count()
+        let cells: Vec<_> = column(table(thesis, id), name)
+            .filter(|(_, c)| c.printed.number().is_some())
+            .collect();
+        assert!(
+            cells
+                .iter()
+                .all(|(_, c)| !matches!(c.verdict, Verdict::Equal { .. })),
+            "{id} {name}"
+        );
+        cells
+            .iter()
+            .filter(|(_, c)| matches!(c.verdict, Verdict::Inferred { .. }))
+            .count()
     };
     assert_eq!(inferred("5.10", "shmem_model_MiB"), 26);
-    assert_eq!(["4.1", "4.2", "4.3"].map(|t| inferred(t, "est_lb_MiB")).iter().sum::<usize>(), 15);
-    assert_eq!(["4.5", "4.6"].map(|t| table(thesis, t).counts.inferred), [2, 2]);
+    assert_eq!(
+        ["4.1", "4.2", "4.3"]
+            .map(|t| inferred(t, "est_lb_MiB"))
+            .iter()
+            .sum::<usize>(),
+        15
+    );
+    assert_eq!(
+        ["4.5", "4.6"].map(|t| table(thesis, t).counts.inferred),
+        [2, 2]
+    );
     assert_eq!(inferred("5.18", "total_stored_MiB"), 8);
     // sums and differences of printed cells are evidence, whatever their parts are
-    assert!(column(table(thesis, "5.10"), "io_buffer_MiB").all(|(_, c)| matches!(c.verdict, Verdict::Equal { .. })));
-    let summary = serde_json::to_string(&cvc_paper::paper::report(thesis).sections[0]).expect("JSON");
-    assert!(summary.contains("equal, constant inferred from print"), "{summary}");
+    assert!(
+        column(table(thesis, "5.10"), "io_buffer_MiB")
+            .all(|(_, c)| matches!(c.verdict, Verdict::Equal { .. }))
+    );
+    let summary =
+        serde_json::to_string(&cvc_paper::paper::report(thesis).sections[0]).expect("JSON");
+    assert!(
+        summary.contains("equal, constant inferred from print"),
+        "{summary}"
+    );
 }
 
 /// C1 and C2 add up to the 93 of the estimates also where C1 is that of Table 5.10: 61.93 MiB for eight processes on a node.
 #[test]
 fn algorithm_2_has_one_sum_of_its_constants() {
     let thesis = judged("thesis");
-    let plain = cell(thesis, "5.9", 1, "file_MiB").recomputed.expect("a number").0.value();
-    let aggregator = cell(thesis, "5.9", 0, "file_MiB").recomputed.expect("a number").0.value();
+    let plain = cell(thesis, "5.9", 1, "file_MiB")
+        .recomputed
+        .expect("a number")
+        .0
+        .value();
+    let aggregator = cell(thesis, "5.9", 0, "file_MiB")
+        .recomputed
+        .expect("a number")
+        .0
+        .value();
     let zone = column(table(thesis, "5.16"), "class_b_dtapp_MiB")
         .find(|(row, _)| {
             let text = |name: &str| cell(thesis, "5.16", *row, name).printed.text().to_owned();

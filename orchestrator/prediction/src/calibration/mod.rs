@@ -23,12 +23,26 @@ pub use trials::{Tried, errors_of, trials};
 
 /// The runs that cvc carries: of programs with declared arrays, of some that allocate theirs, and of both with zones by owner.
 const CARRIED: [(&str, &str); 3] = [
-    ("nas-sizes.csv", include_str!("../../../../experiments/nas-sizes.csv")),
-    ("allocated-sizes.csv", include_str!("../../../../experiments/allocated-sizes.csv")),
-    ("owner-sizes.csv", include_str!("../../../../experiments/owner-sizes.csv")),
+    (
+        "nas-sizes.csv",
+        include_str!("../../../../experiments/nas-sizes.csv"),
+    ),
+    (
+        "allocated-sizes.csv",
+        include_str!("../../../../experiments/allocated-sizes.csv"),
+    ),
+    (
+        "owner-sizes.csv",
+        include_str!("../../../../experiments/owner-sizes.csv"),
+    ),
 ];
 
 /// The observations that cvc carries.
 pub fn carried() -> Vec<Observation> {
-    CARRIED.into_iter().flat_map(|(name, text)| predict::parse(camino::Utf8Path::new(name), text).unwrap_or_default()).collect()
+    CARRIED
+        .into_iter()
+        .flat_map(|(name, text)| {
+            predict::parse(camino::Utf8Path::new(name), text).unwrap_or_default()
+        })
+        .collect()
 }

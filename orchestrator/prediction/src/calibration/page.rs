@@ -58,7 +58,11 @@ simulation's own error is about ±{:.1} points. The data:
         196.0 * (0.95 * 0.05 / samples.max(1) as f64).sqrt()
     );
     let of = |is_star: bool, is_stopped: bool| -> Vec<&Simulated> {
-        result.repeats.iter().filter(|s| s.claim.is_false_star() == is_star && s.claim.is_stopped() == is_stopped).collect()
+        result
+            .repeats
+            .iter()
+            .filter(|s| s.claim.is_false_star() == is_star && s.claim.is_stopped() == is_stopped)
+            .collect()
     };
     text.push_str(&by_repeats("n =", &of(false, false)));
     text.push_str(
@@ -122,7 +126,11 @@ the mean of Winkler's: the width of an interval, and 40 times what lies beyond i
         p.programs.len(),
         100.0 * p.programs.len() as f64 / (p.programs.len() + 1) as f64
     );
-    for (title, rows) in [("quantity", &p.by_quantity), ("reach", &p.by_reach), ("program left out", &p.by_program)] {
+    for (title, rows) in [
+        ("quantity", &p.by_quantity),
+        ("reach", &p.by_reach),
+        ("program left out", &p.by_program),
+    ] {
         text.push_str(&coverage(title, rows));
         text.push('\n');
     }
@@ -156,9 +164,19 @@ fn by_program(p: &PredictionCoverage) -> String {
         vec!["---:"; p.programs.len()].join(" | ")
     );
     for row in &p.by_quantity_and_program {
-        let cells: Vec<String> = row.inside_pct.iter().map(|pct| pct.map_or("-".to_owned(), |pct| format!("{pct:.1}"))).collect();
+        let cells: Vec<String> = row
+            .inside_pct
+            .iter()
+            .map(|pct| pct.map_or("-".to_owned(), |pct| format!("{pct:.1}")))
+            .collect();
         let sd = row.sd_pct.map_or("-".to_owned(), |sd| format!("{sd:.1}"));
-        let _ = writeln!(text, "| {} | {} | {:.1} | {sd} |", row.of, cells.join(" | "), row.mean_pct);
+        let _ = writeln!(
+            text,
+            "| {} | {} | {:.1} | {sd} |",
+            row.of,
+            cells.join(" | "),
+            row.mean_pct
+        );
     }
     text
 }
@@ -170,18 +188,29 @@ fn by_repeats(column: &str, simulated: &[&Simulated]) -> String {
     repeats.dedup();
     let mut text = format!(
         "| | data | {} |\n| --- | --- | {} |\n",
-        repeats.iter().map(|n| format!("{column} {n}")).collect::<Vec<_>>().join(" | "),
+        repeats
+            .iter()
+            .map(|n| format!("{column} {n}"))
+            .collect::<Vec<_>>()
+            .join(" | "),
         vec!["---:"; repeats.len()].join(" | ")
     );
     let mut rows: Vec<(Claim, &str)> = simulated.iter().map(|s| (s.claim, s.data)).collect();
     rows.dedup();
     for (claim, data) in rows {
         let cell = |n: &usize| {
-            let found = simulated.iter().find(|s| (s.claim, s.data, s.repeats) == (claim, data, *n));
+            let found = simulated
+                .iter()
+                .find(|s| (s.claim, s.data, s.repeats) == (claim, data, *n));
             found.map_or_else(String::new, |s| format!("{:.1}", 100.0 * s.measured()))
         };
         let cells: Vec<String> = repeats.iter().map(cell).collect();
-        let _ = writeln!(text, "| {} | {data} | {} |", claim_in_words(claim), cells.join(" | "));
+        let _ = writeln!(
+            text,
+            "| {} | {data} | {} |",
+            claim_in_words(claim),
+            cells.join(" | ")
+        );
     }
     text
 }
@@ -208,5 +237,9 @@ fn coverage(title: &str, rows: &[Coverage]) -> String {
 }
 
 fn percent(part: usize, of: usize) -> String {
-    if of == 0 { "-".to_owned() } else { format!("{:.1} %", 100.0 * part as f64 / of as f64) }
+    if of == 0 {
+        "-".to_owned()
+    } else {
+        format!("{:.1} %", 100.0 * part as f64 / of as f64)
+    }
 }

@@ -15,16 +15,26 @@ const BOTTOM: f64 = 42.0;
 const AXIS: (f64, f64) = (88.0, 100.0);
 
 /// Colours of the classes of repeats, of Okabe and Ito's palette.
-const CLASSES: [(usize, &str, &str); 4] =
-    [(3, "2 and 3 repeats", "#d55e00"), (6, "4 to 6", "#e69f00"), (10, "8 and 10", "#0072b2"), (usize::MAX, "more", "#009e73")];
+const CLASSES: [(usize, &str, &str); 4] = [
+    (3, "2 and 3 repeats", "#d55e00"),
+    (6, "4 to 6", "#e69f00"),
+    (10, "8 and 10", "#0072b2"),
+    (usize::MAX, "more", "#009e73"),
+];
 
 /// Renders an SVG document that suits light and dark pages.
 pub fn picture(result: &Calibrated) -> String {
-    let shown: Vec<&Simulated> = result.repeats.iter().filter(|s| !s.claim.is_false_star() && !s.claim.is_stopped()).collect();
+    let shown: Vec<&Simulated> = result
+        .repeats
+        .iter()
+        .filter(|s| !s.claim.is_false_star() && !s.claim.is_stopped())
+        .collect();
     let mut rows: Vec<(Claim, &str)> = shown.iter().map(|s| (s.claim, s.data)).collect();
     rows.dedup();
     let height = TOP + ROW * rows.len() as f64 + BOTTOM;
-    let x = |pct: f64| LEFT + (pct.clamp(AXIS.0, AXIS.1) - AXIS.0) / (AXIS.1 - AXIS.0) * (WIDTH - LEFT - RIGHT);
+    let x = |pct: f64| {
+        LEFT + (pct.clamp(AXIS.0, AXIS.1) - AXIS.0) / (AXIS.1 - AXIS.0) * (WIDTH - LEFT - RIGHT)
+    };
     let foot = height - BOTTOM;
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" font-family=\"sans-serif\" font-size=\"12\">\n\
@@ -33,7 +43,11 @@ pub fn picture(result: &Calibrated) -> String {
     );
     let mut at = LEFT;
     for (_, name, colour) in CLASSES {
-        let _ = writeln!(svg, "<circle cx=\"{at}\" cy=\"20\" r=\"5\" fill=\"{colour}\"/><text x=\"{}\" y=\"24\">{name}</text>", at + 10.0);
+        let _ = writeln!(
+            svg,
+            "<circle cx=\"{at}\" cy=\"20\" r=\"5\" fill=\"{colour}\"/><text x=\"{}\" y=\"24\">{name}</text>",
+            at + 10.0
+        );
         at += 130.0;
     }
     // where an honest simulation of so many samples may lie
@@ -71,8 +85,14 @@ pub fn picture(result: &Calibrated) -> String {
             y + 4.0,
             claim_in_words(*claim)
         );
-        for s in shown.iter().filter(|s| (s.claim, s.data) == (*claim, *data)) {
-            let colour = CLASSES.iter().find(|(most, ..)| s.repeats <= *most).map_or("#222", |(_, _, colour)| colour);
+        for s in shown
+            .iter()
+            .filter(|s| (s.claim, s.data) == (*claim, *data))
+        {
+            let colour = CLASSES
+                .iter()
+                .find(|(most, ..)| s.repeats <= *most)
+                .map_or("#222", |(_, _, colour)| colour);
             let measured = 100.0 * s.measured();
             let _ = writeln!(
                 svg,

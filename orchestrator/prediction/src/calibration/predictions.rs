@@ -60,8 +60,12 @@ pub struct PredictionCoverage {
 }
 
 /// Ends of the classes by which reach is told, and their names.
-const REACHES: [(f64, &str); 4] =
-    [(1.0, "within the runs' process counts"), (2.0, "up to 2 times beyond"), (4.5, "up to 4.5 times beyond"), (f64::INFINITY, "further")];
+const REACHES: [(f64, &str); 4] = [
+    (1.0, "within the runs' process counts"),
+    (2.0, "up to 2 times beyond"),
+    (4.5, "up to 4.5 times beyond"),
+    (f64::INFINITY, "further"),
+];
 
 /// The quantities that are told, in the order of tables.
 const TOLD: [Quantity; 12] = [
@@ -92,18 +96,30 @@ pub fn leave_one_program_out(
     observations: &[Observation],
     mut done: impl FnMut(&str),
 ) -> Result<(PredictionCoverage, Calibration), PredictError> {
-    let programs: BTreeSet<&str> = observations.iter().map(|o| o.setting.app.as_str()).collect();
+    let programs: BTreeSet<&str> = observations
+        .iter()
+        .map(|o| o.setting.app.as_str())
+        .collect();
     let programs: Vec<&str> = programs.into_iter().collect();
     if programs.len() < 2 {
         return Err(PredictError::Model {
-            message: format!("observations of {} program(s): one must be left out, and another remain", programs.len()),
+            message: format!(
+                "observations of {} program(s): one must be left out, and another remain",
+                programs.len()
+            ),
             hint: "give runs of two programs or more".into(),
         });
     }
     // without a table, for the errors
     // the proportions of the others' times are of all programs but that one, so the one that is left out is among them: for its sizes this is
     // of no matter, for its times of little
-    let shapes_without = |program: &str| Calibration::shapes_of(observations.iter().filter(move |o| o.setting.app != program));
+    let shapes_without = |program: &str| {
+        Calibration::shapes_of(
+            observations
+                .iter()
+                .filter(move |o| o.setting.app != program),
+        )
+    };
     let mut bare: Vec<Tried> = Vec::new();
     for program in &programs {
         bare.extend(trials(observations, &[program], &shapes_without(program))?);
@@ -111,18 +127,31 @@ pub fn leave_one_program_out(
     let mut judged: Vec<Tried> = Vec::new();
     for program in &programs {
         done(program);
-        let others: Vec<Tried> = bare.iter().filter(|t| t.program != *program).cloned().collect();
+        let others: Vec<Tried> = bare
+            .iter()
+            .filter(|t| t.program != *program)
+            .cloned()
+            .collect();
         let table = Calibration::of(&errors_of(&others)).with_shapes(&shapes_without(program));
         judged.extend(trials(observations, &[program], &table.rounded())?);
     }
-    let table = Calibration::of(&errors_of(&bare)).with_shapes(&Calibration::shapes_of(observations.iter()));
-    Ok((PredictionCoverage { lines: table.lines_and_those_of_few_programs(), ..summary(&programs, &judged) }, table))
+    let table = Calibration::of(&errors_of(&bare))
+        .with_shapes(&Calibration::shapes_of(observations.iter()));
+    Ok((
+        PredictionCoverage {
+            lines: table.lines_and_those_of_few_programs(),
+            ..summary(&programs, &judged)
+        },
+        table,
+    ))
 }
 
 /// Counts trials by program, quantity and reach. Where nothing was predicted, there is no cell.
 fn summary(programs: &[&str], judged: &[Tried]) -> PredictionCoverage {
     let judged: Vec<&Tried> = judged.iter().filter(|t| t.estimate.is_some()).collect();
-    let of = |name: &str, holds: &dyn Fn(&Tried) -> bool| coverage(name, judged.iter().copied().filter(|t| holds(t)));
+    let of = |name: &str, holds: &dyn Fn(&Tried) -> bool| {
+        coverage(name, judged.iter().copied().filter(|t| holds(t)))
+    };
     let mut least = 0.0;
     let by_reach = REACHES.map(|(most, name)| {
         let from = std::mem::replace(&mut least, most);
@@ -133,17 +162,37 @@ fn summary(programs: &[&str], judged: &[Tried]) -> PredictionCoverage {
         all: of("all", &|_| true),
         measured_values: measured_values(&judged),
         lines: (0, 0),
-        by_quantity_and_program: TOLD.iter().map(|q| by_program(*q, programs, &judged)).collect(),
-        by_program: programs.iter().map(|p| of(p, &|t| t.program == *p)).collect(),
-        by_quantity: TOLD.iter().map(|q| of(q.title(), &|t| t.quantity == *q)).collect(),
+        by_quantity_and_program: TOLD
+            .iter()
+            .map(|q| by_program(*q, programs, &judged))
+            .collect(),
+        by_program: programs
+            .iter()
+            .map(|p| of(p, &|t| t.program == *p))
+            .collect(),
+        by_quantity: TOLD
+            .iter()
+            .map(|q| of(q.title(), &|t| t.quantity == *q))
+            .collect(),
         by_reach: by_reach.into_iter().filter(|c| c.cells > 0).collect(),
     }
 }
 
 /// Counts the measured numbers: a file is its image again.
 fn measured_values(judged: &[&Tried]) -> usize {
-    let setting = |t: &Tried| t.label.split(" from ").next().unwrap_or_default().to_owned();
-    judged.iter().filter(|t| t.quantity != Quantity::File).map(|t| (setting(t), t.quantity.name())).collect::<BTreeSet<_>>().len()
+    let setting = |t: &Tried| {
+        t.label
+            .split(" from ")
+            .next()
+            .unwrap_or_default()
+            .to_owned()
+    };
+    judged
+        .iter()
+        .filter(|t| t.quantity != Quantity::File)
+        .map(|t| (setting(t), t.quantity.name()))
+        .collect::<BTreeSet<_>>()
+        .len()
 }
 
 fn by_program(quantity: Quantity, programs: &[&str], judged: &[&Tried]) -> ByProgram {
@@ -153,16 +202,26 @@ fn by_program(quantity: Quantity, programs: &[&str], judged: &[&Tried]) -> ByPro
             .filter(|t| t.quantity == quantity && t.program == **program)
             .filter_map(|t| t.estimate?.covers(t.measured))
             .collect();
-        (!held.is_empty()).then(|| 100.0 * held.iter().filter(|h| **h).count() as f64 / held.len() as f64)
+        (!held.is_empty())
+            .then(|| 100.0 * held.iter().filter(|h| **h).count() as f64 / held.len() as f64)
     };
     let inside_pct: Vec<Option<f64>> = programs.iter().map(inside).collect();
     let told: Vec<f64> = inside_pct.iter().copied().flatten().collect();
-    let (mean_pct, sd_pct) = (cvc_model::stats::mean(&told).unwrap_or(0.0), cvc_model::stats::sample_sd(&told));
-    ByProgram { of: quantity.title().to_owned(), inside_pct, mean_pct, sd_pct }
+    let (mean_pct, sd_pct) = (
+        cvc_model::stats::mean(&told).unwrap_or(0.0),
+        cvc_model::stats::sample_sd(&told),
+    );
+    ByProgram {
+        of: quantity.title().to_owned(),
+        inside_pct,
+        mean_pct,
+        sd_pct,
+    }
 }
 
 fn coverage<'t>(of: &str, tried: impl Iterator<Item = &'t Tried>) -> Coverage {
-    let (mut errors, mut halves, mut scores): (Vec<f64>, Vec<f64>, Vec<f64>) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut errors, mut halves, mut scores): (Vec<f64>, Vec<f64>, Vec<f64>) =
+        (Vec::new(), Vec::new(), Vec::new());
     let (mut cells, mut without_interval, mut inside) = (0, 0, 0);
     for t in tried {
         let Some(estimate) = t.estimate else { continue };
@@ -172,8 +231,18 @@ fn coverage<'t>(of: &str, tried: impl Iterator<Item = &'t Tried>) -> Coverage {
             Some(held) => inside += usize::from(held),
         }
         errors.extend(cvc_model::error_pct(estimate.value, t.measured));
-        scores.extend(estimate.score(t.measured).filter(|_| t.measured > 0.0).map(|score| 100.0 * score / t.measured));
-        halves.extend(estimate.half_width().filter(|_| estimate.value > 0.0).map(|half| 100.0 * half / estimate.value));
+        scores.extend(
+            estimate
+                .score(t.measured)
+                .filter(|_| t.measured > 0.0)
+                .map(|score| 100.0 * score / t.measured),
+        );
+        halves.extend(
+            estimate
+                .half_width()
+                .filter(|_| estimate.value > 0.0)
+                .map(|half| 100.0 * half / estimate.value),
+        );
     }
     halves.sort_by(f64::total_cmp);
     Coverage {

@@ -28,7 +28,10 @@ pub fn calibrate(
     mut told: impl FnMut(usize, usize, &str),
 ) -> Result<Calibrated, PredictError> {
     let all = simulations();
-    let programs: std::collections::BTreeSet<&str> = observations.iter().map(|o| o.setting.app.as_str()).collect();
+    let programs: std::collections::BTreeSet<&str> = observations
+        .iter()
+        .map(|o| o.setting.app.as_str())
+        .collect();
     let parts = all.len() + programs.len();
     let mut repeats = Vec::new();
     for (i, (claim, data, n)) in all.iter().copied().enumerate() {
@@ -40,5 +43,9 @@ pub fn calibrate(
         told(part, parts, &format!("leaving out {program}"));
         part += 1;
     })?;
-    Ok(Calibrated { repeats, predictions, table })
+    Ok(Calibrated {
+        repeats,
+        predictions,
+        table,
+    })
 }

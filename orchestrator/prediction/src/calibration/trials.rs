@@ -1,7 +1,10 @@
 //! Trials: predictions of a program by few of its runs, as a user has them, beside what was measured at the others.
 
 use crate::holdout::judge;
-use crate::predict::{Calibration, Kind, Observation, PredictError, Predictor, Question, TrialError, ZoneRules, calibration::offset};
+use crate::predict::{
+    Calibration, Kind, Observation, PredictError, Predictor, Question, TrialError, ZoneRules,
+    calibration::offset,
+};
 use cvc_core::quantity::Quantity;
 use cvc_model::{
     Estimate,
@@ -57,26 +60,57 @@ const NO_KNOWN_PROGRAM: &str = "left-out";
 ///
 /// # Errors
 /// Observations that cannot be trained on.
-pub fn trials(observations: &[Observation], programs: &[&str], table: &Calibration) -> Result<Vec<Tried>, PredictError> {
+pub fn trials(
+    observations: &[Observation],
+    programs: &[&str],
+    table: &Calibration,
+) -> Result<Vec<Tried>, PredictError> {
     let mut all = Vec::new();
     // zones by two rules are two quantities
-    let kinds: BTreeSet<_> = observations.iter().map(|o| (o.setting.mpi_name.as_str(), rules(o))).collect();
+    let kinds: BTreeSet<_> = observations
+        .iter()
+        .map(|o| (o.setting.mpi_name.as_str(), rules(o)))
+        .collect();
     for program in programs {
         for kind in &kinds {
             let of = |o: &&Observation| (o.setting.mpi_name.as_str(), rules(o)) == *kind;
-            let own: Vec<&Observation> = observations.iter().filter(of).filter(|o| o.setting.app == *program).collect();
-            let others: Vec<&Observation> = observations.iter().filter(of).filter(|o| o.setting.app != *program).collect();
+            let own: Vec<&Observation> = observations
+                .iter()
+                .filter(of)
+                .filter(|o| o.setting.app == *program)
+                .collect();
+            let others: Vec<&Observation> = observations
+                .iter()
+                .filter(of)
+                .filter(|o| o.setting.app != *program)
+                .collect();
             for scheme in schemes(&own) {
                 let is_known = own.iter().any(|o| o.model_setting().nas.is_some());
-                for name in [Some(NO_KNOWN_PROGRAM), is_known.then_some(*program)].into_iter().flatten() {
+                for name in [Some(NO_KNOWN_PROGRAM), is_known.then_some(*program)]
+                    .into_iter()
+                    .flatten()
+                {
                     let own: Vec<Observation> = own.iter().map(|o| renamed(o, name)).collect();
                     try_scheme(program, &own, &[], &scheme, table, &mut all)?;
                 }
             }
-            let own: Vec<Observation> = own.into_iter().map(|o| renamed(o, NO_KNOWN_PROGRAM)).collect();
+            let own: Vec<Observation> = own
+                .into_iter()
+                .map(|o| renamed(o, NO_KNOWN_PROGRAM))
+                .collect();
             let others: Vec<Observation> = others.into_iter().cloned().collect();
             if !others.is_empty() {
-                try_scheme(program, &own, &others, &Scheme { class: None, counts: BTreeSet::new() }, table, &mut all)?;
+                try_scheme(
+                    program,
+                    &own,
+                    &others,
+                    &Scheme {
+                        class: None,
+                        counts: BTreeSet::new(),
+                    },
+                    table,
+                    &mut all,
+                )?;
             }
         }
     }
@@ -88,10 +122,23 @@ pub fn errors_of(tried: &[Tried]) -> Vec<TrialError> {
     let error = |t: &Tried| {
         let (predicted, measured) = (t.estimate?.value, t.measured);
         relative_error(predicted, measured, offset(t.quantity))?;
-        let trial = Trial { program: t.program.clone(), predicted, measured, reach: t.reach, own: t.own_error };
-        Some(TrialError { kind: t.kind?, trial })
+        let trial = Trial {
+            program: t.program.clone(),
+            predicted,
+            measured,
+            reach: t.reach,
+            own: t.own_error,
+        };
+        Some(TrialError {
+            kind: t.kind?,
+            trial,
+        })
     };
-    tried.iter().filter(|t| TABULATED.contains(&t.quantity)).filter_map(error).collect()
+    tried
+        .iter()
+        .filter(|t| TABULATED.contains(&t.quantity))
+        .filter_map(error)
+        .collect()
 }
 
 /// Which runs of a program are trained on.
@@ -105,19 +152,47 @@ struct Scheme {
 fn schemes(own: &[&Observation]) -> Vec<Scheme> {
     let mut schemes = Vec::new();
     let classes: BTreeSet<&str> = own.iter().map(|o| o.setting.class.as_str()).collect();
-    for class in classes.iter().map(|c| Some((*c).to_owned())).chain((classes.len() > 1).then_some(None)) {
-        let of = own.iter().filter(|o| class.as_ref().is_none_or(|c| *c == o.setting.class));
-        let counts: Vec<u32> = of.map(|o| o.setting.mapping.processes()).collect::<BTreeSet<_>>().into_iter().collect();
+    for class in classes
+        .iter()
+        .map(|c| Some((*c).to_owned()))
+        .chain((classes.len() > 1).then_some(None))
+    {
+        let of = own
+            .iter()
+            .filter(|o| class.as_ref().is_none_or(|c| *c == o.setting.class));
+        let counts: Vec<u32> = of
+            .map(|o| o.setting.mapping.processes())
+            .collect::<BTreeSet<_>>()
+            .into_iter()
+            .collect();
         let mut taken: BTreeSet<BTreeSet<u32>> = BTreeSet::new();
         for from in 0..2 {
             for number in 1..=4 {
                 taken.insert(counts.iter().skip(from).take(number).copied().collect());
             }
         }
-        taken.insert([counts.first(), counts.get(2), counts.get(3)].into_iter().flatten().copied().collect());
-        taken.insert([counts.get(1), counts.get(3)].into_iter().flatten().copied().collect());
-        for counts in taken.into_iter().filter(|t| !t.is_empty() && t.len() < counts.len()) {
-            schemes.push(Scheme { class: class.clone(), counts });
+        taken.insert(
+            [counts.first(), counts.get(2), counts.get(3)]
+                .into_iter()
+                .flatten()
+                .copied()
+                .collect(),
+        );
+        taken.insert(
+            [counts.get(1), counts.get(3)]
+                .into_iter()
+                .flatten()
+                .copied()
+                .collect(),
+        );
+        for counts in taken
+            .into_iter()
+            .filter(|t| !t.is_empty() && t.len() < counts.len())
+        {
+            schemes.push(Scheme {
+                class: class.clone(),
+                counts,
+            });
         }
     }
     schemes
@@ -144,23 +219,39 @@ fn try_scheme(
 ) -> Result<(), PredictError> {
     let of_class = |o: &Observation| scheme.class.as_ref().is_none_or(|c| *c == o.setting.class);
     let is_own = |o: &Observation| own.iter().any(|own| own.id == o.id);
-    let training = |o: &Observation| !is_own(o) || (of_class(o) && scheme.counts.contains(&o.setting.mapping.processes()));
+    let training = |o: &Observation| {
+        !is_own(o) || (of_class(o) && scheme.counts.contains(&o.setting.mapping.processes()))
+    };
     // what was left out of this class, or of another one without any run
-    let asked = own.iter().filter(|o| of_class(o) || scheme.counts.len() > 2);
+    let asked = own
+        .iter()
+        .filter(|o| of_class(o) || scheme.counts.len() > 2);
     let observations: Vec<Observation> = asked.chain(others).cloned().collect();
     let samples = |o: &Observation| Some((o.model_setting(), o.value(Quantity::Shmem)?));
-    let allocates = scheme.counts.is_empty() && shmem::holds_data(&own.iter().filter_map(samples).collect::<Vec<_>>());
-    let from = scheme.counts.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
+    let allocates = scheme.counts.is_empty()
+        && shmem::holds_data(&own.iter().filter_map(samples).collect::<Vec<_>>());
+    let from = scheme
+        .counts
+        .iter()
+        .map(u32::to_string)
+        .collect::<Vec<_>>()
+        .join(", ");
     split(observations, training, |training, held_out| {
         let predictor = Predictor::train_with(&training, table.clone())?;
         for judged in judge(&predictor, &held_out) {
-            let Some(observation) = held_out.items().iter().find(|o| o.id == judged.id) else { continue };
+            let Some(observation) = held_out.items().iter().find(|o| o.id == judged.id) else {
+                continue;
+            };
             // from other programs the library's part is told, as its warning says, not what this program allocates
             if allocates && judged.quantity == Quantity::Shmem {
                 continue;
             }
             let load = observation.load().unwrap_or(1);
-            let by_owner = if rules(observation) == Some(ZoneRules::Owner) { " by owner" } else { "" };
+            let by_owner = if rules(observation) == Some(ZoneRules::Owner) {
+                " by owner"
+            } else {
+                ""
+            };
             let kind = predictor.kind_of(judged.quantity, &Question::of(observation), load);
             let own_error = predictor.own_error(judged.quantity, &Question::of(observation));
             all.push(Tried {
@@ -168,7 +259,11 @@ fn try_scheme(
                 label: format!(
                     "{}{by_owner} from {}{from}",
                     judged.label,
-                    scheme.class.as_deref().map(|c| format!("{c} ")).unwrap_or_default()
+                    scheme
+                        .class
+                        .as_deref()
+                        .map(|c| format!("{c} "))
+                        .unwrap_or_default()
                 ),
                 quantity: judged.quantity,
                 kind: kind.map(|(kind, _)| kind),

@@ -55,18 +55,37 @@ impl GateGroup {
     /// Whether it keeps its bound; `None` without one.
     pub fn met(&self) -> Option<bool> {
         let bound = self.bound_pct?;
-        Some(self.predicted > 0 && self.predicted == self.measured && self.mean_error_pct.is_some_and(|e| e <= bound))
+        Some(
+            self.predicted > 0
+                && self.predicted == self.measured
+                && self.mean_error_pct.is_some_and(|e| e <= bound),
+        )
     }
 
     /// The reason why its bound is missed.
     fn miss(&self) -> Option<String> {
         let bound = self.bound_pct.filter(|_| self.met() == Some(false))?;
-        let of = format!("{} of {} on {}", cvc_core::quantity::short(self.quantity), self.app, self.mpi);
-        let why = self.refusal.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+        let of = format!(
+            "{} of {} on {}",
+            cvc_core::quantity::short(self.quantity),
+            self.app,
+            self.mpi
+        );
+        let why = self
+            .refusal
+            .as_ref()
+            .map(|why| format!(": {why}"))
+            .unwrap_or_default();
         Some(match self.mean_error_pct {
-            _ if self.measured == 0 => format!("{of} was not measured at any held-out point (bound {bound} %)"),
+            _ if self.measured == 0 => {
+                format!("{of} was not measured at any held-out point (bound {bound} %)")
+            }
             _ if self.predicted < self.measured => {
-                format!("{of} has no prediction at {} of {} held-out points{why}", self.measured - self.predicted, self.measured)
+                format!(
+                    "{of} has no prediction at {} of {} held-out points{why}",
+                    self.measured - self.predicted,
+                    self.measured
+                )
             }
             Some(mean) => {
                 format!(
@@ -114,7 +133,11 @@ impl fmt::Display for Coverage {
 
 /// Percents with the significant digits.
 fn pct(value: f64) -> String {
-    if value.abs() < 0.1 { format!("{value:.3}") } else { format!("{value:.2}") }
+    if value.abs() < 0.1 {
+        format!("{value:.3}")
+    } else {
+        format!("{value:.2}")
+    }
 }
 
 impl Gate {
@@ -125,15 +148,20 @@ impl Gate {
         for place in outcome.held_out.values() {
             let of = groups.entry((&place.app, &place.mpi)).or_default();
             for (quantity, bound) in &outcome.split.max_error_pct {
-                of.entry(*quantity).or_insert_with(|| group(&place.app, &place.mpi, *quantity, Some(*bound)));
+                of.entry(*quantity)
+                    .or_insert_with(|| group(&place.app, &place.mpi, *quantity, Some(*bound)));
             }
         }
         let mut coverage = Coverage::default();
         let mut sums: IndexMap<(&str, &str, Quantity), (f64, usize)> = IndexMap::new();
         for p in &outcome.judged {
-            let Some(place) = outcome.held_out.get(&p.point) else { continue };
+            let Some(place) = outcome.held_out.get(&p.point) else {
+                continue;
+            };
             let of = groups.entry((&place.app, &place.mpi)).or_default();
-            let group = of.entry(p.quantity).or_insert_with(|| group(&place.app, &place.mpi, p.quantity, None));
+            let group = of
+                .entry(p.quantity)
+                .or_insert_with(|| group(&place.app, &place.mpi, p.quantity, None));
             group.measured += 1;
             match &p.answer {
                 Err(why) => group.refusal = Some(why.clone()),
@@ -141,20 +169,35 @@ impl Gate {
                     group.predicted += 1;
                     coverage.add(p.covered);
                     if let Some(error) = p.error_pct {
-                        let sum = sums.entry((&place.app, &place.mpi, p.quantity)).or_default();
+                        let sum = sums
+                            .entry((&place.app, &place.mpi, p.quantity))
+                            .or_default();
                         *sum = (sum.0 + error, sum.1 + 1);
                     }
                 }
             }
         }
         let with_mean = |mut g: GateGroup| {
-            g.mean_error_pct = sums.get(&(g.app.as_str(), g.mpi.as_str(), g.quantity)).map(|(sum, n)| sum / *n as f64);
+            g.mean_error_pct = sums
+                .get(&(g.app.as_str(), g.mpi.as_str(), g.quantity))
+                .map(|(sum, n)| sum / *n as f64);
             g
         };
-        let mut groups: Vec<GateGroup> = groups.into_values().flat_map(IndexMap::into_values).map(with_mean).collect();
+        let mut groups: Vec<GateGroup> = groups
+            .into_values()
+            .flat_map(IndexMap::into_values)
+            .map(with_mean)
+            .collect();
         groups.sort_by_key(|g| g.quantity);
-        let problem = (coverage.cells == 0).then(|| outcome.problems.first().cloned()).flatten();
-        Self { groups, coverage, min_coverage_pct: outcome.split.min_coverage_pct, problem }
+        let problem = (coverage.cells == 0)
+            .then(|| outcome.problems.first().cloned())
+            .flatten();
+        Self {
+            groups,
+            coverage,
+            min_coverage_pct: outcome.split.min_coverage_pct,
+            problem,
+        }
     }
 
     /// Whether any bound is set.
@@ -181,12 +224,33 @@ impl Gate {
             Some(_) => None,
         });
         let (without, cells) = (self.coverage.without_interval(), self.coverage.cells);
-        let bare = self.min_coverage_pct.zip(self.coverage.interval_pct()).filter(|(bound, pct)| pct < bound);
-        let bare = bare.map(|(bound, _)| format!("{without} of {cells} held-out cells have no interval (bound: {bound} % have one)"));
-        self.groups.iter().filter_map(GateGroup::miss).chain(coverage).chain(bare).collect()
+        let bare = self
+            .min_coverage_pct
+            .zip(self.coverage.interval_pct())
+            .filter(|(bound, pct)| pct < bound);
+        let bare = bare.map(|(bound, _)| {
+            format!(
+                "{without} of {cells} held-out cells have no interval (bound: {bound} % have one)"
+            )
+        });
+        self.groups
+            .iter()
+            .filter_map(GateGroup::miss)
+            .chain(coverage)
+            .chain(bare)
+            .collect()
     }
 }
 
 fn group(app: &str, mpi: &str, quantity: Quantity, bound_pct: Option<f64>) -> GateGroup {
-    GateGroup { app: app.into(), mpi: mpi.into(), quantity, measured: 0, predicted: 0, mean_error_pct: None, refusal: None, bound_pct }
+    GateGroup {
+        app: app.into(),
+        mpi: mpi.into(),
+        quantity,
+        measured: 0,
+        predicted: 0,
+        mean_error_pct: None,
+        refusal: None,
+        bound_pct,
+    }
 }

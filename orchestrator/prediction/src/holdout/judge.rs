@@ -25,15 +25,24 @@ pub struct HeldOutForecast {
 }
 
 /// Forecasts every held-out observation of the split that the predictor was trained on, and says by how much that misses.
-pub fn judge<'s>(predictor: &Predictor<'s>, held_out: &HeldOut<'s, Observation>) -> Vec<HeldOutForecast> {
-    held_out.items().iter().flat_map(|observation| judge_one(predictor, observation)).collect()
+pub fn judge<'s>(
+    predictor: &Predictor<'s>,
+    held_out: &HeldOut<'s, Observation>,
+) -> Vec<HeldOutForecast> {
+    held_out
+        .items()
+        .iter()
+        .flat_map(|observation| judge_one(predictor, observation))
+        .collect()
 }
 
 fn judge_one(predictor: &Predictor<'_>, observation: &Observation) -> Vec<HeldOutForecast> {
     let forecasts = predictor.forecast(&Question::of(observation));
     let mut judged = Vec::new();
     for quantity in JUDGED {
-        let Some(measured) = observation.value(quantity) else { continue };
+        let Some(measured) = observation.value(quantity) else {
+            continue;
+        };
         let forecast = comparable(&forecasts, quantity, observation);
         let estimate = forecast.prediction().map(|p| p.estimate);
         judged.push(HeldOutForecast {
@@ -54,12 +63,17 @@ fn judge_one(predictor: &Predictor<'_>, observation: &Observation) -> Vec<HeldOu
 fn comparable(forecasts: &Forecasts, quantity: Quantity, observation: &Observation) -> Forecast {
     let first = |quantity| {
         let unpredicted = || Forecast::NoPrediction("it is not predicted".into());
-        forecasts.of(quantity).next().map_or_else(unpredicted, |line| line.forecast.clone())
+        forecasts
+            .of(quantity)
+            .next()
+            .map_or_else(unpredicted, |line| line.forecast.clone())
     };
     let several = forecasts.of(quantity).count() > 1;
     match quantity {
         Quantity::Shmem if several => mean_over_ranks(forecasts, observation),
-        Quantity::File | Quantity::Image if several || forecasts.files.iter().any(|f| f.aggregator) => {
+        Quantity::File | Quantity::Image
+            if several || forecasts.files.iter().any(|f| f.aggregator) =>
+        {
             first(Quantity::Ranks).times(1.0 / f64::from(observation.setting.mapping.processes()))
         }
         _ => first(quantity),
@@ -72,17 +86,26 @@ fn mean_over_ranks(forecasts: &Forecasts, observation: &Observation) -> Forecast
     let mut total = Estimate::exact(0.0);
     let mut first: Option<Prediction> = None;
     for line in forecasts.of(Quantity::Shmem) {
-        let ranks: u32 = mapping.node_loads().filter(|l| Some(*l) == line.node_load).sum();
+        let ranks: u32 = mapping
+            .node_loads()
+            .filter(|l| Some(*l) == line.node_load)
+            .sum();
         match &line.forecast {
             Forecast::Predicted(one) => {
-                total = total.plus_together(one.estimate.times(f64::from(ranks) / f64::from(mapping.processes())));
+                total = total.plus_together(
+                    one.estimate
+                        .times(f64::from(ranks) / f64::from(mapping.processes())),
+                );
                 first.get_or_insert_with(|| one.clone());
             }
             Forecast::NoPrediction(reason) => return Forecast::NoPrediction(reason.clone()),
         }
     }
     match first {
-        Some(first) => Forecast::Predicted(Prediction { estimate: total, ..first }),
+        Some(first) => Forecast::Predicted(Prediction {
+            estimate: total,
+            ..first
+        }),
         None => Forecast::NoPrediction("it is not predicted".into()),
     }
 }
@@ -102,7 +125,10 @@ impl Serialize for HeldOutForecast {
         fields.serialize_field("error_pct", &self.error_pct)?;
         fields.serialize_field("covered", &self.covered)?;
         fields.serialize_field("model", &prediction.map(|p| p.model))?;
-        fields.serialize_field("training", prediction.map_or(&[][..], |p| p.training.as_slice()))?;
+        fields.serialize_field(
+            "training",
+            prediction.map_or(&[][..], |p| p.training.as_slice()),
+        )?;
         fields.end()
     }
 }

@@ -35,7 +35,11 @@ impl HoldoutResult {
         if points.is_empty() {
             return Ok(None);
         }
-        let mut all = Self { candidates: index.prediction_candidates()?, problems: index.prediction_problems()?, ..Self::default() };
+        let mut all = Self {
+            candidates: index.prediction_candidates()?,
+            problems: index.prediction_problems()?,
+            ..Self::default()
+        };
         for point in points {
             if point.trains {
                 all.split.train.push(point.id);
@@ -53,7 +57,8 @@ impl HoldoutResult {
             }
         }
         all.judged = index.predictions()?;
-        all.judged.retain(|row| all.held_out.contains_key(&row.point));
+        all.judged
+            .retain(|row| all.held_out.contains_key(&row.point));
         Ok(Some(all))
     }
 

@@ -10,9 +10,13 @@ pub fn measured(quantity: Quantity, zone_rule: usize) -> Option<(&'static str, f
         Quantity::Stored => Some((names::CKPT_STORED_BYTES, 1.0 / MIB)),
         Quantity::Latency => Some((names::CKPT_LATENCY_S, 1.0)),
         Quantity::App => Some((names::WALL_S, 1.0)),
-        Quantity::Dtapp | Quantity::Lb | Quantity::Shmem => {
-            predict::ZONES.iter().find(|(q, _)| *q == quantity).map(|(_, names)| (names[zone_rule], 1.0 / MIB))
-        }
-        other => predict::TAKEN.iter().find(|(_, q, _)| *q == other).map(|(name, _, factor)| (*name, *factor)),
+        Quantity::Dtapp | Quantity::Lb | Quantity::Shmem => predict::ZONES
+            .iter()
+            .find(|(q, _)| *q == quantity)
+            .map(|(_, names)| (names[zone_rule], 1.0 / MIB)),
+        other => predict::TAKEN
+            .iter()
+            .find(|(_, q, _)| *q == other)
+            .map(|(name, _, factor)| (*name, *factor)),
     }
 }

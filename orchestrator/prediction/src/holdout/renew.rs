@@ -14,7 +14,9 @@ use std::{fs, io};
 /// # Errors
 /// When the campaign's files cannot be read, or the index cannot be written.
 pub fn rebuild_index(campaign: &Utf8Path) -> Result<Index, AnalysisError> {
-    Index::rebuild(campaign, |index, plan| renew(campaign, index, plan.predict.as_ref()))
+    Index::rebuild(campaign, |index, plan| {
+        renew(campaign, index, plan.predict.as_ref())
+    })
 }
 
 /// Makes the predictions from an index that has everything else, writes `predictions.jsonl`, and adds them to the index file. A campaign
@@ -23,7 +25,9 @@ fn renew(campaign: &Utf8Path, index: Index, split: Option<&Split>) -> Result<(),
     let file = campaign.join(FILE);
     let Some(split) = split else {
         return match fs::remove_file(&file) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound && file.exists() => Err(StoreError::io("remove", &file)(e).into()),
+            Err(e) if e.kind() != io::ErrorKind::NotFound && file.exists() => {
+                Err(StoreError::io("remove", &file)(e).into())
+            }
             Ok(()) | Err(_) => Ok(()),
         };
     };

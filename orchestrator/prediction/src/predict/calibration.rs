@@ -85,8 +85,16 @@ struct Key {
 
 impl Key {
     fn of(kind: Kind, has_own: bool) -> Self {
-        let Kind { quantity, mpi, data, basis } = kind;
-        let is_like = matches!(basis, Basis::OneCount | Basis::TwoCounts | Basis::ThreeCounts);
+        let Kind {
+            quantity,
+            mpi,
+            data,
+            basis,
+        } = kind;
+        let is_like = matches!(
+            basis,
+            Basis::OneCount | Basis::TwoCounts | Basis::ThreeCounts
+        );
         let is_few_pages = matches!(quantity, Quantity::Dtapp | Quantity::Headers);
         Self {
             quantity,
@@ -128,7 +136,8 @@ pub(super) type Backtest = BTreeMap<Quantity, Vec<LeftOut>>;
 
 /// The largest error of own runs that were left out; `None` without any.
 pub(crate) fn own_error(quantity: Quantity, left_out: &[LeftOut]) -> Option<f64> {
-    let error = |run: &LeftOut| conformal::relative_error(run.predicted, run.measured, offset(quantity));
+    let error =
+        |run: &LeftOut| conformal::relative_error(run.predicted, run.measured, offset(quantity));
     left_out.iter().filter_map(error).reduce(f64::max)
 }
 
@@ -164,30 +173,66 @@ impl Calibration {
     pub fn of(trials: &[TrialError]) -> Self {
         let mut of_key: BTreeMap<Key, Vec<Trial>> = BTreeMap::new();
         for TrialError { kind, trial } in trials {
-            of_key.entry(Key::of(*kind, trial.own.is_some())).or_default().push(trial.clone());
+            of_key
+                .entry(Key::of(*kind, trial.own.is_some()))
+                .or_default()
+                .push(trial.clone());
         }
         let line = |(key, trials): (Key, Vec<Trial>)| {
-            let programs = trials.iter().map(|t| t.program.as_str()).collect::<BTreeSet<_>>().len();
-            Some((key, Line { trials: trials.len(), programs, shape: Shape::of(&trials, offset(key.quantity))? }))
+            let programs = trials
+                .iter()
+                .map(|t| t.program.as_str())
+                .collect::<BTreeSet<_>>()
+                .len();
+            Some((
+                key,
+                Line {
+                    trials: trials.len(),
+                    programs,
+                    shape: Shape::of(&trials, offset(key.quantity))?,
+                },
+            ))
         };
-        Self { lines: of_key.into_iter().filter_map(line).collect(), shapes: BTreeMap::new() }
+        Self {
+            lines: of_key.into_iter().filter_map(line).collect(),
+            shapes: BTreeMap::new(),
+        }
     }
 
     /// Only the proportions of the parts of times, of these runs.
     pub fn shapes_of<'o>(observations: impl Iterator<Item = &'o Observation> + Clone) -> Self {
         let shape = |(quantity, part): (Quantity, TimePart), mpi: MpiKind| {
-            let of = observations.clone().filter(|o| o.setting.mpi == mpi && o.setting.compression == Compression::None);
-            let samples: Vec<Sample> =
-                of.filter_map(|o| Some(Sample { id: o.id.clone(), at: o.model_setting(), value: o.value(quantity)? })).collect();
+            let of = observations
+                .clone()
+                .filter(|o| o.setting.mpi == mpi && o.setting.compression == Compression::None);
+            let samples: Vec<Sample> = of
+                .filter_map(|o| {
+                    Some(Sample {
+                        id: o.id.clone(),
+                        at: o.model_setting(),
+                        value: o.value(quantity)?,
+                    })
+                })
+                .collect();
             Some(((quantity, mpi), time_shape::shape_of(part, &samples)?))
         };
-        let shapes = TIMES.into_iter().flat_map(|time| LIBRARIES.into_iter().filter_map(move |mpi| shape(time, mpi)));
-        Self { lines: BTreeMap::new(), shapes: shapes.collect() }
+        let shapes = TIMES.into_iter().flat_map(|time| {
+            LIBRARIES
+                .into_iter()
+                .filter_map(move |mpi| shape(time, mpi))
+        });
+        Self {
+            lines: BTreeMap::new(),
+            shapes: shapes.collect(),
+        }
     }
 
     /// With the proportions of another one.
     pub fn with_shapes(self, of: &Self) -> Self {
-        Self { shapes: of.shapes.clone(), ..self }
+        Self {
+            shapes: of.shapes.clone(),
+            ..self
+        }
     }
 
     /// Without what widens intervals.
@@ -198,7 +243,9 @@ impl Calibration {
     /// The proportions of the parts of a time with a library; of one that was not tried, those of another one.
     pub(super) fn shape(&self, quantity: Quantity, mpi: MpiKind) -> Option<TimeShape> {
         let others = [mpi, MpiKind::OpenMpi, MpiKind::Nemesis];
-        others.into_iter().find_map(|mpi| self.shapes.get(&(quantity, mpi)).copied())
+        others
+            .into_iter()
+            .find_map(|mpi| self.shapes.get(&(quantity, mpi)).copied())
     }
 
     /// The table as cvc carries it, with the decimals that it is written with.
@@ -213,7 +260,13 @@ impl Calibration {
 
     /// The number of lines, and of those that rest on fewer than three programs.
     pub fn lines_and_those_of_few_programs(&self) -> (usize, usize) {
-        (self.lines.len(), self.lines.values().filter(|line| line.programs < FEW_PROGRAMS).count())
+        (
+            self.lines.len(),
+            self.lines
+                .values()
+                .filter(|line| line.programs < FEW_PROGRAMS)
+                .count(),
+        )
     }
 
     /// The table that cvc carries.
@@ -226,14 +279,20 @@ impl Calibration {
     pub fn interval(&self, kind: Kind, reach: f64, own: Option<f64>) -> Option<Calibrated> {
         let of = |(key, line): (&Key, &Line)| {
             let half = line.shape.half(own.filter(|_| key.has_own), reach);
-            Calibrated { half, trials: line.trials, programs: line.programs }
+            Calibrated {
+                half,
+                trials: line.trials,
+                programs: line.programs,
+            }
         };
         let exact = [own.is_some(), false].into_iter().find_map(|has_own| {
             let key = Key::of(kind, has_own);
             self.lines.get_key_value(&key).map(of)
         });
         exact.or_else(|| {
-            let usable = self.lines.iter().filter(|(key, _)| key.quantity == kind.quantity && (own.is_some() || !key.has_own));
+            let usable = self.lines.iter().filter(|(key, _)| {
+                key.quantity == kind.quantity && (own.is_some() || !key.has_own)
+            });
             usable.map(of).max_by(|a, b| a.half.total_cmp(&b.half))
         })
     }
@@ -246,8 +305,15 @@ impl Calibration {
             let data = if key.is_elsewhere { ELSEWHERE } else { ANY };
             let basis = key.basis.map_or_else(|| LIKE.to_owned(), word);
             let own = if key.has_own { OWN } else { NO_OWN };
-            let Line { trials, programs, shape: Shape { q, d, g } } = line;
-            text.push_str(&format!("{},{mpi},{data},{basis},{own},{trials},{programs},{q:.6},{d},{g}\n", key.quantity.name()));
+            let Line {
+                trials,
+                programs,
+                shape: Shape { q, d, g },
+            } = line;
+            text.push_str(&format!(
+                "{},{mpi},{data},{basis},{own},{trials},{programs},{q:.6},{d},{g}\n",
+                key.quantity.name()
+            ));
         }
         text.push_str(SHAPES);
         for ((quantity, mpi), shape) in &self.shapes {
@@ -259,32 +325,67 @@ impl Calibration {
 
     fn parse(text: &str) -> Option<Self> {
         let (mut lines, mut shapes) = (BTreeMap::new(), BTreeMap::new());
-        for line in text.lines().filter(|l| !l.starts_with('#') && !l.starts_with("quantity,")) {
+        for line in text
+            .lines()
+            .filter(|l| !l.starts_with('#') && !l.starts_with("quantity,"))
+        {
             let fields: Vec<&str> = line.split(',').collect();
             if let [quantity, mpi, a, c, own, other] = fields[..] {
                 let quantity = Quantity::ALL.into_iter().find(|q| q.name() == quantity)?;
                 let mpi = LIBRARIES.into_iter().find(|m| word(*m) == mpi)?;
-                shapes.insert((quantity, mpi), [a.parse().ok()?, c.parse().ok()?, own.parse().ok()?, other.parse().ok()?]);
+                shapes.insert(
+                    (quantity, mpi),
+                    [
+                        a.parse().ok()?,
+                        c.parse().ok()?,
+                        own.parse().ok()?,
+                        other.parse().ok()?,
+                    ],
+                );
                 continue;
             }
-            let [quantity, mpi, data, basis, own, trials, programs, q, d, g] = fields[..] else { return None };
+            let [quantity, mpi, data, basis, own, trials, programs, q, d, g] = fields[..] else {
+                return None;
+            };
             let key = Key {
                 quantity: Quantity::ALL.into_iter().find(|q| q.name() == quantity)?,
-                mpi: if mpi == ANY { None } else { Some(LIBRARIES.into_iter().find(|m| word(*m) == mpi)?) },
+                mpi: if mpi == ANY {
+                    None
+                } else {
+                    Some(LIBRARIES.into_iter().find(|m| word(*m) == mpi)?)
+                },
                 is_elsewhere: data == ELSEWHERE,
-                basis: if basis == LIKE { None } else { Some(BASES.into_iter().find(|b| word(*b) == basis)?) },
+                basis: if basis == LIKE {
+                    None
+                } else {
+                    Some(BASES.into_iter().find(|b| word(*b) == basis)?)
+                },
                 has_own: own == OWN,
             };
-            let shape = Shape { q: q.parse().ok()?, d: d.parse().ok()?, g: g.parse().ok()? };
-            lines.insert(key, Line { trials: trials.parse().ok()?, programs: programs.parse().ok()?, shape });
+            let shape = Shape {
+                q: q.parse().ok()?,
+                d: d.parse().ok()?,
+                g: g.parse().ok()?,
+            };
+            lines.insert(
+                key,
+                Line {
+                    trials: trials.parse().ok()?,
+                    programs: programs.parse().ok()?,
+                    shape,
+                },
+            );
         }
         Some(Self { lines, shapes })
     }
 }
 
 /// The times that have parts.
-const TIMES: [(Quantity, TimePart); 3] =
-    [(Quantity::Coordination, TimePart::Coordination), (Quantity::Storage, TimePart::Storage), (Quantity::Latency, TimePart::Whole)];
+const TIMES: [(Quantity, TimePart); 3] = [
+    (Quantity::Coordination, TimePart::Coordination),
+    (Quantity::Storage, TimePart::Storage),
+    (Quantity::Latency, TimePart::Whole),
+];
 
 const LIBRARIES: [MpiKind; 3] = [MpiKind::Nemesis, MpiKind::Mpich, MpiKind::OpenMpi];
 
@@ -311,8 +412,14 @@ const HEADER: &str = "\
 quantity,mpi,data,basis,own_error,trials,programs,q,d,g
 ";
 
-const BASES: [Basis; 6] =
-    [Basis::OneCount, Basis::TwoCounts, Basis::ThreeCounts, Basis::OtherRegime, Basis::OtherClass, Basis::OtherPrograms];
+const BASES: [Basis; 6] = [
+    Basis::OneCount,
+    Basis::TwoCounts,
+    Basis::ThreeCounts,
+    Basis::OtherRegime,
+    Basis::OtherClass,
+    Basis::OtherPrograms,
+];
 
 /// The name of a value in tables.
 fn word(value: impl Serialize) -> String {
@@ -324,11 +431,29 @@ fn word(value: impl Serialize) -> String {
 
 /// What a prediction of a quantity at so many processes (or processes on a node) rests on, and how far it reaches. `counts` are those of the
 /// runs that its model was fitted on; those of one process may be a regime apart, which tells little of more.
-pub(super) fn basis_of(counts: &BTreeSet<u32>, asked: u32, from: From, one_is_apart: bool) -> (Basis, f64) {
-    let several: BTreeSet<u32> = counts.iter().copied().filter(|c| !one_is_apart || (*c == 1) == (asked == 1)).collect();
-    let (regime, known) = if several.is_empty() { (true, counts) } else { (false, &several) };
-    let (fewest, most) = (known.first().copied().unwrap_or(asked), known.last().copied().unwrap_or(asked));
-    let reach = (f64::from(asked) / f64::from(most)).max(f64::from(fewest) / f64::from(asked)).max(1.0);
+pub(super) fn basis_of(
+    counts: &BTreeSet<u32>,
+    asked: u32,
+    from: From,
+    one_is_apart: bool,
+) -> (Basis, f64) {
+    let several: BTreeSet<u32> = counts
+        .iter()
+        .copied()
+        .filter(|c| !one_is_apart || (*c == 1) == (asked == 1))
+        .collect();
+    let (regime, known) = if several.is_empty() {
+        (true, counts)
+    } else {
+        (false, &several)
+    };
+    let (fewest, most) = (
+        known.first().copied().unwrap_or(asked),
+        known.last().copied().unwrap_or(asked),
+    );
+    let reach = (f64::from(asked) / f64::from(most))
+        .max(f64::from(fewest) / f64::from(asked))
+        .max(1.0);
     let basis = match (from, regime, several.len()) {
         (From::OtherPrograms, ..) => Basis::OtherPrograms,
         (From::OtherClass, ..) => Basis::OtherClass,
@@ -355,12 +480,28 @@ pub(super) enum From {
 pub(super) fn widened(quantity: Quantity, estimate: Estimate, calibrated: Calibrated) -> Estimate {
     let told = conformal::interval(estimate.value, calibrated.half, offset(quantity));
     match (told.interval, estimate.interval) {
-        (Some(told), Some(own)) => Estimate::between(estimate.value, told.low.min(own.low), told.high.max(own.high)).not_negative(),
+        (Some(told), Some(own)) => Estimate::between(
+            estimate.value,
+            told.low.min(own.low),
+            told.high.max(own.high),
+        )
+        .not_negative(),
         (None, _) | (_, None) => told,
     }
 }
 
 /// The numbers of processes, or of processes on a node, of observations.
-pub(super) fn counts<'o>(observations: impl Iterator<Item = &'o Observation>, per_node: bool) -> BTreeSet<u32> {
-    observations.filter_map(|o| if per_node { o.load() } else { Some(o.setting.mapping.processes()) }).collect()
+pub(super) fn counts<'o>(
+    observations: impl Iterator<Item = &'o Observation>,
+    per_node: bool,
+) -> BTreeSet<u32> {
+    observations
+        .filter_map(|o| {
+            if per_node {
+                o.load()
+            } else {
+                Some(o.setting.mapping.processes())
+            }
+        })
+        .collect()
 }

@@ -22,9 +22,16 @@ impl KernelEra {
 
     /// Of a kernel's release, such as `6.1.0-18-amd64`; `None` if it is not one.
     pub fn of_release(release: &str) -> Option<Self> {
-        let mut numbers = release.trim().split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
+        let mut numbers = release
+            .trim()
+            .split(|c: char| !c.is_ascii_digit())
+            .map(str::parse::<u32>);
         let version = (numbers.next()?.ok()?, numbers.next()?.ok()?);
-        Some(if version >= (6, 7) { Self::From67 } else { Self::Before67 })
+        Some(if version >= (6, 7) {
+            Self::From67
+        } else {
+            Self::Before67
+        })
     }
 
     /// As in filters and JSON.
@@ -60,7 +67,9 @@ impl ZoneRules {
     }
 
     pub(super) fn named(name: &str) -> Option<Self> {
-        [Self::Structural, Self::Owner].into_iter().find(|rules| rules.name() == name)
+        [Self::Structural, Self::Owner]
+            .into_iter()
+            .find(|rules| rules.name() == name)
     }
 
     fn is_structural(&self) -> bool {
@@ -101,21 +110,39 @@ impl Environment {
         let mut versions: Vec<&str> = dmtcp.iter().map(String::as_str).collect();
         versions.sort_unstable();
         versions.dedup();
-        let mut eras: Vec<Option<KernelEra>> = kernels.iter().map(|release| KernelEra::of_release(release)).collect();
+        let mut eras: Vec<Option<KernelEra>> = kernels
+            .iter()
+            .map(|release| KernelEra::of_release(release))
+            .collect();
         eras.dedup();
         let kernel = if let [one] = eras[..] { one } else { None };
-        (!versions.is_empty()).then(|| Self { dmtcp: versions.join("/"), kernel, zones: ZoneRules::default() })
+        (!versions.is_empty()).then(|| Self {
+            dmtcp: versions.join("/"),
+            kernel,
+            zones: ZoneRules::default(),
+        })
     }
 
     /// The version as numbers, so that 10.0 is newer than 9.0.
     pub(super) fn version(&self) -> Vec<u32> {
-        self.dmtcp.split(|c: char| !c.is_ascii_digit()).filter_map(|part| part.parse().ok()).collect()
+        self.dmtcp
+            .split(|c: char| !c.is_ascii_digit())
+            .filter_map(|part| part.parse().ok())
+            .collect()
     }
 
     /// Conditions of a filter that only this environment fulfils, of all whose zones are by one rule or by several.
     pub(super) fn filter(&self, several_rules: bool) -> String {
-        let zones = if several_rules { format!(" zones={}", self.zones.name()) } else { String::new() };
-        format!("dmtcp={} kernel={}{zones}", self.dmtcp, self.kernel.map_or("unknown", KernelEra::name))
+        let zones = if several_rules {
+            format!(" zones={}", self.zones.name())
+        } else {
+            String::new()
+        };
+        format!(
+            "dmtcp={} kernel={}{zones}",
+            self.dmtcp,
+            self.kernel.map_or("unknown", KernelEra::name)
+        )
     }
 }
 
@@ -141,11 +168,19 @@ mod tests {
     #[test]
     fn runs_of_a_point_that_differ_make_an_environment_of_their_own() {
         let text = |texts: &[&str]| texts.iter().map(|t| (*t).to_owned()).collect::<Vec<_>>();
-        let of = |dmtcp: &[&str], kernels: &[&str]| Environment::of_facts(&text(dmtcp), &text(kernels));
+        let of =
+            |dmtcp: &[&str], kernels: &[&str]| Environment::of_facts(&text(dmtcp), &text(kernels));
         assert_eq!(of(&[], &["6.1.0"]), None, "no checkpoint");
-        assert_eq!(of(&["4.2.0", "4.2.0"], &["6.1.0", "6.5.0"]).map(|e| e.to_string()).as_deref(), Some("DMTCP 4.2.0 on Linux before 6.7"));
         assert_eq!(
-            of(&["5.0", "4.2.0"], &["6.1.0", "6.8.0"]).map(|e| e.to_string()).as_deref(),
+            of(&["4.2.0", "4.2.0"], &["6.1.0", "6.5.0"])
+                .map(|e| e.to_string())
+                .as_deref(),
+            Some("DMTCP 4.2.0 on Linux before 6.7")
+        );
+        assert_eq!(
+            of(&["5.0", "4.2.0"], &["6.1.0", "6.8.0"])
+                .map(|e| e.to_string())
+                .as_deref(),
             Some("DMTCP 4.2.0/5.0 on an unknown kernel")
         );
     }

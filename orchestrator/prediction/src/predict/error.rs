@@ -57,7 +57,10 @@ impl PredictError {
     pub fn hint(&self) -> Option<&str> {
         match self {
             Self::Store(_) => None,
-            Self::Csv { hint, .. } | Self::Unreadable { hint, .. } | Self::Question { hint, .. } | Self::Model { hint, .. } => Some(hint),
+            Self::Csv { hint, .. }
+            | Self::Unreadable { hint, .. }
+            | Self::Question { hint, .. }
+            | Self::Model { hint, .. } => Some(hint),
         }
     }
 }

@@ -9,8 +9,19 @@ use cvc_core::{mapping::Mapping, source::suggestion};
 use serde::Serialize;
 
 /// Factors of an observation that a filter may name.
-const FACTORS: [&str; 11] =
-    ["app", "class", "mapping", "processes", "mpi", "compression", "aggregators", "cb_buffer", "dmtcp", "kernel", "zones"];
+const FACTORS: [&str; 11] = [
+    "app",
+    "class",
+    "mapping",
+    "processes",
+    "mpi",
+    "compression",
+    "aggregators",
+    "cb_buffer",
+    "dmtcp",
+    "kernel",
+    "zones",
+];
 
 /// Stands for what an observation does not tell of DMTCP or the kernel.
 const UNKNOWN: &str = "unknown";
@@ -28,13 +39,24 @@ impl Filter {
     /// # Errors
     /// The first problem, with its hint.
     pub fn parse(text: &str) -> Result<Self, PredictError> {
-        let wrong = |message: String, hint: &str| PredictError::Question { text: text.to_owned(), message, hint: hint.to_owned() };
+        let wrong = |message: String, hint: &str| PredictError::Question {
+            text: text.to_owned(),
+            message,
+            hint: hint.to_owned(),
+        };
         let form = "write FACTOR=VALUE[,VALUE...], as in processes=1,4,9 app=npb-bt";
         let mut conditions = Vec::new();
         for word in text.split_whitespace() {
-            let (name, values) = word.split_once('=').ok_or_else(|| wrong(format!("`{word}` is not a valid condition"), form))?;
+            let (name, values) = word
+                .split_once('=')
+                .ok_or_else(|| wrong(format!("`{word}` is not a valid condition"), form))?;
             let factor = FACTORS.into_iter().find(|f| *f == name);
-            let factor = factor.ok_or_else(|| wrong(format!("unknown factor `{name}`"), &suggestion(name, "factors", FACTORS)))?;
+            let factor = factor.ok_or_else(|| {
+                wrong(
+                    format!("unknown factor `{name}`"),
+                    &suggestion(name, "factors", FACTORS),
+                )
+            })?;
             let values: Vec<String> = values.split(',').map(|v| v.trim().to_owned()).collect();
             for value in &values {
                 let sound = match factor {
@@ -46,7 +68,10 @@ impl Filter {
                     _ => true,
                 };
                 if !sound {
-                    return Err(wrong(format!("`{value}` is not a valid value of {factor}"), form));
+                    return Err(wrong(
+                        format!("`{value}` is not a valid value of {factor}"),
+                        form,
+                    ));
                 }
             }
             conditions.push((factor, values));
@@ -54,7 +79,10 @@ impl Filter {
         if conditions.is_empty() {
             return Err(wrong("the condition is missing".into(), form));
         }
-        Ok(Self { text: text.to_owned(), conditions })
+        Ok(Self {
+            text: text.to_owned(),
+            conditions,
+        })
     }
 
     /// Whether all conditions hold.
@@ -67,10 +95,28 @@ impl Filter {
                 "mapping" => o.setting.mapping.to_string(),
                 "processes" => o.setting.mapping.processes().to_string(),
                 "mpi" => o.setting.mpi_name.clone(),
-                "compression" => if o.setting.compression == cvc_core::point::Compression::Gzip { "gzip" } else { "none" }.to_owned(),
-                "dmtcp" => o.environment.as_ref().map_or(UNKNOWN, |e| &e.dmtcp).to_owned(),
-                "kernel" => o.environment.as_ref().and_then(|e| e.kernel).map_or(UNKNOWN, KernelEra::name).to_owned(),
-                "zones" => o.environment.as_ref().map_or(UNKNOWN, |e| e.zones.name()).to_owned(),
+                "compression" => if o.setting.compression == cvc_core::point::Compression::Gzip {
+                    "gzip"
+                } else {
+                    "none"
+                }
+                .to_owned(),
+                "dmtcp" => o
+                    .environment
+                    .as_ref()
+                    .map_or(UNKNOWN, |e| &e.dmtcp)
+                    .to_owned(),
+                "kernel" => o
+                    .environment
+                    .as_ref()
+                    .and_then(|e| e.kernel)
+                    .map_or(UNKNOWN, KernelEra::name)
+                    .to_owned(),
+                "zones" => o
+                    .environment
+                    .as_ref()
+                    .map_or(UNKNOWN, |e| e.zones.name())
+                    .to_owned(),
                 "aggregators" => or_default(o.setting.aggregators.map(|a| a.to_string())),
                 _ => or_default(o.setting.cb_buffer.map(|b| b.to_string())),
             };
@@ -96,14 +142,24 @@ mod tests {
         let all = super::super::csv::parse(Utf8Path::new("runs.csv"), table).expect("observations");
         let kept = |text: &str| {
             let filter = Filter::parse(text).expect("a filter");
-            all.iter().filter(|o| filter.matches(o)).map(|o| o.label.as_str()).collect::<Vec<_>>()
+            all.iter()
+                .filter(|o| filter.matches(o))
+                .map(|o| o.label.as_str())
+                .collect::<Vec<_>>()
         };
         assert_eq!(kept("processes=1,4 class=A"), ["npb-bt.A 1Nx4P openmpi"]);
         assert_eq!(kept("app=npb-sp"), ["npb-sp.A 1Nx9P openmpi"]);
         assert_eq!(kept("dmtcp=unknown kernel=unknown").len(), 3);
         assert!(kept("dmtcp=4.2.0").is_empty() && Filter::parse("kernel=6.1").is_err());
         assert_eq!(kept("aggregators=default mapping=1Nx4P").len(), 2);
-        for wrong in ["", "processes", "processes=", "processes=two", "mapping=4", "node=1"] {
+        for wrong in [
+            "",
+            "processes",
+            "processes=",
+            "processes=two",
+            "mapping=4",
+            "node=1",
+        ] {
             assert!(Filter::parse(wrong).is_err(), "{wrong}");
         }
     }

@@ -4,7 +4,10 @@ use super::{
     curves::at_least,
     forecast::{CandidateAnswer, Prediction},
 };
-use cvc_model::{Choice, Estimate, FitError, Fitted, Model, ModelInfo, Sample, Setting, Tier, Training, Verdict, choose};
+use cvc_model::{
+    Choice, Estimate, FitError, Fitted, Model, ModelInfo, Sample, Setting, Tier, Training, Verdict,
+    choose,
+};
 use std::collections::BTreeSet;
 
 /// Samples from which on left-out errors widen an interval.
@@ -48,36 +51,66 @@ impl<'s> Fitting<'s> {
     ///
     /// # Errors
     /// The refusals of all models.
-    pub fn new(models: &[Box<dyn Model>], training: &Training<'s>, labels: Vec<String>) -> Result<Self, Refused> {
+    pub fn new(
+        models: &[Box<dyn Model>],
+        training: &Training<'s>,
+        labels: Vec<String>,
+    ) -> Result<Self, Refused> {
         let samples = training.items();
-        let choice = choose(&models.iter().map(|m| &**m).collect::<Vec<_>>(), training).map_err(|candidates| {
-            let refused = candidates.into_iter().filter_map(|c| match c.verdict {
-                Verdict::Refused(why) => Some((c.info.id, why)),
-                Verdict::Fitted { .. } => None,
-            });
-            refused_all(samples.len(), &refused.collect::<Vec<_>>())
-        })?;
+        let choice = choose(&models.iter().map(|m| &**m).collect::<Vec<_>>(), training).map_err(
+            |candidates| {
+                let refused = candidates.into_iter().filter_map(|c| match c.verdict {
+                    Verdict::Refused(why) => Some((c.info.id, why)),
+                    Verdict::Fitted { .. } => None,
+                });
+                refused_all(samples.len(), &refused.collect::<Vec<_>>())
+            },
+        )?;
         let all: Vec<&Sample> = samples.iter().collect();
         let tried = models
             .iter()
             .map(|model| {
                 let info = model.info();
-                let verdict = choice.candidates.iter().find(|c| c.info.id == info.id).map(|c| &c.verdict);
+                let verdict = choice
+                    .candidates
+                    .iter()
+                    .find(|c| c.info.id == info.id)
+                    .map(|c| &c.verdict);
                 let leave_one_out_pct = match verdict {
                     Some(Verdict::Fitted { leave_one_out_pct }) => *leave_one_out_pct,
                     Some(Verdict::Refused(_)) | None => None,
                 };
                 let curve = model.fit(&all).map_err(|e| e.to_string());
-                Tried { info, leave_one_out_pct, curve }
+                Tried {
+                    info,
+                    leave_one_out_pct,
+                    curve,
+                }
             })
             .collect();
-        let chosen = models.iter().find(|m| m.info().id == choice.chosen.info.id && m.info().tier == Tier::SmallRuns);
+        let chosen = models
+            .iter()
+            .find(|m| m.info().id == choice.chosen.info.id && m.info().tier == Tier::SmallRuns);
         let largest_pct = chosen.filter(|_| samples.len() >= ENOUGH).and_then(|m| {
-            let errors: Option<Vec<f64>> = training.leave_one_out(&**m).iter().map(|j| j.error_pct).collect();
+            let errors: Option<Vec<f64>> = training
+                .leave_one_out(&**m)
+                .iter()
+                .map(|j| j.error_pct)
+                .collect();
             errors?.into_iter().reduce(f64::max)
         });
-        let distinct = samples.iter().map(|s| s.id.as_str()).collect::<BTreeSet<_>>().len();
-        Ok(Self { choice, tried, labels, distinct, largest_pct })
+        let distinct = samples
+            .iter()
+            .map(|s| s.id.as_str())
+            .collect::<BTreeSet<_>>()
+            .len();
+        Ok(Self {
+            choice,
+            tried,
+            labels,
+            distinct,
+            largest_pct,
+        })
     }
 
     /// What the chosen model says of a setting, with warnings; where it has no answer, the next best.
@@ -88,7 +121,11 @@ impl<'s> Fitting<'s> {
         let chosen = self.choice.chosen.info.id;
         let mut order: Vec<&Tried> = self.tried.iter().collect();
         let error = |t: &Tried| t.leave_one_out_pct.unwrap_or(f64::INFINITY);
-        order.sort_by(|a, b| (a.info.id != chosen).cmp(&(b.info.id != chosen)).then(error(a).total_cmp(&error(b))));
+        order.sort_by(|a, b| {
+            (a.info.id != chosen)
+                .cmp(&(b.info.id != chosen))
+                .then(error(a).total_cmp(&error(b)))
+        });
         let mut refusals: Vec<String> = Vec::new();
         for tried in order {
             let Ok(curve) = &tried.curve else { continue };
@@ -96,9 +133,17 @@ impl<'s> Fitting<'s> {
                 Ok(answer) => {
                     let mut warnings = answer.warnings;
                     if !refusals.is_empty() {
-                        warnings.push(format!("{}; using {} instead", refusals.join("; "), tried.info.id));
+                        warnings.push(format!(
+                            "{}; using {} instead",
+                            refusals.join("; "),
+                            tried.info.id
+                        ));
                     }
-                    let estimate = if tried.info.id == chosen { self.widened(answer.estimate) } else { answer.estimate };
+                    let estimate = if tried.info.id == chosen {
+                        self.widened(answer.estimate)
+                    } else {
+                        answer.estimate
+                    };
                     let prediction = Prediction {
                         estimate,
                         model: tried.info,
@@ -106,7 +151,9 @@ impl<'s> Fitting<'s> {
                         parameters: curve.parameters(),
                         training: self.training_of(tried.info),
                         candidates: self.candidates(at, tried.info.id),
-                        own_half: estimate.half_width().filter(|_| self.tells_of_its_error(tried.info)),
+                        own_half: estimate
+                            .half_width()
+                            .filter(|_| self.tells_of_its_error(tried.info)),
                     };
                     return Ok((prediction, warnings));
                 }
@@ -114,13 +161,19 @@ impl<'s> Fitting<'s> {
             }
         }
         let first = refusals.first().cloned().unwrap_or_default();
-        Err(Refused { reason: first, models: refusals, too_few: None })
+        Err(Refused {
+            reason: first,
+            models: refusals,
+            too_few: None,
+        })
     }
 
     /// With an interval that reaches as far as the model was wrong about a sample that it had not seen: a curve that is only nearly right
     /// errs by more than its residuals tell.
     fn widened(&self, estimate: Estimate) -> Estimate {
-        let half = self.largest_pct.map_or(0.0, |pct| pct / 100.0 * estimate.value.abs());
+        let half = self
+            .largest_pct
+            .map_or(0.0, |pct| pct / 100.0 * estimate.value.abs());
         at_least(estimate, half)
     }
 
@@ -132,12 +185,20 @@ impl<'s> Fitting<'s> {
 
     /// A model that needs no run was fitted on none, whatever observations there are.
     fn training_of(&self, info: ModelInfo) -> Vec<String> {
-        if info.tier == Tier::SmallRuns || info.parameters > 0 { self.labels.clone() } else { Vec::new() }
+        if info.tier == Tier::SmallRuns || info.parameters > 0 {
+            self.labels.clone()
+        } else {
+            Vec::new()
+        }
     }
 
     fn candidates(&self, at: &Setting, chosen: &str) -> Vec<CandidateAnswer> {
         let answer = |t: &Tried| {
-            let message = t.curve.as_ref().map_err(Clone::clone).and_then(|c| c.predict(at).map_err(|e: FitError| e.to_string()));
+            let message = t
+                .curve
+                .as_ref()
+                .map_err(Clone::clone)
+                .and_then(|c| c.predict(at).map_err(|e: FitError| e.to_string()));
             CandidateAnswer {
                 model: t.info,
                 chosen: t.info.id == chosen,
@@ -157,18 +218,31 @@ fn refused_all(runs: usize, refused: &[(&str, FitError)]) -> Refused {
         FitError::TooFewPoints { found, needed } if *found == runs => Some(*needed),
         _ => None,
     });
-    let too_few = needed.min().filter(|_| runs > 0).map(|needed| (runs, needed));
+    let too_few = needed
+        .min()
+        .filter(|_| runs > 0)
+        .map(|needed| (runs, needed));
     let reason = match (too_few, refused) {
         (_, []) => "no model exists for it".to_owned(),
         (_, [(_, why)]) => why.to_string(),
         (Some((found, needed)), _) => short_of_runs(found, "", needed),
         (None, _) if runs == 0 => "every model of it needs runs".to_owned(),
         (None, all) => {
-            let telling = all.iter().find(|(_, why)| matches!(why, FitError::RankDeficient { .. })).or(all.first());
+            let telling = all
+                .iter()
+                .find(|(_, why)| matches!(why, FitError::RankDeficient { .. }))
+                .or(all.first());
             telling.map(|(_, why)| why.to_string()).unwrap_or_default()
         }
     };
-    Refused { reason, models: refused.iter().map(|(id, why)| format!("{id}: {why}")).collect(), too_few }
+    Refused {
+        reason,
+        models: refused
+            .iter()
+            .map(|(id, why)| format!("{id}: {why}"))
+            .collect(),
+        too_few,
+    }
 }
 
 /// `1 run of foo.A on openmpi; curves in the number of processes need at least 2`.

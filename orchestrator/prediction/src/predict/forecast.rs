@@ -154,7 +154,10 @@ impl Forecast {
     /// The same forecast for so many of what it is of, or for a part of it.
     pub fn times(self, factor: f64) -> Self {
         match self {
-            Self::Predicted(prediction) => Self::Predicted(Prediction { estimate: prediction.estimate.times(factor), ..prediction }),
+            Self::Predicted(prediction) => Self::Predicted(Prediction {
+                estimate: prediction.estimate.times(factor),
+                ..prediction
+            }),
             Self::NoPrediction(reason) => Self::NoPrediction(reason),
         }
     }
@@ -178,8 +181,14 @@ impl Serialize for Forecast {
 impl Forecasts {
     /// Whether there is a number of the program itself: without one, the rest is only of its library.
     pub fn says_something_of_the_program(&self) -> bool {
-        let of_program = [Quantity::Dtapp, Quantity::Image, Quantity::File, Quantity::Stored];
-        self.question.is_known_without_runs() || of_program.into_iter().any(|q| self.first(q).is_some())
+        let of_program = [
+            Quantity::Dtapp,
+            Quantity::Image,
+            Quantity::File,
+            Quantity::Stored,
+        ];
+        self.question.is_known_without_runs()
+            || of_program.into_iter().any(|q| self.first(q).is_some())
     }
 
     /// The lines of a quantity: one, or one for each load of a node.
@@ -189,6 +198,8 @@ impl Forecasts {
 
     /// The first line of a quantity.
     pub fn first(&self, quantity: Quantity) -> Option<&Prediction> {
-        self.of(quantity).next().and_then(|l| l.forecast.prediction())
+        self.of(quantity)
+            .next()
+            .and_then(|l| l.forecast.prediction())
     }
 }

@@ -36,8 +36,13 @@ impl Predictor<'_> {
             }
             forecasts.push(quantity, answered);
         }
-        let of_nodes = budget.mtbf_node_s.map(|node_s| node_s / f64::from(question.setting.mapping.nodes().max(1)));
-        let budget = &ScheduleBudget { mtbf_s: budget.mtbf_s.or(of_nodes), ..*budget };
+        let of_nodes = budget
+            .mtbf_node_s
+            .map(|node_s| node_s / f64::from(question.setting.mapping.nodes().max(1)));
+        let budget = &ScheduleBudget {
+            mtbf_s: budget.mtbf_s.or(of_nodes),
+            ..*budget
+        };
         let app = self.app_time(question, budget);
         if budget.overhead.is_some() || budget.mtbf_s.is_some() || budget.app_s.is_some() {
             let app_s = app.as_ref().map(|(app_s, _)| *app_s);
@@ -57,12 +62,27 @@ impl Predictor<'_> {
         if let (Ok((app_s, training)), None) = (app, budget.app_s) {
             forecasts.push(Quantity::App, Answered::of(observed_time(app_s, training)));
         }
-        forecasts.beside_observed(&self.training.items().iter().filter(|o| question.is_of(o)).collect::<Vec<_>>());
+        forecasts.beside_observed(
+            &self
+                .training
+                .items()
+                .iter()
+                .filter(|o| question.is_of(o))
+                .collect::<Vec<_>>(),
+        );
         // in the order of the observations, so that the same runs read the same
-        let place: HashMap<&str, usize> = self.training.items().iter().enumerate().map(|(i, o)| (o.label.as_str(), i)).collect();
+        let place: HashMap<&str, usize> = self
+            .training
+            .items()
+            .iter()
+            .enumerate()
+            .map(|(i, o)| (o.label.as_str(), i))
+            .collect();
         for line in &mut forecasts.lines {
             if let Forecast::Predicted(prediction) = &mut line.forecast {
-                prediction.training.sort_by_key(|label| place.get(label.as_str()).copied());
+                prediction
+                    .training
+                    .sort_by_key(|label| place.get(label.as_str()).copied());
             }
         }
         let mut seen: Vec<String> = Vec::new();
@@ -78,13 +98,18 @@ impl Predictor<'_> {
 impl Forecasts {
     /// Adds the observations at the very setting beside the predictions, as a type of their own.
     fn beside_observed(&mut self, observed: &[&Observation]) {
-        let mixed = |quantity: Quantity| self.lines.iter().filter(|l| l.quantity == quantity).count() > 1;
+        let mixed =
+            |quantity: Quantity| self.lines.iter().filter(|l| l.quantity == quantity).count() > 1;
         let values: Vec<Option<f64>> = self
             .lines
             .iter()
             .map(|line| {
                 // a mean over ranks with different nodes belongs to none of the lines
-                let values: Vec<f64> = observed.iter().filter_map(|o| o.value(line.quantity)).filter(|_| !mixed(line.quantity)).collect();
+                let values: Vec<f64> = observed
+                    .iter()
+                    .filter_map(|o| o.value(line.quantity))
+                    .filter(|_| !mixed(line.quantity))
+                    .collect();
                 (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
             })
             .collect();
@@ -96,7 +121,14 @@ impl Forecasts {
     fn push(&mut self, quantity: Quantity, answered: Answered) {
         self.warnings.extend(answered.warnings);
         let (unit, forecast, refused) = (quantity.unit(), answered.forecast, answered.refused);
-        self.lines.push(ForecastLine { quantity, unit, node_load: None, forecast, refused, observed: None });
+        self.lines.push(ForecastLine {
+            quantity,
+            unit,
+            node_load: None,
+            forecast,
+            refused,
+            observed: None,
+        });
     }
 }
 

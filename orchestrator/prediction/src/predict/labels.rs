@@ -6,14 +6,22 @@ use std::collections::BTreeMap;
 /// Adds to equal labels the factors in which their observations differ, as `storage=scratch`. `factors` are those of each observation that its
 /// setting does not have, in one order.
 pub(super) fn add_differing(observations: &mut [Observation], factors: &[Vec<(String, String)>]) {
-    for same in groups_of_equal(observations).into_values().filter(|same| same.len() > 1) {
+    for same in groups_of_equal(observations)
+        .into_values()
+        .filter(|same| same.len() > 1)
+    {
         let mut names: Vec<&String> = Vec::new();
         for (name, _) in same.iter().flat_map(|i| &factors[*i]) {
             if !names.contains(&name) {
                 names.push(name);
             }
         }
-        let value = |i: usize, name: &str| factors[i].iter().find(|(of, _)| of == name).map(|(_, value)| value.as_str());
+        let value = |i: usize, name: &str| {
+            factors[i]
+                .iter()
+                .find(|(of, _)| of == name)
+                .map(|(_, value)| value.as_str())
+        };
         for name in names {
             if same.iter().any(|i| value(*i, name) != value(same[0], name)) {
                 for i in &same {
@@ -28,7 +36,10 @@ pub(super) fn add_differing(observations: &mut [Observation], factors: &[Vec<(St
 /// Adds where they come from to equal labels of several campaigns or tables.
 pub fn add_differing_origins(observations: &mut [Observation]) {
     for same in groups_of_equal(observations).into_values() {
-        if same.iter().any(|i| observations[*i].origin != observations[same[0]].origin) {
+        if same
+            .iter()
+            .any(|i| observations[*i].origin != observations[same[0]].origin)
+        {
             for i in same {
                 let of = &mut observations[i];
                 of.label.push_str(&format!(" of {}", of.origin));
@@ -65,8 +76,13 @@ mod tests {
                      npb-bt,A,4,openmpi,none,2,,1\nnpb-bt,A,4,openmpi,none,2,4MiB,1\nnpb-bt,A,4,openmpi,none,,,2\nnpb-bt,A,9,openmpi,none,,,2\n";
         let mut all = observations("a.csv", table);
         let factor = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-        let mut factors = vec![vec![factor("site", "here"), factor("storage", "scratch")]; all.len()];
-        factors[4] = vec![factor("site", "here"), factor("storage", "nfs"), factor("steps", "10")];
+        let mut factors =
+            vec![vec![factor("site", "here"), factor("storage", "scratch")]; all.len()];
+        factors[4] = vec![
+            factor("site", "here"),
+            factor("storage", "nfs"),
+            factor("steps", "10"),
+        ];
         add_differing(&mut all, &factors);
         let of = "npb-bt.A 1Nx4P openmpi";
         let expected = [
@@ -81,7 +97,13 @@ mod tests {
         let table = "app,class,processes,mpi,lb_mib\nnpb-bt,A,9,openmpi,1\n";
         all.extend(observations("b.csv", table));
         add_differing_origins(&mut all);
-        assert_eq!(labels(&all)[5..], ["npb-bt.A 1Nx9P openmpi of a.csv", "npb-bt.A 1Nx9P openmpi of b.csv"]);
+        assert_eq!(
+            labels(&all)[5..],
+            [
+                "npb-bt.A 1Nx9P openmpi of a.csv",
+                "npb-bt.A 1Nx9P openmpi of b.csv"
+            ]
+        );
         assert_eq!(labels(&all)[1], format!("{of} gzip"));
     }
 }

@@ -51,7 +51,10 @@ pub use csv::{from_csv, parse};
 pub use environment::{Environment, KernelEra, ZoneRules};
 pub use error::PredictError;
 pub use filter::Filter;
-pub use forecast::{CandidateAnswer, Forecast, ForecastLine, Forecasts, ObservedValue, Prediction, ScheduleBudget, Scheduled};
+pub use forecast::{
+    CandidateAnswer, Forecast, ForecastLine, Forecasts, ObservedValue, Prediction, ScheduleBudget,
+    Scheduled,
+};
 pub use index::from_index;
 pub use index::zone_rule;
 pub(crate) use index::{TAKEN, ZONES};

@@ -48,7 +48,12 @@ impl Observation {
 
     /// Where it was observed, as models see it. An uneven mapping stands with the load of its first node.
     pub fn model_setting(&self) -> Setting {
-        let RunSetting { mapping, aggregators, cb_buffer, .. } = &self.setting;
+        let RunSetting {
+            mapping,
+            aggregators,
+            cb_buffer,
+            ..
+        } = &self.setting;
         let first = mapping.groups().first().map_or(1, |g| g.processes_per_node);
         let output = Output {
             node_mib: self.node_mib(),
@@ -57,7 +62,10 @@ impl Observation {
             buffer_mib: cb_buffer.map(|b| b.0 as f64 / MIB),
             cores: self.cores,
         };
-        Setting { output, ..self.setting.on_node(self.load().unwrap_or(first)) }
+        Setting {
+            output,
+            ..self.setting.on_node(self.load().unwrap_or(first))
+        }
     }
 
     /// MiB of the files of a node that are data of the program: its zone, and what lies beside shared memory.
@@ -70,8 +78,14 @@ impl Observation {
     /// MiB of the files of a node, if all nodes have the same number of ranks: those of all ranks, aggregators too, or the mean file of a rank by their number.
     fn node_mib(&self) -> Option<f64> {
         let load = self.load()?;
-        let of_all = self.value(Quantity::Ranks).map(|all| all / f64::from(self.setting.mapping.nodes()));
-        let of_one = || self.value(Quantity::File).or(self.value(Quantity::Image)).map(|file| file * f64::from(load));
+        let of_all = self
+            .value(Quantity::Ranks)
+            .map(|all| all / f64::from(self.setting.mapping.nodes()));
+        let of_one = || {
+            self.value(Quantity::File)
+                .or(self.value(Quantity::Image))
+                .map(|file| file * f64::from(load))
+        };
         of_all.or_else(of_one).filter(|mib| *mib > 0.0)
     }
 }

@@ -18,5 +18,10 @@ pub(super) fn models(zone: Quantity) -> Vec<Box<dyn Model>> {
 
 /// Lines in something that is always known.
 fn lines() -> Vec<Box<dyn Model>> {
-    vec![Box::new(curves::MEAN), Box::new(curves::LOG_PROCESSES), Box::new(curves::INVERSE_ROOT), Box::new(curves::LOG_ARRAYS)]
+    vec![
+        Box::new(curves::MEAN),
+        Box::new(curves::LOG_PROCESSES),
+        Box::new(curves::INVERSE_ROOT),
+        Box::new(curves::LOG_ARRAYS),
+    ]
 }

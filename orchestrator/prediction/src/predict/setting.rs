@@ -29,7 +29,10 @@ impl RunSetting {
     /// A label for people: `npb-bt.A 1Nx4P mpich-ch3`, and what is set beyond that: `gzip aggregators=2 cb_buffer=4MiB`. Equal settings have equal
     /// labels.
     pub fn label(&self) -> String {
-        let mut label = format!("{}.{} {} {}", self.app, self.class, self.mapping, self.mpi_name);
+        let mut label = format!(
+            "{}.{} {} {}",
+            self.app, self.class, self.mapping, self.mpi_name
+        );
         if self.compression == Compression::Gzip {
             label.push_str(" gzip");
         }
@@ -44,7 +47,10 @@ impl RunSetting {
 
     /// Whether another run has the same setting. Libraries are the same if their names are.
     pub(super) fn is_same_as(&self, other: &Self) -> bool {
-        Self { mpi: other.mpi, ..self.clone() } == *other
+        Self {
+            mpi: other.mpi,
+            ..self.clone()
+        } == *other
     }
 
     /// Processes on each node, if all nodes have the same number: only then does a mean over ranks belong to a node load.
@@ -83,7 +89,9 @@ pub fn mpi_kind_of_fact(fact: &str) -> Option<MpiKind> {
 pub fn mpi_kind_of_name(name: &str) -> Option<MpiKind> {
     let name = name.to_ascii_lowercase().replace([' ', '_'], "-");
     match () {
-        () if name.contains("openmpi") || name.contains("open-mpi") || name.contains("ompi") => Some(MpiKind::OpenMpi),
+        () if name.contains("openmpi") || name.contains("open-mpi") || name.contains("ompi") => {
+            Some(MpiKind::OpenMpi)
+        }
         () if name.contains("ch3") || name.contains("nemesis") => Some(MpiKind::Nemesis),
         () if name.contains("mpich") => Some(MpiKind::Mpich),
         () => None,
@@ -98,9 +106,18 @@ mod tests {
 
     #[test]
     fn the_recorded_version_tells_the_kind_of_a_library() {
-        assert_eq!(mpi_kind_of_fact("MPICH 4.0.2 (ch3:nemesis), ROMIO"), Some(MpiKind::Nemesis));
-        assert_eq!(mpi_kind_of_fact("MPICH 4.2.1 (ch4:ofi), ROMIO"), Some(MpiKind::Mpich));
-        assert_eq!(mpi_kind_of_fact("Open MPI 4.1.4, OMPIO"), Some(MpiKind::OpenMpi));
+        assert_eq!(
+            mpi_kind_of_fact("MPICH 4.0.2 (ch3:nemesis), ROMIO"),
+            Some(MpiKind::Nemesis)
+        );
+        assert_eq!(
+            mpi_kind_of_fact("MPICH 4.2.1 (ch4:ofi), ROMIO"),
+            Some(MpiKind::Mpich)
+        );
+        assert_eq!(
+            mpi_kind_of_fact("Open MPI 4.1.4, OMPIO"),
+            Some(MpiKind::OpenMpi)
+        );
         assert_eq!(mpi_kind_of_fact("something else"), None);
         assert_eq!(mpi_kind_of_name("mpich-ch3"), Some(MpiKind::Nemesis));
         assert_eq!(mpi_kind_of_name("mpich"), Some(MpiKind::Mpich));

@@ -106,21 +106,46 @@ impl<'a> Service<'a> {
     fn open(address: Option<&'a str>) -> Result<Self, MetadataError> {
         let address = address.unwrap_or(METADATA).trim_end_matches('/');
         // without the node's proxies: this address is local
-        let config = Agent::config_builder().timeout_global(Some(LIMIT)).proxy(None).max_redirects(0).http_status_as_error(false);
+        let config = Agent::config_builder()
+            .timeout_global(Some(LIMIT))
+            .proxy(None)
+            .max_redirects(0)
+            .http_status_as_error(false);
         let agent: Agent = config.build().into();
-        let asked = agent.put(format!("{address}/latest/api/token")).header("X-aws-ec2-metadata-token-ttl-seconds", TOKEN_LIFE_S);
-        let silent = |error| MetadataError::Silent { address: address.to_owned(), error: Box::new(error) };
-        let token = text(asked.send_empty().map_err(silent)?).and_then(|token| token.ok_or(NoText::Unsupported));
-        let token = token.map_err(|why| MetadataError::NoToken { address: address.to_owned(), why })?;
-        Ok(Self { agent, address, token })
+        let asked = agent
+            .put(format!("{address}/latest/api/token"))
+            .header("X-aws-ec2-metadata-token-ttl-seconds", TOKEN_LIFE_S);
+        let silent = |error| MetadataError::Silent {
+            address: address.to_owned(),
+            error: Box::new(error),
+        };
+        let token = text(asked.send_empty().map_err(silent)?)
+            .and_then(|token| token.ok_or(NoText::Unsupported));
+        let token = token.map_err(|why| MetadataError::NoToken {
+            address: address.to_owned(),
+            why,
+        })?;
+        Ok(Self {
+            agent,
+            address,
+            token,
+        })
     }
 
     /// Reads a value; `None` if it does not exist.
     fn get(&self, name: &str) -> Result<Option<String>, MetadataError> {
         let url = format!("{}/latest/meta-data/{name}", self.address);
-        match self.agent.get(&url).header("X-aws-ec2-metadata-token", &self.token).call() {
+        match self
+            .agent
+            .get(&url)
+            .header("X-aws-ec2-metadata-token", &self.token)
+            .call()
+        {
             Ok(answer) => text(answer).map_err(|why| MetadataError::Read { url, why }),
-            Err(error) => Err(MetadataError::Ask { url, error: Box::new(error) }),
+            Err(error) => Err(MetadataError::Ask {
+                url,
+                error: Box::new(error),
+            }),
         }
     }
 }
@@ -128,8 +153,13 @@ impl<'a> Service<'a> {
 fn text(mut answer: Response<Body>) -> Result<Option<String>, NoText> {
     match answer.status().as_u16() {
         200 => {
-            let read = answer.body_mut().with_config().limit(MAX_LENGTH).read_to_string();
-            read.map(|t| Some(t.trim().to_owned())).map_err(|error| NoText::Unreadable(Box::new(error)))
+            let read = answer
+                .body_mut()
+                .with_config()
+                .limit(MAX_LENGTH)
+                .read_to_string();
+            read.map(|t| Some(t.trim().to_owned()))
+                .map_err(|error| NoText::Unreadable(Box::new(error)))
         }
         404 => Ok(None),
         status => Err(NoText::Status(status)),
@@ -138,8 +168,12 @@ fn text(mut answer: Response<Body>) -> Result<Option<String>, NoText> {
 
 /// Asks whether the cloud is about to reclaim this machine.
 pub(super) fn notice(address: Option<&str>) -> Result<Option<Notice>, MetadataError> {
-    let Some(message) = Service::open(address)?.get("spot/instance-action")? else { return Ok(None) };
-    serde_json::from_str(&message).map(Some).map_err(|error| MetadataError::Notice { error, message })
+    let Some(message) = Service::open(address)?.get("spot/instance-action")? else {
+        return Ok(None);
+    };
+    serde_json::from_str(&message)
+        .map(Some)
+        .map_err(|error| MetadataError::Notice { error, message })
 }
 
 /// Asks which instance this machine is.
@@ -167,24 +201,42 @@ mod tests {
     fn service(entries: &[(&str, &str)], requests: usize) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = format!("http://{}/", listener.local_addr().expect("an address"));
-        let entries: BTreeMap<String, String> = entries.iter().map(|(k, v)| (format!("/latest/meta-data/{k}"), (*v).to_owned())).collect();
+        let entries: BTreeMap<String, String> = entries
+            .iter()
+            .map(|(k, v)| (format!("/latest/meta-data/{k}"), (*v).to_owned()))
+            .collect();
         thread::spawn(move || {
             for stream in listener.incoming().take(requests) {
                 let mut stream = stream.expect("a connection");
-                let mut lines = BufReader::new(stream.try_clone().expect("a clone")).lines().map_while(Result::ok);
+                let mut lines = BufReader::new(stream.try_clone().expect("a clone"))
+                    .lines()
+                    .map_while(Result::ok);
                 let request = lines.next().unwrap_or_default();
-                let headers: Vec<String> = lines.take_while(|l| !l.is_empty()).map(|l| l.to_ascii_lowercase()).collect();
+                let headers: Vec<String> = lines
+                    .take_while(|l| !l.is_empty())
+                    .map(|l| l.to_ascii_lowercase())
+                    .collect();
                 let has = |header: &str| headers.iter().any(|h| h == header);
                 let path = request.split(' ').nth(1).unwrap_or_default();
                 let (status, body) = if path == "/latest/api/token" {
-                    let good = request.starts_with("PUT ") && has("x-aws-ec2-metadata-token-ttl-seconds: 60");
-                    if good { (200, "secret=".to_owned()) } else { (400, String::new()) }
+                    let good = request.starts_with("PUT ")
+                        && has("x-aws-ec2-metadata-token-ttl-seconds: 60");
+                    if good {
+                        (200, "secret=".to_owned())
+                    } else {
+                        (400, String::new())
+                    }
                 } else if !has("x-aws-ec2-metadata-token: secret=") {
                     (401, String::new())
                 } else {
-                    entries.get(path).map_or((404, "no such thing".to_owned()), |v| (200, v.clone()))
+                    entries
+                        .get(path)
+                        .map_or((404, "no such thing".to_owned()), |v| (200, v.clone()))
                 };
-                let answer = format!("HTTP/1.1 {status} X\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len());
+                let answer = format!(
+                    "HTTP/1.1 {status} X\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+                    body.len()
+                );
                 let _ = stream.write_all(answer.as_bytes());
             }
         });
@@ -193,22 +245,55 @@ mod tests {
 
     #[test]
     fn an_instance_says_who_it_is_and_whether_it_is_taken_back() {
-        let quiet = [("instance-id", "i-1"), ("instance-type", "c5.xlarge\n"), ("placement/availability-zone", "us-east-1a")];
+        let quiet = [
+            ("instance-id", "i-1"),
+            ("instance-type", "c5.xlarge\n"),
+            ("placement/availability-zone", "us-east-1a"),
+        ];
         let address = service(&quiet, 7);
         let facts = instance(Some(&address)).expect("it answers");
-        assert_eq!((facts.id.as_deref(), facts.kind.as_deref(), facts.market), (Some("i-1"), Some("c5.xlarge"), None));
+        assert_eq!(
+            (facts.id.as_deref(), facts.kind.as_deref(), facts.market),
+            (Some("i-1"), Some("c5.xlarge"), None)
+        );
         assert_eq!(notice(Some(&address)).expect("it answers"), None);
-        let address = service(&[("spot/instance-action", "{\"action\": \"terminate\", \"time\": \"2026-01-02T03:04:05Z\"}")], 2);
-        let told = notice(Some(&address)).expect("it answers").expect("a notice");
-        assert_eq!((told.action.as_str(), told.time.as_str()), ("terminate", "2026-01-02T03:04:05Z"));
+        let address = service(
+            &[(
+                "spot/instance-action",
+                "{\"action\": \"terminate\", \"time\": \"2026-01-02T03:04:05Z\"}",
+            )],
+            2,
+        );
+        let told = notice(Some(&address))
+            .expect("it answers")
+            .expect("a notice");
+        assert_eq!(
+            (told.action.as_str(), told.time.as_str()),
+            ("terminate", "2026-01-02T03:04:05Z")
+        );
     }
 
     #[test]
     fn a_wrong_metadata_service_is_reported() {
         let address = service(&[("spot/instance-action", "soon")], 2);
-        assert!(notice(Some(&address)).expect_err("no JSON").to_string().contains("soon"));
-        let silent = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
-        let message = instance(Some(&format!("http://{silent}"))).expect_err("not listening").to_string();
-        assert!(message.contains(&format!("the metadata service at http://{silent} does not answer")), "{message}");
+        assert!(
+            notice(Some(&address))
+                .expect_err("no JSON")
+                .to_string()
+                .contains("soon")
+        );
+        let silent = TcpListener::bind("127.0.0.1:0")
+            .expect("a port")
+            .local_addr()
+            .expect("an address");
+        let message = instance(Some(&format!("http://{silent}")))
+            .expect_err("not listening")
+            .to_string();
+        assert!(
+            message.contains(&format!(
+                "the metadata service at http://{silent} does not answer"
+            )),
+            "{message}"
+        );
     }
 }

@@ -32,4 +32,6 @@ pub use mounts::{Mount, Place, Space, read_mounts};
 pub use ranks::RankProcess;
 pub use remove::removable;
 pub use request::{Answer, Request};
-pub use serve::{AgentHello, AgentMessage, Hello, PROTOCOL, SentinelMessage, main, read_agent_line, serve};
+pub use serve::{
+    AgentHello, AgentMessage, Hello, PROTOCOL, SentinelMessage, main, read_agent_line, serve,
+};

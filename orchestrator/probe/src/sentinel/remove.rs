@@ -20,12 +20,20 @@ const MIN_PARTS: usize = 3;
 /// The reason why not: it is relative or has `..`, has too few parts, is or holds a home or a mount point.
 pub fn removable(path: &Path) -> Result<(), SentinelError> {
     absolute(path)?;
-    let refuse = |why| Err(SentinelError::NotRemovable { path: path.to_owned(), why });
+    let refuse = |why| {
+        Err(SentinelError::NotRemovable {
+            path: path.to_owned(),
+            why,
+        })
+    };
     if path.components().any(|c| matches!(c, Component::ParentDir)) {
         return refuse("its path has `..`");
     }
     // by its real name as well: a link above it may lead anywhere; the last part itself is removed as a link, not followed
-    let real = match (path.parent().and_then(|p| p.canonicalize().ok()), path.file_name()) {
+    let real = match (
+        path.parent().and_then(|p| p.canonicalize().ok()),
+        path.file_name(),
+    ) {
         (Some(parent), Some(name)) => parent.join(name),
         _ => path.to_owned(),
     };
@@ -47,8 +55,15 @@ pub fn removable(path: &Path) -> Result<(), SentinelError> {
 /// Homes of this user, as the environment and the user database say.
 fn homes() -> Vec<PathBuf> {
     let told = std::env::var_os("HOME").map(PathBuf::from);
-    let listed = User::from_uid(Uid::effective()).ok().flatten().map(|u| u.dir);
-    let mut homes: Vec<PathBuf> = told.into_iter().chain(listed).filter(|p| p.is_absolute()).collect();
+    let listed = User::from_uid(Uid::effective())
+        .ok()
+        .flatten()
+        .map(|u| u.dir);
+    let mut homes: Vec<PathBuf> = told
+        .into_iter()
+        .chain(listed)
+        .filter(|p| p.is_absolute())
+        .collect();
     let real: Vec<PathBuf> = homes.iter().filter_map(|h| h.canonicalize().ok()).collect();
     homes.extend(real);
     homes
@@ -67,9 +82,11 @@ pub(super) fn remove_one(path: &Path) -> Result<(), SentinelError> {
         Err(error) => Err(error),
     };
     match removed {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(SentinelError::Change { what: "remove", path: path.to_owned(), error })
-        }
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(SentinelError::Change {
+            what: "remove",
+            path: path.to_owned(),
+            error,
+        }),
         Ok(()) | Err(_) => Ok(()),
     }
 }
@@ -80,7 +97,10 @@ pub(super) fn remove(dirs: &[PathBuf], files: &[PathBuf]) -> Result<(), Sentinel
     all_removable(files)?;
     for file in files {
         if fs::symlink_metadata(file).is_ok_and(|m| m.is_dir()) {
-            return Err(SentinelError::Unexpected { path: file.clone(), expected: "a file, found a directory" });
+            return Err(SentinelError::Unexpected {
+                path: file.clone(),
+                expected: "a file, found a directory",
+            });
         }
     }
     dirs.iter().chain(files).try_for_each(|p| remove_one(p))

@@ -13,7 +13,9 @@ pub struct Graph {
 
 impl Graph {
     fn successors(&self, node: usize) -> impl Iterator<Item = usize> {
-        self.edges.range((node, 0)..=(node, usize::MAX)).map(|((_, to), _)| *to)
+        self.edges
+            .range((node, 0)..=(node, usize::MAX))
+            .map(|((_, to), _)| *to)
     }
 
     /// Returns the nodes reachable from `from`.
@@ -30,10 +32,20 @@ impl Graph {
 
     /// Returns the strongly connected components of more than one node, largest first.
     pub fn cycles(&self) -> Vec<BTreeSet<usize>> {
-        let reached: BTreeMap<usize, BTreeSet<usize>> = self.nodes.iter().map(|n| (*n, self.reachable(*n))).collect();
+        let reached: BTreeMap<usize, BTreeSet<usize>> = self
+            .nodes
+            .iter()
+            .map(|n| (*n, self.reachable(*n)))
+            .collect();
         let mut cycles: BTreeSet<BTreeSet<usize>> = BTreeSet::new();
         for (node, after) in reached.iter().filter(|(node, after)| after.contains(node)) {
-            cycles.insert(after.iter().copied().filter(|n| reached[n].contains(node)).collect());
+            cycles.insert(
+                after
+                    .iter()
+                    .copied()
+                    .filter(|n| reached[n].contains(node))
+                    .collect(),
+            );
         }
         let mut cycles: Vec<_> = cycles.into_iter().collect();
         cycles.sort_by_key(|c| std::cmp::Reverse(c.len()));
@@ -43,11 +55,23 @@ impl Graph {
     /// Returns the length of the longest path down from each node; the nodes of a cycle share a level.
     pub fn levels(&self) -> BTreeMap<usize, usize> {
         let cycles = self.cycles();
-        let home = |node: usize| cycles.iter().find(|c| c.contains(&node)).and_then(BTreeSet::first).copied().unwrap_or(node);
+        let home = |node: usize| {
+            cycles
+                .iter()
+                .find(|c| c.contains(&node))
+                .and_then(BTreeSet::first)
+                .copied()
+                .unwrap_or(node)
+        };
         let mut levels: BTreeMap<usize, usize> = self.nodes.iter().map(|n| (home(*n), 0)).collect();
         // with cycles collapsed, no path is longer than the number of nodes
         for _ in 0..self.nodes.len() {
-            for (from, to) in self.edges.keys().map(|(from, to)| (home(*from), home(*to))).filter(|(from, to)| from != to) {
+            for (from, to) in self
+                .edges
+                .keys()
+                .map(|(from, to)| (home(*from), home(*to)))
+                .filter(|(from, to)| from != to)
+            {
                 let below = levels[&to] + 1;
                 levels.entry(from).and_modify(|l| *l = (*l).max(below));
             }
@@ -65,8 +89,16 @@ impl Graph {
             .map(|((from, to), weight)| (*from, *to, *weight))
             .collect();
         let back = |order: &[usize]| -> usize {
-            let place: BTreeMap<usize, usize> = order.iter().enumerate().map(|(place, node)| (*node, place)).collect();
-            within.iter().filter(|(from, to, _)| place[from] > place[to]).map(|(_, _, weight)| weight).sum()
+            let place: BTreeMap<usize, usize> = order
+                .iter()
+                .enumerate()
+                .map(|(place, node)| (*node, place))
+                .collect();
+            within
+                .iter()
+                .filter(|(from, to, _)| place[from] > place[to])
+                .map(|(_, _, weight)| weight)
+                .sum()
         };
         let mut order: Vec<usize> = cycle.iter().copied().collect();
         let mut best = back(&order);
@@ -74,7 +106,9 @@ impl Graph {
         loop {
             let before = best;
             for node in cycle {
-                let Some(at) = order.iter().position(|n| n == node) else { continue };
+                let Some(at) = order.iter().position(|n| n == node) else {
+                    continue;
+                };
                 order.remove(at);
                 let (mut place, mut least) = (at, best);
                 for to in 0..=order.len() {
@@ -92,8 +126,16 @@ impl Graph {
                 break;
             }
         }
-        let place: BTreeMap<usize, usize> = order.iter().enumerate().map(|(place, node)| (*node, place)).collect();
-        within.iter().filter(|(from, to, _)| place[from] > place[to]).map(|(from, to, _)| (*from, *to)).collect()
+        let place: BTreeMap<usize, usize> = order
+            .iter()
+            .enumerate()
+            .map(|(place, node)| (*node, place))
+            .collect();
+        within
+            .iter()
+            .filter(|(from, to, _)| place[from] > place[to])
+            .map(|(from, to, _)| (*from, *to))
+            .collect()
     }
 }
 
@@ -102,22 +144,47 @@ mod tests {
     use super::*;
 
     fn graph(edges: &[(usize, usize, usize)]) -> Graph {
-        let nodes = edges.iter().flat_map(|(from, to, _)| [*from, *to]).collect();
-        Graph { nodes, edges: edges.iter().map(|(from, to, weight)| ((*from, *to), *weight)).collect() }
+        let nodes = edges
+            .iter()
+            .flat_map(|(from, to, _)| [*from, *to])
+            .collect();
+        Graph {
+            nodes,
+            edges: edges
+                .iter()
+                .map(|(from, to, weight)| ((*from, *to), *weight))
+                .collect(),
+        }
     }
 
     #[test]
     fn an_acyclic_graph_has_levels_and_no_cycle() {
         let graph = graph(&[(3, 1, 1), (3, 2, 1), (2, 1, 1), (4, 1, 1)]);
         assert!(graph.cycles().is_empty());
-        assert_eq!(graph.levels(), BTreeMap::from([(1, 0), (2, 1), (3, 2), (4, 1)]));
+        assert_eq!(
+            graph.levels(),
+            BTreeMap::from([(1, 0), (2, 1), (3, 2), (4, 1)])
+        );
     }
 
     #[test]
     fn separate_cycles_are_found_and_each_shares_a_level() {
-        let graph = graph(&[(1, 2, 1), (2, 1, 1), (3, 4, 1), (4, 5, 1), (5, 3, 1), (3, 1, 1)]);
-        assert_eq!(graph.cycles(), [BTreeSet::from([3, 4, 5]), BTreeSet::from([1, 2])]);
-        assert_eq!(graph.levels(), BTreeMap::from([(1, 0), (2, 0), (3, 1), (4, 1), (5, 1)]));
+        let graph = graph(&[
+            (1, 2, 1),
+            (2, 1, 1),
+            (3, 4, 1),
+            (4, 5, 1),
+            (5, 3, 1),
+            (3, 1, 1),
+        ]);
+        assert_eq!(
+            graph.cycles(),
+            [BTreeSet::from([3, 4, 5]), BTreeSet::from([1, 2])]
+        );
+        assert_eq!(
+            graph.levels(),
+            BTreeMap::from([(1, 0), (2, 0), (3, 1), (4, 1), (5, 1)])
+        );
     }
 
     #[test]

@@ -36,12 +36,26 @@ pub fn dependencies(tree: &Tree) -> Vec<Dependency> {
         for import in &module.imports {
             // re-exporting a descendant's name is not a dependency on it
             let re_export = |to: usize| import.public && tree.is_below(to, index);
-            resolver.add(&mut dependencies, index, &import.path, import.line, import.name.is_none(), &re_export);
+            resolver.add(
+                &mut dependencies,
+                index,
+                &import.path,
+                import.line,
+                import.name.is_none(),
+                &re_export,
+            );
         }
         for mention in &module.mentions {
             let variable = mention.path.len() == 1 && module.locals.contains(&mention.path[0]);
             if !variable {
-                resolver.add(&mut dependencies, index, &mention.path, mention.line, false, &|_| false);
+                resolver.add(
+                    &mut dependencies,
+                    index,
+                    &mention.path,
+                    mention.line,
+                    false,
+                    &|_| false,
+                );
             }
         }
     }
@@ -85,7 +99,9 @@ impl Resolver<'_> {
         glob: bool,
         re_export: &dyn Fn(usize) -> bool,
     ) {
-        let Some(found) = self.path(from, path, &mut BTreeSet::new()) else { return };
+        let Some(found) = self.path(from, path, &mut BTreeSet::new()) else {
+            return;
+        };
         let mut name = found.item.clone().unwrap_or_else(|| "(the module)".into());
         if glob {
             name += "::*";
@@ -94,7 +110,13 @@ impl Resolver<'_> {
         let defined = self.tree.of_file(found.module);
         let mut add = |to: usize, defined_in| {
             if to != from && !re_export(to) {
-                dependencies.push(Dependency { from, to, name: name.clone(), line, defined_in });
+                dependencies.push(Dependency {
+                    from,
+                    to,
+                    name: name.clone(),
+                    line,
+                    defined_in,
+                });
             }
         };
         // for a path to the module itself, the names used from it are resolved where they occur
@@ -110,7 +132,12 @@ impl Resolver<'_> {
     }
 
     /// Resolves a path that occurs in a module.
-    fn path(&self, at: usize, path: &[String], seen: &mut BTreeSet<(usize, String)>) -> Option<Found> {
+    fn path(
+        &self,
+        at: usize,
+        path: &[String],
+        seen: &mut BTreeSet<(usize, String)>,
+    ) -> Option<Found> {
         let (first, rest) = path.split_first()?;
         match first.as_str() {
             "crate" => self.walk(0, rest, Vec::new(), seen),
@@ -127,9 +154,21 @@ impl Resolver<'_> {
     }
 
     /// Resolves the rest of a path inside a module.
-    fn walk(&self, at: usize, path: &[String], mut through: Vec<usize>, seen: &mut BTreeSet<(usize, String)>) -> Option<Found> {
+    fn walk(
+        &self,
+        at: usize,
+        path: &[String],
+        mut through: Vec<usize>,
+        seen: &mut BTreeSet<(usize, String)>,
+    ) -> Option<Found> {
         let module = &self.tree.modules[at];
-        let Some((first, rest)) = path.split_first() else { return Some(Found { module: at, item: None, through }) };
+        let Some((first, rest)) = path.split_first() else {
+            return Some(Found {
+                module: at,
+                item: None,
+                through,
+            });
+        };
         if first == "super" {
             return self.walk(module.parent?, rest, through, seen);
         }
@@ -139,7 +178,11 @@ impl Resolver<'_> {
             return self.walk(child, rest, through, seen);
         }
         if module.defined.contains(first) {
-            return Some(Found { module: at, item: Some(first.clone()), through });
+            return Some(Found {
+                module: at,
+                item: Some(first.clone()),
+                through,
+            });
         }
         if let Some(found) = self.imported(at, module, first, rest, seen) {
             through.push(at);
@@ -150,7 +193,14 @@ impl Resolver<'_> {
     }
 
     /// Resolves a name that a module imports.
-    fn imported(&self, at: usize, module: &Module, name: &str, rest: &[String], seen: &mut BTreeSet<(usize, String)>) -> Option<Found> {
+    fn imported(
+        &self,
+        at: usize,
+        module: &Module,
+        name: &str,
+        rest: &[String],
+        seen: &mut BTreeSet<(usize, String)>,
+    ) -> Option<Found> {
         if !seen.insert((at, name.to_owned())) {
             return None;
         }
@@ -162,8 +212,18 @@ impl Resolver<'_> {
             path.extend_from_slice(rest);
             self.path(at, &path, seen)
         };
-        let named = module.imports.iter().filter(|i| i.name.as_deref() == Some(name)).find_map(|import| follow(import, seen));
-        let found = named.or_else(|| module.imports.iter().filter(|i| i.name.is_none()).find_map(|import| follow(import, seen)));
+        let named = module
+            .imports
+            .iter()
+            .filter(|i| i.name.as_deref() == Some(name))
+            .find_map(|import| follow(import, seen));
+        let found = named.or_else(|| {
+            module
+                .imports
+                .iter()
+                .filter(|i| i.name.is_none())
+                .find_map(|import| follow(import, seen))
+        });
         seen.remove(&(at, name.to_owned()));
         found
     }

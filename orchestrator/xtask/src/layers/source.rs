@@ -76,19 +76,42 @@ pub fn tree(root: &Path, read: &Reader) -> Result<Tree, String> {
 }
 
 /// Adds the module of a file. `dir` is the directory of its children.
-fn file(tree: &mut Tree, path: PathBuf, dir: &Path, name: &str, parent: Option<usize>, read: &Reader) -> Result<usize, String> {
+fn file(
+    tree: &mut Tree,
+    path: PathBuf,
+    dir: &Path,
+    name: &str,
+    parent: Option<usize>,
+    read: &Reader,
+) -> Result<usize, String> {
     let text = read(&path).ok_or_else(|| format!("{}: cannot be read", path.display()))?;
-    let parsed = syn::parse_file(&text).map_err(|e| format!("{}:{}: {e}", path.display(), e.span().start().line))?;
+    let parsed = syn::parse_file(&text)
+        .map_err(|e| format!("{}:{}: {e}", path.display(), e.span().start().line))?;
     let index = tree.modules.len();
-    tree.modules.push(Module { name: name.to_owned(), file: path, lines: text.lines().count(), parent, ..Module::default() });
+    tree.modules.push(Module {
+        name: name.to_owned(),
+        file: path,
+        lines: text.lines().count(),
+        parent,
+        ..Module::default()
+    });
     items(tree, index, dir, &parsed.items, read)?;
     Ok(index)
 }
 
-fn items(tree: &mut Tree, index: usize, dir: &Path, items: &[Item], read: &Reader) -> Result<(), String> {
+fn items(
+    tree: &mut Tree,
+    index: usize,
+    dir: &Path,
+    items: &[Item],
+    read: &Reader,
+) -> Result<(), String> {
     for item in items.iter().filter(|item| !is_test(attributes(item))) {
         let Item::Mod(module) = item else {
-            let mut visitor = Visitor { module: &mut tree.modules[index], nested: false };
+            let mut visitor = Visitor {
+                module: &mut tree.modules[index],
+                nested: false,
+            };
             visitor.visit_item(item);
             continue;
         };
@@ -98,20 +121,37 @@ fn items(tree: &mut Tree, index: usize, dir: &Path, items: &[Item], read: &Reade
             Some((_, content)) => {
                 let child = tree.modules.len();
                 let file = tree.modules[index].file.clone();
-                tree.modules.push(Module { name: name.clone(), file, inline: true, parent: Some(index), ..Module::default() });
+                tree.modules.push(Module {
+                    name: name.clone(),
+                    file,
+                    inline: true,
+                    parent: Some(index),
+                    ..Module::default()
+                });
                 self::items(tree, child, &below, content, read)?;
                 child
             }
             None => {
                 let (path, dir) = match named_path(&module.attrs) {
                     Some(path) => {
-                        let path = tree.modules[index].file.parent().unwrap_or(Path::new("")).join(path);
+                        let path = tree.modules[index]
+                            .file
+                            .parent()
+                            .unwrap_or(Path::new(""))
+                            .join(path);
                         let dir = path.parent().unwrap_or(Path::new("")).to_path_buf();
                         (path, dir)
                     }
                     None => {
                         let flat = dir.join(format!("{name}.rs"));
-                        (if read(&flat).is_some() { flat } else { below.join("mod.rs") }, below)
+                        (
+                            if read(&flat).is_some() {
+                                flat
+                            } else {
+                                below.join("mod.rs")
+                            },
+                            below,
+                        )
                     }
                 };
                 file(tree, path, &dir, &name, Some(index), read)?
@@ -124,18 +164,29 @@ fn items(tree: &mut Tree, index: usize, dir: &Path, items: &[Item], read: &Reade
 
 /// Returns the file named by `#[path = "…"]`.
 fn named_path(attributes: &[Attribute]) -> Option<String> {
-    attributes.iter().find(|a| a.path().is_ident("path")).and_then(|a| match &a.meta {
-        syn::Meta::NameValue(syn::MetaNameValue { value: syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(path), .. }), .. }) => {
-            Some(path.value())
-        }
-        _ => None,
-    })
+    attributes
+        .iter()
+        .find(|a| a.path().is_ident("path"))
+        .and_then(|a| match &a.meta {
+            syn::Meta::NameValue(syn::MetaNameValue {
+                value:
+                    syn::Expr::Lit(syn::ExprLit {
+                        lit: syn::Lit::Str(path),
+                        ..
+                    }),
+                ..
+            }) => Some(path.value()),
+            _ => None,
+        })
 }
 
 /// Tells whether the attributes restrict an item to tests.
 fn is_test(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|a| {
-        a.path().is_ident("test") || a.path().is_ident("cfg") && a.parse_args::<syn::Meta>().is_ok_and(|condition| needs_test(&condition))
+        a.path().is_ident("test")
+            || a.path().is_ident("cfg")
+                && a.parse_args::<syn::Meta>()
+                    .is_ok_and(|condition| needs_test(&condition))
     })
 }
 
@@ -144,7 +195,9 @@ fn needs_test(condition: &syn::Meta) -> bool {
     match condition {
         syn::Meta::Path(path) => path.is_ident("test"),
         syn::Meta::List(list) if list.path.is_ident("all") => list
-            .parse_args_with(syn::punctuated::Punctuated::<syn::Meta, syn::Token![,]>::parse_terminated)
+            .parse_args_with(
+                syn::punctuated::Punctuated::<syn::Meta, syn::Token![,]>::parse_terminated,
+            )
             .is_ok_and(|parts| parts.iter().any(needs_test)),
         _ => false,
     }
@@ -212,13 +265,23 @@ impl Visitor<'_> {
         };
         let line = line.start().line;
         let mut path = prefix.to_vec();
-        let mut leaf = |path, name| self.module.imports.push(Import { path, name, public, line });
+        let mut leaf = |path, name| {
+            self.module.imports.push(Import {
+                path,
+                name,
+                public,
+                line,
+            })
+        };
         match tree {
             UseTree::Path(part) => {
                 path.push(plain(&part.ident));
                 self.import(&path, &part.tree, public);
             }
-            UseTree::Group(group) => group.items.iter().for_each(|tree| self.import(prefix, tree, public)),
+            UseTree::Group(group) => group
+                .items
+                .iter()
+                .for_each(|tree| self.import(prefix, tree, public)),
             UseTree::Glob(_) => leaf(path, None),
             UseTree::Name(name) => {
                 let name = plain(&name.ident);
@@ -246,7 +309,8 @@ impl Visitor<'_> {
     /// Collects the paths among the tokens of a macro call, or of an attribute whose strings may be paths.
     fn tokens(&mut self, tokens: TokenStream, strings: bool) {
         let tokens: Vec<TokenTree> = tokens.into_iter().collect();
-        let colon = |at: usize| matches!(tokens.get(at), Some(TokenTree::Punct(p)) if p.as_char() == ':');
+        let colon =
+            |at: usize| matches!(tokens.get(at), Some(TokenTree::Punct(p)) if p.as_char() == ':');
         let mut at = 0;
         while let Some(token) = tokens.get(at) {
             let line = token.span().start().line;
@@ -257,17 +321,22 @@ impl Visitor<'_> {
                     // a word after `::` or `.` does not start a path in this crate; one after a single `:` is a type
                     let before = at.checked_sub(2);
                     let rooted = before.is_some_and(|b| matches!(&tokens[b], TokenTree::Punct(p) if matches!(p.as_char(), ':' | '.')));
-                    let single = before.is_some_and(|b| matches!(&tokens[b], TokenTree::Punct(p) if p.as_char() == ':'))
-                        && !before.is_some_and(|b| b > 0 && colon(b - 1));
+                    let single = before.is_some_and(
+                        |b| matches!(&tokens[b], TokenTree::Punct(p) if p.as_char() == ':'),
+                    ) && !before.is_some_and(|b| b > 0 && colon(b - 1));
                     let mut path = vec![plain(ident)];
                     while colon(at) && colon(at + 1) {
-                        let Some(TokenTree::Ident(next)) = tokens.get(at + 2) else { break };
+                        let Some(TokenTree::Ident(next)) = tokens.get(at + 2) else {
+                            break;
+                        };
                         path.push(plain(next));
                         at += 3;
                     }
                     // a single lower-case word is usually a variable or a keyword, unless it is called
                     let called = matches!(tokens.get(at), Some(TokenTree::Group(_)));
-                    if (!rooted || single) && (path.len() > 1 || called || path[0].starts_with(char::is_uppercase)) {
+                    if (!rooted || single)
+                        && (path.len() > 1 || called || path[0].starts_with(char::is_uppercase))
+                    {
                         self.mention(path, line);
                     }
                 }
@@ -276,7 +345,10 @@ impl Visitor<'_> {
                         && let Ok(path) = text.parse::<syn::Path>()
                         && path.segments.len() > 1
                     {
-                        self.mention(path.segments.iter().map(|s| plain(&s.ident)).collect(), line);
+                        self.mention(
+                            path.segments.iter().map(|s| plain(&s.ident)).collect(),
+                            line,
+                        );
                     }
                 }
                 _ => {}
@@ -321,7 +393,10 @@ impl<'ast> Visit<'ast> for Visitor<'_> {
     fn visit_path(&mut self, path: &'ast syn::Path) {
         if let (None, Some(first)) = (&path.leading_colon, path.segments.first()) {
             let line = first.ident.span().start().line;
-            self.mention(path.segments.iter().map(|s| plain(&s.ident)).collect(), line);
+            self.mention(
+                path.segments.iter().map(|s| plain(&s.ident)).collect(),
+                line,
+            );
         }
         visit::visit_path(self, path);
     }
@@ -346,7 +421,10 @@ impl<'ast> Visit<'ast> for Visitor<'_> {
 
     fn visit_attribute(&mut self, attribute: &'ast Attribute) {
         match &attribute.meta {
-            syn::Meta::List(list) => self.tokens(list.tokens.clone(), list.path.is_ident("serde") || list.path.is_ident("schemars")),
+            syn::Meta::List(list) => self.tokens(
+                list.tokens.clone(),
+                list.path.is_ident("serde") || list.path.is_ident("schemars"),
+            ),
             syn::Meta::Path(path) => self.visit_path(path),
             syn::Meta::NameValue(_) => {}
         }

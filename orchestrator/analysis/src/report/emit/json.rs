@@ -6,5 +6,8 @@ use cvc_index::error::AnalysisError;
 pub(super) fn text(report: &Report) -> Result<String, AnalysisError> {
     serde_json::to_string_pretty(report)
         .map(|text| text + "\n")
-        .map_err(|e| AnalysisError::Render { what: "the report as JSON".to_owned(), detail: e.to_string() })
+        .map_err(|e| AnalysisError::Render {
+            what: "the report as JSON".to_owned(),
+            detail: e.to_string(),
+        })
 }

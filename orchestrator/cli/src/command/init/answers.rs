@@ -7,9 +7,19 @@ use cvc_core::app::{LoadedApp, descriptor::Counts};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     Local,
-    Ssh { hosts: Vec<String> },
-    Slurm { nodes: u32, login: Option<String>, partition: Option<String> },
-    Ec2 { region: String, instance_types: Vec<String>, nodes: u32 },
+    Ssh {
+        hosts: Vec<String>,
+    },
+    Slurm {
+        nodes: u32,
+        login: Option<String>,
+        partition: Option<String>,
+    },
+    Ec2 {
+        region: String,
+        instance_types: Vec<String>,
+        nodes: u32,
+    },
 }
 
 impl Place {
@@ -72,7 +82,8 @@ impl Answers {
 
     /// Whether aggregators are measured with a program whose only collective I/O is its own checkpoint: they act on nothing else.
     pub fn writes_only_checkpoints(&self) -> bool {
-        let only = |app: &LoadedApp| app.descriptor.io.collective && app.descriptor.checkpoint.is_some();
+        let only =
+            |app: &LoadedApp| app.descriptor.io.collective && app.descriptor.checkpoint.is_some();
         self.measures(Measure::Aggregators) && self.apps.iter().any(only)
     }
 
@@ -89,7 +100,11 @@ impl Answers {
 
     /// Whether every program prints the steps that it has reached.
     pub fn tells_steps(&self) -> bool {
-        self.own.is_none() && self.apps.iter().all(|app| app.descriptor.progress.is_some())
+        self.own.is_none()
+            && self
+                .apps
+                .iter()
+                .all(|app| app.descriptor.progress.is_some())
     }
 }
 
@@ -97,27 +112,44 @@ impl Answers {
 pub fn is_legal(apps: &[LoadedApp], processes: u32) -> bool {
     apps.iter().all(|app| {
         let rule = &app.descriptor.processes;
-        processes >= rule.min && rule.max.is_none_or(|max| processes <= max) && rule.rule.has(processes)
+        processes >= rule.min
+            && rule.max.is_none_or(|max| processes <= max)
+            && rule.rule.has(processes)
     })
 }
 
 /// Process counts that all applications take: about doubling from the fewest to `most`; at least one if there is any.
 pub fn choose_counts(apps: &[LoadedApp], most: u32, several: bool, fewest: u32) -> Vec<u32> {
-    let legal: Vec<u32> = (fewest..=most.max(fewest)).filter(|n| is_legal(apps, *n)).collect();
-    let Some(last) = legal.last().copied().or_else(|| (fewest..=4096).find(|n| is_legal(apps, *n))) else { return Vec::new() };
+    let legal: Vec<u32> = (fewest..=most.max(fewest))
+        .filter(|n| is_legal(apps, *n))
+        .collect();
+    let Some(last) = legal
+        .last()
+        .copied()
+        .or_else(|| (fewest..=4096).find(|n| is_legal(apps, *n)))
+    else {
+        return Vec::new();
+    };
     if !several {
         return vec![last];
     }
     let mut chosen: Vec<u32> = Vec::new();
     for count in legal {
-        if chosen.last().is_none_or(|before| count >= before.saturating_mul(2)) {
+        if chosen
+            .last()
+            .is_none_or(|before| count >= before.saturating_mul(2))
+        {
             chosen.push(count);
         }
     }
     // one count alone scales nothing
     let next = |above: u32| (above.max(fewest)..=4096).find(|n| is_legal(apps, *n));
     while chosen.len() < 2
-        && let Some(count) = next(chosen.last().map_or(last, |before| before.saturating_add(1)))
+        && let Some(count) = next(
+            chosen
+                .last()
+                .map_or(last, |before| before.saturating_add(1)),
+        )
     {
         chosen.push(count);
     }
@@ -130,14 +162,19 @@ pub const fn describe_counts(rule: Counts) -> &'static str {
         Counts::Any => "any number",
         Counts::Square => "a square: 1, 4, 9, 16",
         Counts::PowerOfTwo => "a power of two: 1, 2, 4, 8",
-        Counts::NearSquare => "the product of two numbers of which one is at most twice the other: 1, 2, 4, 6, 8, 9",
+        Counts::NearSquare => {
+            "the product of two numbers of which one is at most twice the other: 1, 2, 4, 6, 8, 9"
+        }
         Counts::Cube => "a cube: 1, 8, 27",
     }
 }
 
 /// Processes on as many nodes as divide them evenly.
 pub fn spread(processes: u32, nodes: u32) -> String {
-    let used = (1..=nodes.min(processes)).rev().find(|n| processes.is_multiple_of(*n)).unwrap_or(1);
+    let used = (1..=nodes.min(processes))
+        .rev()
+        .find(|n| processes.is_multiple_of(*n))
+        .unwrap_or(1);
     format!("{used}Nx{}P", processes / used)
 }
 
@@ -147,7 +184,10 @@ mod tests {
 
     #[test]
     fn processes_are_spread_evenly() {
-        assert_eq!([(4, 2), (9, 2), (6, 4), (1, 8)].map(|(p, n)| spread(p, n)), ["2Nx2P", "1Nx9P", "3Nx2P", "1Nx1P"]);
+        assert_eq!(
+            [(4, 2), (9, 2), (6, 4), (1, 8)].map(|(p, n)| spread(p, n)),
+            ["2Nx2P", "1Nx9P", "3Nx2P", "1Nx1P"]
+        );
     }
 
     #[test]

@@ -25,7 +25,12 @@ const COMMAND_LIMIT: Duration = Duration::from_secs(20);
 pub(super) async fn kill(of: &DmtcpRun<'_>) {
     if let Ok(port) = std::fs::read_to_string(&of.layout.portfile) {
         // if the coordinator is gone, so are the ranks
-        let _ = DmtcpClient { install: &of.install, port: port.trim().to_owned() }.say("-k").await;
+        let _ = DmtcpClient {
+            install: &of.install,
+            port: port.trim().to_owned(),
+        }
+        .say("-k")
+        .await;
     }
 }
 
@@ -53,8 +58,15 @@ impl Coordinator {
 pub(super) async fn ask_restart(of: &DmtcpRun<'_>) -> Coordinator {
     let layout = of.layout.of_restart();
     // it removes the file when it leaves
-    let Ok(port) = std::fs::read_to_string(&layout.portfile) else { return Coordinator::Gone };
-    DmtcpClient { install: &of.install, port: port.trim().to_owned() }.status().await
+    let Ok(port) = std::fs::read_to_string(&layout.portfile) else {
+        return Coordinator::Gone;
+    };
+    DmtcpClient {
+        install: &of.install,
+        port: port.trim().to_owned(),
+    }
+    .status()
+    .await
 }
 
 /// Talks to the coordinator of one run.
@@ -69,18 +81,32 @@ impl DmtcpClient<'_> {
     }
 
     async fn ask(&self, words: &[&str]) -> Result<String, RunFailure> {
-        self.command(words).await.map_err(|e| no_checkpoint(e.to_string()))
+        self.command(words)
+            .await
+            .map_err(|e| no_checkpoint(e.to_string()))
     }
 
     async fn command(&self, words: &[&str]) -> Result<String, HostError> {
-        let mut argv = vec![self.install.program("dmtcp_command"), "-h".into(), "127.0.0.1".into(), "-p".into(), self.port.clone()];
+        let mut argv = vec![
+            self.install.program("dmtcp_command"),
+            "-h".into(),
+            "127.0.0.1".into(),
+            "-p".into(),
+            self.port.clone(),
+        ];
         argv.extend(words.iter().map(|word| (*word).to_owned()));
-        let message = LocalHost.run(&argv, &BTreeMap::new(), COMMAND_LIMIT).await?;
+        let message = LocalHost
+            .run(&argv, &BTreeMap::new(), COMMAND_LIMIT)
+            .await?;
         Ok(format!("{}\n{}", message.stdout, message.stderr))
     }
 
     pub async fn status(&self) -> Coordinator {
-        let words: &[&str] = if has_json(self.install) { &["--json", "-s"] } else { &["-s"] };
+        let words: &[&str] = if has_json(self.install) {
+            &["--json", "-s"]
+        } else {
+            &["-s"]
+        };
         match self.command(words).await {
             Ok(answer) => parse_status(&answer).map_or(Coordinator::Gone, Coordinator::Answers),
             Err(HostError::Timeout { .. }) => Coordinator::Late,
@@ -90,7 +116,10 @@ impl DmtcpClient<'_> {
 }
 
 /// Waits for the port of the coordinator.
-pub(super) async fn port(layout: &DmtcpLayout, shepherd: &mut Shepherd) -> Result<String, RunFailure> {
+pub(super) async fn port(
+    layout: &DmtcpLayout,
+    shepherd: &mut Shepherd,
+) -> Result<String, RunFailure> {
     let begin = Instant::now();
     loop {
         if let Ok(text) = std::fs::read_to_string(&layout.portfile)
@@ -99,10 +128,15 @@ pub(super) async fn port(layout: &DmtcpLayout, shepherd: &mut Shepherd) -> Resul
             return Ok(text.trim().to_owned());
         }
         if !shepherd.at_work() {
-            return Err(no_checkpoint("the run ended before DMTCP's coordinator was there: see coordinator.out"));
+            return Err(no_checkpoint(
+                "the run ended before DMTCP's coordinator was there: see coordinator.out",
+            ));
         }
         if begin.elapsed() > START_LIMIT {
-            return Err(no_checkpoint(format!("DMTCP's coordinator did not report its port within {} s", START_LIMIT.as_secs())));
+            return Err(no_checkpoint(format!(
+                "DMTCP's coordinator did not report its port within {} s",
+                START_LIMIT.as_secs()
+            )));
         }
         tokio::time::sleep(TICK).await;
     }

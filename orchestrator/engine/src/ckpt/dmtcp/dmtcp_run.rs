@@ -24,8 +24,18 @@ pub(super) struct DmtcpRun<'r> {
 impl<'r> DmtcpRun<'r> {
     /// The run of this context.
     pub fn new(install: &Install, context: SessionContext<'r>) -> Self {
-        let SessionContext { run, peers, ssh_wrapper } = context;
-        Self { run, install: install.clone(), layout: DmtcpLayout::of(run), peers, ssh_wrapper }
+        let SessionContext {
+            run,
+            peers,
+            ssh_wrapper,
+        } = context;
+        Self {
+            run,
+            install: install.clone(),
+            layout: DmtcpLayout::of(run),
+            peers,
+            ssh_wrapper,
+        }
     }
 
     /// The script that DMTCP writes with each checkpoint.
@@ -45,5 +55,9 @@ pub(crate) fn node_of<'n>(
         return Some(place);
     }
     let host = hosts.get(&image.file)?;
-    used.ranks.iter().chain([&used.head]).find(|n| same_host(host, &n.hostname)).map(|n| n.name.as_str())
+    used.ranks
+        .iter()
+        .chain([&used.head])
+        .find(|n| same_host(host, &n.hostname))
+        .map(|n| n.name.as_str())
 }

@@ -38,7 +38,9 @@ pub(super) fn ended_before(number: u32, missing: &str) -> RunFailure {
 /// A node that does not answer is lost; one that could not do it has no checkpoint.
 fn lost(error: CrewError) -> RunFailure {
     match error {
-        CrewError::Lost { .. } | CrewError::Timeout { .. } => RunFailure::new(Cause::NodeLost, error.to_string()),
+        CrewError::Lost { .. } | CrewError::Timeout { .. } => {
+            RunFailure::new(Cause::NodeLost, error.to_string())
+        }
         other => no_checkpoint(other.to_string()),
     }
 }
@@ -60,7 +62,15 @@ pub(super) struct Stored {
 pub(super) async fn stored(of: &DmtcpRun<'_>) -> Result<Stored, RunFailure> {
     let used = &of.run.used;
     let suffixes = [".dmtcp".to_owned(), ".dmtcp.temp".to_owned()];
-    let found = used.crew.listing(&used.places(), of.layout.ckptdir.as_std_path(), &suffixes, SOON).await;
+    let found = used
+        .crew
+        .listing(
+            &used.places(),
+            of.layout.ckptdir.as_std_path(),
+            &suffixes,
+            SOON,
+        )
+        .await;
     let mut stored = Stored::default();
     for (_, listing) in crew::whole(found).map_err(lost)? {
         for entry in listing.entries {
@@ -70,7 +80,8 @@ pub(super) async fn stored(of: &DmtcpRun<'_>) -> Result<Stored, RunFailure> {
                 stored.images += 1;
             }
             stored.bytes += entry.bytes;
-            let changed = SystemTime::UNIX_EPOCH + Duration::from_nanos(u64::try_from(entry.modified_ns).unwrap_or(0));
+            let changed = SystemTime::UNIX_EPOCH
+                + Duration::from_nanos(u64::try_from(entry.modified_ns).unwrap_or(0));
             stored.last_change = stored.last_change.max(Some(changed));
         }
     }
@@ -104,24 +115,35 @@ impl Looks {
 
     /// Whether all images of `processes` ranks have their name, after this look.
     fn has_all(&self, processes: u32) -> bool {
-        self.last.as_ref().is_some_and(|(stored, _)| stored.writing == 0 && stored.images >= processes as usize)
+        self.last
+            .as_ref()
+            .is_some_and(|(stored, _)| stored.writing == 0 && stored.images >= processes as usize)
     }
 
     /// What of the images of `processes` ranks has its name.
     fn names(&self, processes: u32) -> String {
-        let (images, writing) = self.last.as_ref().map_or((0, 0), |(stored, _)| (stored.images, stored.writing));
-        format!("{images} images, of {processes} ranks and their launchers, {writing} still being written")
+        let (images, writing) = self
+            .last
+            .as_ref()
+            .map_or((0, 0), |(stored, _)| (stored.images, stored.writing));
+        format!(
+            "{images} images, of {processes} ranks and their launchers, {writing} still being written"
+        )
     }
 
     /// Whether the images are to be read now: those of gzip grow on for a moment under their final name. What was read in vain is read
     /// again when it has changed, or if that cannot be seen, after a second.
     fn is_to_read(&self, processes: u32, compression: Compression, now: Instant) -> bool {
-        let Some((stored, _)) = &self.last else { return false };
+        let Some((stored, _)) = &self.last else {
+            return false;
+        };
         let rests = match compression {
             Compression::None => true,
             Compression::Gzip => self.rests,
         };
-        let is_new = self.read.as_ref().is_none_or(|(read, at)| read != stored || now.saturating_duration_since(*at) >= LONGEST);
+        let is_new = self.read.as_ref().is_none_or(|(read, at)| {
+            read != stored || now.saturating_duration_since(*at) >= LONGEST
+        });
         rests && is_new && self.has_all(processes)
     }
 
@@ -184,7 +206,9 @@ pub(super) async fn images(
                 None => return Ok(dirs),
                 Some(missing) if is_final => return Err(ended_before(number, &missing)),
                 Some(missing) if is_over => {
-                    return Err(no_checkpoint(format!("checkpoint {number} is not complete: {missing}")));
+                    return Err(no_checkpoint(format!(
+                        "checkpoint {number} is not complete: {missing}"
+                    )));
                 }
                 Some(_) => looks.note_read(Instant::now()),
             }
@@ -195,7 +219,10 @@ pub(super) async fn images(
 
 async fn read(of: &DmtcpRun<'_>) -> Result<Vec<(String, CheckpointDir)>, RunFailure> {
     let used = &of.run.used;
-    let found = used.crew.images(&used.places(), of.layout.ckptdir.as_std_path(), LATER).await;
+    let found = used
+        .crew
+        .images(&used.places(), of.layout.ckptdir.as_std_path(), LATER)
+        .await;
     let mut dirs = Vec::new();
     for (node, dir) in found {
         match dir {
@@ -210,15 +237,22 @@ async fn read(of: &DmtcpRun<'_>) -> Result<Vec<(String, CheckpointDir)>, RunFail
 
 /// What is missing of the images of so many ranks; `None` if they are whole.
 fn missing(dirs: &[(String, CheckpointDir)], processes: u32) -> Option<String> {
-    let count = |of: &dyn Fn(&CheckpointDir) -> usize| dirs.iter().map(|(_, dir)| of(dir)).sum::<usize>();
+    let count =
+        |of: &dyn Fn(&CheckpointDir) -> usize| dirs.iter().map(|(_, dir)| of(dir)).sum::<usize>();
     let ranks = count(&|d| d.images.iter().filter(|i| i.role == Role::Rank).count());
-    let broken: Vec<String> = dirs.iter().flat_map(|(node, d)| d.broken.iter().map(move |b| format!("{node}: {}", b.error))).collect();
+    let broken: Vec<String> = dirs
+        .iter()
+        .flat_map(|(node, d)| d.broken.iter().map(move |b| format!("{node}: {}", b.error)))
+        .collect();
     let temporary = count(&|d| d.temporary.len());
     if broken.is_empty() && temporary == 0 && ranks == processes as usize {
         return None;
     }
     let between = if broken.is_empty() { "" } else { "; " };
-    Some(format!("{ranks} images of {processes} ranks, {temporary} still being written{between}{}", broken.join("; ")))
+    Some(format!(
+        "{ranks} images of {processes} ranks, {temporary} still being written{between}{}",
+        broken.join("; ")
+    ))
 }
 
 #[cfg(test)]
@@ -226,13 +260,21 @@ mod tests {
     use super::*;
 
     fn stored(images: usize, writing: usize, bytes: u64) -> Stored {
-        Stored { images, writing, bytes, last_change: None }
+        Stored {
+            images,
+            writing,
+            bytes,
+            last_change: None,
+        }
     }
 
     #[test]
     fn more_nodes_are_asked_more_rarely_and_so_are_those_that_take_long() {
         let delay = |nodes, ms| delay(nodes, Duration::from_millis(ms)).as_millis();
-        assert_eq!([delay(1, 0), delay(16, 400), delay(100, 0), delay(1000, 0)], [25, 25, 100, 1000]);
+        assert_eq!(
+            [delay(1, 0), delay(16, 400), delay(100, 0), delay(1000, 0)],
+            [25, 25, 100, 1000]
+        );
         assert_eq!([delay(1, 2000), delay(1, 600_000)], [100, 1000]);
     }
 
@@ -243,8 +285,15 @@ mod tests {
         let mut looks = Looks::default();
         let mut reads = Vec::new();
         // of four ranks: one has a temporary name, then all grow, then they rest
-        let sizes =
-            [stored(3, 1, 10), stored(4, 0, 20), stored(4, 0, 30), stored(4, 0, 30), stored(4, 0, 30), stored(4, 0, 40), stored(4, 0, 40)];
+        let sizes = [
+            stored(3, 1, 10),
+            stored(4, 0, 20),
+            stored(4, 0, 30),
+            stored(4, 0, 30),
+            stored(4, 0, 30),
+            stored(4, 0, 40),
+            stored(4, 0, 40),
+        ];
         for (ms, stored) in (0..).step_by(25).zip(sizes) {
             looks.add(stored, at(ms));
             if looks.is_to_read(4, Compression::Gzip, at(ms)) {
@@ -253,9 +302,15 @@ mod tests {
             }
         }
         assert_eq!(reads, [75, 150], "and again only after they had changed");
-        assert!(!looks.is_to_read(4, Compression::Gzip, at(1149)) && looks.is_to_read(4, Compression::Gzip, at(1150)));
+        assert!(
+            !looks.is_to_read(4, Compression::Gzip, at(1149))
+                && looks.is_to_read(4, Compression::Gzip, at(1150))
+        );
         let mut looks = Looks::default();
         looks.add(stored(4, 0, 20), at(0));
-        assert!(looks.is_to_read(4, Compression::None, at(0)), "without gzip they are whole when they have their names");
+        assert!(
+            looks.is_to_read(4, Compression::None, at(0)),
+            "without gzip they are whole when they have their names"
+        );
     }
 }

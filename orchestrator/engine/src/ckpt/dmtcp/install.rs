@@ -17,7 +17,18 @@ pub(super) const BETWEEN_NODES: &str = include_str!("between_nodes.c");
 
 /// How [`BETWEEN_NODES`] is compiled.
 pub(super) fn between_nodes_build(source: &Utf8Path, library: &Utf8Path) -> Vec<String> {
-    ["cc", "-std=gnu11", "-O2", "-shared", "-fPIC", "-o", library.as_str(), source.as_str()].map(String::from).into()
+    [
+        "cc",
+        "-std=gnu11",
+        "-O2",
+        "-shared",
+        "-fPIC",
+        "-o",
+        library.as_str(),
+        source.as_str(),
+    ]
+    .map(String::from)
+    .into()
 }
 
 /// How to get DMTCP, which no current distribution has.
@@ -30,13 +41,21 @@ const HINT: &str = "install it (Spack: spack install dmtcp; or from https://gith
 pub(super) async fn find(settings: &DmtcpSettings) -> Result<Install, Missing> {
     let launch = find_launch(settings)?;
     let message = LocalHost
-        .run(&[launch.to_string(), "--version".into()], &BTreeMap::new(), Duration::from_secs(20))
+        .run(
+            &[launch.to_string(), "--version".into()],
+            &BTreeMap::new(),
+            Duration::from_secs(20),
+        )
         .await
         .map_err(|e| missing(format!("DMTCP does not work: {e}")))?;
     let text = format!("{}\n{}", message.stdout, message.stderr);
-    let version = parse_version(&text).ok_or_else(|| missing(format!("{launch} does not report its version")))?;
+    let version = parse_version(&text)
+        .ok_or_else(|| missing(format!("{launch} does not report its version")))?;
     let bin = launch.parent().map(Utf8Path::to_owned).unwrap_or_default();
-    Ok(Install { bin, version: Some(version) })
+    Ok(Install {
+        bin,
+        version: Some(version),
+    })
 }
 
 /// Finds DMTCP like [`find`], without starting it: the version is unknown.
@@ -44,12 +63,18 @@ pub(super) async fn find(settings: &DmtcpSettings) -> Result<Install, Missing> {
 /// # Errors
 /// When it is not installed.
 pub(super) fn find_files(settings: &DmtcpSettings) -> Result<Install, Missing> {
-    let bin = find_launch(settings)?.parent().map(Utf8Path::to_owned).unwrap_or_default();
+    let bin = find_launch(settings)?
+        .parent()
+        .map(Utf8Path::to_owned)
+        .unwrap_or_default();
     Ok(Install { bin, version: None })
 }
 
 fn missing(what: String) -> Missing {
-    Missing { what, hint: HINT.into() }
+    Missing {
+        what,
+        hint: HINT.into(),
+    }
 }
 
 /// The path of `dmtcp_launch`.
@@ -57,21 +82,33 @@ fn find_launch(settings: &DmtcpSettings) -> Result<Utf8PathBuf, Missing> {
     match &settings.prefix {
         Some(prefix) => {
             let launch = paths::expand(prefix).join("bin/dmtcp_launch");
-            paths::is_executable(&launch).then_some(launch).ok_or_else(|| missing(format!("DMTCP is not installed at {prefix}")))
+            paths::is_executable(&launch)
+                .then_some(launch)
+                .ok_or_else(|| missing(format!("DMTCP is not installed at {prefix}")))
         }
         None => std::env::var("CVC_DMTCP_ROOT")
             .ok()
             .map(|root| Utf8PathBuf::from(root).join("bin/dmtcp_launch"))
             .filter(|p| paths::is_executable(p))
-            .or_else(|| paths::on_path(&["dmtcp_launch"], &std::env::var("PATH").unwrap_or_default()))
+            .or_else(|| {
+                paths::on_path(
+                    &["dmtcp_launch"],
+                    &std::env::var("PATH").unwrap_or_default(),
+                )
+            })
             .ok_or_else(|| missing("DMTCP is not installed: no dmtcp_launch on PATH".into())),
     }
 }
 
 /// The version in what `dmtcp_launch --version` says.
 pub fn parse_version(text: &str) -> Option<String> {
-    let words = text.split_whitespace().map(|w| w.trim_matches(|c: char| !c.is_ascii_alphanumeric()));
-    words.into_iter().find(|w| w.starts_with(|c: char| c.is_ascii_digit()) && w.contains('.')).map(str::to_owned)
+    let words = text
+        .split_whitespace()
+        .map(|w| w.trim_matches(|c: char| !c.is_ascii_alphanumeric()));
+    words
+        .into_iter()
+        .find(|w| w.starts_with(|c: char| c.is_ascii_digit()) && w.contains('.'))
+        .map(str::to_owned)
 }
 
 /// Directory of the images, in the working directory of a run.
@@ -111,8 +148,17 @@ impl DmtcpLayout {
     #[must_use]
     pub fn of_restart(&self) -> Self {
         let (dir, tmpdir) = (self.kvdir.join("restart"), self.tmpdir.clone());
-        let (portfile, log) = (self.kvdir.join("restart.port"), self.kvdir.join("restart.log"));
-        Self { ckptdir: dir.clone(), kvdir: dir, tmpdir, portfile, log }
+        let (portfile, log) = (
+            self.kvdir.join("restart.port"),
+            self.kvdir.join("restart.log"),
+        );
+        Self {
+            ckptdir: dir.clone(),
+            kvdir: dir,
+            tmpdir,
+            portfile,
+            log,
+        }
     }
 }
 
@@ -152,7 +198,12 @@ pub(super) fn coordinator(install: &Install, layout: &DmtcpLayout, stale_s: u64)
 }
 
 /// The words before the MPI launcher, with a library that is loaded before DMTCP's own; host and port of the coordinator follow.
-pub(super) fn launch_words(install: &Install, layout: &DmtcpLayout, compression: Compression, library: Option<&Utf8Path>) -> Vec<String> {
+pub(super) fn launch_words(
+    install: &Install,
+    layout: &DmtcpLayout,
+    compression: Compression,
+    library: Option<&Utf8Path>,
+) -> Vec<String> {
     let gzip = match compression {
         Compression::None => "--no-gzip",
         Compression::Gzip => "--gzip",
@@ -185,10 +236,21 @@ pub struct Status {
 pub fn parse_status(message: &str) -> Option<Status> {
     if let Some(line) = message.lines().find(|l| l.trim_start().starts_with('{')) {
         let answer: JsonStatus = serde_json::from_str(line).ok()?;
-        return (answer.command_status == "DMT_COORD_SUCCESS").then_some(Status { peers: answer.num_peers, running: answer.running });
+        return (answer.command_status == "DMT_COORD_SUCCESS").then_some(Status {
+            peers: answer.num_peers,
+            running: answer.running,
+        });
     }
-    let value = |key: &str| message.lines().find_map(|l| l.trim().strip_prefix(key)?.strip_prefix('=')).map(str::trim);
-    Some(Status { peers: value("NUM_PEERS")?.parse().ok()?, running: value("RUNNING")? == "yes" })
+    let value = |key: &str| {
+        message
+            .lines()
+            .find_map(|l| l.trim().strip_prefix(key)?.strip_prefix('='))
+            .map(str::trim)
+    };
+    Some(Status {
+        peers: value("NUM_PEERS")?.parse().ok()?,
+        running: value("RUNNING")? == "yes",
+    })
 }
 
 /// Maximum length of a line that is quoted, in characters.
@@ -201,10 +263,16 @@ pub fn failed_assertion(stderr: &str) -> Option<String> {
     let mut before = String::new();
     for line in stderr.lines() {
         let line = without_controls(line);
-        if line.contains("REASON='") && (line.contains(", Error] at ") || line.contains("] ERROR at ")) {
+        if line.contains("REASON='")
+            && (line.contains(", Error] at ") || line.contains("] ERROR at "))
+        {
             return Some(line.chars().take(QUOTED).collect());
         }
-        if line.starts_with("Assertion failed: ") && before.starts_with('[') && before.contains(".c:") && before.ends_with(':') {
+        if line.starts_with("Assertion failed: ")
+            && before.starts_with('[')
+            && before.contains(".c:")
+            && before.ends_with(':')
+        {
             return Some(format!("{before} {line}").chars().take(QUOTED).collect());
         }
         before = line;
@@ -287,10 +355,21 @@ pub fn parse_events(json: &str) -> Result<Option<Events>, EventLogError> {
     let mut events = Vec::new();
     for (at, what) in log {
         // an event is "00003-Barrier-DMT:SUSPEND"
-        let named = what.as_str().and_then(|e| e.split_once('-')).and_then(|(number, name)| Some((number.parse().ok()?, name)));
-        let (number, name): (u64, &str) = named.ok_or_else(|| EventLogError::Entry { at: at.clone(), entry: what.to_string() })?;
-        let zoned = at.parse::<jiff::civil::DateTime>().and_then(|t| t.to_zoned(jiff::tz::TimeZone::UTC));
-        let at = zoned.map_err(|source| EventLogError::Time { text: at.clone(), source })?;
+        let named = what
+            .as_str()
+            .and_then(|e| e.split_once('-'))
+            .and_then(|(number, name)| Some((number.parse().ok()?, name)));
+        let (number, name): (u64, &str) = named.ok_or_else(|| EventLogError::Entry {
+            at: at.clone(),
+            entry: what.to_string(),
+        })?;
+        let zoned = at
+            .parse::<jiff::civil::DateTime>()
+            .and_then(|t| t.to_zoned(jiff::tz::TimeZone::UTC));
+        let at = zoned.map_err(|source| EventLogError::Time {
+            text: at.clone(),
+            source,
+        })?;
         events.push((number, name.to_owned(), at.timestamp()));
     }
     events.sort();
@@ -300,8 +379,13 @@ pub fn parse_events(json: &str) -> Result<Option<Events>, EventLogError> {
 /// The last whole checkpoint among numbered events. The log is keyed by milliseconds, so of two events of one millisecond only the later is
 /// there: an event whose number is missing happened when the next one did.
 fn last_checkpoint(events: &[(u64, String, jiff::Timestamp)]) -> Option<Events> {
-    let write = events.iter().rposition(|e| e.1 == "Barrier-DMT:WriteCkpt")?;
-    let earlier = events[..write].iter().rposition(|e| e.1 == "Ckpt-Complete" || e.1 == "Barrier-DMT:WriteCkpt").map_or(0, |at| at + 1);
+    let write = events
+        .iter()
+        .rposition(|e| e.1 == "Barrier-DMT:WriteCkpt")?;
+    let earlier = events[..write]
+        .iter()
+        .rposition(|e| e.1 == "Ckpt-Complete" || e.1 == "Barrier-DMT:WriteCkpt")
+        .map_or(0, |at| at + 1);
     let this = &events[earlier..write];
     let at = |name: &str| this.iter().find(|e| e.1 == name);
     let suspended = at("Barrier-DMT:SUSPEND");
@@ -313,16 +397,27 @@ fn last_checkpoint(events: &[(u64, String, jiff::Timestamp)]) -> Option<Events> 
     };
     let (number, written) = (events[write].0, events[write].2);
     // a barrier's time is when the last process reached it: the last barrier before WriteCkpt ends the coordination
-    let coordinated = this.last().filter(|e| e.0 + 1 == number).map_or(written, |e| e.2);
+    let coordinated = this
+        .last()
+        .filter(|e| e.0 + 1 == number)
+        .map_or(written, |e| e.2);
     // whatever comes after the barrier of the written images, the checkpoint is complete by then
     let complete = events[write + 1..].first()?.2;
-    Some(Events { start, suspended: suspended.map(|e| e.2), coordinated, written, complete })
+    Some(Events {
+        start,
+        suspended: suspended.map(|e| e.2),
+        coordinated,
+        written,
+        complete,
+    })
 }
 
 /// Images by file name with the hosts that they were written on, as DMTCP's restart script says: ` :: HOST :bg: IMAGE IMAGE...`.
 pub fn images_by_host(script: &str) -> std::collections::BTreeMap<String, String> {
     let mut images = std::collections::BTreeMap::new();
-    let mut words = script.split_whitespace().map(|w| w.trim_matches(['\'', '"']));
+    let mut words = script
+        .split_whitespace()
+        .map(|w| w.trim_matches(['\'', '"']));
     let mut host: Option<String> = None;
     while let Some(word) = words.next() {
         match word {
@@ -362,7 +457,10 @@ mod tests {
         // as DMTCP 4.2.0 wrote it: no 00002-Ckpt-Start, for 00003 came within its millisecond
         let log = LOG.replace(r#""2026-11-21T11:43:28.248": "00002-Ckpt-Start","#, "");
         let events = parse_events(&log).expect("reads").expect("whole");
-        assert_eq!(events.coordinated.duration_since(events.start).as_millis(), 97);
+        assert_eq!(
+            events.coordinated.duration_since(events.start).as_millis(),
+            97
+        );
         assert_eq!(Some(events.start), events.suspended);
         // the coordinator's exit can take the millisecond of the end
         let log = LOG.replace("00007-Ckpt-Complete", "00008-Exiting");
@@ -373,32 +471,57 @@ mod tests {
     fn the_last_of_several_checkpoints_counts() {
         let second = r#""2026-11-21T11:43:29.024": "00007-Ckpt-Complete", "2026-11-21T11:43:40.000": "00008-Ckpt-Start",
             "2026-11-21T11:43:40.010": "00009-Barrier-DMT:SUSPEND", "2026-11-21T11:43:40.100": "00010-Barrier-Socket::Ckpt_Register_Peer_Info""#;
-        let begun = LOG.replace(r#""2026-11-21T11:43:29.024": "00007-Ckpt-Complete""#, second);
+        let begun = LOG.replace(
+            r#""2026-11-21T11:43:29.024": "00007-Ckpt-Complete""#,
+            second,
+        );
         let first = parse_events(LOG).expect("reads");
-        assert_eq!(parse_events(&begun).expect("reads"), first, "the second is not written yet");
+        assert_eq!(
+            parse_events(&begun).expect("reads"),
+            first,
+            "the second is not written yet"
+        );
         let whole = begun.replace(
             r#"Ckpt_Register_Peer_Info"}}"#,
             r#"Ckpt_Register_Peer_Info", "2026-11-21T11:43:40.500": "00011-Barrier-DMT:WriteCkpt", "2026-11-21T11:43:40.600": "00012-Ckpt-Complete"}}"#,
         );
         let events = parse_events(&whole).expect("reads").expect("whole");
         assert_eq!(events.written.duration_since(events.start).as_millis(), 500);
-        assert_eq!(events.coordinated.duration_since(events.start).as_millis(), 100);
+        assert_eq!(
+            events.coordinated.duration_since(events.start).as_millis(),
+            100
+        );
     }
 
     #[test]
     fn a_log_without_a_whole_checkpoint_is_no_checkpoint_and_other_files_are_errors() {
         let torn = LOG.replace("00006-Barrier-DMT:WriteCkpt", "00006-Exiting");
         assert_eq!(parse_events(&torn).expect("reads"), None);
-        assert!(matches!(parse_events("{}"), Err(EventLogError::NoTimestamps)));
+        assert!(matches!(
+            parse_events("{}"),
+            Err(EventLogError::NoTimestamps)
+        ));
         assert!(matches!(parse_events("{"), Err(EventLogError::Json(_))));
-        assert!(matches!(parse_events(&LOG.replace("00006-Barrier", "Barrier")), Err(EventLogError::Entry { .. })));
-        assert!(matches!(parse_events(&LOG.replace("2026-11-21T", "yesterday ")), Err(EventLogError::Time { .. })));
+        assert!(matches!(
+            parse_events(&LOG.replace("00006-Barrier", "Barrier")),
+            Err(EventLogError::Entry { .. })
+        ));
+        assert!(matches!(
+            parse_events(&LOG.replace("2026-11-21T", "yesterday ")),
+            Err(EventLogError::Time { .. })
+        ));
     }
 
     #[test]
     fn status_is_read_from_the_command_s_words() {
         let message = "Coordinator:\n  Host: 127.0.0.1\n  Port: 33513\nStatus...\n  NUM_PEERS=6\n  RUNNING=yes\n";
-        assert_eq!(parse_status(message), Some(Status { peers: 6, running: true }));
+        assert_eq!(
+            parse_status(message),
+            Some(Status {
+                peers: 6,
+                running: true
+            })
+        );
         assert_eq!(parse_status("Coordinator not found"), None);
     }
 
@@ -409,10 +532,25 @@ mod tests {
                 r#"{{"schema_version":1,"command":"DMT_STATUS","command_status":"{status}","coordinator_host":"127.0.0.1","coordinator_port":33513{rest}}}"#
             )
         };
-        let running = answer("DMT_COORD_SUCCESS", r#","num_peers":6,"running":true,"checkpoint_interval":0"#);
-        assert_eq!(parse_status(&format!("{running}\n\n")), Some(Status { peers: 6, running: true }));
+        let running = answer(
+            "DMT_COORD_SUCCESS",
+            r#","num_peers":6,"running":true,"checkpoint_interval":0"#,
+        );
+        assert_eq!(
+            parse_status(&format!("{running}\n\n")),
+            Some(Status {
+                peers: 6,
+                running: true
+            })
+        );
         let suspended = running.replace("true", "false");
-        assert_eq!(parse_status(&format!("a warning\n{suspended}\n")), Some(Status { peers: 6, running: false }));
+        assert_eq!(
+            parse_status(&format!("a warning\n{suspended}\n")),
+            Some(Status {
+                peers: 6,
+                running: false
+            })
+        );
         assert_eq!(parse_status(&answer("DMT_COORD_NOT_FOUND", "")), None);
         // cut off, or with what it does not have
         assert_eq!(parse_status(&running[..running.len() - 1]), None);
@@ -423,25 +561,48 @@ mod tests {
     fn an_assertion_is_told_from_warnings_and_from_what_programs_say() {
         let warning = "\u{1b}[0;33m[2026-11-25T09:00:00.000, 41000, 41000, Warning] at fileconnection.cpp:410 in refill; REASON='JWARNING(fd != -1) failed;\u{1b}[0m";
         assert_eq!(failed_assertion(warning), None);
-        assert_eq!(failed_assertion("a.out: a.c:3: main: Assertion `x' failed.\nAssertion failed: of the user's own\n"), None);
+        assert_eq!(
+            failed_assertion(
+                "a.out: a.c:3: main: Assertion `x' failed.\nAssertion failed: of the user's own\n"
+            ),
+            None
+        );
         let fatal = "[2026-11-25T09:00:00.000, 41000, 41001, Error] at sysvipc.cpp:77 in refill; REASON='JASSERT(_realId != -1) failed; (_id = 3);    bt: Terminating...";
         let text = format!("{warning}\n\u{1b}[0;31m{fatal}\n    Backtrace:\n\n\u{1b}[0m\n");
         assert_eq!(failed_assertion(&text).as_deref(), Some(fatal));
-        let equal = fatal.replace("JASSERT(_realId != -1) failed", "ASSERT_EQ failed; <0(0)> == <rc(-1)>.");
+        let equal = fatal.replace(
+            "JASSERT(_realId != -1) failed",
+            "ASSERT_EQ failed; <0(0)> == <rc(-1)>.",
+        );
         assert_eq!(failed_assertion(&equal), Some(equal.clone()));
-        let older = "[41000] ERROR at sysvipc.cpp:77 in refill; REASON='JASSERT(_realId != -1) failed'";
-        assert_eq!(failed_assertion(&format!("one\n{older}\n")).as_deref(), Some(older));
+        let older =
+            "[41000] ERROR at sysvipc.cpp:77 in refill; REASON='JASSERT(_realId != -1) failed'";
+        assert_eq!(
+            failed_assertion(&format!("one\n{older}\n")).as_deref(),
+            Some(older)
+        );
         let loader = "[41000] mtcp_restart.c:915 restore_memory_areas:\n  Assertion failed: mmappedat == area->addr\n";
         assert_eq!(
             failed_assertion(loader).as_deref(),
-            Some("[41000] mtcp_restart.c:915 restore_memory_areas: Assertion failed: mmappedat == area->addr")
+            Some(
+                "[41000] mtcp_restart.c:915 restore_memory_areas: Assertion failed: mmappedat == area->addr"
+            )
         );
-        assert_eq!(failed_assertion(&format!("{older}{}", "é".repeat(1000))).map(|line| line.chars().count()), Some(QUOTED));
+        assert_eq!(
+            failed_assertion(&format!("{older}{}", "é".repeat(1000)))
+                .map(|line| line.chars().count()),
+            Some(QUOTED)
+        );
     }
 
     #[test]
     fn json_is_asked_for_only_where_it_is_known() {
-        let has_json = |version: &str| has_json(&Install { bin: "/bin".into(), version: Some(version.into()) });
+        let has_json = |version: &str| {
+            has_json(&Install {
+                bin: "/bin".into(),
+                version: Some(version.into()),
+            })
+        };
         assert!(has_json("5.0") && has_json("5.0.1-rc1") && has_json("10.1"));
         assert!(!has_json("4.2.0") && !has_json("3.0") && !has_json("unknown"));
     }

@@ -14,7 +14,10 @@ const SOURCE: &str = "dmtcp-nodes.c";
 const LIBRARY: &str = "dmtcp-nodes.so";
 
 /// What starts it.
-const START: Template = Template::new("launch/dmtcp-start.sh.hbs", include_str!("../../../../../templates/launch/dmtcp-start.sh.hbs"));
+const START: Template = Template::new(
+    "launch/dmtcp-start.sh.hbs",
+    include_str!("../../../../../templates/launch/dmtcp-start.sh.hbs"),
+);
 
 /// DMTCP's part of the script of a run.
 pub(super) fn launch(install: &Install, run: &RunContext) -> Result<LaunchPart, RenderError> {
@@ -33,18 +36,33 @@ pub(super) fn launch(install: &Install, run: &RunContext) -> Result<LaunchPart, 
         }),
     )?;
     let words: Vec<String> = words.iter().map(|word| shell_quote(word)).collect();
-    let source = || Input { name: SOURCE.to_owned(), content: BETWEEN_NODES.to_owned(), executable: false };
+    let source = || Input {
+        name: SOURCE.to_owned(),
+        content: BETWEEN_NODES.to_owned(),
+        executable: false,
+    };
     Ok(LaunchPart {
         before,
-        wrapper: format!("{} -h {} -p \"$DMTCP_PORT\"", words.join(" "), shell_quote(host(run))),
-        after: format!("[ -z \"${{CVC_BY_HAND:-}}\" ] || {} -h 127.0.0.1 -p \"$DMTCP_PORT\" -q >/dev/null 2>&1\n", shell_quote(&command)),
+        wrapper: format!(
+            "{} -h {} -p \"$DMTCP_PORT\"",
+            words.join(" "),
+            shell_quote(host(run))
+        ),
+        after: format!(
+            "[ -z \"${{CVC_BY_HAND:-}}\" ] || {} -h 127.0.0.1 -p \"$DMTCP_PORT\" -q >/dev/null 2>&1\n",
+            shell_quote(&command)
+        ),
         inputs: several.then(source).into_iter().collect(),
     })
 }
 
 /// How its processes address the coordinator: ranks on other nodes must reach it as well.
 pub(super) fn host(run: &RunContext) -> &str {
-    if run.used.several() { &run.used.head.among } else { "127.0.0.1" }
+    if run.used.several() {
+        &run.used.head.among
+    } else {
+        "127.0.0.1"
+    }
 }
 
 /// Seconds after which a coordinator without a process leaves: long enough for the slowest start, short enough not to stay for hours if the

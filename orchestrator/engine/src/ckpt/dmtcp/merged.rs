@@ -129,11 +129,17 @@ impl<'a> Files<'a> {
                 files.add_image(node, image)?;
             }
             for broken in &dir.broken {
-                files.bytes = files.bytes.saturating_add(files.once(&broken.file, node, broken.file_bytes)?.unwrap_or(0));
+                files.bytes = files.bytes.saturating_add(
+                    files
+                        .once(&broken.file, node, broken.file_bytes)?
+                        .unwrap_or(0),
+                );
             }
             for saved in &dir.files_dirs {
                 // the directory's own name is the image's with another ending
-                let Some(name) = saved.path.file_name().and_then(|n| n.to_str()) else { continue };
+                let Some(name) = saved.path.file_name().and_then(|n| n.to_str()) else {
+                    continue;
+                };
                 if let Some(bytes) = files.once(name, node, saved.bytes)? {
                     files.dirs.dirs += 1;
                     files.dirs.files = files.dirs.files.saturating_add(saved.files);
@@ -146,9 +152,16 @@ impl<'a> Files<'a> {
     }
 
     fn add_image(&mut self, node: &'a str, image: &'a DirImage) -> Result<(), Disagreement> {
-        let (seen_by, first) = self.images.entry(&image.file).or_insert_with(|| (Vec::new(), image));
+        let (seen_by, first) = self
+            .images
+            .entry(&image.file)
+            .or_insert_with(|| (Vec::new(), image));
         if let Some(other) = seen_by.first() {
-            agree(&image.file, (node, image.image.file_bytes), (other, first.image.file_bytes))?;
+            agree(
+                &image.file,
+                (node, image.image.file_bytes),
+                (other, first.image.file_bytes),
+            )?;
             self.is_shared = true;
         }
         seen_by.push(node);
@@ -156,7 +169,12 @@ impl<'a> Files<'a> {
     }
 
     /// Bytes of something that was not seen before.
-    fn once(&mut self, name: &'a str, node: &'a str, bytes: u64) -> Result<Option<u64>, Disagreement> {
+    fn once(
+        &mut self,
+        name: &'a str,
+        node: &'a str,
+        bytes: u64,
+    ) -> Result<Option<u64>, Disagreement> {
         match self.others.get(name) {
             Some((other, other_bytes)) => {
                 self.is_shared = true;
@@ -170,18 +188,38 @@ impl<'a> Files<'a> {
     }
 }
 
-fn agree(file: &str, (node, bytes): (&str, u64), (other, other_bytes): (&str, u64)) -> Result<(), Disagreement> {
+fn agree(
+    file: &str,
+    (node, bytes): (&str, u64),
+    (other, other_bytes): (&str, u64),
+) -> Result<(), Disagreement> {
     if bytes == other_bytes {
         return Ok(());
     }
-    Err(Disagreement { file: file.to_owned(), node: node.to_owned(), bytes, other: other.to_owned(), other_bytes })
+    Err(Disagreement {
+        file: file.to_owned(),
+        node: node.to_owned(),
+        bytes,
+        other: other.to_owned(),
+        other_bytes,
+    })
 }
 
 impl<'a> Merged<'a> {
     /// Adds an image that was written on this node.
     fn add(&mut self, image: &'a DirImage, node: Option<&'a str>) {
-        self.images.push(Placed { node, rank: None, image });
-        for sums in [Some(&mut self.all), node.map(|n| self.nodes.entry(n).or_default())].into_iter().flatten() {
+        self.images.push(Placed {
+            node,
+            rank: None,
+            image,
+        });
+        for sums in [
+            Some(&mut self.all),
+            node.map(|n| self.nodes.entry(n).or_default()),
+        ]
+        .into_iter()
+        .flatten()
+        {
             sums.file_bytes = sums.file_bytes.saturating_add(image.image.file_bytes);
             if image.role == Role::Rank {
                 sums.ranks += 1;
@@ -193,13 +231,22 @@ impl<'a> Merged<'a> {
 
     /// Puts the images in order and gives ranks their numbers, as far as the nodes of those before them are known.
     fn number_ranks(&mut self, order: &[&str]) {
-        let position = |node: Option<&str>| node.and_then(|n| order.iter().position(|o| *o == n)).unwrap_or(usize::MAX);
+        let position = |node: Option<&str>| {
+            node.and_then(|n| order.iter().position(|o| *o == n))
+                .unwrap_or(usize::MAX)
+        };
         self.images.sort_by(|a, b| {
             let key = |p: &Placed<'_>| (p.image.role, position(p.node), p.image.vpid);
-            key(a).cmp(&key(b)).then_with(|| a.image.file.cmp(&b.image.file))
+            key(a)
+                .cmp(&key(b))
+                .then_with(|| a.image.file.cmp(&b.image.file))
         });
         let one_node = order.len() <= 1;
-        for (rank, placed) in (0..).zip(self.images.iter_mut().take_while(|p| p.image.role == Role::Rank)) {
+        for (rank, placed) in (0..).zip(
+            self.images
+                .iter_mut()
+                .take_while(|p| p.image.role == Role::Rank),
+        ) {
             if !one_node && position(placed.node) == usize::MAX {
                 break;
             }
@@ -214,16 +261,29 @@ impl Merged<'_> {
     /// # Errors
     /// The first node with another number. Images of which the node is not known prove nothing, and then there is no error.
     pub fn is_mapped(&self, mapping: &Mapping, order: &[&str]) -> Result<(), WrongLoad> {
-        if self.images.iter().any(|p| p.image.role == Role::Rank && p.node.is_none()) {
+        if self
+            .images
+            .iter()
+            .any(|p| p.image.role == Role::Rank && p.node.is_none())
+        {
             return Ok(());
         }
-        let expected: BTreeMap<&str, u64> = order.iter().copied().zip(mapping.node_loads().map(u64::from)).collect();
+        let expected: BTreeMap<&str, u64> = order
+            .iter()
+            .copied()
+            .zip(mapping.node_loads().map(u64::from))
+            .collect();
         let names: BTreeSet<&str> = self.nodes.keys().chain(expected.keys()).copied().collect();
         for node in names {
             let ranks = self.nodes.get(node).map_or(0, |n| n.ranks);
             let should = expected.get(node).copied().unwrap_or(0);
             if ranks != should {
-                return Err(WrongLoad { node: node.to_owned(), ranks, mapping: mapping.clone(), expected: should });
+                return Err(WrongLoad {
+                    node: node.to_owned(),
+                    ranks,
+                    mapping: mapping.clone(),
+                    expected: should,
+                });
             }
         }
         Ok(())
@@ -236,12 +296,18 @@ mod tests {
     use std::path::{Path, PathBuf};
 
     fn fixture(name: &str) -> cvc_image::Image {
-        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../image/tests/fixtures/dmtcp").join(format!("{name}.dmtcp.gz"));
+        let file = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../image/tests/fixtures/dmtcp")
+            .join(format!("{name}.dmtcp.gz"));
         cvc_image::read_image(&file).unwrap_or_else(|e| panic!("{e}"))
     }
 
     fn image(program: &str, vpid: i32, host: u64) -> DirImage {
-        let name = if program == "bt" { "mpich-btW-np4-mpiexec" } else { "mpich-btA-np4-hydra_pmi_proxy" };
+        let name = if program == "bt" {
+            "mpich-btW-np4-mpiexec"
+        } else {
+            "mpich-btA-np4-hydra_pmi_proxy"
+        };
         DirImage {
             file: format!("ckpt_{program}_{host:x}-{vpid}-2f1307.dmtcp"),
             program: program.to_owned(),
@@ -273,7 +339,11 @@ mod tests {
 
     /// Two ranks on a, which connected second and fourth, one on b, and a proxy on each.
     fn on_two_nodes() -> (CheckpointDir, CheckpointDir) {
-        let a = vec![image("hydra_pmi_proxy", 41000, 1), image("bt", 43000, 1), image("bt", 45000, 1)];
+        let a = vec![
+            image("hydra_pmi_proxy", 41000, 1),
+            image("bt", 43000, 1),
+            image("bt", 45000, 1),
+        ];
         let b = vec![image("bt", 42000, 2), image("hydra_pmi_proxy", 40000, 2)];
         (dir(a), dir(b))
     }
@@ -287,7 +357,11 @@ mod tests {
     }
 
     fn ranks<'a>(merged: &Merged<'a>) -> Vec<(Option<&'a str>, Option<u32>, Option<i32>)> {
-        merged.images.iter().map(|p| (p.node, p.rank, p.image.vpid)).collect()
+        merged
+            .images
+            .iter()
+            .map(|p| (p.node, p.rank, p.image.vpid))
+            .collect()
     }
 
     const RANKS: [(Option<&str>, Option<u32>, Option<i32>); 5] = [
@@ -310,14 +384,32 @@ mod tests {
         let merged = merge(&views, &["a", "b"], |_, seen| seen.first().copied()).expect("whole");
         assert_eq!(ranks(&merged), RANKS);
         assert!(!merged.is_shared);
-        assert_eq!((merged.nodes["a"].ranks, merged.nodes["b"].ranks, merged.all.ranks), (2, 1, 3));
-        assert_eq!(merged.nodes["a"].zones.structural.stored.sum(), 2 * zones.sum());
+        assert_eq!(
+            (
+                merged.nodes["a"].ranks,
+                merged.nodes["b"].ranks,
+                merged.all.ranks
+            ),
+            (2, 1, 3)
+        );
+        assert_eq!(
+            merged.nodes["a"].zones.structural.stored.sum(),
+            2 * zones.sum()
+        );
         assert_eq!(merged.all.zones.structural.stored.sum(), 3 * zones.sum());
-        assert_eq!((merged.all.file_bytes, merged.stored_bytes), (3 * size + 2 * proxy, 3 * size + 2 * proxy + 2000));
+        assert_eq!(
+            (merged.all.file_bytes, merged.stored_bytes),
+            (3 * size + 2 * proxy, 3 * size + 2 * proxy + 2000)
+        );
         let mapping: Mapping = "1Nx2P+1Nx1P".parse().expect("a mapping");
         assert_eq!(merged.is_mapped(&mapping, &["a", "b"]), Ok(()));
-        let wrong = merged.is_mapped(&mapping, &["b", "a"]).expect_err("the other way round");
-        assert_eq!(wrong.to_string(), "a has the images of 2 ranks, 1Nx2P+1Nx1P puts 1 there");
+        let wrong = merged
+            .is_mapped(&mapping, &["b", "a"])
+            .expect_err("the other way round");
+        assert_eq!(
+            wrong.to_string(),
+            "a has the images of 2 ranks, 1Nx2P+1Nx1P puts 1 there"
+        );
         assert!(merged.is_mapped(&mapping, &["a", "c"]).is_err());
     }
 
@@ -326,12 +418,19 @@ mod tests {
         let (a, b) = on_two_nodes();
         let both = || dir(a.images.iter().chain(&b.images).cloned().collect());
         let once = [("a".to_owned(), both())];
-        let twice = [("a".to_owned(), both()), ("b".to_owned(), both()), ("c".to_owned(), both())];
+        let twice = [
+            ("a".to_owned(), both()),
+            ("b".to_owned(), both()),
+            ("c".to_owned(), both()),
+        ];
         let once = merge(&once, &["a", "b"], by_host).expect("whole");
         let twice = merge(&twice, &["a", "b"], by_host).expect("whole");
         assert_eq!(ranks(&once), RANKS);
         assert_eq!(ranks(&twice), RANKS);
-        assert_eq!((once.all, once.stored_bytes, once.files_dirs), (twice.all, twice.stored_bytes, twice.files_dirs));
+        assert_eq!(
+            (once.all, once.stored_bytes, once.files_dirs),
+            (twice.all, twice.stored_bytes, twice.files_dirs)
+        );
         assert_eq!(once.nodes, twice.nodes);
         assert!(!once.is_shared && twice.is_shared);
     }
@@ -344,7 +443,16 @@ mod tests {
         let (size, file) = (a.images[1].image.file_bytes, a.images[1].file.clone());
         let views = [("a".to_owned(), a), ("b".to_owned(), stale)];
         let error = merge(&views, &["a", "b"], by_host).expect_err("they differ");
-        assert_eq!(error, Disagreement { file, node: "b".into(), bytes: size - 1, other: "a".into(), other_bytes: size });
+        assert_eq!(
+            error,
+            Disagreement {
+                file,
+                node: "b".into(),
+                bytes: size - 1,
+                other: "a".into(),
+                other_bytes: size
+            }
+        );
     }
 
     #[test]
@@ -355,7 +463,10 @@ mod tests {
         }
         let views = [("a".to_owned(), a)];
         let merged = merge(&views, &["a"], |_, seen| seen.first().copied()).expect("whole");
-        assert_eq!((merged.all.file_bytes, merged.stored_bytes), (u64::MAX, u64::MAX));
+        assert_eq!(
+            (merged.all.file_bytes, merged.stored_bytes),
+            (u64::MAX, u64::MAX)
+        );
     }
 
     #[test]
@@ -364,8 +475,15 @@ mod tests {
         let views = [("a".to_owned(), a)];
         let unknown = merge(&views, &["a", "b"], |_, _| None).expect("whole");
         assert!(unknown.images.iter().all(|p| p.rank.is_none()) && unknown.nodes.is_empty());
-        assert_eq!(unknown.is_mapped(&Mapping::one_node(7), &["a"]), Ok(()), "nothing is proved");
+        assert_eq!(
+            unknown.is_mapped(&Mapping::one_node(7), &["a"]),
+            Ok(()),
+            "nothing is proved"
+        );
         let one = merge(&views, &["a"], |_, _| None).expect("whole");
-        assert_eq!(one.images.iter().filter_map(|p| p.rank).collect::<Vec<_>>(), [0, 1]);
+        assert_eq!(
+            one.images.iter().filter_map(|p| p.rank).collect::<Vec<_>>(),
+            [0, 1]
+        );
     }
 }

@@ -15,7 +15,10 @@ mod restart_watch;
 mod session;
 mod session_files;
 
-pub use install::{EventLogError, Events, Status, failed_assertion, images_by_host, parse_events, parse_status, parse_version};
+pub use install::{
+    EventLogError, Events, Status, failed_assertion, images_by_host, parse_events, parse_status,
+    parse_version,
+};
 
 use super::contract::{Checkpointer, Course, Install, LaunchPart, Search, Session, SessionContext};
 use crate::{mpi::Missing, render::RenderError, run::RunContext, transport::Transport};
@@ -40,7 +43,11 @@ impl Checkpointer for DmtcpCheckpointer {
     async fn find(&self, site: &Site, search: Search) -> Result<Install, Missing> {
         // only a prefix is what the campaign file names
         let named = site.dmtcp.prefix.is_some();
-        if search == Search::Files && named { install::find_files(&site.dmtcp) } else { install::find(&site.dmtcp).await }
+        if search == Search::Files && named {
+            install::find_files(&site.dmtcp)
+        } else {
+            install::find(&site.dmtcp).await
+        }
     }
 
     fn node_programs(&self, install: &Install) -> Vec<Utf8PathBuf> {
@@ -68,7 +75,11 @@ impl Checkpointer for DmtcpCheckpointer {
         }
     }
 
-    fn launch(&self, install: &Install, run: &RunContext) -> Result<Option<LaunchPart>, RenderError> {
+    fn launch(
+        &self,
+        install: &Install,
+        run: &RunContext,
+    ) -> Result<Option<LaunchPart>, RenderError> {
         launch::launch(install, run).map(Some)
     }
 
@@ -81,6 +92,9 @@ impl Checkpointer for DmtcpCheckpointer {
     }
 
     fn remark_on_nodes(&self, install: &Install) -> Option<(String, &'static str)> {
-        Some((repairs::remark(install)?, "use DMTCP 4.0 to 5.0 for points on several nodes; those on one node are not affected"))
+        Some((
+            repairs::remark(install)?,
+            "use DMTCP 4.0 to 5.0 for points on several nodes; those on one node are not affected",
+        ))
     }
 }

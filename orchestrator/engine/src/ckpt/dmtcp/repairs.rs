@@ -11,11 +11,26 @@ struct Repair {
 }
 
 const REPAIRS: [Repair; 4] = [
-    Repair { title: "barriers of all nodes", needs: &[&["dmtcp_local_barrier"], &["dmtcp_global_barrier"]] },
-    Repair { title: "addresses of restarted processes", needs: &[&["_ZN5jalib9JSockAddr3ANYE"], &["dmtcp_get_local_ip_addr"]] },
-    Repair { title: "drained data", needs: &[&["_ZN5jalib7JSocket8writeAllEPKcm"], &["_ZN5jalib7JSocket7readAllEPcm"]] },
+    Repair {
+        title: "barriers of all nodes",
+        needs: &[&["dmtcp_local_barrier"], &["dmtcp_global_barrier"]],
+    },
+    Repair {
+        title: "addresses of restarted processes",
+        needs: &[&["_ZN5jalib9JSockAddr3ANYE"], &["dmtcp_get_local_ip_addr"]],
+    },
+    Repair {
+        title: "drained data",
+        needs: &[
+            &["_ZN5jalib7JSocket8writeAllEPKcm"],
+            &["_ZN5jalib7JSocket7readAllEPcm"],
+        ],
+    },
     // until DMTCP 4.2, and from 5.0 on
-    Repair { title: "children that have ended", needs: &[&["dmtcp_real_to_virtual_pid", "dmtcp_pid_real_to_virtual"]] },
+    Repair {
+        title: "children that have ended",
+        needs: &[&["dmtcp_real_to_virtual_pid", "dmtcp_pid_real_to_virtual"]],
+    },
 ];
 
 /// Returns which repairs have no effect on this DMTCP; `None` where its libraries cannot be found or read.
@@ -29,8 +44,19 @@ pub(super) fn without_effect(install: &Install) -> Option<Vec<&'static str>> {
         return None;
     }
     let has = |name: &str| texts.iter().any(|text| text.contains(name));
-    let works = |repair: &Repair| repair.needs.iter().all(|names| names.iter().any(|name| has(name)));
-    Some(REPAIRS.iter().filter(|repair| !works(repair)).map(|repair| repair.title).collect())
+    let works = |repair: &Repair| {
+        repair
+            .needs
+            .iter()
+            .all(|names| names.iter().any(|name| has(name)))
+    };
+    Some(
+        REPAIRS
+            .iter()
+            .filter(|repair| !works(repair))
+            .map(|repair| repair.title)
+            .collect(),
+    )
 }
 
 /// What to tell a user of repairs that have no effect; `None` if there is nothing to tell.
@@ -51,12 +77,32 @@ pub(super) fn remark(install: &Install) -> Option<String> {
 
 /// DMTCP's own libraries, which lie beside its programs: `lib/dmtcp`, on some systems below `lib64` or the processor's directory.
 fn libraries(bin: &Utf8Path) -> Vec<Utf8PathBuf> {
-    let Some(prefix) = bin.parent() else { return Vec::new() };
-    let listed = |dir: &Utf8Path| dir.read_dir_utf8().into_iter().flatten().flatten().map(|e| e.path().to_owned()).collect::<Vec<_>>();
+    let Some(prefix) = bin.parent() else {
+        return Vec::new();
+    };
+    let listed = |dir: &Utf8Path| {
+        dir.read_dir_utf8()
+            .into_iter()
+            .flatten()
+            .flatten()
+            .map(|e| e.path().to_owned())
+            .collect::<Vec<_>>()
+    };
     let mut directories = vec![prefix.join("lib/dmtcp"), prefix.join("lib64/dmtcp")];
-    directories.extend(listed(&prefix.join("lib")).into_iter().map(|of_processor| of_processor.join("dmtcp")));
-    let is_library = |path: &Utf8PathBuf| path.file_name().is_some_and(|name| name.starts_with("libdmtcp") && name.ends_with(".so"));
-    directories.iter().flat_map(|dir| listed(dir)).filter(is_library).collect()
+    directories.extend(
+        listed(&prefix.join("lib"))
+            .into_iter()
+            .map(|of_processor| of_processor.join("dmtcp")),
+    );
+    let is_library = |path: &Utf8PathBuf| {
+        path.file_name()
+            .is_some_and(|name| name.starts_with("libdmtcp") && name.ends_with(".so"))
+    };
+    directories
+        .iter()
+        .flat_map(|dir| listed(dir))
+        .filter(is_library)
+        .collect()
 }
 
 #[cfg(test)]
@@ -70,9 +116,15 @@ mod tests {
         let root = Utf8Path::from_path(dir.path()).expect("UTF-8");
         fs::create_dir_all(root.join("lib/dmtcp")).expect("makes");
         // as in a table of symbols
-        let text: Vec<u8> = names.iter().flat_map(|name| [&[0xff, 0], name.as_bytes(), &[0]].concat()).collect();
+        let text: Vec<u8> = names
+            .iter()
+            .flat_map(|name| [&[0xff, 0], name.as_bytes(), &[0]].concat())
+            .collect();
         fs::write(root.join("lib/dmtcp/libdmtcp.so"), text).expect("writes");
-        let install = Install { bin: root.join("bin"), version: Some("9.0".into()) };
+        let install = Install {
+            bin: root.join("bin"),
+            version: Some("9.0".into()),
+        };
         (dir, install)
     }
 
@@ -89,26 +141,42 @@ mod tests {
     fn either_name_of_the_table_of_processes_will_do_and_none_is_told() {
         for name in ["dmtcp_real_to_virtual_pid", "dmtcp_pid_real_to_virtual"] {
             let (_dir, install) = install(&[&OTHERS[..], &[name]].concat());
-            assert_eq!((without_effect(&install), remark(&install)), (Some(Vec::new()), None), "{name}");
+            assert_eq!(
+                (without_effect(&install), remark(&install)),
+                (Some(Vec::new()), None),
+                "{name}"
+            );
         }
         let (_dir, install) = install(&OTHERS);
-        assert_eq!(without_effect(&install), Some(vec!["children that have ended"]));
+        assert_eq!(
+            without_effect(&install),
+            Some(vec!["children that have ended"])
+        );
         let told = remark(&install).expect("a remark");
-        assert!(told.contains("DMTCP 9.0 for: children that have ended"), "{told}");
+        assert!(
+            told.contains("DMTCP 9.0 for: children that have ended"),
+            "{told}"
+        );
     }
 
     #[test]
     fn a_dmtcp_without_libraries_is_not_taken_for_repaired() {
         let dir = tempfile::tempdir().expect("a directory");
         let bin = Utf8Path::from_path(dir.path()).expect("UTF-8").join("bin");
-        let install = Install { bin, version: Some("9.0".into()) };
+        let install = Install {
+            bin,
+            version: Some("9.0".into()),
+        };
         assert_eq!(without_effect(&install), None);
         assert!(remark(&install).is_some_and(|told| told.contains("is not known")));
     }
 
     #[test]
     fn the_library_looks_up_what_is_looked_for_here() {
-        for name in REPAIRS.iter().flat_map(|repair| repair.needs.iter().flat_map(|names| names.iter())) {
+        for name in REPAIRS
+            .iter()
+            .flat_map(|repair| repair.needs.iter().flat_map(|names| names.iter()))
+        {
             assert!(BETWEEN_NODES.contains(name), "{name}");
         }
     }

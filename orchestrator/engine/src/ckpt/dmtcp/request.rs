@@ -32,7 +32,11 @@ pub(super) async fn peers(
     let mut last: Option<(u32, Instant)> = None;
     loop {
         let status = coordinator.status().await.answer();
-        if let Some(Status { peers, running: true }) = status {
+        if let Some(Status {
+            peers,
+            running: true,
+        }) = status
+        {
             if peers == of.peers {
                 return Ok(peers);
             }
@@ -46,20 +50,33 @@ pub(super) async fn peers(
             }
         }
         if !shepherd.at_work() {
-            return Err(no_checkpoint("the program ended before its checkpoint: choose an earlier moment or a larger workload"));
+            return Err(no_checkpoint(
+                "the program ended before its checkpoint: choose an earlier moment or a larger workload",
+            ));
         }
         if begin.elapsed() > limit {
-            let seen = status.map_or("no answer".into(), |s| format!("{} peers, running: {}", s.peers, s.running));
-            return Err(no_checkpoint(format!("DMTCP's coordinator expected {} peers and saw {seen}", of.peers)));
+            let seen = status.map_or("no answer".into(), |s| {
+                format!("{} peers, running: {}", s.peers, s.running)
+            });
+            return Err(no_checkpoint(format!(
+                "DMTCP's coordinator expected {} peers and saw {seen}",
+                of.peers
+            )));
         }
         tokio::time::sleep(TICK).await;
     }
 }
 
 fn event_logs(layout: &DmtcpLayout) -> Vec<Utf8PathBuf> {
-    let mut logs: Vec<Utf8PathBuf> =
-        layout.kvdir.read_dir_utf8().map(|entries| entries.flatten().map(|e| e.into_path()).collect()).unwrap_or_default();
-    logs.retain(|p| p.file_name().is_some_and(|n| n.starts_with("dmtcp_coordinator_db") && n.ends_with(".json")));
+    let mut logs: Vec<Utf8PathBuf> = layout
+        .kvdir
+        .read_dir_utf8()
+        .map(|entries| entries.flatten().map(|e| e.into_path()).collect())
+        .unwrap_or_default();
+    logs.retain(|p| {
+        p.file_name()
+            .is_some_and(|n| n.starts_with("dmtcp_coordinator_db") && n.ends_with(".json"))
+    });
     logs.sort();
     logs
 }
@@ -90,9 +107,21 @@ pub(super) async fn take(
         images(of, number, begin, limit, || !shepherd.at_work()).await?
     };
     let last_write = stored(of).await?.last_change.unwrap_or(request.begin_clock);
-    let request_to_stored_s = last_write.duration_since(request.begin_clock).unwrap_or_default().as_secs_f64();
-    let last_write = jiff::Timestamp::try_from(last_write).map_err(|e| no_checkpoint(e.to_string()))?;
-    Ok(Checkpoint { number, events, request_to_stored_s, last_write, dirs, peers, printed_bytes })
+    let request_to_stored_s = last_write
+        .duration_since(request.begin_clock)
+        .unwrap_or_default()
+        .as_secs_f64();
+    let last_write =
+        jiff::Timestamp::try_from(last_write).map_err(|e| no_checkpoint(e.to_string()))?;
+    Ok(Checkpoint {
+        number,
+        events,
+        request_to_stored_s,
+        last_write,
+        dirs,
+        peers,
+        printed_bytes,
+    })
 }
 
 /// A checkpoint that is asked for, and what there was before.
@@ -133,7 +162,12 @@ fn classify_log(start: SystemTime, asked: SystemTime, limit: Duration) -> LogOf 
 
 impl<'a> CheckpointRequest<'a> {
     /// Takes note of what there is before the request.
-    fn new(of: &'a DmtcpRun<'a>, coordinator: &'a DmtcpClient<'a>, number: u32, limit: Duration) -> Self {
+    fn new(
+        of: &'a DmtcpRun<'a>,
+        coordinator: &'a DmtcpClient<'a>,
+        number: u32,
+        limit: Duration,
+    ) -> Self {
         Self {
             of,
             coordinator,
@@ -148,20 +182,28 @@ impl<'a> CheckpointRequest<'a> {
 
     /// Waits until the checkpoint is whole; its times, if the coordinator tells them. The command returns at once: the coordinator's event
     /// log, or before DMTCP 4 its restart script, says it.
-    async fn wait_until_whole(&self, shepherd: &mut Shepherd) -> Result<Option<Events>, RunFailure> {
+    async fn wait_until_whole(
+        &self,
+        shepherd: &mut Shepherd,
+    ) -> Result<Option<Events>, RunFailure> {
         loop {
             if has_event_log(&self.of.install) {
                 if let Some(events) = self.new_events()? {
                     return Ok(Some(events));
                 }
-            } else if modified(&self.of.restart_script()).is_some_and(|m| Some(m) != self.script_written) {
+            } else if modified(&self.of.restart_script())
+                .is_some_and(|m| Some(m) != self.script_written)
+            {
                 return Ok(None);
             }
             if self.begin.elapsed() > self.limit {
                 return Err(self.explain_delay().await);
             }
             if !shepherd.at_work() {
-                return Err(ended_before(self.number, "DMTCP did not report that all processes had written theirs"));
+                return Err(ended_before(
+                    self.number,
+                    "DMTCP did not report that all processes had written theirs",
+                ));
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -169,9 +211,13 @@ impl<'a> CheckpointRequest<'a> {
 
     /// The times of this checkpoint, once its event log is whole.
     fn new_events(&self) -> Result<Option<Events>, RunFailure> {
-        let new = event_logs(&self.of.layout).into_iter().rfind(|log| !self.known.contains(log));
+        let new = event_logs(&self.of.layout)
+            .into_iter()
+            .rfind(|log| !self.known.contains(log));
         let text = new.and_then(|log| std::fs::read_to_string(log).ok());
-        let Some(Ok(Some(events))) = text.map(|text| parse_events(&text)) else { return Ok(None) };
+        let Some(Ok(Some(events))) = text.map(|text| parse_events(&text)) else {
+            return Ok(None);
+        };
         match classify_log(SystemTime::from(events.start), self.begin_clock, self.limit) {
             LogOf::This => Ok(Some(events)),
             LogOf::Earlier => Ok(None),
@@ -201,11 +247,21 @@ mod tests {
 
     #[test]
     fn a_log_is_of_the_checkpoint_that_was_asked_for_within_its_time() {
-        let (asked, limit) = (SystemTime::UNIX_EPOCH + Duration::from_secs(1000), Duration::from_secs(60));
+        let (asked, limit) = (
+            SystemTime::UNIX_EPOCH + Duration::from_secs(1000),
+            Duration::from_secs(60),
+        );
         let of = |start: SystemTime| classify_log(start, asked, limit);
         assert_eq!(of(asked - Duration::from_secs(1)), LogOf::Earlier);
-        assert_eq!(of(asked - CLOCK_SLACK), LogOf::This, "its clock may be a little behind");
+        assert_eq!(
+            of(asked - CLOCK_SLACK),
+            LogOf::This,
+            "its clock may be a little behind"
+        );
         assert_eq!(of(asked + limit), LogOf::This);
-        assert_eq!(of(asked + limit + Duration::from_millis(1)), LogOf::OtherClock);
+        assert_eq!(
+            of(asked + limit + Duration::from_millis(1)),
+            LogOf::OtherClock
+        );
     }
 }

@@ -18,10 +18,17 @@ use serde_json::{Value, json};
 use std::{collections::BTreeMap, path::PathBuf};
 
 /// The script of a restart.
-const SCRIPT: Template = Template::new("launch/dmtcp-restart.sh.hbs", include_str!("../../../../../templates/launch/dmtcp-restart.sh.hbs"));
+const SCRIPT: Template = Template::new(
+    "launch/dmtcp-restart.sh.hbs",
+    include_str!("../../../../../templates/launch/dmtcp-restart.sh.hbs"),
+);
 
 /// The script that restarts a run from a checkpoint. `values` are those of the run's script.
-pub(super) fn script(of: &DmtcpRun<'_>, checkpoint: &Checkpoint, values: &Value) -> Result<String, Halt> {
+pub(super) fn script(
+    of: &DmtcpRun<'_>,
+    checkpoint: &Checkpoint,
+    values: &Value,
+) -> Result<String, Halt> {
     let second = of.layout.of_restart();
     let mut values = values.clone();
     values["several"] = json!(of.run.used.several());
@@ -39,7 +46,11 @@ pub(super) async fn forget_saved_files(of: &DmtcpRun<'_>, checkpoint: &Checkpoin
     let (used, layout) = (&of.run.used, &of.layout);
     for (place, dir) in &checkpoint.dirs {
         // where all nodes see the same directory, which of them a file belongs to is not said: each removes what it has of them
-        let nodes = if used.storage == StorageKind::Shared { used.everywhere() } else { vec![place.as_str()] };
+        let nodes = if used.storage == StorageKind::Shared {
+            used.everywhere()
+        } else {
+            vec![place.as_str()]
+        };
         for node in nodes {
             let session = session(of, node);
             let mut files: Vec<PathBuf> = Vec::new();
@@ -66,19 +77,43 @@ fn by_node(of: &DmtcpRun<'_>, checkpoint: &Checkpoint) -> Result<Value, RunFailu
     let (used, layout) = (&of.run.used, &of.layout);
     let hosts = images_by_host(&text(&of.restart_script()));
     let order: Vec<&str> = used.ranks.iter().map(|n| n.name.as_str()).collect();
-    let merged = merge(&checkpoint.dirs, &order, |image, seen_by| node_of(used, image, seen_by, &hosts))
-        .map_err(|differs| RunFailure::new(Cause::Checkpoint, format!("nodes do not see the same checkpoint: {differs}")))?;
+    let merged = merge(&checkpoint.dirs, &order, |image, seen_by| {
+        node_of(used, image, seen_by, &hosts)
+    })
+    .map_err(|differs| {
+        RunFailure::new(
+            Cause::Checkpoint,
+            format!("nodes do not see the same checkpoint: {differs}"),
+        )
+    })?;
     let mut images: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for placed in &merged.images {
         let file = &placed.image.file;
-        let node = placed.node.ok_or_else(|| RunFailure::new(Cause::Restart, format!("cannot tell on which node {file} was written")))?;
-        images.entry(node).or_default().push(layout.ckptdir.join(file).into_string());
+        let node = placed.node.ok_or_else(|| {
+            RunFailure::new(
+                Cause::Restart,
+                format!("cannot tell on which node {file} was written"),
+            )
+        })?;
+        images
+            .entry(node)
+            .or_default()
+            .push(layout.ckptdir.join(file).into_string());
     }
     let mut on = |node: &Node| {
         let images = images.remove(node.name.as_str())?;
-        let start = [of.install.program("dmtcp_restart"), "-j".into(), "-h".into(), used.head.among.clone()];
-        let rest = ["--tmpdir".to_owned(), layout.tmpdir.to_string()].into_iter().chain(images);
-        let words = |all: &mut dyn Iterator<Item = String>| all.map(|w| shell_quote(&w)).collect::<Vec<_>>().join(" ");
+        let start = [
+            of.install.program("dmtcp_restart"),
+            "-j".into(),
+            "-h".into(),
+            used.head.among.clone(),
+        ];
+        let rest = ["--tmpdir".to_owned(), layout.tmpdir.to_string()]
+            .into_iter()
+            .chain(images);
+        let words = |all: &mut dyn Iterator<Item = String>| {
+            all.map(|w| shell_quote(&w)).collect::<Vec<_>>().join(" ")
+        };
         Some(json!({
             "name": node.name, "host": node.among,
             "start": format!("cd {} && exec {}", shell_quote(of.run.work.as_str()), words(&mut start.into_iter())),
@@ -105,11 +140,24 @@ mod tests {
         std::fs::write(session.join("file"), "").expect("writes");
         // from where it has removed the old one
         let script = SCRIPT.text();
-        let begin = script.split("rm -rf {{sh tmp}}\n").nth(1).expect("it removes the old directory");
-        let begin: Vec<&str> = begin.lines().take_while(|l| !l.starts_with("trap")).filter(|l| !l.contains("dmtcp.")).collect();
+        let begin = script
+            .split("rm -rf {{sh tmp}}\n")
+            .nth(1)
+            .expect("it removes the old directory");
+        let begin: Vec<&str> = begin
+            .lines()
+            .take_while(|l| !l.starts_with("trap"))
+            .filter(|l| !l.contains("dmtcp."))
+            .collect();
         let values = serde_json::json!({ "session": session, "tmp": tmp, "exit": { "setup": 97 } });
         let begin = render::render_text("t", &(begin.join("\n") + "\n"), &values).expect("renders");
-        let run = || Command::new("bash").args(["-c", &begin]).status().expect("bash").code();
+        let run = || {
+            Command::new("bash")
+                .args(["-c", &begin])
+                .status()
+                .expect("bash")
+                .code()
+        };
         assert_eq!(run(), Some(97));
         assert_eq!(std::fs::read_dir(&tmp).expect("a directory").count(), 0);
         std::fs::remove_dir(&tmp).expect("an empty directory");

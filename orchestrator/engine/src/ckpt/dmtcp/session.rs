@@ -34,17 +34,27 @@ pub(super) struct DmtcpSession<'r> {
 impl<'r> DmtcpSession<'r> {
     /// The session of a run.
     pub fn new(install: &Install, context: SessionContext<'r>) -> Self {
-        Self { of: DmtcpRun::new(install, context), checkpoints: Vec::new() }
+        Self {
+            of: DmtcpRun::new(install, context),
+            checkpoints: Vec::new(),
+        }
     }
 }
 
 #[async_trait]
 impl Session for DmtcpSession<'_> {
-    async fn take(&mut self, shepherd: &mut Shepherd, reporter: &AttemptReporter) -> Result<(), Halt> {
+    async fn take(
+        &mut self,
+        shepherd: &mut Shepherd,
+        reporter: &AttemptReporter,
+    ) -> Result<(), Halt> {
         let (of, settings) = (&self.of, &self.of.run.checkpoint);
         let mut moments = Moments::new(of.run)?;
         let port = coordinator::port(&of.layout, shepherd).await?;
-        let coordinator = DmtcpClient { install: &of.install, port };
+        let coordinator = DmtcpClient {
+            install: &of.install,
+            port,
+        };
         let limit = Duration::from_secs_f64(settings.timeout_s);
         let goes_on = !settings.moment.kills() && !settings.restart_check;
         while let Some(due) = moments.next(shepherd).await? {
@@ -55,10 +65,13 @@ impl Session for DmtcpSession<'_> {
             if due.last && settings.restart_check {
                 // now, while they are there for sure: the program may end as soon as it has been checkpointed, and the MPI library with it
                 if let Err(error) = keep_session_files(of).await {
-                    return Err(without_session_files(of, &error).map_or(Halt::Error(error), Halt::Failure));
+                    return Err(
+                        without_session_files(of, &error).map_or(Halt::Error(error), Halt::Failure)
+                    );
                 }
             }
-            self.checkpoints.push(take(of, &coordinator, shepherd, due.number, peers, limit, later).await?);
+            self.checkpoints
+                .push(take(of, &coordinator, shepherd, due.number, peers, limit, later).await?);
         }
         Ok(())
     }
@@ -75,7 +88,15 @@ impl Session for DmtcpSession<'_> {
     async fn finish(&mut self) -> Result<(), Halt> {
         let mut failed = Ok(());
         for checkpoint in self.checkpoints.iter_mut().filter(|c| c.dirs.is_empty()) {
-            match images(&self.of, checkpoint.number, Instant::now(), REST_LIMIT, || true).await {
+            match images(
+                &self.of,
+                checkpoint.number,
+                Instant::now(),
+                REST_LIMIT,
+                || true,
+            )
+            .await
+            {
                 Ok(dirs) => checkpoint.dirs = dirs,
                 Err(why) => failed = Err(why.into()),
             }
@@ -84,7 +105,9 @@ impl Session for DmtcpSession<'_> {
     }
 
     fn restart(&self, values: &Value) -> Result<Option<Restart>, Halt> {
-        let Some(last) = self.checkpoints.last() else { return Ok(None) };
+        let Some(last) = self.checkpoints.last() else {
+            return Ok(None);
+        };
         restart::script(&self.of, last, values).map(|script| Some(Restart::Script(script)))
     }
 
@@ -96,7 +119,10 @@ impl Session for DmtcpSession<'_> {
     }
 
     async fn watch_restart(&self) -> RunFailure {
-        let peers = self.checkpoints.last().map_or(self.of.peers, |last| last.peers);
+        let peers = self
+            .checkpoints
+            .last()
+            .map_or(self.of.peers, |last| last.peers);
         restart_watch::watch(&self.of, peers).await
     }
 
@@ -105,7 +131,9 @@ impl Session for DmtcpSession<'_> {
     }
 
     fn continues_from(&self) -> Option<(u32, u64)> {
-        self.checkpoints.last().map(|last| (last.number, last.printed_bytes))
+        self.checkpoints
+            .last()
+            .map(|last| (last.number, last.printed_bytes))
     }
 
     fn measure(&self, _: &str, to: &mut Findings) -> Result<(), RunError> {
@@ -117,17 +145,25 @@ impl Session for DmtcpSession<'_> {
 
     fn start_failure(&self) -> String {
         let message = text(&self.of.run.dir.join("coordinator.out"));
-        format!("DMTCP's coordinator did not start: {}", last_lines(&message))
+        format!(
+            "DMTCP's coordinator did not start: {}",
+            last_lines(&message)
+        )
     }
 
     fn keep_logs(&self) {
-        let Ok(entries) = self.of.layout.kvdir.read_dir_utf8() else { return };
+        let Ok(entries) = self.of.layout.kvdir.read_dir_utf8() else {
+            return;
+        };
         for entry in entries.flatten() {
             if entry.path().is_file() && entry.file_name() != "port" {
                 // a missing log is not an error
                 let _ = std::fs::copy(entry.path(), self.of.run.dir.join(entry.file_name()));
             }
         }
-        let _ = std::fs::copy(self.of.restart_script(), self.of.run.dir.join("dmtcp_restart_script.sh"));
+        let _ = std::fs::copy(
+            self.of.restart_script(),
+            self.of.run.dir.join("dmtcp_restart_script.sh"),
+        );
     }
 }

@@ -12,7 +12,11 @@ pub(super) async fn keep_session_files(of: &DmtcpRun<'_>) -> Result<(), RunError
     copy_tree(&layout.tmpdir, &session(of, &used.head.name))?;
     for node in used.others() {
         let kept = session(of, node).into();
-        used.crew.copy(&[node], layout.tmpdir.as_std_path(), kept, SOON).await.into_iter().try_for_each(|(_, done)| done)?;
+        used.crew
+            .copy(&[node], layout.tmpdir.as_std_path(), kept, SOON)
+            .await
+            .into_iter()
+            .try_for_each(|(_, done)| done)?;
     }
     Ok(())
 }
@@ -35,7 +39,11 @@ fn gone_with_program(session: &Utf8Path, error: &RunError) -> Option<RunFailure>
 
 /// Where the session files of a node are kept: beside those of others, where all see the same files.
 pub(super) fn session(of: &DmtcpRun<'_>, node: &str) -> Utf8PathBuf {
-    if node == of.run.used.head.name { of.run.work.join(SESSION) } else { of.run.work.join(format!("{SESSION}-{node}")) }
+    if node == of.run.used.head.name {
+        of.run.work.join(SESSION)
+    } else {
+        of.run.work.join(format!("{SESSION}-{node}"))
+    }
 }
 
 /// Gives the other nodes their session files again; this one gets its own by the script of the restart.
@@ -44,7 +52,11 @@ pub(super) async fn restore_session_files(of: &DmtcpRun<'_>) -> Result<(), RunEr
     for node in used.others() {
         let kept = session(of, node);
         let to = layout.tmpdir.clone().into();
-        used.crew.copy(&[node], kept.as_std_path(), to, SOON).await.into_iter().try_for_each(|(_, done)| done)?;
+        used.crew
+            .copy(&[node], kept.as_std_path(), to, SOON)
+            .await
+            .into_iter()
+            .try_for_each(|(_, done)| done)?;
     }
     Ok(())
 }
@@ -61,8 +73,16 @@ mod tests {
         let error = RunError::from(copy_tree(&session, &kept).expect_err("it is gone"));
         let failure = gone_with_program(&session, &error).expect("a failure of the run");
         assert_eq!(failure.cause, Cause::Checkpoint);
-        assert!(failure.detail.contains(&format!("cannot read {session}")), "the source is named: {}", failure.detail);
+        assert!(
+            failure.detail.contains(&format!("cannot read {session}")),
+            "the source is named: {}",
+            failure.detail
+        );
         std::fs::create_dir(&session).expect("makes");
-        assert_eq!(gone_with_program(&session, &error), None, "something else went wrong");
+        assert_eq!(
+            gone_with_program(&session, &error),
+            None,
+            "something else went wrong"
+        );
     }
 }

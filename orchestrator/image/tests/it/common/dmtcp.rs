@@ -9,5 +9,9 @@ use std::{
 pub fn bin() -> Option<PathBuf> {
     let given = env::var_os("CVC_DMTCP_ROOT").map(|root| Path::new(&root).join("bin"));
     let path = env::var_os("PATH").unwrap_or_default();
-    given.into_iter().chain(env::split_paths(&path)).chain([PathBuf::from("/usr/local/bin")]).find(|dir| dir.join("mtcp_restart").is_file())
+    given
+        .into_iter()
+        .chain(env::split_paths(&path))
+        .chain([PathBuf::from("/usr/local/bin")])
+        .find(|dir| dir.join("mtcp_restart").is_file())
 }

@@ -1,5 +1,9 @@
 //! Shared by the tests: fixtures, and images made from parts.
-#![allow(dead_code, clippy::allow_attributes, reason = "each crate uses a part of it")]
+#![allow(
+    dead_code,
+    clippy::allow_attributes,
+    reason = "each crate uses a part of it"
+)]
 
 pub mod dmtcp;
 
@@ -18,7 +22,15 @@ pub fn fixtures() -> PathBuf {
 pub fn fixture_names() -> Vec<String> {
     let mut names: Vec<_> = std::fs::read_dir(fixtures())
         .unwrap()
-        .filter_map(|entry| entry.unwrap().file_name().to_str().unwrap().strip_suffix(".dmtcp.gz").map(str::to_owned))
+        .filter_map(|entry| {
+            entry
+                .unwrap()
+                .file_name()
+                .to_str()
+                .unwrap()
+                .strip_suffix(".dmtcp.gz")
+                .map(str::to_owned)
+        })
         .collect();
     names.sort();
     assert!(names.len() >= 19, "fixtures are missing: {names:?}");
@@ -31,7 +43,9 @@ pub fn fixture(name: &str) -> PathBuf {
 
 pub fn gunzip(path: &Path) -> Vec<u8> {
     let mut bytes = Vec::new();
-    GzDecoder::new(File::open(path).unwrap()).read_to_end(&mut bytes).unwrap();
+    GzDecoder::new(File::open(path).unwrap())
+        .read_to_end(&mut bytes)
+        .unwrap();
     bytes
 }
 
@@ -82,13 +96,29 @@ pub fn file(start: u64, size: u64, prot: u32, name: &str) -> Area {
 
 /// Anonymous memory: a parent (no data).
 pub fn parent(start: u64, size: u64, prot: u32, name: &str) -> Area {
-    Area { flags: 0x22, properties: 2, mmap_file_size: -1, data: 0, ..file(start, size, prot, name) }
+    Area {
+        flags: 0x22,
+        properties: 2,
+        mmap_file_size: -1,
+        data: 0,
+        ..file(start, size, prot, name)
+    }
 }
 
 /// A run of the parent before it.
 pub fn child(start: u64, size: u64, prot: u32, zero: bool) -> Area {
-    let data = if zero { 0 } else { usize::try_from(size).unwrap() };
-    Area { flags: 0x22, properties: if zero { 5 } else { 4 }, mmap_file_size: -1, data, ..file(start, size, prot, "") }
+    let data = if zero {
+        0
+    } else {
+        usize::try_from(size).unwrap()
+    };
+    Area {
+        flags: 0x22,
+        properties: if zero { 5 } else { 4 },
+        mmap_file_size: -1,
+        data,
+        ..file(start, size, prot, "")
+    }
 }
 
 /// The header page of an area in the layout of `kind`.
@@ -167,9 +197,40 @@ pub fn image(kind: Kind, areas: &[Area]) -> Vec<u8> {
     let brk = BRK;
     let mut bytes = match kind {
         Kind::V4 => v4_header("prog", "/home/u/prog", 42_000),
-        Kind::A => v2_header(2, &[brk, 0x1000, 0x2000, 0x3000, 0x4000, 0x5000, 0x6000, 0x1234]),
-        Kind::B => v2_header(1, &[brk, 0x1000, 0x2000, 0x3000, 0x4000, 0x5000, 0x6000, END_OF_STACK, 0x1234]),
-        Kind::C => v2_header(3, &[brk, END_OF_STACK, 0x1000, 0x2000, 0x3000, 0x4000, 0x5000, 0x6000, 0, 0, 0x1234]),
+        Kind::A => v2_header(
+            2,
+            &[brk, 0x1000, 0x2000, 0x3000, 0x4000, 0x5000, 0x6000, 0x1234],
+        ),
+        Kind::B => v2_header(
+            1,
+            &[
+                brk,
+                0x1000,
+                0x2000,
+                0x3000,
+                0x4000,
+                0x5000,
+                0x6000,
+                END_OF_STACK,
+                0x1234,
+            ],
+        ),
+        Kind::C => v2_header(
+            3,
+            &[
+                brk,
+                END_OF_STACK,
+                0x1000,
+                0x2000,
+                0x3000,
+                0x4000,
+                0x5000,
+                0x6000,
+                0,
+                0,
+                0x1234,
+            ],
+        ),
     };
     for area in areas {
         bytes.extend(header_page(kind, area));
@@ -186,13 +247,20 @@ pub fn small(kind: Kind) -> Vec<u8> {
 
 pub fn small_areas(kind: Kind) -> Vec<Area> {
     let exe = 0x5000_0000_0000;
-    let mut areas = vec![file(exe, 4096, 5, "/home/u/prog"), file(exe + 4096, 4096, 3, "/home/u/prog")];
+    let mut areas = vec![
+        file(exe, 4096, 5, "/home/u/prog"),
+        file(exe + 4096, 4096, 3, "/home/u/prog"),
+    ];
     let run = |start: u64, size: u64, region_end: u64, zero: bool, name: &str| Area {
         end: region_end,
         flags: 0x22,
         prot: if zero && kind == Kind::A { 0x13 } else { 3 },
         properties: u64::from(zero),
-        data: if zero { 0 } else { usize::try_from(size).unwrap() },
+        data: if zero {
+            0
+        } else {
+            usize::try_from(size).unwrap()
+        },
         ..file(start, size, 3, name)
     };
     let lib = 0x7f00_0000_0000;
@@ -209,11 +277,24 @@ pub fn small_areas(kind: Kind) -> Vec<Area> {
             areas.push(parent(exe + 0x2_0000, 0x1000, 3, "[heap]"));
             areas.push(child(exe + 0x2_0000, 0x1000, 3, false));
             // A library that ends within a page of its mapping.
-            areas.push(Area { mmap_file_size: 777, data: 777, ..file(lib - 0x2000, 4096, 1, "/usr/share/table") });
+            areas.push(Area {
+                mmap_file_size: 777,
+                data: 777,
+                ..file(lib - 0x2000, 4096, 1, "/usr/share/table")
+            });
         }
     }
     areas.push(file(lib, 4096, 5, "/usr/lib/libm.so.6"));
-    areas.push(Area { flags: 0x01, ..file(lib + 0x10_0000, 4096, 3, "/dev/shm/segment (deleted)") });
-    areas.push(run(END_OF_STACK - 0x1000, 0x1000, END_OF_STACK, false, "[stack]"));
+    areas.push(Area {
+        flags: 0x01,
+        ..file(lib + 0x10_0000, 4096, 3, "/dev/shm/segment (deleted)")
+    });
+    areas.push(run(
+        END_OF_STACK - 0x1000,
+        0x1000,
+        END_OF_STACK,
+        false,
+        "[stack]",
+    ));
     areas
 }

@@ -11,7 +11,8 @@ pub struct AsynchronousOverhead;
 /// A value of the example by its symbol.
 fn symbol(at: &CellContext<'_>, symbol: &str) -> Result<f64, NotRecomputable> {
     let row = at.rows_of("model")?.find(|r| r.text("symbol") == symbol);
-    row.ok_or_else(|| NotRecomputable::Other(format!("no value {symbol}")))?.number("value")
+    row.ok_or_else(|| NotRecomputable::Other(format!("no value {symbol}")))?
+        .number("value")
 }
 
 impl Rule for AsynchronousOverhead {
@@ -25,7 +26,12 @@ impl Rule for AsynchronousOverhead {
         match at.text("symbol") {
             "t_est" => {
                 let n = symbol(at, "n")?;
-                Ok(Recomputed::new(overhead_s(n.round() as u32, symbol(at, "m")?, symbol(at, "S_node")?, symbol(at, "B_M")?)?))
+                Ok(Recomputed::new(overhead_s(
+                    n.round() as u32,
+                    symbol(at, "m")?,
+                    symbol(at, "S_node")?,
+                    symbol(at, "B_M")?,
+                )?))
             }
             "t_meas" => Err(NotRecomputable::Measurement),
             _ => Err(NotRecomputable::Input),
@@ -47,15 +53,25 @@ impl Rule for AsynchronousShare {
     }
     fn cell(&self, at: &CellContext<'_>) -> Result<Recomputed, NotRecomputable> {
         if at.text("cluster") != "LiMa" {
-            return Err(NotRecomputable::Other("the memory bandwidth of this cluster is not given".to_owned()));
+            return Err(NotRecomputable::Other(
+                "the memory bandwidth of this cluster is not given".to_owned(),
+            ));
         }
         let share = at.number("sync_overhead_pct_per_ckpt")? / 100.0;
-        let synchronous = synchronous_s(1, at.number("checkpoint_GB")?, at.number("pfs_bandwidth_GBps")?)?;
+        let synchronous = synchronous_s(
+            1,
+            at.number("checkpoint_GB")?,
+            at.number("pfs_bandwidth_GBps")?,
+        )?;
         if share <= 0.0 {
-            return Err(NotRecomputable::Other("the synchronous share is 0".to_owned()));
+            return Err(NotRecomputable::Other(
+                "the synchronous share is 0".to_owned(),
+            ));
         }
         let per_node = at.number("checkpoint_GB")? / at.number("nodes_used")?;
         let asynchronous = overhead_s(1, symbol(at, "m")?, per_node, symbol(at, "B_M")?)?;
-        Ok(Recomputed::new(100.0 * asynchronous / (synchronous / share)))
+        Ok(Recomputed::new(
+            100.0 * asynchronous / (synchronous / share),
+        ))
     }
 }

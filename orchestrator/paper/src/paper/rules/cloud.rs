@@ -12,10 +12,15 @@ pub struct CloudTime;
 
 /// The mean of all runs of Table 5.23 over the internal and the Linux clock.
 fn mean(at: &CellContext<'_>, with_checkpoint: bool) -> Result<f64, NotRecomputable> {
-    let metrics = if with_checkpoint { ["app_ft_time_internal", "app_ft_time_linux"] } else { ["app_time_internal", "app_time_linux"] };
+    let metrics = if with_checkpoint {
+        ["app_ft_time_internal", "app_ft_time_linux"]
+    } else {
+        ["app_time_internal", "app_time_linux"]
+    };
     let mut sum = 0.0;
     for metric in metrics {
-        let keys = ["instance_type", "instances", "processes_per_instance"].map(|c| (c, at.text(c)));
+        let keys =
+            ["instance_type", "instances", "processes_per_instance"].map(|c| (c, at.text(c)));
         let with: Vec<(&str, &str)> = keys.into_iter().chain([("metric", metric)]).collect();
         let row = at.find("5.23", &with)?;
         for run in 1..=RUNS {
@@ -37,7 +42,9 @@ impl Rule for CloudTime {
         match at.column_id() {
             "app_time_s" => Ok(Recomputed::new(without)),
             _ if without == 0.0 => Err(NotRecomputable::Other("the run time is 0".to_owned())),
-            _ => Ok(Recomputed::new(100.0 * (mean(at, true)? - without) / without)),
+            _ => Ok(Recomputed::new(
+                100.0 * (mean(at, true)? - without) / without,
+            )),
         }
     }
 }

@@ -10,7 +10,8 @@ pub struct MetadataOperations;
 
 /// Metadata servers of a mode.
 fn servers(at: &CellContext<'_>) -> Result<u32, NotRecomputable> {
-    at.find("totals", &[("metadata_mode", at.text("metadata_mode"))])?.count("metadata_servers")
+    at.find("totals", &[("metadata_mode", at.text("metadata_mode"))])?
+        .count("metadata_servers")
 }
 
 impl Rule for MetadataOperations {
@@ -29,11 +30,16 @@ impl Rule for MetadataOperations {
             "GETATTR" if delegates => f64::from(clients),
             "CREATE" if delegates => 1.0,
             "LOOKUP" | "CRDIRENT" if delegates => 0.0,
-            "" if delegates => delegation_operations(at.count("metadata_servers")?, clients)? as f64,
+            "" if delegates => {
+                delegation_operations(at.count("metadata_servers")?, clients)? as f64
+            }
             "" => {
                 let mut kinds = Vec::new();
                 for row in at.rows_of("breakdown")? {
-                    if ["metadata_mode", "method", "clients"].iter().all(|c| row.text(c) == at.text(c)) {
+                    if ["metadata_mode", "method", "clients"]
+                        .iter()
+                        .all(|c| row.text(c) == at.text(c))
+                    {
                         kinds.push(row.number("metadata_ops")?);
                     }
                 }
@@ -61,12 +67,20 @@ impl Rule for MetadataClaim {
     }
     fn cell(&self, at: &CellContext<'_>) -> Result<Recomputed, NotRecomputable> {
         let of = |method: &str| -> Result<f64, NotRecomputable> {
-            let with = [("metadata_mode", at.text("metadata_mode")), ("clients", at.text("clients")), ("method", method)];
+            let with = [
+                ("metadata_mode", at.text("metadata_mode")),
+                ("clients", at.text("clients")),
+                ("method", method),
+            ];
             at.find("totals", &with)?.number("metadata_ops")
         };
         let reference = of(at.text("reference_method"))?;
         let share = |method: &str| -> Result<f64, NotRecomputable> {
-            if reference == 0.0 { Err(NotRecomputable::Other("the base is 0".to_owned())) } else { Ok(100.0 * of(method)? / reference) }
+            if reference == 0.0 {
+                Err(NotRecomputable::Other("the base is 0".to_owned()))
+            } else {
+                Ok(100.0 * of(method)? / reference)
+            }
         };
         Ok(Recomputed::new(match at.text("claim") {
             "metadata ops of delegation as share" => share("pfs_delegation")?,

@@ -15,7 +15,8 @@ const TRAINING: [&str; 3] = ["25", "36", "49"];
 /// The number of a line.
 fn line(at: &CellContext<'_>, quantity: &str, column: &str) -> Result<f64, NotRecomputable> {
     let row = at.rows().find(|r| r.text("quantity") == quantity);
-    row.ok_or_else(|| NotRecomputable::Other(format!("no line `{quantity}`")))?.number(column)
+    row.ok_or_else(|| NotRecomputable::Other(format!("no line `{quantity}`")))?
+        .number(column)
 }
 
 /// What the example starts from.
@@ -35,18 +36,35 @@ impl Example {
             if value.fract() == 0.0 && value >= 0.0 {
                 Ok(value as u32)
             } else {
-                Err(NotRecomputable::Other(format!("`{quantity}` is not a whole number")))
+                Err(NotRecomputable::Other(format!(
+                    "`{quantity}` is not a whole number"
+                )))
             }
         };
         let mut points = Vec::new();
         for p in TRAINING {
-            let row = at.find("5.1", &[("benchmark", "BT"), ("class", "D"), ("processes", p), ("mpi", "MPICH")])?;
+            let row = at.find(
+                "5.1",
+                &[
+                    ("benchmark", "BT"),
+                    ("class", "D"),
+                    ("processes", p),
+                    ("mpi", "MPICH"),
+                ],
+            )?;
             points.push((row.count("processes")?, row.number("dtapp_MiB")?));
         }
-        let dtapp_mib = PowerLaw::fit(&points)?.law.rounded().at(count("total_processes")?)?;
+        let dtapp_mib = PowerLaw::fit(&points)?
+            .law
+            .rounded()
+            .at(count("total_processes")?)?;
         let lb_mib = library::MPICH_MIB.value;
         let shmem = shared_memory(at.table_id(), count("processes_per_node")?)?;
-        let zones_s = [zone_time::dtapp_s(dtapp_mib * MIB)?, zone_time::lb_s(lb_mib * MIB)?, zone_time::shmem_s(shmem.value() * MIB)?];
+        let zones_s = [
+            zone_time::dtapp_s(dtapp_mib * MIB)?,
+            zone_time::lb_s(lb_mib * MIB)?,
+            zone_time::shmem_s(shmem.value() * MIB)?,
+        ];
         Ok(Self {
             dtapp_mib,
             lb_mib,
@@ -62,7 +80,11 @@ impl Example {
     }
 
     fn schedule(&self) -> Result<schedule::Schedule, NotRecomputable> {
-        Ok(schedule::published(self.app_s, self.checkpoint_s(), self.overhead)?)
+        Ok(schedule::published(
+            self.app_s,
+            self.checkpoint_s(),
+            self.overhead,
+        )?)
     }
 }
 
@@ -91,12 +113,16 @@ impl Rule for Checkpoints {
             (_, "ckpt_count") => Ok(Recomputed::new(Example::of(at)?.schedule()?.count as f64)),
             (_, "ckpt_interval") => {
                 let interval = Example::of(at)?.schedule()?.interval_s;
-                interval.map(Recomputed::new).ok_or_else(|| NotRecomputable::Other("no checkpoint is taken".to_owned()))
+                interval
+                    .map(Recomputed::new)
+                    .ok_or_else(|| NotRecomputable::Other("no checkpoint is taken".to_owned()))
             }
             (_, "total_time_error") => {
                 let total = Example::of(at)?.schedule()?.total_s;
                 let measured = line(at, "app_plus_two_ckpt_time", "measured")?;
-                error_pct(total, measured).map(Recomputed::new).ok_or_else(|| NotRecomputable::Other("the measured time is 0".to_owned()))
+                error_pct(total, measured)
+                    .map(Recomputed::new)
+                    .ok_or_else(|| NotRecomputable::Other("the measured time is 0".to_owned()))
             }
             (_, "app_time") => Err(NotRecomputable::Measurement),
             (_, _) => Err(NotRecomputable::Input),
@@ -117,13 +143,21 @@ fn estimated(example: &Example, quantity: &str) -> Result<Recomputed, NotRecompu
         "dtapp" => Recomputed::new(example.dtapp_mib),
         "lb" => Recomputed::new(example.lb_mib),
         "shmem" => example.shmem,
-        "ckpt_file" => Recomputed::or_cut(example.dtapp_mib + example.lb_mib + example.shmem.value()),
+        "ckpt_file" => {
+            Recomputed::or_cut(example.dtapp_mib + example.lb_mib + example.shmem.value())
+        }
         "dtapp_time" => Recomputed::new(example.zones_s[0]),
         "lb_time" => Recomputed::new(example.zones_s[1]),
         "shmem_time" => Recomputed::new(example.zones_s[2]),
         "one_ckpt_time" => Recomputed::new(example.checkpoint_s()),
-        "two_ckpt_time" => Recomputed::or_cut(example.schedule()?.count as f64 * example.checkpoint_s()),
+        "two_ckpt_time" => {
+            Recomputed::or_cut(example.schedule()?.count as f64 * example.checkpoint_s())
+        }
         "app_plus_two_ckpt_time" => Recomputed::or_cut(example.schedule()?.total_s),
-        _ => return Err(NotRecomputable::Other("the examples do not say how".to_owned())),
+        _ => {
+            return Err(NotRecomputable::Other(
+                "the examples do not say how".to_owned(),
+            ));
+        }
     })
 }

@@ -88,13 +88,21 @@ impl Rule for Quotient {
     }
     fn cell(&self, at: &CellContext<'_>) -> Result<Recomputed, NotRecomputable> {
         let n = numbers(at)?;
-        if n[1] == 0.0 { Err(NotRecomputable::Other("the divisor is 0".to_owned())) } else { Ok(Recomputed::new(n[0] / n[1])) }
+        if n[1] == 0.0 {
+            Err(NotRecomputable::Other("the divisor is 0".to_owned()))
+        } else {
+            Ok(Recomputed::new(n[0] / n[1]))
+        }
     }
 }
 
 /// `value` as percent of `base`.
 fn percent(value: f64, base: f64) -> Result<Recomputed, NotRecomputable> {
-    if base == 0.0 { Err(NotRecomputable::Other("the base is 0".to_owned())) } else { Ok(Recomputed::new(100.0 * value / base)) }
+    if base == 0.0 {
+        Err(NotRecomputable::Other("the base is 0".to_owned()))
+    } else {
+        Ok(Recomputed::new(100.0 * value / base))
+    }
 }
 
 /// How much larger a column is than another, in percent of that one.
@@ -153,7 +161,9 @@ impl Rule for PercentError {
     }
     fn cell(&self, at: &CellContext<'_>) -> Result<Recomputed, NotRecomputable> {
         let n = numbers(at)?;
-        cvc_model::error_pct(n[0], n[1]).map(Recomputed::new).ok_or_else(|| NotRecomputable::Other("the measured value is 0".to_owned()))
+        cvc_model::error_pct(n[0], n[1])
+            .map(Recomputed::new)
+            .ok_or_else(|| NotRecomputable::Other("the measured value is 0".to_owned()))
     }
 }
 
@@ -200,6 +210,8 @@ impl Rule for PopulationDeviation {
     fn cell(&self, at: &CellContext<'_>) -> Result<Recomputed, NotRecomputable> {
         let n = numbers(at)?;
         let mean = n.iter().sum::<f64>() / n.len() as f64;
-        Ok(Recomputed::new((n.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / n.len() as f64).sqrt()))
+        Ok(Recomputed::new(
+            (n.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / n.len() as f64).sqrt(),
+        ))
     }
 }

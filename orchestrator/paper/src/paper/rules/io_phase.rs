@@ -21,7 +21,9 @@ impl Rule for RequestSize {
         if processes == 0 {
             return Err(NotRecomputable::Other("no process".to_owned()));
         }
-        Ok(Recomputed::new(bt_io_write_bytes(408) as f64 / MIB / f64::from(processes)))
+        Ok(Recomputed::new(
+            bt_io_write_bytes(408) as f64 / MIB / f64::from(processes),
+        ))
     }
 }
 
@@ -38,7 +40,9 @@ impl Rule for PhaseTime {
     }
     fn cell(&self, at: &CellContext<'_>) -> Result<Recomputed, NotRecomputable> {
         if at.table_id() != "4" {
-            return Err(NotRecomputable::Other("the bandwidths that were measured for the phases are not printed".to_owned()));
+            return Err(NotRecomputable::Other(
+                "the bandwidths that were measured for the phases are not printed".to_owned(),
+            ));
         }
         let row = at.find("3", &[("phase", at.text("phase"))])?;
         Ok(Recomputed::new(row.number("time_conf_a_s")?))
@@ -57,6 +61,9 @@ impl Rule for PhaseError {
         "100·|measured/estimated − 1| of the times as rounded in print; by the paper's definition, on bandwidths, it rounds to the same"
     }
     fn cell(&self, at: &CellContext<'_>) -> Result<Recomputed, NotRecomputable> {
-        Ok(Recomputed::new(error_on_time_pct(at.number("time_estimated_s")?, at.number("time_measured_s")?)?))
+        Ok(Recomputed::new(error_on_time_pct(
+            at.number("time_estimated_s")?,
+            at.number("time_measured_s")?,
+        )?))
     }
 }

@@ -38,8 +38,20 @@ pub struct CellContext<'a> {
 }
 
 impl<'a> CellContext<'a> {
-    pub(in crate::paper) fn new(paper: &'a Paper, place: CellPlace, of: &'a [String], reads: &'a RefCell<Reads>) -> Self {
-        Self { paper, table: place.0, row: place.1, column: place.2, of, reads }
+    pub(in crate::paper) fn new(
+        paper: &'a Paper,
+        place: CellPlace,
+        of: &'a [String],
+        reads: &'a RefCell<Reads>,
+    ) -> Self {
+        Self {
+            paper,
+            table: place.0,
+            row: place.1,
+            column: place.2,
+            of,
+            reads,
+        }
     }
 
     fn printed(&self) -> &'a PrintedTable {
@@ -58,7 +70,9 @@ impl<'a> CellContext<'a> {
 
     /// Decimals that the cell itself is printed with.
     pub fn decimals(&self) -> u32 {
-        self.printed().cells[self.row][self.column].number().map_or(0, |n| n.decimals())
+        self.printed().cells[self.row][self.column]
+            .number()
+            .map_or(0, |n| n.decimals())
     }
 
     /// What the rule is applied to.
@@ -69,8 +83,13 @@ impl<'a> CellContext<'a> {
     /// The text of a column in this row; empty if nothing is printed.
     pub fn text(&self, column: &str) -> &'a str {
         let table = self.printed();
-        let Some(index) = table.column(column) else { return "" };
-        match self.meant(index).and_then(|(anomaly, likely)| Some((anomaly, likely.text()?))) {
+        let Some(index) = table.column(column) else {
+            return "";
+        };
+        match self
+            .meant(index)
+            .and_then(|(anomaly, likely)| Some((anomaly, likely.text()?)))
+        {
             Some((anomaly, text)) => {
                 self.note_correction(anomaly);
                 text
@@ -81,13 +100,18 @@ impl<'a> CellContext<'a> {
 
     /// Whether nothing is printed in a column of this row.
     pub fn is_empty(&self, column: &str) -> bool {
-        self.printed().cell(self.row, column).is_none_or(|c| *c == Cell::Empty)
+        self.printed()
+            .cell(self.row, column)
+            .is_none_or(|c| *c == Cell::Empty)
     }
 
     /// What was probably meant in a column of this row, with the anomaly that says so.
     fn meant(&self, column: usize) -> Option<(usize, &'a Likely)> {
         let corrected = self.reads.borrow().corrected;
-        self.printed().attached[self.row][column].iter().filter(|_| corrected).find_map(|a| Some((a.anomaly, a.meant()?)))
+        self.printed().attached[self.row][column]
+            .iter()
+            .filter(|_| corrected)
+            .find_map(|a| Some((a.anomaly, a.meant()?)))
     }
 
     /// Notes that a misprint was corrected.
@@ -110,14 +134,23 @@ impl<'a> CellContext<'a> {
     /// The column does not exist, or has no number.
     pub fn number(&self, column: &str) -> Result<f64, NotRecomputable> {
         let table = self.printed();
-        let index =
-            table.column(column).ok_or_else(|| NotRecomputable::Other(format!("table {} has no column `{column}`", self.table_id())))?;
+        let index = table.column(column).ok_or_else(|| {
+            NotRecomputable::Other(format!(
+                "table {} has no column `{column}`",
+                self.table_id()
+            ))
+        })?;
         let Cell::Number(printed) = &table.cells[self.row][index] else {
-            return Err(NotRecomputable::Other(format!("`{column}` is not printed in this row")));
+            return Err(NotRecomputable::Other(format!(
+                "`{column}` is not printed in this row"
+            )));
         };
         let place = (self.table, self.row, index);
         let mut value = printed.value();
-        if let Some((anomaly, likely)) = self.meant(index).and_then(|(anomaly, likely)| Some((anomaly, likely.number()?))) {
+        if let Some((anomaly, likely)) = self
+            .meant(index)
+            .and_then(|(anomaly, likely)| Some((anomaly, likely.number()?)))
+        {
             self.note_correction(anomaly);
             value = likely;
         }
@@ -126,7 +159,9 @@ impl<'a> CellContext<'a> {
         // counts and settings are exact
         let exact = definition.kind == Kind::Setting || definition.unit.as_deref() == Some("1");
         if !exact && !reads.inputs.iter().any(|(p, _)| *p == place) {
-            reads.inputs.push((place, 0.5 * 10f64.powi(-(printed.decimals() as i32))));
+            reads
+                .inputs
+                .push((place, 0.5 * 10f64.powi(-(printed.decimals() as i32))));
         }
         match reads.shift {
             Some((shifted, by)) if shifted == place => Ok(value + by),
@@ -143,7 +178,9 @@ impl<'a> CellContext<'a> {
         if value.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(&value) {
             Ok(value as u32)
         } else {
-            Err(NotRecomputable::Other(format!("`{column}` is not a whole number here")))
+            Err(NotRecomputable::Other(format!(
+                "`{column}` is not a whole number here"
+            )))
         }
     }
 
@@ -157,10 +194,22 @@ impl<'a> CellContext<'a> {
     ///
     /// # Errors
     /// The table does not exist.
-    pub fn rows_of(&self, table: &str) -> Result<impl Iterator<Item = Self> + use<'a>, NotRecomputable> {
-        let index = self.paper.tables.iter().position(|t| t.definition.id == table);
-        let index = index.ok_or_else(|| NotRecomputable::Other(format!("unknown table {table}")))?;
-        let this = Self { table: index, column: 0, ..*self };
+    pub fn rows_of(
+        &self,
+        table: &str,
+    ) -> Result<impl Iterator<Item = Self> + use<'a>, NotRecomputable> {
+        let index = self
+            .paper
+            .tables
+            .iter()
+            .position(|t| t.definition.id == table);
+        let index =
+            index.ok_or_else(|| NotRecomputable::Other(format!("unknown table {table}")))?;
+        let this = Self {
+            table: index,
+            column: 0,
+            ..*self
+        };
         Ok(this.rows())
     }
 
@@ -169,9 +218,14 @@ impl<'a> CellContext<'a> {
     /// # Errors
     /// There is none.
     pub fn find(&self, table: &str, with: &[(&str, &str)]) -> Result<Self, NotRecomputable> {
-        self.rows_of(table)?.find(|row| with.iter().all(|(c, v)| row.text(c) == *v)).ok_or_else(|| {
-            let wanted: Vec<String> = with.iter().map(|(c, v)| format!("{c} {v}")).collect();
-            NotRecomputable::Other(format!("table {table} has no row for {}", wanted.join(", ")))
-        })
+        self.rows_of(table)?
+            .find(|row| with.iter().all(|(c, v)| row.text(c) == *v))
+            .ok_or_else(|| {
+                let wanted: Vec<String> = with.iter().map(|(c, v)| format!("{c} {v}")).collect();
+                NotRecomputable::Other(format!(
+                    "table {table} has no row for {}",
+                    wanted.join(", ")
+                ))
+            })
     }
 }

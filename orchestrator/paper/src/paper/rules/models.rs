@@ -31,8 +31,7 @@ const ARRAYS: &str = "the arrays that the program declares, which no run is need
                       of Table 5.20; the data zones of Table 5.1 have as much above their arrays)";
 const OPEN_MPI_DATA: &str = "the arrays that the program declares + 0.5 MiB + 1.65 MiB for Open MPI: a constant fitted to the measured data zones of \
                              Table 5.1, so no independent prediction of them";
-const MPICH_LIBRARIES: &str =
-    "2.45 MiB: a constant read from the measured libraries of Tables 4.1 to 4.3 and 5.1, so no independent prediction of them";
+const MPICH_LIBRARIES: &str = "2.45 MiB: a constant read from the measured libraries of Tables 4.1 to 4.3 and 5.1, so no independent prediction of them";
 const OPEN_MPI_LIBRARIES: &str = "2.72 MiB: a constant read from the measured libraries of Table 5.1, so no independent prediction of them";
 const SEGMENT: &str = "4\u{b7}p + p\u{b7}(p \u{2212} 1)/16 MiB by the layout of MPICH's segment + 26.2 MiB: a constant fitted to the measured shared memory of BT and SP, which \
                        spreads over 25.7 to 26.6 (Tables 4.1, 4.2, 5.1); only the growth with p is predicted independently of it";
@@ -74,20 +73,44 @@ fn problem(benchmark: &str, class: &str) -> Result<Problem, NotRecomputable> {
 
 /// The first of these columns that has a number.
 fn first(at: &CellContext<'_>, columns: &[&str]) -> Result<u32, NotRecomputable> {
-    columns.iter().find(|c| !at.is_empty(c)).ok_or_else(|| other("no number of processes")).and_then(|c| at.count(c))
+    columns
+        .iter()
+        .find(|c| !at.is_empty(c))
+        .ok_or_else(|| other("no number of processes"))
+        .and_then(|c| at.count(c))
 }
 
 /// What a row is about.
 fn row(at: &CellContext<'_>) -> Result<ModelledRow, NotRecomputable> {
     let file_kind = at.text("file_kind");
-    if let Some(letter) = at.column_id().strip_prefix("class_").and_then(|c| c.chars().next()) {
+    if let Some(letter) = at
+        .column_id()
+        .strip_prefix("class_")
+        .and_then(|c| c.chars().next())
+    {
         let processes = at.count(&format!("class_{letter}_processes"))?;
         let per_node = at.count(&format!("class_{letter}_processes_per_node"))?;
-        return Ok(ModelledRow { problem: problem(at.text("benchmark"), &letter.to_ascii_uppercase().to_string())?, processes, per_node });
+        return Ok(ModelledRow {
+            problem: problem(
+                at.text("benchmark"),
+                &letter.to_ascii_uppercase().to_string(),
+            )?,
+            processes,
+            per_node,
+        });
     }
     if file_kind == "ckpt_bt" {
-        let per_node = at.text("mapping").rsplit(' ').next().and_then(|n| n.parse().ok()).ok_or_else(|| other("no mapping"))?;
-        return Ok(ModelledRow { problem: problem("BT", "B")?, processes: 4, per_node });
+        let per_node = at
+            .text("mapping")
+            .rsplit(' ')
+            .next()
+            .and_then(|n| n.parse().ok())
+            .ok_or_else(|| other("no mapping"))?;
+        return Ok(ModelledRow {
+            problem: problem("BT", "B")?,
+            processes: 4,
+            per_node,
+        });
     }
     if !file_kind.is_empty() && !file_kind.starts_with("ckpt_") {
         return Err(other("an auxiliary file"));
@@ -102,20 +125,40 @@ fn row(at: &CellContext<'_>) -> Result<ModelledRow, NotRecomputable> {
         _ if at.is_empty("benchmark") => problem("BT", at.text("class"))?,
         _ => problem(at.text("benchmark"), at.text("class"))?,
     };
-    let per_node = first(at, &["processes_per_node", "processes_per_instance", "processes", "row_processes"])?;
+    let per_node = first(
+        at,
+        &[
+            "processes_per_node",
+            "processes_per_instance",
+            "processes",
+            "row_processes",
+        ],
+    )?;
     let processes = match words.next().and_then(|p| p.parse().ok()) {
         Some(processes) => processes,
         None => match at.table_id() {
-            "5.17" => at.count("nodes")?.checked_mul(per_node).ok_or_else(|| other("too many processes"))?,
+            "5.17" => at
+                .count("nodes")?
+                .checked_mul(per_node)
+                .ok_or_else(|| other("too many processes"))?,
             _ => first(at, &["processes", "row_processes"])?,
         },
     };
-    Ok(ModelledRow { problem, processes, per_node })
+    Ok(ModelledRow {
+        problem,
+        processes,
+        per_node,
+    })
 }
 
 /// A number with a constant that was read from print.
 fn published(estimate: Estimate, model: &str, basis: &'static str) -> Modelled {
-    Modelled { estimate, model: model.to_owned(), tier: Tier::Published, basis }
+    Modelled {
+        estimate,
+        model: model.to_owned(),
+        tier: Tier::Published,
+        basis,
+    }
 }
 
 fn data(row: &ModelledRow, open_mpi: bool) -> Result<Estimate, NotRecomputable> {
@@ -144,30 +187,61 @@ impl ModelRule for Zones {
             if open_mpi {
                 return Ok(open_mpi_mib(row.per_node)?);
             }
-            Ok(Estimate::plus_minus(buffer_mib(row.per_node, c)?, BANDS_MIB[1]))
+            Ok(Estimate::plus_minus(
+                buffer_mib(row.per_node, c)?,
+                BANDS_MIB[1],
+            ))
         };
-        let lb = if open_mpi { library::OPEN_MPI_MIB } else { library::MPICH_MIB };
+        let lb = if open_mpi {
+            library::OPEN_MPI_MIB
+        } else {
+            library::MPICH_MIB
+        };
         let column = at.column_id();
         if column.contains("dtapp") {
             let zone = data(&row, open_mpi)?;
             return Ok(if open_mpi {
                 published(zone, "static arrays + 2.15 MiB", OPEN_MPI_DATA)
             } else {
-                Modelled { estimate: zone, model: "static arrays + 0.5 MiB".to_owned(), tier: Tier::NoRun, basis: ARRAYS }
+                Modelled {
+                    estimate: zone,
+                    model: "static arrays + 0.5 MiB".to_owned(),
+                    tier: Tier::NoRun,
+                    basis: ARRAYS,
+                }
             });
         }
         if column.contains("shmem") {
-            let (model, basis) =
-                if open_mpi { ("constant of Open MPI", OPEN_MPI_SHARED) } else { ("buffers of MPICH + constant", segment) };
+            let (model, basis) = if open_mpi {
+                ("constant of Open MPI", OPEN_MPI_SHARED)
+            } else {
+                ("buffers of MPICH + constant", segment)
+            };
             return Ok(published(shmem()?, model, basis));
         }
         if column.contains("lb_") {
-            return Ok(published(lb, "constant of the library", if open_mpi { OPEN_MPI_LIBRARIES } else { MPICH_LIBRARIES }));
+            return Ok(published(
+                lb,
+                "constant of the library",
+                if open_mpi {
+                    OPEN_MPI_LIBRARIES
+                } else {
+                    MPICH_LIBRARIES
+                },
+            ));
         }
         let data = data(&row, open_mpi)?;
         let file = data.value + lb.value + shmem()?.value;
-        let file = if open_mpi { data.plus(lb).plus(shmem()?) } else { Estimate::plus_minus(file, BANDS_MIB[2]) };
-        Ok(published(file, "static arrays + libraries + buffers", if open_mpi { OPEN_MPI_FILE } else { MPICH_FILE }))
+        let file = if open_mpi {
+            data.plus(lb).plus(shmem()?)
+        } else {
+            Estimate::plus_minus(file, BANDS_MIB[2])
+        };
+        Ok(published(
+            file,
+            "static arrays + libraries + buffers",
+            if open_mpi { OPEN_MPI_FILE } else { MPICH_FILE },
+        ))
     }
 }
 
@@ -187,12 +261,25 @@ impl ModelRule for IoFiles {
         let processes = at.count("processes")?;
         let mapping = mapping(at)?;
         let load = load_of(&mapping, at.count("file_index")?)?;
-        let plain = static_arrays_mib(problem, processes)? + library::ROMIO_MIB.value + buffer_mib(load, BUFFER_C_MIB)? + FULL_MIB;
+        let plain = static_arrays_mib(problem, processes)?
+            + library::ROMIO_MIB.value
+            + buffer_mib(load, BUFFER_C_MIB)?
+            + FULL_MIB;
         if at.number("is_aggregator")? == 0.0 {
-            return Ok(published(Estimate::bare(plain), "static arrays + libraries + buffers + 1.9 MiB", PLAIN_FILE));
+            return Ok(published(
+                Estimate::bare(plain),
+                "static arrays + libraries + buffers + 1.9 MiB",
+                PLAIN_FILE,
+            ));
         }
-        let grid = problem.grid_points().ok_or_else(|| other("the program has no grid"))?;
+        let grid = problem
+            .grid_points()
+            .ok_or_else(|| other("the program has no grid"))?;
         let surplus = aggregator_mib(bt_io_write_bytes(grid), mapping.nodes(), processes)?;
-        Ok(published(Estimate::bare(plain + surplus), "the same + min(16, V/Na) + 0.228·P MiB", AGGREGATOR_FILE))
+        Ok(published(
+            Estimate::bare(plain + surplus),
+            "the same + min(16, V/Na) + 0.228·P MiB",
+            AGGREGATOR_FILE,
+        ))
     }
 }

@@ -66,16 +66,36 @@ pub(in crate::paper) fn check(used: &RuleUse, table: &TableDefinition) -> Result
     let name = used.name();
     let Some(rule) = rule(name) else {
         let hint = suggestion(name, "rules", RULES.iter().map(|r| r.name()));
-        return Err(WrongUse { message: format!("unknown rule `{name}`"), hint });
+        return Err(WrongUse {
+            message: format!("unknown rule `{name}`"),
+            hint,
+        });
     };
     if used.of().len() < rule.needs() {
-        let message = format!("the rule `{name}` needs {} names in `of`, and there are {}", rule.needs(), used.of().len());
-        return Err(WrongUse { message, hint: format!("write {{ name = \"{name}\", of = [...] }} with {}", rule.arguments()) });
+        let message = format!(
+            "the rule `{name}` needs {} names in `of`, and there are {}",
+            rule.needs(),
+            used.of().len()
+        );
+        return Err(WrongUse {
+            message,
+            hint: format!(
+                "write {{ name = \"{name}\", of = [...] }} with {}",
+                rule.arguments()
+            ),
+        });
     }
     for column in used.of().iter().take(rule.columns()) {
         if !table.columns.iter().any(|c| c.id == *column) {
-            let hint = suggestion(column, "columns", table.columns.iter().map(|c| c.id.as_str()));
-            return Err(WrongUse { message: format!("table {} has no column `{column}`", table.id), hint });
+            let hint = suggestion(
+                column,
+                "columns",
+                table.columns.iter().map(|c| c.id.as_str()),
+            );
+            return Err(WrongUse {
+                message: format!("table {} has no column `{column}`", table.id),
+                hint,
+            });
         }
     }
     Ok(())
@@ -87,7 +107,10 @@ pub(in crate::paper) fn check_model(used: &RuleUse) -> Result<(), WrongUse> {
         Some(_) => Ok(()),
         None => {
             let hint = suggestion(used.name(), "models", MODELS.iter().map(|r| r.name()));
-            Err(WrongUse { message: format!("unknown model `{}`", used.name()), hint })
+            Err(WrongUse {
+                message: format!("unknown model `{}`", used.name()),
+                hint,
+            })
         }
     }
 }

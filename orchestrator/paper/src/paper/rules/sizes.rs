@@ -61,7 +61,13 @@ impl Rule for LibraryZone {
 }
 
 /// Where the thesis takes equation 3.11; elsewhere it takes Algorithm 2.
-const BY_EQUATION: [(&str, u32); 5] = [("4.1", 64), ("4.2", 36), ("4.3", 24), ("4.5", 32), ("4.6", 16)];
+const BY_EQUATION: [(&str, u32); 5] = [
+    ("4.1", 64),
+    ("4.2", 36),
+    ("4.3", 24),
+    ("4.5", 32),
+    ("4.6", 16),
+];
 
 /// Shared memory as the thesis estimates it in this table.
 pub(super) fn shared_memory(table: &str, per_node: u32) -> Result<Recomputed, NotRecomputable> {
@@ -69,7 +75,10 @@ pub(super) fn shared_memory(table: &str, per_node: u32) -> Result<Recomputed, No
         // 156.968 and 216.596 are printed as 156.96 and 216.59
         return Ok(Recomputed::or_cut(quadratic_mib(per_node)?));
     }
-    Ok(Recomputed::new(algorithm2_clamped_mib(per_node, Algorithm2::default())?))
+    Ok(Recomputed::new(algorithm2_clamped_mib(
+        per_node,
+        Algorithm2::default(),
+    )?))
 }
 
 /// The shared-memory zone as estimated in Tables 4.1 to 4.3.
@@ -97,7 +106,11 @@ impl Rule for SharedMemoryZone {
 }
 
 /// The parameters that Table 5.10 implies: C1 = 31.07, and C2 so that both add up to the 93 of the estimates.
-pub(super) const OF_TABLE_5_10: Algorithm2 = Algorithm2 { c1: 31.07, c2: 93.0 - 31.07, b: 5.0 };
+pub(super) const OF_TABLE_5_10: Algorithm2 = Algorithm2 {
+    c1: 31.07,
+    c2: 93.0 - 31.07,
+    b: 5.0,
+};
 
 /// Algorithm 2 for four processes on a node.
 #[derive(Debug)]
@@ -157,12 +170,24 @@ impl Rule for Grid {
     fn cell(&self, at: &CellContext<'_>) -> Result<Recomputed, NotRecomputable> {
         let mut processes: u32 = 1;
         for column in at.of()[0].split('*') {
-            processes = processes.checked_mul(at.count(column)?).ok_or_else(|| NotRecomputable::Other("too many processes".to_owned()))?;
+            processes = processes
+                .checked_mul(at.count(column)?)
+                .ok_or_else(|| NotRecomputable::Other("too many processes".to_owned()))?;
         }
-        let number =
-            |i: usize| at.of()[i].parse::<u32>().map_err(|_| NotRecomputable::Other(format!("`{}` is not a whole number", at.of()[i])));
+        let number = |i: usize| {
+            at.of()[i].parse::<u32>().map_err(|_| {
+                NotRecomputable::Other(format!("`{}` is not a whole number", at.of()[i]))
+            })
+        };
         let edge = number(1)?;
-        Ok(Recomputed::new(own_checkpoint_mib(processes, edge, edge, edge, number(2)?, 8)?))
+        Ok(Recomputed::new(own_checkpoint_mib(
+            processes,
+            edge,
+            edge,
+            edge,
+            number(2)?,
+            8,
+        )?))
     }
 }
 
@@ -182,20 +207,34 @@ impl Rule for FileCount {
         let (nodes, per_node) = match at.text("mapping").split_once('x') {
             // "4 nodes x 1"
             Some((nodes, per_node)) => {
-                let number = |text: &str| text.split_whitespace().next().and_then(|t| t.parse::<u32>().ok());
-                number(nodes).zip(number(per_node)).ok_or_else(|| NotRecomputable::Other("the mapping cannot be read".to_owned()))?
+                let number = |text: &str| {
+                    text.split_whitespace()
+                        .next()
+                        .and_then(|t| t.parse::<u32>().ok())
+                };
+                number(nodes).zip(number(per_node)).ok_or_else(|| {
+                    NotRecomputable::Other("the mapping cannot be read".to_owned())
+                })?
             }
-            None if at.is_empty("instances") => (at.count("nodes")?, at.count("processes_per_node")?),
+            None if at.is_empty("instances") => {
+                (at.count("nodes")?, at.count("processes_per_node")?)
+            }
             None => (at.count("instances")?, at.count("processes_per_instance")?),
         };
         let kind = at.text("file_kind");
         let count = match kind {
             "mpiexec" | "restart_script" | "proxy_main_node" | "pmi_proxy_main" => 1,
-            "ssh" | "sshd" | "proxy_secondary_node" | "pmi_proxy_secondary" => nodes.saturating_sub(1),
-            _ if kind.is_empty() || kind.starts_with("ckpt_") => {
-                nodes.checked_mul(per_node).ok_or_else(|| NotRecomputable::Other("too many processes".to_owned()))?
+            "ssh" | "sshd" | "proxy_secondary_node" | "pmi_proxy_secondary" => {
+                nodes.saturating_sub(1)
             }
-            other => return Err(NotRecomputable::Other(format!("nothing is known of files of the kind {other}"))),
+            _ if kind.is_empty() || kind.starts_with("ckpt_") => nodes
+                .checked_mul(per_node)
+                .ok_or_else(|| NotRecomputable::Other("too many processes".to_owned()))?,
+            other => {
+                return Err(NotRecomputable::Other(format!(
+                    "nothing is known of files of the kind {other}"
+                )));
+            }
         };
         Ok(Recomputed::new(f64::from(count)))
     }
@@ -215,7 +254,9 @@ impl Rule for StoredInTheCloud {
     }
     fn cell(&self, at: &CellContext<'_>) -> Result<Recomputed, NotRecomputable> {
         at.rests_on("48 MiB of auxiliary files and 28.6 MiB for each further instance");
-        Ok(Recomputed::new(at.number("files")? * at.number("file_MiB")? + aux_cloud_mib(at.count("instances")?)?))
+        Ok(Recomputed::new(
+            at.number("files")? * at.number("file_MiB")? + aux_cloud_mib(at.count("instances")?)?,
+        ))
     }
 }
 
@@ -234,17 +275,24 @@ impl Rule for MemoryArea {
         if !at.is_empty("area_start_hex") {
             let address = |column: &str| {
                 let text = at.text(column);
-                u64::from_str_radix(text, 16).map_err(|_| NotRecomputable::Other(format!("`{text}` is not an address")))
+                u64::from_str_radix(text, 16)
+                    .map_err(|_| NotRecomputable::Other(format!("`{text}` is not an address")))
             };
             let (start, end) = (address("area_start_hex")?, address("area_end_hex")?);
-            let size = end.checked_sub(start).ok_or_else(|| NotRecomputable::Other("the area ends before it starts".to_owned()))?;
+            let size = end.checked_sub(start).ok_or_else(|| {
+                NotRecomputable::Other("the area ends before it starts".to_owned())
+            })?;
             return Ok(Recomputed::new(size as f64));
         }
         if at.table_id() != "5.20" {
-            return Err(NotRecomputable::Other("only some of the areas are printed".to_owned()));
+            return Err(NotRecomputable::Other(
+                "only some of the areas are printed".to_owned(),
+            ));
         }
         let mut sum = 0.0;
-        for row in at.rows().filter(|r| r.text("environment") == at.text("environment") && !r.is_empty("area_start_hex")) {
+        for row in at.rows().filter(|r| {
+            r.text("environment") == at.text("environment") && !r.is_empty("area_start_hex")
+        }) {
             sum += row.number("size_bytes")?;
         }
         Ok(Recomputed::new(sum))
