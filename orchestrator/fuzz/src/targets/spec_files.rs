@@ -82,6 +82,7 @@ pub(crate) fn campaign_file(data: &[u8]) {
         );
         if let Some(ec2) = &site.ec2 {
             let mounts = ec2
+                .instances
                 .volumes
                 .iter()
                 .map(|v| &v.mount)
