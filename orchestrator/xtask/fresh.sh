@@ -87,7 +87,7 @@ settings=()
 while IFS='=' read -r name value; do
     settings+=("$name=$value")
     case "$value" in /*) carry_content "$value" ;; esac
-done < <(env | grep -iE '^((https?|no|all)_proxy|pip_|ssl_cert_|requests_ca|curl_ca|cargo_(http|net|registries|registry|source)_|term=|ci=)')
+done < <(env | grep -iE '^((https?|no|all)_proxy|pip_(index_url|extra_index_url|trusted_host|proxy|default_timeout|retries|cert)|ssl_cert_(file|dir)|requests_ca_bundle|curl_ca_bundle|cargo_(http|net|registries|registry|source)_[a-z_]*|term|ci)=')
 for file in config.toml config credentials.toml; do [ ! -f "$cargo_home/$file" ] || cp "$cargo_home/$file" "$root/opt/cargo/"; done
 [ ! -d "$cargo_home/registry/index" ] || cp -a "$cargo_home/registry/index" "$root/opt/cargo/registry/"
 for registry in "$cargo_home"/registry/cache/*/; do link_all "$registry" "$root/opt/cargo/registry/cache/$(basename "$registry")" crate; done
