@@ -6,7 +6,6 @@
     reason = "a tool for developers, which holds nothing that a broken pipe could leave behind"
 )]
 
-mod fresh;
 mod fuzz;
 mod interrupt;
 mod layers;
@@ -22,8 +21,6 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
   test [ARGS]   run all tests (ARGS go to `cargo test`), then name those that were skipped and count all
-  fresh [--user] [--target DIR] COMMAND...
-                run a command in a clone of this repository on a fresh machine
   fuzz TARGET [--inputs N] [--seed S] [--input FILE]
                 feed damaged input to a reader on all processors; TARGET `all` is all of them
   layers [CRATE] [--all]
@@ -40,7 +37,6 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = arguments.collect();
     let result = match command.as_deref() {
         Some("test") => suite::run(&arguments).map(code),
-        Some("fresh") => fresh::run(&arguments),
         Some("fuzz") => fuzz::run("cvc-fuzz", &arguments).map(code),
         Some("layers") => layers::run(&arguments).map(code),
         Some("node") => node::run(&arguments).map(|()| ExitCode::SUCCESS),
