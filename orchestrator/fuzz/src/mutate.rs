@@ -29,16 +29,12 @@ const NUMBERS: [&str; 16] = [
 /// The same in binary formats.
 const WORDS: [u64; 12] = [0, 1, 2, 4, 4095, 4096, 4097, 1 << 31, (1 << 57) - 4096, 1 << 57, i64::MAX as u64, u64::MAX];
 
-/// A seed with some damage.
-#[must_use]
-pub fn mutated(seeds: &[Seed], words: &[&str], random: &mut Rng) -> Vec<u8> {
-    let Some(seed) = random.choice(seeds) else { return Vec::new() };
-    let mut bytes = seed.bytes.clone();
-    let most = MAX_LENGTH.max(seed.bytes.len());
-    // few changes keep the rest whole, so that they reach what is deep inside
-    let changes = 1 + random.usize(0..4) * random.usize(0..3);
-    for _ in 0..changes {
-        change(&mut bytes, seeds, words, random);
+/// A seed with some changes, each of which follows from its number.
+pub(crate) fn mutated(seeds: &[Seed], seed: usize, words: &[&str], changes: &[u64]) -> Vec<u8> {
+    let mut bytes = seeds[seed].bytes.clone();
+    let most = MAX_LENGTH.max(bytes.len());
+    for number in changes {
+        change(&mut bytes, seeds, words, &mut Rng::with_seed(*number));
         bytes.truncate(most);
     }
     bytes

@@ -4,19 +4,19 @@ use flate2::read::GzDecoder;
 use std::{fs, io::Read, path::PathBuf};
 
 /// A sample.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Seed {
+#[derive(Clone, Debug)]
+pub(crate) struct Seed {
     /// Its file.
-    pub path: PathBuf,
+    pub(crate) path: PathBuf,
     /// Its bytes, as a reader gets them.
-    pub bytes: Vec<u8>,
+    pub(crate) bytes: Vec<u8>,
 }
 
 /// The seeds of a target, by name. A file `NAME.gz` is kept compressed, and is a seed of what is in it.
 ///
 /// # Errors
 /// When there are none, or one cannot be read.
-pub fn seeds(target: &str) -> Result<Vec<Seed>, String> {
+pub(crate) fn seeds(target: &str) -> Result<Vec<Seed>, String> {
     let dir = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/seeds")).join(target);
     let fail = |error: std::io::Error| format!("{}: {error}", dir.display());
     let mut files: Vec<PathBuf> = fs::read_dir(&dir).map_err(fail)?.flatten().map(|entry| entry.path()).collect();
@@ -32,4 +32,22 @@ pub fn seeds(target: &str) -> Result<Vec<Seed>, String> {
         all.push(Seed { path, bytes });
     }
     if all.is_empty() { Err(format!("{}: no seeds", dir.display())) } else { Ok(all) }
+}
+
+/// Maximum length of a seed.
+const MAX_SEED_BYTES: u64 = 20 << 10;
+/// Maximum length of all seeds.
+const MAX_ALL_BYTES: u64 = 300 << 10;
+
+#[test]
+fn seeds_are_small() {
+    let mut all = 0;
+    for target in crate::TARGETS {
+        for seed in seeds(target.name).expect("seeds") {
+            let bytes = seed.path.metadata().expect("metadata").len();
+            assert!(bytes <= MAX_SEED_BYTES, "{} has {bytes} bytes", seed.path.display());
+            all += bytes;
+        }
+    }
+    assert!(all <= MAX_ALL_BYTES, "{all} bytes");
 }

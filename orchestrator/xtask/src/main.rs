@@ -6,13 +6,13 @@
     reason = "a tool for developers, which holds nothing that a broken pipe could leave behind"
 )]
 
-mod fuzz;
 mod interrupt;
 mod layers;
 mod node;
 mod reference;
 #[cfg(test)]
 mod setup;
+mod simulate;
 mod suite;
 mod workspace;
 
@@ -21,8 +21,6 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
   test [ARGS]   run all tests (ARGS go to `cargo test`), then name those that were skipped and count all
-  fuzz TARGET [--inputs N] [--seed S] [--input FILE]
-                feed damaged input to a reader on all processors; TARGET `all` is all of them
   layers [CRATE] [--all]
                 print the module graph of each crate; fail on import cycles and forbidden dependencies
   node [--release]
@@ -37,11 +35,10 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = arguments.collect();
     let result = match command.as_deref() {
         Some("test") => suite::run(&arguments).map(code),
-        Some("fuzz") => fuzz::run("cvc-fuzz", &arguments).map(code),
         Some("layers") => layers::run(&arguments).map(code),
         Some("node") => node::run(&arguments).map(|()| ExitCode::SUCCESS),
         Some("reference") => reference::write().map(|()| ExitCode::SUCCESS),
-        Some("simulate") => fuzz::run("cvc-simulation", &arguments).map(code),
+        Some("simulate") => simulate::run(&arguments).map(code),
         _ => Err(USAGE.into()),
     };
     result.unwrap_or_else(|problem| {

@@ -1,14 +1,14 @@
-//! `cargo xtask fuzz` and `cargo xtask simulate`: programs that try much, as fast as they are in a release, and with all their checks.
+//! `cargo xtask simulate`: tries much, as fast as in a release, and with all checks.
 
 use std::process::Stdio;
 
-/// Runs the program of a package with these arguments; returns whether nothing failed.
+/// Runs the simulation with these arguments; returns whether nothing failed.
 ///
 /// # Errors
 /// If cargo cannot be started, or the arguments are wrong.
-pub fn run(package: &str, arguments: &[String]) -> Result<bool, String> {
+pub fn run(arguments: &[String]) -> Result<bool, String> {
     let status = crate::workspace::cargo()
-        .args(["run", "--quiet", "--locked", "--profile", "fuzz", "--package", package, "--"])
+        .args(["run", "--quiet", "--locked", "--profile", "fuzz", "--package", "cvc-simulation", "--"])
         .args(arguments)
         .current_dir(crate::workspace::root()?)
         .stdin(Stdio::null())

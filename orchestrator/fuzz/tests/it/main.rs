@@ -1,3 +1,0 @@
-//! No damage to a seed breaks a reader.
-
-mod readers;
