@@ -79,7 +79,8 @@ impl Interrupts {
         self.shared.interrupted.load(Ordering::SeqCst)
     }
 
-    /// Runs a program to completion. A signal kills it with all its descendants.
+    /// Runs a program to completion, for unit tests.
+    #[cfg(test)]
     pub fn run(&self, command: &mut Command) -> Result<ExitStatus, String> {
         self.start(command, |child| child.wait())
     }
