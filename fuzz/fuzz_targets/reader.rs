@@ -1,12 +1,13 @@
-//! Gives libFuzzer's inputs to the reader that `CVC_FUZZ_TARGET` names.
+//! Gives libFuzzer's inputs to the reader that `CVC_READER` names, one of `cvc_fuzz::TARGETS`.
 
 #![no_main]
 
+use cvc_fuzz::{Target, target};
 use std::sync::LazyLock;
 
-static TARGET: LazyLock<&cvc_fuzz::Target> = LazyLock::new(|| {
-    let name = std::env::var("CVC_FUZZ_TARGET").expect("CVC_FUZZ_TARGET is a target's name");
-    cvc_fuzz::target(&name).unwrap_or_else(|| panic!("unknown target `{name}`"))
+static READER: LazyLock<&'static Target> = LazyLock::new(|| {
+    let name = std::env::var("CVC_READER").expect("CVC_READER names a reader");
+    target(&name).unwrap_or_else(|| panic!("CVC_READER: unknown reader `{name}`"))
 });
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| (TARGET.check)(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| (READER.check)(bytes));

@@ -3,20 +3,25 @@
 //!
 //! The largest one needs 8 GB in the directory of temporary files. Without `--bench` (cargo test) only a small one is made, to see that it
 //! works.
-#![allow(missing_docs, clippy::allow_attributes, reason = "a benchmark is not a library")]
+#![allow(
+    missing_docs,
+    clippy::allow_attributes,
+    reason = "a benchmark is not a library"
+)]
 #![expect(clippy::print_stdout, reason = "a benchmark tells what it measured")]
 
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_analysis::{holdout::rebuild_index, report};
+use cvc_analysis::report;
 use cvc_core::{
     campaign::Format,
     ids::{PointId, RunId},
     journal::{Event, Journal},
     outcome::Outcome,
     plan::{Plan, PlannedRun},
-    point::{CheckpointerKind, Compression, PlannedPoint, Point, Repeat, UserValue},
+    point::{CheckpointerKind, PlannedPoint, Point, Repeat, UserValue},
     record::{Record, Source, Unit, names},
 };
+use cvc_prediction::holdout::rebuild_index;
 use std::{
     fs::{self, File},
     io::{BufWriter, Write},
@@ -45,31 +50,56 @@ fn plan(runs: usize) -> Plan {
             mapping: "2Nx8P".parse().expect("a mapping"),
             mpi: "mpich".into(),
             checkpointer: CheckpointerKind::Dmtcp,
-            compression: Compression::None,
-            aggregators: None,
-            cb_buffer: None,
             storage: "scratch".into(),
-            restart_check: None,
-            moment: None,
-            tracer: None,
-            user: [("n".to_owned(), UserValue::Integer(n as i64 / 8))].into_iter().collect(),
+            user: [("n".to_owned(), UserValue::Integer(n as i64 / 8))]
+                .into_iter()
+                .collect(),
+            ..Point::default()
         };
-        PlannedPoint { id: PointId::of(&n.to_le_bytes()), point, baseline: false }
+        PlannedPoint {
+            id: PointId::of(&n.to_le_bytes()),
+            point,
+            baseline: false,
+        }
     };
     let points: Vec<PlannedPoint> = (0..runs.div_ceil(REPEATS as usize)).map(point).collect();
     let run = |n: usize| {
         let repeat = Repeat::Measured((n / points.len()) as u32 + 1);
-        PlannedRun { id: RunId::of(&n.to_le_bytes()), point: points[n % points.len()].id.clone(), repeat, block: None }
+        PlannedRun {
+            id: RunId::of(&n.to_le_bytes()),
+            point: points[n % points.len()].id.clone(),
+            repeat,
+            block: None,
+        }
     };
     let runs = (0..runs).map(run).collect();
-    Plan { schema: 1, campaign: "scale".into(), seed: 1, points, runs, excluded: Vec::new(), predict: None }
+    Plan {
+        schema: 1,
+        campaign: "scale".into(),
+        seed: 1,
+        points,
+        runs,
+        excluded: Vec::new(),
+        predict: None,
+    }
 }
 
 fn write_records(run: &RunId, number: usize, out: &mut dyn Write) -> usize {
     let mut count = 0;
     let mut add = |name: &str, value: f64, unit: Unit, labels: &[(&str, &str)]| {
-        let labels = labels.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-        let record = Record { run: run.clone(), name: name.to_owned(), value, unit, source: Source::Image, artefact: None, labels };
+        let labels = labels
+            .iter()
+            .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+            .collect();
+        let record = Record {
+            run: run.clone(),
+            name: name.to_owned(),
+            value,
+            unit,
+            source: Source::Image,
+            artefact: None,
+            labels,
+        };
         serde_json::to_writer(&mut *out, &record).expect("JSON");
         out.write_all(b"\n").expect("writes");
         count += 1;
@@ -81,11 +111,26 @@ fn write_records(run: &RunId, number: usize, out: &mut dyn Write) -> usize {
         for rank in (0..RANKS).map(|r| r.to_string()) {
             // 16 x 6 and 4
             for (zone, rule) in ZONES.iter().flat_map(|zone| RULES.map(|rule| (zone, rule))) {
-                add(names::ZONE_BYTES, 1e6 * noise, Unit::Bytes, &[ckpt, ("rank", &rank), ("zone", zone), ("rule", rule)]);
+                add(
+                    names::ZONE_BYTES,
+                    1e6 * noise,
+                    Unit::Bytes,
+                    &[ckpt, ("rank", &rank), ("zone", zone), ("rule", rule)],
+                );
             }
         }
-        add(names::CKPT_FILES, 16.0, Unit::Count, &[ckpt, ("kind", "rank")]);
-        add(names::CKPT_BYTES, 1e8 * noise, Unit::Bytes, &[ckpt, ("kind", "rank")]);
+        add(
+            names::CKPT_FILES,
+            16.0,
+            Unit::Count,
+            &[ckpt, ("kind", "rank")],
+        );
+        add(
+            names::CKPT_BYTES,
+            1e8 * noise,
+            Unit::Bytes,
+            &[ckpt, ("kind", "rank")],
+        );
     }
     add(names::WALL_S, 60.0 * noise, Unit::Seconds, &[]);
     add("mops", 900.0 * noise, Unit::MopPerSecond, &[]);
@@ -95,12 +140,22 @@ fn write_records(run: &RunId, number: usize, out: &mut dyn Write) -> usize {
 /// Writes a campaign's directory; returns the number of records.
 fn make(runs: usize, dir: &Utf8Path) -> usize {
     let plan = plan(runs);
-    fs::write(dir.join("plan.json"), serde_json::to_vec(&plan).expect("JSON")).expect("plan.json");
+    fs::write(
+        dir.join("plan.json"),
+        serde_json::to_vec(&plan).expect("JSON"),
+    )
+    .expect("plan.json");
     // syncing is not what is measured
     let memory = Path::new("/dev/shm");
-    let temporary = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.expect("a directory");
+    let temporary = if memory.is_dir() {
+        tempfile::tempdir_in(memory)
+    } else {
+        tempfile::tempdir()
+    }
+    .expect("a directory");
     let path = utf8(&temporary.path().join("journal.jsonl"));
-    let mut journal = Journal::open(&path, &plan.campaign, |_| Ok(())).unwrap_or_else(|e| panic!("{e}"));
+    let mut journal =
+        Journal::open(&path, &plan.campaign, |_| Ok(())).unwrap_or_else(|e| panic!("{e}"));
     let mut write = |event| drop(journal.append(event).unwrap_or_else(|e| panic!("{e}")));
     let mut records = 0;
     for (number, run) in plan.runs.iter().enumerate() {
@@ -109,10 +164,24 @@ fn make(runs: usize, dir: &Utf8Path) -> usize {
         let mut out = BufWriter::new(File::create(of_run.join("records.jsonl")).expect("a file"));
         records += write_records(&run.id, number, &mut out);
         out.flush().expect("writes");
-        fs::write(of_run.join("facts.json"), r#"{"mpi":{"version":"9.9"},"kernel":"made-up 1.2.3"}"#).expect("facts.json");
+        fs::write(
+            of_run.join("facts.json"),
+            r#"{"mpi":{"version":"9.9"},"kernel":"made-up 1.2.3"}"#,
+        )
+        .expect("facts.json");
         let (run, attempt) = (run.id.clone(), 1);
-        write(Event::RunIntended { run: run.clone(), attempt, nodes: Default::default() });
-        write(Event::RunFinished { run, attempt, outcome: Outcome::Succeeded, records: None, manifest: None });
+        write(Event::RunIntended {
+            run: run.clone(),
+            attempt,
+            nodes: Default::default(),
+        });
+        write(Event::RunFinished {
+            run,
+            attempt,
+            outcome: Outcome::Succeeded,
+            records: None,
+            manifest: None,
+        });
     }
     fs::copy(&path, dir.join("journal.jsonl")).expect("journal.jsonl");
     records
@@ -121,7 +190,12 @@ fn make(runs: usize, dir: &Utf8Path) -> usize {
 /// User and system time of this process so far.
 fn cpu() -> Duration {
     let stat = fs::read_to_string("/proc/self/stat").expect("Linux");
-    let fields: Vec<&str> = stat.rsplit_once(')').expect("a name").1.split_whitespace().collect();
+    let fields: Vec<&str> = stat
+        .rsplit_once(')')
+        .expect("a name")
+        .1
+        .split_whitespace()
+        .collect();
     // in hundredths of a second on every Linux of today
     let ticks = |at: usize| fields[at].parse::<u64>().expect("a number");
     Duration::from_millis((ticks(11) + ticks(12)) * 10)
@@ -130,8 +204,16 @@ fn cpu() -> Duration {
 /// The largest memory that this process has had, MiB.
 fn peak_mib() -> f64 {
     let status = fs::read_to_string("/proc/self/status").expect("Linux");
-    let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:")).expect("a peak");
-    line.trim().trim_end_matches("kB").trim().parse::<f64>().expect("a number") / 1024.0
+    let line = status
+        .lines()
+        .find_map(|l| l.strip_prefix("VmHWM:"))
+        .expect("a peak");
+    line.trim()
+        .trim_end_matches("kB")
+        .trim()
+        .parse::<f64>()
+        .expect("a number")
+        / 1024.0
 }
 
 fn write_report(dir: &Utf8Path, records: usize) {
@@ -164,7 +246,10 @@ fn main() {
         let dir = tempfile::tempdir().expect("a directory");
         let records = make(*runs, &utf8(dir.path()));
         let part = format!("{records} {}", dir.path().display());
-        let status = Command::new(std::env::current_exe().expect("this program")).env(PART, part).status().expect("starts");
+        let status = Command::new(std::env::current_exe().expect("this program"))
+            .env(PART, part)
+            .status()
+            .expect("starts");
         assert!(status.success(), "{runs}");
     }
 }

@@ -3,21 +3,21 @@
 
 #![expect(clippy::print_stdout, reason = "an example tells what it made")]
 
-#[path = "../tests/it/common/mod.rs"]
+#[path = "../../prediction/tests/it/common/mod.rs"]
 mod common;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use common::measured;
-use cvc_analysis::{
-    holdout::rebuild_index,
-    report::{build, write_all},
-};
+use cvc_analysis::report::{build, write_all};
 use cvc_core::campaign::Format;
+use cvc_prediction::holdout::rebuild_index;
 use std::{error::Error, fs};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let [page, directory] = &args[..] else { return Err("two arguments are needed: PAGE DIRECTORY".into()) };
+    let [page, directory] = &args[..] else {
+        return Err("two arguments are needed: PAGE DIRECTORY".into());
+    };
     let directory = Utf8Path::new(directory);
     fs::create_dir_all(directory)?;
     match page.as_str() {
@@ -27,9 +27,18 @@ fn main() -> Result<(), Box<dyn Error>> {
         "many-points" => common::campaign_of(directory.as_std_path(), common::many_points()),
         "costs" => common::campaign_with_costs(directory.as_std_path()),
         "predictions" => {
-            measured::campaign(directory.as_std_path(), &format!("{}{PREDICT}", measured::CAMPAIGN), |_| false);
+            measured::campaign(
+                directory.as_std_path(),
+                &format!("{}{PREDICT}", measured::CAMPAIGN),
+                |_| false,
+            );
         }
-        other => return Err(format!("unknown page `{other}`; known are made-up, many-points, costs and predictions").into()),
+        other => {
+            return Err(format!(
+                "unknown page `{other}`; known are made-up, many-points, costs and predictions"
+            )
+            .into());
+        }
     }
     let to: Utf8PathBuf = directory.join("report");
     for file in write_all(&build(&rebuild_index(directory)?)?, &to, &Format::ALL)? {

@@ -1,12 +1,12 @@
 //! The A/A test of a campaign: how often its comparisons call equal things different, its own repeats, and sites that are the same machine.
 
-use crate::{
-    error::AnalysisError,
-    index::Index,
-    results::{data::Data, rows::PointRow},
-};
+use crate::results::{data::Data, rows::PointRow};
 use cvc_core::record::names;
-use cvc_model::stats::{Comparison, Interval, adjust, compare, compare_paired, compare_stopped, share_interval};
+use cvc_index::Index;
+use cvc_index::error::AnalysisError;
+use cvc_model::stats::{
+    Comparison, Interval, adjust, compare, compare_paired, compare_stopped, share_interval,
+};
 use indexmap::IndexMap;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -74,30 +74,51 @@ pub fn aa_test(index: &Index) -> Result<AaTest, AnalysisError> {
     let mut too_few = 0;
     for point in &data.points {
         let pairs = |repeats: &Repeats| -> Vec<(f64, f64)> {
-            repeats.iter().filter(|(repeat, _)| *repeat % 2 == 1).filter_map(|(r, a)| Some((*a, *repeats.get(&(r + 1))?))).collect()
+            repeats
+                .iter()
+                .filter(|(repeat, _)| *repeat % 2 == 1)
+                .filter_map(|(r, a)| Some((*a, *repeats.get(&(r + 1))?)))
+                .collect()
         };
-        let all = results(point).into_iter().map(|(quantity, repeats)| (quantity, pairs(&repeats)));
-        let enough: Vec<_> = all.filter(|(_, pairs)| pairs.len() >= ENOUGH_PAIRS).collect();
+        let all = results(point)
+            .into_iter()
+            .map(|(quantity, repeats)| (quantity, pairs(&repeats)));
+        let enough: Vec<_> = all
+            .filter(|(_, pairs)| pairs.len() >= ENOUGH_PAIRS)
+            .collect();
         too_few += usize::from(enough.is_empty());
         for (quantity, pairs) in enough {
-            comparisons.extend(compare_paired(&pairs).map(|c| found(point, quantity, "odd with even repeats", c)));
+            comparisons.extend(
+                compare_paired(&pairs).map(|c| found(point, quantity, "odd with even repeats", c)),
+            );
         }
     }
     let of_repeats = comparisons.len();
     let mut alike: IndexMap<Vec<(&str, &str)>, Vec<usize>> = IndexMap::new();
     for (i, point) in data.points.iter().enumerate() {
         let rest = point.factors.iter().filter(|(factor, _)| *factor != "site");
-        alike.entry(rest.map(|(factor, level)| (factor.as_str(), level.as_str())).collect()).or_default().push(i);
+        alike
+            .entry(
+                rest.map(|(factor, level)| (factor.as_str(), level.as_str()))
+                    .collect(),
+            )
+            .or_default()
+            .push(i);
     }
-    for (a, b) in
-        alike.values().flat_map(|points| points.iter().enumerate().flat_map(|(i, a)| points[i + 1..].iter().map(move |b| (*a, *b))))
-    {
+    for (a, b) in alike.values().flat_map(|points| {
+        points
+            .iter()
+            .enumerate()
+            .flat_map(|(i, a)| points[i + 1..].iter().map(move |b| (*a, *b)))
+    }) {
         let (first, second) = (&data.points[a], &data.points[b]);
         // points whose repeats ended when their interval was narrow scatter by more than they show
         let least = data.least_repeats_of_stopped([a, b]);
         let of_second = results(second);
         for (quantity, a) in results(first) {
-            let Some(b) = of_second.get(quantity).filter(|b| a.len().min(b.len()) > 1) else { continue };
+            let Some(b) = of_second.get(quantity).filter(|b| a.len().min(b.len()) > 1) else {
+                continue;
+            };
             let list = |repeats: &Repeats| repeats.values().copied().collect::<Vec<f64>>();
             let (a, b) = (list(&a), list(b));
             let compared = match least {
@@ -113,21 +134,40 @@ pub fn aa_test(index: &Index) -> Result<AaTest, AnalysisError> {
     let judged = [repeats, between].map(judge);
     let [repeats, between] = judged;
     let sites = (comparisons.len() > of_repeats).then_some(between);
-    Ok(AaTest { repeats, sites, comparisons, points_with_too_few_repeats: too_few })
+    Ok(AaTest {
+        repeats,
+        sites,
+        comparisons,
+        points_with_too_few_repeats: too_few,
+    })
 }
 
 /// The quantities of a point that are results, by name: what else the nodes did is none.
 fn results(point: &PointRow) -> BTreeMap<&str, Repeats> {
     let of = |(quantity, values): (&'_ String, &Vec<f64>)| {
         let repeats = point.repeats.get(quantity)?;
-        Some(repeats.iter().copied().zip(values.iter().copied()).collect())
+        Some(
+            repeats
+                .iter()
+                .copied()
+                .zip(values.iter().copied())
+                .collect(),
+        )
     };
     let is_result = |quantity: &str| !names::DISTURBANCES.contains(&quantity);
-    point.values.iter().filter(|(quantity, _)| is_result(quantity)).filter_map(|(q, v)| Some((q.as_str(), of((q, v))?))).collect()
+    point
+        .values
+        .iter()
+        .filter(|(quantity, _)| is_result(quantity))
+        .filter_map(|(q, v)| Some((q.as_str(), of((q, v))?)))
+        .collect()
 }
 
 fn found(point: &PointRow, quantity: &str, compared: &str, comparison: Comparison) -> AaComparison {
-    let at = ["app", "class", "mapping", "mpi", "checkpointer"].map(|f| point.factor(f)).into_iter().filter(|level| !level.is_empty());
+    let at = ["app", "class", "mapping", "mpi", "checkpointer"]
+        .map(|f| point.factor(f))
+        .into_iter()
+        .filter(|level| !level.is_empty());
     AaComparison {
         point: point.id.as_str().chars().take(8).collect(),
         at: at.collect::<Vec<_>>().join(" "),
@@ -146,8 +186,15 @@ fn judge(comparisons: &mut [AaComparison]) -> FalsePositives {
         c.differs = c.comparison.differs();
     }
     // a difference without any scatter is no false alarm: the things are not equal
-    let scattered = || comparisons.iter().filter(|c| c.comparison.effect_size.is_some());
-    let (compared, differ_alone) = (scattered().count(), scattered().filter(|c| c.differs_alone).count());
+    let scattered = || {
+        comparisons
+            .iter()
+            .filter(|c| c.comparison.effect_size.is_some())
+    };
+    let (compared, differ_alone) = (
+        scattered().count(),
+        scattered().filter(|c| c.differs_alone).count(),
+    );
     FalsePositives {
         compared,
         differ_alone,

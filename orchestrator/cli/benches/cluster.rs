@@ -4,7 +4,11 @@
 //! `CVC_BENCH_RUNS` changes the number of runs. Without `--bench` (cargo test) only a few are run, to see that it works.
 
 #![expect(clippy::print_stdout, reason = "a benchmark tells what it measured")]
-#![allow(missing_docs, clippy::allow_attributes, reason = "a benchmark is not a library")]
+#![allow(
+    missing_docs,
+    clippy::allow_attributes,
+    reason = "a benchmark is not a library"
+)]
 
 #[path = "../tests/it/common/cluster.rs"]
 #[allow(dead_code, reason = "the tests use the rest")]
@@ -31,11 +35,23 @@ fn main() {
             return;
         }
     }
-    let given = std::env::var("CVC_BENCH_RUNS").ok().and_then(|n| n.parse().ok());
+    let given = std::env::var("CVC_BENCH_RUNS")
+        .ok()
+        .and_then(|n| n.parse().ok());
     let runs: usize = if bench { given.unwrap_or(30) } else { 2 };
-    let mpich = Tool::Mpich5.find().expect("it is there").display().to_string();
-    let openmpi = Tool::OpenMpi.find().expect("it is there").display().to_string();
-    let mpich_line = format!("{mpich} -launcher ssh -iface eth0 -hosts n1,n2,n3,n4 -ppn 1 -n 4 sh -c 'echo SUCCESS'");
+    let mpich = Tool::Mpich5
+        .find()
+        .expect("it is there")
+        .display()
+        .to_string();
+    let openmpi = Tool::OpenMpi
+        .find()
+        .expect("it is there")
+        .display()
+        .to_string();
+    let mpich_line = format!(
+        "{mpich} -launcher ssh -iface eth0 -hosts n1,n2,n3,n4 -ppn 1 -n 4 sh -c 'echo SUCCESS'"
+    );
     let openmpi_line = format!(
         "{openmpi} --allow-run-as-root --host n1,n2,n3,n4 --map-by ppr:1:node --bind-to none --mca btl_tcp_if_include eth0 \
          --mca oob_tcp_if_include eth0 -n 4 sh -c 'echo SUCCESS'"
@@ -57,7 +73,11 @@ fn main() {
             let begin = Instant::now();
             for _ in 0..round {
                 let mut command = on.lab.command("ssh");
-                command.args(["n1", &line]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+                command
+                    .args(["n1", &line])
+                    .stdin(Stdio::null())
+                    .stdout(Stdio::null())
+                    .stderr(Stdio::null());
                 assert!(command.status().expect("ssh").success(), "{line}");
             }
             plain += begin.elapsed();
@@ -68,19 +88,40 @@ fn main() {
             let before = on.campaign.journal().len();
             let finished = on.run().expect(0);
             whole += finished.took;
-            let of_runs: Vec<_> = on.campaign.journal()[before..].iter().filter(|e| e["run"].is_string()).cloned().collect();
+            let of_runs: Vec<_> = on.campaign.journal()[before..]
+                .iter()
+                .filter(|e| e["run"].is_string())
+                .cloned()
+                .collect();
             if let (Some(first), Some(last)) = (of_runs.first(), of_runs.last()) {
-                cvc += Duration::from_secs_f64((timestamp(&last["at"]) - timestamp(&first["at"])).max(0.0));
+                cvc += Duration::from_secs_f64(
+                    (timestamp(&last["at"]) - timestamp(&first["at"])).max(0.0),
+                );
             }
         }
         assert_eq!(on.campaign.finishes().len(), runs);
         let ms = |d: Duration| d.as_secs_f64() * 1e3 / runs as f64;
         println!("  {library}");
         println!("    ssh HEAD mpiexec           {:8.0} ms a run", ms(plain));
-        println!("    cvc, first to last run     {:8.0} ms a run  (verified, placed, fetched, journal and directories synced)", ms(cvc));
-        let launcher: f64 = on.campaign.finishes().keys().map(|run| wall_s(&on.campaign.run_dir(run))).sum();
-        println!("      of it launcher and program {:6.0} ms a run", launcher * 1e3 / runs as f64);
-        println!("    overhead                   {:8.0} ms a run,  ratio {:.2}", ms(cvc) - ms(plain), ms(cvc) / ms(plain));
+        println!(
+            "    cvc, first to last run     {:8.0} ms a run  (verified, placed, fetched, journal and directories synced)",
+            ms(cvc)
+        );
+        let launcher: f64 = on
+            .campaign
+            .finishes()
+            .keys()
+            .map(|run| wall_s(&on.campaign.run_dir(run)))
+            .sum();
+        println!(
+            "      of it launcher and program {:6.0} ms a run",
+            launcher * 1e3 / runs as f64
+        );
+        println!(
+            "    overhead                   {:8.0} ms a run,  ratio {:.2}",
+            ms(cvc) - ms(plain),
+            ms(cvc) / ms(plain)
+        );
         println!(
             "    cvc, start to exit         {:8.0} ms a run  ({} times connecting, agent, sentinels, looking for software, report)",
             ms(whole),
@@ -91,12 +132,18 @@ fn main() {
 
 /// How long a run's launcher took, seconds.
 fn wall_s(run: &std::path::Path) -> f64 {
-    cvc_testkit::campaign::read_json(&run.join("outcome.json"))["wall_s"].as_f64().expect("a time")
+    cvc_testkit::campaign::read_json(&run.join("outcome.json"))["wall_s"]
+        .as_f64()
+        .expect("a time")
 }
 
 /// Seconds of the day; a benchmark over midnight is lost.
 fn timestamp(value: &serde_json::Value) -> f64 {
     let text = value.as_str().expect("a time");
-    let clock = text.split_once('T').map_or("", |(_, t)| t.trim_end_matches('Z'));
-    clock.split(':').fold(0.0, |sum, part| sum * 60.0 + part.parse::<f64>().expect("a number"))
+    let clock = text
+        .split_once('T')
+        .map_or("", |(_, t)| t.trim_end_matches('Z'));
+    clock.split(':').fold(0.0, |sum, part| {
+        sum * 60.0 + part.parse::<f64>().expect("a number")
+    })
 }

@@ -6,7 +6,11 @@
 //! `CVC_BENCH_RUNS` changes the number of runs. Without `--bench` (cargo test) only a few are run, to see that it works.
 
 #![expect(clippy::print_stdout, reason = "a benchmark tells what it measured")]
-#![allow(missing_docs, clippy::allow_attributes, reason = "a benchmark is not a library")]
+#![allow(
+    missing_docs,
+    clippy::allow_attributes,
+    reason = "a benchmark is not a library"
+)]
 
 use cvc_testkit::{Campaign, Tool};
 use std::{
@@ -26,7 +30,9 @@ fn main() {
         cvc_testkit::tool::skipped("overhead", Tool::Mpich.name());
         return;
     };
-    let given = std::env::var("CVC_BENCH_RUNS").ok().and_then(|n| n.parse().ok());
+    let given = std::env::var("CVC_BENCH_RUNS")
+        .ok()
+        .and_then(|n| n.parse().ok());
     let runs: usize = if bench { given.unwrap_or(500) } else { 3 };
     let dir = tempfile::tempdir().expect("a directory");
     let out = || File::create(dir.path().join("out")).expect("a file");
@@ -53,7 +59,12 @@ fn main() {
         let begin = Instant::now();
         for _ in 0..round {
             let mut command = Command::new(&mpiexec);
-            command.args(["-n", "1", "sh"]).arg(&script).stdin(Stdio::null()).stdout(out()).stderr(out());
+            command
+                .args(["-n", "1", "sh"])
+                .arg(&script)
+                .stdin(Stdio::null())
+                .stdout(out())
+                .stderr(out());
             assert!(command.status().expect("mpiexec").success());
         }
         plain.add(begin.elapsed(), round);
@@ -72,37 +83,78 @@ fn main() {
         for (peer, program, took) in &mut peers {
             let place = dir.path().join(format!("{}-{done}", peer.program));
             std::fs::create_dir(&place).expect("makes");
-            let text = peer.text.replace("RUNS", &round.to_string()).replace("MPIEXEC", utf8(&mpiexec)).replace("SCRIPT", utf8(&script));
+            let text = peer
+                .text
+                .replace("RUNS", &round.to_string())
+                .replace("MPIEXEC", utf8(&mpiexec))
+                .replace("SCRIPT", utf8(&script));
             std::fs::write(place.join(peer.file), text).expect("writes");
             let begin = Instant::now();
-            let output = Command::new(program).args(peer.args).current_dir(&place).env("HOME", &place).stdin(Stdio::null()).output();
+            let output = Command::new(program)
+                .args(peer.args)
+                .current_dir(&place)
+                .env("HOME", &place)
+                .stdin(Stdio::null())
+                .output();
             took.add(begin.elapsed(), round);
             let output = output.expect("starts");
-            assert!(output.status.success(), "{}: {}", peer.program, String::from_utf8_lossy(&output.stderr));
+            assert!(
+                output.status.success(),
+                "{}: {}",
+                peer.program,
+                String::from_utf8_lossy(&output.stderr)
+            );
         }
 
         // more repeats of the same campaign: it does only what is new
         done += round;
         c.rewrite(&text(done));
         let before = c.journal().len();
-        let finished = c.start(&["run", "campaign.toml"]).wait(Duration::from_secs(600)).expect(0);
+        let finished = c
+            .start(&["run", "campaign.toml"])
+            .wait(Duration::from_secs(600))
+            .expect(0);
         whole.add(finished.took, round);
-        let times: Vec<Timestamp> = c.journal()[before..].iter().filter(|e| e["run"].is_string()).map(|e| timestamp(&e["at"])).collect();
+        let times: Vec<Timestamp> = c.journal()[before..]
+            .iter()
+            .filter(|e| e["run"].is_string())
+            .map(|e| timestamp(&e["at"]))
+            .collect();
         if let (Some(first), Some(last)) = (times.first(), times.last()) {
             cvc.add(Duration::from_secs_f64((last - first).max(0.0)), round);
         }
     }
     assert_eq!(c.finishes().len(), runs);
-    println!("{runs} runs that do nothing, each started by {}; medians of rounds of {ROUND}", mpiexec.display());
+    println!(
+        "{runs} runs that do nothing, each started by {}; medians of rounds of {ROUND}",
+        mpiexec.display()
+    );
     println!("  mpiexec alone              {plain} a run");
     println!("  a loop in bash             {bash} a run");
     println!("  cvc, first to last run     {cvc} a run  (journal, records and directories synced)");
-    println!("  cvc, start to exit         {whole} a run  (with a start of cvc, a look for software and a report in each round)");
-    let over = |rounds: &Rounds| Rounds(rounds.0.iter().zip(&plain.0).map(|(ours, alone)| ours - alone).collect());
-    println!("  overhead of cvc            {} a run over mpiexec alone in the same round", over(&cvc));
+    println!(
+        "  cvc, start to exit         {whole} a run  (with a start of cvc, a look for software and a report in each round)"
+    );
+    let over = |rounds: &Rounds| {
+        Rounds(
+            rounds
+                .0
+                .iter()
+                .zip(&plain.0)
+                .map(|(ours, alone)| ours - alone)
+                .collect(),
+        )
+    };
+    println!(
+        "  overhead of cvc            {} a run over mpiexec alone in the same round",
+        over(&cvc)
+    );
     for (peer, _, took) in &peers {
         let times = over(took).median_ms() / over(&whole).median_ms();
-        println!("  {:<27}{took} a run, start to exit: {times:.1} times the overhead of cvc, start to exit", peer.program);
+        println!(
+            "  {:<27}{took} a run, start to exit: {times:.1} times the overhead of cvc, start to exit",
+            peer.program
+        );
     }
 }
 
@@ -167,7 +219,9 @@ const PEERS: [Peer; 3] = [
 
 fn on_path(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|dir| dir.join(program)).find(|file| file.is_file())
+    std::env::split_paths(&path)
+        .map(|dir| dir.join(program))
+        .find(|file| file.is_file())
 }
 
 fn utf8(path: &Path) -> &str {
@@ -179,6 +233,10 @@ type Timestamp = f64;
 
 fn timestamp(value: &serde_json::Value) -> Timestamp {
     let text = value.as_str().expect("a time");
-    let clock = text.split_once('T').map_or("", |(_, t)| t.trim_end_matches('Z'));
-    clock.split(':').fold(0.0, |sum, part| sum * 60.0 + part.parse::<f64>().expect("a number"))
+    let clock = text
+        .split_once('T')
+        .map_or("", |(_, t)| t.trim_end_matches('Z'));
+    clock.split(':').fold(0.0, |sum, part| {
+        sum * 60.0 + part.parse::<f64>().expect("a number")
+    })
 }

@@ -11,7 +11,14 @@ use cvc_core::log::LevelFilter;
 pub struct Arguments {
     /// Show the log of the session on standard error, up to this level; `run`, `install` and `down` also write all of it to a file in the
     /// campaign's logs/
-    #[arg(long, global = true, env = "CVC_LOG", value_name = "LEVEL", value_enum, default_value = "off")]
+    #[arg(
+        long,
+        global = true,
+        env = "CVC_LOG",
+        value_name = "LEVEL",
+        value_enum,
+        default_value = "off"
+    )]
     pub log: LogLevel,
     #[command(subcommand)]
     pub command: Command,
@@ -60,7 +67,7 @@ pub enum Command {
     /// Predict checkpoints at any mapping, process count or class from observed ones
     Predict(PredictArgs),
     /// Show the zones of a checkpoint image, or of all images of a directory or campaign
-    Image(cvc_probe::image::command::ImageArgs),
+    Image(cvc_image_show::command::ImageArgs),
     /// Install what a campaign needs on the machines of a site, and record it in the campaign's cvc.lock
     Install(InstallArgs),
     /// End everything that a campaign runs on its sites, and release what it has in clouds
@@ -160,7 +167,12 @@ pub struct InitArgs {
     #[arg(long, value_delimiter = ',', value_name = "TYPES")]
     pub instance_types: Vec<String>,
     /// Applications; `cvc init --app list` lists them
-    #[arg(long, value_delimiter = ',', conflicts_with = "program", value_name = "APPS")]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        conflicts_with = "program",
+        value_name = "APPS"
+    )]
     pub app: Vec<String>,
     /// A program of your own instead; its descriptor is written to apps/ beside the campaign file
     #[arg(long, value_name = "PATH")]
@@ -191,9 +203,13 @@ pub struct Where {
 }
 
 /// A directory, which need not exist.
-fn directory(text: &str) -> Result<Utf8PathBuf, String> {
+fn directory(text: &str) -> Result<Utf8PathBuf, ValueError> {
     let path = Utf8PathBuf::from(text);
-    if path.exists() && !path.is_dir() { Err("it is a file, and a directory is needed".to_owned()) } else { Ok(path) }
+    if path.exists() && !path.is_dir() {
+        Err(ValueError::File)
+    } else {
+        Ok(path)
+    }
 }
 
 /// The campaign of a file.
@@ -359,18 +375,41 @@ pub struct SweepArgs {
 }
 
 /// A duration: `90s`, `30m`, `1h 30m`, `2d`.
-fn seconds(text: &str) -> Result<f64, String> {
+fn seconds(text: &str) -> Result<f64, cvc_core::units::DurationError> {
     cvc_core::units::seconds(text)
 }
 
+/// A value that an option does not take.
+#[derive(Debug, PartialEq, thiserror::Error)]
+enum ValueError {
+    #[error("write a share as 30% or 0.3")]
+    Share,
+    #[error("`{part}` means {} %: write {part}% or {}", part * 100.0, part / 100.0)]
+    UnclearShare { part: f64 },
+    #[error("a share must be above 0 and at most 1000%")]
+    ShareRange,
+    #[error("it is a file, and a directory is needed")]
+    File,
+}
+
 /// A share: `30%` or `0.3`.
-fn part(text: &str) -> Result<f64, String> {
-    let (number, factor) = text.strip_suffix('%').map_or((text, 1.0), |number| (number, 0.01));
-    let part = number.trim().parse::<f64>().map_err(|_| "write a share as 30% or 0.3".to_owned())? * factor;
+fn part(text: &str) -> Result<f64, ValueError> {
+    let (number, factor) = text
+        .strip_suffix('%')
+        .map_or((text, 1.0), |number| (number, 0.01));
+    let part = number
+        .trim()
+        .parse::<f64>()
+        .map_err(|_| ValueError::Share)?
+        * factor;
     if factor == 1.0 && (1.5..=100.0).contains(&part) {
-        return Err(format!("`{part}` means {} %: write {part}% or {}", part * 100.0, part / 100.0));
+        return Err(ValueError::UnclearShare { part });
     }
-    if part.is_finite() && part > 0.0 && part <= 10.0 { Ok(part) } else { Err("a share must be above 0 and at most 1000%".into()) }
+    if part.is_finite() && part > 0.0 && part <= 10.0 {
+        Ok(part)
+    } else {
+        Err(ValueError::ShareRange)
+    }
 }
 
 #[derive(Args)]
@@ -587,16 +626,41 @@ mod tests {
 
     #[test]
     fn times_and_parts_have_units() {
-        for (text, is) in [("90s", 90.0), ("30m", 1800.0), ("2min", 120.0), ("1.5h", 5400.0), ("1h 30m", 5400.0), ("30d", 2_592_000.0)] {
+        for (text, is) in [
+            ("90s", 90.0),
+            ("30m", 1800.0),
+            ("2min", 120.0),
+            ("1.5h", 5400.0),
+            ("1h 30m", 5400.0),
+            ("30d", 2_592_000.0),
+        ] {
             assert_eq!(seconds(text), Ok(is), "{text}");
         }
-        for wrong in ["", "h", "-3s", "0s", "0", "24", "1.5", "-3", "3 lightyears", "inf", "NaN"] {
+        for wrong in [
+            "",
+            "h",
+            "-3s",
+            "0s",
+            "0",
+            "24",
+            "1.5",
+            "-3",
+            "3 lightyears",
+            "inf",
+            "NaN",
+        ] {
             assert!(seconds(wrong).is_err(), "{wrong}");
         }
-        assert_eq!(seconds("24"), Err("`24` has no unit: write 24s, 24m, 24h or 24d".to_owned()));
+        assert_eq!(
+            seconds("24").expect_err("no unit").to_string(),
+            "`24` has no unit: write 24s, 24m, 24h or 24d"
+        );
         assert!((part("30%").expect("a part") - 0.3).abs() < 1e-12);
         assert_eq!(part("0.3"), Ok(0.3));
-        assert_eq!(part("30"), Err("`30` means 3000 %: write 30% or 0.3".to_owned()));
+        assert_eq!(
+            part("30").expect_err("unclear").to_string(),
+            "`30` means 3000 %: write 30% or 0.3"
+        );
         for wrong in ["", "%", "-1%", "0", "x", "30", "NaN"] {
             assert!(part(wrong).is_err(), "{wrong}");
         }
@@ -604,11 +668,27 @@ mod tests {
 
     #[test]
     fn all_durations_of_the_command_line_have_one_grammar() {
-        let predict = ["cvc", "predict", "--at", "npb-bt.D 16 mpich-ch3", "--mtbf", "30m", "--app-time", "1h 30m"];
-        let Command::Predict(args) = Arguments::try_parse_from(predict).expect("a command line").command else { panic!("predict") };
+        let predict = [
+            "cvc",
+            "predict",
+            "--at",
+            "npb-bt.D 16 mpich-ch3",
+            "--mtbf",
+            "30m",
+            "--app-time",
+            "1h 30m",
+        ];
+        let Command::Predict(args) = Arguments::try_parse_from(predict)
+            .expect("a command line")
+            .command
+        else {
+            panic!("predict")
+        };
         assert_eq!((args.mtbf, args.app_time), (Some(1800.0), Some(5400.0)));
         let Command::Sweep(args) =
-            Arguments::try_parse_from(["cvc", "sweep", "--older-than", "30m", "--wait", "15m"]).expect("a command line").command
+            Arguments::try_parse_from(["cvc", "sweep", "--older-than", "30m", "--wait", "15m"])
+                .expect("a command line")
+                .command
         else {
             panic!("sweep")
         };

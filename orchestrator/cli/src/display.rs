@@ -5,6 +5,7 @@ use cvc_controller::{
     install::{InstallEvent, TaskResult},
     observe::{Observer, Progress},
 };
+pub use cvc_core::units::duration;
 use cvc_core::{
     outcome::Outcome,
     point::{Point, Repeat},
@@ -19,8 +20,15 @@ pub struct Varying(Vec<String>);
 impl Varying {
     /// The factors that differ between these points.
     pub fn of<'a>(points: impl Iterator<Item = &'a Point> + Clone) -> Self {
-        let user = points.clone().flat_map(|p| p.user.keys().map(String::as_str));
-        let mut names: Vec<&str> = Point::FACTORS.iter().copied().filter(|f| *f != "processes").chain(user).collect();
+        let user = points
+            .clone()
+            .flat_map(|p| p.user.keys().map(String::as_str));
+        let mut names: Vec<&str> = Point::FACTORS
+            .iter()
+            .copied()
+            .filter(|f| *f != "processes")
+            .chain(user)
+            .collect();
         names.dedup();
         let varies = |name: &str| {
             // that a factor says nothing of some points follows from another one
@@ -53,26 +61,18 @@ impl Varying {
             .filter_map(|name| {
                 let value = point.factor(name)?;
                 // a number or a flag says nothing without its name
-                let speaks = matches!(name.as_str(), "site" | "app" | "class" | "mapping" | "mpi" | "checkpointer" | "moment");
-                Some(if speaks { value } else { format!("{name}={value}") })
+                let speaks = matches!(
+                    name.as_str(),
+                    "site" | "app" | "class" | "mapping" | "mpi" | "checkpointer" | "moment"
+                );
+                Some(if speaks {
+                    value
+                } else {
+                    format!("{name}={value}")
+                })
             })
             .collect();
         values.join(" ")
-    }
-}
-
-/// Seconds for people.
-pub fn duration(seconds: f64) -> String {
-    let whole = seconds.max(0.0).round() as u64;
-    match whole {
-        0..60 if seconds < 10.0 => format!("{seconds:.1} s"),
-        0..60 => format!("{whole} s"),
-        60..3600 => format!("{} min {:02} s", whole / 60, whole % 60),
-        172_800.. => format!("{} days", whole / 86_400),
-        _ => {
-            let minutes = (seconds / 60.0).round() as u64;
-            format!("{} h {:02} min", minutes / 60, minutes % 60)
-        }
     }
 }
 
@@ -83,7 +83,13 @@ pub fn observer(json: bool, varying: Varying, expected_s: f64) -> Box<dyn Observ
     } else if output::is_stderr_terminal() {
         Box::new(Bar::new(varying, expected_s))
     } else {
-        Box::new(Lines { varying, current: String::new(), number: 0, total: 0, pace: Pace::new(expected_s) })
+        Box::new(Lines {
+            varying,
+            current: String::new(),
+            number: 0,
+            total: 0,
+            pace: Pace::new(expected_s),
+        })
     };
     Box::new(Logged(shown))
 }
@@ -95,7 +101,11 @@ impl Observer for Logged {
     fn on(&mut self, progress: &Progress) {
         let what = serde_json::to_string(progress).unwrap_or_default();
         match progress {
-            Progress::RunFinished { outcome: Outcome::Failed { cause, detail }, run, .. } => {
+            Progress::RunFinished {
+                outcome: Outcome::Failed { cause, detail },
+                run,
+                ..
+            } => {
                 tracing::warn!(%run, ?cause, detail, "run failed");
             }
             Progress::Stage { .. } => tracing::debug!("{what}"),
@@ -127,19 +137,29 @@ struct Pace {
 
 impl Pace {
     fn new(expected_s: f64) -> Self {
-        Self { expected_s, runs: 0, began: Instant::now(), done_here: 0, left: 0 }
+        Self {
+            expected_s,
+            runs: 0,
+            began: Instant::now(),
+            done_here: 0,
+            left: 0,
+        }
     }
 
     fn on(&mut self, progress: &Progress) {
         match progress {
             Progress::Started { runs, done } => {
-                (self.runs, self.left, self.began) = (*runs, runs.saturating_sub(*done), Instant::now());
+                (self.runs, self.left, self.began) =
+                    (*runs, runs.saturating_sub(*done), Instant::now());
             }
             Progress::RunFinished { retry: false, .. } => {
                 self.done_here += 1;
                 self.left = self.left.saturating_sub(1);
             }
-            Progress::Quarantined { skipped: gone, .. } | Progress::Decided { not_needed: gone, .. } => {
+            Progress::Quarantined { skipped: gone, .. }
+            | Progress::Decided {
+                not_needed: gone, ..
+            } => {
                 self.left = self.left.saturating_sub(*gone);
             }
             _ => {}
@@ -147,8 +167,16 @@ impl Pace {
     }
 
     fn left_s(&self) -> f64 {
-        let planned = if self.runs == 0 { 0.0 } else { self.expected_s / self.runs as f64 };
-        let seen = if self.done_here == 0 { planned } else { self.began.elapsed().as_secs_f64() / self.done_here as f64 };
+        let planned = if self.runs == 0 {
+            0.0
+        } else {
+            self.expected_s / self.runs as f64
+        };
+        let seen = if self.done_here == 0 {
+            planned
+        } else {
+            self.began.elapsed().as_secs_f64() / self.done_here as f64
+        };
         seen * self.left as f64
     }
 }
@@ -164,8 +192,14 @@ fn outcome(outcome: &Outcome, wall_s: f64, retry: bool) -> String {
     match outcome {
         Outcome::Succeeded => format!("ok, {}", duration(wall_s)),
         Outcome::Failed { cause, detail } => {
-            let cause = serde_json::to_value(cause).ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default();
-            format!("FAILED ({cause}): {detail}{}", if retry { "; trying again" } else { "" })
+            let cause = serde_json::to_value(cause)
+                .ok()
+                .and_then(|v| v.as_str().map(str::to_owned))
+                .unwrap_or_default();
+            format!(
+                "FAILED ({cause}): {detail}{}",
+                if retry { "; trying again" } else { "" }
+            )
         }
     }
 }
@@ -175,20 +209,35 @@ fn install_line(event: &InstallEvent) -> Option<String> {
     Some(match event {
         InstallEvent::Preparing { what } => format!("preparing: {what}"),
         InstallEvent::Started { site, hosts, check } => {
-            let what = if *check { "checking what would be installed on" } else { "installing on" };
+            let what = if *check {
+                "checking what would be installed on"
+            } else {
+                "installing on"
+            };
             format!("{what} site {site}: {}", hosts.join(", "))
         }
-        InstallEvent::Host { host, task, result, detail } => match result {
+        InstallEvent::Host {
+            host,
+            task,
+            result,
+            detail,
+        } => match result {
             TaskResult::Ok => return None,
             TaskResult::Changed => format!("  {host}: {task}: changed"),
-            TaskResult::Caught => format!("  {host}: {task}: not available ({detail}); trying another way"),
+            TaskResult::Caught => {
+                format!("  {host}: {task}: not available ({detail}); trying another way")
+            }
             TaskResult::Failed => format!("  {host}: {task}: FAILED: {detail}"),
             TaskResult::Unreachable => format!("  {host}: {task}: UNREACHABLE: {detail}"),
         },
         InstallEvent::Ended { site, hosts } => {
             let done = hosts.values().filter(|h| h.is_done()).count();
             let changed: u32 = hosts.values().map(|h| h.changed).sum();
-            format!("site {site}: {done} of {} done, {}", counted(hosts.len(), "host"), counted(changed, "change"))
+            format!(
+                "site {site}: {done} of {} done, {}",
+                counted(hosts.len(), "host"),
+                counted(changed, "change")
+            )
         }
         InstallEvent::Task { .. } => return None,
     })
@@ -199,19 +248,39 @@ fn line(progress: &Progress, varying: &Varying) -> Option<String> {
     Some(match progress {
         Progress::Preparing { what } => format!("preparing: {what}"),
         Progress::Site { what } => what.clone(),
-        Progress::RunLost { run, reason } => format!("run {run} is lost and will be repeated: {reason}"),
+        Progress::RunLost { run, reason } => {
+            format!("run {run} is lost and will be repeated: {reason}")
+        }
         Progress::Install(event) => return install_line(event),
-        Progress::Skipped { reason, points, runs } => {
+        Progress::Skipped {
+            reason,
+            points,
+            runs,
+        } => {
             let shown: Vec<String> = points.iter().take(3).map(|p| varying.show(p)).collect();
-            let more = if points.len() > 3 { format!(", and {} more points", points.len() - 3) } else { String::new() };
-            format!("skipped, {}: {reason}\n  ({}{more})", counted(runs, "run"), shown.join(", "))
+            let more = if points.len() > 3 {
+                format!(", and {} more points", points.len() - 3)
+            } else {
+                String::new()
+            };
+            format!(
+                "skipped, {}: {reason}\n  ({}{more})",
+                counted(runs, "run"),
+                shown.join(", ")
+            )
         }
         Progress::Recovered { run, ended, kept } => {
-            let what = if *kept { "its results were complete and are kept" } else { "it will be repeated" };
+            let what = if *kept {
+                "its results were complete and are kept"
+            } else {
+                "it will be repeated"
+            };
             format!("run {run} was cut off: {ended} processes ended, {what}")
         }
         Progress::Missing { runs } => match runs.as_slice() {
-            [run] => format!("run {run} had succeeded, and its directory is missing: it will be repeated"),
+            [run] => format!(
+                "run {run} had succeeded, and its directory is missing: it will be repeated"
+            ),
             [first, ..] => format!(
                 "{} had succeeded, and their directories are missing ({first}, ...): they will be repeated",
                 counted(runs.len(), "run")
@@ -219,17 +288,46 @@ fn line(progress: &Progress, varying: &Varying) -> Option<String> {
             [] => String::new(),
         },
         Progress::TakenIn { runs } => {
-            format!("{} the journal did not know: their results are whole and are kept", counted(runs.len(), "finished run"))
+            format!(
+                "{} the journal did not know: their results are whole and are kept",
+                counted(runs.len(), "finished run")
+            )
         }
-        Progress::Quarantined { point, skipped } => format!("point {point} failed too often: its other {skipped} runs are skipped"),
-        Progress::Decided { point, reason, not_needed: 0 } => format!("point {point}: {reason}"),
-        Progress::Decided { point, reason, not_needed } => format!("point {point}: {reason}; {} not needed", counted(*not_needed, "run")),
-        Progress::Stopping { now: false } => "stopping after the run under way; Ctrl-C again stops at once".into(),
+        Progress::Quarantined { point, skipped } => {
+            format!("point {point} failed too often: its other {skipped} runs are skipped")
+        }
+        Progress::Decided {
+            point,
+            reason,
+            not_needed: 0,
+        } => format!("point {point}: {reason}"),
+        Progress::Decided {
+            point,
+            reason,
+            not_needed,
+        } => format!(
+            "point {point}: {reason}; {} not needed",
+            counted(*not_needed, "run")
+        ),
+        Progress::Stopping { now: false } => {
+            "stopping after the run under way; Ctrl-C again stops at once".into()
+        }
         Progress::Stopping { now: true } => "stopping now".into(),
-        Progress::Ended { succeeded, failed, skipped, left } => {
-            format!("{} succeeded, {failed} failed, {skipped} skipped, {left} left", counted(succeeded, "run"))
+        Progress::Ended {
+            succeeded,
+            failed,
+            skipped,
+            left,
+        } => {
+            format!(
+                "{} succeeded, {failed} failed, {skipped} skipped, {left} left",
+                counted(succeeded, "run")
+            )
         }
-        Progress::Started { .. } | Progress::RunStarted { .. } | Progress::Stage { .. } | Progress::RunFinished { .. } => return None,
+        Progress::Started { .. }
+        | Progress::RunStarted { .. }
+        | Progress::Stage { .. }
+        | Progress::RunFinished { .. } => return None,
     })
 }
 
@@ -250,19 +348,42 @@ impl Observer for Lines {
                 (self.total, self.number) = (*runs, *done);
                 let about = duration(self.pace.left_s());
                 match done {
-                    0 => note(format_args!("{} to do, about {about}", counted(runs, "run"))),
-                    _ => note(format_args!("resuming: {done} of {} done, about {about} left", counted(runs, "run"))),
+                    0 => note(format_args!(
+                        "{} to do, about {about}",
+                        counted(runs, "run")
+                    )),
+                    _ => note(format_args!(
+                        "resuming: {done} of {} done, about {about} left",
+                        counted(runs, "run")
+                    )),
                 }
             }
-            Progress::RunStarted { point, repeat: r, attempt, .. } => {
-                let again = if *attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
+            Progress::RunStarted {
+                point,
+                repeat: r,
+                attempt,
+                ..
+            } => {
+                let again = if *attempt > 1 {
+                    format!(", attempt {attempt}")
+                } else {
+                    String::new()
+                };
                 self.current = format!("{}, {}{again}", self.varying.show(point), repeat(*r));
             }
-            Progress::RunFinished { outcome: o, wall_s, retry, .. } => {
+            Progress::RunFinished {
+                outcome: o,
+                wall_s,
+                retry,
+                ..
+            } => {
                 self.number += u64::from(!retry);
                 let left = duration(self.pace.left_s());
                 let ended = outcome(o, *wall_s, *retry);
-                note(format_args!("[{}/{}] {}: {ended} (about {left} left)", self.number, self.total, self.current));
+                note(format_args!(
+                    "[{}/{}] {}: {ended} (about {left} left)",
+                    self.number, self.total, self.current
+                ));
             }
             other => {
                 if let Some(line) = line(other, &self.varying) {
@@ -287,13 +408,31 @@ impl Bar {
         let bar = output::bar();
         bar.set_template("{spinner} {wide_msg}");
         bar.tick_every(Duration::from_millis(120));
-        Self { bar, varying, current: String::new(), failed: 0, pace: Pace::new(expected_s) }
+        Self {
+            bar,
+            varying,
+            current: String::new(),
+            failed: 0,
+            pace: Pace::new(expected_s),
+        }
     }
 
     fn message(&self, stage: &str) {
-        let failed = if self.failed > 0 { format!("{} failed · ", self.failed) } else { String::new() };
-        let stage = if stage.is_empty() { String::new() } else { format!(" · {stage}") };
-        self.bar.set_message(&format!("{failed}about {} left · {}{stage}", duration(self.pace.left_s()), self.current));
+        let failed = if self.failed > 0 {
+            format!("{} failed · ", self.failed)
+        } else {
+            String::new()
+        };
+        let stage = if stage.is_empty() {
+            String::new()
+        } else {
+            format!(" · {stage}")
+        };
+        self.bar.set_message(&format!(
+            "{failed}about {} left · {}{stage}",
+            duration(self.pace.left_s()),
+            self.current
+        ));
     }
 }
 
@@ -302,24 +441,46 @@ impl Observer for Bar {
         self.pace.on(progress);
         match progress {
             Progress::Started { runs, done } => {
-                self.bar.set_template("{bar:16.green/dim} {pos}/{len} {elapsed} · {wide_msg}");
+                self.bar
+                    .set_template("{bar:16.green/dim} {pos}/{len} {elapsed} · {wide_msg}");
                 self.bar.set_length(*runs);
                 self.bar.set_position(*done);
             }
-            Progress::RunStarted { point, repeat: r, attempt, .. } => {
-                let again = if *attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
+            Progress::RunStarted {
+                point,
+                repeat: r,
+                attempt,
+                ..
+            } => {
+                let again = if *attempt > 1 {
+                    format!(", attempt {attempt}")
+                } else {
+                    String::new()
+                };
                 self.current = format!("{}, {}{again}", self.varying.show(point), repeat(*r));
                 self.message("");
             }
             Progress::Stage { stage, .. } => self.message(stage),
             Progress::Install(InstallEvent::Task { task }) => self.bar.set_message(task),
-            Progress::Install(InstallEvent::Host { host, task, result: TaskResult::Ok, .. }) => {
-                self.bar.set_message(&format!("{task} · {host}"))
-            }
-            Progress::RunFinished { outcome: o, wall_s, retry, .. } => {
+            Progress::Install(InstallEvent::Host {
+                host,
+                task,
+                result: TaskResult::Ok,
+                ..
+            }) => self.bar.set_message(&format!("{task} · {host}")),
+            Progress::RunFinished {
+                outcome: o,
+                wall_s,
+                retry,
+                ..
+            } => {
                 if matches!(o, Outcome::Failed { .. }) {
                     self.failed += u64::from(!retry);
-                    self.bar.println(&format!("{}: {}", self.current, outcome(o, *wall_s, *retry)));
+                    self.bar.println(&format!(
+                        "{}: {}",
+                        self.current,
+                        outcome(o, *wall_s, *retry)
+                    ));
                 }
                 self.bar.advance(u64::from(!retry));
                 self.message("");

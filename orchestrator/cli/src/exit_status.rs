@@ -92,7 +92,8 @@ impl ExitStatus {
 
     /// The table of docs/cli.md.
     pub fn markdown_table() -> String {
-        let rows = Self::ALL.map(|status| format!("| {} | {} |\n", status.code(), status.meaning()));
+        let rows =
+            Self::ALL.map(|status| format!("| {} | {} |\n", status.code(), status.meaning()));
         format!("| code | meaning |\n| ---: | --- |\n{}", rows.concat())
     }
 }
@@ -110,11 +111,23 @@ mod tests {
     #[test]
     fn every_code_is_in_both_tables_once_and_in_order() {
         let codes = ExitStatus::ALL.map(ExitStatus::code);
-        assert!(codes.is_sorted() && codes.windows(2).all(|w| w[0] != w[1]), "{codes:?}");
+        assert!(
+            codes.is_sorted() && codes.windows(2).all(|w| w[0] != w[1]),
+            "{codes:?}"
+        );
         for status in ExitStatus::ALL {
             let (help, page) = (ExitStatus::help_table(), ExitStatus::markdown_table());
-            assert_eq!(help.lines().filter(|l| l.trim_start().starts_with(&format!("{}  ", status.code()))).count(), 1, "{help}");
-            assert!(page.contains(&format!("| {} | {} |", status.code(), status.meaning())), "{page}");
+            assert_eq!(
+                help.lines()
+                    .filter(|l| l.trim_start().starts_with(&format!("{}  ", status.code())))
+                    .count(),
+                1,
+                "{help}"
+            );
+            assert!(
+                page.contains(&format!("| {} | {} |", status.code(), status.meaning())),
+                "{page}"
+            );
         }
     }
 }

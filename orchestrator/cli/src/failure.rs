@@ -1,11 +1,13 @@
 //! Errors as a user sees them, and their exit codes.
 
 use crate::{exit_status::ExitStatus, output::note, session_log};
-use cvc_analysis::{error::AnalysisError, predict::PredictError};
 use cvc_controller::{error::CampaignError, install::InstallError};
 use cvc_core::{source::SourceErrors, store::StoreError};
 use cvc_engine::{attempt::RunError, crew::CrewError};
-use cvc_probe::image::command::ImageCommandError;
+use cvc_image_show::command::ImageCommandError;
+use cvc_index::error::AnalysisError;
+use cvc_prediction::predict::PredictError;
+use cvc_session::SessionError;
 use miette::{Diagnostic, LabeledSpan, MietteHandlerOpts, NamedSource, ReportHandler};
 use std::process::ExitCode;
 
@@ -27,7 +29,11 @@ pub enum Failure {
     /// The reader of the output is gone (`cvc … | head`), which is not an error.
     Unread,
     /// Anything else, in one line, with how to fix it.
-    Other { status: ExitStatus, message: String, hint: Option<String> },
+    Other {
+        status: ExitStatus,
+        message: String,
+        hint: Option<String>,
+    },
 }
 
 impl From<SourceErrors> for Failure {
@@ -44,7 +50,9 @@ impl From<AnalysisError> for Failure {
     fn from(error: AnalysisError) -> Self {
         match error {
             AnalysisError::Store(error) => Self::Store(error),
-            error @ (AnalysisError::Index { .. } | AnalysisError::Render { .. }) => Self::Analysis(error),
+            error @ (AnalysisError::Index { .. } | AnalysisError::Render { .. }) => {
+                Self::Analysis(error)
+            }
         }
     }
 }
@@ -66,6 +74,40 @@ impl From<InstallError> for Failure {
         }
     }
 }
+impl From<SessionError> for Failure {
+    fn from(error: SessionError) -> Self {
+        match error {
+            SessionError::Spec(errors) => errors.into(),
+            SessionError::Campaign(error) => error.into(),
+            SessionError::Store(error) => error.into(),
+            SessionError::Install(error) => error.into(),
+            SessionError::Asked { message, hint } => Self::Other {
+                status: ExitStatus::Usage,
+                message,
+                hint: Some(hint),
+            },
+            SessionError::NoCampaign(_) => Self::Other {
+                status: ExitStatus::Store,
+                message: error.to_string(),
+                hint: Some(
+                    "`cvc run FILE` makes one; --campaigns says where campaigns are kept".into(),
+                ),
+            },
+            SessionError::Machine { message, hint } => {
+                let status = if hint.is_some() {
+                    ExitStatus::Host
+                } else {
+                    ExitStatus::Internal
+                };
+                Self::Other {
+                    status,
+                    message,
+                    hint,
+                }
+            }
+        }
+    }
+}
 impl From<PredictError> for Failure {
     fn from(error: PredictError) -> Self {
         match error {
@@ -73,9 +115,11 @@ impl From<PredictError> for Failure {
             error @ (PredictError::Csv { .. }
             | PredictError::Unreadable { .. }
             | PredictError::Question { .. }
-            | PredictError::Model { .. }) => {
-                Self::Other { status: of_prediction(&error), message: error.to_string(), hint: error.hint().map(str::to_owned) }
-            }
+            | PredictError::Model { .. }) => Self::Other {
+                status: of_prediction(&error),
+                message: error.to_string(),
+                hint: error.hint().map(str::to_owned),
+            },
         }
     }
 }
@@ -84,7 +128,11 @@ impl From<std::io::Error> for Failure {
         if error.kind() == std::io::ErrorKind::BrokenPipe {
             return Self::Unread;
         }
-        Self::Other { status: ExitStatus::Internal, message: format!("cannot write: {error}"), hint: None }
+        Self::Other {
+            status: ExitStatus::Internal,
+            message: format!("cannot write: {error}"),
+            hint: None,
+        }
     }
 }
 
@@ -167,7 +215,11 @@ impl Placed {
         struct Drawn<'a>(&'a Placed);
         impl std::fmt::Display for Drawn<'_> {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                MietteHandlerOpts::new().color(false).terminal_links(false).build().debug(self.0, f)
+                MietteHandlerOpts::new()
+                    .color(false)
+                    .terminal_links(false)
+                    .build()
+                    .debug(self.0, f)
             }
         }
         Drawn(self).to_string()
@@ -182,13 +234,17 @@ impl std::fmt::Display for Placed {
 impl std::error::Error for Placed {}
 impl Diagnostic for Placed {
     fn help<'a>(&'a self) -> Option<Box<dyn std::fmt::Display + 'a>> {
-        self.hint.as_ref().map(|h| Box::new(h) as Box<dyn std::fmt::Display>)
+        self.hint
+            .as_ref()
+            .map(|h| Box::new(h) as Box<dyn std::fmt::Display>)
     }
     fn source_code(&self) -> Option<&dyn miette::SourceCode> {
         Some(&self.source)
     }
     fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
-        self.label.clone().map(|l| Box::new(std::iter::once(l)) as Box<dyn Iterator<Item = LabeledSpan>>)
+        self.label
+            .clone()
+            .map(|l| Box::new(std::iter::once(l)) as Box<dyn Iterator<Item = LabeledSpan>>)
     }
 }
 
@@ -203,23 +259,46 @@ impl Failure {
                     }
                     // the position also in one line, as editors and scripts read it
                     let message = error.to_string();
-                    tracing::error!(exit = ExitStatus::Usage.code(), hint = error.hint, "{message}");
-                    let source = NamedSource::new(error.path.display().to_string(), error.text.to_string());
-                    let label = error.span.clone().map(|s| LabeledSpan::new_with_span(None, s));
-                    note(in_the_form_of_all(&Placed { message, hint: error.hint, label, source }.render()));
+                    tracing::error!(
+                        exit = ExitStatus::Usage.code(),
+                        hint = error.hint,
+                        "{message}"
+                    );
+                    let source =
+                        NamedSource::new(error.path.display().to_string(), error.text.to_string());
+                    let label = error
+                        .span
+                        .clone()
+                        .map(|s| LabeledSpan::new_with_span(None, s));
+                    note(in_the_form_of_all(
+                        &Placed {
+                            message,
+                            hint: error.hint,
+                            label,
+                            source,
+                        }
+                        .render(),
+                    ));
                 }
                 ExitStatus::Usage.into()
             }
             Self::Campaign(error) => {
                 let status = match &error {
                     CampaignError::Run(RunError::Store(_)) => ExitStatus::Store,
-                    CampaignError::Run(RunError::Host(_) | RunError::Crew(_) | RunError::Shepherd { .. } | RunError::Area(_)) => {
-                        ExitStatus::Host
+                    CampaignError::Run(
+                        RunError::Host(_)
+                        | RunError::Crew(_)
+                        | RunError::Shepherd { .. }
+                        | RunError::Area(_),
+                    ) => ExitStatus::Host,
+                    CampaignError::Run(RunError::Render(_) | RunError::Descriptor { .. }) => {
+                        ExitStatus::Usage
                     }
-                    CampaignError::Run(RunError::Render(_) | RunError::Descriptor { .. }) => ExitStatus::Usage,
                     CampaignError::Run(RunError::Broken(_)) => ExitStatus::Internal,
                     CampaignError::Install(_) => ExitStatus::Installation,
-                    CampaignError::Slurm(_) | CampaignError::Provider { .. } => ExitStatus::Provider,
+                    CampaignError::Slurm(_) | CampaignError::Provider { .. } => {
+                        ExitStatus::Provider
+                    }
                     CampaignError::Site { .. } => ExitStatus::Host,
                     CampaignError::NotWritten { .. } => ExitStatus::Store,
                     CampaignError::Leftover { .. } => ExitStatus::Leftover,
@@ -249,10 +328,17 @@ impl Failure {
                 one_line(status, &error.to_string(), hint.as_deref())
             }
             Self::Analysis(error) => one_line(ExitStatus::Store, &error.to_string(), None),
-            Self::Store(error) => one_line(ExitStatus::Store, &error.to_string(), store_hint(&error).as_deref()),
+            Self::Store(error) => one_line(
+                ExitStatus::Store,
+                &error.to_string(),
+                store_hint(&error).as_deref(),
+            ),
             Self::Install(error) => {
-                let status =
-                    if matches!(*error, InstallError::Interrupted { .. }) { ExitStatus::Interrupted } else { ExitStatus::Installation };
+                let status = if matches!(*error, InstallError::Interrupted { .. }) {
+                    ExitStatus::Interrupted
+                } else {
+                    ExitStatus::Installation
+                };
                 one_line(status, &error.to_string(), error.hint().as_deref())
             }
             Self::Image(error) => {
@@ -260,7 +346,11 @@ impl Failure {
                 of_image(&error).into()
             }
             Self::Unread => ExitStatus::Unread.into(),
-            Self::Other { status, message, hint } => one_line(status, &message, hint.as_deref()),
+            Self::Other {
+                status,
+                message,
+                hint,
+            } => one_line(status, &message, hint.as_deref()),
         }
     }
 }

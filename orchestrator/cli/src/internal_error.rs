@@ -11,7 +11,10 @@ use std::{
 pub fn tell_panics() {
     panic::set_hook(Box::new(|panic| {
         let text = panic_text(panic.payload());
-        let place = panic.location().map(ToString::to_string).unwrap_or_default();
+        let place = panic
+            .location()
+            .map(ToString::to_string)
+            .unwrap_or_default();
         output::note(format_args!("cvc panicked at {place}: {text}"));
         tracing::error!(place, backtrace = %Backtrace::force_capture(), "panic: {text}");
     }));
@@ -25,7 +28,10 @@ pub fn guard(command: impl FnOnce() -> Result<ExitStatus, Failure>) -> Result<Ex
     catch_unwind(AssertUnwindSafe(command)).unwrap_or_else(|panic| {
         Err(Failure::Other {
             status: ExitStatus::Internal,
-            message: format!("internal error (please report): {}", panic_text(panic.as_ref())),
+            message: format!(
+                "internal error (please report): {}",
+                panic_text(panic.as_ref())
+            ),
             hint: Some(session_log::how_to_report()),
         })
     })

@@ -1,7 +1,6 @@
 //! cvc: the cloud-versus-cluster experiment orchestrator. Parses, calls, shows.
 
 mod args;
-mod campaigns;
 mod command;
 mod display;
 mod exit_status;
@@ -18,8 +17,8 @@ use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let _failpoints = cvc_probe::disk::failpoints();
-    cvc_probe::proc::heed_children();
+    let _failpoints = cvc_os::disk::failpoints();
+    cvc_os::proc::heed_children();
     let arguments = match args::Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(usage) => return show_usage(&usage),

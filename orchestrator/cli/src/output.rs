@@ -11,7 +11,7 @@
 #![expect(clippy::disallowed_methods, reason = "here, and nowhere else")]
 
 use crate::signals;
-use cvc_probe::visible::{Form, Visible, visible, visible_json, visible_styled};
+use cvc_core::visible::{Form, Visible, visible, visible_json, visible_styled};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
 use nix::unistd::{dup2_stderr, dup2_stdout};
 use parking_lot::Mutex;
@@ -39,7 +39,9 @@ static WRITER: LazyLock<Option<Writer>> = LazyLock::new(|| {
     let (sender, texts) = mpsc::channel();
     let waiting = Arc::new(AtomicUsize::new(0));
     let left = Arc::clone(&waiting);
-    let thread = std::thread::Builder::new().name("output".into()).spawn(move || write_all(&texts, &left));
+    let thread = std::thread::Builder::new()
+        .name("output".into())
+        .spawn(move || write_all(&texts, &left));
     thread.ok().map(|_| Writer { sender, waiting })
 });
 
@@ -62,7 +64,9 @@ impl Text {
     fn write(self) {
         match self {
             Self::ToStdout(text) => {
-                let written = io::stdout().write_all(&text).and_then(|()| io::stdout().flush());
+                let written = io::stdout()
+                    .write_all(&text)
+                    .and_then(|()| io::stdout().flush());
                 if let Err(error) = written {
                     LOST.get_or_init(|| (error.kind(), error.to_string()));
                 }
@@ -90,7 +94,9 @@ fn write_all(texts: &mpsc::Receiver<Text>, waiting: &AtomicUsize) {
 
 /// Has a text written, in the order in which texts come.
 fn put(text: Text) {
-    let Some(writer) = WRITER.as_ref() else { return text.write() };
+    let Some(writer) = WRITER.as_ref() else {
+        return text.write();
+    };
     let length = text.len();
     if writer.waiting.fetch_add(length, Ordering::Relaxed) > WAITING && length > 0 {
         writer.waiting.fetch_sub(length, Ordering::Relaxed);
@@ -107,7 +113,10 @@ pub fn shown() -> Visible<StdoutLock<'static>> {
 
 /// The same, for a command that was asked for JSON or for text.
 pub fn shown_as(is_json: bool) -> Visible<StdoutLock<'static>> {
-    Visible::new(io::stdout().lock(), if is_json { Form::Json } else { Form::Text })
+    Visible::new(
+        io::stdout().lock(),
+        if is_json { Form::Json } else { Form::Text },
+    )
 }
 
 /// Writes to the thread that writes.
@@ -135,18 +144,24 @@ impl Write for Told {
 
 /// Writes a line to standard output, if that is possible.
 pub fn tell(line: impl Display) {
-    put(Text::ToStdout(visible(&format!("{line}\n")).into_owned().into_bytes()));
+    put(Text::ToStdout(
+        visible(&format!("{line}\n")).into_owned().into_bytes(),
+    ));
 }
 
 /// The same for a line of JSON.
 pub fn tell_json(line: impl Display) {
-    put(Text::ToStdout(visible_json(&format!("{line}\n")).into_owned().into_bytes()));
+    put(Text::ToStdout(
+        visible_json(&format!("{line}\n")).into_owned().into_bytes(),
+    ));
 }
 
 /// Writes a line to standard error, if that is possible; the exit code still tells.
 pub fn note(line: impl Display) {
     // in one piece: others write there too
-    put(Text::ToStderr(visible(&format!("{line}\n")).into_owned().into_bytes()));
+    put(Text::ToStderr(
+        visible(&format!("{line}\n")).into_owned().into_bytes(),
+    ));
 }
 
 /// Whether standard error is a terminal.
@@ -165,7 +180,11 @@ impl Terminal {
 
     /// A control sequence of ECMA-48 with a number.
     fn control(&self, number: usize, function: char) -> io::Result<()> {
-        if number == 0 { Ok(()) } else { self.add(format_args!("\x1b[{number}{function}")) }
+        if number == 0 {
+            Ok(())
+        } else {
+            self.add(format_args!("\x1b[{number}{function}"))
+        }
     }
 }
 
@@ -276,7 +295,9 @@ impl Bar {
 /// When something that was told could not be written.
 pub fn check() -> io::Result<()> {
     told().flush()?;
-    LOST.get().map_or(Ok(()), |(kind, text)| Err(io::Error::new(*kind, text.clone())))
+    LOST.get().map_or(Ok(()), |(kind, text)| {
+        Err(io::Error::new(*kind, text.clone()))
+    })
 }
 
 /// Waits until everything that was told is written. Warns if something could not be, although somebody wanted to read it.
@@ -286,7 +307,9 @@ pub fn warn_of_loss() {
     match check() {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             tracing::warn!(%error, "standard output is incomplete");
-            note(format_args!("warning: standard output is incomplete: {error}"));
+            note(format_args!(
+                "warning: standard output is incomplete: {error}"
+            ));
             let _ = told().flush();
         }
         Ok(()) | Err(_) => {}
@@ -300,9 +323,17 @@ pub fn warn_of_loss() {
 pub fn show_usage(usage: &clap::Error) -> io::Result<()> {
     let text = usage.render();
     if usage.use_stderr() {
-        let text = if io::stderr().is_terminal() { text.ansi().to_string() } else { text.to_string() };
+        let text = if io::stderr().is_terminal() {
+            text.ansi().to_string()
+        } else {
+            text.to_string()
+        };
         // clap says `tip`; the word everywhere in cvc is `hint`
-        write!(io::stderr(), "{}", visible_styled(&text.replace("tip:", "hint:")))
+        write!(
+            io::stderr(),
+            "{}",
+            visible_styled(&text.replace("tip:", "hint:"))
+        )
     } else {
         let mut out = io::stdout();
         if out.is_terminal() {
@@ -316,7 +347,9 @@ pub fn show_usage(usage: &clap::Error) -> io::Result<()> {
 
 /// Redirects output from a terminal that is gone. Files and pipes are written as before.
 pub fn speak_to_nobody() {
-    let Ok(null) = std::fs::File::options().write(true).open("/dev/null") else { return };
+    let Ok(null) = std::fs::File::options().write(true).open("/dev/null") else {
+        return;
+    };
     // a terminal that has hung up is not a terminal any more, but still a character device
     let is_device = |fd: &dyn AsFd| {
         let stat = nix::sys::stat::fstat(fd.as_fd());

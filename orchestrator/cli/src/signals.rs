@@ -21,7 +21,10 @@ pub fn let_signals_end_it() {
     }
 }
 
-#[expect(unsafe_code, reason = "neither the default action nor none is a handler of this program")]
+#[expect(
+    unsafe_code,
+    reason = "neither the default action nor none is a handler of this program"
+)]
 fn set(of_user: Signal, action: SigHandler) -> nix::Result<SigHandler> {
     // SAFETY: no function of this program is called
     unsafe { signal(of_user, action) }
@@ -34,7 +37,11 @@ pub struct Pairs(HashMap<SignalKind, Instant>);
 impl Pairs {
     /// Whether a signal that came now counts.
     pub fn counts(&mut self, kind: SignalKind, now: Instant) -> bool {
-        if self.0.get(&kind).is_some_and(|last| now.saturating_duration_since(*last) < TOGETHER) {
+        if self
+            .0
+            .get(&kind)
+            .is_some_and(|last| now.saturating_duration_since(*last) < TOGETHER)
+        {
             return false;
         }
         self.0.insert(kind, now);
@@ -54,7 +61,10 @@ mod tests {
         let mut counts = |kind, ms| pairs.counts(kind, start + Duration::from_millis(ms));
         assert!(counts(terminate, 0) && !counts(terminate, 1) && !counts(terminate, 499));
         assert!(counts(interrupt, 100), "another kind is meant");
-        assert!(counts(terminate, 500), "and so is one that comes later, even if some came meanwhile");
+        assert!(
+            counts(terminate, 500),
+            "and so is one that comes later, even if some came meanwhile"
+        );
         assert!(!counts(interrupt, 599) && counts(interrupt, 600));
     }
 }

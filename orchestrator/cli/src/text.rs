@@ -5,8 +5,11 @@ use comfy_table::{ContentLineStyle, LineStyle, TableStyle};
 
 /// A path for messages: relative to the current directory if it is below it.
 pub fn shown(path: &Utf8Path) -> Utf8PathBuf {
-    let here = std::env::current_dir().ok().and_then(|d| Utf8PathBuf::from_path_buf(d).ok());
-    here.and_then(|h| path.strip_prefix(h).ok().map(Utf8Path::to_owned)).unwrap_or_else(|| path.to_owned())
+    let here = std::env::current_dir()
+        .ok()
+        .and_then(|d| Utf8PathBuf::from_path_buf(d).ok());
+    here.and_then(|h| path.strip_prefix(h).ok().map(Utf8Path::to_owned))
+        .unwrap_or_else(|| path.to_owned())
 }
 
 const STYLE: TableStyle = TableStyle::new()
@@ -34,12 +37,16 @@ pub fn table<'a>(header: impl IntoIterator<Item = &'a str>, free: &[&str]) -> co
 
 /// Indents text and, on a terminal, wraps it between words.
 pub fn paragraph(indent: &str, text: &str) -> String {
-    let width = comfy_table::Table::new().set_content_arrangement(comfy_table::ContentArrangement::Dynamic).width();
+    let width = comfy_table::Table::new()
+        .set_content_arrangement(comfy_table::ContentArrangement::Dynamic)
+        .width();
     wrap(indent, text, width.map(usize::from))
 }
 
 fn wrap(indent: &str, text: &str, width: Option<usize>) -> String {
-    let Some(width) = width else { return format!("{indent}{text}") };
+    let Some(width) = width else {
+        return format!("{indent}{text}");
+    };
     // further lines are indented a little more, so that items of a list can be told apart
     let further = format!("{indent}  ");
     let options = textwrap::Options::new(width)
@@ -59,7 +66,10 @@ mod tests {
     #[test]
     fn text_is_wrapped_between_words_and_only_on_terminals() {
         assert_eq!(wrap("  ", "one two three", Some(9)), "  one two\n    three");
-        assert_eq!(wrap("  ", "a-word-that-is-too-long b", Some(9)), "  a-word-that-is-too-long\n    b");
+        assert_eq!(
+            wrap("  ", "a-word-that-is-too-long b", Some(9)),
+            "  a-word-that-is-too-long\n    b"
+        );
         assert_eq!(wrap("  ", "one two three", None), "  one two three");
     }
 }

@@ -4,7 +4,11 @@
 //!
 //! Each measurement is a process of its own, so that peaks are not mixed. The journal lies in /dev/shm if that exists: syncing is not what
 //! is measured. Without `--bench` (cargo test) only small plans are run, to see that it works.
-#![allow(missing_docs, clippy::allow_attributes, reason = "a benchmark is not a library")]
+#![allow(
+    missing_docs,
+    clippy::allow_attributes,
+    reason = "a benchmark is not a library"
+)]
 #![expect(clippy::print_stdout, reason = "a benchmark tells what it measured")]
 
 use async_trait::async_trait;
@@ -24,8 +28,10 @@ use cvc_core::{
     stop::{StopRequest, StopSignal},
     store::{CampaignDir, OutcomeFile},
 };
-use cvc_engine::attempt::{AttemptEvent, AttemptReporter, AttemptResult, Executor, SiteContext, Task};
-use cvc_probe::proc::ProcessId;
+use cvc_engine::attempt::{
+    AttemptEvent, AttemptReporter, AttemptResult, Executor, SiteContext, Task,
+};
+use cvc_os::proc::ProcessId;
 use std::{
     collections::{BTreeMap, HashMap},
     path::Path,
@@ -51,9 +57,24 @@ struct Shape {
 }
 
 const SHAPES: [Shape; 3] = [
-    Shape { name: "all nodes, one at a time", nodes: NODES, side_by_side: false, budget: false },
-    Shape { name: "10 nodes, side by side", nodes: 10, side_by_side: true, budget: false },
-    Shape { name: "the same with a budget", nodes: 10, side_by_side: true, budget: true },
+    Shape {
+        name: "all nodes, one at a time",
+        nodes: NODES,
+        side_by_side: false,
+        budget: false,
+    },
+    Shape {
+        name: "10 nodes, side by side",
+        nodes: 10,
+        side_by_side: true,
+        budget: false,
+    },
+    Shape {
+        name: "the same with a budget",
+        nodes: 10,
+        side_by_side: true,
+        budget: true,
+    },
 ];
 
 /// Carries nothing out.
@@ -64,12 +85,26 @@ struct AtOnce {
 
 #[async_trait]
 impl Executor<CampaignError> for AtOnce {
-    async fn attempt(&self, task: &Task, _: StopSignal, reporter: &AttemptReporter) -> Result<AttemptResult, CampaignError> {
-        reporter.tell(AttemptEvent::Started(ProcessId { pid: 1, start_ticks: 1 }));
+    async fn attempt(
+        &self,
+        task: &Task,
+        _: StopSignal,
+        reporter: &AttemptReporter,
+    ) -> Result<AttemptResult, CampaignError> {
+        reporter.tell(AttemptEvent::Started(ProcessId {
+            pid: 1,
+            start_ticks: 1,
+        }));
         reporter.stage("computing");
         tokio::task::yield_now().await;
         let records = Some("0123456789abcdef".to_owned());
-        Ok(AttemptResult::Ended(OutcomeFile { attempt: task.attempt, outcome: Outcome::Succeeded, records, wall_s: 1.0, manifest: None }))
+        Ok(AttemptResult::Ended(OutcomeFile {
+            attempt: task.attempt,
+            outcome: Outcome::Succeeded,
+            records,
+            wall_s: 1.0,
+            manifest: None,
+        }))
     }
 
     fn cores(&self) -> u32 {
@@ -102,11 +137,25 @@ impl Observer for Silent {
 }
 
 fn spec(runs: usize, shape: Shape) -> Spec {
-    let points = (0..runs.div_ceil(REPEATS)).map(|n| n.to_string()).collect::<Vec<_>>().join(", ");
+    let points = (0..runs.div_ceil(REPEATS))
+        .map(|n| n.to_string())
+        .collect::<Vec<_>>()
+        .join(", ");
     let repeats = runs.min(REPEATS);
-    let budget = if shape.budget { "[budget]\nusd = 1e9\n" } else { "" };
-    let price = if shape.budget { "price.per_node_hour_usd = 0.1\n" } else { "" };
-    let hosts = (1..=NODES).map(|n| format!("\"n{n}\"")).collect::<Vec<_>>().join(", ");
+    let budget = if shape.budget {
+        "[budget]\nusd = 1e9\n"
+    } else {
+        ""
+    };
+    let price = if shape.budget {
+        "price.per_node_hour_usd = 0.1\n"
+    } else {
+        ""
+    };
+    let hosts = (1..=NODES)
+        .map(|n| format!("\"n{n}\""))
+        .collect::<Vec<_>>()
+        .join(", ");
     let text = format!(
         "schema = 1\nname = 'scale'\n{budget}[sites.many]\nkind = 'ssh'\nhosts = [{hosts}]\nside_by_side = {}\n{price}mpi.mpich = {{ family = 'mpich' }}\n\
          [matrix]\napp = 'kernel-stencil'\nclass = 'S'\nmapping = '{}Nx1P'\nmpi = 'mpich'\n[matrix.user]\nn = [{points}]\n[run]\nrepeats = {repeats}\n",
@@ -118,7 +167,12 @@ fn spec(runs: usize, shape: Shape) -> Spec {
 
 fn directory() -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
-    if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.expect("a directory")
+    if memory.is_dir() {
+        tempfile::tempdir_in(memory)
+    } else {
+        tempfile::tempdir()
+    }
+    .expect("a directory")
 }
 
 fn utf8(path: &Path) -> Utf8PathBuf {
@@ -127,16 +181,26 @@ fn utf8(path: &Path) -> Utf8PathBuf {
 
 /// CPU time of this process so far, of the program and of the system on its behalf.
 fn cpu() -> (Duration, Duration) {
-    let used = nix::sys::resource::getrusage(nix::sys::resource::UsageWho::RUSAGE_SELF).expect("known");
-    let time = |t: nix::sys::time::TimeVal| Duration::new(t.tv_sec() as u64, t.tv_usec() as u32 * 1000);
+    let used =
+        nix::sys::resource::getrusage(nix::sys::resource::UsageWho::RUSAGE_SELF).expect("known");
+    let time =
+        |t: nix::sys::time::TimeVal| Duration::new(t.tv_sec() as u64, t.tv_usec() as u32 * 1000);
     (time(used.user_time()), time(used.system_time()))
 }
 
 /// The largest memory that this process has had, MiB.
 fn peak_mib() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
-    let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:")).expect("a peak");
-    line.trim().trim_end_matches("kB").trim().parse::<f64>().expect("a number") / 1024.0
+    let line = status
+        .lines()
+        .find_map(|l| l.strip_prefix("VmHWM:"))
+        .expect("a peak");
+    line.trim()
+        .trim_end_matches("kB")
+        .trim()
+        .parse::<f64>()
+        .expect("a number")
+        / 1024.0
 }
 
 fn mib(file: &Utf8Path) -> f64 {
@@ -164,14 +228,29 @@ fn walk(runs: usize, shape: Shape) {
     };
     let nodes: Vec<String> = (1..=NODES).map(|n| format!("n{n}")).collect();
     let executors = |_: &CampaignDir, _: &Lineage| -> HashMap<String, SiteExecutor> {
-        let executor = AtOnce { nodes, side_by_side: shape.side_by_side };
+        let executor = AtOnce {
+            nodes,
+            side_by_side: shape.side_by_side,
+        };
         [("many".to_owned(), Arc::new(executor) as SiteExecutor)].into()
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .expect("a runtime");
     let (_ask, stop_signal) = tokio::sync::watch::channel(StopRequest::GoOn);
     let (before, began) = (cpu(), Instant::now());
-    let ran =
-        runtime.block_on(run_campaign_on(&spec, &plan, executors, &options, stop_signal, &mut Silent)).unwrap_or_else(|e| panic!("{e}"));
+    let ran = runtime
+        .block_on(run_campaign_on(
+            &spec,
+            &plan,
+            executors,
+            &options,
+            stop_signal,
+            &mut Silent,
+        ))
+        .unwrap_or_else(|e| panic!("{e}"));
     let (after, wall) = (cpu(), began.elapsed());
     assert_eq!(ran.succeeded as usize, plan.runs.len());
     let n = plan.runs.len();
@@ -193,7 +272,9 @@ fn read(entries: usize) {
     let dir = directory();
     let path = utf8(&dir.path().join("journal.jsonl"));
     // by another process, whose memory does not count
-    let written = Command::new(std::env::current_exe().expect("this program")).env(PART, format!("write {entries} {path}")).status();
+    let written = Command::new(std::env::current_exe().expect("this program"))
+        .env(PART, format!("write {entries} {path}"))
+        .status();
     assert!(written.expect("starts").success());
     let (before, began) = (cpu(), Instant::now());
     let state = CampaignState::read(&path).unwrap_or_else(|e| panic!("{e}"));
@@ -216,9 +297,24 @@ fn write(entries: usize, path: &Utf8Path) {
         let (run, attempt) = (cvc_core::ids::RunId::of(&number.to_le_bytes()), 1);
         let records = Some("0123456789abcdef".to_owned());
         for event in [
-            Event::RunIntended { run: run.clone(), attempt, nodes: state.node_sets.write(&nodes) },
-            Event::RunStarted { run: run.clone(), attempt, pid: 1, start_ticks: 1 },
-            Event::RunFinished { run, attempt, outcome: Outcome::Succeeded, records, manifest: Some("0123456789abcdef".to_owned()) },
+            Event::RunIntended {
+                run: run.clone(),
+                attempt,
+                nodes: state.node_sets.write(&nodes),
+            },
+            Event::RunStarted {
+                run: run.clone(),
+                attempt,
+                pid: 1,
+                start_ticks: 1,
+            },
+            Event::RunFinished {
+                run,
+                attempt,
+                outcome: Outcome::Succeeded,
+                records,
+                manifest: Some("0123456789abcdef".to_owned()),
+            },
         ] {
             let entry = journal.append(event).unwrap_or_else(|e| panic!("{e}"));
             state.apply(&entry).unwrap_or_else(|e| panic!("{e}"));
@@ -238,15 +334,33 @@ fn main() {
         };
     }
     let bench = std::env::args().any(|a| a == "--bench");
-    let runs: &[usize] = if bench { &[1_000, 10_000, 100_000] } else { &[20] };
-    let entries: &[usize] = if bench { &[10_000, 100_000, 1_000_000] } else { &[30] };
+    let runs: &[usize] = if bench {
+        &[1_000, 10_000, 100_000]
+    } else {
+        &[20]
+    };
+    let entries: &[usize] = if bench {
+        &[10_000, 100_000, 1_000_000]
+    } else {
+        &[30]
+    };
     let mut parts: BTreeMap<(usize, usize), String> = BTreeMap::new();
     for shape in 0..SHAPES.len() {
-        parts.extend(runs.iter().map(|n| ((shape, *n), format!("walk {n} {shape}"))));
+        parts.extend(
+            runs.iter()
+                .map(|n| ((shape, *n), format!("walk {n} {shape}"))),
+        );
     }
-    parts.extend(entries.iter().map(|n| ((SHAPES.len(), *n), format!("read {n}"))));
+    parts.extend(
+        entries
+            .iter()
+            .map(|n| ((SHAPES.len(), *n), format!("read {n}"))),
+    );
     for part in parts.values() {
-        let status = Command::new(std::env::current_exe().expect("this program")).env(PART, part).status().expect("starts");
+        let status = Command::new(std::env::current_exe().expect("this program"))
+            .env(PART, part)
+            .status()
+            .expect("starts");
         assert!(status.success(), "{part}");
     }
 }

@@ -14,8 +14,16 @@ pub struct Delays {
 impl Delays {
     /// Delays that start with the first one.
     pub fn doubling(first: Duration, longest: Duration) -> Self {
-        let builder = ExponentialBuilder::new().with_min_delay(first).with_max_delay(longest).with_factor(2.0).without_max_times();
-        Self { backoff: builder.build(), first, longest }
+        let builder = ExponentialBuilder::new()
+            .with_min_delay(first)
+            .with_max_delay(longest)
+            .with_factor(2.0)
+            .without_max_times();
+        Self {
+            backoff: builder.build(),
+            first,
+            longest,
+        }
     }
 
     /// The next delay.
@@ -41,7 +49,11 @@ mod tests {
     #[test]
     fn delays_double_up_to_the_longest_and_begin_again_after_a_success() {
         let mut delays = Delays::doubling(Duration::from_millis(500), Duration::from_secs(3));
-        let mut next = |n: usize| (0..n).map(|_| delays.next_delay().as_millis()).collect::<Vec<_>>();
+        let mut next = |n: usize| {
+            (0..n)
+                .map(|_| delays.next_delay().as_millis())
+                .collect::<Vec<_>>()
+        };
         assert_eq!(next(5), [500, 1000, 2000, 3000, 3000]);
         assert!(next(200).iter().all(|ms| *ms == 3000), "without end");
         delays.reset();

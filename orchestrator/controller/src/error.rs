@@ -95,13 +95,20 @@ impl CampaignError {
             "{program}, which cvc puts on the nodes, does not exist: build it with `cargo xtask node --release` in the clone of cvc's \
              repository, and copy it to {beside} or name it in CVC_NODE_PROGRAM if this cvc does not lie there"
         );
-        Self::Site { site: site.to_owned(), problem }
+        Self::Site {
+            site: site.to_owned(),
+            problem,
+        }
     }
 
     /// A task that panicked, or was ended before its time.
     pub(crate) fn of_task(error: JoinError) -> Self {
         let text = error.to_string();
-        Self::internal(error.try_into_panic().map_or(text, |panic| panic_text(panic.as_ref())))
+        Self::internal(
+            error
+                .try_into_panic()
+                .map_or(text, |panic| panic_text(panic.as_ref())),
+        )
     }
 
     /// Whether this machine has no room for a file. What a site has finished is then safe only there.
@@ -109,8 +116,13 @@ impl CampaignError {
         match self {
             Self::NotWritten { error, .. } => error.is_full_disk(),
             Self::Run(RunError::Store(error)) => error.is_full_disk(),
-            Self::Run(RunError::Host(HostError::File { host, source, .. })) if host == THIS_MACHINE => {
-                matches!(source.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
+            Self::Run(RunError::Host(HostError::File { host, source, .. }))
+                if host == THIS_MACHINE =>
+            {
+                matches!(
+                    source.kind(),
+                    ErrorKind::StorageFull | ErrorKind::QuotaExceeded
+                )
             }
             _ => false,
         }

@@ -146,7 +146,10 @@ pub(crate) struct Guarded<'a> {
 
 impl<'a> Guarded<'a> {
     pub(crate) fn new(observer: &'a mut dyn Observer) -> Self {
-        Self { observer, has_panicked: false }
+        Self {
+            observer,
+            has_panicked: false,
+        }
     }
 
     /// Tells the observer, unless it has panicked before.

@@ -42,7 +42,9 @@ impl SiteReporter {
     /// Carries out a task of the site beside others, until the handle is dropped.
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> AbortOnDropHandle<()> {
         let reporter = self.clone();
-        AbortOnDropHandle::new(tokio::spawn(async move { reporter.guard(task).await }.in_current_span()))
+        AbortOnDropHandle::new(tokio::spawn(
+            async move { reporter.guard(task).await }.in_current_span(),
+        ))
     }
 
     /// Waits until an event is written and synced. Waits forever if the journal is closed, because then nothing may go on.

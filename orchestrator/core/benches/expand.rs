@@ -1,7 +1,11 @@
 //! Expansion of 10^6 combinations with exclude rules, and the full plan with identifiers and order; beside it what a user would
 //! otherwise write: `itertools.product` in Python with the same filter, timed in the same run (its start excluded).
 
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a benchmark tells what it measured")]
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a benchmark tells what it measured"
+)]
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use cvc_core::{
@@ -12,8 +16,13 @@ use std::{hint::black_box, io::Write, path::Path, process::Stdio, time::Instant}
 
 /// 10 x 10 x 10 x 10 x 10 x 10 combinations.
 fn campaign() -> Spec {
-    let list = (0..10).map(|i| i.to_string()).collect::<Vec<_>>().join(", ");
-    let users = (0..6).map(|i| format!("f{i} = [{list}]\n")).collect::<String>();
+    let list = (0..10)
+        .map(|i| i.to_string())
+        .collect::<Vec<_>>()
+        .join(", ");
+    let users = (0..6)
+        .map(|i| format!("f{i} = [{list}]\n"))
+        .collect::<String>();
     let text = format!(
         "schema = 1\nname = 'big'\n[sites.local]\nkind = 'local'\n[matrix]\napp = 'demo'\nclass = 'S'\nprocesses = 4\n[matrix.user]\n{users}\
          [[exclude]]\nwhen = {{ f0 = [1, 2], f1 = 3 }}\nreason = 'first'\n[[exclude]]\nwhen = {{ f2 = 4, f3 = [5, 6, 7] }}\nreason = 'second'\n\
@@ -43,19 +52,30 @@ print(time.perf_counter() - began, kept, out)
 
 /// Seconds, points kept, points excluded.
 fn peer() -> Option<(f64, usize, usize)> {
-    let mut child = std::process::Command::new("python3").arg("-").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().ok()?;
+    let mut child = std::process::Command::new("python3")
+        .arg("-")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .ok()?;
     child.stdin.take()?.write_all(PEER.as_bytes()).ok()?;
     let output = child.wait_with_output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;
     let mut words = text.split_whitespace();
-    Some((words.next()?.parse().ok()?, words.next()?.parse().ok()?, words.next()?.parse().ok()?))
+    Some((
+        words.next()?.parse().ok()?,
+        words.next()?.parse().ok()?,
+        words.next()?.parse().ok()?,
+    ))
 }
 
 /// Points that run, points that do not.
 fn expand(spec: &Spec) -> (usize, usize) {
-    spec.expand().fold((0, 0), |(runs, excluded), combination| match black_box(combination) {
-        Combination::Runs(_) => (runs + 1, excluded),
-        Combination::Excluded(_) => (runs, excluded + 1),
+    spec.expand().fold((0, 0), |(runs, excluded), combination| {
+        match black_box(combination) {
+            Combination::Runs(_) => (runs + 1, excluded),
+            Combination::Excluded(_) => (runs, excluded + 1),
+        }
     })
 }
 
@@ -97,7 +117,9 @@ fn benchmark(c: &mut Criterion) {
     let mut group = c.benchmark_group("expand");
     group.sample_size(10);
     group.bench_function("10^6 combinations to points", |b| b.iter(|| expand(&spec)));
-    group.bench_function("10^6 combinations to a plan with identifiers", |b| b.iter(|| plan::build(&spec)));
+    group.bench_function("10^6 combinations to a plan with identifiers", |b| {
+        b.iter(|| plan::build(&spec))
+    });
     group.finish();
 }
 

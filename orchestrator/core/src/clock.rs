@@ -59,7 +59,11 @@ pub fn on_wall(time: Timestamp) -> Timestamp {
 fn on_wall_at(time: Timestamp, here: Timestamp, wall: Timestamp) -> Timestamp {
     let ahead = here.duration_since(wall);
     // so that both are the same wherever clocks were never set
-    if ahead < SAME { time } else { time.saturating_sub(ahead).unwrap_or(time) }
+    if ahead < SAME {
+        time
+    } else {
+        time.saturating_sub(ahead).unwrap_or(time)
+    }
 }
 
 /// Times that never go back: they follow the wall clock, and where that was set back, the time that has passed.
@@ -72,7 +76,10 @@ pub struct Clock {
 impl Clock {
     /// A clock that goes on from this time, if there is one.
     pub fn after(last: Option<Timestamp>) -> Self {
-        Self { last: last.unwrap_or(Timestamp::MIN), since: Instant::now() }
+        Self {
+            last: last.unwrap_or(Timestamp::MIN),
+            since: Instant::now(),
+        }
     }
 
     fn go_on_from(&mut self, last: Timestamp) {
@@ -87,7 +94,11 @@ impl Clock {
     /// The time when the wall clock shows `wall`, and this much has passed since the last one.
     fn at(&mut self, wall: Timestamp, passed: Duration) -> Timestamp {
         self.since += passed;
-        self.last = self.last.saturating_add(passed).unwrap_or(self.last).max(wall);
+        self.last = self
+            .last
+            .saturating_add(passed)
+            .unwrap_or(self.last)
+            .max(wall);
         self.last
     }
 }
@@ -99,7 +110,9 @@ mod tests {
     #[test]
     fn a_clock_that_is_set_back_does_not_turn_the_time_back() {
         let at = |s: i64| Timestamp::from_second(s).expect("a time");
-        let later_of = |wall, began, passed_s| Clock::after(Some(began)).at(wall, Duration::from_secs(passed_s));
+        let later_of = |wall, began, passed_s| {
+            Clock::after(Some(began)).at(wall, Duration::from_secs(passed_s))
+        };
         assert_eq!(later_of(at(1_010), at(1_000), 10), at(1_010));
         assert_eq!(later_of(at(400), at(1_000), 10), at(1_010));
         // the monotonic clock stands still while a laptop sleeps
@@ -121,19 +134,34 @@ mod tests {
         let at = |s: &str| s.parse::<Timestamp>().expect("a time");
         let second = Duration::from_secs(1);
         let mut clock = Clock::after(Some(at("2026-01-01T12:00:00Z")));
-        assert_eq!(clock.at(at("2026-01-01T12:00:05Z"), 5 * second), at("2026-01-01T12:00:05Z"));
+        assert_eq!(
+            clock.at(at("2026-01-01T12:00:05Z"), 5 * second),
+            at("2026-01-01T12:00:05Z")
+        );
         // an hour back
-        assert_eq!(clock.at(at("2026-01-01T11:00:06Z"), second), at("2026-01-01T12:00:06Z"));
-        assert_eq!(clock.at(at("2026-01-01T11:00:07Z"), second), at("2026-01-01T12:00:07Z"));
+        assert_eq!(
+            clock.at(at("2026-01-01T11:00:06Z"), second),
+            at("2026-01-01T12:00:06Z")
+        );
+        assert_eq!(
+            clock.at(at("2026-01-01T11:00:07Z"), second),
+            at("2026-01-01T12:00:07Z")
+        );
         // and on again
-        assert_eq!(clock.at(at("2026-01-01T13:00:00Z"), second), at("2026-01-01T13:00:00Z"));
+        assert_eq!(
+            clock.at(at("2026-01-01T13:00:00Z"), second),
+            at("2026-01-01T13:00:00Z")
+        );
     }
 
     #[test]
     fn a_record_far_ahead_of_the_clock_is_noticed() {
         let at = |s: i64| Timestamp::from_second(s).expect("a time");
         assert_eq!(ahead(at(1_060), at(1_000)), None);
-        assert_eq!(ahead(at(1_061), at(1_000)), Some(SignedDuration::from_secs(61)));
+        assert_eq!(
+            ahead(at(1_061), at(1_000)),
+            Some(SignedDuration::from_secs(61))
+        );
         assert_eq!(ahead(at(900), at(1_000)), None);
     }
 

@@ -21,7 +21,9 @@ fn directory_below(parent: &Utf8Path, files: &Dir<'_>) -> Result<Utf8PathBuf, St
     if !is_whole(files, &directory) {
         let staging = parent.join(format!("new-{}", std::process::id()));
         std::fs::create_dir_all(&staging).map_err(StoreError::io("make", &staging))?;
-        files.extract(&staging).map_err(StoreError::io("write files to", &staging))?;
+        files
+            .extract(&staging)
+            .map_err(StoreError::io("write files to", &staging))?;
         if is_whole(files, &directory) {
             // another process was faster
             let _ = std::fs::remove_dir_all(&staging);
@@ -35,7 +37,8 @@ fn directory_below(parent: &Utf8Path, files: &Dir<'_>) -> Result<Utf8PathBuf, St
 /// Whether a directory has all these files as they should be: after a loss of power they may be empty, or only a part of them there.
 fn is_whole(files: &Dir<'_>, directory: &Utf8Path) -> bool {
     let is_same = |file: &include_dir::File<'_>| {
-        std::fs::read(directory.as_std_path().join(file.path())).is_ok_and(|content| content == file.contents())
+        std::fs::read(directory.as_std_path().join(file.path()))
+            .is_ok_and(|content| content == file.contents())
     };
     files.files().all(is_same) && files.dirs().all(|below| is_whole(below, directory))
 }
@@ -43,7 +46,16 @@ fn is_whole(files: &Dir<'_>, directory: &Utf8Path) -> bool {
 /// Puts a new directory in the place of a damaged one, or of none. Whoever looks meanwhile finds one or the other: processes of several
 /// sites may share a cache.
 pub fn replace_directory(new: &Utf8Path, place: &Utf8Path) {
-    let exchanged = || renameat2(AT_FDCWD, new.as_std_path(), AT_FDCWD, place.as_std_path(), RenameFlags::RENAME_EXCHANGE).is_ok();
+    let exchanged = || {
+        renameat2(
+            AT_FDCWD,
+            new.as_std_path(),
+            AT_FDCWD,
+            place.as_std_path(),
+            RenameFlags::RENAME_EXCHANGE,
+        )
+        .is_ok()
+    };
     if std::fs::rename(new, place).is_err() && !exchanged() {
         // NFS cannot exchange
         let damaged = Utf8PathBuf::from(format!("{place}.damaged-{}", std::process::id()));
@@ -58,7 +70,11 @@ pub fn replace_directory(new: &Utf8Path, place: &Utf8Path) {
 
 fn digest(files: &Dir<'_>, hasher: &mut blake3::Hasher) {
     for file in files.files() {
-        hasher.update(file.path().to_string_lossy().as_bytes()).update(&[0]).update(file.contents()).update(&[0]);
+        hasher
+            .update(file.path().to_string_lossy().as_bytes())
+            .update(&[0])
+            .update(file.contents())
+            .update(&[0]);
     }
     for below in files.dirs() {
         digest(below, hasher);
@@ -85,7 +101,11 @@ mod tests {
         assert_eq!(directory_below(parent, &FILES).expect("writes"), directory);
         assert_eq!(std::fs::read(&demo).expect("reads"), content);
         assert!(cube.is_file());
-        assert_eq!(parent.read_dir_utf8().expect("a directory").count(), 1, "nothing else is left");
+        assert_eq!(
+            parent.read_dir_utf8().expect("a directory").count(),
+            1,
+            "nothing else is left"
+        );
     }
 
     #[test]
@@ -114,7 +134,11 @@ mod tests {
                 assert!(!new.exists());
             }
             done.store(true, std::sync::atomic::Ordering::Relaxed);
-            assert_eq!(looker.join().expect("ends"), 0, "times that it was not there");
+            assert_eq!(
+                looker.join().expect("ends"),
+                0,
+                "times that it was not there"
+            );
         });
     }
 }

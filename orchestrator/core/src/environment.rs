@@ -3,7 +3,15 @@
 use std::ffi::OsString;
 
 /// What names of variables with secrets contain.
-const PARTS: [&str; 7] = ["SECRET", "TOKEN", "PASSWORD", "PASSWD", "ACCESS_KEY", "API_KEY", "JWT"];
+const PARTS: [&str; 7] = [
+    "SECRET",
+    "TOKEN",
+    "PASSWORD",
+    "PASSWD",
+    "ACCESS_KEY",
+    "API_KEY",
+    "JWT",
+];
 
 /// Whether a variable of this name may hold a secret.
 pub fn may_hold_secret(name: &str) -> bool {
@@ -16,7 +24,9 @@ pub fn may_hold_secret(name: &str) -> bool {
 /// Names of the variables of this process that programs must not get which it starts: those that may hold a secret. Files are left, as in
 /// `ANSIBLE_VAULT_PASSWORD_FILE`: who may read one can do so anyway; but of a cloud nothing is.
 pub fn secret_variables() -> impl Iterator<Item = OsString> {
-    std::env::vars_os().map(|(name, _)| name).filter(|name| is_kept_back(&name.to_string_lossy()))
+    std::env::vars_os()
+        .map(|(name, _)| name)
+        .filter(|name| is_kept_back(&name.to_string_lossy()))
 }
 
 fn is_kept_back(name: &str) -> bool {
@@ -29,8 +39,23 @@ mod tests {
 
     #[test]
     fn names_tell_which_variables_hold_secrets() {
-        let secret = ["AWS_PROFILE", "AWS_CONFIG_FILE", "GITHUB_TOKEN", "db_password", "DEPLOY_KEY", "X_SECRET_1", "API_KEY_2"];
-        let open = ["PATH", "MONKEY", "ANSIBLE_HOST_KEY_CHECKING", "ANSIBLE_VAULT_PASSWORD_FILE", "SSH_AUTH_SOCK", "KEYBOARD"];
+        let secret = [
+            "AWS_PROFILE",
+            "AWS_CONFIG_FILE",
+            "GITHUB_TOKEN",
+            "db_password",
+            "DEPLOY_KEY",
+            "X_SECRET_1",
+            "API_KEY_2",
+        ];
+        let open = [
+            "PATH",
+            "MONKEY",
+            "ANSIBLE_HOST_KEY_CHECKING",
+            "ANSIBLE_VAULT_PASSWORD_FILE",
+            "SSH_AUTH_SOCK",
+            "KEYBOARD",
+        ];
         assert!(secret.iter().all(|name| is_kept_back(name)));
         assert!(!open.iter().any(|name| is_kept_back(name)));
     }

@@ -29,17 +29,30 @@ pub struct HostEntry {
 impl HostEntry {
     /// A host with only a name.
     pub fn named(name: &str) -> Self {
-        Self { name: name.to_owned(), address: None, internal: None, user: None, port: None, identity_file: None }
+        Self {
+            name: name.to_owned(),
+            address: None,
+            internal: None,
+            user: None,
+            port: None,
+            identity_file: None,
+        }
     }
 
     /// The same with the path of its key on this machine, below `base` if it is relative.
     pub fn below(&self, base: &Utf8Path) -> Self {
-        Self { identity_file: self.identity_file.as_ref().map(|f| absolute_below(base, f)), ..self.clone() }
+        Self {
+            identity_file: self.identity_file.as_ref().map(|f| absolute_below(base, f)),
+            ..self.clone()
+        }
     }
 
     /// Its name among the other nodes.
     pub fn among_nodes(&self) -> &str {
-        self.internal.as_deref().or(self.address.as_deref()).unwrap_or(&self.name)
+        self.internal
+            .as_deref()
+            .or(self.address.as_deref())
+            .unwrap_or(&self.name)
     }
 }
 
@@ -64,7 +77,11 @@ impl SshSettings {
     /// The same with its paths on this machine, where relative ones are below `base`, the directory of the campaign file.
     pub fn below(&self, base: &Utf8Path) -> Self {
         let resolve = |path: &Option<String>| path.as_ref().map(|p| absolute_below(base, p));
-        Self { config: resolve(&self.config), known_hosts: resolve(&self.known_hosts), ..self.clone() }
+        Self {
+            config: resolve(&self.config),
+            known_hosts: resolve(&self.known_hosts),
+            ..self.clone()
+        }
     }
 }
 
@@ -93,13 +110,29 @@ mod tests {
     #[test]
     fn relative_files_of_ssh_lie_below_the_campaign_file() {
         let base = Utf8Path::new("/campaigns");
-        let ssh = SshSettings { config: Some("ssh/config".into()), known_hosts: Some("/etc/keys".into()), ..SshSettings::default() };
+        let ssh = SshSettings {
+            config: Some("ssh/config".into()),
+            known_hosts: Some("/etc/keys".into()),
+            ..SshSettings::default()
+        };
         let below = ssh.below(base);
-        assert_eq!((below.config.as_deref(), below.known_hosts.as_deref()), (Some("/campaigns/ssh/config"), Some("/etc/keys")));
-        let host = HostEntry { identity_file: Some("key".into()), ..HostEntry::named("n1") };
-        assert_eq!(host.below(base).identity_file.as_deref(), Some("/campaigns/key"));
+        assert_eq!(
+            (below.config.as_deref(), below.known_hosts.as_deref()),
+            (Some("/campaigns/ssh/config"), Some("/etc/keys"))
+        );
+        let host = HostEntry {
+            identity_file: Some("key".into()),
+            ..HostEntry::named("n1")
+        };
+        assert_eq!(
+            host.below(base).identity_file.as_deref(),
+            Some("/campaigns/key")
+        );
         assert_eq!(HostEntry::named("n1").below(base), HostEntry::named("n1"));
         let of_here = ssh.below(Utf8Path::new("")).config.expect("a file");
-        assert!(of_here.ends_with("/ssh/config") && Utf8Path::new(&of_here).is_absolute(), "{of_here}");
+        assert!(
+            of_here.ends_with("/ssh/config") && Utf8Path::new(&of_here).is_absolute(),
+            "{of_here}"
+        );
     }
 }

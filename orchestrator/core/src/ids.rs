@@ -40,8 +40,16 @@ pub struct IllegalName {
 impl IllegalName {
     fn new(kind: &'static str, text: &str, expected: &'static str) -> Self {
         // what stands in a file from somebody else is shown, not obeyed
-        let text = text.chars().take(MAX_NAME_BYTES).flat_map(char::escape_debug).collect();
-        Self { kind, text, expected }
+        let text = text
+            .chars()
+            .take(MAX_NAME_BYTES)
+            .flat_map(char::escape_debug)
+            .collect();
+        Self {
+            kind,
+            text,
+            expected,
+        }
     }
 }
 
@@ -56,12 +64,20 @@ pub fn is_path_part(text: &str) -> bool {
 /// The path of something that is called by a name from elsewhere, directly below `directory`. A name that is no part of a path is called by its
 /// digest, so that whatever it says, nothing outside of the directory is meant. Files are called by such names only with this.
 pub fn below(directory: &Utf8Path, name: &str) -> Utf8PathBuf {
-    if is_path_part(name) { directory.join(name) } else { directory.join(format!("{}.illegal", short_digest(name.as_bytes()))) }
+    if is_path_part(name) {
+        directory.join(name)
+    } else {
+        directory.join(format!("{}.illegal", short_digest(name.as_bytes())))
+    }
 }
 
 /// Whether a text can be a digest, or what earlier versions and tests wrote in place of one: letters and digits, `-` and `_`.
 pub(crate) fn is_id(text: &str) -> bool {
-    (1..=64).contains(&text.len()) && !text.starts_with('-') && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'))
+    (1..=64).contains(&text.len())
+        && !text.starts_with('-')
+        && text
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'))
 }
 
 /// Checks an identifier that was read.
@@ -69,7 +85,15 @@ pub(crate) fn is_id(text: &str) -> bool {
 /// # Errors
 /// When it is none.
 pub(crate) fn check_id(kind: &'static str, text: &str) -> Result<(), IllegalName> {
-    if is_id(text) { Ok(()) } else { Err(IllegalName::new(kind, text, "1 to 64 letters, digits, `-` or `_`")) }
+    if is_id(text) {
+        Ok(())
+    } else {
+        Err(IllegalName::new(
+            kind,
+            text,
+            "1 to 64 letters, digits, `-` or `_`",
+        ))
+    }
 }
 
 macro_rules! id {
@@ -255,16 +279,31 @@ mod tests {
     #[test]
     fn names_are_plain_text_in_json_and_are_found_by_text() {
         let nodes: BTreeSet<NodeName> = ["n2", "n1"].map(NodeName::from).into();
-        assert_eq!(serde_json::to_string(&nodes).expect("json"), r#"["n1","n2"]"#);
+        assert_eq!(
+            serde_json::to_string(&nodes).expect("json"),
+            r#"["n1","n2"]"#
+        );
         assert!(nodes.contains("n1") && !nodes.contains("n3"));
         assert_eq!(format!("{:>4}|", NodeName::from("n1")), "  n1|");
     }
 
     #[test]
     fn names_that_are_read_are_parts_of_paths_and_nothing_else() {
-        for text in
-            ["/elsewhere/precious", "../..", "..", ".", "", "a/b", "a\\b", "a b", "a\nb", "\u{1b}[2J", "-rf", ".ssh", &"a".repeat(300)]
-        {
+        for text in [
+            "/elsewhere/precious",
+            "../..",
+            "..",
+            ".",
+            "",
+            "a/b",
+            "a\\b",
+            "a b",
+            "a\nb",
+            "\u{1b}[2J",
+            "-rf",
+            ".ssh",
+            &"a".repeat(300),
+        ] {
             let json = serde_json::to_string(text).expect("JSON");
             serde_json::from_str::<RunId>(&json).expect_err(text);
             serde_json::from_str::<PointId>(&json).expect_err(text);
@@ -274,17 +313,43 @@ mod tests {
             serde_json::from_str::<JobId>(&json).expect_err(text);
             assert!(!is_path_part(text) && !is_id(text), "{text:?}");
             let path = below(Utf8Path::new("/campaigns/runs"), text);
-            assert_eq!(path.parent(), Some(Utf8Path::new("/campaigns/runs")), "{text:?}");
-            assert!(path.file_name().is_some_and(|name| !name.starts_with('.')), "{path}");
+            assert_eq!(
+                path.parent(),
+                Some(Utf8Path::new("/campaigns/runs")),
+                "{text:?}"
+            );
+            assert!(
+                path.file_name().is_some_and(|name| !name.starts_with('.')),
+                "{path}"
+            );
         }
-        let error = serde_json::from_str::<RunId>(r#""../../x""#).expect_err("climbs").to_string();
-        assert!(error.starts_with("`../../x` is no name of a run: expected 1 to 64 letters"), "{error}");
-        assert!(!serde_json::from_str::<NodeName>(r#""n1\u001b""#).expect_err("escape").to_string().contains('\u{1b}'));
-        assert_eq!(below(Utf8Path::new("runs"), "58d821967d31cbe3"), "runs/58d821967d31cbe3");
+        let error = serde_json::from_str::<RunId>(r#""../../x""#)
+            .expect_err("climbs")
+            .to_string();
+        assert!(
+            error.starts_with("`../../x` is no name of a run: expected 1 to 64 letters"),
+            "{error}"
+        );
+        assert!(
+            !serde_json::from_str::<NodeName>(r#""n1\u001b""#)
+                .expect_err("escape")
+                .to_string()
+                .contains('\u{1b}')
+        );
+        assert_eq!(
+            below(Utf8Path::new("runs"), "58d821967d31cbe3"),
+            "runs/58d821967d31cbe3"
+        );
         for text in ["58d821967d31cbe3", "run-1"] {
             serde_json::from_str::<RunId>(&format!("\"{text}\"")).expect(text);
         }
-        for text in ["n1", "Node-7.cluster.example", "ip-10-0-0-1.ec2.internal", "4711_[1-3]", "i-0a1"] {
+        for text in [
+            "n1",
+            "Node-7.cluster.example",
+            "ip-10-0-0-1.ec2.internal",
+            "4711_[1-3]",
+            "i-0a1",
+        ] {
             serde_json::from_str::<NodeName>(&format!("\"{text}\"")).expect(text);
         }
     }
@@ -294,6 +359,9 @@ mod tests {
         assert_eq!(short_digest(b"cvc").len(), 16);
         assert_eq!(RunId::of(b"cvc").as_str(), short_digest(b"cvc"));
         assert_eq!(digest_prefix(b"cvc", 8), short_digest(b"cvc")[..8]);
-        assert_eq!(digest_prefix(b"cvc", 65), blake3::hash(b"cvc").to_hex().as_str());
+        assert_eq!(
+            digest_prefix(b"cvc", 65),
+            blake3::hash(b"cvc").to_hex().as_str()
+        );
     }
 }

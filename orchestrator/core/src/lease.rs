@@ -79,7 +79,10 @@ pub fn owner() -> String {
     {
         return owner.trim().to_owned();
     }
-    let user = nix::unistd::User::from_uid(nix::unistd::getuid()).ok().flatten().map_or_else(|| "unknown".to_owned(), |u| u.name);
+    let user = nix::unistd::User::from_uid(nix::unistd::getuid())
+        .ok()
+        .flatten()
+        .map_or_else(|| "unknown".to_owned(), |u| u.name);
     let machine = crate::paths::host_name().unwrap_or_else(|| "unknown".to_owned());
     format!("{user}@{machine}")
 }
@@ -154,21 +157,32 @@ pub struct LaunchOrder {
 impl LaunchOrder {
     /// The lease's name.
     pub fn lease(&self) -> &str {
-        self.tags.lease.as_ref().map(LeaseId::as_str).unwrap_or_default()
+        self.tags
+            .lease
+            .as_ref()
+            .map(LeaseId::as_str)
+            .unwrap_or_default()
     }
 
     /// The device name in the request for the further volume at this index, from EC2's recommended names in their order. `None` if there
     /// are no more. Machines may name the disk differently; the set-up finds it by this name.
     pub fn device_of(index: usize) -> Option<String> {
-        ('f'..='p').nth(index).map(|letter| format!("/dev/sd{letter}"))
+        ('f'..='p')
+            .nth(index)
+            .map(|letter| format!("/dev/sd{letter}"))
     }
 
     /// The script of an instance's first boot, run as root: it sets a deadline by the instance's own clock, which survives reboots and can
     /// be changed by writing another time to `/etc/cvc-deadline`. It depends only on the order, so that the same order gives the same call.
     pub fn user_data(&self) -> String {
         // without a time only the lifetime counts
-        let until = self.tags.expires.map_or(i64::from(u32::MAX), Timestamp::as_second);
-        include_str!("deadline.sh").replace("@LIFETIME_S@", &self.lifetime_s.to_string()).replace("@UNTIL_S@", &until.to_string())
+        let until = self
+            .tags
+            .expires
+            .map_or(i64::from(u32::MAX), Timestamp::as_second);
+        include_str!("deadline.sh")
+            .replace("@LIFETIME_S@", &self.lifetime_s.to_string())
+            .replace("@UNTIL_S@", &until.to_string())
     }
 }
 
@@ -179,7 +193,10 @@ mod tests {
     #[test]
     fn volumes_have_the_names_that_ec2_recommends() {
         let names: Vec<String> = (0..20).map_while(LaunchOrder::device_of).collect();
-        assert_eq!((names.len(), names[0].as_str(), names[10].as_str()), (11, "/dev/sdf", "/dev/sdp"));
+        assert_eq!(
+            (names.len(), names[0].as_str(), names[10].as_str()),
+            (11, "/dev/sdf", "/dev/sdp")
+        );
     }
 
     #[test]
@@ -193,7 +210,10 @@ mod tests {
             expires: Some("2026-01-02T03:04:05Z".parse().expect("a time")),
         };
         let pairs = tags.pairs();
-        assert_eq!(Tags::read(pairs.iter().map(|(n, v)| (*n, v.as_str()))), Some(tags));
+        assert_eq!(
+            Tags::read(pairs.iter().map(|(n, v)| (*n, v.as_str()))),
+            Some(tags)
+        );
         assert_eq!(Tags::read([("Name", "somebody else's")]), None);
     }
 }

@@ -1,10 +1,13 @@
 //! Names, units and files of cvc: points, mappings, the campaign file, the plan, the journal, and what is kept on disk. Nothing here runs anything.
 
 pub mod app;
+pub mod budget_share;
 pub mod campaign;
 pub mod clock;
 pub mod embedded;
 pub mod environment;
+pub mod factor_registry;
+pub mod factor_value;
 pub mod fsck;
 pub mod hosts;
 pub mod ids;
@@ -13,7 +16,6 @@ pub mod journal;
 pub mod lease;
 pub mod log;
 pub mod mapping;
-pub mod means;
 pub mod names;
 pub mod nodelist;
 pub mod outcome;
@@ -30,5 +32,4 @@ pub mod spending;
 pub mod stop;
 pub mod store;
 pub mod units;
-
-pub use cvc_probe::visible;
+pub mod visible;

@@ -4,7 +4,7 @@
 //! other libraries, such as a cloud's SDK, are left out.
 
 use crate::environment::may_hold_secret;
-use cvc_probe::visible::visible;
+use crate::visible::visible;
 use parking_lot::{Mutex, MutexGuard};
 use regex::{Captures, Regex};
 use std::{
@@ -17,7 +17,9 @@ use std::{
     time::Duration,
 };
 pub use tracing::level_filters::LevelFilter;
-use tracing_subscriber::{Layer, filter::Targets, fmt::layer, layer::SubscriberExt, util::SubscriberInitExt};
+use tracing_subscriber::{
+    Layer, filter::Targets, fmt::layer, layer::SubscriberExt, util::SubscriberInitExt,
+};
 
 /// Maximum size of log lines kept until there is a file, in bytes.
 const MAX_WAITING: usize = 1 << 20;
@@ -50,7 +52,9 @@ impl Write for ToFile {
         match &mut *sink() {
             // the journal reports a full disk
             Sink::File(file) => _ = file.write_all(redacted.as_bytes()),
-            Sink::Waiting(kept) if kept.len() + redacted.len() <= MAX_WAITING => kept.extend_from_slice(redacted.as_bytes()),
+            Sink::Waiting(kept) if kept.len() + redacted.len() <= MAX_WAITING => {
+                kept.extend_from_slice(redacted.as_bytes())
+            }
             Sink::Waiting(_) => {}
         }
         Ok(line.len())
@@ -80,10 +84,19 @@ impl Write for ToTerminal {
 /// counts.
 pub fn start(terminal: LevelFilter) {
     let own = |level: LevelFilter| Targets::new().with_target("cvc", level);
-    let file = layer().with_ansi(false).with_writer(|| ToFile).with_filter(own(LevelFilter::DEBUG));
-    let shown = layer().with_ansi(false).with_writer(|| ToTerminal).with_filter(own(terminal));
+    let file = layer()
+        .with_ansi(false)
+        .with_writer(|| ToFile)
+        .with_filter(own(LevelFilter::DEBUG));
+    let shown = layer()
+        .with_ansi(false)
+        .with_writer(|| ToTerminal)
+        .with_filter(own(terminal));
     // a second start in one process, as in tests, changes nothing
-    let _ = tracing_subscriber::registry().with(file).with(shown).try_init();
+    let _ = tracing_subscriber::registry()
+        .with(file)
+        .with(shown)
+        .try_init();
 }
 
 /// Appends the log to this file from now on, starting with earlier lines. Makes the directory.
@@ -123,7 +136,10 @@ fn is_repeated(on: &str, command: &str, succeeded: bool) -> bool {
         last.1 += 1;
         return true;
     }
-    let (before, times) = std::mem::replace(&mut *last, (if succeeded { this } else { String::new() }, 0));
+    let (before, times) = std::mem::replace(
+        &mut *last,
+        (if succeeded { this } else { String::new() }, 0),
+    );
     if times > 0 {
         tracing::debug!(command = before, times, "command repeated");
     }
@@ -142,29 +158,69 @@ pub fn command_event(on: &str, argv: &[impl AsRef<str>], took: Duration, ended: 
     let seconds = (took.as_secs_f64() * 1000.0).round() / 1000.0;
     match ended {
         Ended::Exit(Some(0), _) => tracing::debug!(on, command, seconds, exit = 0, "command"),
-        Ended::Exit(Some(code), output) => tracing::info!(on, command, seconds, exit = code, output = tail(output), "command failed"),
-        Ended::Exit(None, output) => tracing::info!(on, command, seconds, output = tail(output), "command ended by a signal"),
-        Ended::Failed(error) => tracing::info!(on, command, seconds, error = tail(&error.to_string()), "command failed"),
+        Ended::Exit(Some(code), output) => tracing::info!(
+            on,
+            command,
+            seconds,
+            exit = code,
+            output = tail(output),
+            "command failed"
+        ),
+        Ended::Exit(None, output) => tracing::info!(
+            on,
+            command,
+            seconds,
+            output = tail(output),
+            "command ended by a signal"
+        ),
+        Ended::Failed(error) => tracing::info!(
+            on,
+            command,
+            seconds,
+            error = tail(&error.to_string()),
+            "command failed"
+        ),
     }
 }
 
 fn head(text: &str, most: usize) -> String {
-    if text.chars().count() > most { text.chars().take(most).chain(['…']).collect() } else { text.to_owned() }
+    if text.chars().count() > most {
+        text.chars().take(most).chain(['…']).collect()
+    } else {
+        text.to_owned()
+    }
 }
 
 fn tail(text: &str) -> String {
     let text = redact(text.trim()).into_owned();
     let count = text.chars().count();
-    if count > MAX_OUTPUT { ['…'].into_iter().chain(text.chars().skip(count - MAX_OUTPUT)).collect() } else { text }
+    if count > MAX_OUTPUT {
+        ['…']
+            .into_iter()
+            .chain(text.chars().skip(count - MAX_OUTPUT))
+            .collect()
+    } else {
+        text
+    }
 }
 
 /// Values of this process's variables that may be secrets. Short ones would hide half of each line.
 static VALUES: LazyLock<Vec<String>> = LazyLock::new(|| {
-    let long = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    let public = ["AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE", "AWS_ENDPOINT_URL", "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"];
-    long.filter(|(name, value)| may_hold_secret(name) && !public.contains(&name.as_str()) && value.len() >= 8)
-        .map(|(_, value)| value)
-        .collect()
+    let long = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    let public = [
+        "AWS_REGION",
+        "AWS_DEFAULT_REGION",
+        "AWS_PROFILE",
+        "AWS_ENDPOINT_URL",
+        "AWS_CONFIG_FILE",
+        "AWS_SHARED_CREDENTIALS_FILE",
+    ];
+    long.filter(|(name, value)| {
+        may_hold_secret(name) && !public.contains(&name.as_str()) && value.len() >= 8
+    })
+    .map(|(_, value)| value)
+    .collect()
 });
 
 static PATTERNS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
@@ -191,7 +247,11 @@ static PATTERNS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
 /// private keys.
 pub fn redact(text: &str) -> Cow<'_, str> {
     let mut text = Cow::Borrowed(text);
-    for value in VALUES.iter().filter(|value| text.contains(value.as_str())).collect::<Vec<_>>() {
+    for value in VALUES
+        .iter()
+        .filter(|value| text.contains(value.as_str()))
+        .collect::<Vec<_>>()
+    {
         text = Cow::Owned(text.replace(value.as_str(), REDACTED));
     }
     for pattern in PATTERNS.iter() {
@@ -199,7 +259,12 @@ pub fn redact(text: &str) -> Cow<'_, str> {
             text = Cow::Owned(
                 pattern
                     .replace_all(&text, |found: &Captures<'_>| {
-                        format!("{}{}{REDACTED}{}", &found[1], &found[2], found.get(3).map_or("", |end| end.as_str()))
+                        format!(
+                            "{}{}{REDACTED}{}",
+                            &found[1],
+                            &found[2],
+                            found.get(3).map_or("", |end| end.as_str())
+                        )
                     })
                     .into_owned(),
             );
@@ -231,27 +296,48 @@ mod tests {
             format!("{{\"authorization\":\"Basic {secret}\"}}"),
         ] {
             let shown = redact(&text);
-            assert!(!shown.contains(secret) && shown.contains(REDACTED), "{text} -> {shown}");
+            assert!(
+                !shown.contains(secret) && shown.contains(REDACTED),
+                "{text} -> {shown}"
+            );
         }
-        assert_eq!(redact("key AKIAIOSFODNN7EXAMPLE of it"), format!("key {REDACTED} of it"));
-        let key = "-----BEGIN OPENSSH PRIVATE KEY-----\nabcdef\n-----END OPENSSH PRIVATE KEY-----\nafter";
+        assert_eq!(
+            redact("key AKIAIOSFODNN7EXAMPLE of it"),
+            format!("key {REDACTED} of it")
+        );
+        let key =
+            "-----BEGIN OPENSSH PRIVATE KEY-----\nabcdef\n-----END OPENSSH PRIVATE KEY-----\nafter";
         assert!(!redact(key).contains("abcdef") && redact(key).ends_with("after"));
     }
 
     #[test]
     fn only_successes_in_a_row_are_repetitions() {
-        let polls = [("n1", "poll", true, false), ("n1", "poll", true, true), ("n2", "poll", true, false), ("n2", "poll", false, false)];
+        let polls = [
+            ("n1", "poll", true, false),
+            ("n1", "poll", true, true),
+            ("n2", "poll", true, false),
+            ("n2", "poll", false, false),
+        ];
         for (on, command, succeeded, repeated) in polls {
-            assert_eq!(is_repeated(on, command, succeeded), repeated, "{on} {command} {succeeded}");
+            assert_eq!(
+                is_repeated(on, command, succeeded),
+                repeated,
+                "{on} {command} {succeeded}"
+            );
         }
-        assert!(!is_repeated("n2", "poll", true), "after a failure it is told again");
+        assert!(
+            !is_repeated("n2", "poll", true),
+            "after a failure it is told again"
+        );
     }
 
     #[test]
     fn commands_stay_as_they_are() {
-        for text in
-            ["ssh -o BatchMode=yes n1 'squeue --json --name=cvc-1'", "ansible-playbook -i hosts.ini site.yml", "mpiexec -n 4 ./bt.A.4"]
-        {
+        for text in [
+            "ssh -o BatchMode=yes n1 'squeue --json --name=cvc-1'",
+            "ansible-playbook -i hosts.ini site.yml",
+            "mpiexec -n 4 ./bt.A.4",
+        ] {
             assert_eq!(redact(text), text);
         }
     }

@@ -19,10 +19,20 @@ pub struct Group {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Mapping(Vec<Group>);
 
+/// One process.
+impl Default for Mapping {
+    fn default() -> Self {
+        Self::one_node(1)
+    }
+}
+
 impl Mapping {
     /// All processes on one node.
     pub fn one_node(processes: u32) -> Self {
-        Self(vec![Group { nodes: 1, processes_per_node: processes.max(1) }])
+        Self(vec![Group {
+            nodes: 1,
+            processes_per_node: processes.max(1),
+        }])
     }
 
     /// The groups, first ranks first.
@@ -42,7 +52,9 @@ impl Mapping {
 
     /// Processes on each node, in order of nodes.
     pub fn node_loads(&self) -> impl Iterator<Item = u32> + '_ {
-        self.0.iter().flat_map(|g| std::iter::repeat_n(g.processes_per_node, g.nodes as usize))
+        self.0
+            .iter()
+            .flat_map(|g| std::iter::repeat_n(g.processes_per_node, g.nodes as usize))
     }
 }
 
@@ -50,8 +62,11 @@ impl FromStr for Mapping {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let bad =
-            || format!("`{text}` is not a valid mapping: write nodes and processes per node as in 2Nx8P, uneven ones as in 6Nx4P+1Nx1P");
+        let bad = || {
+            format!(
+                "`{text}` is not a valid mapping: write nodes and processes per node as in 2Nx8P, uneven ones as in 6Nx4P+1Nx1P"
+            )
+        };
         let mut groups = Vec::new();
         let mut processes: u32 = 0;
         for part in text.split('+') {
@@ -61,11 +76,18 @@ impl FromStr for Mapping {
                 if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
                     return Err(bad());
                 }
-                digits.parse().map_err(|_| format!("`{text}` asks for more than {MAX_PROCESSES} processes"))
+                digits
+                    .parse()
+                    .map_err(|_| format!("`{text}` asks for more than {MAX_PROCESSES} processes"))
             };
-            let group = Group { nodes: number(nodes)?, processes_per_node: number(per_node)? };
+            let group = Group {
+                nodes: number(nodes)?,
+                processes_per_node: number(per_node)?,
+            };
             if group.nodes == 0 || group.processes_per_node == 0 {
-                return Err(format!("`{text}` is not a valid mapping: a group needs at least one node and one process per node"));
+                return Err(format!(
+                    "`{text}` is not a valid mapping: a group needs at least one node and one process per node"
+                ));
             }
             processes = group
                 .nodes
@@ -82,7 +104,13 @@ impl FromStr for Mapping {
 impl fmt::Display for Mapping {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, g) in self.0.iter().enumerate() {
-            write!(f, "{}{}Nx{}P", if i == 0 { "" } else { "+" }, g.nodes, g.processes_per_node)?;
+            write!(
+                f,
+                "{}{}Nx{}P",
+                if i == 0 { "" } else { "+" },
+                g.nodes,
+                g.processes_per_node
+            )?;
         }
         Ok(())
     }
@@ -96,7 +124,9 @@ impl Serialize for Mapping {
 
 impl<'de> Deserialize<'de> for Mapping {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+        String::deserialize(deserializer)?
+            .parse()
+            .map_err(serde::de::Error::custom)
     }
 }
 
@@ -127,7 +157,19 @@ mod tests {
 
     #[test]
     fn what_is_no_mapping_is_refused() {
-        for bad in ["", "4", "0Nx4P", "1Nx0P", "1nx4p", "1Nx4P+", "-1Nx4P", "1Nx4Q", "99999999999Nx1P", "65536Nx65536P", "+1Nx+4P"] {
+        for bad in [
+            "",
+            "4",
+            "0Nx4P",
+            "1Nx0P",
+            "1nx4p",
+            "1Nx4P+",
+            "-1Nx4P",
+            "1Nx4Q",
+            "99999999999Nx1P",
+            "65536Nx65536P",
+            "+1Nx+4P",
+        ] {
             assert!(bad.parse::<Mapping>().is_err(), "{bad}");
         }
     }

@@ -27,7 +27,11 @@ enum Piece {
 
 /// All nodes of a list, in its order. Several brackets in one name turn like digits, the last one fastest.
 pub fn expand(list: &str) -> Result<Vec<String>, NodeListError> {
-    let wrong = |problem, column: usize| NodeListError { list: list.to_owned(), problem, column: column + 1 };
+    let wrong = |problem, column: usize| NodeListError {
+        list: list.to_owned(),
+        problem,
+        column: column + 1,
+    };
     let mut nodes = Vec::new();
     for (at, part) in split_outside_brackets(list).map_err(|(problem, at)| wrong(problem, at))? {
         if part.trim().is_empty() {
@@ -36,19 +40,26 @@ pub fn expand(list: &str) -> Result<Vec<String>, NodeListError> {
             }
             return Err(wrong("a name is missing", at));
         }
-        let pieces = pieces(part.trim()).map_err(|(problem, offset)| wrong(problem, at + offset))?;
+        let pieces =
+            pieces(part.trim()).map_err(|(problem, offset)| wrong(problem, at + offset))?;
         let count = pieces.iter().try_fold(1usize, |n, p| match p {
             Piece::Text(_) => Some(n),
             Piece::Numbers(numbers) => n.checked_mul(numbers.len()),
         });
-        if count.and_then(|c| c.checked_add(nodes.len())).is_none_or(|all| all > MAX_NODES) {
+        if count
+            .and_then(|c| c.checked_add(nodes.len()))
+            .is_none_or(|all| all > MAX_NODES)
+        {
             return Err(wrong(TOO_MANY, at));
         }
         let mut names = vec![String::new()];
         for piece in &pieces {
             names = match piece {
                 Piece::Text(text) => names.into_iter().map(|n| n + text).collect(),
-                Piece::Numbers(numbers) => names.iter().flat_map(|n| numbers.iter().map(move |d| format!("{n}{d}"))).collect(),
+                Piece::Numbers(numbers) => names
+                    .iter()
+                    .flat_map(|n| numbers.iter().map(move |d| format!("{n}{d}")))
+                    .collect(),
             };
         }
         nodes.extend(names);
@@ -85,7 +96,9 @@ fn pieces(name: &str) -> Result<Vec<Piece>, (&'static str, usize)> {
     }
     let (mut pieces, mut rest, mut at, mut count) = (Vec::new(), name, 0, 1usize);
     while let Some((text, after)) = rest.split_once('[') {
-        let (inside, behind) = after.split_once(']').ok_or(("a bracket is not closed", at))?;
+        let (inside, behind) = after
+            .split_once(']')
+            .ok_or(("a bracket is not closed", at))?;
         pieces.push(Piece::Text(text.to_owned()));
         at += text.len() + 1;
         let numbers = numbers(inside).map_err(|problem| (problem, at))?;
@@ -109,7 +122,9 @@ fn numbers(ranges: &str) -> Result<Vec<String>, &'static str> {
         let number = |text: &str| match text.bytes().all(|b| b.is_ascii_digit()) {
             // leading zeros count, and no name has so many
             true if text.len() > MAX_DIGITS => Err("a number is missing or too large"),
-            true => text.parse::<u64>().map_err(|_| "a number is missing or too large"),
+            true => text
+                .parse::<u64>()
+                .map_err(|_| "a number is missing or too large"),
             false => Err("brackets hold numbers and ranges only"),
         };
         let (from, to) = (number(low)?, number(high)?);
@@ -134,9 +149,15 @@ pub fn compress<T: AsRef<str>>(nodes: &[T]) -> String {
         let digits = &node[prefix.len()..];
         // a number with more digits than u64 has stays text
         let is_number = digits.len() <= MAX_DIGITS && digits.parse::<u64>().is_ok();
-        let (prefix, digits) = if is_number { (prefix, digits) } else { (node, "") };
+        let (prefix, digits) = if is_number {
+            (prefix, digits)
+        } else {
+            (node, "")
+        };
         match groups.last_mut() {
-            Some((p, numbers)) if *p == prefix && !digits.is_empty() && !numbers[0].is_empty() => numbers.push(digits),
+            Some((p, numbers)) if *p == prefix && !digits.is_empty() && !numbers[0].is_empty() => {
+                numbers.push(digits)
+            }
             _ => groups.push((prefix, vec![digits])),
         }
     }
@@ -149,15 +170,26 @@ pub fn compress<T: AsRef<str>>(nodes: &[T]) -> String {
 
 fn ranges(numbers: &[&str]) -> String {
     let value = |text: &str| text.parse::<u64>().unwrap_or_default();
-    let follows = |a: &str, b: &str| value(a).checked_add(1).is_some_and(|next| format!("{next:0width$}", width = a.len()) == b);
+    let follows = |a: &str, b: &str| {
+        value(a)
+            .checked_add(1)
+            .is_some_and(|next| format!("{next:0width$}", width = a.len()) == b)
+    };
     let (mut parts, mut i) = (Vec::new(), 0);
     while i < numbers.len() {
         let mut j = i;
         // within a range all numbers have the digits of the first
-        while j + 1 < numbers.len() && follows(numbers[j], numbers[j + 1]) && numbers[j + 1].len() == width_of(numbers[i], numbers[j + 1]) {
+        while j + 1 < numbers.len()
+            && follows(numbers[j], numbers[j + 1])
+            && numbers[j + 1].len() == width_of(numbers[i], numbers[j + 1])
+        {
             j += 1;
         }
-        parts.push(if i == j { numbers[i].to_owned() } else { format!("{}-{}", numbers[i], numbers[j]) });
+        parts.push(if i == j {
+            numbers[i].to_owned()
+        } else {
+            format!("{}-{}", numbers[i], numbers[j])
+        });
         i = j + 1;
     }
     parts.join(",")
@@ -177,7 +209,12 @@ mod tests {
     fn what_scontrol_expands_is_expanded() {
         // as `scontrol show hostnames` of Slurm 22.05 says it
         let message = "n1 n2 n3 n07 n08 n09 n10 gpu-a1x0 gpu-a1x1 gpu-a2x0 gpu-a2x1";
-        assert_eq!(expand("n[1-3,07-10],gpu-a[1-2]x[0-1]").expect("a list").join(" "), message);
+        assert_eq!(
+            expand("n[1-3,07-10],gpu-a[1-2]x[0-1]")
+                .expect("a list")
+                .join(" "),
+            message
+        );
         assert_eq!(expand("login").expect("a list"), ["login"]);
         assert_eq!(expand("").expect("an empty list"), Vec::<String>::new());
     }
@@ -186,9 +223,16 @@ mod tests {
     fn numbers_of_any_length_are_refused_or_stay_text() {
         for digits in [21, 300, 65_535, 65_536, 100_000] {
             let number = format!("{}1", "0".repeat(digits));
-            assert!(digits < MAX_DIGITS || expand(&format!("n[{number}]")).is_err(), "{digits}");
+            assert!(
+                digits < MAX_DIGITS || expand(&format!("n[{number}]")).is_err(),
+                "{digits}"
+            );
             let nodes = [format!("n{number}"), format!("n{}2", "0".repeat(digits))];
-            assert_eq!(expand(&compress(&nodes)).expect("a list"), nodes, "{digits}");
+            assert_eq!(
+                expand(&compress(&nodes)).expect("a list"),
+                nodes,
+                "{digits}"
+            );
         }
     }
 
@@ -196,7 +240,10 @@ mod tests {
     fn brackets_that_make_too_many_nodes_are_refused_before_the_next_one() {
         // some gigabytes, were all of them expanded
         let list = format!("n{}", "[0-1048575]".repeat(200));
-        assert_eq!(expand(&list).expect_err("too many").column, "n[0-1048575][".len() + 1);
+        assert_eq!(
+            expand(&list).expect_err("too many").column,
+            "n[0-1048575][".len() + 1
+        );
     }
 
     #[test]
@@ -211,9 +258,19 @@ mod tests {
 
     #[test]
     fn what_is_no_list_is_refused_with_its_place() {
-        for bad in
-            ["n[1-", "n1]", "n[[1]]", "n[a]", "n[3-1]", "n1,,n2", "n[]", "n[1-99999999999]", "n[0-1023]x[0-1023]x[0-9]", "n 1", "n 1[1-2]"]
-        {
+        for bad in [
+            "n[1-",
+            "n1]",
+            "n[[1]]",
+            "n[a]",
+            "n[3-1]",
+            "n1,,n2",
+            "n[]",
+            "n[1-99999999999]",
+            "n[0-1023]x[0-1023]x[0-9]",
+            "n 1",
+            "n 1[1-2]",
+        ] {
             let error = expand(bad).expect_err(bad).to_string();
             assert!(error.contains(bad) && error.contains("column"), "{error}");
         }

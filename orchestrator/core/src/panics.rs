@@ -9,7 +9,10 @@ use std::{
 
 /// What a panic says.
 pub fn panic_text(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned()).or_else(|| panic.downcast_ref::<String>().cloned());
+    let text = panic
+        .downcast_ref::<&str>()
+        .map(|text| (*text).to_owned())
+        .or_else(|| panic.downcast_ref::<String>().cloned());
     text.unwrap_or_else(|| "a panic without a message".into())
 }
 
@@ -19,10 +22,12 @@ pub fn panic_text(panic: &(dyn Any + Send)) -> String {
 /// What the panic says, if it panics.
 pub async fn catch_panic<T>(work: impl Future<Output = T>) -> Result<T, String> {
     let mut work = pin!(work);
-    std::future::poll_fn(move |context| match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))) {
-        Ok(Poll::Ready(done)) => Poll::Ready(Ok(done)),
-        Ok(Poll::Pending) => Poll::Pending,
-        Err(panic) => Poll::Ready(Err(panic_text(panic.as_ref()))),
+    std::future::poll_fn(move |context| {
+        match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))) {
+            Ok(Poll::Ready(done)) => Poll::Ready(Ok(done)),
+            Ok(Poll::Pending) => Poll::Pending,
+            Err(panic) => Poll::Ready(Err(panic_text(panic.as_ref()))),
+        }
     })
     .await
 }
@@ -33,7 +38,10 @@ pub fn panic_if_asked(place: &str) {
     use std::sync::atomic::{AtomicBool, Ordering};
     static IS_DONE: AtomicBool = AtomicBool::new(false);
     if std::env::var("CVC_PANIC_AT").is_ok_and(|at| at == place) {
-        assert!(IS_DONE.swap(true, Ordering::Relaxed), "asked to panic at {place}");
+        assert!(
+            IS_DONE.swap(true, Ordering::Relaxed),
+            "asked to panic at {place}"
+        );
     }
 }
 

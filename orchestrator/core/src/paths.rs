@@ -13,20 +13,44 @@ pub fn expand_below(base: &Utf8Path, written: &str) -> Utf8PathBuf {
     expand_with(base, written, variable)
 }
 
-fn expand_with(base: &Utf8Path, written: &str, env: impl Fn(&str) -> Option<String>) -> Utf8PathBuf {
+fn expand_with(
+    base: &Utf8Path,
+    written: &str,
+    env: impl Fn(&str) -> Option<String>,
+) -> Utf8PathBuf {
     let resolved = expand_path(written, base.as_std_path(), env);
-    let as_written = || if written == "~" || written.starts_with("~/") { Utf8Path::new(NOWHERE).join(written) } else { base.join(written) };
-    resolved.ok().and_then(|p| Utf8PathBuf::from_path_buf(p).ok()).unwrap_or_else(as_written)
+    let as_written = || {
+        if written == "~" || written.starts_with("~/") {
+            Utf8Path::new(NOWHERE).join(written)
+        } else {
+            base.join(written)
+        }
+    };
+    resolved
+        .ok()
+        .and_then(|p| Utf8PathBuf::from_path_buf(p).ok())
+        .unwrap_or_else(as_written)
 }
 
 /// A variable as paths use it: `HOME`, which services and `env -i` lack, is also known without it.
 pub fn variable(name: &str) -> Option<String> {
-    if name == "HOME" { home() } else { std::env::var(name).ok() }
+    if name == "HOME" {
+        home()
+    } else {
+        std::env::var(name).ok()
+    }
 }
 
 /// The user's home: `$HOME`, else as the system's list of users has it; `None` if neither says.
 pub fn home() -> Option<String> {
-    home_of(std::env::var("HOME").ok(), || User::from_uid(getuid()).ok()??.dir.into_os_string().into_string().ok())
+    home_of(std::env::var("HOME").ok(), || {
+        User::from_uid(getuid())
+            .ok()??
+            .dir
+            .into_os_string()
+            .into_string()
+            .ok()
+    })
 }
 
 fn home_of(told: Option<String>, listed: impl FnOnce() -> Option<String>) -> Option<String> {
@@ -70,7 +94,26 @@ fn base(variable: &str, default: &str) -> Utf8PathBuf {
 
 /// Name of this machine; `None` if it has none that is text.
 pub fn host_name() -> Option<String> {
-    cvc_probe::host_name()
+    cvc_os::host_name()
+}
+
+/// Why a path cannot be resolved.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PathError {
+    /// A variable is empty or not set.
+    #[error("`{written}` needs ${variable}, which is not set")]
+    NotSet {
+        /// The path as it is written.
+        written: String,
+        /// The variable.
+        variable: String,
+    },
+    /// `${NAME`.
+    #[error("`{0}` has a `${{` without its `}}`")]
+    Unclosed(String),
+    /// `$` and no name.
+    #[error("`{0}` has a `$` without a name")]
+    NoName(String),
 }
 
 /// Resolves `~`, `$NAME` and `${NAME}` with the given environment; a relative path is relative to `base`, the directory of the campaign
@@ -78,8 +121,20 @@ pub fn host_name() -> Option<String> {
 ///
 /// # Errors
 /// Names the variable that is not set, as a fragment for a message.
-pub fn expand_path(written: &str, base: &Path, env: impl Fn(&str) -> Option<String>) -> Result<PathBuf, String> {
-    let lookup = |name: &str| env(name).filter(|v| !v.is_empty()).ok_or_else(|| format!("`{written}` needs ${name}, which is not set"));
+pub fn expand_path(
+    written: &str,
+    base: &Path,
+    env: impl Fn(&str) -> Option<String>,
+) -> Result<PathBuf, PathError> {
+    let not_set = |name: &str| PathError::NotSet {
+        written: written.to_owned(),
+        variable: name.to_owned(),
+    };
+    let lookup = |name: &str| {
+        env(name)
+            .filter(|v| !v.is_empty())
+            .ok_or_else(|| not_set(name))
+    };
     let (mut out, mut rest) = match written.strip_prefix('~') {
         Some(rest) if rest.is_empty() || rest.starts_with('/') => (lookup("HOME")?, rest),
         Some(_) | None => (String::new(), written),
@@ -88,13 +143,19 @@ pub fn expand_path(written: &str, base: &Path, env: impl Fn(&str) -> Option<Stri
         out.push_str(before);
         let (name, end) = match after.strip_prefix('{') {
             Some(inner) => {
-                let (name, end) = inner.split_once('}').ok_or_else(|| format!("`{written}` has a `${{` without its `}}`"))?;
+                let (name, end) = inner
+                    .split_once('}')
+                    .ok_or_else(|| PathError::Unclosed(written.to_owned()))?;
                 (name, end)
             }
-            None => after.split_at(after.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(after.len())),
+            None => after.split_at(
+                after
+                    .find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+                    .unwrap_or(after.len()),
+            ),
         };
         if name.is_empty() {
-            return Err(format!("`{written}` has a `$` without a name"));
+            return Err(PathError::NoName(written.to_owned()));
         }
         out.push_str(&lookup(name)?);
         rest = end;
@@ -106,12 +167,18 @@ pub fn expand_path(written: &str, base: &Path, env: impl Fn(&str) -> Option<Stri
 
 /// The first executable of these names on PATH.
 pub fn on_path(names: &[&str], path: &str) -> Option<Utf8PathBuf> {
-    names.iter().find_map(|name| path.split(':').filter(|d| !d.is_empty()).map(|d| Utf8Path::new(d).join(name)).find(|p| is_executable(p)))
+    names.iter().find_map(|name| {
+        path.split(':')
+            .filter(|d| !d.is_empty())
+            .map(|d| Utf8Path::new(d).join(name))
+            .find(|p| is_executable(p))
+    })
 }
 
 /// Whether this is a file that can be executed.
 pub fn is_executable(path: &Utf8Path) -> bool {
-    path.is_file() && nix::unistd::access(path.as_std_path(), nix::unistd::AccessFlags::X_OK).is_ok()
+    path.is_file()
+        && nix::unistd::access(path.as_std_path(), nix::unistd::AccessFlags::X_OK).is_ok()
 }
 
 #[cfg(test)]
@@ -133,7 +200,10 @@ mod tests {
         assert_eq!(expand("$SCRATCH/a/${HOME}"), path("/scratch/a//home/ada"));
         assert_eq!(expand("bin"), path("/campaigns/bin"));
         assert_eq!(expand("~ada"), path("/campaigns/~ada"));
-        assert_eq!(expand("$NOPE/x"), Err("`$NOPE/x` needs $NOPE, which is not set".to_owned()));
+        assert_eq!(
+            expand("$NOPE/x").expect_err("no variable").to_string(),
+            "`$NOPE/x` needs $NOPE, which is not set"
+        );
         assert!(expand("${HOME").is_err() && expand("a$").is_err());
     }
 
@@ -152,7 +222,11 @@ mod tests {
     fn without_a_home_nothing_can_be_made_that_is_called_so() {
         let expand = |written| expand_with(Utf8Path::new("/campaigns"), written, |_| None);
         for written in ["~", "~/.cache"] {
-            assert!(std::fs::create_dir_all(expand(written)).is_err(), "{}", expand(written));
+            assert!(
+                std::fs::create_dir_all(expand(written)).is_err(),
+                "{}",
+                expand(written)
+            );
         }
         // this is a name like any other
         assert_eq!(expand("~ada"), "/campaigns/~ada");

@@ -1,9 +1,15 @@
 //! A point: one combination of factor values.
 
-use crate::{ids::PointId, mapping::Mapping, registry::define_kind, units::ByteSize};
+use crate::{
+    factor_value::{
+        ColumnType, ColumnValue, FactorValue, UnknownWord, optional_text_values, text_values,
+    },
+    ids::PointId,
+    registry::define_kind,
+};
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
-use std::fmt;
+use std::{fmt, str::FromStr};
 
 crate::checkpointers!(
     define_kind,
@@ -17,8 +23,63 @@ impl Default for CheckpointerKind {
     }
 }
 
+/// What distinguishes checkpointers outside `cvc-engine`: nothing else compares them with one another.
+impl CheckpointerKind {
+    /// Whether anything takes checkpoints of a run.
+    pub fn takes_checkpoints(self) -> bool {
+        match self {
+            Self::None => false,
+            Self::Application | Self::Dmtcp => true,
+        }
+    }
+
+    /// Whether cvc asks for each checkpoint of a run at its [`Moment`], with software that the site has to have. The program decides itself
+    /// when it writes its own.
+    pub fn is_driven(self) -> bool {
+        match self {
+            Self::None | Self::Application => false,
+            Self::Dmtcp => true,
+        }
+    }
+
+    /// Whether the program writes checkpoints of its own.
+    pub fn has_own_files(self) -> bool {
+        self.takes_checkpoints() && !self.is_driven()
+    }
+
+    /// Whether it can store its checkpoints compressed, as [`Compression`] says.
+    pub fn compresses(self) -> bool {
+        match self {
+            Self::None | Self::Application => false,
+            Self::Dmtcp => true,
+        }
+    }
+
+    /// Whether its checkpoints are images of processes, from which these are restarted where they were. A program that reads what it wrote
+    /// itself is started anew.
+    pub fn restarts_images(self) -> bool {
+        match self {
+            Self::None | Self::Application => false,
+            Self::Dmtcp => true,
+        }
+    }
+
+    /// Why runs cannot be traced by `tracer` with it, as far as that is known.
+    pub fn hazard_with(self, tracer: TracerKind) -> Option<&'static str> {
+        match (self, tracer) {
+            (Self::Dmtcp, TracerKind::Darshan) => Some(
+                "Darshan and DMTCP cannot run together: Darshan's dup2 wrapper recurses until the stack overflows; trace with strace, or run Darshan without checkpoints",
+            ),
+            (Self::Dmtcp, TracerKind::None | TracerKind::Strace)
+            | (Self::None | Self::Application, _) => None,
+        }
+    }
+}
+
 /// How DMTCP stores images.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Compression {
@@ -27,6 +88,26 @@ pub enum Compression {
     None,
     /// Piped through gzip.
     Gzip,
+}
+
+impl fmt::Display for Compression {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::None => "none",
+            Self::Gzip => "gzip",
+        })
+    }
+}
+
+impl FromStr for Compression {
+    type Err = UnknownWord;
+
+    fn from_str(text: &str) -> Result<Self, UnknownWord> {
+        [Self::None, Self::Gzip]
+            .into_iter()
+            .find(|kind| kind.to_string() == text)
+            .ok_or(UnknownWord)
+    }
 }
 
 /// When DMTCP takes checkpoints.
@@ -56,6 +137,30 @@ impl fmt::Display for Moment {
             Self::SizeOnly => f.write_str("size-only"),
             Self::SizeOnlyAfterStep(step) => write!(f, "size-only after step {step}"),
         }
+    }
+}
+
+impl FromStr for Moment {
+    type Err = UnknownWord;
+
+    /// Reads what tables show.
+    fn from_str(text: &str) -> Result<Self, UnknownWord> {
+        let step = |text: &str| text.parse().map_err(|_| UnknownWord);
+        if text == "size-only" {
+            return Ok(Self::SizeOnly);
+        }
+        if let Some(number) = text.strip_prefix("size-only after step ") {
+            return step(number).map(Self::SizeOnlyAfterStep);
+        }
+        if let Some(number) = text.strip_prefix("after step ") {
+            return step(number).map(Self::AfterStep);
+        }
+        let list = text
+            .strip_prefix("at ")
+            .and_then(|rest| rest.strip_suffix(" s"))
+            .ok_or(UnknownWord)?;
+        let seconds: Result<Vec<f64>, _> = list.split(" and ").map(str::parse).collect();
+        seconds.map(Self::AtS).map_err(|_| UnknownWord)
     }
 }
 
@@ -107,45 +212,185 @@ impl fmt::Display for UserValue {
     }
 }
 
-/// One combination of factor values, every default filled in.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Point {
-    /// Name of a site of the campaign.
-    pub site: String,
-    /// Name of an application descriptor.
-    pub app: String,
-    /// A workload of that descriptor (a NAS class, or a size of a kernel).
-    pub class: String,
-    /// Processes on nodes.
-    pub mapping: Mapping,
-    /// Name of an MPI library of the site.
-    pub mpi: String,
-    /// What writes the checkpoints.
-    pub checkpointer: CheckpointerKind,
-    /// How DMTCP stores images; `none` for the other checkpointers.
-    pub compression: Compression,
-    /// Collective-buffering aggregators in all; `None` leaves it to the MPI library.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub aggregators: Option<u32>,
-    /// Collective buffer size for one aggregator; `None` leaves it to the MPI library.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub cb_buffer: Option<ByteSize>,
-    /// Name of a storage area of the site, where the run writes.
-    pub storage: String,
-    /// Whether the run is restarted from its last checkpoint and must verify again; `None` where nothing is checkpointed, and in plans of
-    /// earlier versions, for which `[checkpoint]` holds.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub restart_check: Option<bool>,
-    /// When DMTCP takes checkpoints; `None` for the other checkpointers, and in plans of earlier versions.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub moment: Option<Moment>,
-    /// What traces the run; `None` in plans of earlier versions, for which `[trace]` holds.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub tracer: Option<TracerKind>,
-    /// Free factors.
-    #[serde(skip_serializing_if = "IndexMap::is_empty", default)]
-    pub user: IndexMap<String, UserValue>,
+text_values!(CheckpointerKind, Compression);
+optional_text_values!(Moment, TracerKind);
+
+/// What a checkpointer must do for a factor to say something of a point; of several the first is the weakest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Needs {
+    /// Nothing: it says something of every point.
+    Nothing,
+    /// Take checkpoints.
+    Checkpoints,
+    /// Take them when cvc asks for them.
+    DrivenCheckpoints,
+    /// Store them compressed if that is wanted.
+    Compression,
 }
+
+impl Needs {
+    /// Whether a checkpointer does it.
+    pub fn are_met_by(self, checkpointer: CheckpointerKind) -> bool {
+        match self {
+            Self::Nothing => true,
+            Self::Checkpoints => checkpointer.takes_checkpoints(),
+            Self::DrivenCheckpoints => checkpointer.is_driven(),
+            Self::Compression => checkpointer.compresses(),
+        }
+    }
+
+    /// What is missing without it, for people.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Nothing => "anything",
+            Self::Checkpoints => "checkpoints by DMTCP or the program",
+            Self::DrivenCheckpoints | Self::Compression => "DMTCP",
+        }
+    }
+}
+
+/// Where the value of a factor enters the identifier of a point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DigestPart {
+    /// With the values of the point.
+    Point,
+    /// The same, unless it is the neutral one: identifiers are older than the factor.
+    PointUnlessNeutral,
+    /// With the digest of the settings.
+    Settings,
+}
+
+/// What is told of a built-in factor.
+#[derive(Clone, Copy, Debug)]
+pub struct FactorInfo {
+    /// Its name in files and tables.
+    pub name: &'static str,
+    /// Its heading in reports.
+    pub heading: &'static str,
+    /// What it is, and what holds without it: the text of the JSON Schema.
+    pub about: &'static str,
+    /// What a checkpointer must do for it to say something of a point.
+    pub needs: Needs,
+    /// Where it enters identifiers.
+    pub digest: DigestPart,
+}
+
+/// The column of a factor in the index.
+#[derive(Clone, Copy, Debug)]
+pub struct FactorColumn {
+    /// Its name.
+    pub name: &'static str,
+    /// What it holds.
+    pub of: ColumnType,
+}
+
+macro_rules! define_point {
+    ($(
+        places { $(
+            $(#[doc = $place_doc:literal])+
+            $Place:ident $place:ident: $place_type:ty, heading $place_heading:literal $(, also {
+                $(#[doc = $also_doc:literal])+
+                $Also:ident $also:ident: $also_type:ty, heading $also_heading:literal
+            })?;
+        )* }
+        settings { $(
+            $(#[doc = $doc:literal])+
+            $(#[serde($($serde:tt)*)])?
+            $Name:ident $name:ident: $type:ty {
+                level: $level:ty = $default:expr,
+                heading: $heading:literal,
+                column: $column:literal,
+                needs: $needs:ident,
+                digest: $digest:ident,
+            }
+        )* }
+    )*) => {
+        /// One combination of factor values, every default filled in. By default each has its neutral level.
+        #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+        pub struct Point {
+            $(
+                $($(#[doc = $place_doc])+ pub $place: $place_type,)*
+                $($(#[doc = $doc])+ $(#[serde($($serde)*)])? pub $name: $type,)*
+            )*
+            /// Free factors.
+            #[serde(skip_serializing_if = "IndexMap::is_empty", default)]
+            pub user: IndexMap<String, UserValue>,
+        }
+
+        impl Point {
+            /// The names of the factors that every point has, in the order of tables.
+            pub const FACTORS: &'static [&'static str] = &[
+                $($(stringify!($place), $(stringify!($also),)?)* $(stringify!($name),)*)*
+            ];
+
+            /// The same factors, with what is told of them.
+            pub const FACTOR_INFO: &'static [FactorInfo] = &[
+                $(
+                    $(
+                        FactorInfo {
+                            name: stringify!($place), heading: $place_heading, about: concat!($($place_doc),+),
+                            needs: Needs::Nothing, digest: DigestPart::Point,
+                        },
+                        $(FactorInfo {
+                            name: stringify!($also), heading: $also_heading, about: concat!($($also_doc),+),
+                            needs: Needs::Nothing, digest: DigestPart::Point,
+                        },)?
+                    )*
+                    $(FactorInfo {
+                        name: stringify!($name), heading: $heading, about: concat!($($doc),+),
+                        needs: Needs::$needs, digest: DigestPart::$digest,
+                    },)*
+                )*
+            ];
+
+            /// The columns that the index has for factors; what follows from a mapping is not among them.
+            pub const COLUMNS: &'static [FactorColumn] = &[
+                $(
+                    $(FactorColumn { name: stringify!($place), of: <$place_type as FactorValue>::COLUMN },)*
+                    $(FactorColumn { name: $column, of: <$type as FactorValue>::COLUMN },)*
+                )*
+            ];
+
+            /// The values in [`Self::COLUMNS`].
+            pub fn to_columns(&self) -> Vec<ColumnValue> {
+                vec![$($(self.$place.to_column(),)* $(self.$name.to_column(),)*)*]
+            }
+
+            /// Reads the columns of a point, without its free factors; `read` gets the name of each.
+            ///
+            /// # Errors
+            /// When `read` fails, or with `unknown` of the name where a column does not hold what [`Self::to_columns`] writes.
+            pub fn from_columns<E>(
+                mut read: impl FnMut(&'static str) -> Result<ColumnValue, E>,
+                unknown: impl Fn(&'static str) -> E,
+            ) -> Result<Self, E> {
+                Ok(Self {
+                    $(
+                        $($place: FactorValue::from_column(read(stringify!($place))?).ok_or_else(|| unknown(stringify!($place)))?,)*
+                        $($name: FactorValue::from_column(read($column)?).ok_or_else(|| unknown($column))?,)*
+                    )*
+                    user: IndexMap::new(),
+                })
+            }
+
+            /// The value of a factor as a table shows it; of one of [`Self::FACTORS`], or of a user-defined one. `None` for any other name, and
+            /// for a factor that says nothing of this point (the moment of one without DMTCP).
+            pub fn factor(&self, name: &str) -> Option<String> {
+                match name {
+                    $(
+                        $(
+                            stringify!($place) => self.$place.text(),
+                            $(stringify!($also) => Some(self.$also().to_string()),)?
+                        )*
+                        $(stringify!($name) => self.$name.text(),)*
+                    )*
+                    other => self.user.get(other).map(ToString::to_string),
+                }
+            }
+        }
+    };
+}
+crate::factors!(define_point);
 
 impl Point {
     /// Processes in all.
@@ -153,59 +398,24 @@ impl Point {
         self.mapping.processes()
     }
 
-    /// The value of a factor as a table shows it: `site`, `app`, `class`, `processes`, `mapping`, `mpi`, `checkpointer`,
-    /// `compression`, `aggregators`, `cb_buffer`, `storage`, `restart_check`, `moment`, `tracer`, or the name of a user-defined factor.
-    /// `None` for any other name, and for a factor that says nothing of this point (the moment of one without DMTCP).
-    pub fn factor(&self, name: &str) -> Option<String> {
-        let or_default = |v: Option<String>| v.unwrap_or_else(|| "default".to_owned());
-        Some(match name {
-            "site" => self.site.clone(),
-            "app" => self.app.clone(),
-            "class" => self.class.clone(),
-            "processes" => self.processes().to_string(),
-            "mapping" => self.mapping.to_string(),
-            "mpi" => self.mpi.clone(),
-            "checkpointer" => kebab(&self.checkpointer),
-            "compression" => kebab(&self.compression),
-            "aggregators" => or_default(self.aggregators.map(|v| v.to_string())),
-            "cb_buffer" => or_default(self.cb_buffer.map(|v| v.to_string())),
-            "storage" => self.storage.clone(),
-            "restart_check" => return self.restart_check.map(|v| v.to_string()),
-            "moment" => return self.moment.as_ref().map(ToString::to_string),
-            "tracer" => return self.tracer.map(|v| v.word().to_owned()),
-            other => return self.user.get(other).map(ToString::to_string),
-        })
+    /// The names of the factors that tables of these points have: all but those that are newer than identifiers and neutral in each, so that
+    /// old campaigns are shown as they were.
+    pub fn shown_factors<'a>(points: impl Iterator<Item = &'a Self> + Clone) -> Vec<&'static str> {
+        let neutral = Self::default();
+        let is_used = |name: &str| {
+            points
+                .clone()
+                .any(|point| point.factor(name) != neutral.factor(name))
+        };
+        let shown = Self::FACTOR_INFO
+            .iter()
+            .filter(|info| info.digest != DigestPart::PointUnlessNeutral || is_used(info.name));
+        shown.map(|info| info.name).collect()
     }
 
     /// The point in a few words: `npb-bt.A 1Nx4P mpich-ch3`.
     pub fn label(&self) -> String {
         format!("{}.{} {} {}", self.app, self.class, self.mapping, self.mpi)
-    }
-
-    /// The factors that every point has, in the order of tables.
-    pub const FACTORS: [&'static str; 14] = [
-        "site",
-        "app",
-        "class",
-        "mapping",
-        "processes",
-        "mpi",
-        "checkpointer",
-        "compression",
-        "aggregators",
-        "cb_buffer",
-        "storage",
-        "restart_check",
-        "moment",
-        "tracer",
-    ];
-}
-
-/// The kebab-case name of a unit variant, as in files.
-fn kebab<T: Serialize>(value: &T) -> String {
-    match serde_json::to_value(value) {
-        Ok(serde_json::Value::String(text)) => text,
-        _ => String::new(),
     }
 }
 
@@ -258,4 +468,55 @@ pub enum ExcludedBy {
     Site,
     /// Something is not installed; found when the site was asked, so not part of the plan file.
     Missing,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{mapping::Mapping, units::ByteSize};
+
+    #[test]
+    fn the_columns_of_a_point_read_back_as_the_same_point() {
+        let plain = Point {
+            site: "here".into(),
+            storage: "run".into(),
+            ..Point::default()
+        };
+        let moments = [
+            Moment::AtS(vec![0.25, 7.0]),
+            Moment::AfterStep(3),
+            Moment::SizeOnly,
+            Moment::SizeOnlyAfterStep(9),
+        ];
+        let full = moments.into_iter().map(|moment| Point {
+            mapping: "6Nx4P+1Nx1P".parse::<Mapping>().expect("a mapping"),
+            checkpointer: CheckpointerKind::Dmtcp,
+            compression: Compression::Gzip,
+            aggregators: Some(2),
+            cb_buffer: Some(ByteSize(1 << 24)),
+            restart_check: Some(true),
+            moment: Some(moment),
+            tracer: Some(TracerKind::Strace),
+            ..plain.clone()
+        });
+        for point in full.chain([plain.clone()]) {
+            let columns = Point::COLUMNS
+                .iter()
+                .map(|column| column.name)
+                .zip(point.to_columns());
+            let columns: std::collections::HashMap<&str, ColumnValue> = columns.collect();
+            assert_eq!(
+                Point::from_columns(|name| Ok(columns[name].clone()), |name| name),
+                Ok(point)
+            );
+            let damaged = |name| {
+                Ok(if name == "moment" {
+                    ColumnValue::Text("at noon".into())
+                } else {
+                    columns[name].clone()
+                })
+            };
+            assert_eq!(Point::from_columns(damaged, |name| name), Err("moment"));
+        }
+    }
 }

@@ -51,7 +51,10 @@ impl fmt::Display for PriceFrom {
             Self::Campaign => write!(f, "campaign file"),
             Self::Shipped { date } => write!(f, "shipped table of {date}"),
             Self::List { date } => write!(f, "price list of {date}"),
-            Self::Spot { date, zone: Some(zone) } => write!(f, "spot history of {date} in {zone}"),
+            Self::Spot {
+                date,
+                zone: Some(zone),
+            } => write!(f, "spot history of {date} in {zone}"),
             Self::Spot { date, zone: None } => write!(f, "spot history of {date}"),
         }
     }
@@ -75,7 +78,12 @@ pub struct Price {
 impl Price {
     /// A price that is neither an upper bound nor old.
     pub fn new(usd_per_hour: f64, from: PriceFrom) -> Self {
-        Self { usd_per_hour, from, at_most: false, stale: false }
+        Self {
+            usd_per_hour,
+            from,
+            at_most: false,
+            stale: false,
+        }
     }
 
     /// Source and date, with remarks.
@@ -144,7 +152,11 @@ pub struct RatePart {
 impl NodeRate {
     /// The rate that these parts sum up to.
     pub fn new(parts: Vec<RatePart>, least_s: f64) -> Self {
-        Self { usd_per_hour: parts.iter().map(|p| p.price.usd_per_hour).sum(), parts, least_s }
+        Self {
+            usd_per_hour: parts.iter().map(|p| p.price.usd_per_hour).sum(),
+            parts,
+            least_s,
+        }
     }
 
     /// US dollars for a time on a number of nodes: the share of a run, which has its nodes to itself but is not billed separately.
@@ -159,7 +171,10 @@ impl NodeRate {
 
     /// The source of the machine's own price, with its date.
     pub fn source(&self) -> String {
-        self.parts.first().map(|p| p.price.source()).unwrap_or_default()
+        self.parts
+            .first()
+            .map(|p| p.price.source())
+            .unwrap_or_default()
     }
 
     /// All sources, each once, in the order of the parts.
@@ -182,10 +197,20 @@ impl NodeRate {
     /// The user's price of a site whose nodes have this many cores; `None` if there is none, or if it depends on an unknown number of
     /// cores.
     pub fn of_settings(price: &PriceSettings, cores: Option<u32>) -> Option<Self> {
-        let part = |what: String, usd: f64| Self::new(vec![RatePart { what, price: Price::new(usd, PriceFrom::Campaign) }], 0.0);
+        let part = |what: String, usd: f64| {
+            Self::new(
+                vec![RatePart {
+                    what,
+                    price: Price::new(usd, PriceFrom::Campaign),
+                }],
+                0.0,
+            )
+        };
         match (price.per_node_hour_usd, price.per_core_hour_usd, cores) {
             (Some(usd), _, _) => Some(part("node".into(), usd)),
-            (None, Some(usd), Some(cores)) => Some(part(format!("{cores} cores"), usd * f64::from(cores))),
+            (None, Some(usd), Some(cores)) => {
+                Some(part(format!("{cores} cores"), usd * f64::from(cores)))
+            }
             (None, Some(_), None) | (None, None, _) => None,
         }
     }

@@ -156,7 +156,8 @@ impl Serialize for Quantity {
 impl<'de> Deserialize<'de> for Quantity {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let name = String::deserialize(deserializer)?;
-        named(&name).ok_or_else(|| de::Error::custom(format!("unknown predicted quantity `{name}`")))
+        named(&name)
+            .ok_or_else(|| de::Error::custom(format!("unknown predicted quantity `{name}`")))
     }
 }
 
@@ -180,7 +181,9 @@ pub const JUDGED: [Quantity; 13] = [
 /// Its name in campaign files: percents need no unit.
 pub fn short(quantity: Quantity) -> &'static str {
     let name = quantity.name();
-    name.strip_suffix("_mib").or_else(|| name.strip_suffix("_s")).unwrap_or(name)
+    name.strip_suffix("_mib")
+        .or_else(|| name.strip_suffix("_s"))
+        .unwrap_or(name)
 }
 
 /// The quantity with a name of files.

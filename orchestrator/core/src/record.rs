@@ -92,6 +92,7 @@ pub enum Source {
 /// the run's or another, waited for a processor, a disk, memory |
 /// | `swapped_bytes` | bytes | node, during = restart | read from and written to swap |
 /// | `runnable_before` | count | node, during = restart | tasks that ran or waited for a processor right before |
+/// | `trace_bytes`, `trace_files` | bytes, count | | what the tracer of the run recorded takes, on all its nodes |
 /// | `cost_usd` | USD | nodes, seconds, usd_per_node_hour, price | what its nodes cost while the run had them, from its start to the end of
 /// its restart check; `price` is the source of the price, with its date. Only where there is a price |
 ///
@@ -133,11 +134,20 @@ pub mod names {
     pub const MEMORY_PRESSURE_SHARE: &str = "memory_pressure_share";
     pub const SWAPPED_BYTES: &str = "swapped_bytes";
     pub const RUNNABLE_BEFORE: &str = "runnable_before";
+    pub const TRACE_BYTES: &str = "trace_bytes";
+    pub const TRACE_FILES: &str = "trace_files";
     pub const COST_USD: &str = "cost_usd";
 
     /// What else the nodes of a run did: no result of the run, but a reason to look at it again. Of several nodes, the largest counts.
-    pub const DISTURBANCES: [&str; 7] =
-        [STEAL_SHARE, OTHER_CPU_SHARE, CPU_PRESSURE_SHARE, IO_PRESSURE_SHARE, MEMORY_PRESSURE_SHARE, SWAPPED_BYTES, RUNNABLE_BEFORE];
+    pub const DISTURBANCES: [&str; 7] = [
+        STEAL_SHARE,
+        OTHER_CPU_SHARE,
+        CPU_PRESSURE_SHARE,
+        IO_PRESSURE_SHARE,
+        MEMORY_PRESSURE_SHARE,
+        SWAPPED_BYTES,
+        RUNNABLE_BEFORE,
+    ];
 }
 
 /// One measured fact of a run.

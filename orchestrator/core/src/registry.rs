@@ -41,7 +41,7 @@ macro_rules! checkpointers {
             /// The program writes its own.
             Application "application" => application::ApplicationCheckpointer,
             /// User level, coordinated, by DMTCP.
-            Dmtcp "dmtcp" => dmtcp_checkpointer::DmtcpCheckpointer,
+            Dmtcp "dmtcp" => dmtcp::DmtcpCheckpointer,
         }
     };
 }
@@ -64,6 +64,23 @@ macro_rules! define_kind {
             pub fn word(self) -> &'static str {
                 match self {
                     $(Self::$name => $word,)+
+                }
+            }
+        }
+
+        impl std::fmt::Display for $kind {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.word())
+            }
+        }
+
+        impl std::str::FromStr for $kind {
+            type Err = $crate::factor_value::UnknownWord;
+
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                match text {
+                    $($word => Ok(Self::$name),)+
+                    _ => Err($crate::factor_value::UnknownWord),
                 }
             }
         }

@@ -48,25 +48,48 @@ impl Spent {
 pub fn lease_cost(lease: &Lease, now: Timestamp) -> Option<Spent> {
     let order = lease.order.as_ref()?;
     let ids = lease.instances();
-    let end = lease.ended.unwrap_or(now).min(lease.kept_until.filter(|_| lease.ended.is_none()).unwrap_or(Timestamp::MAX));
+    let end = lease.ended.unwrap_or(now).min(
+        lease
+            .kept_until
+            .filter(|_| lease.ended.is_none())
+            .unwrap_or(Timestamp::MAX),
+    );
     // by itself an instance ends at its deadline, whenever that is noticed
     let own = order.lifetime_s.saturating_add(BOOT_S);
     let first = jiff::SignedDuration::from_secs(i64::try_from(own).unwrap_or(i64::MAX));
-    let first = lease.acquired.unwrap_or(lease.intended).checked_add(first).unwrap_or(Timestamp::MAX);
-    let last = lease.deadline.map_or(first, |d| d.checked_add(jiff::SignedDuration::from_secs(BOOT_S as i64)).unwrap_or(d));
+    let first = lease
+        .acquired
+        .unwrap_or(lease.intended)
+        .checked_add(first)
+        .unwrap_or(Timestamp::MAX);
+    let last = lease.deadline.map_or(first, |d| {
+        d.checked_add(jiff::SignedDuration::from_secs(BOOT_S as i64))
+            .unwrap_or(d)
+    });
     let end = end.min(last);
     let seconds = |until: Timestamp| until.duration_since(lease.intended).as_secs_f64().max(0.0);
     let times: Vec<f64> = if !ids.is_empty() {
-        ids.iter().map(|id| seconds(lease.lost.get(*id).copied().unwrap_or(end).min(end))).collect()
+        ids.iter()
+            .map(|id| seconds(lease.lost.get(*id).copied().unwrap_or(end).min(end)))
+            .collect()
     } else if lease.released {
         // it was refused, or it was queried and nothing was found
         Vec::new()
     } else {
         vec![seconds(end); order.count as usize]
     };
-    let mut spent = Spent { instances: times.len() as u32, instance_s: times.iter().sum(), ..Spent::default() };
+    let mut spent = Spent {
+        instances: times.len() as u32,
+        instance_s: times.iter().sum(),
+        ..Spent::default()
+    };
     match order.usd_per_hour {
-        Some(usd) => spent.usd = times.iter().map(|s| usd_for(lease, usd, s.max(MIN_S))).sum(),
+        Some(usd) => {
+            spent.usd = times
+                .iter()
+                .map(|s| usd_for(lease, usd, s.max(MIN_S)))
+                .sum()
+        }
         None => spent.unknown = spent.instances,
     }
     Some(spent)
@@ -74,7 +97,15 @@ pub fn lease_cost(lease: &Lease, now: Timestamp) -> Option<Spent> {
 
 /// The cost of an instance of a lease that exists for this time, each part of it at the price that held then.
 fn usd_for(lease: &Lease, ordered_usd_per_hour: f64, seconds: f64) -> f64 {
-    let begins = lease.prices.iter().map(|(since, usd)| (since.duration_since(lease.intended).as_secs_f64().clamp(0.0, seconds), *usd));
+    let begins = lease.prices.iter().map(|(since, usd)| {
+        (
+            since
+                .duration_since(lease.intended)
+                .as_secs_f64()
+                .clamp(0.0, seconds),
+            *usd,
+        )
+    });
     let mut usd = 0.0;
     let (mut from_s, mut per_hour) = (0.0, ordered_usd_per_hour);
     for (until_s, next) in begins.chain([(seconds, 0.0)]) {
@@ -100,7 +131,11 @@ pub fn counted_until(state: &CampaignState, now: Timestamp) -> Timestamp {
 
 /// The cost of what was fetched from the instances of a site.
 pub fn fetched_cost(fetched: &Fetched) -> Spent {
-    Spent { usd: fetched.usd.unwrap_or(0.0), fetched_bytes: fetched.bytes, ..Spent::default() }
+    Spent {
+        usd: fetched.usd.unwrap_or(0.0),
+        fetched_bytes: fetched.bytes,
+        ..Spent::default()
+    }
 }
 
 /// The cost of a campaign's cloud leases until now, and of what was fetched from them, by site.
@@ -113,7 +148,10 @@ pub fn campaign_cost(state: &CampaignState, now: Timestamp) -> BTreeMap<String, 
         }
     }
     for (site, fetched) in &state.fetched {
-        sites.entry(site.to_string()).or_default().add(&fetched_cost(fetched));
+        sites
+            .entry(site.to_string())
+            .or_default()
+            .add(&fetched_cost(fetched));
     }
     sites
 }
@@ -133,14 +171,33 @@ pub fn attempts_cost(
     let mut counted: HashMap<*const NodeName, u32> = HashMap::new();
     // in a fixed order: sums of fractions depend on it
     for (run, history) in state.runs.iter().collect::<BTreeMap<_, _>>() {
-        let Some((site, nodes)) = site_of(run) else { continue };
-        let Some(rate) = rates.get(&site) else { continue };
+        let Some((site, nodes)) = site_of(run) else {
+            continue;
+        };
+        let Some(rate) = rates.get(&site) else {
+            continue;
+        };
         let spent = sites.entry(site).or_default();
         for attempt in &history.attempts {
-            let Some(started) = attempt.started else { continue };
-            let seconds = attempt.ended.unwrap_or(now).duration_since(started).as_secs_f64().max(0.0);
-            let mut distinct = || *counted.entry(attempt.nodes.as_ptr()).or_insert_with(|| count_distinct(&attempt.nodes));
-            let nodes = if attempt.nodes.is_empty() { nodes } else { distinct() };
+            let Some(started) = attempt.started else {
+                continue;
+            };
+            let seconds = attempt
+                .ended
+                .unwrap_or(now)
+                .duration_since(started)
+                .as_secs_f64()
+                .max(0.0);
+            let mut distinct = || {
+                *counted
+                    .entry(attempt.nodes.as_ptr())
+                    .or_insert_with(|| count_distinct(&attempt.nodes))
+            };
+            let nodes = if attempt.nodes.is_empty() {
+                nodes
+            } else {
+                distinct()
+            };
             spent.usd += rate.cost_of(seconds, nodes);
             spent.instance_s += seconds * f64::from(nodes);
         }

@@ -22,7 +22,11 @@ pub type StopSignal = watch::Receiver<StopRequest>;
 /// Waits until the user asks to stop at once.
 pub async fn stop_now(stop_signal: &mut StopSignal) {
     // the sender lives as long as the program; without it no request can come
-    if stop_signal.wait_for(|w| *w == StopRequest::StopNow).await.is_err() {
+    if stop_signal
+        .wait_for(|w| *w == StopRequest::StopNow)
+        .await
+        .is_err()
+    {
         std::future::pending::<()>().await;
     }
 }
@@ -76,9 +80,16 @@ mod tests {
         requests.request(StopRequest::StopNow);
         requests.request(StopRequest::Finish);
         let second = requests.subscribe();
-        assert_eq!([*first.borrow(), *second.borrow(), requests.now()], [StopRequest::StopNow; 3]);
+        assert_eq!(
+            [*first.borrow(), *second.borrow(), requests.now()],
+            [StopRequest::StopNow; 3]
+        );
         drop((first, second));
         requests.subscribe();
-        assert_eq!(requests.0.lock().1.len(), 1, "those that are gone are forgotten");
+        assert_eq!(
+            requests.0.lock().1.len(),
+            1,
+            "those that are gone are forgotten"
+        );
     }
 }

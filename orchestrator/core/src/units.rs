@@ -18,24 +18,58 @@ pub fn counted(count: impl fmt::Display, noun: &str) -> String {
     }
 }
 
+/// A text that is not a duration.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DurationError {
+    /// It has another form.
+    #[error("`{0}` is not a valid duration: write a number and a unit, as in 90s, 30m, 4h")]
+    Form(String),
+    /// A number alone, without its sign.
+    #[error("`{text}` has no unit: write {number}s, {number}m, {number}h or {number}d")]
+    NoUnit {
+        /// The text.
+        text: String,
+        /// Its number, without the sign.
+        number: String,
+    },
+    /// None, or less.
+    #[error("`{0}`: a duration must be above 0 seconds")]
+    NotPositive(String),
+}
+
 /// Parses a duration into seconds: `90s`, `30m`, `4h`, `1h 30m`, `2d`. A number alone is refused: who writes `24` may mean hours.
 ///
 /// # Errors
 /// When the text is not a duration, has no unit, or the duration is not above zero.
-pub fn seconds(text: &str) -> Result<f64, String> {
+pub fn seconds(text: &str) -> Result<f64, DurationError> {
     let text = text.trim();
-    let wrong = || format!("`{text}` is not a valid duration: write a number and a unit, as in 90s, 30m, 4h");
-    let is_number = text.strip_prefix('-').unwrap_or(text).starts_with(|c: char| c.is_ascii_digit());
+    let wrong = || DurationError::Form(text.to_owned());
+    let is_number = text
+        .strip_prefix('-')
+        .unwrap_or(text)
+        .starts_with(|c: char| c.is_ascii_digit());
     if is_number && text.parse::<f64>().is_ok() {
-        let number = text.trim_start_matches('-');
-        return Err(format!("`{text}` has no unit: write {number}s, {number}m, {number}h or {number}d"));
+        let number = text.trim_start_matches('-').to_owned();
+        return Err(DurationError::NoUnit {
+            text: text.to_owned(),
+            number,
+        });
     }
     let span: jiff::Span = text.parse().map_err(|_| wrong())?;
-    let seconds = span.total((jiff::Unit::Second, jiff::SpanRelativeTo::days_are_24_hours())).map_err(|_| wrong())?;
+    let seconds = span
+        .total((
+            jiff::Unit::Second,
+            jiff::SpanRelativeTo::days_are_24_hours(),
+        ))
+        .map_err(|_| wrong())?;
     if !seconds.is_finite() {
         return Err(wrong());
     }
-    if seconds > 0.0 { Ok(seconds) } else { Err(format!("`{text}`: a duration must be above 0 seconds")) }
+    if seconds > 0.0 {
+        Ok(seconds)
+    } else {
+        Err(DurationError::NotPositive(text.to_owned()))
+    }
 }
 
 /// A size in bytes, written `16MiB`, `64KiB`, `2GiB` or `4096` (bytes).
@@ -47,7 +81,9 @@ impl FromStr for ByteSize {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let text = text.trim();
-        let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+        let split = text
+            .find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(text.len());
         let (digits, suffix) = text.split_at(split);
         let factor: u64 = match suffix.trim() {
             "" | "B" => 1,
@@ -56,19 +92,30 @@ impl FromStr for ByteSize {
             "GiB" => 1 << 30,
             "TiB" => 1 << 40,
             other => {
-                return Err(format!("unknown unit of size `{other}`: write B, KiB, MiB, GiB or TiB (powers of 2)"));
+                return Err(format!(
+                    "unknown unit of size `{other}`: write B, KiB, MiB, GiB or TiB (powers of 2)"
+                ));
             }
         };
-        let count: u64 =
-            digits.parse().map_err(|_| format!("`{text}` is not a valid size: write a whole number and a unit, as in 16MiB"))?;
-        count.checked_mul(factor).map(Self).ok_or_else(|| format!("`{text}` is larger than any file can be"))
+        let count: u64 = digits.parse().map_err(|_| {
+            format!("`{text}` is not a valid size: write a whole number and a unit, as in 16MiB")
+        })?;
+        count
+            .checked_mul(factor)
+            .map(Self)
+            .ok_or_else(|| format!("`{text}` is larger than any file can be"))
     }
 }
 
 impl fmt::Display for ByteSize {
     /// The largest unit that divides the size exactly, so that the text reads back to the same value.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (factor, unit) in [(1u64 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")] {
+        for (factor, unit) in [
+            (1u64 << 40, "TiB"),
+            (1 << 30, "GiB"),
+            (1 << 20, "MiB"),
+            (1 << 10, "KiB"),
+        ] {
             if self.0 != 0 && self.0.is_multiple_of(factor) {
                 return write!(f, "{}{unit}", self.0 / factor);
             }
@@ -95,7 +142,9 @@ impl<'de> Deserialize<'de> for ByteSize {
                 text.parse().map_err(E::custom)
             }
             fn visit_i64<E: serde::de::Error>(self, bytes: i64) -> Result<ByteSize, E> {
-                u64::try_from(bytes).map(ByteSize).map_err(|_| E::custom(format!("a size cannot be negative, and this is {bytes}")))
+                u64::try_from(bytes).map(ByteSize).map_err(|_| {
+                    E::custom(format!("a size cannot be negative, and this is {bytes}"))
+                })
             }
             fn visit_u64<E: serde::de::Error>(self, bytes: u64) -> Result<ByteSize, E> {
                 Ok(ByteSize(bytes))
@@ -115,5 +164,20 @@ impl schemars::JsonSchema for ByteSize {
             "description": "A size: a whole number of bytes, or text with a unit (B, KiB, MiB, GiB, TiB; powers of 2).",
             "oneOf": [{"type": "integer", "minimum": 0}, {"type": "string", "pattern": "^[0-9]+ *(B|KiB|MiB|GiB|TiB)?$"}]
         })
+    }
+}
+
+/// Seconds for people.
+pub fn duration(seconds: f64) -> String {
+    let whole = seconds.max(0.0).round() as u64;
+    match whole {
+        0..60 if seconds < 10.0 => format!("{seconds:.1} s"),
+        0..60 => format!("{whole} s"),
+        60..3600 => format!("{} min {:02} s", whole / 60, whole % 60),
+        172_800.. => format!("{} days", whole / 86_400),
+        _ => {
+            let minutes = (seconds / 60.0).round() as u64;
+            format!("{} h {:02} min", minutes / 60, minutes % 60)
+        }
     }
 }

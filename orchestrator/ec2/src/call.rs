@@ -34,7 +34,8 @@ impl Region {
         F: Future<Output = Result<T, SdkError<E, HttpResponse>>> + Send,
         T: Send,
     {
-        self.call(what, Effect::None, &LostAnswer::default(), call).await
+        self.call(what, Effect::None, &LostAnswer::default(), call)
+            .await
     }
 
     /// Makes a call that changes something.
@@ -45,11 +46,18 @@ impl Region {
         F: Future<Output = Result<T, SdkError<E, HttpResponse>>> + Send,
         T: Send,
     {
-        self.call(what, Effect::Some, &LostAnswer::default(), call).await
+        self.call(what, Effect::Some, &LostAnswer::default(), call)
+            .await
     }
 
     /// The same; `doubt` remembers whether the answer of any attempt was lost.
-    pub(crate) async fn call<T, E, C, F>(&self, what: &str, effect: Effect, doubt: &LostAnswer, call: C) -> Result<T, ProviderError>
+    pub(crate) async fn call<T, E, C, F>(
+        &self,
+        what: &str,
+        effect: Effect,
+        doubt: &LostAnswer,
+        call: C,
+    ) -> Result<T, ProviderError>
     where
         E: ProvideErrorMetadata + Error + Send + Sync + 'static,
         C: Fn(&Session) -> F + Send,
@@ -65,12 +73,22 @@ impl Region {
             let answer = attempt.await;
             let mut error = match answer {
                 Ok(answer) => {
-                    command_event(&self.name, &["EC2", what], began.elapsed(), Ended::Exit(Some(0), ""));
+                    command_event(
+                        &self.name,
+                        &["EC2", what],
+                        began.elapsed(),
+                        Ended::Exit(Some(0), ""),
+                    );
                     return Ok(answer);
                 }
                 Err(error) => failure(what, &self.name, effect, doubt, &error),
             };
-            command_event(&self.name, &["EC2", what], began.elapsed(), Ended::Failed(&error));
+            command_event(
+                &self.name,
+                &["EC2", what],
+                began.elapsed(),
+                Ended::Failed(&error),
+            );
             if error.code.as_deref() == Some("RequestExpired") && !is_again {
                 // the SDK does not repeat this one; it has read the cloud's time from the answer, and signs the next call by that
                 is_again = true;
@@ -79,7 +97,8 @@ impl Region {
                 // which does not know the cloud's time yet
                 (is_fresh, is_again) = (true, false);
             } else {
-                if let (ErrorKind::Credentials, Some(profile)) = (error.kind, &self.account.profile) {
+                if let (ErrorKind::Credentials, Some(profile)) = (error.kind, &self.account.profile)
+                {
                     error.message = format!("profile {profile}: {}", error.message);
                 }
                 return Err(error);

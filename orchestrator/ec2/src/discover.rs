@@ -5,7 +5,9 @@ use crate::{
     observe::{self, PAGE},
     tags,
 };
-use aws_sdk_ec2::types::{InstanceLifecycleType, InstanceStateName, PlacementGroupState, SpotInstanceState, Tag};
+use aws_sdk_ec2::types::{
+    InstanceLifecycleType, InstanceStateName, PlacementGroupState, SpotInstanceState, Tag,
+};
 use cvc_controller::provider::{Discovery, ErrorKind, ProviderError, Resource, ResourceKind};
 
 /// The order of the queries.
@@ -19,7 +21,11 @@ const KINDS: [ResourceKind; 6] = [
 ];
 
 impl Region {
-    pub(crate) async fn everything_of(&self, owner: Option<&str>, fleet: Option<&str>) -> Discovery {
+    pub(crate) async fn everything_of(
+        &self,
+        owner: Option<&str>,
+        fleet: Option<&str>,
+    ) -> Discovery {
         let mut all = Discovery::default();
         // the most expensive kinds first
         for kind in KINDS {
@@ -35,7 +41,8 @@ impl Region {
                 Ok(found) => all.found.extend(found),
                 Err(error) => {
                     // other queries would fail as well, after their time limit
-                    let nobody = matches!(error.kind, ErrorKind::Credentials | ErrorKind::Unreachable);
+                    let nobody =
+                        matches!(error.kind, ErrorKind::Credentials | ErrorKind::Unreachable);
                     all.refused.push(error);
                     if nobody {
                         break;
@@ -44,11 +51,19 @@ impl Region {
             }
         }
         // resources with a fleet but no owner were not made by cvc; and a filter may let more through than it should
-        all.found.retain(|r| owner.is_none_or(|o| r.tags.owner == o) && fleet.is_none_or(|f| r.tags.fleet == f));
+        all.found.retain(|r| {
+            owner.is_none_or(|o| r.tags.owner == o) && fleet.is_none_or(|f| r.tags.fleet == f)
+        });
         all
     }
 
-    fn resource(&self, kind: ResourceKind, id: Option<&str>, tags: &[Tag], state: &str) -> Option<Resource> {
+    fn resource(
+        &self,
+        kind: ResourceKind,
+        id: Option<&str>,
+        tags: &[Tag],
+        state: &str,
+    ) -> Option<Resource> {
         Some(Resource {
             kind,
             id: id?.to_owned(),
@@ -63,16 +78,28 @@ impl Region {
         })
     }
 
-    async fn our_instances(&self, owner: Option<&str>, fleet: Option<&str>) -> Result<Vec<Resource>, ProviderError> {
+    async fn our_instances(
+        &self,
+        owner: Option<&str>,
+        fleet: Option<&str>,
+    ) -> Result<Vec<Resource>, ProviderError> {
         let mut filters = tags::ours(owner, fleet);
-        filters.push(tags::filter("instance-state-name", ["pending", "running", "shutting-down", "stopping", "stopped"]));
+        filters.push(tags::filter(
+            "instance-state-name",
+            ["pending", "running", "shutting-down", "stopping", "stopped"],
+        ));
         let found = self.described("looking for instances", filters).await?;
         let there = found.iter().filter_map(|i| {
             let state = i.state().and_then(|s| s.name());
             if state == Some(&InstanceStateName::Terminated) {
                 return None;
             }
-            let mut one = self.resource(ResourceKind::Instance, i.instance_id(), i.tags(), state.map_or("", |s| s.as_str()))?;
+            let mut one = self.resource(
+                ResourceKind::Instance,
+                i.instance_id(),
+                i.tags(),
+                state.map_or("", |s| s.as_str()),
+            )?;
             one.since = observe::time(i.launch_time());
             one.instance_type = i.instance_type().map(|t| t.as_str().to_owned());
             one.spot = i.instance_lifecycle() == Some(&InstanceLifecycleType::Spot);
@@ -81,32 +108,66 @@ impl Region {
         Ok(there.collect())
     }
 
-    async fn our_spot_requests(&self, owner: Option<&str>, fleet: Option<&str>) -> Result<Vec<Resource>, ProviderError> {
+    async fn our_spot_requests(
+        &self,
+        owner: Option<&str>,
+        fleet: Option<&str>,
+    ) -> Result<Vec<Resource>, ProviderError> {
         let filters = tags::ours(owner, fleet);
         let found = self
             .ask("looking for spot requests", |s| {
-                let call = s.ec2.describe_spot_instance_requests().set_filters(Some(filters.clone()));
-                call.into_paginator().page_size(PAGE).items().send().try_collect()
+                let call = s
+                    .ec2
+                    .describe_spot_instance_requests()
+                    .set_filters(Some(filters.clone()));
+                call.into_paginator()
+                    .page_size(PAGE)
+                    .items()
+                    .send()
+                    .try_collect()
             })
             .await?;
         let there = found.iter().filter_map(|r| {
             // the others are only still shown
-            if !matches!(r.state(), Some(SpotInstanceState::Open | SpotInstanceState::Active | SpotInstanceState::Disabled)) {
+            if !matches!(
+                r.state(),
+                Some(
+                    SpotInstanceState::Open
+                        | SpotInstanceState::Active
+                        | SpotInstanceState::Disabled
+                )
+            ) {
                 return None;
             }
             let state = r.state().map_or("", |s| s.as_str());
-            let mut one = self.resource(ResourceKind::SpotRequest, r.spot_instance_request_id(), r.tags(), state)?;
+            let mut one = self.resource(
+                ResourceKind::SpotRequest,
+                r.spot_instance_request_id(),
+                r.tags(),
+                state,
+            )?;
             one.since = observe::time(r.create_time());
             Some(one)
         });
         Ok(there.collect())
     }
 
-    async fn our_volumes(&self, owner: Option<&str>, fleet: Option<&str>) -> Result<Vec<Resource>, ProviderError> {
+    async fn our_volumes(
+        &self,
+        owner: Option<&str>,
+        fleet: Option<&str>,
+    ) -> Result<Vec<Resource>, ProviderError> {
         let filters = tags::ours(owner, fleet);
         let found = self
             .ask("looking for volumes", |s| {
-                s.ec2.describe_volumes().set_filters(Some(filters.clone())).into_paginator().page_size(500).items().send().try_collect()
+                s.ec2
+                    .describe_volumes()
+                    .set_filters(Some(filters.clone()))
+                    .into_paginator()
+                    .page_size(500)
+                    .items()
+                    .send()
+                    .try_collect()
             })
             .await?;
         let there = found.iter().filter_map(|v| {
@@ -123,32 +184,77 @@ impl Region {
         Ok(there.collect())
     }
 
-    async fn our_placement_groups(&self, owner: Option<&str>, fleet: Option<&str>) -> Result<Vec<Resource>, ProviderError> {
+    async fn our_placement_groups(
+        &self,
+        owner: Option<&str>,
+        fleet: Option<&str>,
+    ) -> Result<Vec<Resource>, ProviderError> {
         let filters = tags::ours(owner, fleet);
         let what = "looking for placement groups";
-        let found = self.ask(what, |s| s.ec2.describe_placement_groups().set_filters(Some(filters.clone())).send()).await?;
+        let found = self
+            .ask(what, |s| {
+                s.ec2
+                    .describe_placement_groups()
+                    .set_filters(Some(filters.clone()))
+                    .send()
+            })
+            .await?;
         let there = found.placement_groups().iter().filter_map(|g| {
-            let state = g.state().filter(|s| !matches!(s, PlacementGroupState::Deleted | PlacementGroupState::Deleting))?;
-            self.resource(ResourceKind::PlacementGroup, g.group_name(), g.tags(), state.as_str())
+            let state = g.state().filter(|s| {
+                !matches!(
+                    s,
+                    PlacementGroupState::Deleted | PlacementGroupState::Deleting
+                )
+            })?;
+            self.resource(
+                ResourceKind::PlacementGroup,
+                g.group_name(),
+                g.tags(),
+                state.as_str(),
+            )
         });
         Ok(there.collect())
     }
 
-    async fn our_security_groups(&self, owner: Option<&str>, fleet: Option<&str>) -> Result<Vec<Resource>, ProviderError> {
+    async fn our_security_groups(
+        &self,
+        owner: Option<&str>,
+        fleet: Option<&str>,
+    ) -> Result<Vec<Resource>, ProviderError> {
         let filters = tags::ours(owner, fleet);
         let found = self
             .ask("looking for security groups", |s| {
-                let call = s.ec2.describe_security_groups().set_filters(Some(filters.clone()));
-                call.into_paginator().page_size(PAGE).items().send().try_collect()
+                let call = s
+                    .ec2
+                    .describe_security_groups()
+                    .set_filters(Some(filters.clone()));
+                call.into_paginator()
+                    .page_size(PAGE)
+                    .items()
+                    .send()
+                    .try_collect()
             })
             .await?;
-        let there = found.iter().filter_map(|g| self.resource(ResourceKind::SecurityGroup, g.group_id(), g.tags(), ""));
+        let there = found
+            .iter()
+            .filter_map(|g| self.resource(ResourceKind::SecurityGroup, g.group_id(), g.tags(), ""));
         Ok(there.collect())
     }
 
-    async fn our_key_pairs(&self, owner: Option<&str>, fleet: Option<&str>) -> Result<Vec<Resource>, ProviderError> {
+    async fn our_key_pairs(
+        &self,
+        owner: Option<&str>,
+        fleet: Option<&str>,
+    ) -> Result<Vec<Resource>, ProviderError> {
         let filters = tags::ours(owner, fleet);
-        let found = self.ask("looking for key pairs", |s| s.ec2.describe_key_pairs().set_filters(Some(filters.clone())).send()).await?;
+        let found = self
+            .ask("looking for key pairs", |s| {
+                s.ec2
+                    .describe_key_pairs()
+                    .set_filters(Some(filters.clone()))
+                    .send()
+            })
+            .await?;
         let there = found.key_pairs().iter().filter_map(|k| {
             let mut one = self.resource(ResourceKind::KeyPair, k.key_name(), k.tags(), "")?;
             one.since = observe::time(k.create_time());

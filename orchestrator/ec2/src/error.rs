@@ -39,12 +39,21 @@ impl LostAnswer {
 }
 
 /// Turns a failed call into cvc's error, with nothing of the request and only code and message of the answer.
-pub(crate) fn failure<E>(what: &str, region: &str, effect: Effect, doubt: &LostAnswer, error: &SdkError<E, HttpResponse>) -> ProviderError
+pub(crate) fn failure<E>(
+    what: &str,
+    region: &str,
+    effect: Effect,
+    doubt: &LostAnswer,
+    error: &SdkError<E, HttpResponse>,
+) -> ProviderError
 where
     E: ProvideErrorMetadata + Error + 'static,
 {
     let status = error.raw_response().map(|r| r.status().as_u16());
-    let code = error.as_service_error().and_then(|e| e.code()).map(str::to_owned);
+    let code = error
+        .as_service_error()
+        .and_then(|e| e.code())
+        .map(str::to_owned);
     let message = error.as_service_error().and_then(|e| e.message());
     let (kind, message) = match error {
         SdkError::ServiceError(_) => {
@@ -52,20 +61,39 @@ where
             (kind, answer(kind, code.as_deref(), message, status))
         }
         SdkError::ResponseError(_) => {
-            let message = format!("cannot read the answer (HTTP status {})", status.map_or_else(|| "-".into(), |s| s.to_string()));
-            (if status.is_some_and(|s| s >= 500) { ErrorKind::Transient } else { ErrorKind::Other }, message)
+            let message = format!(
+                "cannot read the answer (HTTP status {})",
+                status.map_or_else(|| "-".into(), |s| s.to_string())
+            );
+            (
+                if status.is_some_and(|s| s >= 500) {
+                    ErrorKind::Transient
+                } else {
+                    ErrorKind::Other
+                },
+                message,
+            )
         }
         SdkError::TimeoutError(_) => (ErrorKind::Unreachable, "no answer in time".into()),
         _ if has::<CredentialsError>(error) => (ErrorKind::Credentials, without_credentials(error)),
         SdkError::DispatchFailure(_) => (ErrorKind::Unreachable, chain(error)),
         _ => (ErrorKind::Other, chain(error)),
     };
-    let left = if effect == Effect::None || !(doubt.is_there() || is_lost(error, code.as_deref(), status)) {
+    let left = if effect == Effect::None
+        || !(doubt.is_there() || is_lost(error, code.as_deref(), status))
+    {
         SideEffect::Clear
     } else {
         SideEffect::Unknown
     };
-    ProviderError { what: what.to_owned(), region: region.to_owned(), code, message, kind, left }
+    ProviderError {
+        what: what.to_owned(),
+        region: region.to_owned(),
+        code,
+        message,
+        kind,
+        left,
+    }
 }
 
 /// Whether it may have had an effect although it failed.
@@ -85,7 +113,9 @@ where
 pub(crate) fn refused(code: Option<&str>, status: Option<u16>) -> bool {
     let of_code = kind(code, None, status);
     // insufficient capacity comes with status 500; throttling and an unavailable service with 503
-    status.is_none_or(|s| s < 500) || !matches!(of_code, ErrorKind::Transient | ErrorKind::Other) || is_turned_away(code)
+    status.is_none_or(|s| s < 500)
+        || !matches!(of_code, ErrorKind::Transient | ErrorKind::Other)
+        || is_turned_away(code)
 }
 
 /// Whether the call was rejected before it was processed.
@@ -99,7 +129,10 @@ pub(crate) fn never_arrived(error: &(dyn Error + 'static)) -> bool {
     while let Some(e) = next {
         if let Some(io) = e.downcast_ref::<io::Error>() {
             use io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable};
-            if matches!(io.kind(), ConnectionRefused | HostUnreachable | NetworkUnreachable) {
+            if matches!(
+                io.kind(),
+                ConnectionRefused | HostUnreachable | NetworkUnreachable
+            ) {
                 return true;
             }
         }
@@ -136,15 +169,24 @@ fn kind(code: Option<&str>, message: Option<&str>, status: Option<u16>) -> Error
         };
     };
     // older codes have a prefix that says who is to blame
-    let code = code.strip_prefix("Client.").or_else(|| code.strip_prefix("Server.")).unwrap_or(code);
+    let code = code
+        .strip_prefix("Client.")
+        .or_else(|| code.strip_prefix("Server."))
+        .unwrap_or(code);
     match code {
         "InsufficientFreeAddressesInSubnet" => ErrorKind::Capacity,
         c if c.starts_with("Insufficient") => ErrorKind::Capacity,
-        "Unsupported" | "UnsupportedOperation" if message.is_some_and(|m| m.contains("Availability Zone")) => ErrorKind::Capacity,
+        "Unsupported" | "UnsupportedOperation"
+            if message.is_some_and(|m| m.contains("Availability Zone")) =>
+        {
+            ErrorKind::Capacity
+        }
         "SpotMaxPriceTooLow" => ErrorKind::SpotPrice,
         "MaxSpotInstanceCountExceeded" => ErrorKind::Quota,
         c if is_throttling(c) => ErrorKind::Transient,
-        c if c.ends_with("LimitExceeded") || c == "ServiceQuotaExceededException" => ErrorKind::Quota,
+        c if c.ends_with("LimitExceeded") || c == "ServiceQuotaExceededException" => {
+            ErrorKind::Quota
+        }
         "AuthFailure"
         | "ExpiredToken"
         | "ExpiredTokenException"
@@ -183,19 +225,33 @@ fn kind(code: Option<&str>, message: Option<&str>, status: Option<u16>) -> Error
         | "RequestTimeoutException" => ErrorKind::Transient,
         "IdempotentParameterMismatch" => ErrorKind::TokenMismatch,
         "IdempotentInstanceTerminated" => ErrorKind::NotFound,
-        "DependencyViolation" | "VolumeInUse" | "IncorrectState" | "IncorrectInstanceState" | "ResourceInUseException" => ErrorKind::InUse,
+        "DependencyViolation"
+        | "VolumeInUse"
+        | "IncorrectState"
+        | "IncorrectInstanceState"
+        | "ResourceInUseException" => ErrorKind::InUse,
         c if c.ends_with(".InUse") => ErrorKind::InUse,
         // images and subnets are named by the user
-        c if c.starts_with("InvalidAMIID.") || c.starts_with("InvalidSubnetID.") => ErrorKind::Invalid,
+        c if c.starts_with("InvalidAMIID.") || c.starts_with("InvalidSubnetID.") => {
+            ErrorKind::Invalid
+        }
         "InvalidPlacementGroup.Unknown"
         | "ParameterNotFound"
         | "ParameterVersionNotFound"
         | "NoSuchResourceException"
         | "NotFoundException" => ErrorKind::NotFound,
         c if c.ends_with(".NotFound") => ErrorKind::NotFound,
-        c if ["Invalid", "Missing", "Malformed", "Unknown", "Unsupported", "Validation", "VPCIdNotSpecified"]
-            .iter()
-            .any(|p| c.starts_with(p)) =>
+        c if [
+            "Invalid",
+            "Missing",
+            "Malformed",
+            "Unknown",
+            "Unsupported",
+            "Validation",
+            "VPCIdNotSpecified",
+        ]
+        .iter()
+        .any(|p| c.starts_with(p)) =>
         {
             ErrorKind::Invalid
         }
@@ -205,18 +261,36 @@ fn kind(code: Option<&str>, message: Option<&str>, status: Option<u16>) -> Error
 }
 
 /// The cloud's message, without secrets.
-fn answer(kind: ErrorKind, code: Option<&str>, message: Option<&str>, status: Option<u16>) -> String {
+fn answer(
+    kind: ErrorKind,
+    code: Option<&str>,
+    message: Option<&str>,
+    status: Option<u16>,
+) -> String {
     // some services quote the request as they would have signed it, including the session token
-    if matches!(code, Some("SignatureDoesNotMatch" | "InvalidSignatureException")) {
+    if matches!(
+        code,
+        Some("SignatureDoesNotMatch" | "InvalidSignatureException")
+    ) {
         return "the signature does not match these credentials: the secret key or this machine's clock is wrong".into();
     }
     match message.map(str::trim).filter(|m| !m.is_empty()) {
         // a blob of a thousand characters that only an administrator can decode
-        Some(m) => short(m.split("Encoded authorization failure message").next().unwrap_or(m)),
+        Some(m) => short(
+            m.split("Encoded authorization failure message")
+                .next()
+                .unwrap_or(m),
+        ),
         None if kind == ErrorKind::Transient => {
-            format!("the service has a problem (HTTP status {})", status.map_or_else(|| "-".into(), |s| s.to_string()))
+            format!(
+                "the service has a problem (HTTP status {})",
+                status.map_or_else(|| "-".into(), |s| s.to_string())
+            )
         }
-        None => format!("no further message (HTTP status {})", status.map_or_else(|| "-".into(), |s| s.to_string())),
+        None => format!(
+            "no further message (HTTP status {})",
+            status.map_or_else(|| "-".into(), |s| s.to_string())
+        ),
     }
 }
 
@@ -227,9 +301,14 @@ fn without_credentials(error: &(dyn Error + 'static)) -> String {
         if let Some(error) = e.downcast_ref::<CredentialsError>() {
             return match error {
                 CredentialsError::CredentialsNotLoaded(_) => "no credentials are configured".into(),
-                CredentialsError::ProviderTimedOut(_) => "the source of credentials did not answer in time".into(),
-                CredentialsError::InvalidConfiguration(_) => "the configuration of credentials is invalid: see ~/.aws/config".into(),
-                _ => "credentials are configured, but none could be obtained (expired session?)".into(),
+                CredentialsError::ProviderTimedOut(_) => {
+                    "the source of credentials did not answer in time".into()
+                }
+                CredentialsError::InvalidConfiguration(_) => {
+                    "the configuration of credentials is invalid: see ~/.aws/config".into()
+                }
+                _ => "credentials are configured, but none could be obtained (expired session?)"
+                    .into(),
             };
         }
         next = e.source();
@@ -267,5 +346,9 @@ fn short(text: &str) -> String {
     const MAX_LENGTH: usize = 400;
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let line = line.trim_end_matches(['.', ' ']);
-    if line.chars().count() <= MAX_LENGTH { line.to_owned() } else { format!("{}…", line.chars().take(MAX_LENGTH).collect::<String>()) }
+    if line.chars().count() <= MAX_LENGTH {
+        line.to_owned()
+    } else {
+        format!("{}…", line.chars().take(MAX_LENGTH).collect::<String>())
+    }
 }

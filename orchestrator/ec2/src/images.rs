@@ -19,8 +19,15 @@ const CANONICAL: &str = "099720109477";
 /// How to find the image of a site for an architecture.
 fn way(image: &Image, architecture: &str) -> Result<Way, String> {
     // as Debian and Ubuntu write it
-    let short = if architecture == "x86_64" { "amd64" } else { architecture };
-    let named = |owner: &str, name: String| Way::Named { owner: owner.into(), name };
+    let short = if architecture == "x86_64" {
+        "amd64"
+    } else {
+        architecture
+    };
+    let named = |owner: &str, name: String| Way::Named {
+        owner: owner.into(),
+        name,
+    };
     Ok(match image {
         Image::Id(id) => Way::Id(id.clone()),
         Image::Named { owner, name } => named(owner, name.clone()),
@@ -28,9 +35,17 @@ fn way(image: &Image, architecture: &str) -> Result<Way, String> {
         Image::Known(known) => match known.as_str() {
             "debian-12" => named(DEBIAN, format!("debian-12-{short}-*")),
             "debian-13" => named(DEBIAN, format!("debian-13-{short}-*")),
-            "ubuntu-22.04" => named(CANONICAL, format!("ubuntu/images/hvm-ssd*/ubuntu-*-22.04-{short}-server-*")),
-            "ubuntu-24.04" => named(CANONICAL, format!("ubuntu/images/hvm-ssd*/ubuntu-*-24.04-{short}-server-*")),
-            "amazon-linux-2023" => Way::Parameter(format!("/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-{architecture}")),
+            "ubuntu-22.04" => named(
+                CANONICAL,
+                format!("ubuntu/images/hvm-ssd*/ubuntu-*-22.04-{short}-server-*"),
+            ),
+            "ubuntu-24.04" => named(
+                CANONICAL,
+                format!("ubuntu/images/hvm-ssd*/ubuntu-*-24.04-{short}-server-*"),
+            ),
+            "amazon-linux-2023" => Way::Parameter(format!(
+                "/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-{architecture}"
+            )),
             other => return Err(format!("unknown image {other:?}")),
         },
     })
@@ -38,7 +53,11 @@ fn way(image: &Image, architecture: &str) -> Result<Way, String> {
 
 impl Region {
     /// An image for each architecture.
-    pub(crate) async fn images(&self, image: &Image, architectures: &[String]) -> Result<Vec<ImageFacts>, ProviderError> {
+    pub(crate) async fn images(
+        &self,
+        image: &Image,
+        architectures: &[String],
+    ) -> Result<Vec<ImageFacts>, ProviderError> {
         let mut found = Vec::new();
         for architecture in architectures {
             found.push(self.image(image, architecture).await?);
@@ -48,17 +67,30 @@ impl Region {
 
     async fn image(&self, image: &Image, architecture: &str) -> Result<ImageFacts, ProviderError> {
         let what = "looking for the image";
-        let refuse = |message: String| ProviderError::before(ErrorKind::Invalid, what, &self.name, message);
+        let refuse =
+            |message: String| ProviderError::before(ErrorKind::Invalid, what, &self.name, message);
         let found = match way(image, architecture).map_err(refuse)? {
             Way::Id(id) => self.image_by_id(what, &id).await?,
             Way::Parameter(name) => {
-                let answer = match self.ask(what, |s| s.ssm.get_parameter().name(&name).send()).await {
-                    Err(e) if e.kind == ErrorKind::NotFound => return Err(refuse(format!("unknown parameter {name}"))),
+                let answer = match self
+                    .ask(what, |s| s.ssm.get_parameter().name(&name).send())
+                    .await
+                {
+                    Err(e) if e.kind == ErrorKind::NotFound => {
+                        return Err(refuse(format!("unknown parameter {name}")));
+                    }
                     other => other?,
                 };
-                let id = answer.parameter().and_then(|p| p.value()).unwrap_or_default().trim().to_owned();
+                let id = answer
+                    .parameter()
+                    .and_then(|p| p.value())
+                    .unwrap_or_default()
+                    .trim()
+                    .to_owned();
                 if !id.starts_with("ami-") {
-                    return Err(refuse(format!("the parameter {name} does not name an image")));
+                    return Err(refuse(format!(
+                        "the parameter {name} does not name an image"
+                    )));
                 }
                 self.image_by_id(what, &id).await?
             }
@@ -72,27 +104,48 @@ impl Region {
                 ];
                 let all = self
                     .ask(what, |s| {
-                        let call = s.ec2.describe_images().owners(&owner).set_filters(Some(filters.to_vec()));
+                        let call = s
+                            .ec2
+                            .describe_images()
+                            .owners(&owner)
+                            .set_filters(Some(filters.to_vec()));
                         call.into_paginator().items().send().try_collect()
                     })
                     .await?;
                 // creation dates are written so that their order is that of time
-                let newest = all.into_iter().max_by(|a, b| (a.creation_date(), a.image_id()).cmp(&(b.creation_date(), b.image_id())));
-                newest.ok_or_else(|| refuse(format!("{owner} has no image for {architecture} with a name like {name:?}")))?
+                let newest = all.into_iter().max_by(|a, b| {
+                    (a.creation_date(), a.image_id()).cmp(&(b.creation_date(), b.image_id()))
+                });
+                newest.ok_or_else(|| {
+                    refuse(format!(
+                        "{owner} has no image for {architecture} with a name like {name:?}"
+                    ))
+                })?
             }
         };
-        let facts = facts(&found).ok_or_else(|| refuse("the answer lacks the image or its root device".into()))?;
+        let facts = facts(&found)
+            .ok_or_else(|| refuse("the answer lacks the image or its root device".into()))?;
         if facts.architecture != architecture {
-            return Err(refuse(format!("{} is for {}, but the site has instance types for {architecture}", facts.id, facts.architecture)));
+            return Err(refuse(format!(
+                "{} is for {}, but the site has instance types for {architecture}",
+                facts.id, facts.architecture
+            )));
         }
         Ok(facts)
     }
 
     async fn image_by_id(&self, what: &str, id: &str) -> Result<types::Image, ProviderError> {
-        let refuse = |message: String| ProviderError::before(ErrorKind::Invalid, what, &self.name, message);
-        let answer = self.ask(what, |s| s.ec2.describe_images().image_ids(id).send()).await?;
+        let refuse =
+            |message: String| ProviderError::before(ErrorKind::Invalid, what, &self.name, message);
+        let answer = self
+            .ask(what, |s| s.ec2.describe_images().image_ids(id).send())
+            .await?;
         let image = answer.images.unwrap_or_default().into_iter().next();
-        let image = image.ok_or_else(|| refuse(format!("the image {id} does not exist, or is not shared with this account")))?;
+        let image = image.ok_or_else(|| {
+            refuse(format!(
+                "the image {id} does not exist, or is not shared with this account"
+            ))
+        })?;
         match image.state() {
             Some(types::ImageState::Available) | None => Ok(image),
             Some(state) => Err(refuse(format!("image {id} is {}", state.as_str()))),
@@ -102,12 +155,18 @@ impl Region {
 
 fn facts(image: &types::Image) -> Option<ImageFacts> {
     let root_device = image.root_device_name()?.to_owned();
-    let root = image.block_device_mappings().iter().find(|m| m.device_name() == Some(&root_device));
+    let root = image
+        .block_device_mappings()
+        .iter()
+        .find(|m| m.device_name() == Some(&root_device));
     let size = root.and_then(|m| m.ebs()).and_then(|e| e.volume_size());
     let name = image.name().unwrap_or_default().to_owned();
     Some(ImageFacts {
         id: image.image_id()?.to_owned(),
-        architecture: image.architecture().map(|a| a.as_str().to_owned()).unwrap_or_default(),
+        architecture: image
+            .architecture()
+            .map(|a| a.as_str().to_owned())
+            .unwrap_or_default(),
         root_device,
         root_gib: size.and_then(|s| u32::try_from(s).ok()).unwrap_or(0),
         user: user(&name, image.description().unwrap_or_default()).to_owned(),
@@ -117,11 +176,20 @@ fn facts(image: &types::Image) -> Option<ImageFacts> {
 
 /// The user who may log in, by the conventions of image publishers.
 fn user(name: &str, description: &str) -> &'static str {
-    const HABITS: [(&str, &str); 6] =
-        [("ubuntu", "ubuntu"), ("debian", "admin"), ("rocky", "rocky"), ("fedora", "fedora"), ("centos", "centos"), ("alma", "ec2-user")];
+    const HABITS: [(&str, &str); 6] = [
+        ("ubuntu", "ubuntu"),
+        ("debian", "admin"),
+        ("rocky", "rocky"),
+        ("fedora", "fedora"),
+        ("centos", "centos"),
+        ("alma", "ec2-user"),
+    ];
     let of = |text: &str| {
         let text = text.to_lowercase();
-        HABITS.iter().find(|(word, _)| text.contains(word)).map(|(_, user)| *user)
+        HABITS
+            .iter()
+            .find(|(word, _)| text.contains(word))
+            .map(|(_, user)| *user)
     };
     of(name).or_else(|| of(description)).unwrap_or("ec2-user")
 }
@@ -133,10 +201,28 @@ mod tests {
     #[test]
     fn known_images_are_found_for_each_architecture() {
         let of = |image: &str, architecture: &str| way(&Image::Known(image.into()), architecture);
-        assert_eq!(of("debian-12", "x86_64"), Ok(Way::Named { owner: DEBIAN.into(), name: "debian-12-amd64-*".into() }));
-        assert_eq!(of("debian-13", "arm64"), Ok(Way::Named { owner: DEBIAN.into(), name: "debian-13-arm64-*".into() }));
+        assert_eq!(
+            of("debian-12", "x86_64"),
+            Ok(Way::Named {
+                owner: DEBIAN.into(),
+                name: "debian-12-amd64-*".into()
+            })
+        );
+        assert_eq!(
+            of("debian-13", "arm64"),
+            Ok(Way::Named {
+                owner: DEBIAN.into(),
+                name: "debian-13-arm64-*".into()
+            })
+        );
         let name = "ubuntu/images/hvm-ssd*/ubuntu-*-24.04-arm64-server-*".into();
-        assert_eq!(of("ubuntu-24.04", "arm64"), Ok(Way::Named { owner: CANONICAL.into(), name }));
+        assert_eq!(
+            of("ubuntu-24.04", "arm64"),
+            Ok(Way::Named {
+                owner: CANONICAL.into(),
+                name
+            })
+        );
         let name = "/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-x86_64".into();
         assert_eq!(of("amazon-linux-2023", "x86_64"), Ok(Way::Parameter(name)));
         assert!(of("windows-95", "x86_64").is_err());
@@ -145,8 +231,17 @@ mod tests {
     #[test]
     fn who_logs_in_follows_from_the_name() {
         assert_eq!(user("debian-12-amd64-20260112", ""), "admin");
-        assert_eq!(user("ubuntu/images/hvm-ssd-gp3/ubuntu-noble-24.04-amd64-server-20260112", ""), "ubuntu");
-        assert_eq!(user("al2023-ami-2023.9.1-kernel-6.1-x86_64", "Amazon Linux 2023"), "ec2-user");
+        assert_eq!(
+            user(
+                "ubuntu/images/hvm-ssd-gp3/ubuntu-noble-24.04-amd64-server-20260112",
+                ""
+            ),
+            "ubuntu"
+        );
+        assert_eq!(
+            user("al2023-ami-2023.9.1-kernel-6.1-x86_64", "Amazon Linux 2023"),
+            "ec2-user"
+        );
         assert_eq!(user("our-own-3", "Debian with our libraries"), "admin");
     }
 }

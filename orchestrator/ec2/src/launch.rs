@@ -13,10 +13,11 @@ use aws_sdk_ec2::{
     error::ProvideErrorMetadata,
     operation::run_instances::{RunInstancesError, builders::RunInstancesFluentBuilder},
     types::{
-        BlockDeviceMapping, CreditSpecificationRequest, EbsBlockDevice, HttpTokensState, InstanceInterruptionBehavior,
-        InstanceMarketOptionsRequest, InstanceMetadataEndpointState, InstanceMetadataOptionsRequest, InstanceNetworkInterfaceSpecification,
-        InstanceType, MarketType, Placement, ResourceType, RunInstancesMonitoringEnabled, ShutdownBehavior, SpotInstanceType,
-        SpotMarketOptions, VolumeType,
+        BlockDeviceMapping, CreditSpecificationRequest, EbsBlockDevice, HttpTokensState,
+        InstanceInterruptionBehavior, InstanceMarketOptionsRequest, InstanceMetadataEndpointState,
+        InstanceMetadataOptionsRequest, InstanceNetworkInterfaceSpecification, InstanceType,
+        MarketType, Placement, ResourceType, RunInstancesMonitoringEnabled, ShutdownBehavior,
+        SpotInstanceType, SpotMarketOptions, VolumeType,
     },
 };
 use aws_smithy_runtime_api::{
@@ -34,21 +35,38 @@ use std::{
 };
 
 /// Maximum number of pauses until a new resource is known everywhere.
-const PAUSES: [Duration; 5] =
-    [Duration::from_millis(500), Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(4), Duration::from_secs(8)];
+const PAUSES: [Duration; 5] = [
+    Duration::from_millis(500),
+    Duration::from_secs(1),
+    Duration::from_secs(2),
+    Duration::from_secs(4),
+    Duration::from_secs(8),
+];
 
 /// Families whose own disks must be requested; those of all newer ones are NVMe disks and always present.
-const ASK_FOR_DISKS: [&str; 15] = ["c1", "c3", "cc2", "cr1", "d2", "g2", "hi1", "hs1", "i2", "m1", "m2", "m3", "r3", "x1", "x1e"];
+const ASK_FOR_DISKS: [&str; 15] = [
+    "c1", "c3", "cc2", "cr1", "d2", "g2", "hi1", "hs1", "i2", "m1", "m2", "m3", "r3", "x1", "x1e",
+];
 
 impl Region {
-    pub(crate) async fn run_instances(&self, order: &LaunchOrder) -> Result<Vec<Instance>, ProviderError> {
+    pub(crate) async fn run_instances(
+        &self,
+        order: &LaunchOrder,
+    ) -> Result<Vec<Instance>, ProviderError> {
         let what = format!("launching {} {}", order.count, order.instance_type);
-        let refuse = |message: String| ProviderError::before(ErrorKind::Invalid, what.clone(), &self.name, message);
+        let refuse = |message: String| {
+            ProviderError::before(ErrorKind::Invalid, what.clone(), &self.name, message)
+        };
         if order.lease().is_empty() {
-            return Err(refuse("internal error (please report): the order has no lease".into()));
+            return Err(refuse(
+                "internal error (please report): the order has no lease".into(),
+            ));
         }
         if order.region != self.name {
-            return Err(refuse(format!("internal error (please report): the order is for {}", order.region)));
+            return Err(refuse(format!(
+                "internal error (please report): the order is for {}",
+                order.region
+            )));
         }
         let disks = disks(order).map_err(refuse)?;
         let doubt = LostAnswer::default();
@@ -56,15 +74,20 @@ impl Region {
         loop {
             let answer = self
                 .call(&what, Effect::Some, &doubt, |session| {
-                    let call = request(session.ec2.run_instances(), order, disks.clone()).customize();
+                    let call =
+                        request(session.ec2.run_instances(), order, disks.clone()).customize();
                     let of_this = aws_sdk_ec2::config::Config::builder().retry_classifier(NotThere);
-                    call.config_override(of_this).interceptor(Watch::new(&doubt)).send()
+                    call.config_override(of_this)
+                        .interceptor(Watch::new(&doubt))
+                        .send()
                 })
                 .await;
             match answer {
                 Ok(answer) => {
                     let made = answer.instances().iter();
-                    return Ok(made.filter_map(|i| observe::instance(i, Some(order.lease()))).collect());
+                    return Ok(made
+                        .filter_map(|i| observe::instance(i, Some(order.lease())))
+                        .collect());
                 }
                 Err(e) if e.code.as_deref() == Some("IdempotentInstanceTerminated") => {
                     // this order launched them, and they have ended since
@@ -72,10 +95,12 @@ impl Region {
                     let there = self.instances_with(&what, vec![theirs]).await?;
                     return if there.is_empty() { Err(e) } else { Ok(there) };
                 }
-                Err(e) if e.kind == ErrorKind::NotFound && e.left == SideEffect::Clear => match pauses.next() {
-                    Some(pause) => tokio::time::sleep(*pause).await,
-                    None => return Err(e),
-                },
+                Err(e) if e.kind == ErrorKind::NotFound && e.left == SideEffect::Clear => {
+                    match pauses.next() {
+                        Some(pause) => tokio::time::sleep(*pause).await,
+                        None => return Err(e),
+                    }
+                }
                 Err(e) => return Err(e),
             }
         }
@@ -92,9 +117,17 @@ fn token(lease: &str) -> String {
 }
 
 /// The call, which depends only on the order, so that the same order gives the same call.
-fn request(call: RunInstancesFluentBuilder, order: &LaunchOrder, disks: Vec<BlockDeviceMapping>) -> RunInstancesFluentBuilder {
+fn request(
+    call: RunInstancesFluentBuilder,
+    order: &LaunchOrder,
+    disks: Vec<BlockDeviceMapping>,
+) -> RunInstancesFluentBuilder {
     let count = i32::try_from(order.count).unwrap_or(i32::MAX);
-    let mut kinds = vec![ResourceType::Instance, ResourceType::Volume, ResourceType::NetworkInterface];
+    let mut kinds = vec![
+        ResourceType::Instance,
+        ResourceType::Volume,
+        ResourceType::NetworkInterface,
+    ];
     if order.spot {
         kinds.push(ResourceType::SpotInstancesRequest);
     }
@@ -112,11 +145,24 @@ fn request(call: RunInstancesFluentBuilder, order: &LaunchOrder, disks: Vec<Bloc
         .key_name(&order.key_name)
         .instance_initiated_shutdown_behavior(ShutdownBehavior::Terminate)
         .metadata_options(metadata)
-        .monitoring(RunInstancesMonitoringEnabled::builder().enabled(false).build())
+        .monitoring(
+            RunInstancesMonitoringEnabled::builder()
+                .enabled(false)
+                .build(),
+        )
         .user_data(aws_smithy_types::base64::encode(order.user_data()))
         .set_block_device_mappings(Some(disks))
-        .set_tag_specifications(Some(kinds.into_iter().map(|k| tags::of_new(k, &order.tags)).collect()))
-        .set_credit_specification(order.credits.map(|c| CreditSpecificationRequest::builder().cpu_credits(c.as_str()).build()))
+        .set_tag_specifications(Some(
+            kinds
+                .into_iter()
+                .map(|k| tags::of_new(k, &order.tags))
+                .collect(),
+        ))
+        .set_credit_specification(order.credits.map(|c| {
+            CreditSpecificationRequest::builder()
+                .cpu_credits(c.as_str())
+                .build()
+        }))
         .set_placement(placement(order))
         .set_instance_market_options(market(order));
     if order.efa {
@@ -130,13 +176,18 @@ fn request(call: RunInstancesFluentBuilder, order: &LaunchOrder, disks: Vec<Bloc
             .build();
         call.network_interfaces(adapter)
     } else {
-        call.security_group_ids(&order.group_id).set_subnet_id(order.subnet.clone())
+        call.security_group_ids(&order.group_id)
+            .set_subnet_id(order.subnet.clone())
     }
 }
 
 fn placement(order: &LaunchOrder) -> Option<Placement> {
-    (order.zone.is_some() || order.placement_group.is_some())
-        .then(|| Placement::builder().set_availability_zone(order.zone.clone()).set_group_name(order.placement_group.clone()).build())
+    (order.zone.is_some() || order.placement_group.is_some()).then(|| {
+        Placement::builder()
+            .set_availability_zone(order.zone.clone())
+            .set_group_name(order.placement_group.clone())
+            .build()
+    })
 }
 
 fn market(order: &LaunchOrder) -> Option<InstanceMarketOptionsRequest> {
@@ -146,7 +197,10 @@ fn market(order: &LaunchOrder) -> Option<InstanceMarketOptionsRequest> {
             .instance_interruption_behavior(InstanceInterruptionBehavior::Terminate)
             .set_max_price(order.max_price_usd.map(|p| p.to_string()))
             .build();
-        InstanceMarketOptionsRequest::builder().market_type(MarketType::Spot).spot_options(options).build()
+        InstanceMarketOptionsRequest::builder()
+            .market_type(MarketType::Spot)
+            .spot_options(options)
+            .build()
     })
 }
 
@@ -167,21 +221,43 @@ fn disks(order: &LaunchOrder) -> Result<Vec<BlockDeviceMapping>, String> {
     let mut disks = vec![
         BlockDeviceMapping::builder()
             .device_name(&order.root_device)
-            .ebs(ebs(&root.kind, root.size_gib, root.iops, root.throughput_mib_s))
+            .ebs(ebs(
+                &root.kind,
+                root.size_gib,
+                root.iops,
+                root.throughput_mib_s,
+            ))
             .build(),
     ];
     for (index, volume) in order.volumes.iter().enumerate() {
-        let name = LaunchOrder::device_of(index)
-            .ok_or_else(|| format!("{} further volumes are too many: at most {index} have device names", order.volumes.len()))?;
-        let ebs = ebs(&volume.kind, Some(volume.size_gib), volume.iops, volume.throughput_mib_s);
-        disks.push(BlockDeviceMapping::builder().device_name(name).ebs(ebs).build());
+        let name = LaunchOrder::device_of(index).ok_or_else(|| {
+            format!(
+                "{} further volumes are too many: at most {index} have device names",
+                order.volumes.len()
+            )
+        })?;
+        let ebs = ebs(
+            &volume.kind,
+            Some(volume.size_gib),
+            volume.iops,
+            volume.throughput_mib_s,
+        );
+        disks.push(
+            BlockDeviceMapping::builder()
+                .device_name(name)
+                .ebs(ebs)
+                .build(),
+        );
     }
     let family = order.instance_type.split('.').next().unwrap_or_default();
     if ASK_FOR_DISKS.contains(&family) {
         // disks that the type does not have are ignored
         let own = ('b'..='e').enumerate();
         disks.extend(own.map(|(n, letter)| {
-            BlockDeviceMapping::builder().device_name(format!("/dev/sd{letter}")).virtual_name(format!("ephemeral{n}")).build()
+            BlockDeviceMapping::builder()
+                .device_name(format!("/dev/sd{letter}"))
+                .virtual_name(format!("ephemeral{n}"))
+                .build()
         }));
     }
     Ok(disks)
@@ -194,9 +270,18 @@ struct NotThere;
 
 impl ClassifyRetry for NotThere {
     fn classify_retry(&self, context: &InterceptorContext) -> RetryAction {
-        let error = context.output_or_error().and_then(Result::err).and_then(|e| e.as_operation_error());
-        let code = error.and_then(|e| e.downcast_ref::<RunInstancesError>()).and_then(|e| e.code());
-        if code.is_some_and(|c| c.starts_with("Insufficient")) { RetryAction::RetryForbidden } else { RetryAction::NoActionIndicated }
+        let error = context
+            .output_or_error()
+            .and_then(Result::err)
+            .and_then(|e| e.as_operation_error());
+        let code = error
+            .and_then(|e| e.downcast_ref::<RunInstancesError>())
+            .and_then(|e| e.code());
+        if code.is_some_and(|c| c.starts_with("Insufficient")) {
+            RetryAction::RetryForbidden
+        } else {
+            RetryAction::NoActionIndicated
+        }
     }
 
     fn name(&self) -> &'static str {
@@ -215,7 +300,10 @@ struct Watch {
 
 impl Watch {
     fn new(doubt: &LostAnswer) -> Self {
-        Self { doubt: doubt.clone(), under_way: AtomicBool::new(false) }
+        Self {
+            doubt: doubt.clone(),
+            under_way: AtomicBool::new(false),
+        }
     }
 }
 
@@ -242,11 +330,18 @@ impl Intercept for Watch {
         _: &mut ConfigBag,
     ) -> Result<(), BoxError> {
         let under_way = self.under_way.swap(false, Ordering::Relaxed);
-        let Some(Err(error)) = context.output_or_error() else { return Ok(()) };
+        let Some(Err(error)) = context.output_or_error() else {
+            return Ok(());
+        };
         let lost = match context.response() {
             Some(response) => {
-                let answer = error.as_operation_error().and_then(|e| e.downcast_ref::<RunInstancesError>());
-                !refused(answer.and_then(|e| e.code()), Some(response.status().as_u16()))
+                let answer = error
+                    .as_operation_error()
+                    .and_then(|e| e.downcast_ref::<RunInstancesError>());
+                !refused(
+                    answer.and_then(|e| e.code()),
+                    Some(response.status().as_u16()),
+                )
             }
             None => under_way && !error.as_connector_error().is_some_and(|e| never_arrived(e)),
         };

@@ -19,8 +19,8 @@ mod tags;
 
 use async_trait::async_trait;
 use cvc_controller::provider::{
-    Account, Clouds, Discovery, FleetOrder, FleetRequest, Health, Instance, Offer, Prepared, Provider, ProviderError, Quota, Quote,
-    Resource, TypeFacts,
+    Account, Clouds, Discovery, FleetOrder, FleetRequest, Health, Instance, Offer, Prepared,
+    Provider, ProviderError, Quota, Quote, Resource, TypeFacts,
 };
 use cvc_core::lease::LaunchOrder;
 use jiff::Timestamp;
@@ -43,13 +43,24 @@ impl Ec2 {
 
     /// Reads profiles from this file, in the format of `~/.aws/config`, instead of the user's `~/.aws/config` and `~/.aws/credentials`.
     pub fn with_profiles(file: impl Into<PathBuf>) -> Self {
-        Self { profiles: Some(file.into()) }
+        Self {
+            profiles: Some(file.into()),
+        }
     }
 
     async fn region(&self, account: &Account) -> Result<Region, ProviderError> {
         let session = Session::load(account, self.profiles.as_deref()).await?;
-        let (account, profiles, name) = (account.clone(), self.profiles.clone(), session.region.clone());
-        Ok(Region { account, profiles, name, session: RwLock::new(Arc::new(session)) })
+        let (account, profiles, name) = (
+            account.clone(),
+            self.profiles.clone(),
+            session.region.clone(),
+        );
+        Ok(Region {
+            account,
+            profiles,
+            name,
+            session: RwLock::new(Arc::new(session)),
+        })
     }
 }
 
@@ -72,7 +83,10 @@ pub(crate) struct Region {
 impl fmt::Debug for Region {
     /// Shows where calls go, never the credentials.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Region").field("name", &self.name).field("endpoint", &self.account.endpoint).finish_non_exhaustive()
+        f.debug_struct("Region")
+            .field("name", &self.name)
+            .field("endpoint", &self.account.endpoint)
+            .finish_non_exhaustive()
     }
 }
 
@@ -86,7 +100,11 @@ impl Provider for Region {
         self.offer(request).await
     }
 
-    async fn quota(&self, instance_type: &TypeFacts, spot: bool) -> Result<Option<Quota>, ProviderError> {
+    async fn quota(
+        &self,
+        instance_type: &TypeFacts,
+        spot: bool,
+    ) -> Result<Option<Quota>, ProviderError> {
         self.vcpus(instance_type, spot).await
     }
 
@@ -131,7 +149,15 @@ impl Provider for Region {
         self.enabled_regions().await
     }
 
-    async fn prices(&self, instance_types: &[String], spot: bool) -> Result<Vec<Quote>, ProviderError> {
-        if spot { self.spot_prices(instance_types).await } else { self.list_prices(instance_types).await }
+    async fn prices(
+        &self,
+        instance_types: &[String],
+        spot: bool,
+    ) -> Result<Vec<Quote>, ProviderError> {
+        if spot {
+            self.spot_prices(instance_types).await
+        } else {
+            self.list_prices(instance_types).await
+        }
     }
 }

@@ -5,8 +5,8 @@ use crate::{Region, tags};
 use aws_sdk_ec2::{
     primitives::Blob,
     types::{
-        IpPermission, IpRange, Ipv6Range, KeyPairInfo, PlacementGroupState, PlacementStrategy, ResourceType, SecurityGroup, Tag,
-        UserIdGroupPair,
+        IpPermission, IpRange, Ipv6Range, KeyPairInfo, PlacementGroupState, PlacementStrategy,
+        ResourceType, SecurityGroup, Tag, UserIdGroupPair,
     },
 };
 use cvc_controller::provider::{ErrorKind, FleetOrder, Prepared, ProviderError};
@@ -14,18 +14,40 @@ use cvc_core::lease::Tags;
 use std::{net::IpAddr, time::Duration};
 
 /// Maximum number of pauses until what was just made is known everywhere.
-const PAUSES: [Duration; 5] =
-    [Duration::from_millis(500), Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(4), Duration::from_secs(8)];
+const PAUSES: [Duration; 5] = [
+    Duration::from_millis(500),
+    Duration::from_secs(1),
+    Duration::from_secs(2),
+    Duration::from_secs(4),
+    Duration::from_secs(8),
+];
 
 impl Region {
-    pub(crate) async fn prepare_fleet(&self, order: &FleetOrder) -> Result<Prepared, ProviderError> {
+    pub(crate) async fn prepare_fleet(
+        &self,
+        order: &FleetOrder,
+    ) -> Result<Prepared, ProviderError> {
         let ssh = ssh_from(&order.allow_from).ok_or_else(|| {
-            self.refused("checking `allow_from`", format!("{:?} is not a network as in \"203.0.113.7/32\"", order.allow_from))
+            self.refused(
+                "checking `allow_from`",
+                format!(
+                    "{:?} is not a network as in \"203.0.113.7/32\"",
+                    order.allow_from
+                ),
+            )
         })?;
         let key_name = self.key_pair(order).await?;
         let group_id = self.security_group(order, &ssh).await?;
-        let placement_group = if order.placement_group { Some(self.placement_group(order).await?) } else { None };
-        Ok(Prepared { key_name, group_id, placement_group })
+        let placement_group = if order.placement_group {
+            Some(self.placement_group(order).await?)
+        } else {
+            None
+        };
+        Ok(Prepared {
+            key_name,
+            group_id,
+            placement_group,
+        })
     }
 
     fn refused(&self, what: &str, message: String) -> ProviderError {
@@ -33,26 +55,61 @@ impl Region {
     }
 
     /// Checks that a resource with a fleet's name belongs to the fleet, and updates its tags.
-    async fn adopt(&self, what: &str, id: Option<&str>, there: &[Tag], tags: &Tags) -> Result<(), ProviderError> {
+    async fn adopt(
+        &self,
+        what: &str,
+        id: Option<&str>,
+        there: &[Tag],
+        tags: &Tags,
+    ) -> Result<(), ProviderError> {
         if tags::read(there).is_none_or(|t| t.fleet != tags.fleet) {
-            let message = format!("{} exists already and does not belong to this fleet: cvc does not touch it", tags.fleet);
+            let message = format!(
+                "{} exists already and does not belong to this fleet: cvc does not touch it",
+                tags.fleet
+            );
             return Err(self.refused(what, message));
         }
-        let (wanted, Some(id)) = (tags::written(tags), id) else { return Ok(()) };
-        if wanted.iter().all(|w| there.iter().any(|t| t.key() == w.key() && t.value() == w.value())) {
+        let (wanted, Some(id)) = (tags::written(tags), id) else {
+            return Ok(());
+        };
+        if wanted.iter().all(|w| {
+            there
+                .iter()
+                .any(|t| t.key() == w.key() && t.value() == w.value())
+        }) {
             return Ok(());
         }
-        self.order(what, |s| s.ec2.create_tags().resources(id).set_tags(Some(wanted.clone())).send()).await.map(drop)
+        self.order(what, |s| {
+            s.ec2
+                .create_tags()
+                .resources(id)
+                .set_tags(Some(wanted.clone()))
+                .send()
+        })
+        .await
+        .map(drop)
     }
 
-    async fn key_named(&self, what: &str, name: &str) -> Result<Option<KeyPairInfo>, ProviderError> {
+    async fn key_named(
+        &self,
+        what: &str,
+        name: &str,
+    ) -> Result<Option<KeyPairInfo>, ProviderError> {
         let answer = self
             .ask(what, |s| {
                 let named = tags::filter("key-name", [tags::literal(name)]);
-                s.ec2.describe_key_pairs().filters(named).include_public_key(true).send()
+                s.ec2
+                    .describe_key_pairs()
+                    .filters(named)
+                    .include_public_key(true)
+                    .send()
             })
             .await?;
-        Ok(answer.key_pairs.unwrap_or_default().into_iter().find(|k| k.key_name() == Some(name)))
+        Ok(answer
+            .key_pairs
+            .unwrap_or_default()
+            .into_iter()
+            .find(|k| k.key_name() == Some(name)))
     }
 
     async fn key_pair(&self, order: &FleetOrder) -> Result<String, ProviderError> {
@@ -60,12 +117,17 @@ impl Region {
         // twice: another call of a killed controller may have come first
         for _ in 0..2 {
             if let Some(there) = self.key_named(what, name).await? {
-                self.adopt(what, there.key_pair_id(), there.tags(), &order.tags).await?;
-                if there.public_key().is_some_and(|k| same_key(k, &order.public_key)) {
+                self.adopt(what, there.key_pair_id(), there.tags(), &order.tags)
+                    .await?;
+                if there
+                    .public_key()
+                    .is_some_and(|k| same_key(k, &order.public_key))
+                {
                     return Ok(name.to_owned());
                 }
                 // the private key has been lost, so instances that were launched with this one are useless
-                self.order(what, |s| s.ec2.delete_key_pair().key_name(name).send()).await?;
+                self.order(what, |s| s.ec2.delete_key_pair().key_name(name).send())
+                    .await?;
             }
             let made = self
                 .order(what, |s| {
@@ -83,33 +145,79 @@ impl Region {
                 Err(e) => return Err(e),
             }
         }
-        Err(ProviderError::before(ErrorKind::Transient, what, &self.name, "somebody else keeps making it"))
+        Err(ProviderError::before(
+            ErrorKind::Transient,
+            what,
+            &self.name,
+            "somebody else keeps making it",
+        ))
     }
 
     /// The network of a subnet, or the default one.
     async fn vpc(&self, subnet: Option<&str>) -> Result<String, ProviderError> {
         let what = "looking for the network";
         if let Some(subnet) = subnet {
-            let answer = self.ask(what, |s| s.ec2.describe_subnets().subnet_ids(subnet).send()).await?;
-            let vpc = answer.subnets().first().and_then(|s| s.vpc_id()).map(str::to_owned);
+            let answer = self
+                .ask(what, |s| s.ec2.describe_subnets().subnet_ids(subnet).send())
+                .await?;
+            let vpc = answer
+                .subnets()
+                .first()
+                .and_then(|s| s.vpc_id())
+                .map(str::to_owned);
             return vpc.ok_or_else(|| self.refused(what, format!("unknown subnet {subnet}")));
         }
-        let answer = self.ask(what, |s| s.ec2.describe_vpcs().filters(tags::filter("is-default", ["true"])).send()).await?;
-        let vpc = answer.vpcs().first().and_then(|v| v.vpc_id()).map(str::to_owned);
-        vpc.ok_or_else(|| self.refused(what, "the account has no default network here: set `subnet`".into()))
-    }
-
-    async fn group_named(&self, what: &str, name: &str, vpc: &str) -> Result<Option<SecurityGroup>, ProviderError> {
         let answer = self
             .ask(what, |s| {
-                let filters = [tags::filter("group-name", [tags::literal(name)]), tags::filter("vpc-id", [vpc])];
-                s.ec2.describe_security_groups().set_filters(Some(filters.to_vec())).send()
+                s.ec2
+                    .describe_vpcs()
+                    .filters(tags::filter("is-default", ["true"]))
+                    .send()
             })
             .await?;
-        Ok(answer.security_groups.unwrap_or_default().into_iter().find(|g| g.group_name() == Some(name)))
+        let vpc = answer
+            .vpcs()
+            .first()
+            .and_then(|v| v.vpc_id())
+            .map(str::to_owned);
+        vpc.ok_or_else(|| {
+            self.refused(
+                what,
+                "the account has no default network here: set `subnet`".into(),
+            )
+        })
     }
 
-    async fn security_group(&self, order: &FleetOrder, ssh: &IpPermission) -> Result<String, ProviderError> {
+    async fn group_named(
+        &self,
+        what: &str,
+        name: &str,
+        vpc: &str,
+    ) -> Result<Option<SecurityGroup>, ProviderError> {
+        let answer = self
+            .ask(what, |s| {
+                let filters = [
+                    tags::filter("group-name", [tags::literal(name)]),
+                    tags::filter("vpc-id", [vpc]),
+                ];
+                s.ec2
+                    .describe_security_groups()
+                    .set_filters(Some(filters.to_vec()))
+                    .send()
+            })
+            .await?;
+        Ok(answer
+            .security_groups
+            .unwrap_or_default()
+            .into_iter()
+            .find(|g| g.group_name() == Some(name)))
+    }
+
+    async fn security_group(
+        &self,
+        order: &FleetOrder,
+        ssh: &IpPermission,
+    ) -> Result<String, ProviderError> {
         let (what, name) = ("making the security group", order.tags.fleet.as_str());
         let vpc = self.vpc(order.subnet.as_deref()).await?;
         let mut there = self.group_named(what, name, &vpc).await?;
@@ -129,7 +237,12 @@ impl Region {
                 Ok(made) => {
                     // the default of a new group; the owner's network may add others
                     let id = made.group_id().unwrap_or_default();
-                    there = Some(SecurityGroup::builder().group_id(id).set_tags(Some(tags::written(&order.tags))).build());
+                    there = Some(
+                        SecurityGroup::builder()
+                            .group_id(id)
+                            .set_tags(Some(tags::written(&order.tags)))
+                            .build(),
+                    );
                 }
                 Err(e) if e.code.as_deref() == Some("InvalidGroup.Duplicate") => {
                     // it exists but may not be visible yet
@@ -145,15 +258,26 @@ impl Region {
             }
         }
         let Some(there) = there else {
-            return Err(ProviderError::before(ErrorKind::Transient, what, &self.name, "it exists but is not visible yet"));
+            return Err(ProviderError::before(
+                ErrorKind::Transient,
+                what,
+                &self.name,
+                "it exists but is not visible yet",
+            ));
         };
         let Some(id) = there.group_id().filter(|i| !i.is_empty()) else {
-            return Err(ProviderError::before(ErrorKind::Other, what, &self.name, "the answer lacks the group"));
+            return Err(ProviderError::before(
+                ErrorKind::Other,
+                what,
+                &self.name,
+                "the answer lacks the group",
+            ));
         };
         let mut pauses = PAUSES.iter();
         loop {
             let set = async {
-                self.adopt(what, Some(id), there.tags(), &order.tags).await?;
+                self.adopt(what, Some(id), there.tags(), &order.tags)
+                    .await?;
                 self.rules(&there, id, ssh).await
             };
             match (set.await, pauses.next()) {
@@ -166,15 +290,33 @@ impl Region {
 
     /// Sets the rules: only ssh from the allowed addresses from outside, and everything inside the group. EFA also needs an outgoing rule
     /// to the group itself.
-    async fn rules(&self, group: &SecurityGroup, id: &str, ssh: &IpPermission) -> Result<(), ProviderError> {
+    async fn rules(
+        &self,
+        group: &SecurityGroup,
+        id: &str,
+        ssh: &IpPermission,
+    ) -> Result<(), ProviderError> {
         let what = "setting the rules of the security group";
-        let inside = IpPermission::builder().ip_protocol("-1").user_id_group_pairs(UserIdGroupPair::builder().group_id(id).build()).build();
+        let inside = IpPermission::builder()
+            .ip_protocol("-1")
+            .user_id_group_pairs(UserIdGroupPair::builder().group_id(id).build())
+            .build();
         let wanted = [ssh, &inside];
-        let stale: Vec<IpPermission> =
-            group.ip_permissions().iter().flat_map(single).filter(|r| !wanted.iter().any(|w| same_rule(w, r))).collect();
+        let stale: Vec<IpPermission> = group
+            .ip_permissions()
+            .iter()
+            .flat_map(single)
+            .filter(|r| !wanted.iter().any(|w| same_rule(w, r)))
+            .collect();
         if !stale.is_empty() {
             let answer = self
-                .order(what, |s| s.ec2.revoke_security_group_ingress().group_id(id).set_ip_permissions(Some(stale.clone())).send())
+                .order(what, |s| {
+                    s.ec2
+                        .revoke_security_group_ingress()
+                        .group_id(id)
+                        .set_ip_permissions(Some(stale.clone()))
+                        .send()
+                })
                 .await;
             match answer {
                 Ok(_) => {}
@@ -182,20 +324,43 @@ impl Region {
                 Err(e) => return Err(e),
             }
         }
-        let has = |rules: &[IpPermission], wanted: &IpPermission| rules.iter().flat_map(single).any(|r| same_rule(wanted, &r));
-        for rule in wanted.into_iter().filter(|w| !has(group.ip_permissions(), w)) {
-            let answer =
-                self.order(what, |s| s.ec2.authorize_security_group_ingress().group_id(id).ip_permissions(rule.clone()).send()).await;
+        let has = |rules: &[IpPermission], wanted: &IpPermission| {
+            rules.iter().flat_map(single).any(|r| same_rule(wanted, &r))
+        };
+        for rule in wanted
+            .into_iter()
+            .filter(|w| !has(group.ip_permissions(), w))
+        {
+            let answer = self
+                .order(what, |s| {
+                    s.ec2
+                        .authorize_security_group_ingress()
+                        .group_id(id)
+                        .ip_permissions(rule.clone())
+                        .send()
+                })
+                .await;
             match answer {
-                Err(e) if e.code.as_deref() != Some("InvalidPermission.Duplicate") => return Err(e),
+                Err(e) if e.code.as_deref() != Some("InvalidPermission.Duplicate") => {
+                    return Err(e);
+                }
                 _ => {}
             }
         }
         if !has(group.ip_permissions_egress(), &inside) {
-            let answer =
-                self.order(what, |s| s.ec2.authorize_security_group_egress().group_id(id).ip_permissions(inside.clone()).send()).await;
+            let answer = self
+                .order(what, |s| {
+                    s.ec2
+                        .authorize_security_group_egress()
+                        .group_id(id)
+                        .ip_permissions(inside.clone())
+                        .send()
+                })
+                .await;
             match answer {
-                Err(e) if e.code.as_deref() != Some("InvalidPermission.Duplicate") => return Err(e),
+                Err(e) if e.code.as_deref() != Some("InvalidPermission.Duplicate") => {
+                    return Err(e);
+                }
                 _ => {}
             }
         }
@@ -208,12 +373,21 @@ impl Region {
         for pause in [0, 1, 2, 3, 5, 8, 13] {
             tokio::time::sleep(Duration::from_secs(pause)).await;
             let answer = self
-                .ask(what, |s| s.ec2.describe_placement_groups().filters(tags::filter("group-name", [tags::literal(name)])).send())
+                .ask(what, |s| {
+                    s.ec2
+                        .describe_placement_groups()
+                        .filters(tags::filter("group-name", [tags::literal(name)]))
+                        .send()
+                })
                 .await?;
-            let there = answer.placement_groups().iter().find(|g| g.group_name() == Some(name));
+            let there = answer
+                .placement_groups()
+                .iter()
+                .find(|g| g.group_name() == Some(name));
             match there {
                 Some(there) if there.state() == Some(&PlacementGroupState::Available) => {
-                    self.adopt(what, there.group_id(), there.tags(), &order.tags).await?;
+                    self.adopt(what, there.group_id(), there.tags(), &order.tags)
+                        .await?;
                     return Ok(name.to_owned());
                 }
                 Some(there) if there.state() == Some(&PlacementGroupState::Deleted) => {}
@@ -231,7 +405,12 @@ impl Region {
                 })
                 .await;
             match made {
-                Ok(made) if made.placement_group().and_then(|g| g.state()).is_some_and(|s| *s == PlacementGroupState::Available) => {
+                Ok(made)
+                    if made
+                        .placement_group()
+                        .and_then(|g| g.state())
+                        .is_some_and(|s| *s == PlacementGroupState::Available) =>
+                {
                     return Ok(name.to_owned());
                 }
                 Ok(_) => {}
@@ -239,27 +418,50 @@ impl Region {
                 Err(e) => return Err(e),
             }
         }
-        Err(ProviderError::before(ErrorKind::Transient, what, &self.name, "it did not become available in time"))
+        Err(ProviderError::before(
+            ErrorKind::Transient,
+            what,
+            &self.name,
+            "it did not become available in time",
+        ))
     }
 }
 
 /// Whether the cloud says that it does not know a security group.
 fn is_unknown_group(error: &ProviderError) -> bool {
-    matches!(error.code.as_deref(), Some("InvalidGroup.NotFound" | "InvalidGroupId.NotFound" | "InvalidSecurityGroupID.NotFound"))
+    matches!(
+        error.code.as_deref(),
+        Some(
+            "InvalidGroup.NotFound" | "InvalidGroupId.NotFound" | "InvalidSecurityGroupID.NotFound"
+        )
+    )
 }
 
 /// Whether two public keys are one; comments do not count.
 fn same_key(one: &str, other: &str) -> bool {
-    one.split_whitespace().take(2).eq(other.split_whitespace().take(2))
+    one.split_whitespace()
+        .take(2)
+        .eq(other.split_whitespace().take(2))
 }
 
 /// The rule that lets ssh in from a network, or from one address.
 fn ssh_from(network: &str) -> Option<IpPermission> {
-    let (address, bits) = network.trim().split_once('/').map_or((network.trim(), None), |(a, b)| (a, Some(b)));
+    let (address, bits) = network
+        .trim()
+        .split_once('/')
+        .map_or((network.trim(), None), |(a, b)| (a, Some(b)));
     let address: IpAddr = address.parse().ok()?;
     let most = if address.is_ipv4() { 32 } else { 128 };
-    let bits: u8 = bits.map_or(Some(most), |b| b.parse().ok()).filter(|b| *b <= most)?;
-    let (rule, text) = (IpPermission::builder().ip_protocol("tcp").from_port(22).to_port(22), format!("{address}/{bits}"));
+    let bits: u8 = bits
+        .map_or(Some(most), |b| b.parse().ok())
+        .filter(|b| *b <= most)?;
+    let (rule, text) = (
+        IpPermission::builder()
+            .ip_protocol("tcp")
+            .from_port(22)
+            .to_port(22),
+        format!("{address}/{bits}"),
+    );
     Some(
         match address {
             IpAddr::V4(_) => rule.ip_ranges(IpRange::builder().cidr_ip(text).build()),
@@ -271,13 +473,40 @@ fn ssh_from(network: &str) -> Option<IpPermission> {
 
 /// Splits a rule with several sources, as the cloud lists them, into one rule for each source.
 fn single(rule: &IpPermission) -> Vec<IpPermission> {
-    let bare = || IpPermission::builder().set_ip_protocol(rule.ip_protocol.clone()).set_from_port(rule.from_port).set_to_port(rule.to_port);
-    let v4 = rule.ip_ranges().iter().filter_map(|r| r.cidr_ip()).map(|c| bare().ip_ranges(IpRange::builder().cidr_ip(c).build()).build());
+    let bare = || {
+        IpPermission::builder()
+            .set_ip_protocol(rule.ip_protocol.clone())
+            .set_from_port(rule.from_port)
+            .set_to_port(rule.to_port)
+    };
+    let v4 = rule
+        .ip_ranges()
+        .iter()
+        .filter_map(|r| r.cidr_ip())
+        .map(|c| {
+            bare()
+                .ip_ranges(IpRange::builder().cidr_ip(c).build())
+                .build()
+        });
     let v6 = rule.ipv6_ranges().iter().filter_map(|r| r.cidr_ipv6());
-    let v6 = v6.map(|c| bare().ipv6_ranges(Ipv6Range::builder().cidr_ipv6(c).build()).build());
-    let groups = rule.user_id_group_pairs().iter().filter_map(|p| p.group_id());
-    let groups = groups.map(|g| bare().user_id_group_pairs(UserIdGroupPair::builder().group_id(g).build()).build());
-    let lists = rule.prefix_list_ids().iter().map(|l| bare().prefix_list_ids(l.clone()).build());
+    let v6 = v6.map(|c| {
+        bare()
+            .ipv6_ranges(Ipv6Range::builder().cidr_ipv6(c).build())
+            .build()
+    });
+    let groups = rule
+        .user_id_group_pairs()
+        .iter()
+        .filter_map(|p| p.group_id());
+    let groups = groups.map(|g| {
+        bare()
+            .user_id_group_pairs(UserIdGroupPair::builder().group_id(g).build())
+            .build()
+    });
+    let lists = rule
+        .prefix_list_ids()
+        .iter()
+        .map(|l| bare().prefix_list_ids(l.clone()).build());
     v4.chain(v6).chain(groups).chain(lists).collect()
 }
 
@@ -286,9 +515,21 @@ fn same_rule(one: &IpPermission, other: &IpPermission) -> bool {
     let all = one.ip_protocol() == Some("-1");
     one.ip_protocol() == other.ip_protocol()
         && (all || (one.from_port(), one.to_port()) == (other.from_port(), other.to_port()))
-        && one.ip_ranges().iter().map(|r| r.cidr_ip()).eq(other.ip_ranges().iter().map(|r| r.cidr_ip()))
-        && one.ipv6_ranges().iter().map(|r| r.cidr_ipv6()).eq(other.ipv6_ranges().iter().map(|r| r.cidr_ipv6()))
-        && one.user_id_group_pairs().iter().map(|p| p.group_id()).eq(other.user_id_group_pairs().iter().map(|p| p.group_id()))
+        && one
+            .ip_ranges()
+            .iter()
+            .map(|r| r.cidr_ip())
+            .eq(other.ip_ranges().iter().map(|r| r.cidr_ip()))
+        && one
+            .ipv6_ranges()
+            .iter()
+            .map(|r| r.cidr_ipv6())
+            .eq(other.ipv6_ranges().iter().map(|r| r.cidr_ipv6()))
+        && one
+            .user_id_group_pairs()
+            .iter()
+            .map(|p| p.group_id())
+            .eq(other.user_id_group_pairs().iter().map(|p| p.group_id()))
         && one.prefix_list_ids() == other.prefix_list_ids()
 }
 
@@ -300,20 +541,43 @@ mod tests {
     fn networks_are_read_or_refused() {
         let of = |text: &str| {
             ssh_from(text).map(|r| {
-                format!("{:?}{:?}", r.ip_ranges().first().and_then(|i| i.cidr_ip()), r.ipv6_ranges().first().and_then(|i| i.cidr_ipv6()))
+                format!(
+                    "{:?}{:?}",
+                    r.ip_ranges().first().and_then(|i| i.cidr_ip()),
+                    r.ipv6_ranges().first().and_then(|i| i.cidr_ipv6())
+                )
             })
         };
-        assert_eq!(of("203.0.113.7/32").as_deref(), Some("Some(\"203.0.113.7/32\")None"));
-        assert_eq!(of("203.0.113.7").as_deref(), Some("Some(\"203.0.113.7/32\")None"));
-        assert_eq!(of("2001:db8::/48").as_deref(), Some("NoneSome(\"2001:db8::/48\")"));
-        for wrong in ["", "everybody", "203.0.113.7/33", "203.0.113/24", "2001:db8::/129", "203.0.113.7/"] {
+        assert_eq!(
+            of("203.0.113.7/32").as_deref(),
+            Some("Some(\"203.0.113.7/32\")None")
+        );
+        assert_eq!(
+            of("203.0.113.7").as_deref(),
+            Some("Some(\"203.0.113.7/32\")None")
+        );
+        assert_eq!(
+            of("2001:db8::/48").as_deref(),
+            Some("NoneSome(\"2001:db8::/48\")")
+        );
+        for wrong in [
+            "",
+            "everybody",
+            "203.0.113.7/33",
+            "203.0.113/24",
+            "2001:db8::/129",
+            "203.0.113.7/",
+        ] {
             assert_eq!(of(wrong), None, "{wrong}");
         }
     }
 
     #[test]
     fn comments_of_keys_do_not_count() {
-        assert!(same_key("ssh-ed25519 AAAA ada@laptop", "ssh-ed25519 AAAA\n"));
+        assert!(same_key(
+            "ssh-ed25519 AAAA ada@laptop",
+            "ssh-ed25519 AAAA\n"
+        ));
         assert!(!same_key("ssh-ed25519 AAAA", "ssh-ed25519 AAAB"));
     }
 }

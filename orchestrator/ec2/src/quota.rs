@@ -14,30 +14,94 @@ struct Class {
 
 /// The letters with which a type's name begins are its family: `c` of c5n.18xlarge, `hpc` of hpc6a.48xlarge, `u` of u-6tb1.metal.
 const CLASSES: [Class; 10] = [
-    Class { families: &["a", "c", "d", "h", "i", "im", "is", "m", "r", "t", "z"], on_demand: "L-1216C47A", spot: Some("L-34B43A08") },
-    Class { families: &["f"], on_demand: "L-74FC7D96", spot: Some("L-88CF9481") },
-    Class { families: &["g", "gr", "vt"], on_demand: "L-DB2E81BA", spot: Some("L-3819A6DF") },
-    Class { families: &["p"], on_demand: "L-417A185B", spot: Some("L-7212CCBC") },
-    Class { families: &["x"], on_demand: "L-7295265B", spot: Some("L-E3A00192") },
-    Class { families: &["inf"], on_demand: "L-1945791B", spot: Some("L-B5D1601B") },
-    Class { families: &["trn"], on_demand: "L-2C3B7624", spot: Some("L-6B0D517C") },
-    Class { families: &["dl"], on_demand: "L-6E869C2A", spot: Some("L-85EED4F7") },
-    Class { families: &["hpc"], on_demand: "L-F7808C92", spot: None },
-    Class { families: &["u"], on_demand: "L-43DA4232", spot: None },
+    Class {
+        families: &["a", "c", "d", "h", "i", "im", "is", "m", "r", "t", "z"],
+        on_demand: "L-1216C47A",
+        spot: Some("L-34B43A08"),
+    },
+    Class {
+        families: &["f"],
+        on_demand: "L-74FC7D96",
+        spot: Some("L-88CF9481"),
+    },
+    Class {
+        families: &["g", "gr", "vt"],
+        on_demand: "L-DB2E81BA",
+        spot: Some("L-3819A6DF"),
+    },
+    Class {
+        families: &["p"],
+        on_demand: "L-417A185B",
+        spot: Some("L-7212CCBC"),
+    },
+    Class {
+        families: &["x"],
+        on_demand: "L-7295265B",
+        spot: Some("L-E3A00192"),
+    },
+    Class {
+        families: &["inf"],
+        on_demand: "L-1945791B",
+        spot: Some("L-B5D1601B"),
+    },
+    Class {
+        families: &["trn"],
+        on_demand: "L-2C3B7624",
+        spot: Some("L-6B0D517C"),
+    },
+    Class {
+        families: &["dl"],
+        on_demand: "L-6E869C2A",
+        spot: Some("L-85EED4F7"),
+    },
+    Class {
+        families: &["hpc"],
+        on_demand: "L-F7808C92",
+        spot: None,
+    },
+    Class {
+        families: &["u"],
+        on_demand: "L-43DA4232",
+        spot: None,
+    },
 ];
 
 /// The class of a type; `None` if it has a limit of its own.
 fn class(instance_type: &str) -> Option<&'static Class> {
-    let family = instance_type.split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or_default();
+    let family = instance_type
+        .split(|c: char| !c.is_ascii_alphabetic())
+        .next()
+        .unwrap_or_default();
     CLASSES.iter().find(|c| c.families.contains(&family))
 }
 
 impl Region {
-    pub(crate) async fn vcpus(&self, instance_type: &TypeFacts, spot: bool) -> Result<Option<Quota>, ProviderError> {
+    pub(crate) async fn vcpus(
+        &self,
+        instance_type: &TypeFacts,
+        spot: bool,
+    ) -> Result<Option<Quota>, ProviderError> {
         let what = "asking for the account's limits";
-        let Some(class) = class(&instance_type.name) else { return Ok(None) };
-        let Some(code) = (if spot { class.spot } else { Some(class.on_demand) }) else { return Ok(None) };
-        let limit = match self.ask(what, |s| s.quotas.get_service_quota().service_code("ec2").quota_code(code).send()).await {
+        let Some(class) = class(&instance_type.name) else {
+            return Ok(None);
+        };
+        let Some(code) = (if spot {
+            class.spot
+        } else {
+            Some(class.on_demand)
+        }) else {
+            return Ok(None);
+        };
+        let limit = match self
+            .ask(what, |s| {
+                s.quotas
+                    .get_service_quota()
+                    .service_code("ec2")
+                    .quota_code(code)
+                    .send()
+            })
+            .await
+        {
             Ok(answer) => answer.quota().and_then(|q| q.value()),
             Err(e) if e.kind == ErrorKind::Credentials => return Err(e),
             Err(_) => return Ok(None),
@@ -52,17 +116,31 @@ impl Region {
     }
 
     /// Virtual processors of the class that run now in the whole account, cvc's or not.
-    async fn running_vcpus(&self, what: &str, wanted: &Class, spot: bool) -> Result<f64, ProviderError> {
-        let alive = self.described(what, vec![filter("instance-state-name", ["pending", "running"])]).await?;
+    async fn running_vcpus(
+        &self,
+        what: &str,
+        wanted: &Class,
+        spot: bool,
+    ) -> Result<f64, ProviderError> {
+        let alive = self
+            .described(
+                what,
+                vec![filter("instance-state-name", ["pending", "running"])],
+            )
+            .await?;
         let mut used = 0.0;
         let mut of_type: BTreeMap<String, f64> = BTreeMap::new();
         for instance in &alive {
-            let Some(name) = instance.instance_type().map(|t| t.as_str()) else { continue };
+            let Some(name) = instance.instance_type().map(|t| t.as_str()) else {
+                continue;
+            };
             let of_spot = instance.instance_lifecycle() == Some(&InstanceLifecycleType::Spot);
             if of_spot != spot || class(name).is_none_or(|c| c.on_demand != wanted.on_demand) {
                 continue;
             }
-            let told = instance.cpu_options().and_then(|c| Some(f64::from(c.core_count()?) * f64::from(c.threads_per_core()?)));
+            let told = instance
+                .cpu_options()
+                .and_then(|c| Some(f64::from(c.core_count()?) * f64::from(c.threads_per_core()?)));
             match told {
                 Some(vcpus) => used += vcpus,
                 None => *of_type.entry(name.to_owned()).or_default() += 1.0,
@@ -70,9 +148,20 @@ impl Region {
         }
         let names: BTreeSet<String> = of_type.keys().cloned().collect();
         if !names.is_empty() {
-            for info in self.type_infos(&names.into_iter().collect::<Vec<_>>()).await? {
-                let vcpus = info.v_cpu_info().and_then(|v| v.default_v_cpus()).map_or(0.0, f64::from);
-                used += vcpus * info.instance_type().and_then(|t| of_type.get(t.as_str())).copied().unwrap_or(0.0);
+            for info in self
+                .type_infos(&names.into_iter().collect::<Vec<_>>())
+                .await?
+            {
+                let vcpus = info
+                    .v_cpu_info()
+                    .and_then(|v| v.default_v_cpus())
+                    .map_or(0.0, f64::from);
+                used += vcpus
+                    * info
+                        .instance_type()
+                        .and_then(|t| of_type.get(t.as_str()))
+                        .copied()
+                        .unwrap_or(0.0);
             }
         }
         Ok(used)

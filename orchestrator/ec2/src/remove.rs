@@ -28,7 +28,10 @@ struct PollDelays {
 
 impl PollDelays {
     fn new(until: Instant) -> Self {
-        Self { delays: Delays::doubling(FIRST_PAUSE, MAX_PAUSE), until }
+        Self {
+            delays: Delays::doubling(FIRST_PAUSE, MAX_PAUSE),
+            until,
+        }
     }
 
     /// Waits for the next query; `false` if there is no time for another.
@@ -50,34 +53,62 @@ impl Region {
     ) -> Result<Vec<(Resource, String)>, ProviderError> {
         let limit = Duration::try_from_secs_f64(limit_s).unwrap_or(Duration::from_secs(24 * 3600));
         let until = Instant::now() + limit;
-        let (mine, others): (Vec<&Resource>, Vec<&Resource>) = resources.iter().partition(|r| r.region == self.name);
-        let mut left: Vec<(Resource, String)> =
-            others.into_iter().map(|r| (r.clone(), format!("it is in {}, not in {}", r.region, self.name))).collect();
-        let of = |kind: ResourceKind| -> Vec<&Resource> { mine.iter().copied().filter(|r| r.kind == kind).collect() };
+        let (mine, others): (Vec<&Resource>, Vec<&Resource>) =
+            resources.iter().partition(|r| r.region == self.name);
+        let mut left: Vec<(Resource, String)> = others
+            .into_iter()
+            .map(|r| {
+                (
+                    r.clone(),
+                    format!("it is in {}, not in {}", r.region, self.name),
+                )
+            })
+            .collect();
+        let of = |kind: ResourceKind| -> Vec<&Resource> {
+            mine.iter().copied().filter(|r| r.kind == kind).collect()
+        };
         // terminate the most expensive first: other calls may be refused or slow. The result is checked below
-        let instances: Vec<String> = mine.iter().filter(|r| r.kind == ResourceKind::Instance).map(|r| r.id.clone()).collect();
+        let instances: Vec<String> = mine
+            .iter()
+            .filter(|r| r.kind == ResourceKind::Instance)
+            .map(|r| r.id.clone())
+            .collect();
         let mut asked = false;
         if !instances.is_empty() {
-            tell(format!("terminating {} instances in {}", instances.len(), self.name));
+            tell(format!(
+                "terminating {} instances in {}",
+                instances.len(),
+                self.name
+            ));
             match self.end_instances(&instances).await {
                 Ok(()) => asked = true,
                 Err(e) => tell(e.to_string()),
             }
         }
         // an open request could launch another instance
-        self.remove_each(&of(ResourceKind::SpotRequest), until, tell, &mut left).await;
-        self.remove_instances(&of(ResourceKind::Instance), until, asked, &mut left).await;
+        self.remove_each(&of(ResourceKind::SpotRequest), until, tell, &mut left)
+            .await;
+        self.remove_instances(&of(ResourceKind::Instance), until, asked, &mut left)
+            .await;
         let volumes = self.standing_volumes(of(ResourceKind::Volume)).await;
         self.remove_each(&volumes, until, tell, &mut left).await;
-        self.remove_each(&of(ResourceKind::PlacementGroup), until, tell, &mut left).await;
+        self.remove_each(&of(ResourceKind::PlacementGroup), until, tell, &mut left)
+            .await;
         let groups = of(ResourceKind::SecurityGroup);
         self.part(&groups, tell).await;
         self.remove_each(&groups, until, tell, &mut left).await;
-        self.remove_each(&of(ResourceKind::KeyPair), until, tell, &mut left).await;
+        self.remove_each(&of(ResourceKind::KeyPair), until, tell, &mut left)
+            .await;
         Ok(left)
     }
 
-    async fn remove_instances(&self, instances: &[&Resource], until: Instant, mut asked: bool, left: &mut Vec<(Resource, String)>) {
+    async fn remove_instances(
+        &self,
+        instances: &[&Resource],
+        until: Instant,
+        mut asked: bool,
+        left: &mut Vec<(Resource, String)>,
+    ) {
         let mut there: BTreeSet<String> = instances.iter().map(|r| r.id.clone()).collect();
         let mut looks = PollDelays::new(until);
         let mut reason = "it has not ended in time".to_owned();
@@ -98,7 +129,12 @@ impl Region {
                 break;
             }
         }
-        left.extend(instances.iter().filter(|r| there.contains(&r.id)).map(|r| ((*r).clone(), reason.clone())));
+        left.extend(
+            instances
+                .iter()
+                .filter(|r| there.contains(&r.id))
+                .map(|r| ((*r).clone(), reason.clone())),
+        );
     }
 
     /// Which of these instances are not terminated yet.
@@ -106,8 +142,17 @@ impl Region {
         let mut alive = BTreeSet::new();
         for ids in ids.chunks(VALUES) {
             // queried by filter, so that a missing one is not an error
-            let seen = self.instances_with("waiting for instances to end", vec![tags::filter("instance-id", ids)]).await?;
-            alive.extend(seen.into_iter().filter(|i| i.state != InstanceState::Terminated).map(|i| i.id));
+            let seen = self
+                .instances_with(
+                    "waiting for instances to end",
+                    vec![tags::filter("instance-id", ids)],
+                )
+                .await?;
+            alive.extend(
+                seen.into_iter()
+                    .filter(|i| i.state != InstanceState::Terminated)
+                    .map(|i| i.id),
+            );
         }
         Ok(alive)
     }
@@ -118,29 +163,57 @@ impl Region {
         for some in volumes.chunks(VALUES) {
             let there = self
                 .ask("looking for volumes", |s| {
-                    let call = s.ec2.describe_volumes().filters(tags::filter("volume-id", some.iter().map(|v| v.id.as_str())));
-                    call.into_paginator().page_size(500).items().send().try_collect()
+                    let call = s.ec2.describe_volumes().filters(tags::filter(
+                        "volume-id",
+                        some.iter().map(|v| v.id.as_str()),
+                    ));
+                    call.into_paginator()
+                        .page_size(500)
+                        .items()
+                        .send()
+                        .try_collect()
                 })
                 .await;
             let Ok(there) = there else { return volumes };
-            let there = there.into_iter().filter(|v| !matches!(v.state(), Some(VolumeState::Deleting | VolumeState::Deleted)));
+            let there = there.into_iter().filter(|v| {
+                !matches!(
+                    v.state(),
+                    Some(VolumeState::Deleting | VolumeState::Deleted)
+                )
+            });
             standing.extend(there.filter_map(|v| v.volume_id));
         }
-        volumes.into_iter().filter(|v| standing.contains(&v.id)).collect()
+        volumes
+            .into_iter()
+            .filter(|v| standing.contains(&v.id))
+            .collect()
     }
 
     /// Removes resources of one kind, and retries those that are in use.
-    async fn remove_each(&self, resources: &[&Resource], until: Instant, tell: Tell<'_>, left: &mut Vec<(Resource, String)>) {
+    async fn remove_each(
+        &self,
+        resources: &[&Resource],
+        until: Instant,
+        tell: Tell<'_>,
+        left: &mut Vec<(Resource, String)>,
+    ) {
         let mut looks = PollDelays::new(until);
-        let mut rest: Vec<(&Resource, Option<ProviderError>)> = resources.iter().map(|r| (*r, None)).collect();
+        let mut rest: Vec<(&Resource, Option<ProviderError>)> =
+            resources.iter().map(|r| (*r, None)).collect();
         loop {
             let mut again = Vec::new();
             for (resource, before) in rest {
                 match self.remove_one(resource).await {
-                    Ok(()) => tell(format!("removed {} {} in {}", resource.kind, resource.id, self.name)),
+                    Ok(()) => tell(format!(
+                        "removed {} {} in {}",
+                        resource.kind, resource.id, self.name
+                    )),
                     Err(e) if e.later() => {
                         if before.is_none() {
-                            tell(format!("{} {} in {} cannot be removed yet: {}", resource.kind, resource.id, self.name, e.message));
+                            tell(format!(
+                                "{} {} in {} cannot be removed yet: {}",
+                                resource.kind, resource.id, self.name, e.message
+                            ));
                         }
                         again.push((resource, Some(e)));
                     }
@@ -152,20 +225,46 @@ impl Region {
                 break;
             }
         }
-        left.extend(rest.into_iter().map(|(r, e)| (r.clone(), e.map_or_else(String::new, |e| e.to_string()))));
+        left.extend(
+            rest.into_iter()
+                .map(|(r, e)| (r.clone(), e.map_or_else(String::new, |e| e.to_string()))),
+        );
     }
 
     async fn remove_one(&self, resource: &Resource) -> Result<(), ProviderError> {
-        let (what, id) = (format!("removing {} {}", resource.kind, resource.id), resource.id.as_str());
+        let (what, id) = (
+            format!("removing {} {}", resource.kind, resource.id),
+            resource.id.as_str(),
+        );
         let answer = match resource.kind {
             ResourceKind::Instance => self.end_instances(&[id.to_owned()]).await,
-            ResourceKind::SpotRequest => {
-                self.order(&what, |s| s.ec2.cancel_spot_instance_requests().spot_instance_request_ids(id).send()).await.map(drop)
-            }
-            ResourceKind::Volume => self.order(&what, |s| s.ec2.delete_volume().volume_id(id).send()).await.map(drop),
-            ResourceKind::PlacementGroup => self.order(&what, |s| s.ec2.delete_placement_group().group_name(id).send()).await.map(drop),
-            ResourceKind::SecurityGroup => self.order(&what, |s| s.ec2.delete_security_group().group_id(id).send()).await.map(drop),
-            ResourceKind::KeyPair => self.order(&what, |s| s.ec2.delete_key_pair().key_name(id).send()).await.map(drop),
+            ResourceKind::SpotRequest => self
+                .order(&what, |s| {
+                    s.ec2
+                        .cancel_spot_instance_requests()
+                        .spot_instance_request_ids(id)
+                        .send()
+                })
+                .await
+                .map(drop),
+            ResourceKind::Volume => self
+                .order(&what, |s| s.ec2.delete_volume().volume_id(id).send())
+                .await
+                .map(drop),
+            ResourceKind::PlacementGroup => self
+                .order(&what, |s| {
+                    s.ec2.delete_placement_group().group_name(id).send()
+                })
+                .await
+                .map(drop),
+            ResourceKind::SecurityGroup => self
+                .order(&what, |s| s.ec2.delete_security_group().group_id(id).send())
+                .await
+                .map(drop),
+            ResourceKind::KeyPair => self
+                .order(&what, |s| s.ec2.delete_key_pair().key_name(id).send())
+                .await
+                .map(drop),
         };
         match answer {
             Err(e) if e.kind == ErrorKind::NotFound => Ok(()),
@@ -180,28 +279,53 @@ impl Region {
             let what = format!("looking for rules of {}", group.id);
             let rules = self
                 .ask(&what, |s| {
-                    let call = s.ec2.describe_security_group_rules().filters(tags::filter("group-id", [group.id.as_str()]));
-                    call.into_paginator().page_size(1000).items().send().try_collect()
+                    let call = s
+                        .ec2
+                        .describe_security_group_rules()
+                        .filters(tags::filter("group-id", [group.id.as_str()]));
+                    call.into_paginator()
+                        .page_size(1000)
+                        .items()
+                        .send()
+                        .try_collect()
                 })
                 .await;
             let Ok(rules) = rules else { continue };
-            let others = rules.iter().filter(|r| r.referenced_group_info().and_then(|g| g.group_id()).is_some_and(|g| g != group.id));
+            let others = rules.iter().filter(|r| {
+                r.referenced_group_info()
+                    .and_then(|g| g.group_id())
+                    .is_some_and(|g| g != group.id)
+            });
             let (mut inward, mut outward) = (Vec::new(), Vec::new());
             for rule in others {
-                let Some(id) = rule.security_group_rule_id().map(str::to_owned) else { continue };
-                if rule.is_egress() == Some(true) { outward.push(id) } else { inward.push(id) }
+                let Some(id) = rule.security_group_rule_id().map(str::to_owned) else {
+                    continue;
+                };
+                if rule.is_egress() == Some(true) {
+                    outward.push(id)
+                } else {
+                    inward.push(id)
+                }
             }
             let what = format!("removing rules of {}", group.id);
             let mut failed = Vec::new();
             if !inward.is_empty() {
                 let call = |s: &Session| {
-                    s.ec2.revoke_security_group_ingress().group_id(&group.id).set_security_group_rule_ids(Some(inward.clone())).send()
+                    s.ec2
+                        .revoke_security_group_ingress()
+                        .group_id(&group.id)
+                        .set_security_group_rule_ids(Some(inward.clone()))
+                        .send()
                 };
                 failed.extend(self.order(&what, call).await.err());
             }
             if !outward.is_empty() {
                 let call = |s: &Session| {
-                    s.ec2.revoke_security_group_egress().group_id(&group.id).set_security_group_rule_ids(Some(outward.clone())).send()
+                    s.ec2
+                        .revoke_security_group_egress()
+                        .group_id(&group.id)
+                        .set_security_group_rule_ids(Some(outward.clone()))
+                        .send()
                 };
                 failed.extend(self.order(&what, call).await.err());
             }

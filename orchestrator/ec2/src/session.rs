@@ -1,8 +1,8 @@
 //! Clients of AWS's services, made from the user's configuration.
 
 use aws_config::{
-    AppName, BehaviorVersion, Region, SdkConfig, profile::ProfileFileCredentialsProvider, provider_config::ProviderConfig,
-    retry::RetryConfig, timeout::TimeoutConfig,
+    AppName, BehaviorVersion, Region, SdkConfig, profile::ProfileFileCredentialsProvider,
+    provider_config::ProviderConfig, retry::RetryConfig, timeout::TimeoutConfig,
 };
 use aws_runtime::env_config::file::{EnvConfigFileKind, EnvConfigFiles};
 use aws_types::service_config::ServiceConfigKey;
@@ -35,28 +35,50 @@ pub(crate) struct Session {
 
 impl Session {
     /// Reads the user's environment and files; a call to the network is made at most to learn the region (on instances).
-    pub(crate) async fn load(account: &Account, profiles: Option<&Path>) -> Result<Self, ProviderError> {
-        let retries = RetryConfig::standard().with_max_attempts(ATTEMPTS).with_initial_backoff(FIRST_PAUSE).with_max_backoff(MAX_PAUSE);
-        let limits = TimeoutConfig::builder().connect_timeout(CONNECT).operation_attempt_timeout(ATTEMPT).operation_timeout(CALL).build();
-        let mut loader = aws_config::defaults(BehaviorVersion::v2026_01_12()).retry_config(retries).timeout_config(limits);
+    pub(crate) async fn load(
+        account: &Account,
+        profiles: Option<&Path>,
+    ) -> Result<Self, ProviderError> {
+        let retries = RetryConfig::standard()
+            .with_max_attempts(ATTEMPTS)
+            .with_initial_backoff(FIRST_PAUSE)
+            .with_max_backoff(MAX_PAUSE);
+        let limits = TimeoutConfig::builder()
+            .connect_timeout(CONNECT)
+            .operation_attempt_timeout(ATTEMPT)
+            .operation_timeout(CALL)
+            .build();
+        let mut loader = aws_config::defaults(BehaviorVersion::v2026_01_12())
+            .retry_config(retries)
+            .timeout_config(limits);
         if let Ok(name) = AppName::new("cvc") {
             loader = loader.app_name(name);
         }
         if let Some(region) = &account.region {
             loader = loader.region(Region::new(region.clone()));
         }
-        let files = profiles.map(|file| EnvConfigFiles::builder().with_file(EnvConfigFileKind::Config, file).build());
+        let files = profiles.map(|file| {
+            EnvConfigFiles::builder()
+                .with_file(EnvConfigFileKind::Config, file)
+                .build()
+        });
         if let Some(profile) = &account.profile {
             // A profile of the site takes precedence over keys in the environment, which may belong to another account.
             let of_region = match &account.region {
-                Some(region) => ProviderConfig::without_region().with_region(Some(Region::new(region.clone()))),
+                Some(region) => {
+                    ProviderConfig::without_region().with_region(Some(Region::new(region.clone())))
+                }
                 None => ProviderConfig::with_default_region().await,
             };
-            let mut provider = ProfileFileCredentialsProvider::builder().configure(&of_region).profile_name(profile);
+            let mut provider = ProfileFileCredentialsProvider::builder()
+                .configure(&of_region)
+                .profile_name(profile);
             if let Some(files) = &files {
                 provider = provider.profile_files(files.clone());
             }
-            loader = loader.profile_name(profile).credentials_provider(provider.build());
+            loader = loader
+                .profile_name(profile)
+                .credentials_provider(provider.build());
         }
         if let Some(files) = files {
             loader = loader.profile_files(files);
@@ -66,12 +88,24 @@ impl Session {
         }
         let config = loader.load().await;
         let Some(region) = config.region().map(ToString::to_string) else {
-            let message = "no region is given: set `region`, AWS_REGION, or the region of the profile";
-            return Err(ProviderError::before(ErrorKind::Invalid, "looking for a region", "-", message));
+            let message =
+                "no region is given: set `region`, AWS_REGION, or the region of the profile";
+            return Err(ProviderError::before(
+                ErrorKind::Invalid,
+                "looking for a region",
+                "-",
+                message,
+            ));
         };
         // the price list is the same for all regions, and answered in few
-        let home_of_prices = if region.starts_with("cn-") { "cn-northwest-1" } else { "us-east-1" };
-        let pricing = aws_sdk_pricing::config::Builder::from(&config).region(Region::new(home_of_prices)).build();
+        let home_of_prices = if region.starts_with("cn-") {
+            "cn-northwest-1"
+        } else {
+            "us-east-1"
+        };
+        let pricing = aws_sdk_pricing::config::Builder::from(&config)
+            .region(Region::new(home_of_prices))
+            .build();
         Ok(Self {
             region,
             ec2: aws_sdk_ec2::Client::new(&config),
@@ -89,6 +123,12 @@ fn endpoint_of_ec2(config: &SdkConfig) -> Option<String> {
     if config.get_origin("endpoint_url").is_client_config() {
         return general;
     }
-    let key = ServiceConfigKey::builder().service_id("EC2").env("AWS_ENDPOINT_URL").profile("endpoint_url").build().ok();
-    key.and_then(|k| config.service_config()?.load_config(k)).or(general)
+    let key = ServiceConfigKey::builder()
+        .service_id("EC2")
+        .env("AWS_ENDPOINT_URL")
+        .profile("endpoint_url")
+        .build()
+        .ok();
+    key.and_then(|k| config.service_config()?.load_config(k))
+        .or(general)
 }

@@ -4,9 +4,15 @@ use aws_sdk_ec2::types::{Filter, ResourceType, Tag, TagSpecification};
 use cvc_core::lease::Tags;
 
 /// A filter: one of the values.
-pub(crate) fn filter<V: Into<String>>(name: impl Into<String>, values: impl IntoIterator<Item = V>) -> Filter {
+pub(crate) fn filter<V: Into<String>>(
+    name: impl Into<String>,
+    values: impl IntoIterator<Item = V>,
+) -> Filter {
     let values = values.into_iter().map(Into::into).collect();
-    Filter::builder().name(name).set_values(Some(values)).build()
+    Filter::builder()
+        .name(name)
+        .set_values(Some(values))
+        .build()
 }
 
 /// Filters for cvc's tags, of this owner and fleet.
@@ -37,17 +43,26 @@ pub(crate) fn literal(value: &str) -> String {
 
 /// The tag with the end.
 pub(crate) fn expiry(expires: jiff::Timestamp) -> Tag {
-    Tag::builder().key(Tags::EXPIRES).value(expires.to_string()).build()
+    Tag::builder()
+        .key(Tags::EXPIRES)
+        .value(expires.to_string())
+        .build()
 }
 
 /// Tags in the form of calls.
 pub(crate) fn written(tags: &Tags) -> Vec<Tag> {
-    tags.pairs().into_iter().map(|(name, value)| Tag::builder().key(name).value(value).build()).collect()
+    tags.pairs()
+        .into_iter()
+        .map(|(name, value)| Tag::builder().key(name).value(value).build())
+        .collect()
 }
 
 /// Tags of a resource that is being made.
 pub(crate) fn of_new(kind: ResourceType, tags: &Tags) -> TagSpecification {
-    TagSpecification::builder().resource_type(kind).set_tags(Some(written(tags))).build()
+    TagSpecification::builder()
+        .resource_type(kind)
+        .set_tags(Some(written(tags)))
+        .build()
 }
 
 /// Reads them back; `None` if they are not cvc's.

@@ -1,6 +1,5 @@
-//! What runs on the machine where ranks are launched: MPI libraries, checkpointers, kernels, the crew of sentinels, the agent, and one attempt at a run.
+//! What runs on the machine where ranks are launched: MPI libraries, checkpointers, kernels, the crew of sentinels, and one attempt at a run.
 
-pub mod agent;
 pub mod attempt;
 pub mod ckpt;
 pub mod crew;
@@ -8,5 +7,6 @@ pub mod host;
 pub mod kernels;
 pub mod mpi;
 pub mod render;
+pub mod run;
 pub mod tracer;
 pub mod transport;

@@ -1,6 +1,8 @@
 //! Templates: handlebars in strict mode, without HTML escaping, with helpers that quote for the shell.
 
-use handlebars::{Context, Handlebars, Helper, HelperResult, Output, RenderContext, RenderErrorReason};
+use handlebars::{
+    Context, Handlebars, Helper, HelperResult, Output, RenderContext, RenderErrorReason,
+};
 use serde_json::Value;
 
 /// A template that cvc brings with it.
@@ -20,12 +22,13 @@ macro_rules! template {
 impl Template {
     /// The script of a run.
     pub const RUN_SCRIPT: Self = template!("launch/run.sh.hbs");
-    /// The script of a restart check.
-    pub const RESTART_SCRIPT: Self = template!("launch/restart.sh.hbs");
     /// Host file with a line for each rank: of srun with arbitrary distribution, and of Open MPI between nodes.
     pub const HOSTS_BY_RANK: Self = template!("launch/hosts.by-rank.hbs");
     /// What MPI launchers call instead of ssh.
-    pub const SSH_WRAPPER: Self = Self { executable: true, ..template!("launch/ssh-to-node.sh.hbs") };
+    pub const SSH_WRAPPER: Self = Self {
+        executable: true,
+        ..template!("launch/ssh-to-node.sh.hbs")
+    };
     /// What is started for every rank.
     pub const RANK_SCRIPT: Self = template!("launch/rank.sh.hbs");
     /// ROMIO's hints.
@@ -37,12 +40,21 @@ impl Template {
 
     /// A template whose file is read by another program, with its path below `templates/`.
     pub const fn new(name: &'static str, text: &'static str) -> Self {
-        Self { name, text, executable: false }
+        Self {
+            name,
+            text,
+            executable: false,
+        }
     }
 
     /// Returns the path below `templates/`, its name in messages.
     pub fn name(self) -> &'static str {
         self.name
+    }
+
+    /// Returns the text before it is rendered.
+    pub fn text(self) -> &'static str {
+        self.text
     }
 
     /// Returns whether what it makes is called by its path, so that the file must be executable.
@@ -74,7 +86,12 @@ pub fn render(template: Template, values: &Value) -> Result<String, RenderError>
 
 /// Renders a template given as text, such as an argument of an application descriptor. `name` is for messages.
 pub fn render_text(name: &str, text: &str, values: &Value) -> Result<String, RenderError> {
-    registry().render_template(text, values).map_err(|e| RenderError { name: name.to_owned(), problem: e.reason().to_string() })
+    registry()
+        .render_template(text, values)
+        .map_err(|e| RenderError {
+            name: name.to_owned(),
+            problem: e.reason().to_string(),
+        })
 }
 
 /// The one way in which templates are set up.
@@ -91,7 +108,11 @@ pub fn registry() -> Handlebars<'static> {
 /// One word of a shell command line that stands for exactly this text.
 pub fn shell_quote(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=@%+,".contains(c);
-    if !text.is_empty() && text.chars().all(plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', r"'\''")) }
+    if !text.is_empty() && text.chars().all(plain) {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
+    }
 }
 
 fn text_of(value: &Value) -> String {
@@ -101,32 +122,62 @@ fn text_of(value: &Value) -> String {
     }
 }
 
-fn parameter<'a>(helper: &'a Helper<'_>, name: &'static str) -> Result<&'a Value, RenderErrorReason> {
-    let parameter = helper.param(0).ok_or(RenderErrorReason::ParamNotFoundForIndex(name, 0))?;
+fn parameter<'a>(
+    helper: &'a Helper<'_>,
+    name: &'static str,
+) -> Result<&'a Value, RenderErrorReason> {
+    let parameter = helper
+        .param(0)
+        .ok_or(RenderErrorReason::ParamNotFoundForIndex(name, 0))?;
     if parameter.is_value_missing() {
-        return Err(RenderErrorReason::MissingVariable(parameter.relative_path().cloned()));
+        return Err(RenderErrorReason::MissingVariable(
+            parameter.relative_path().cloned(),
+        ));
     }
     Ok(parameter.value())
 }
 
 /// `{{sh value}}`: quoted for the shell.
-fn sh(helper: &Helper<'_>, _: &Handlebars<'_>, _: &Context, _: &mut RenderContext<'_, '_>, out: &mut dyn Output) -> HelperResult {
+fn sh(
+    helper: &Helper<'_>,
+    _: &Handlebars<'_>,
+    _: &Context,
+    _: &mut RenderContext<'_, '_>,
+    out: &mut dyn Output,
+) -> HelperResult {
     Ok(out.write(&shell_quote(&text_of(parameter(helper, "sh")?)))?)
 }
 
 /// `{{argv list}}`: a whole argument vector, each word quoted.
-fn argv(helper: &Helper<'_>, _: &Handlebars<'_>, _: &Context, _: &mut RenderContext<'_, '_>, out: &mut dyn Output) -> HelperResult {
+fn argv(
+    helper: &Helper<'_>,
+    _: &Handlebars<'_>,
+    _: &Context,
+    _: &mut RenderContext<'_, '_>,
+    out: &mut dyn Output,
+) -> HelperResult {
     let Value::Array(words) = parameter(helper, "argv")? else {
-        return Err(RenderErrorReason::ParamTypeMismatchForName("argv", "0".into(), "list".into()).into());
+        return Err(
+            RenderErrorReason::ParamTypeMismatchForName("argv", "0".into(), "list".into()).into(),
+        );
     };
     let words: Vec<String> = words.iter().map(|w| shell_quote(&text_of(w))).collect();
     Ok(out.write(&words.join(" "))?)
 }
 
 /// `{{yaml value}}`: a YAML scalar for Ansible. JSON's texts are YAML's quoted ones; what looks like a template of Ansible is marked as none.
-fn yaml(helper: &Helper<'_>, _: &Handlebars<'_>, _: &Context, _: &mut RenderContext<'_, '_>, out: &mut dyn Output) -> HelperResult {
+fn yaml(
+    helper: &Helper<'_>,
+    _: &Handlebars<'_>,
+    _: &Context,
+    _: &mut RenderContext<'_, '_>,
+    out: &mut dyn Output,
+) -> HelperResult {
     let value = parameter(helper, "yaml")?;
-    if value.as_str().is_some_and(|t| ["{{", "{%", "{#"].iter().any(|m| t.contains(m))) {
+    if value
+        .as_str()
+        .is_some_and(|t| ["{{", "{%", "{#"].iter().any(|m| t.contains(m)))
+    {
         out.write("!unsafe ")?;
     }
     Ok(out.write(&value.to_string())?)
@@ -140,31 +191,11 @@ mod tests {
 
     #[test]
     fn a_missing_value_is_an_error_and_not_an_empty_text() {
-        let error = render_text("t", "{{class}}", &serde_json::json!({})).expect_err("strict").to_string();
+        let error = render_text("t", "{{class}}", &serde_json::json!({}))
+            .expect_err("strict")
+            .to_string();
         assert!(error.contains("class"), "{error}");
         assert!(render_text("t", "{{sh class}}", &serde_json::json!({})).is_err());
-    }
-
-    #[test]
-    fn a_restart_does_not_begin_in_a_directory_that_another_user_made_meanwhile() {
-        let dir = tempfile::tempdir().expect("a directory");
-        let (session, tmp) = (dir.path().join("session"), dir.path().join("tmp"));
-        for made in [&session, &tmp] {
-            std::fs::create_dir(made).expect("a directory");
-        }
-        std::fs::write(session.join("file"), "").expect("writes");
-        // from where it has removed the old one
-        let script = Template::RESTART_SCRIPT.text;
-        let begin = script.split("rm -rf {{sh tmp}}\n").nth(1).expect("it removes the old directory");
-        let begin: Vec<&str> = begin.lines().take_while(|l| !l.starts_with("trap")).filter(|l| !l.contains("dmtcp.")).collect();
-        let values = serde_json::json!({ "session": session, "tmp": tmp, "exit": { "setup": 97 } });
-        let begin = render_text("t", &(begin.join("\n") + "\n"), &values).expect("renders");
-        let run = || Command::new("bash").args(["-c", &begin]).status().expect("bash").code();
-        assert_eq!(run(), Some(97));
-        assert_eq!(std::fs::read_dir(&tmp).expect("a directory").count(), 0);
-        std::fs::remove_dir(&tmp).expect("an empty directory");
-        assert_eq!(run(), Some(0));
-        assert!(tmp.join("file").exists());
     }
 
     proptest! {

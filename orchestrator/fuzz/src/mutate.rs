@@ -1,6 +1,6 @@
 //! Damages seeds: bits, bytes, spans, lines, numbers, words of the format.
 
-use crate::seeds::Seed;
+use crate::{seeds::Seed, table::Target};
 use fastrand::Rng;
 
 /// Maximum length of an input, unless its seed is longer.
@@ -27,14 +27,49 @@ const NUMBERS: [&str; 16] = [
     "00000000000000000012",
 ];
 /// The same in binary formats.
-const WORDS: [u64; 12] = [0, 1, 2, 4, 4095, 4096, 4097, 1 << 31, (1 << 57) - 4096, 1 << 57, i64::MAX as u64, u64::MAX];
+const WORDS: [u64; 12] = [
+    0,
+    1,
+    2,
+    4,
+    4095,
+    4096,
+    4097,
+    1 << 31,
+    (1 << 57) - 4096,
+    1 << 57,
+    i64::MAX as u64,
+    u64::MAX,
+];
 
-/// A seed with some changes, each of which follows from its number.
-pub(crate) fn mutated(seeds: &[Seed], seed: usize, words: &[&str], changes: &[u64]) -> Vec<u8> {
-    let mut bytes = seeds[seed].bytes.clone();
-    let most = MAX_LENGTH.max(bytes.len());
-    for number in changes {
-        change(&mut bytes, seeds, words, &mut Rng::with_seed(*number));
+/// Spreads numbers that differ in few bits.
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// Input number `number` of run `run`. The first ones are the seeds as they are.
+#[must_use]
+pub fn input(target: &Target, seeds: &[Seed], run: u64, number: u64) -> Vec<u8> {
+    if let Some(seed) = usize::try_from(number)
+        .ok()
+        .and_then(|number| seeds.get(number))
+    {
+        return seed.bytes.clone();
+    }
+    let mut random =
+        Rng::with_seed(run.wrapping_mul(SPREAD) ^ number.wrapping_mul(SPREAD).rotate_left(31));
+    mutated(seeds, target.words, &mut random)
+}
+
+/// A seed with some damage.
+fn mutated(seeds: &[Seed], words: &[&str], random: &mut Rng) -> Vec<u8> {
+    let Some(seed) = random.choice(seeds) else {
+        return Vec::new();
+    };
+    let mut bytes = seed.bytes.clone();
+    let most = MAX_LENGTH.max(seed.bytes.len());
+    // few changes keep the rest whole, so that they reach what is deep inside
+    let changes = 1 + random.usize(0..4) * random.usize(0..3);
+    for _ in 0..changes {
+        change(&mut bytes, seeds, words, random);
         bytes.truncate(most);
     }
     bytes
@@ -49,7 +84,9 @@ fn change(bytes: &mut Vec<u8>, seeds: &[Seed], words: &[&str], random: &mut Rng)
         }
         1 => {
             if let Some(at) = place(bytes, random) {
-                bytes[at] = *random.choice(b"\0\x01\xff\x7f\x80 \n\r\t\"'\\/:;,.|[]{}=-_#%~$*0129azAZ").unwrap_or(&0);
+                bytes[at] = *random
+                    .choice(b"\0\x01\xff\x7f\x80 \n\r\t\"'\\/:;,.|[]{}=-_#%~$*0129azAZ")
+                    .unwrap_or(&0);
             }
         }
         2 => {
@@ -67,7 +104,11 @@ fn change(bytes: &mut Vec<u8>, seeds: &[Seed], words: &[&str], random: &mut Rng)
         }
         5 => {
             let span = span(bytes, random);
-            let times = if random.u8(0..8) == 0 { random.usize(1..64) } else { 1 };
+            let times = if random.u8(0..8) == 0 {
+                random.usize(1..64)
+            } else {
+                1
+            };
             let copy = bytes[span.clone()].repeat(times);
             if copy.len() <= MAX_LENGTH {
                 bytes.splice(span.end..span.end, copy);
@@ -80,23 +121,43 @@ fn change(bytes: &mut Vec<u8>, seeds: &[Seed], words: &[&str], random: &mut Rng)
             bytes.splice(to..end, copy);
         }
         7 => {
-            let Some(other) = random.choice(seeds) else { return };
-            let (at, from) = (random.usize(0..=bytes.len()), random.usize(0..=other.bytes.len()));
+            let Some(other) = random.choice(seeds) else {
+                return;
+            };
+            let (at, from) = (
+                random.usize(0..=bytes.len()),
+                random.usize(0..=other.bytes.len()),
+            );
             bytes.truncate(at);
             bytes.extend_from_slice(&other.bytes[from..]);
         }
         8 | 9 => {
-            let Some(word) = random.choice(words) else { return };
+            let Some(word) = random.choice(words) else {
+                return;
+            };
             let at = place(bytes, random).unwrap_or(0);
-            let end = if random.bool() { at } else { (at + word.len()).min(bytes.len()) };
+            let end = if random.bool() {
+                at
+            } else {
+                (at + word.len()).min(bytes.len())
+            };
             bytes.splice(at..end, word.bytes());
         }
         10 | 11 => change_number(bytes, random),
         12 => change_lines(bytes, random),
         _ => {
             // fields of binary formats are aligned
-            let Some(at) = place(bytes, random).map(|at| at & !7) else { return };
-            let word = random.choice(WORDS).unwrap_or(0).wrapping_add(if random.u8(0..4) == 0 { random.u64(0..9000) } else { 0 });
+            let Some(at) = place(bytes, random).map(|at| at & !7) else {
+                return;
+            };
+            let word = random
+                .choice(WORDS)
+                .unwrap_or(0)
+                .wrapping_add(if random.u8(0..4) == 0 {
+                    random.u64(0..9000)
+                } else {
+                    0
+                });
             let width = if random.bool() { 8 } else { 4 };
             let end = (at + width).min(bytes.len());
             bytes[at..end].copy_from_slice(&word.to_le_bytes()[..end - at]);
@@ -130,16 +191,31 @@ fn span(bytes: &[u8], random: &mut Rng) -> std::ops::Range<usize> {
 
 /// Replaces a number in a text.
 fn change_number(bytes: &mut Vec<u8>, random: &mut Rng) {
-    let Some(at) = place(bytes, random) else { return };
-    let Some(from) = bytes[at..].iter().position(u8::is_ascii_digit).map(|offset| at + offset) else { return };
-    let end = from + bytes[from..].iter().take_while(|b| b.is_ascii_digit()).count();
+    let Some(at) = place(bytes, random) else {
+        return;
+    };
+    let Some(from) = bytes[at..]
+        .iter()
+        .position(u8::is_ascii_digit)
+        .map(|offset| at + offset)
+    else {
+        return;
+    };
+    let end = from
+        + bytes[from..]
+            .iter()
+            .take_while(|b| b.is_ascii_digit())
+            .count();
     let number = random.choice(NUMBERS).unwrap_or_default();
     bytes.splice(from..end, number.bytes());
 }
 
 /// Repeats, removes or exchanges lines.
 fn change_lines(bytes: &mut Vec<u8>, random: &mut Rng) {
-    let mut lines: Vec<Vec<u8>> = bytes.split_inclusive(|b| *b == b'\n').map(<[u8]>::to_vec).collect();
+    let mut lines: Vec<Vec<u8>> = bytes
+        .split_inclusive(|b| *b == b'\n')
+        .map(<[u8]>::to_vec)
+        .collect();
     if lines.is_empty() {
         return;
     }

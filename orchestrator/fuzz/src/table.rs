@@ -1,6 +1,8 @@
-//! All targets, and a test for each.
+//! All targets.
 
-use crate::targets::{agents, files, images, install, inventories, nodes, slurm, spec_files, ssh, tables};
+use crate::targets::{
+    agents, files, images, install, inventories, nodes, slurm, spec_files, ssh, tables,
+};
 
 /// A reader under test.
 #[derive(Clone, Copy, Debug)]
@@ -13,51 +15,65 @@ pub struct Target {
     pub words: &'static [&'static str],
 }
 
-macro_rules! targets {
-    ($($name:ident: $check:expr, $words:expr;)+) => {
-        /// Every target.
-        pub const TARGETS: &[Target] = &[$(Target { name: stringify!($name), check: $check, words: $words }),+];
-
-        #[cfg(test)]
-        mod withstands {
-            $(#[test]
-            fn $name() {
-                crate::harness::withstands(stringify!($name), concat!(module_path!(), "::", stringify!($name)));
-            })+
-        }
-    };
+const fn target_of(name: &'static str, check: fn(&[u8]), words: &'static [&'static str]) -> Target {
+    Target { name, check, words }
 }
 
-targets! {
-    agent_request: agents::agent_request, agents::REQUEST_WORDS;
-    ansible_answer: inventories::answer, inventories::ANSWER_WORDS;
-    ansible_events: install::ansible_events, install::WORDS;
-    archive: files::archive, files::ARCHIVE_WORDS;
-    campaign_file: spec_files::campaign_file, spec_files::CAMPAIGN_WORDS;
-    checkpoint_dir: images::checkpoint_dir, images::DIR_WORDS;
-    csv: tables::csv, tables::WORDS;
-    descriptor: spec_files::descriptor, spec_files::DESCRIPTOR_WORDS;
-    dmtcp_events: images::dmtcp_events, images::EVENT_WORDS;
-    dmtcp_text: images::dmtcp_text, images::TEXT_WORDS;
-    event_log: files::event_log, files::LINE_WORDS;
-    image: images::image, images::IMAGE_WORDS;
-    inventory_ini: inventories::ini, inventories::INI_WORDS;
-    inventory_yaml: inventories::yaml, inventories::YAML_WORDS;
-    journal: files::journal, files::LINE_WORDS;
-    line_file: files::lines, files::LINE_WORDS;
-    manifest: files::manifest, files::MANIFEST_WORDS;
-    mountinfo: nodes::mountinfo, nodes::MOUNT_WORDS;
-    node_list: slurm::node_list, slurm::LIST_WORDS;
-    relay_line: agents::relay_line, agents::EVENT_WORDS;
-    sacct: slurm::sacct, slurm::TEXT_WORDS;
-    scontrol: slurm::scontrol, slurm::TEXT_WORDS;
-    sentinel_answer: nodes::sentinel_answer, nodes::ANSWER_WORDS;
-    sentinel_request: nodes::sentinel_request, nodes::REQUEST_WORDS;
-    sinfo: slurm::sinfo, slurm::TEXT_WORDS;
-    squeue_json: slurm::squeue_json, slurm::JSON_WORDS;
-    squeue_text: slurm::squeue_text, slurm::TEXT_WORDS;
-    ssh_log: ssh::log, ssh::WORDS;
-}
+/// Every target.
+pub const TARGETS: &[Target] = &[
+    target_of(
+        "agent-request",
+        agents::agent_request,
+        agents::REQUEST_WORDS,
+    ),
+    target_of(
+        "ansible-answer",
+        inventories::answer,
+        inventories::ANSWER_WORDS,
+    ),
+    target_of("ansible-events", install::ansible_events, install::WORDS),
+    target_of("archive", files::archive, files::ARCHIVE_WORDS),
+    target_of(
+        "campaign-file",
+        spec_files::campaign_file,
+        spec_files::CAMPAIGN_WORDS,
+    ),
+    target_of("checkpoint-dir", images::checkpoint_dir, images::DIR_WORDS),
+    target_of("csv", tables::csv, tables::WORDS),
+    target_of(
+        "descriptor",
+        spec_files::descriptor,
+        spec_files::DESCRIPTOR_WORDS,
+    ),
+    target_of("dmtcp-events", images::dmtcp_events, images::EVENT_WORDS),
+    target_of("dmtcp-text", images::dmtcp_text, images::TEXT_WORDS),
+    target_of("event-log", files::event_log, files::LINE_WORDS),
+    target_of("image", images::image, images::IMAGE_WORDS),
+    target_of("inventory-ini", inventories::ini, inventories::INI_WORDS),
+    target_of("inventory-yaml", inventories::yaml, inventories::YAML_WORDS),
+    target_of("journal", files::journal, files::LINE_WORDS),
+    target_of("line-file", files::lines, files::LINE_WORDS),
+    target_of("manifest", files::manifest, files::MANIFEST_WORDS),
+    target_of("mountinfo", nodes::mountinfo, nodes::MOUNT_WORDS),
+    target_of("node-list", slurm::node_list, slurm::LIST_WORDS),
+    target_of("relay-line", agents::relay_line, agents::EVENT_WORDS),
+    target_of("sacct", slurm::sacct, slurm::TEXT_WORDS),
+    target_of("scontrol", slurm::scontrol, slurm::TEXT_WORDS),
+    target_of(
+        "sentinel-answer",
+        nodes::sentinel_answer,
+        nodes::ANSWER_WORDS,
+    ),
+    target_of(
+        "sentinel-request",
+        nodes::sentinel_request,
+        nodes::REQUEST_WORDS,
+    ),
+    target_of("sinfo", slurm::sinfo, slurm::TEXT_WORDS),
+    target_of("squeue-json", slurm::squeue_json, slurm::JSON_WORDS),
+    target_of("squeue-text", slurm::squeue_text, slurm::TEXT_WORDS),
+    target_of("ssh-log", ssh::log, ssh::WORDS),
+];
 
 /// The target of this name.
 #[must_use]

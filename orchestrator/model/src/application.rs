@@ -12,7 +12,14 @@ use cvc_core::units::MIB;
 ///
 /// # Errors
 /// A factor of 0.
-pub fn own_checkpoint_mib(processes: u32, nx: u32, ny: u32, nz: u32, variables: u32, word: u32) -> Result<f64, FitError> {
+pub fn own_checkpoint_mib(
+    processes: u32,
+    nx: u32,
+    ny: u32,
+    nz: u32,
+    variables: u32,
+    word: u32,
+) -> Result<f64, FitError> {
     let factors = [
         ("the number of processes", processes),
         ("nx", nx),
@@ -21,6 +28,10 @@ pub fn own_checkpoint_mib(processes: u32, nx: u32, ny: u32, nz: u32, variables: 
         ("the number of variables", variables),
         ("the bytes of a value", word),
     ];
-    let product = factors.into_iter().try_fold(1.0, |product, (what, value)| Ok(product * at_least_one(what, value)?))?;
+    let product = factors
+        .into_iter()
+        .try_fold(1.0, |product, (what, value)| {
+            Ok(product * at_least_one(what, value)?)
+        })?;
     finite("the size", product / MIB)
 }

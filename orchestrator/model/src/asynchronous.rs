@@ -12,10 +12,19 @@ use super::{
 ///
 /// # Errors
 /// Negative values, or no bandwidth.
-pub fn overhead_s(checkpoints: u32, traffic_per_byte: f64, size: f64, memory_bandwidth: f64) -> Result<f64, FitError> {
+pub fn overhead_s(
+    checkpoints: u32,
+    traffic_per_byte: f64,
+    size: f64,
+    memory_bandwidth: f64,
+) -> Result<f64, FitError> {
     let traffic = not_negative("the memory traffic per byte", traffic_per_byte)?;
     let volume = not_negative("the size of a checkpoint", size)?;
-    finite("the overhead", f64::from(checkpoints) * traffic * volume / positive("the memory bandwidth", memory_bandwidth)?)
+    finite(
+        "the overhead",
+        f64::from(checkpoints) * traffic * volume
+            / positive("the memory bandwidth", memory_bandwidth)?,
+    )
 }
 
 /// Returns the seconds that `checkpoints` synchronous checkpoints add: n·S/B, with S the volume of one checkpoint and B the bandwidth of the
@@ -25,5 +34,8 @@ pub fn overhead_s(checkpoints: u32, traffic_per_byte: f64, size: f64, memory_ban
 /// Negative values, or no bandwidth.
 pub fn synchronous_s(checkpoints: u32, size: f64, io_bandwidth: f64) -> Result<f64, FitError> {
     let volume = not_negative("the size of a checkpoint", size)?;
-    finite("the overhead", f64::from(checkpoints) * volume / positive("the I/O bandwidth", io_bandwidth)?)
+    finite(
+        "the overhead",
+        f64::from(checkpoints) * volume / positive("the I/O bandwidth", io_bandwidth)?,
+    )
 }

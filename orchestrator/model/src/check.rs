@@ -5,7 +5,11 @@ use super::fit::FitError;
 /// Checks that a count is at least 1.
 pub(super) fn at_least_one(what: &str, value: u32) -> Result<f64, FitError> {
     if value == 0 {
-        return Err(FitError::BadValue { what: what.into(), value: 0.0, why: "it must be at least 1".into() });
+        return Err(FitError::BadValue {
+            what: what.into(),
+            value: 0.0,
+            why: "it must be at least 1".into(),
+        });
     }
     Ok(f64::from(value))
 }
@@ -15,7 +19,11 @@ pub(super) fn not_negative(what: &str, value: f64) -> Result<f64, FitError> {
     if value.is_finite() && value >= 0.0 {
         return Ok(value);
     }
-    Err(FitError::BadValue { what: what.into(), value, why: "it must be finite and not negative".into() })
+    Err(FitError::BadValue {
+        what: what.into(),
+        value,
+        why: "it must be finite and not negative".into(),
+    })
 }
 
 /// Checks that a divisor, or a value whose logarithm is taken, is finite and greater than 0.
@@ -23,7 +31,11 @@ pub(super) fn positive(what: &str, value: f64) -> Result<f64, FitError> {
     if value.is_finite() && value > 0.0 {
         return Ok(value);
     }
-    Err(FitError::BadValue { what: what.into(), value, why: "it must be finite and greater than 0".into() })
+    Err(FitError::BadValue {
+        what: what.into(),
+        value,
+        why: "it must be finite and greater than 0".into(),
+    })
 }
 
 /// Checks that a result is finite: products of large inputs may not be.
@@ -31,5 +43,9 @@ pub(super) fn finite(what: &str, value: f64) -> Result<f64, FitError> {
     if value.is_finite() {
         return Ok(value);
     }
-    Err(FitError::BadValue { what: what.into(), value, why: "the inputs are too large for it".into() })
+    Err(FitError::BadValue {
+        what: what.into(),
+        value,
+        why: "the inputs are too large for it".into(),
+    })
 }

@@ -58,7 +58,10 @@ impl Choice<'_> {
 ///
 /// # Errors
 /// The refusals of all models, if none can be fitted.
-pub fn choose<'s>(models: &[&dyn Model], training: &Training<'s>) -> Result<Choice<'s>, Vec<Candidate>> {
+pub fn choose<'s>(
+    models: &[&dyn Model],
+    training: &Training<'s>,
+) -> Result<Choice<'s>, Vec<Candidate>> {
     let points = training.items().len();
     let decides = points >= MIN_FOR_CHOICE;
     let mut candidates = Vec::new();
@@ -68,13 +71,29 @@ pub fn choose<'s>(models: &[&dyn Model], training: &Training<'s>) -> Result<Choi
         let fitted = match training.fit(*model) {
             Ok(fitted) => fitted,
             Err(refusal) => {
-                candidates.push(Candidate { info, verdict: Verdict::Refused(refusal) });
+                candidates.push(Candidate {
+                    info,
+                    verdict: Verdict::Refused(refusal),
+                });
                 continue;
             }
         };
-        let error = if info.tier == Tier::SmallRuns && !decides { None } else { mean_error(&training.leave_one_out(*model)) };
-        candidates.push(Candidate { info, verdict: Verdict::Fitted { leave_one_out_pct: error } });
-        let score = if decides { error.unwrap_or(UNJUDGED_PCT) } else { 0.0 };
+        let error = if info.tier == Tier::SmallRuns && !decides {
+            None
+        } else {
+            mean_error(&training.leave_one_out(*model))
+        };
+        candidates.push(Candidate {
+            info,
+            verdict: Verdict::Fitted {
+                leave_one_out_pct: error,
+            },
+        });
+        let score = if decides {
+            error.unwrap_or(UNJUDGED_PCT)
+        } else {
+            0.0
+        };
         if best.as_ref().is_none_or(|(least, ..)| score < *least) {
             best = Some((score, error.is_some(), fitted));
         }
@@ -89,12 +108,21 @@ pub fn choose<'s>(models: &[&dyn Model], training: &Training<'s>) -> Result<Choi
                         "first of the list that can be fitted to {points} point{plural}; from {MIN_FOR_CHOICE} points on, the error decides"
                     )
                 }
-                () if judged => format!("smallest mean leave-one-out error of {} models, {score:.2} %", candidates.len()),
+                () if judged => format!(
+                    "smallest mean leave-one-out error of {} models, {score:.2} %",
+                    candidates.len()
+                ),
                 () => {
-                    format!("the points are too few for its leave-one-out error; all others err by more than {UNJUDGED_PCT} % or have none")
+                    format!(
+                        "the points are too few for its leave-one-out error; all others err by more than {UNJUDGED_PCT} % or have none"
+                    )
                 }
             };
-            Ok(Choice { chosen, reason, candidates })
+            Ok(Choice {
+                chosen,
+                reason,
+                candidates,
+            })
         }
         None => Err(candidates),
     }
@@ -103,7 +131,9 @@ pub fn choose<'s>(models: &[&dyn Model], training: &Training<'s>) -> Result<Choi
 /// Returns the mean error; `None` if any left-out point could not be predicted, because a model must not win by its gaps.
 fn mean_error(judged: &[Judged]) -> Option<f64> {
     let errors: Option<Vec<f64>> = judged.iter().map(|j| j.error_pct).collect();
-    errors.filter(|e| !e.is_empty()).map(|e| e.iter().sum::<f64>() / e.len() as f64)
+    errors
+        .filter(|e| !e.is_empty())
+        .map(|e| e.iter().sum::<f64>() / e.len() as f64)
 }
 
 #[cfg(test)]
@@ -112,7 +142,12 @@ mod tests {
     use crate::{FitError, Model, MpiKind, Sample, Setting, shmem, split};
 
     /// Shared memory of an image under ch3:nemesis, MiB, of two classes on 4 and 9 processes, as measured with MPICH 4.0.2.
-    const MEASURED: [(&str, u32, f64); 4] = [("A", 4, 28.43), ("B", 4, 28.43), ("A", 9, 52.86), ("B", 9, 52.87)];
+    const MEASURED: [(&str, u32, f64); 4] = [
+        ("A", 4, 28.43),
+        ("B", 4, 28.43),
+        ("A", 9, 52.86),
+        ("B", 9, 52.87),
+    ];
 
     /// Both classes on the same processes count as one point.
     fn sample((class, p, value): (&str, u32, f64)) -> Sample {
@@ -126,12 +161,20 @@ mod tests {
             mpi: MpiKind::Nemesis,
             output: Default::default(),
         };
-        Sample { id: format!("on {p}"), at, value }
+        Sample {
+            id: format!("on {p}"),
+            at,
+            value,
+        }
     }
 
     fn chosen(of: [(&str, u32, f64); 4], wanted: &[&str]) -> (String, String) {
         let models = shmem::models();
-        let models: Vec<&dyn Model> = models.iter().map(AsRef::as_ref).filter(|m| wanted.contains(&m.info().id)).collect();
+        let models: Vec<&dyn Model> = models
+            .iter()
+            .map(AsRef::as_ref)
+            .filter(|m| wanted.contains(&m.info().id))
+            .collect();
         assert_eq!(models.len(), wanted.len());
         split(
             of.map(sample),
@@ -146,7 +189,10 @@ mod tests {
     #[test]
     fn a_curve_does_not_win_because_a_twin_of_each_point_gave_away_the_answer() {
         // On 25 processes 148.3 MiB were measured: the line says 131, the buffers 149.
-        assert_eq!(chosen(MEASURED, &["shmem-line", "shmem-buffers"]).0, "shmem-buffers");
+        assert_eq!(
+            chosen(MEASURED, &["shmem-line", "shmem-buffers"]).0,
+            "shmem-buffers"
+        );
     }
 
     #[test]
@@ -160,9 +206,26 @@ mod tests {
     #[test]
     fn points_that_no_model_can_be_fitted_to_are_refused_with_every_reason() {
         let models = shmem::models();
-        let models: Vec<&dyn Model> = models.iter().map(AsRef::as_ref).filter(|m| m.info().id == "shmem-quadratic").collect();
-        let refused =
-            split(MEASURED.map(sample), |_| true, |training, _| choose(&models, &training).map(|_| ()).expect_err("two abscissas"));
-        assert!(matches!(&refused[0].verdict, super::Verdict::Refused(FitError::RankDeficient { rank: 2, .. })), "{refused:?}");
+        let models: Vec<&dyn Model> = models
+            .iter()
+            .map(AsRef::as_ref)
+            .filter(|m| m.info().id == "shmem-quadratic")
+            .collect();
+        let refused = split(
+            MEASURED.map(sample),
+            |_| true,
+            |training, _| {
+                choose(&models, &training)
+                    .map(|_| ())
+                    .expect_err("two abscissas")
+            },
+        );
+        assert!(
+            matches!(
+                &refused[0].verdict,
+                super::Verdict::Refused(FitError::RankDeficient { rank: 2, .. })
+            ),
+            "{refused:?}"
+        );
     }
 }

@@ -67,7 +67,12 @@ pub fn relative_error(predicted: f64, measured: f64, offset: f64) -> Option<f64>
 /// Returns the interval of these errors: from 1/(1 + half) to 1 + half times the value, after `offset` is added to it.
 pub fn interval(value: f64, half: f64, offset: f64) -> Estimate {
     let (whole, factor) = (value + offset, 1.0 + half);
-    Estimate::between(value, (whole / factor - offset).min(value), (whole * factor - offset).max(value)).not_negative()
+    Estimate::between(
+        value,
+        (whole / factor - offset).min(value),
+        (whole * factor - offset).max(value),
+    )
+    .not_negative()
 }
 
 impl Shape {
@@ -85,18 +90,46 @@ impl Shape {
         for trial in trials {
             *of_program.entry(&trial.program).or_default() += 1;
         }
-        let weights: Vec<f64> = trials.iter().map(|t| 1.0 / of_program[t.program.as_str()] as f64).collect();
-        let errors: Vec<f64> = trials.iter().map(|t| relative_error(t.predicted, t.measured, offset).unwrap_or(0.0)).collect();
+        let weights: Vec<f64> = trials
+            .iter()
+            .map(|t| 1.0 / of_program[t.program.as_str()] as f64)
+            .collect();
+        let errors: Vec<f64> = trials
+            .iter()
+            .map(|t| relative_error(t.predicted, t.measured, offset).unwrap_or(0.0))
+            .collect();
         let has_own = trials.iter().any(|t| t.own.is_some());
         let mut best: Option<(f64, Self)> = None;
         for g in GROWTHS {
-            for d in FLOORS.into_iter().take(if has_own { FLOORS.len() } else { 1 }) {
+            for d in FLOORS
+                .into_iter()
+                .take(if has_own { FLOORS.len() } else { 1 })
+            {
                 let scales: Vec<f64> = trials.iter().map(|t| scale(t.own, d, g, t.reach)).collect();
-                let scaled: Vec<f64> = errors.iter().zip(&scales).map(|(error, scale)| error / scale).collect();
+                let scaled: Vec<f64> = errors
+                    .iter()
+                    .zip(&scales)
+                    .map(|(error, scale)| error / scale)
+                    .collect();
                 let q = weighted_quantile(&scaled, &weights);
-                let score: f64 = trials.iter().zip(&scales).zip(&weights).map(|((t, s), w)| w * score(t, q * s, offset)).sum();
-                if best.as_ref().is_none_or(|(least, _)| score < *least * (1.0 - 1e-12)) {
-                    best = Some((score, Self { q, d: if has_own { d } else { 0.0 }, g }));
+                let score: f64 = trials
+                    .iter()
+                    .zip(&scales)
+                    .zip(&weights)
+                    .map(|((t, s), w)| w * score(t, q * s, offset))
+                    .sum();
+                if best
+                    .as_ref()
+                    .is_none_or(|(least, _)| score < *least * (1.0 - 1e-12))
+                {
+                    best = Some((
+                        score,
+                        Self {
+                            q,
+                            d: if has_own { d } else { 0.0 },
+                            g,
+                        },
+                    ));
                 }
             }
         }
@@ -112,12 +145,18 @@ fn scale(own: Option<f64>, d: f64, g: f64, reach: f64) -> f64 {
 /// The interval score as a part of what was measured; 0 where that is nothing.
 fn score(trial: &Trial, half: f64, offset: f64) -> f64 {
     let score = interval(trial.predicted, half, offset).score(trial.measured);
-    score.filter(|_| trial.measured > 0.0).map_or(0.0, |score| score / trial.measured)
+    score
+        .filter(|_| trial.measured > 0.0)
+        .map_or(0.0, |score| score / trial.measured)
 }
 
 /// The least value that 97 % of the weight are not above.
 fn weighted_quantile(values: &[f64], weights: &[f64]) -> f64 {
-    let mut sorted: Vec<(f64, f64)> = values.iter().copied().zip(weights.iter().copied()).collect();
+    let mut sorted: Vec<(f64, f64)> = values
+        .iter()
+        .copied()
+        .zip(weights.iter().copied())
+        .collect();
     sorted.sort_by(|a, b| a.0.total_cmp(&b.0));
     let all: f64 = weights.iter().sum();
     let mut below = 0.0;
@@ -135,7 +174,13 @@ mod tests {
     use super::{Shape, Trial, interval, relative_error};
 
     fn trial(program: &str, error: f64, own: Option<f64>, reach: f64) -> Trial {
-        Trial { program: program.to_owned(), predicted: 1.0, measured: 1.0 + error, reach, own }
+        Trial {
+            program: program.to_owned(),
+            predicted: 1.0,
+            measured: 1.0 + error,
+            reach,
+            own,
+        }
     }
 
     #[test]
@@ -154,11 +199,19 @@ mod tests {
         let mut trials = Vec::new();
         for (program, own) in [("a", 0.01), ("b", 0.05), ("c", 0.3)] {
             for reach in [1.0, 2.0, 4.0, 8.0] {
-                trials.push(trial(program, 2.0 * (own + 0.02) * f64::sqrt(reach), Some(own), reach));
+                trials.push(trial(
+                    program,
+                    2.0 * (own + 0.02) * f64::sqrt(reach),
+                    Some(own),
+                    reach,
+                ));
             }
         }
         let shape = Shape::of(&trials, 0.0).expect("numbers");
-        assert!((shape.q - 2.0).abs() < 1e-9 && shape.d == 0.02 && shape.g == 0.5, "{shape:?}");
+        assert!(
+            (shape.q - 2.0).abs() < 1e-9 && shape.d == 0.02 && shape.g == 0.5,
+            "{shape:?}"
+        );
         assert!((shape.half(Some(0.08), 4.0) - 0.4).abs() < 1e-9);
     }
 
@@ -167,9 +220,23 @@ mod tests {
         for (value, measured, offset) in [(10.0, 13.0, 0.0), (10.0, 4.0, 0.0), (0.2, 0.4, 0.3)] {
             let error = relative_error(value, measured, offset).expect("an error");
             assert_eq!(interval(value, error, offset).covers(measured), Some(true));
-            assert_eq!(interval(value, 0.99 * error, offset).covers(measured), Some(false));
+            assert_eq!(
+                interval(value, 0.99 * error, offset).covers(measured),
+                Some(false)
+            );
         }
-        assert!(interval(0.1, 9.0, 1.0).interval.is_some_and(|i| i.low == 0.0));
-        assert_eq!((relative_error(0.0, 0.0, 0.0), relative_error(0.0, 1.0, 0.0), relative_error(-1.0, 1.0, 0.0)), (Some(0.0), None, None));
+        assert!(
+            interval(0.1, 9.0, 1.0)
+                .interval
+                .is_some_and(|i| i.low == 0.0)
+        );
+        assert_eq!(
+            (
+                relative_error(0.0, 0.0, 0.0),
+                relative_error(0.0, 1.0, 0.0),
+                relative_error(-1.0, 1.0, 0.0)
+            ),
+            (Some(0.0), None, None)
+        );
     }
 }

@@ -119,8 +119,20 @@ impl Sample {
     pub(crate) fn of_unknown(mpi: crate::MpiKind, processes: u32, value: f64) -> Self {
         let (app, class) = ("program".to_owned(), "B".to_owned());
         let mapping = Mapping::one_node(processes);
-        let at = Setting { app, class, nas: None, mapping, per_node: processes, mpi, output: Output::default() };
-        Self { id: processes.to_string(), at, value }
+        let at = Setting {
+            app,
+            class,
+            nas: None,
+            mapping,
+            per_node: processes,
+            mpi,
+            output: Output::default(),
+        };
+        Self {
+            id: processes.to_string(),
+            at,
+            value,
+        }
     }
 }
 
@@ -135,7 +147,10 @@ pub struct Answer {
 
 impl From<Estimate> for Answer {
     fn from(estimate: Estimate) -> Self {
-        Self { estimate, warnings: Vec::new() }
+        Self {
+            estimate,
+            warnings: Vec::new(),
+        }
     }
 }
 

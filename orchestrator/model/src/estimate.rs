@@ -18,17 +18,29 @@ pub struct Estimate {
 impl Estimate {
     /// Makes a number whose error is unknown.
     pub fn bare(value: f64) -> Self {
-        Self { value, interval: None }
+        Self {
+            value,
+            interval: None,
+        }
     }
 
     /// Makes a number with the same distance to both ends.
     pub fn plus_minus(value: f64, half: f64) -> Self {
-        Self { value, interval: Some(Interval { low: value - half, high: value + half }) }
+        Self {
+            value,
+            interval: Some(Interval {
+                low: value - half,
+                high: value + half,
+            }),
+        }
     }
 
     /// Makes a number with its two ends.
     pub fn between(value: f64, low: f64, high: f64) -> Self {
-        Self { value, interval: Some(Interval { low, high }) }
+        Self {
+            value,
+            interval: Some(Interval { low, high }),
+        }
     }
 
     /// Makes a number that is counted or known exactly.
@@ -49,29 +61,48 @@ impl Estimate {
 
     /// Adds two quantities that err together, like files with the same zones: the distances add up.
     pub fn plus_together(self, other: Self) -> Self {
-        let interval = self.interval.zip(other.interval).map(|(a, b)| Interval { low: a.low + b.low, high: a.high + b.high });
-        Self { value: self.value + other.value, interval }
+        let interval = self.interval.zip(other.interval).map(|(a, b)| Interval {
+            low: a.low + b.low,
+            high: a.high + b.high,
+        });
+        Self {
+            value: self.value + other.value,
+            interval,
+        }
     }
 
     /// Returns the sum of `factor` equal quantities, which err together.
     pub fn times(self, factor: f64) -> Self {
         let ends = |i: Interval| {
             let (a, b) = (i.low * factor, i.high * factor);
-            Interval { low: a.min(b), high: a.max(b) }
+            Interval {
+                low: a.min(b),
+                high: a.max(b),
+            }
         };
-        Self { value: self.value * factor, interval: self.interval.map(ends) }
+        Self {
+            value: self.value * factor,
+            interval: self.interval.map(ends),
+        }
     }
 
     /// Raises negative parts to 0, for a quantity that cannot be negative.
     pub fn not_negative(self) -> Self {
-        let ends = |i: Interval| Interval { low: i.low.max(0.0), high: i.high.max(0.0) };
-        Self { value: self.value.max(0.0), interval: self.interval.map(ends) }
+        let ends = |i: Interval| Interval {
+            low: i.low.max(0.0),
+            high: i.high.max(0.0),
+        };
+        Self {
+            value: self.value.max(0.0),
+            interval: self.interval.map(ends),
+        }
     }
 
     /// Returns whether a measured value lies within the interval, which rounding does not move; `None` without an interval.
     pub fn covers(self, measured: f64) -> Option<bool> {
         let rounding = ROUNDING * measured.abs();
-        self.interval.map(|i| (i.low - rounding..=i.high + rounding).contains(&measured))
+        self.interval
+            .map(|i| (i.low - rounding..=i.high + rounding).contains(&measured))
     }
 
     /// Returns the interval score of what was measured: the width of the interval, and 40 times what lies beyond it (Winkler 1972, A
@@ -79,7 +110,8 @@ impl Estimate {
     /// interval.
     pub fn score(self, measured: f64) -> Option<f64> {
         let beyond = |i: Interval| (i.low - measured).max(measured - i.high).max(0.0);
-        self.interval.map(|i| i.high - i.low + 2.0 / (1.0 - LEVEL) * beyond(i))
+        self.interval
+            .map(|i| i.high - i.low + 2.0 / (1.0 - LEVEL) * beyond(i))
     }
 
     /// Returns half the width of the interval.
@@ -110,7 +142,10 @@ mod tests {
 
     #[test]
     fn independent_errors_add_as_squares_and_shared_ones_linearly() {
-        let (a, b) = (Estimate::plus_minus(10.0, 3.0), Estimate::plus_minus(20.0, 4.0));
+        let (a, b) = (
+            Estimate::plus_minus(10.0, 3.0),
+            Estimate::plus_minus(20.0, 4.0),
+        );
         assert_eq!(a.plus(b), Estimate::plus_minus(30.0, 5.0));
         assert_eq!(a.plus_together(b), Estimate::plus_minus(30.0, 7.0));
         assert_eq!(a.times(4.0), Estimate::plus_minus(40.0, 12.0));
@@ -119,7 +154,10 @@ mod tests {
         assert_eq!(a.covers(13.1), Some(false));
         // the last bits of a number are no miss
         assert_eq!(Estimate::exact(0.3).covers(0.1 + 0.2), Some(true));
-        assert!(a.score(12.0).is_some_and(|s| (s - 6.0).abs() < 1e-9) && a.score(6.0).is_some_and(|s| (s - 46.0).abs() < 1e-9));
+        assert!(
+            a.score(12.0).is_some_and(|s| (s - 6.0).abs() < 1e-9)
+                && a.score(6.0).is_some_and(|s| (s - 46.0).abs() < 1e-9)
+        );
         assert_eq!(error_pct(102.0, 100.0), Some(2.0));
         assert_eq!(error_pct(102.0, 0.0), None);
     }

@@ -74,18 +74,38 @@ pub fn relative_weights(values: &[f64]) -> Vec<f64> {
 ///
 /// # Errors
 /// That of the last set, if none can be fitted.
-pub(super) fn least_squares_not_negative(rows: &[Vec<f64>], values: &[f64], weights: &[f64]) -> Result<(Vec<usize>, Fit), FitError> {
+pub(super) fn least_squares_not_negative(
+    rows: &[Vec<f64>],
+    values: &[f64],
+    weights: &[f64],
+) -> Result<(Vec<usize>, Fit), FitError> {
     let parameters = rows.first().map_or(0, Vec::len);
     let mut best: Option<(f64, Vec<usize>, Fit)> = None;
-    let mut refused = FitError::TooFewPoints { found: rows.len(), needed: 1 };
-    let mut sets: Vec<Vec<usize>> = (1..1_u32 << parameters).map(|set| (0..parameters).filter(|i| set >> i & 1 == 1).collect()).collect();
+    let mut refused = FitError::TooFewPoints {
+        found: rows.len(),
+        needed: 1,
+    };
+    let mut sets: Vec<Vec<usize>> = (1..1_u32 << parameters)
+        .map(|set| (0..parameters).filter(|i| set >> i & 1 == 1).collect())
+        .collect();
     sets.sort_by_key(|set| (set.len(), std::cmp::Reverse(set.clone())));
     for kept in sets {
-        let part: Vec<Vec<f64>> = rows.iter().map(|row| kept.iter().map(|i| row[*i]).collect()).collect();
+        let part: Vec<Vec<f64>> = rows
+            .iter()
+            .map(|row| kept.iter().map(|i| row[*i]).collect())
+            .collect();
         match least_squares(&part, values, Some(weights)) {
             Ok(fit) if fit.coefficients.iter().all(|c| *c > 0.0) => {
-                let error: f64 = fit.residuals.iter().zip(weights).map(|(r, w)| w * r * r).sum();
-                if best.as_ref().is_none_or(|(least, ..)| error < least - 1e-12 * (1.0 + least)) {
+                let error: f64 = fit
+                    .residuals
+                    .iter()
+                    .zip(weights)
+                    .map(|(r, w)| w * r * r)
+                    .sum();
+                if best
+                    .as_ref()
+                    .is_none_or(|(least, ..)| error < least - 1e-12 * (1.0 + least))
+                {
                     best = Some((error, kept, fit));
                 }
             }
@@ -100,19 +120,34 @@ pub(super) fn least_squares_not_negative(rows: &[Vec<f64>], values: &[f64], weig
 ///
 /// # Errors
 /// Too few points, values that are not finite, weights that are not positive, or a design without full rank.
-pub fn least_squares(rows: &[Vec<f64>], values: &[f64], weights: Option<&[f64]>) -> Result<Fit, FitError> {
+pub fn least_squares(
+    rows: &[Vec<f64>],
+    values: &[f64],
+    weights: Option<&[f64]>,
+) -> Result<Fit, FitError> {
     let parameters = rows.first().map_or(0, Vec::len);
     let points = rows.len().min(values.len());
     if points < parameters.max(1) {
-        return Err(FitError::TooFewPoints { found: points, needed: parameters.max(1) });
+        return Err(FitError::TooFewPoints {
+            found: points,
+            needed: parameters.max(1),
+        });
     }
     let weight = |i: usize| weights.map_or(1.0, |w| w[i]);
     for i in 0..points {
-        let bad = rows[i].iter().chain([&values[i]]).copied().find(|v| !v.is_finite());
+        let bad = rows[i]
+            .iter()
+            .chain([&values[i]])
+            .copied()
+            .find(|v| !v.is_finite());
         let bad = bad.or_else(|| Some(weight(i)).filter(|w| !(w.is_finite() && *w > 0.0)));
         if let Some(value) = bad {
             let what = format!("a value of point {}", i + 1);
-            return Err(FitError::BadValue { what, value, why: "it must be finite, and weights must be positive".into() });
+            return Err(FitError::BadValue {
+                what,
+                value,
+                why: "it must be finite, and weights must be positive".into(),
+            });
         }
     }
     let scaled = |i: usize| weight(i).sqrt();
@@ -125,28 +160,58 @@ pub fn least_squares(rows: &[Vec<f64>], values: &[f64], weights: Option<&[f64]>)
     let qr = ColPivQR::new(design.clone());
     let r = qr.r();
     let largest = r.diagonal().iter().map(|d| d.abs()).fold(0.0, f64::max);
-    let rank = r.diagonal().iter().filter(|d| d.abs() > RANK_TOLERANCE * largest && d.abs() > 0.0).count();
+    let rank = r
+        .diagonal()
+        .iter()
+        .filter(|d| d.abs() > RANK_TOLERANCE * largest && d.abs() > 0.0)
+        .count();
     if rank < parameters {
         let why = "several points are alike in everything that the model looks at".to_owned();
-        return Err(FitError::RankDeficient { rank, parameters, why });
+        return Err(FitError::RankDeficient {
+            rank,
+            parameters,
+            why,
+        });
     }
-    let (solution, covariance) = solve(&qr, &r, &target, parameters).ok_or_else(|| FitError::RankDeficient {
-        rank,
-        parameters,
-        why: "the triangular system has no solution".into(),
-    })?;
+    let (solution, covariance) =
+        solve(&qr, &r, &target, parameters).ok_or_else(|| FitError::RankDeficient {
+            rank,
+            parameters,
+            why: "the triangular system has no solution".into(),
+        })?;
     let coefficients: Vec<f64> = (0..parameters).map(|j| solution[j] / unit(j)).collect();
-    let covariance = DMatrix::from_fn(parameters, parameters, |i, j| covariance[(i, j)] / (unit(i) * unit(j)));
+    let covariance = DMatrix::from_fn(parameters, parameters, |i, j| {
+        covariance[(i, j)] / (unit(i) * unit(j))
+    });
     let weighted = &target - &design * &solution;
     let residuals = (0..points).map(|i| weighted[i] / scaled(i)).collect();
     let degrees_of_freedom = points - parameters;
-    let sigma = (degrees_of_freedom > 0).then(|| (weighted.norm_squared() / degrees_of_freedom as f64).sqrt());
-    let standard_errors = sigma.map(|s| covariance.diagonal().iter().map(|v| s * v.max(0.0).sqrt()).collect());
-    Ok(Fit { coefficients, standard_errors, residuals, degrees_of_freedom, sigma, covariance })
+    let sigma = (degrees_of_freedom > 0)
+        .then(|| (weighted.norm_squared() / degrees_of_freedom as f64).sqrt());
+    let standard_errors = sigma.map(|s| {
+        covariance
+            .diagonal()
+            .iter()
+            .map(|v| s * v.max(0.0).sqrt())
+            .collect()
+    });
+    Ok(Fit {
+        coefficients,
+        standard_errors,
+        residuals,
+        degrees_of_freedom,
+        sigma,
+        covariance,
+    })
 }
 
 /// Returns β and (XᵀX)⁻¹ = P R⁻¹ R⁻ᵀ Pᵀ.
-fn solve(qr: &ColPivQR<f64, Dyn, Dyn>, r: &DMatrix<f64>, target: &DVector<f64>, parameters: usize) -> Option<(DVector<f64>, DMatrix<f64>)> {
+fn solve(
+    qr: &ColPivQR<f64, Dyn, Dyn>,
+    r: &DMatrix<f64>,
+    target: &DVector<f64>,
+    parameters: usize,
+) -> Option<(DVector<f64>, DMatrix<f64>)> {
     let square = r.rows(0, parameters).into_owned();
     let mut projected = qr.q().transpose() * target;
     projected = projected.rows(0, parameters).into_owned();
@@ -167,10 +232,17 @@ impl Fit {
     /// t(ν)·σ·√(1/w + x (XᵀWX)⁻¹ xᵀ) to each side. There is no interval without degrees of freedom.
     pub fn predict(&self, row: &[f64], weight: f64) -> Estimate {
         let value = self.value(row);
-        let Some(sigma) = self.sigma else { return Estimate::bare(value) };
+        let Some(sigma) = self.sigma else {
+            return Estimate::bare(value);
+        };
         let x = DVector::from_column_slice(row);
         let leverage = (x.transpose() * &self.covariance * &x)[(0, 0)];
-        Estimate::plus_minus(value, t_quantile(self.degrees_of_freedom as f64) * sigma * (1.0 / weight + leverage.max(0.0)).sqrt())
+        Estimate::plus_minus(
+            value,
+            t_quantile(self.degrees_of_freedom as f64)
+                * sigma
+                * (1.0 / weight + leverage.max(0.0)).sqrt(),
+        )
     }
 }
 
@@ -184,7 +256,12 @@ mod tests {
     fn a_straight_line_with_its_errors() {
         let rows: Vec<Vec<f64>> = (1..=5).map(|x| vec![1.0, f64::from(x)]).collect();
         let fit = least_squares(&rows, &[2.1, 3.9, 6.2, 7.8, 10.1], None).expect("a fit");
-        assert!((fit.coefficients[0] - 0.05).abs() < 1e-12 && (fit.coefficients[1] - 1.99).abs() < 1e-12, "{:?}", fit.coefficients);
+        assert!(
+            (fit.coefficients[0] - 0.05).abs() < 1e-12
+                && (fit.coefficients[1] - 1.99).abs() < 1e-12,
+            "{:?}",
+            fit.coefficients
+        );
         let sigma = (0.107f64 / 3.0).sqrt();
         assert!((fit.sigma.expect("sigma") - sigma).abs() < 1e-12);
         let errors = fit.standard_errors.as_ref().expect("errors");
@@ -193,34 +270,72 @@ mod tests {
         // one new observation at x = 6: 1 + 1/5 + 9/10 times σ², t(3) = 3.182446305
         let at = fit.predict(&[1.0, 6.0], 1.0);
         assert!((at.value - 11.99).abs() < 1e-12);
-        assert!((at.half_width().expect("interval") - 3.182_446_305 * sigma * 2.1f64.sqrt()).abs() < 1e-6);
+        assert!(
+            (at.half_width().expect("interval") - 3.182_446_305 * sigma * 2.1f64.sqrt()).abs()
+                < 1e-6
+        );
         assert!(fit.residuals.iter().sum::<f64>().abs() < 1e-12);
     }
 
     #[test]
     fn unusable_points_are_refused_with_the_reason() {
-        let few = least_squares(&[vec![1.0, 2.0]], &[1.0], None).expect_err("one point for two parameters");
-        assert_eq!(few, FitError::TooFewPoints { found: 1, needed: 2 });
-        let singular = least_squares(&[vec![1.0, 2.0], vec![1.0, 2.0], vec![1.0, 2.0]], &[1.0, 2.0, 3.0], None).expect_err("one x only");
-        assert!(matches!(singular, FitError::RankDeficient { rank: 1, parameters: 2, .. }), "{singular:?}");
-        let bad = least_squares(&[vec![1.0], vec![f64::NAN]], &[1.0, 2.0], None).expect_err("a NaN");
+        let few = least_squares(&[vec![1.0, 2.0]], &[1.0], None)
+            .expect_err("one point for two parameters");
+        assert_eq!(
+            few,
+            FitError::TooFewPoints {
+                found: 1,
+                needed: 2
+            }
+        );
+        let singular = least_squares(
+            &[vec![1.0, 2.0], vec![1.0, 2.0], vec![1.0, 2.0]],
+            &[1.0, 2.0, 3.0],
+            None,
+        )
+        .expect_err("one x only");
+        assert!(
+            matches!(
+                singular,
+                FitError::RankDeficient {
+                    rank: 1,
+                    parameters: 2,
+                    ..
+                }
+            ),
+            "{singular:?}"
+        );
+        let bad =
+            least_squares(&[vec![1.0], vec![f64::NAN]], &[1.0, 2.0], None).expect_err("a NaN");
         assert!(matches!(bad, FitError::BadValue { .. }), "{bad:?}");
         let zero = relative_weights(&[0.0]);
-        assert!(matches!(least_squares(&[vec![1.0]], &[0.0], Some(&zero)), Err(FitError::BadValue { .. })));
-        assert!(matches!(least_squares(&[], &[], None), Err(FitError::TooFewPoints { .. })));
+        assert!(matches!(
+            least_squares(&[vec![1.0]], &[0.0], Some(&zero)),
+            Err(FitError::BadValue { .. })
+        ));
+        assert!(matches!(
+            least_squares(&[], &[], None),
+            Err(FitError::TooFewPoints { .. })
+        ));
     }
 
     #[test]
     fn columns_of_very_different_size_do_not_change_the_rank() {
-        let rows: Vec<Vec<f64>> = (1..=4).map(|x| vec![1e-9, 1e9 * f64::from(x * x)]).collect();
+        let rows: Vec<Vec<f64>> = (1..=4)
+            .map(|x| vec![1e-9, 1e9 * f64::from(x * x)])
+            .collect();
         let values: Vec<f64> = rows.iter().map(|r| 3e9 * r[0] + 2e-9 * r[1]).collect();
         let fit = least_squares(&rows, &values, None).expect("full rank");
-        assert!((fit.coefficients[0] / 3e9 - 1.0).abs() < 1e-9 && (fit.coefficients[1] / 2e-9 - 1.0).abs() < 1e-9);
+        assert!(
+            (fit.coefficients[0] / 3e9 - 1.0).abs() < 1e-9
+                && (fit.coefficients[1] / 2e-9 - 1.0).abs() < 1e-9
+        );
     }
 
     #[test]
     fn as_many_points_as_parameters_leave_no_interval() {
-        let fit = least_squares(&[vec![1.0, 1.0], vec![1.0, 2.0]], &[1.0, 3.0], None).expect("an exact fit");
+        let fit = least_squares(&[vec![1.0, 1.0], vec![1.0, 2.0]], &[1.0, 3.0], None)
+            .expect("an exact fit");
         assert_eq!((fit.degrees_of_freedom, fit.sigma), (0, None));
         assert_eq!(fit.predict(&[1.0, 3.0], 1.0).interval, None);
     }

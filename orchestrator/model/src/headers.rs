@@ -33,11 +33,21 @@ fn gaps() -> Box<dyn Model> {
         parameters: 2,
     };
     let terms = |at: &Setting| {
-        let unknown = || FitError::OutOfDomain(format!("which pages {}.{} writes is not known", at.app, at.class));
+        let unknown = || {
+            FitError::OutOfDomain(format!(
+                "which pages {}.{} writes is not known",
+                at.app, at.class
+            ))
+        };
         let runs = dtapp::written_runs(at.nas.ok_or_else(unknown)?, at.processes())?;
         Ok(vec![1.0, runs * 4096.0 / MIB])
     };
-    line(Linear { names: &["a", "b"], terms, common: &[Common::Mpi], ..of(info) })
+    line(Linear {
+        names: &["a", "b"],
+        terms,
+        common: &[Common::Mpi],
+        ..of(info)
+    })
 }
 
 fn faces() -> Box<dyn Model> {
@@ -49,7 +59,11 @@ fn faces() -> Box<dyn Model> {
         tier: Tier::SmallRuns,
         parameters: 2,
     };
-    line(Linear { names: &["a", "b"], terms: |at| Ok(vec![1.0, 1.0 / at.root()]), ..of(info) })
+    line(Linear {
+        names: &["a", "b"],
+        terms: |at| Ok(vec![1.0, 1.0 / at.root()]),
+        ..of(info)
+    })
 }
 
 fn volume() -> Box<dyn Model> {
@@ -61,7 +75,11 @@ fn volume() -> Box<dyn Model> {
         tier: Tier::SmallRuns,
         parameters: 2,
     };
-    line(Linear { names: &["a", "b"], terms: |at| Ok(vec![1.0, 1.0 / f64::from(at.processes())]), ..of(info) })
+    line(Linear {
+        names: &["a", "b"],
+        terms: |at| Ok(vec![1.0, 1.0 / f64::from(at.processes())]),
+        ..of(info)
+    })
 }
 
 fn constant() -> Box<dyn Model> {
@@ -81,7 +99,11 @@ fn line(model: Linear) -> Box<dyn Model> {
 }
 
 fn of(info: ModelInfo) -> Linear {
-    Linear { names: &["a"], least_band: BAND_MIB, ..Linear::of(info) }
+    Linear {
+        names: &["a"],
+        least_band: BAND_MIB,
+        ..Linear::of(info)
+    }
 }
 
 /// Of programs of which it is not known which pages they write: few runs tell of a slope only if they lie far apart.
@@ -120,35 +142,69 @@ impl Model for Shrunk {
             )));
         }
         let scope = Scope::of(samples, &[Common::Mpi], Along::Processes)?;
-        let (alone, several): (Vec<&Sample>, Vec<&Sample>) = samples.iter().copied().partition(|s| s.at.processes() == 1);
+        let (alone, several): (Vec<&Sample>, Vec<&Sample>) =
+            samples.iter().copied().partition(|s| s.at.processes() == 1);
         let mean = |of: &[&Sample], value: &dyn Fn(&Sample) -> f64| {
             (!of.is_empty()).then(|| of.iter().map(|s| value(s)).sum::<f64>() / of.len() as f64)
         };
         let (value, root) = (|s: &Sample| s.value, |s: &Sample| 1.0 / s.at.root());
         let line = |(mib, x): (f64, f64)| {
-            let about: Vec<(f64, f64)> = several.iter().map(|s| (root(s) - x, s.value - mib)).collect();
+            let about: Vec<(f64, f64)> = several
+                .iter()
+                .map(|s| (root(s) - x, s.value - mib))
+                .collect();
             let squares: f64 = about.iter().map(|(x, _)| x * x).sum();
-            [mib, x, about.iter().map(|(x, y)| x * y).sum::<f64>() / (squares + SHRINKING)]
+            [
+                mib,
+                x,
+                about.iter().map(|(x, y)| x * y).sum::<f64>() / (squares + SHRINKING),
+            ]
         };
         let several_line = mean(&several, &value).zip(mean(&several, &root)).map(line);
-        Ok(Box::new(ShrunkLine { alone_mib: mean(&alone, &value), several: several_line, scope }))
+        Ok(Box::new(ShrunkLine {
+            alone_mib: mean(&alone, &value),
+            several: several_line,
+            scope,
+        }))
     }
 }
 
 impl Fitted for ShrunkLine {
     fn predict(&self, at: &Setting) -> Result<Answer, FitError> {
         self.scope.admits(at)?;
-        let line = || self.several.map(|[mib, mean, slope]| mib + slope * (1.0 / at.root() - mean));
-        let value = if at.processes() == 1 { self.alone_mib.or_else(line) } else { line().or(self.alone_mib) };
-        let value = value.ok_or(FitError::TooFewPoints { found: 0, needed: 1 })?;
-        Ok(Answer { estimate: Estimate::plus_minus(value, BAND_MIB).not_negative(), warnings: self.scope.warnings(at) })
+        let line = || {
+            self.several
+                .map(|[mib, mean, slope]| mib + slope * (1.0 / at.root() - mean))
+        };
+        let value = if at.processes() == 1 {
+            self.alone_mib.or_else(line)
+        } else {
+            line().or(self.alone_mib)
+        };
+        let value = value.ok_or(FitError::TooFewPoints {
+            found: 0,
+            needed: 1,
+        })?;
+        Ok(Answer {
+            estimate: Estimate::plus_minus(value, BAND_MIB).not_negative(),
+            warnings: self.scope.warnings(at),
+        })
     }
 
     fn parameters(&self) -> Vec<Parameter> {
-        let of = |name, value: f64| Parameter { name, value, standard_error: None };
+        let of = |name, value: f64| Parameter {
+            name,
+            value,
+            standard_error: None,
+        };
         let alone = self.alone_mib.map(|mib| of("one process", mib));
-        let several = self.several.map(|[mib, mean, slope]| [of("a", mib - slope * mean), of("b", slope)]);
-        alone.into_iter().chain(several.into_iter().flatten()).collect()
+        let several = self
+            .several
+            .map(|[mib, mean, slope]| [of("a", mib - slope * mean), of("b", slope)]);
+        alone
+            .into_iter()
+            .chain(several.into_iter().flatten())
+            .collect()
     }
 }
 
@@ -166,11 +222,31 @@ mod tests {
     fn one_process_does_not_bend_the_line_of_several() {
         let runs = [(1, 9.492), (2, 8.994), (4, 9.004)].map(|(p, mib)| sample(p, mib));
         let curve = Shrunk.fit(&runs.iter().collect::<Vec<_>>()).expect("a fit");
-        let at = |p| curve.predict(&sample(p, 0.0).at).expect("an answer").estimate.value;
-        assert!((at(16) - 8.998).abs() < 0.02 && (at(1) - 9.492).abs() < 1e-9, "{} {}", at(16), at(1));
+        let at = |p| {
+            curve
+                .predict(&sample(p, 0.0).at)
+                .expect("an answer")
+                .estimate
+                .value
+        };
+        assert!(
+            (at(16) - 8.998).abs() < 0.02 && (at(1) - 9.492).abs() < 1e-9,
+            "{} {}",
+            at(16),
+            at(1)
+        );
         // what only one process shows is all that is known, and the other way round
         let curve = Shrunk.fit(&[&runs[0]]).expect("a fit");
-        assert!((curve.predict(&sample(8, 0.0).at).expect("an answer").estimate.value - 9.492).abs() < 1e-9);
+        assert!(
+            (curve
+                .predict(&sample(8, 0.0).at)
+                .expect("an answer")
+                .estimate
+                .value
+                - 9.492)
+                .abs()
+                < 1e-9
+        );
         assert!(Shrunk.fit(&[]).is_err());
     }
 }

@@ -12,7 +12,10 @@ use super::{
 /// Zero processes, or a negative request size.
 pub fn weight(processes: u32, repetitions: u32, request_size: f64) -> Result<f64, FitError> {
     let requests = at_least_one("the number of processes", processes)? * f64::from(repetitions);
-    finite("the weight", requests * not_negative("the request size", request_size)?)
+    finite(
+        "the weight",
+        requests * not_negative("the request size", request_size)?,
+    )
 }
 
 /// Returns the seconds of phases: Σ weightᵢ/BWᵢ, given pairs of weight and bandwidth in the same unit of volume.
@@ -20,7 +23,9 @@ pub fn weight(processes: u32, repetitions: u32, request_size: f64) -> Result<f64
 /// # Errors
 /// A negative weight, or a bandwidth that is not positive.
 pub fn time_s(phases: &[(f64, f64)]) -> Result<f64, FitError> {
-    let one = |(weight, bandwidth): &(f64, f64)| Ok(not_negative("a weight", *weight)? / positive("a bandwidth", *bandwidth)?);
+    let one = |(weight, bandwidth): &(f64, f64)| {
+        Ok(not_negative("a weight", *weight)? / positive("a bandwidth", *bandwidth)?)
+    };
     phases.iter().map(one).sum()
 }
 
@@ -29,7 +34,10 @@ pub fn time_s(phases: &[(f64, f64)]) -> Result<f64, FitError> {
 /// # Errors
 /// A negative weight, or a time that is not positive.
 pub fn bandwidth(weight: f64, time_s: f64) -> Result<f64, FitError> {
-    finite("the bandwidth", not_negative("the weight", weight)? / positive("the time", time_s)?)
+    finite(
+        "the bandwidth",
+        not_negative("the weight", weight)? / positive("the time", time_s)?,
+    )
 }
 
 /// Returns the error of times: 100·|estimated − measured|/measured.
@@ -37,7 +45,10 @@ pub fn bandwidth(weight: f64, time_s: f64) -> Result<f64, FitError> {
 /// # Errors
 /// Times that are not positive.
 pub fn error_on_time_pct(estimated_s: f64, measured_s: f64) -> Result<f64, FitError> {
-    let (estimated, measured) = (positive("the estimated time", estimated_s)?, positive("the measured time", measured_s)?);
+    let (estimated, measured) = (
+        positive("the estimated time", estimated_s)?,
+        positive("the measured time", measured_s)?,
+    );
     Ok(100.0 * (estimated - measured).abs() / measured)
 }
 

@@ -48,7 +48,10 @@ impl Bandwidth {
     pub fn at(self, per_node: u32, node_mib: f64) -> Result<f64, FitError> {
         let p = at_least_one("the number of processes on the node", per_node)?;
         let rate = positive("the bandwidth a + b·p", self.a + self.b * p)?;
-        finite("the latency", not_negative("the size of a node's files", node_mib)? / rate)
+        finite(
+            "the latency",
+            not_negative("the size of a node's files", node_mib)? / rate,
+        )
     }
 }
 
@@ -137,18 +140,33 @@ pub fn published() -> Box<dyn Model> {
             }
             let value = PUBLISHED.at(p, node_mib(at)?)?;
             let estimate = match at.mpi {
-                MpiKind::OpenMpi => Estimate::between(value, value * PUBLISHED_OPEN_MPI.0, value * PUBLISHED_OPEN_MPI.1),
-                MpiKind::Nemesis | MpiKind::Mpich => Estimate::plus_minus(value, value * PUBLISHED_BAND),
+                MpiKind::OpenMpi => Estimate::between(
+                    value,
+                    value * PUBLISHED_OPEN_MPI.0,
+                    value * PUBLISHED_OPEN_MPI.1,
+                ),
+                MpiKind::Nemesis | MpiKind::Mpich => {
+                    Estimate::plus_minus(value, value * PUBLISHED_BAND)
+                }
             };
-            let few = || format!("the published times are of {fewest} processes on a node or more: {p} writers may be slower or faster");
-            Ok(Answer { estimate, warnings: (p < fewest).then(few).into_iter().collect() })
+            let few = || {
+                format!(
+                    "the published times are of {fewest} processes on a node or more: {p} writers may be slower or faster"
+                )
+            };
+            Ok(Answer {
+                estimate,
+                warnings: (p < fewest).then(few).into_iter().collect(),
+            })
         },
         believes: always,
     })
 }
 
 fn node_mib(at: &Setting) -> Result<f64, FitError> {
-    at.output.node_mib.ok_or_else(|| FitError::OutOfDomain("the size of the node's files is not known".into()))
+    at.output
+        .node_mib
+        .ok_or_else(|| FitError::OutOfDomain("the size of the node's files is not known".into()))
 }
 
 /// Coordination and storage as parts of their own: a fixed time, a time for each process that takes turns on a core, and the time that V MiB
@@ -180,7 +198,10 @@ fn parts(at: &Setting) -> Result<Vec<f64>, FitError> {
     let p = at_least_one("the number of processes on the node", at.per_node)?;
     let mib = not_negative("the size of a node's files", node_mib(at)?)?;
     // without the number of cores, each process is taken to cost the same
-    let turns = at.output.cores.map_or(p, |cores| (p / f64::from(cores.max(1))).max(1.0));
+    let turns = at
+        .output
+        .cores
+        .map_or(p, |cores| (p / f64::from(cores.max(1))).max(1.0));
     Ok(vec![1.0, turns, mib / 1024.0])
 }
 
@@ -190,18 +211,40 @@ impl Model for Parts {
     }
 
     fn fit(&self, samples: &[&Sample]) -> Result<Box<dyn Fitted>, FitError> {
-        let row = |at: &Setting| Ok(self.of.iter().zip(std::iter::repeat(parts(at)?)).map(|(i, all)| all[*i]).collect());
-        let rows = samples.iter().map(|s| row(&s.at)).collect::<Result<Vec<Vec<f64>>, FitError>>()?;
-        let values = samples.iter().map(|s| positive("the latency", s.value)).collect::<Result<Vec<_>, _>>()?;
+        let row = |at: &Setting| {
+            Ok(self
+                .of
+                .iter()
+                .zip(std::iter::repeat(parts(at)?))
+                .map(|(i, all)| all[*i])
+                .collect())
+        };
+        let rows = samples
+            .iter()
+            .map(|s| row(&s.at))
+            .collect::<Result<Vec<Vec<f64>>, FitError>>()?;
+        let values = samples
+            .iter()
+            .map(|s| positive("the latency", s.value))
+            .collect::<Result<Vec<_>, _>>()?;
         if samples.is_empty() {
-            return Err(FitError::TooFewPoints { found: 0, needed: 1 });
+            return Err(FitError::TooFewPoints {
+                found: 0,
+                needed: 1,
+            });
         }
         // relative errors, and each part as a term of its own that is not far from a third of the time
         let mut weights = relative_weights(&values);
         let (mut rows, mut values) = (rows, values);
         let count = self.of.len();
         for part in 0..count {
-            let share = rows.iter().zip(&values).take(samples.len()).map(|(row, s)| row[part] / s).sum::<f64>() / samples.len() as f64;
+            let share = rows
+                .iter()
+                .zip(&values)
+                .take(samples.len())
+                .map(|(row, s)| row[part] / s)
+                .sum::<f64>()
+                / samples.len() as f64;
             let mut row = vec![0.0; count];
             row[part] = share;
             rows.push(row);
@@ -209,10 +252,22 @@ impl Model for Parts {
             weights.push(PRIOR);
         }
         let (kept, fit) = least_squares_not_negative(&rows, &values, &weights)?;
-        let most_mib = samples.iter().filter_map(|s| s.at.output.node_mib).fold(0.0, f64::max);
+        let most_mib = samples
+            .iter()
+            .filter_map(|s| s.at.output.node_mib)
+            .fold(0.0, f64::max);
         let most_writers = samples.iter().map(|s| s.at.per_node).max().unwrap_or(0);
         let kept = kept.into_iter().map(|i| self.of[i]).collect();
-        Ok(Box::new(FittedParts { of: self.of, kept, runs: samples.len(), fit, range: Range { most_writers, most_mib } }))
+        Ok(Box::new(FittedParts {
+            of: self.of,
+            kept,
+            runs: samples.len(),
+            fit,
+            range: Range {
+                most_writers,
+                most_mib,
+            },
+        }))
     }
 }
 
@@ -234,17 +289,37 @@ impl Fitted for FittedParts {
         let value = positive("the time of the fitted parts", self.fit.value(&row))?;
         let fitted = self.fit.predict(&row, 1.0 / (value * value)).not_negative();
         // the assumption about the parts is no run: what it adds to the degrees of freedom tells nothing of an error
-        let estimate = if self.runs >= self.kept.len() + LEAST_FREEDOM { fitted } else { Estimate::bare(fitted.value) };
-        Ok(Answer { estimate, warnings: self.range.warnings(at.per_node, node_mib(at)?) })
+        let estimate = if self.runs >= self.kept.len() + LEAST_FREEDOM {
+            fitted
+        } else {
+            Estimate::bare(fitted.value)
+        };
+        Ok(Answer {
+            estimate,
+            warnings: self.range.warnings(at.per_node, node_mib(at)?),
+        })
     }
 
     fn parameters(&self) -> Vec<Parameter> {
         let errors = self.fit.standard_errors.as_ref();
-        let of = |(place, name): (usize, &'static str)| match self.kept.iter().position(|k| *k == place) {
-            Some(i) => Parameter { name, value: self.fit.coefficients[i], standard_error: errors.map(|e| e[i]) },
-            None => Parameter { name, value: 0.0, standard_error: None },
-        };
-        self.of.iter().map(|place| of((*place, NAMES[*place]))).collect()
+        let of =
+            |(place, name): (usize, &'static str)| match self.kept.iter().position(|k| *k == place)
+            {
+                Some(i) => Parameter {
+                    name,
+                    value: self.fit.coefficients[i],
+                    standard_error: errors.map(|e| e[i]),
+                },
+                None => Parameter {
+                    name,
+                    value: 0.0,
+                    standard_error: None,
+                },
+            };
+        self.of
+            .iter()
+            .map(|place| of((*place, NAMES[*place])))
+            .collect()
     }
 }
 
@@ -291,7 +366,11 @@ impl Curve {
     /// Returns the weight of a point. The rate of a node is the sum of the rates of its p writers, so its variance grows with p; times vary in
     /// proportion to their size.
     fn weight(&self, p: f64, value: f64) -> f64 {
-        if self.of_rate { 1.0 / p } else { 1.0 / (value * value) }
+        if self.of_rate {
+            1.0 / p
+        } else {
+            1.0 / (value * value)
+        }
     }
 }
 
@@ -302,7 +381,10 @@ impl Model for Curve {
 
     fn fit(&self, samples: &[&Sample]) -> Result<Box<dyn Fitted>, FitError> {
         if samples.is_empty() {
-            return Err(FitError::TooFewPoints { found: 0, needed: self.info.parameters });
+            return Err(FitError::TooFewPoints {
+                found: 0,
+                needed: self.info.parameters,
+            });
         }
         let (mut rows, mut values, mut weights) = (Vec::new(), Vec::new(), Vec::new());
         let (mut most_writers, mut most_mib) = (0, 0.0_f64);
@@ -317,7 +399,14 @@ impl Model for Curve {
             (most_writers, most_mib) = (most_writers.max(sample.at.per_node), most_mib.max(mib));
         }
         let fit = least_squares(&rows, &values, Some(&weights))?;
-        Ok(Box::new(FittedCurve { curve: *self, fit, range: Range { most_writers, most_mib } }))
+        Ok(Box::new(FittedCurve {
+            curve: *self,
+            fit,
+            range: Range {
+                most_writers,
+                most_mib,
+            },
+        }))
     }
 }
 
@@ -333,24 +422,47 @@ impl Fitted for FittedCurve {
         let p = at_least_one("the number of processes on the node", at.per_node)?;
         let mib = not_negative("the size of a node's files", node_mib(at)?)?;
         let row = (self.curve.row)(p, mib);
-        let fitted = self.fit.predict(&row, self.curve.weight(p, self.fit.value(&row)));
+        let fitted = self
+            .fit
+            .predict(&row, self.curve.weight(p, self.fit.value(&row)));
         let estimate = if self.curve.of_rate {
-            let interval = fitted.interval.filter(|i| i.low > 0.0).map(|i| Interval { low: mib / i.high, high: mib / i.low });
-            Estimate { value: mib / fitted.value, interval }
+            let interval = fitted.interval.filter(|i| i.low > 0.0).map(|i| Interval {
+                low: mib / i.high,
+                high: mib / i.low,
+            });
+            Estimate {
+                value: mib / fitted.value,
+                interval,
+            }
         } else {
             fitted.not_negative()
         };
         if !(estimate.value.is_finite() && estimate.value > 0.0) {
-            let why = format!("the fitted curve gives no time for {mib:.1} MiB of {} processes on a node", at.per_node);
+            let why = format!(
+                "the fitted curve gives no time for {mib:.1} MiB of {} processes on a node",
+                at.per_node
+            );
             return Err(FitError::OutOfDomain(why));
         }
-        Ok(Answer { estimate, warnings: self.range.warnings(at.per_node, mib) })
+        Ok(Answer {
+            estimate,
+            warnings: self.range.warnings(at.per_node, mib),
+        })
     }
 
     fn parameters(&self) -> Vec<Parameter> {
         let errors = self.fit.standard_errors.as_ref();
-        let named = ["a", "b", "c"].into_iter().zip(&self.fit.coefficients).enumerate();
-        named.map(|(i, (name, value))| Parameter { name, value: *value, standard_error: errors.map(|e| e[i]) }).collect()
+        let named = ["a", "b", "c"]
+            .into_iter()
+            .zip(&self.fit.coefficients)
+            .enumerate();
+        named
+            .map(|(i, (name, value))| Parameter {
+                name,
+                value: *value,
+                standard_error: errors.map(|e| e[i]),
+            })
+            .collect()
     }
 }
 
@@ -360,47 +472,106 @@ mod tests {
     use crate::{Answer, Model, MpiKind, Output, Sample, Setting};
 
     fn at(p: u32, node_mib: f64) -> Setting {
-        let (mapping, output) = (cvc_core::mapping::Mapping::one_node(p), Output { node_mib: Some(node_mib), ..Output::default() });
-        Setting { app: "a".into(), class: "b".into(), nas: None, mapping, per_node: p, mpi: MpiKind::Nemesis, output }
+        let (mapping, output) = (
+            cvc_core::mapping::Mapping::one_node(p),
+            Output {
+                node_mib: Some(node_mib),
+                ..Output::default()
+            },
+        );
+        Setting {
+            app: "a".into(),
+            class: "b".into(),
+            nas: None,
+            mapping,
+            per_node: p,
+            mpi: MpiKind::Nemesis,
+            output,
+        }
     }
 
     fn answer(model: &dyn Model, samples: &[Sample], at: &Setting) -> Answer {
-        model.fit(&samples.iter().collect::<Vec<_>>()).expect("a fit").predict(at).expect("a time")
+        model
+            .fit(&samples.iter().collect::<Vec<_>>())
+            .expect("a fit")
+            .predict(at)
+            .expect("a time")
     }
 
     #[test]
     fn volumes_and_writers_far_beyond_the_runs_give_a_warning() {
         // 1 to 16 writers, at most 1600 MiB on the node
         let law = Bandwidth { a: 500.0, b: 10.0 };
-        let sample = |p: u32, mib: f64| Sample { id: format!("{p} {mib}"), at: at(p, mib), value: law.at(p, mib).expect("s") };
-        let samples = [sample(1, 100.0), sample(4, 300.0), sample(9, 900.0), sample(16, 1600.0), sample(16, 800.0)];
+        let sample = |p: u32, mib: f64| Sample {
+            id: format!("{p} {mib}"),
+            at: at(p, mib),
+            value: law.at(p, mib).expect("s"),
+        };
+        let samples = [
+            sample(1, 100.0),
+            sample(4, 300.0),
+            sample(9, 900.0),
+            sample(16, 1600.0),
+            sample(16, 800.0),
+        ];
         for model in models().into_iter().chain([bandwidth()]) {
             let warned = |p, mib| answer(&*model, &samples, &at(p, mib)).warnings.join("\n");
             assert_eq!(warned(32, 3200.0), "", "{}", model.info().id);
-            assert!(warned(16, 3300.0).starts_with("3300 MiB on a node are more than 2 times the 1600 MiB"), "{}", warned(16, 3300.0));
-            assert!(warned(33, 1600.0).starts_with("33 processes that write"), "{}", warned(33, 1600.0));
+            assert!(
+                warned(16, 3300.0)
+                    .starts_with("3300 MiB on a node are more than 2 times the 1600 MiB"),
+                "{}",
+                warned(16, 3300.0)
+            );
+            assert!(
+                warned(33, 1600.0).starts_with("33 processes that write"),
+                "{}",
+                warned(33, 1600.0)
+            );
         }
     }
 
     /// FT with Open MPI on 1 and 2 processes: the bandwidth of so many writers grows out of all bounds.
     #[test]
     fn no_model_of_a_time_lets_it_fall_with_the_processes() {
-        let sample = |p: u32, mib: f64, value: f64| Sample { id: p.to_string(), at: at(p, mib), value };
+        let sample = |p: u32, mib: f64, value: f64| Sample {
+            id: p.to_string(),
+            at: at(p, mib),
+            value,
+        };
         let samples = [sample(1, 600.0, 1.6), sample(2, 640.0, 1.05)];
         for model in models() {
-            let of = |p: u32| answer(&*model, &samples, &at(p, 600.0 + 40.0 * f64::from(p - 1))).estimate.value;
-            assert!([2, 4, 8, 16, 64].windows(2).all(|p| of(p[0]) <= of(p[1])), "{}", model.info().id);
+            let of = |p: u32| {
+                answer(&*model, &samples, &at(p, 600.0 + 40.0 * f64::from(p - 1)))
+                    .estimate
+                    .value
+            };
+            assert!(
+                [2, 4, 8, 16, 64].windows(2).all(|p| of(p[0]) <= of(p[1])),
+                "{}",
+                model.info().id
+            );
         }
     }
 
     #[test]
     fn the_published_time_ends_at_64_writers() {
         let forecast = answer(&*published(), &[], &at(36, 36.0 * 309.83));
-        assert!((forecast.estimate.value - 36.0 * 309.83 / (92.5 + 3.34 * 36.0)).abs() < 1e-9 && forecast.warnings.is_empty());
+        assert!(
+            (forecast.estimate.value - 36.0 * 309.83 / (92.5 + 3.34 * 36.0)).abs() < 1e-9
+                && forecast.warnings.is_empty()
+        );
         assert_eq!(forecast.estimate.covers(52.73), Some(true), "Table 5.3");
         assert_eq!(answer(&*published(), &[], &at(4, 400.0)).warnings.len(), 1);
         let fitted = published().fit(&[]).expect("nothing to fit");
         assert!(fitted.predict(&at(65, 6500.0)).is_err());
-        assert!(fitted.predict(&Setting { output: Output::default(), ..at(4, 400.0) }).is_err());
+        assert!(
+            fitted
+                .predict(&Setting {
+                    output: Output::default(),
+                    ..at(4, 400.0)
+                })
+                .is_err()
+        );
     }
 }

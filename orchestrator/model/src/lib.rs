@@ -43,7 +43,9 @@ mod scope;
 mod split;
 
 pub use choice::{Candidate, Choice, Verdict, choose};
-pub use curve::{Answer, Fitted, Model, ModelInfo, MpiKind, Output, Parameter, Sample, Setting, Tier};
+pub use curve::{
+    Answer, Fitted, Model, ModelInfo, MpiKind, Output, Parameter, Sample, Setting, Tier,
+};
 pub use estimate::{Estimate, error_pct};
 pub use fit::{Fit, FitError, least_squares, relative_weights};
 pub use split::{HeldOut, Identified, Judged, Judgement, Training, split};

@@ -10,7 +10,13 @@ use super::{
 };
 
 const fn around(value: f64, half: f64) -> Estimate {
-    Estimate { value, interval: Some(Interval { low: value - half, high: value + half }) }
+    Estimate {
+        value,
+        interval: Some(Interval {
+            low: value - half,
+            high: value + half,
+        }),
+    }
 }
 
 /// Least half-width of the interval of the mean of runs, MiB: a few pages.
@@ -23,7 +29,13 @@ pub const MPICH_MIB: Estimate = around(2.45, 0.01);
 pub const OPEN_MPI_MIB: Estimate = around(2.72, 0.06);
 
 /// MiB with MPICH 3 and ROMIO linked in (Table 5.10: 7.71; Table 5.7: 7.96).
-pub const ROMIO_MIB: Estimate = Estimate { value: 7.71, interval: Some(Interval { low: 7.7, high: 7.97 }) };
+pub const ROMIO_MIB: Estimate = Estimate {
+    value: 7.71,
+    interval: Some(Interval {
+        low: 7.7,
+        high: 7.97,
+    }),
+};
 
 /// Returns the models of the library zone: the mean of the runs, and the published values for the thesis's versions.
 pub fn models() -> Vec<Box<dyn Model>> {
@@ -58,7 +70,11 @@ fn published() -> Box<dyn Model> {
             parameters: 0,
         },
         answer: |at| Ok(of(at.mpi).into()),
-        believes: |samples| match samples.iter().filter(|s| of(s.at.mpi).covers(s.value) == Some(false)).count() {
+        believes: |samples| match samples
+            .iter()
+            .filter(|s| of(s.at.mpi).covers(s.value) == Some(false))
+            .count()
+        {
             far if 2 * far > samples.len() => Err(FitError::OutOfDomain(format!(
                 "{far} of {} training runs contradict it: it was published for other versions of DMTCP and MPI",
                 samples.len()

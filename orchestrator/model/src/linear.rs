@@ -78,20 +78,39 @@ impl Model for Linear {
     }
 
     fn fit(&self, samples: &[&Sample]) -> Result<Box<dyn Fitted>, FitError> {
-        let samples: Vec<&Sample> = samples.iter().copied().filter(|s| (self.admits)(&s.at).is_ok()).collect();
+        let samples: Vec<&Sample> = samples
+            .iter()
+            .copied()
+            .filter(|s| (self.admits)(&s.at).is_ok())
+            .collect();
         let needed = self.names.len();
         if samples.len() < needed {
-            return Err(FitError::TooFewPoints { found: samples.len(), needed });
+            return Err(FitError::TooFewPoints {
+                found: samples.len(),
+                needed,
+            });
         }
         let scope = Scope::of(&samples, self.common, self.along)?;
-        let rows = samples.iter().map(|s| (self.terms)(&s.at)).collect::<Result<Vec<_>, _>>()?;
-        let values = samples.iter().map(|s| Ok(s.value - (self.offset)(&s.at)?)).collect::<Result<Vec<_>, FitError>>()?;
+        let rows = samples
+            .iter()
+            .map(|s| (self.terms)(&s.at))
+            .collect::<Result<Vec<_>, _>>()?;
+        let values = samples
+            .iter()
+            .map(|s| Ok(s.value - (self.offset)(&s.at)?))
+            .collect::<Result<Vec<_>, FitError>>()?;
         let weights = match self.weights {
             Weights::Equal => None,
-            Weights::Relative => Some(relative_weights(&samples.iter().map(|s| s.value).collect::<Vec<_>>())),
+            Weights::Relative => Some(relative_weights(
+                &samples.iter().map(|s| s.value).collect::<Vec<_>>(),
+            )),
         };
         let fit = least_squares(&rows, &values, weights.as_deref())?;
-        Ok(Box::new(Curve { of: *self, fit, scope }))
+        Ok(Box::new(Curve {
+            of: *self,
+            fit,
+            scope,
+        }))
     }
 }
 
@@ -106,16 +125,24 @@ impl Fitted for Curve {
             Weights::Equal => 1.0,
             Weights::Relative => 1.0 / (value * value),
         };
-        let estimate = self.fit.predict(&row, weight).plus_together(Estimate::exact(offset));
+        let estimate = self
+            .fit
+            .predict(&row, weight)
+            .plus_together(Estimate::exact(offset));
         Ok(Answer {
-            estimate: widened(estimate, self.of.least_band.max(self.of.least_part * value)).not_negative(),
+            estimate: widened(estimate, self.of.least_band.max(self.of.least_part * value))
+                .not_negative(),
             warnings: self.scope.warnings(at),
         })
     }
 
     fn parameters(&self) -> Vec<Parameter> {
         let error = |i: usize| self.fit.standard_errors.as_ref().map(|e| e[i]);
-        let of = |(i, name): (usize, &&'static str)| Parameter { name, value: self.fit.coefficients[i], standard_error: error(i) };
+        let of = |(i, name): (usize, &&'static str)| Parameter {
+            name,
+            value: self.fit.coefficients[i],
+            standard_error: error(i),
+        };
         self.of.names.iter().enumerate().map(of).collect()
     }
 }

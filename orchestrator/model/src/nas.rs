@@ -72,7 +72,10 @@ impl Problem {
         };
         let mut letters = class.chars();
         let class = letters.next().filter(|c| "SWABCDE".contains(*c))?;
-        letters.next().is_none().then_some(Self { benchmark, class })
+        letters
+            .next()
+            .is_none()
+            .then_some(Self { benchmark, class })
     }
 
     /// Returns N, the points along each of the three dimensions; `None` for CG, which has no grid.
@@ -112,7 +115,13 @@ impl Problem {
     /// Returns how the grid is divided among `processes`.
     pub(super) fn tiles(self, processes: u32) -> Result<Tiles, FitError> {
         at_least_one("the number of processes", processes)?;
-        let unknown = || FitError::OutOfDomain(format!("{} has no grid of class {}", self.benchmark.name(), self.class));
+        let unknown = || {
+            FitError::OutOfDomain(format!(
+                "{} has no grid of class {}",
+                self.benchmark.name(),
+                self.class
+            ))
+        };
         let n = u64::from(self.grid_points().ok_or_else(unknown)?);
         if self.benchmark == Benchmark::Lu {
             let (x, y) = near_square(processes).ok_or_else(|| {
@@ -124,7 +133,11 @@ impl Problem {
                     self.class
                 )));
             }
-            return Ok(Tiles::Columns { i: n.div_ceil(u64::from(x)), j: n.div_ceil(u64::from(y)), n });
+            return Ok(Tiles::Columns {
+                i: n.div_ceil(u64::from(x)),
+                j: n.div_ceil(u64::from(y)),
+                n,
+            });
         }
         let q = u64::from(processes.isqrt());
         if q * q != u64::from(processes) {
@@ -164,13 +177,20 @@ impl Problem {
         let words = match (self.tiles(processes)?, self.benchmark) {
             (Tiles::Cells { q, m }, Benchmark::Sp) => {
                 let r = 2 * (m / 2) + 1;
-                q * (5 * (r + 4).pow(2) * (m + 4) + 8 * (m + 2).pow(3) + 25 * r * r * m) + 2 * (120 * m * m * (q - 1) + 1)
+                q * (5 * (r + 4).pow(2) * (m + 4) + 8 * (m + 2).pow(3) + 25 * r * r * m)
+                    + 2 * (120 * m * m * (q - 1) + 1)
             }
             (Tiles::Cells { q, m }, _) => {
-                let cell = 6 * (m + 2).pow(3) + 5 * m.pow(3) + 5 * (m + 4).pow(3) + 30 * (m + 1).pow(3) + 5 * (m + 1).pow(2);
+                let cell = 6 * (m + 2).pow(3)
+                    + 5 * m.pow(3)
+                    + 5 * (m + 4).pow(3)
+                    + 30 * (m + 1).pow(3)
+                    + 5 * (m + 1).pow(2);
                 q * cell + 2 * (60 * m * m * (q - 1) + 1)
             }
-            (Tiles::Columns { i, j, n }, _) => 15 * (i + 4) * (j + 4) * n + 5 * (i + 2) * (j + 2) * n + 100 * i * j + 20 * j * n,
+            (Tiles::Columns { i, j, n }, _) => {
+                15 * (i + 4) * (j + 4) * n + 5 * (i + 2) * (j + 2) * n + 100 * i * j + 20 * j * n
+            }
         };
         Ok(8 * words)
     }
@@ -178,7 +198,9 @@ impl Problem {
     fn cg_bytes(self, processes: u32) -> Result<u64, FitError> {
         let (order, nonzeros, rows) = self.cg_blocks(processes)?;
         let p = u64::from(processes);
-        let bound = order * (nonzeros + 1) / p * (nonzeros + 1) + nonzeros + order * (nonzeros + 2 + p / 256) / (p / rows);
+        let bound = order * (nonzeros + 1) / p * (nonzeros + 1)
+            + nonzeros
+            + order * (nonzeros + 2 + p / 256) / (p / rows);
         Ok(cg_bytes_of(order, rows, bound))
     }
 
@@ -186,15 +208,23 @@ impl Problem {
     /// elements are those of n outer products of vectors with k + 1 elements, and the diagonal: n·((k + 1)² + 1) over all processes.
     pub(super) fn cg_written_bytes(self, processes: u32) -> Result<u64, FitError> {
         let (order, nonzeros, rows) = self.cg_blocks(processes)?;
-        Ok(cg_bytes_of(order, rows, order * ((nonzeros + 1).pow(2) + 1) / u64::from(processes)))
+        Ok(cg_bytes_of(
+            order,
+            rows,
+            order * ((nonzeros + 1).pow(2) + 1) / u64::from(processes),
+        ))
     }
 
     /// Returns the order of the matrix, the nonzeros of a generating vector, and the rows of the process grid.
     fn cg_blocks(self, processes: u32) -> Result<(u64, u64, u64), FitError> {
         at_least_one("the number of processes", processes)?;
-        let (order, nonzeros) = self.matrix().ok_or_else(|| FitError::OutOfDomain(format!("CG has no class {}", self.class)))?;
+        let (order, nonzeros) = self
+            .matrix()
+            .ok_or_else(|| FitError::OutOfDomain(format!("CG has no class {}", self.class)))?;
         if !processes.is_power_of_two() {
-            return Err(FitError::OutOfDomain(format!("CG runs on a power of two of processes; {processes} is not one")));
+            return Err(FitError::OutOfDomain(format!(
+                "CG runs on a power of two of processes; {processes} is not one"
+            )));
         }
         Ok((order, nonzeros, 1 << (processes.trailing_zeros() / 2)))
     }
@@ -208,8 +238,15 @@ fn cg_bytes_of(order: u64, rows: u64, elements: u64) -> u64 {
 /// Returns the factors x ≥ y of P that LU uses: the first x from √P upwards that divides P, as long as x ≤ 2y.
 fn near_square(processes: u32) -> Option<(u32, u32)> {
     let root = processes.isqrt();
-    let start = if root * root == processes { root } else { root + 1 };
-    (start..=processes).map(|x| (x, processes / x)).take_while(|(x, y)| *x <= y.saturating_mul(2)).find(|(x, y)| x * y == processes)
+    let start = if root * root == processes {
+        root
+    } else {
+        root + 1
+    };
+    (start..=processes)
+        .map(|x| (x, processes / x))
+        .take_while(|(x, y)| *x <= y.saturating_mul(2))
+        .find(|(x, y)| x * y == processes)
 }
 
 #[cfg(test)]
@@ -218,12 +255,30 @@ mod tests {
 
     #[test]
     fn descriptors_are_known_by_their_names() {
-        assert_eq!(Problem::of("btio-full", "C"), Some(Problem { benchmark: Benchmark::Bt, class: 'C' }));
-        for (app, class) in [("npb-bt", "X"), ("npb-bt", "AB"), ("npb-bt", ""), ("npb-ft", "A"), ("lulesh", "A")] {
+        assert_eq!(
+            Problem::of("btio-full", "C"),
+            Some(Problem {
+                benchmark: Benchmark::Bt,
+                class: 'C'
+            })
+        );
+        for (app, class) in [
+            ("npb-bt", "X"),
+            ("npb-bt", "AB"),
+            ("npb-bt", ""),
+            ("npb-ft", "A"),
+            ("lulesh", "A"),
+        ] {
             assert_eq!(Problem::of(app, class), None, "{app} {class}");
         }
-        assert_eq!(Problem::of("npb-sp", "W").and_then(|p| p.grid_points()), Some(36));
-        assert_eq!(Problem::of("npb-cg", "W").and_then(|p| p.grid_points()), None);
+        assert_eq!(
+            Problem::of("npb-sp", "W").and_then(|p| p.grid_points()),
+            Some(36)
+        );
+        assert_eq!(
+            Problem::of("npb-cg", "W").and_then(|p| p.grid_points()),
+            None
+        );
     }
 
     /// Sizes of `.bss` of NPB 3.3 compiled with gfortran: slightly more than the declared arrays.
@@ -248,18 +303,43 @@ mod tests {
             ("npb-cg", "S", 2, 1_527_680),
         ];
         for (app, class, processes, bss) in compiled {
-            let declared = Problem::of(app, class).expect("a benchmark").static_bytes(processes).expect("a size");
-            assert!(declared < bss && bss - declared < 110_000, "{app}.{class}.{processes}: {declared} against {bss}");
+            let declared = Problem::of(app, class)
+                .expect("a benchmark")
+                .static_bytes(processes)
+                .expect("a size");
+            assert!(
+                declared < bss && bss - declared < 110_000,
+                "{app}.{class}.{processes}: {declared} against {bss}"
+            );
         }
     }
 
     #[test]
     fn numbers_of_processes_that_a_benchmark_cannot_use_are_refused() {
         let of = |app, class| Problem::of(app, class).expect("a benchmark");
-        assert!(matches!(of("npb-bt", "A").static_bytes(0), Err(FitError::BadValue { .. })));
-        assert!(matches!(of("npb-cg", "A").static_bytes(0), Err(FitError::BadValue { .. })));
-        for (app, processes) in [("npb-bt", 8), ("npb-sp", 24), ("npb-lu", 7), ("npb-lu", 3), ("npb-cg", 9), ("npb-bt", 4_225)] {
-            assert!(matches!(of(app, "A").static_bytes(processes), Err(FitError::OutOfDomain(_))), "{app} {processes}");
+        assert!(matches!(
+            of("npb-bt", "A").static_bytes(0),
+            Err(FitError::BadValue { .. })
+        ));
+        assert!(matches!(
+            of("npb-cg", "A").static_bytes(0),
+            Err(FitError::BadValue { .. })
+        ));
+        for (app, processes) in [
+            ("npb-bt", 8),
+            ("npb-sp", 24),
+            ("npb-lu", 7),
+            ("npb-lu", 3),
+            ("npb-cg", 9),
+            ("npb-bt", 4_225),
+        ] {
+            assert!(
+                matches!(
+                    of(app, "A").static_bytes(processes),
+                    Err(FitError::OutOfDomain(_))
+                ),
+                "{app} {processes}"
+            );
         }
         assert!(of("npb-bt", "E").static_bytes(u32::from(u16::MAX)).is_err());
         assert!(of("npb-lu", "E").static_bytes(u32::MAX).is_err());
@@ -267,7 +347,15 @@ mod tests {
 
     #[test]
     fn lu_takes_the_most_square_grid() {
-        for (processes, grid) in [(1, (1, 1)), (2, (2, 1)), (6, (3, 2)), (8, (4, 2)), (25, (5, 5)), (12, (4, 3)), (18, (6, 3))] {
+        for (processes, grid) in [
+            (1, (1, 1)),
+            (2, (2, 1)),
+            (6, (3, 2)),
+            (8, (4, 2)),
+            (25, (5, 5)),
+            (12, (4, 3)),
+            (18, (6, 3)),
+        ] {
             assert_eq!(near_square(processes), Some(grid), "{processes}");
         }
         assert_eq!(near_square(5), None);

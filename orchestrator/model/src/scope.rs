@@ -56,11 +56,20 @@ impl Scope {
     ///
     /// # Errors
     /// No run, or runs that do not share a property in `common`.
-    pub(super) fn of(samples: &[&Sample], common: &[Common], along: Along) -> Result<Self, FitError> {
-        let first = samples.first().ok_or(FitError::TooFewPoints { found: 0, needed: 1 })?;
+    pub(super) fn of(
+        samples: &[&Sample],
+        common: &[Common],
+        along: Along,
+    ) -> Result<Self, FitError> {
+        let first = samples.first().ok_or(FitError::TooFewPoints {
+            found: 0,
+            needed: 1,
+        })?;
         let at = &first.at;
         let scope = Self {
-            program: common.contains(&Common::Program).then(|| (at.app.clone(), at.class.clone())),
+            program: common
+                .contains(&Common::Program)
+                .then(|| (at.app.clone(), at.class.clone())),
             benchmark: match common.contains(&Common::Benchmark) {
                 true => Some(at.nas.ok_or_else(|| unknown(at))?.benchmark),
                 false => None,
@@ -70,7 +79,9 @@ impl Scope {
             most: samples.iter().map(|s| along.of(&s.at)).max().unwrap_or(0),
         };
         for sample in samples {
-            scope.admits(&sample.at).map_err(|e| FitError::OutOfDomain(format!("the training runs differ: {e}")))?;
+            scope
+                .admits(&sample.at)
+                .map_err(|e| FitError::OutOfDomain(format!("the training runs differ: {e}")))?;
         }
         Ok(scope)
     }
@@ -83,17 +94,25 @@ impl Scope {
         if let Some((app, class)) = &self.program
             && (*app != at.app || *class != at.class)
         {
-            return Err(FitError::OutOfDomain(format!("fitted on {app}.{class}, it knows nothing about {}.{}", at.app, at.class)));
+            return Err(FitError::OutOfDomain(format!(
+                "fitted on {app}.{class}, it knows nothing about {}.{}",
+                at.app, at.class
+            )));
         }
         if let Some(benchmark) = self.benchmark {
             let asked = at.nas.ok_or_else(|| unknown(at))?.benchmark;
             if asked != benchmark {
                 let (ours, theirs) = (benchmark.name(), asked.name());
-                return Err(FitError::OutOfDomain(format!("fitted on {ours}, it knows nothing about {theirs}")));
+                return Err(FitError::OutOfDomain(format!(
+                    "fitted on {ours}, it knows nothing about {theirs}"
+                )));
             }
         }
         if let Some(mpi) = self.mpi.filter(|mpi| *mpi != at.mpi) {
-            return Err(FitError::OutOfDomain(format!("fitted with {mpi:?}, it knows nothing about {:?}", at.mpi)));
+            return Err(FitError::OutOfDomain(format!(
+                "fitted with {mpi:?}, it knows nothing about {:?}",
+                at.mpi
+            )));
         }
         Ok(())
     }
@@ -106,11 +125,19 @@ impl Scope {
             Along::PerNode => "processes on a node",
         };
         let far = asked > self.most.saturating_mul(FAR);
-        let text = || format!("{asked} {what} are more than {FAR} times the {} of the largest training run", self.most);
+        let text = || {
+            format!(
+                "{asked} {what} are more than {FAR} times the {} of the largest training run",
+                self.most
+            )
+        };
         far.then(text).into_iter().collect()
     }
 }
 
 fn unknown(at: &Setting) -> FitError {
-    FitError::OutOfDomain(format!("the arrays of {}.{} are not known", at.app, at.class))
+    FitError::OutOfDomain(format!(
+        "the arrays of {}.{} are not known",
+        at.app, at.class
+    ))
 }

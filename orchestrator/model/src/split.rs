@@ -101,8 +101,20 @@ pub fn split<T: Identified, R>(
 ) -> R {
     let (training, rest): (Vec<T>, Vec<T>) = items.into_iter().partition(trains);
     let used: HashSet<&str> = training.iter().map(Identified::id).collect();
-    let held_out = rest.into_iter().filter(|s| !used.contains(s.id())).collect();
-    body(Training { items: training, brand: PhantomData }, HeldOut { items: held_out, brand: PhantomData })
+    let held_out = rest
+        .into_iter()
+        .filter(|s| !used.contains(s.id()))
+        .collect();
+    body(
+        Training {
+            items: training,
+            brand: PhantomData,
+        },
+        HeldOut {
+            items: held_out,
+            brand: PhantomData,
+        },
+    )
 }
 
 impl<'s, T> Training<'s, T> {
@@ -113,14 +125,25 @@ impl<'s, T> Training<'s, T> {
 
     /// Returns the samples of one quantity, still training points of the same split.
     pub fn samples_of(&self, quantity: impl Fn(&T) -> Vec<Sample>) -> Training<'s> {
-        Training { items: self.items.iter().flat_map(quantity).collect(), brand: PhantomData }
+        Training {
+            items: self.items.iter().flat_map(quantity).collect(),
+            brand: PhantomData,
+        }
     }
 }
 
 impl<'s, T: Clone> Training<'s, T> {
     /// Returns the points that hold, still training points of the same split: with them, models are tried on points that they have not seen.
     pub fn only(&self, holds: impl Fn(&T) -> bool) -> Self {
-        Training { items: self.items.iter().filter(|item| holds(item)).cloned().collect(), brand: PhantomData }
+        Training {
+            items: self
+                .items
+                .iter()
+                .filter(|item| holds(item))
+                .cloned()
+                .collect(),
+            brand: PhantomData,
+        }
     }
 }
 
@@ -132,7 +155,10 @@ impl<'s, T> HeldOut<'s, T> {
 
     /// Returns the samples of one quantity, still held-out points of the same split.
     pub fn samples_of(&self, quantity: impl Fn(&T) -> Vec<Sample>) -> HeldOut<'s> {
-        HeldOut { items: self.items.iter().flat_map(quantity).collect(), brand: PhantomData }
+        HeldOut {
+            items: self.items.iter().flat_map(quantity).collect(),
+            brand: PhantomData,
+        }
     }
 }
 
@@ -143,7 +169,11 @@ impl<'s> Training<'s> {
     /// The model's refusal.
     pub fn fit(&self, model: &dyn Model) -> Result<Judgement<'s>, FitError> {
         let all: Vec<&Sample> = self.items.iter().collect();
-        Ok(Judgement { info: model.info(), curve: model.fit(&all)?, brand: PhantomData })
+        Ok(Judgement {
+            info: model.info(),
+            curve: model.fit(&all)?,
+            brand: PhantomData,
+        })
     }
 
     /// Fits a model without each of the points in turn and predicts the one left out. Points with the same identifier are left out together: if
@@ -151,9 +181,18 @@ impl<'s> Training<'s> {
     /// it continues. Callers give such points the same identifier.
     pub fn leave_one_out(&self, model: &dyn Model) -> Vec<Judged> {
         let without = |left: usize| -> Judged {
-            let others: Vec<&Sample> = self.items.iter().filter(|s| s.id != self.items[left].id).collect();
+            let others: Vec<&Sample> = self
+                .items
+                .iter()
+                .filter(|s| s.id != self.items[left].id)
+                .collect();
             let sample = self.items[left].clone();
-            judged(sample, |s| model.fit(&others).and_then(|curve| curve.predict(&s.at)).map(|a| a.estimate))
+            judged(sample, |s| {
+                model
+                    .fit(&others)
+                    .and_then(|curve| curve.predict(&s.at))
+                    .map(|a| a.estimate)
+            })
         };
         (0..self.items.len()).map(without).collect()
     }
@@ -162,12 +201,23 @@ impl<'s> Training<'s> {
 impl<'s> Judgement<'s> {
     /// Predicts every held-out point of the same split.
     pub fn judge(&self, held_out: &HeldOut<'s>) -> Vec<Judged> {
-        held_out.items.iter().map(|s| judged(s.clone(), |s| self.curve.predict(&s.at).map(|a| a.estimate))).collect()
+        held_out
+            .items
+            .iter()
+            .map(|s| judged(s.clone(), |s| self.curve.predict(&s.at).map(|a| a.estimate)))
+            .collect()
     }
 }
 
 fn judged(sample: Sample, predict: impl FnOnce(&Sample) -> Result<Estimate, FitError>) -> Judged {
     let predicted = predict(&sample);
-    let error_pct = predicted.as_ref().ok().and_then(|e| error_pct(e.value, sample.value));
-    Judged { sample, predicted, error_pct }
+    let error_pct = predicted
+        .as_ref()
+        .ok()
+        .and_then(|e| error_pct(e.value, sample.value));
+    Judged {
+        sample,
+        predicted,
+        error_pct,
+    }
 }

@@ -45,7 +45,10 @@ pub fn files(
 ) -> Result<Vec<FileGroup>, FitError> {
     // plain files and aggregators, by load
     let mut counts: BTreeMap<u32, (u32, u32)> = BTreeMap::new();
-    for (load, on_node) in mapping.node_loads().zip(aggregators_on_nodes(mapping, aggregators)?) {
+    for (load, on_node) in mapping
+        .node_loads()
+        .zip(aggregators_on_nodes(mapping, aggregators)?)
+    {
         let (of_plain, of_aggregators) = counts.entry(load).or_default();
         *of_plain += load - on_node;
         *of_aggregators += on_node;
@@ -53,8 +56,18 @@ pub fn files(
     let mut groups = Vec::new();
     for (node_load, (of_plain, of_aggregators)) in counts.into_iter().rev() {
         let size = plain(node_load)?;
-        groups.push(FileGroup { count: of_plain, size, node_load, aggregator: false });
-        groups.push(FileGroup { count: of_aggregators, size: size.plus(surplus), node_load, aggregator: true });
+        groups.push(FileGroup {
+            count: of_plain,
+            size,
+            node_load,
+            aggregator: false,
+        });
+        groups.push(FileGroup {
+            count: of_aggregators,
+            size: size.plus(surplus),
+            node_load,
+            aggregator: true,
+        });
     }
     groups.retain(|g| g.count > 0);
     Ok(groups)
@@ -66,10 +79,15 @@ fn aggregators_on_nodes(mapping: &Mapping, aggregators: Aggregators) -> Result<V
     let mut left = match aggregators {
         Aggregators::None => 0,
         Aggregators::OnePerNode => mapping.nodes(),
-        Aggregators::Number(number) => at_least_one("the number of aggregators", number).map(|_| number)?,
+        Aggregators::Number(number) => {
+            at_least_one("the number of aggregators", number).map(|_| number)?
+        }
     };
     if left > mapping.processes() {
-        return Err(FitError::OutOfDomain(format!("{left} aggregators are more than the {} processes of {mapping}", mapping.processes())));
+        return Err(FitError::OutOfDomain(format!(
+            "{left} aggregators are more than the {} processes of {mapping}",
+            mapping.processes()
+        )));
     }
     let mut on_nodes = vec![0; loads.len()];
     while left > 0 {
@@ -85,7 +103,10 @@ fn aggregators_on_nodes(mapping: &Mapping, aggregators: Aggregators) -> Result<V
 
 /// Returns the total MiB of all files. Their sizes come from the same curves and err together.
 pub fn total(files: &[FileGroup]) -> Estimate {
-    files.iter().map(|g| g.size.times(f64::from(g.count))).fold(Estimate::exact(0.0), Estimate::plus_together)
+    files
+        .iter()
+        .map(|g| g.size.times(f64::from(g.count)))
+        .fold(Estimate::exact(0.0), Estimate::plus_together)
 }
 
 /// Returns the MiB of the auxiliary files of one checkpoint on a cluster: 18.69 + 19.0 + 0.01 + (n − 1)·(17.24 + 2.5 + 2.7), which are
@@ -120,29 +141,64 @@ mod tests {
 
     /// Count, load, aggregator, MiB.
     fn short(groups: &[FileGroup]) -> Vec<(u32, u32, bool, f64)> {
-        groups.iter().map(|g| (g.count, g.node_load, g.aggregator, g.size.value)).collect()
+        groups
+            .iter()
+            .map(|g| (g.count, g.node_load, g.aggregator, g.size.value))
+            .collect()
     }
 
     #[test]
     fn nodes_with_the_same_load_form_one_group_wherever_they_are() {
-        assert_eq!(short(&of("1Nx4P+1Nx2P+2Nx4P", Aggregators::None)), [(12, 4, false, 104.0), (2, 2, false, 102.0)]);
+        assert_eq!(
+            short(&of("1Nx4P+1Nx2P+2Nx4P", Aggregators::None)),
+            [(12, 4, false, 104.0), (2, 2, false, 102.0)]
+        );
         let default = short(&of("6Nx4P+1Nx1P", Aggregators::OnePerNode));
-        assert_eq!(default, [(18, 4, false, 104.0), (6, 4, true, 120.0), (1, 1, true, 117.0)]);
+        assert_eq!(
+            default,
+            [
+                (18, 4, false, 104.0),
+                (6, 4, true, 120.0),
+                (1, 1, true, 117.0)
+            ]
+        );
     }
 
     #[test]
     fn aggregators_go_round_the_nodes() {
-        assert_eq!(short(&of("4Nx4P", Aggregators::Number(2))), [(14, 4, false, 104.0), (2, 4, true, 120.0)]);
-        assert_eq!(short(&of("1Nx1P+1Nx4P", Aggregators::Number(4))), [(1, 4, false, 104.0), (3, 4, true, 120.0), (1, 1, true, 117.0)]);
+        assert_eq!(
+            short(&of("4Nx4P", Aggregators::Number(2))),
+            [(14, 4, false, 104.0), (2, 4, true, 120.0)]
+        );
+        assert_eq!(
+            short(&of("1Nx1P+1Nx4P", Aggregators::Number(4))),
+            [
+                (1, 4, false, 104.0),
+                (3, 4, true, 120.0),
+                (1, 1, true, 117.0)
+            ]
+        );
         let mapping: Mapping = "2Nx2P".parse().expect("a mapping");
         for wrong in [0, 5] {
-            assert!(files(&mapping, Aggregators::Number(wrong), Estimate::exact(0.0), |_| Ok(Estimate::exact(1.0))).is_err(), "{wrong}");
+            assert!(
+                files(
+                    &mapping,
+                    Aggregators::Number(wrong),
+                    Estimate::exact(0.0),
+                    |_| Ok(Estimate::exact(1.0))
+                )
+                .is_err(),
+                "{wrong}"
+            );
         }
     }
 
     #[test]
     fn files_err_together() {
-        assert_eq!(total(&of("1Nx4P+1Nx2P", Aggregators::None)), Estimate::plus_minus(620.0, 6.0));
+        assert_eq!(
+            total(&of("1Nx4P+1Nx2P", Aggregators::None)),
+            Estimate::plus_minus(620.0, 6.0)
+        );
         assert_eq!(total(&[]), Estimate::exact(0.0));
         assert!(aux_cloud_mib(0).is_err());
     }

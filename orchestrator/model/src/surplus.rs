@@ -44,7 +44,8 @@ pub fn constant_mib(layer: IoLayer) -> f64 {
 /// # Errors
 /// Zero aggregators, or zero processes.
 pub fn aggregator_mib(write_bytes: u64, aggregators: u32, processes: u32) -> Result<f64, FitError> {
-    Ok(buffer_mib(write_bytes, aggregators)? + PER_PROCESS_MIB * at_least_one("the number of processes", processes)?)
+    Ok(buffer_mib(write_bytes, aggregators)?
+        + PER_PROCESS_MIB * at_least_one("the number of processes", processes)?)
 }
 
 /// Returns the MiB of the buffer that an aggregator fills: min(16, V/Na).
@@ -69,10 +70,22 @@ pub fn models() -> Vec<Box<dyn Model>> {
 
 /// Returns min(16, V/Na) of BT-IO; a set buffer replaces the 16, and Na defaults to one aggregator per node.
 fn buffer_of(at: &Setting) -> Result<f64, FitError> {
-    let unknown = || FitError::OutOfDomain(format!("the collective writes of {}.{} are not known", at.app, at.class));
-    let problem = at.nas.filter(|n| n.benchmark == Benchmark::Bt).ok_or_else(unknown)?;
-    let aggregators = at_least_one("the number of aggregators", at.output.aggregators.unwrap_or_else(|| at.mapping.nodes()))?;
-    let share = bt_io_write_bytes(problem.grid_points().ok_or_else(unknown)?) as f64 / MIB / aggregators;
+    let unknown = || {
+        FitError::OutOfDomain(format!(
+            "the collective writes of {}.{} are not known",
+            at.app, at.class
+        ))
+    };
+    let problem = at
+        .nas
+        .filter(|n| n.benchmark == Benchmark::Bt)
+        .ok_or_else(unknown)?;
+    let aggregators = at_least_one(
+        "the number of aggregators",
+        at.output.aggregators.unwrap_or_else(|| at.mapping.nodes()),
+    )?;
+    let share =
+        bt_io_write_bytes(problem.grid_points().ok_or_else(unknown)?) as f64 / MIB / aggregators;
     Ok(share.min(at.output.buffer_mib.unwrap_or(ROMIO_BUFFER_MIB)))
 }
 
@@ -120,7 +133,9 @@ fn published_growing() -> Box<dyn Model> {
         },
         answer: |at| {
             if at.mpi == MpiKind::OpenMpi {
-                return Err(FitError::OutOfDomain("the slope was fitted with ROMIO".into()));
+                return Err(FitError::OutOfDomain(
+                    "the slope was fitted with ROMIO".into(),
+                ));
             }
             let value = buffer_of(at)? + PER_PROCESS_MIB * f64::from(at.processes());
             Ok(Estimate::plus_minus(value, value * BAND).into())
@@ -140,7 +155,11 @@ fn published_constant() -> Box<dyn Model> {
             parameters: 0,
         },
         answer: |at| {
-            let layer = if at.mpi == MpiKind::OpenMpi { IoLayer::Ompio } else { IoLayer::Romio };
+            let layer = if at.mpi == MpiKind::OpenMpi {
+                IoLayer::Ompio
+            } else {
+                IoLayer::Romio
+            };
             let value = at.output.buffer_mib.unwrap_or_else(|| constant_mib(layer));
             Ok(Estimate::plus_minus(value, value * CONSTANT_BAND).into())
         },

@@ -63,13 +63,25 @@ const FAR: f64 = 2.0;
 
 /// The terms of a time at a setting.
 fn terms(at: &Setting) -> Result<[f64; 4], FitError> {
-    let unknown = || FitError::OutOfDomain("the program's own part of the node's files is not known".into());
+    let unknown =
+        || FitError::OutOfDomain("the program's own part of the node's files is not known".into());
     let p = at_least_one("the number of processes on the node", at.per_node)?;
-    let all = not_negative("the size of a node's files", at.output.node_mib.ok_or_else(unknown)?)? / 1024.0;
-    let own = not_negative("the program's part of them", at.output.own_mib.ok_or_else(unknown)?)?.min(1024.0 * all) / 1024.0;
+    let all = not_negative(
+        "the size of a node's files",
+        at.output.node_mib.ok_or_else(unknown)?,
+    )? / 1024.0;
+    let own = not_negative(
+        "the program's part of them",
+        at.output.own_mib.ok_or_else(unknown)?,
+    )?
+    .min(1024.0 * all)
+        / 1024.0;
     let cores = at.output.cores.map(|cores| f64::from(cores.max(1)));
     // without the number of cores, each process is taken to cost the same
-    let (turns, side_by_side) = (cores.map_or(p, |cores| (p / cores).max(1.0)), cores.map_or(1.0, |cores| p.min(cores)));
+    let (turns, side_by_side) = (
+        cores.map_or(p, |cores| (p / cores).max(1.0)),
+        cores.map_or(1.0, |cores| p.min(cores)),
+    );
     Ok([1.0, turns, own / side_by_side, (all - own) / side_by_side])
 }
 
@@ -80,14 +92,30 @@ pub fn shaped(part: TimePart, shape: TimeShape) -> Box<dyn Model> {
 
 /// Returns the shape of a part of the time of many programs, each of which weighs the same; `None` without any time.
 pub fn shape_of(part: TimePart, samples: &[Sample]) -> Option<TimeShape> {
-    let usable: Vec<(&Sample, [f64; 4])> = samples.iter().filter(|s| s.value > 0.0).filter_map(|s| Some((s, terms(&s.at).ok()?))).collect();
-    let of_program = |sample: &Sample| usable.iter().filter(|(other, _)| other.at.app == sample.at.app).count() as f64;
+    let usable: Vec<(&Sample, [f64; 4])> = samples
+        .iter()
+        .filter(|s| s.value > 0.0)
+        .filter_map(|s| Some((s, terms(&s.at).ok()?)))
+        .collect();
+    let of_program = |sample: &Sample| {
+        usable
+            .iter()
+            .filter(|(other, _)| other.at.app == sample.at.app)
+            .count() as f64
+    };
     let programs: f64 = usable.iter().map(|(s, _)| 1.0 / of_program(s)).sum();
-    let weights: Vec<f64> = usable.iter().map(|(s, _)| usable.len() as f64 / programs / of_program(s)).collect();
-    let rows: Vec<Vec<f64>> = usable.iter().map(|(_, row)| part.terms().iter().map(|i| row[*i]).collect()).collect();
+    let weights: Vec<f64> = usable
+        .iter()
+        .map(|(s, _)| usable.len() as f64 / programs / of_program(s))
+        .collect();
+    let rows: Vec<Vec<f64>> = usable
+        .iter()
+        .map(|(_, row)| part.terms().iter().map(|i| row[*i]).collect())
+        .collect();
     let logs: Vec<f64> = usable.iter().map(|(s, _)| s.value.ln()).collect();
     let about = vec![NOTHING; part.terms().len()];
-    let fitted = (!rows.is_empty()).then(|| fit(&rows, &logs, &weights, &about, ABOUT_NOTHING, false))?;
+    let fitted =
+        (!rows.is_empty()).then(|| fit(&rows, &logs, &weights, &about, ABOUT_NOTHING, false))?;
     let mut shape = [NOTHING; 4];
     for (i, value) in part.terms().iter().zip(fitted) {
         shape[*i] = value;
@@ -97,7 +125,14 @@ pub fn shape_of(part: TimePart, samples: &[Sample]) -> Option<TimeShape> {
 
 /// Minimises Σ wᵢ ((ln xᵢ·e^θ − yᵢ)/noise)² + Σ ((θⱼ − aboutⱼ − scale)/sd)² over θ, with the scale of least error if it is free, else 0:
 /// Levenberg and Marquardt's steps.
-fn fit(rows: &[Vec<f64>], logs: &[f64], weights: &[f64], about: &[f64], sd: f64, free: bool) -> Vec<f64> {
+fn fit(
+    rows: &[Vec<f64>],
+    logs: &[f64],
+    weights: &[f64],
+    about: &[f64],
+    sd: f64,
+    free: bool,
+) -> Vec<f64> {
     let (points, n) = (rows.len(), about.len());
     let design = DMatrix::from_fn(points, n, |i, j| rows[i][j]);
     let about = DVector::from_column_slice(about);
@@ -105,7 +140,9 @@ fn fit(rows: &[Vec<f64>], logs: &[f64], weights: &[f64], about: &[f64], sd: f64,
     let prior = (DMatrix::identity(n, n) - DMatrix::from_element(n, n, mean)) / (sd * sd);
     let error = |theta: &DVector<f64>| {
         let times = &design * theta.map(f64::exp);
-        let misses: f64 = (0..points).map(|i| weights[i] * ((times[i].ln() - logs[i]) / NOISE).powi(2)).sum();
+        let misses: f64 = (0..points)
+            .map(|i| weights[i] * ((times[i].ln() - logs[i]) / NOISE).powi(2))
+            .sum();
         let off = theta - &about;
         misses + off.dot(&(&prior * &off))
     };
@@ -113,7 +150,8 @@ fn fit(rows: &[Vec<f64>], logs: &[f64], weights: &[f64], about: &[f64], sd: f64,
     // a free scale begins where the times are
     if free {
         let times = &design * theta.map(f64::exp);
-        let scale = (0..points).map(|i| logs[i] - times[i].ln()).sum::<f64>() / points.max(1) as f64;
+        let scale =
+            (0..points).map(|i| logs[i] - times[i].ln()).sum::<f64>() / points.max(1) as f64;
         theta.add_scalar_mut(scale);
     }
     let (mut least, mut damping) = (error(&theta), 1e-3);
@@ -121,18 +159,23 @@ fn fit(rows: &[Vec<f64>], logs: &[f64], weights: &[f64], about: &[f64], sd: f64,
         let parts = theta.map(f64::exp);
         let times = &design * &parts;
         let jacobian = DMatrix::from_fn(points, n, |i, j| design[(i, j)] * parts[j] / times[i]);
-        let weighted = DMatrix::from_fn(points, n, |i, j| jacobian[(i, j)] * weights[i] / (NOISE * NOISE));
+        let weighted = DMatrix::from_fn(points, n, |i, j| {
+            jacobian[(i, j)] * weights[i] / (NOISE * NOISE)
+        });
         let residuals = DVector::from_fn(points, |i, _| times[i].ln() - logs[i]);
         let gradient = weighted.transpose() * residuals + &prior * (&theta - &about);
         let curvature = weighted.transpose() * &jacobian + &prior;
         let mut gain = 0.0;
         while damping < 1e8 {
             let damped = &curvature + DMatrix::identity(n, n) * damping;
-            let Some(step) = damped.lu().solve(&(-&gradient)) else { break };
+            let Some(step) = damped.lu().solve(&(-&gradient)) else {
+                break;
+            };
             let next = &theta + step.map(|s| s.clamp(-LONGEST_STEP, LONGEST_STEP));
             let reached = error(&next);
             if reached <= least {
-                (gain, least, theta, damping) = (least - reached, reached, next, (damping / 4.0).max(1e-9));
+                (gain, least, theta, damping) =
+                    (least - reached, reached, next, (damping / 4.0).max(1e-9));
                 break;
             }
             damping *= 4.0;
@@ -162,37 +205,86 @@ impl Model for Shaped {
     fn info(&self) -> ModelInfo {
         let source = "cvc: least squares through the logarithms of the observed times, drawn to the proportion of the parts that other programs show";
         let (id, title, formula) = match self.part {
-            TimePart::Whole => {
-                ("latency-shape", "coordination, own and other memory", "s = a + c·max(1, p/cores) + (D/b1 + R/b2)/min(p, cores)")
-            }
-            TimePart::Coordination => ("coordination-shape", "a start, and a turn for each process on a core", "s = a + c·max(1, p/cores)"),
-            TimePart::Storage => ("storage-shape", "a start, own and other memory", "s = a + (D/b1 + R/b2)/min(p, cores)"),
+            TimePart::Whole => (
+                "latency-shape",
+                "coordination, own and other memory",
+                "s = a + c·max(1, p/cores) + (D/b1 + R/b2)/min(p, cores)",
+            ),
+            TimePart::Coordination => (
+                "coordination-shape",
+                "a start, and a turn for each process on a core",
+                "s = a + c·max(1, p/cores)",
+            ),
+            TimePart::Storage => (
+                "storage-shape",
+                "a start, own and other memory",
+                "s = a + (D/b1 + R/b2)/min(p, cores)",
+            ),
         };
-        ModelInfo { id, title, formula, source, tier: Tier::SmallRuns, parameters: self.part.terms().len() }
+        ModelInfo {
+            id,
+            title,
+            formula,
+            source,
+            tier: Tier::SmallRuns,
+            parameters: self.part.terms().len(),
+        }
     }
 
     fn fit(&self, samples: &[&Sample]) -> Result<Box<dyn Fitted>, FitError> {
         if samples.is_empty() {
-            return Err(FitError::TooFewPoints { found: 0, needed: 1 });
+            return Err(FitError::TooFewPoints {
+                found: 0,
+                needed: 1,
+            });
         }
-        let row = |s: &&Sample| terms(&s.at).map(|all| self.part.terms().iter().map(|i| all[*i]).collect());
-        let rows = samples.iter().map(row).collect::<Result<Vec<Vec<f64>>, _>>()?;
-        let logs = samples.iter().map(|s| positive("the time", s.value).map(f64::ln)).collect::<Result<Vec<_>, _>>()?;
+        let row = |s: &&Sample| {
+            terms(&s.at).map(|all| self.part.terms().iter().map(|i| all[*i]).collect())
+        };
+        let rows = samples
+            .iter()
+            .map(row)
+            .collect::<Result<Vec<Vec<f64>>, _>>()?;
+        let logs = samples
+            .iter()
+            .map(|s| positive("the time", s.value).map(f64::ln))
+            .collect::<Result<Vec<_>, _>>()?;
         let about: Vec<f64> = self.part.terms().iter().map(|i| self.shape[*i]).collect();
-        let theta = fit(&rows, &logs, &vec![1.0; rows.len()], &about, ABOUT_SHAPE, true);
+        let theta = fit(
+            &rows,
+            &logs,
+            &vec![1.0; rows.len()],
+            &about,
+            ABOUT_SHAPE,
+            true,
+        );
         if theta.iter().any(|t| !t.is_finite()) {
             return Err(FitError::NoConvergence("the parts of the times".into()));
         }
         let most_writers = samples.iter().map(|s| s.at.per_node).max().unwrap_or(0);
-        let most_mib = samples.iter().filter_map(|s| s.at.output.node_mib).fold(0.0, f64::max);
-        Ok(Box::new(FittedShape { part: self.part, theta, most_writers, most_mib }))
+        let most_mib = samples
+            .iter()
+            .filter_map(|s| s.at.output.node_mib)
+            .fold(0.0, f64::max);
+        Ok(Box::new(FittedShape {
+            part: self.part,
+            theta,
+            most_writers,
+            most_mib,
+        }))
     }
 }
 
 impl Fitted for FittedShape {
     fn predict(&self, at: &Setting) -> Result<Answer, FitError> {
         let all = terms(at)?;
-        let value = self.part.terms().iter().zip(&self.theta).map(|(i, t)| all[*i] * t.exp()).sum();
+        let value = self
+            .part
+            .terms()
+            .iter()
+            .zip(&self.theta)
+            .map(|(i, t)| all[*i] * t.exp())
+            .sum();
         let mut warnings = Vec::new();
         let mib = at.output.node_mib.unwrap_or(0.0);
         if self.part != TimePart::Coordination && mib > FAR * self.most_mib {
@@ -208,11 +300,18 @@ impl Fitted for FittedShape {
                 at.per_node, self.most_writers
             ));
         }
-        Ok(Answer { estimate: Estimate::bare(value), warnings })
+        Ok(Answer {
+            estimate: Estimate::bare(value),
+            warnings,
+        })
     }
 
     fn parameters(&self) -> Vec<Parameter> {
-        let of = |(i, theta): (&usize, &f64)| Parameter { name: NAMES[*i], value: theta.exp(), standard_error: None };
+        let of = |(i, theta): (&usize, &f64)| Parameter {
+            name: NAMES[*i],
+            value: theta.exp(),
+            standard_error: None,
+        };
         self.part.terms().iter().zip(&self.theta).map(of).collect()
     }
 }
@@ -224,31 +323,61 @@ mod tests {
     use cvc_core::mapping::Mapping;
 
     fn sample(app: &str, p: u32, own_mib: f64, other_mib: f64, s: f64) -> Sample {
-        let output = Output { node_mib: Some(own_mib + other_mib), own_mib: Some(own_mib), cores: Some(2), ..Output::default() };
+        let output = Output {
+            node_mib: Some(own_mib + other_mib),
+            own_mib: Some(own_mib),
+            cores: Some(2),
+            ..Output::default()
+        };
         let mapping = Mapping::one_node(p);
-        let at = Setting { app: app.into(), class: "B".into(), nas: None, mapping, per_node: p, mpi: MpiKind::OpenMpi, output };
-        Sample { id: format!("{app} {p}"), at, value: s }
+        let at = Setting {
+            app: app.into(),
+            class: "B".into(),
+            nas: None,
+            mapping,
+            per_node: p,
+            mpi: MpiKind::OpenMpi,
+            output,
+        };
+        Sample {
+            id: format!("{app} {p}"),
+            at,
+            value: s,
+        }
     }
 
     /// 0.3 s, 0.1 s a turn, 4 s for a GiB of the program's and 1 for another one, on a machine `slower` than that.
     fn made_up(app: &str, p: u32, own_mib: f64, slower: f64) -> Sample {
         let (other_mib, cores) = (60.0 * f64::from(p), f64::from(p.min(2)));
-        let s = 0.3 + 0.1 * (f64::from(p) / 2.0).max(1.0) + (4.0 * own_mib + other_mib) / 1024.0 / cores;
+        let s = 0.3
+            + 0.1 * (f64::from(p) / 2.0).max(1.0)
+            + (4.0 * own_mib + other_mib) / 1024.0 / cores;
         sample(app, p, own_mib, other_mib, s * slower)
     }
 
     #[test]
     fn one_run_on_another_machine_tells_the_times_of_all_if_the_proportions_are_the_same() {
         let counts = [1, 2, 4, 8, 16];
-        let known: Vec<Sample> =
-            counts.iter().flat_map(|p| [made_up("small", *p, 100.0, 1.0), made_up("large", *p, 3000.0, 1.0)]).collect();
+        let known: Vec<Sample> = counts
+            .iter()
+            .flat_map(|p| {
+                [
+                    made_up("small", *p, 100.0, 1.0),
+                    made_up("large", *p, 3000.0, 1.0),
+                ]
+            })
+            .collect();
         let shape = shape_of(TimePart::Whole, &known).expect("a shape");
         let run = made_up("other", 2, 800.0, 3.0);
         let curve = shaped(TimePart::Whole, shape).fit(&[&run]).expect("a fit");
         for p in counts {
             let asked = made_up("other", p, 800.0, 3.0);
             let value = curve.predict(&asked.at).expect("a time").estimate.value;
-            assert!((value / asked.value - 1.0).abs() < 0.1, "{p}: {value} for {}", asked.value);
+            assert!(
+                (value / asked.value - 1.0).abs() < 0.1,
+                "{p}: {value} for {}",
+                asked.value
+            );
         }
         assert!(shape_of(TimePart::Whole, &[]).is_none());
     }
@@ -256,11 +385,33 @@ mod tests {
     #[test]
     fn time_grows_with_processes_and_sizes_whatever_the_runs_show() {
         // faster with more
-        let runs = [sample("a", 1, 900.0, 60.0, 9.0), sample("a", 2, 900.0, 120.0, 3.0), sample("a", 4, 900.0, 240.0, 1.0)];
-        let curve = shaped(TimePart::Whole, [-1.0; 4]).fit(&runs.iter().collect::<Vec<_>>()).expect("a fit");
-        let at = |p: u32, own: f64| curve.predict(&sample("a", p, own, 60.0 * f64::from(p), 0.0).at).expect("a time").estimate.value;
-        assert!(at(4, 900.0) < at(8, 900.0) && at(8, 900.0) < at(64, 900.0) && at(8, 900.0) < at(8, 1800.0));
-        let unknown = Sample { at: Setting { output: Output::default(), ..runs[0].at.clone() }, ..runs[0].clone() };
+        let runs = [
+            sample("a", 1, 900.0, 60.0, 9.0),
+            sample("a", 2, 900.0, 120.0, 3.0),
+            sample("a", 4, 900.0, 240.0, 1.0),
+        ];
+        let curve = shaped(TimePart::Whole, [-1.0; 4])
+            .fit(&runs.iter().collect::<Vec<_>>())
+            .expect("a fit");
+        let at = |p: u32, own: f64| {
+            curve
+                .predict(&sample("a", p, own, 60.0 * f64::from(p), 0.0).at)
+                .expect("a time")
+                .estimate
+                .value
+        };
+        assert!(
+            at(4, 900.0) < at(8, 900.0)
+                && at(8, 900.0) < at(64, 900.0)
+                && at(8, 900.0) < at(8, 1800.0)
+        );
+        let unknown = Sample {
+            at: Setting {
+                output: Output::default(),
+                ..runs[0].at.clone()
+            },
+            ..runs[0].clone()
+        };
         assert!(shaped(TimePart::Whole, [-1.0; 4]).fit(&[&unknown]).is_err());
     }
 }

@@ -23,11 +23,20 @@ struct Line {
 }
 
 /// Equation 5.1.
-const DTAPP: Line = Line { slope: 1.460_413_08e-7, offset: -0.004_043_67 };
+const DTAPP: Line = Line {
+    slope: 1.460_413_08e-7,
+    offset: -0.004_043_67,
+};
 /// Equation 5.2.
-const LB: Line = Line { slope: 1.320_565_4e-7, offset: -0.000_141_56 };
+const LB: Line = Line {
+    slope: 1.320_565_4e-7,
+    offset: -0.000_141_56,
+};
 /// Equation 5.3.
-const SHMEM: Line = Line { slope: 1.535_962_6e-7, offset: -0.010_924_2 };
+const SHMEM: Line = Line {
+    slope: 1.535_962_6e-7,
+    offset: -0.010_924_2,
+};
 
 impl Line {
     fn at(&self, what: &str, bytes: f64) -> Result<f64, FitError> {

@@ -2,9 +2,9 @@
 
 use camino::Utf8PathBuf;
 use clap::Parser;
+use cvc_agent as agent;
 use cvc_core::log;
-use cvc_engine::agent;
-use cvc_probe::visible::{Form, Visible, visible};
+use cvc_core::visible::{Form, Visible, visible};
 use std::{error::Error, process::ExitCode};
 
 /// Interval between heartbeats of a sentinel, seconds, until its agent sets another one.
@@ -53,17 +53,20 @@ enum Command {
     /// Start and watch the processes of one run
     Shepherd,
     /// Read checkpoint images
-    Image(cvc_probe::image::command::ImageArgs),
+    Image(cvc_image_show::command::ImageArgs),
 }
 
 fn main() -> ExitCode {
-    let _failpoints = cvc_probe::disk::failpoints();
-    cvc_probe::proc::heed_children();
+    let _failpoints = cvc_os::disk::failpoints();
+    cvc_os::proc::heed_children();
     match run(Command::parse()) {
         Ok(code) => code,
         Err(error) => {
             // read by whoever started this program
-            let _ = std::io::Write::write_all(&mut std::io::stderr(), format!("error: {error}\n").as_bytes());
+            let _ = std::io::Write::write_all(
+                &mut std::io::stderr(),
+                format!("error: {error}\n").as_bytes(),
+            );
             ExitCode::FAILURE
         }
     }
@@ -80,8 +83,11 @@ fn run(command: Command) -> Result<ExitCode, Box<dyn Error>> {
     match command {
         Command::Agent { dir } => {
             log::start(log::LevelFilter::OFF);
-            log::to_file(agent::Spool::at(&dir).trace().as_std_path()).map_err(|e| format!("cannot open the log in {dir}: {e}"))?;
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            log::to_file(agent::Spool::at(&dir).trace().as_std_path())
+                .map_err(|e| format!("cannot open the log in {dir}: {e}"))?;
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()?;
             runtime.block_on(agent::serve(&find_self()?, &dir))?;
         }
         Command::Start { dir } => {
@@ -90,17 +96,31 @@ fn run(command: Command) -> Result<ExitCode, Box<dyn Error>> {
         Command::Alive { dir } => {
             let spool = agent::Spool::at(&dir);
             let alive = spool.agent().is_some() || spool.agent_elsewhere().is_some();
-            return Ok(if alive { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+            return Ok(if alive {
+                ExitCode::SUCCESS
+            } else {
+                ExitCode::FAILURE
+            });
         }
         Command::End { dir } => agent::end_leftovers(&dir)?,
-        Command::Attach { dir, from, agent_is_here } => agent::attach(&dir, from, agent_is_here)?,
+        Command::Attach {
+            dir,
+            from,
+            agent_is_here,
+        } => agent::attach(&dir, from, agent_is_here)?,
         Command::Sentinel { beat_s } => cvc_probe::sentinel::main(beat_s)?,
         Command::Shepherd => cvc_probe::shepherd::main()?,
         Command::Image(args) => {
             let form = if args.json { Form::Json } else { Form::Text };
-            if let Err(error) = cvc_probe::image::command::run(&args, &mut Visible::new(std::io::stdout().lock(), form)) {
-                let _ = std::io::Write::write_all(&mut std::io::stderr(), visible(&format!("error: {error}\n")).as_bytes());
-                return Ok(ExitCode::from(error.exit_code()));
+            if let Err(error) = cvc_image_show::command::run(
+                &args,
+                &mut Visible::new(std::io::stdout().lock(), form),
+            ) {
+                let _ = std::io::Write::write_all(
+                    &mut std::io::stderr(),
+                    visible(&format!("error: {error}\n")).as_bytes(),
+                );
+                return Ok(ExitCode::FAILURE);
             }
         }
     }

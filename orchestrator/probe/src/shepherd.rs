@@ -4,11 +4,9 @@
 //! shepherd makes itself the subreaper of all of them, so that none can leave its tree, and when the run is over, its time is up or its
 //! controller is gone, it ends the whole tree. It writes the result to a file.
 
-use crate::{
-    atomic_file::{self, Durability},
-    proc::{self, ProcessId},
-    tree::remove_tree,
-};
+use cvc_os::atomic_file::{self, Durability};
+use cvc_os::proc::{self, ProcessId};
+use cvc_os::tree::remove_tree;
 use nix::{
     errno::Errno,
     poll::{PollFd, PollFlags, PollTimeout, poll},
@@ -133,11 +131,20 @@ pub fn run(job: &Job) -> io::Result<Exit> {
     let mut signals = Signals::of(&mask)?;
 
     let me = ProcessId::own()?;
-    atomic_file::write(&job.pid_file, &serde_json::to_vec(&me)?, Durability::Visible)?;
+    atomic_file::write(
+        &job.pid_file,
+        &serde_json::to_vec(&me)?,
+        Durability::Visible,
+    )?;
     tell(&serde_json::to_vec(&me)?);
     let begin = Instant::now();
     let started = make_private_dir(job).and_then(|()| {
-        start(job, mask).map_err(|error| io::Error::other(format!("{}: {error}", job.argv.first().map_or("", String::as_str))))
+        start(job, mask).map_err(|error| {
+            io::Error::other(format!(
+                "{}: {error}",
+                job.argv.first().map_or("", String::as_str)
+            ))
+        })
     });
     let main = match started {
         Ok(pid) => pid,
@@ -158,9 +165,21 @@ pub fn run(job: &Job) -> io::Result<Exit> {
             return write_exit(job, exit);
         }
     };
-    let (status, ended_by) = watch(job, main, &mut signals, begin + Duration::from_secs_f64(job.timeout_s.clamp(0.0, 1e9)));
+    let (status, ended_by) = watch(
+        job,
+        main,
+        &mut signals,
+        begin + Duration::from_secs_f64(job.timeout_s.clamp(0.0, 1e9)),
+    );
     let wall_s = begin.elapsed().as_secs_f64();
-    let leftovers = end_tree(me.pid, if ended_by.is_none() { LEFTOVER_GRACE } else { Duration::ZERO });
+    let leftovers = end_tree(
+        me.pid,
+        if ended_by.is_none() {
+            LEFTOVER_GRACE
+        } else {
+            Duration::ZERO
+        },
+    );
     if let Some(dir) = &job.private_dir {
         // its name is the run's own: the next attempt, or a recovery, removes what stays
         let _ = remove_tree(dir);
@@ -197,9 +216,20 @@ pub fn run(job: &Job) -> io::Result<Exit> {
 
 /// Writes how it ended, even if the program's output has filled the disk.
 fn write_exit(job: &Job, mut exit: Exit) -> io::Result<Exit> {
-    let write = |exit: &Exit| atomic_file::write(&job.exit_file, &serde_json::to_vec(exit)?, Durability::Visible);
+    let write = |exit: &Exit| {
+        atomic_file::write(
+            &job.exit_file,
+            &serde_json::to_vec(exit)?,
+            Durability::Visible,
+        )
+    };
     match write(&exit) {
-        Err(error) if matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) => {
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+            ) =>
+        {
             Output { job }.cut(SHORT_OUTPUT_BYTES);
             exit.disk_full = true;
             write(&exit)?;
@@ -221,7 +251,10 @@ impl Output<'_> {
 
     /// What was written until now.
     fn bytes(&self) -> u64 {
-        self.files().iter().map(|file| fs::metadata(file).map_or(0, |m| m.len())).fold(0, u64::saturating_add)
+        self.files()
+            .iter()
+            .map(|file| fs::metadata(file).map_or(0, |m| m.len()))
+            .fold(0, u64::saturating_add)
     }
 
     /// Time after which it is worth looking again: the sooner, the less is left. Looking often would disturb what is measured.
@@ -235,7 +268,10 @@ impl Output<'_> {
         for path in self.files() {
             let keep = fs::metadata(path).map_or(0, |m| m.len()).min(left_bytes);
             // what cannot be cut stays: the run has failed in any case
-            let _ = File::options().write(true).open(path).and_then(|file| file.set_len(keep));
+            let _ = File::options()
+                .write(true)
+                .open(path)
+                .and_then(|file| file.set_len(keep));
             left_bytes -= keep;
         }
     }
@@ -244,7 +280,12 @@ impl Output<'_> {
 /// The signals that a shepherd reads instead of being ended by them; from now on they wait to be read.
 fn block_signals() -> nix::Result<SigSet> {
     let mut mask = SigSet::empty();
-    for signal in [Signal::SIGCHLD, Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
+    for signal in [
+        Signal::SIGCHLD,
+        Signal::SIGTERM,
+        Signal::SIGINT,
+        Signal::SIGHUP,
+    ] {
         mask.add(signal);
     }
     mask.thread_block()?;
@@ -260,7 +301,10 @@ struct Signals {
 impl Signals {
     fn of(mask: &SigSet) -> nix::Result<Self> {
         let waiting = SignalFd::with_flags(mask, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
-        Ok(Self { waiting, told_to_end: false })
+        Ok(Self {
+            waiting,
+            told_to_end: false,
+        })
     }
 
     /// Whether one of those until now asks for an end.
@@ -280,17 +324,30 @@ fn tell(line: &[u8]) {
 
 /// Makes the directory for temporary files. Its name can be known to others, so it must not be there.
 fn make_private_dir(job: &Job) -> io::Result<()> {
-    let Some(dir) = &job.private_dir else { return Ok(()) };
-    let failed = |error: io::Error| io::Error::new(error.kind(), format!("cannot make {}: {error}", dir.display()));
+    let Some(dir) = &job.private_dir else {
+        return Ok(());
+    };
+    let failed = |error: io::Error| {
+        io::Error::new(
+            error.kind(),
+            format!("cannot make {}: {error}", dir.display()),
+        )
+    };
     match remove_tree(dir) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
         _ => {}
     }
-    fs::DirBuilder::new().mode(0o700).create(dir).map_err(failed)
+    fs::DirBuilder::new()
+        .mode(0o700)
+        .create(dir)
+        .map_err(failed)
 }
 
 fn start(job: &Job, mask: SigSet) -> io::Result<Pid> {
-    let (program, args) = job.argv.split_first().ok_or_else(|| io::Error::other("nothing to start: the argument vector is empty"))?;
+    let (program, args) = job
+        .argv
+        .split_first()
+        .ok_or_else(|| io::Error::other("nothing to start: the argument vector is empty"))?;
     let mut command = Command::new(program);
     command
         .args(args)
@@ -301,18 +358,28 @@ fn start(job: &Job, mask: SigSet) -> io::Result<Pid> {
         .stdout(File::create(&job.stdout)?)
         .stderr(File::create(&job.stderr)?)
         .process_group(0);
-    #[expect(unsafe_code, reason = "between fork and exec only sigprocmask is called, which is async-signal-safe")]
+    #[expect(
+        unsafe_code,
+        reason = "between fork and exec only sigprocmask is called, which is async-signal-safe"
+    )]
     // SAFETY: see the reason above; the closure allocates nothing and touches no lock.
     unsafe {
         command.pre_exec(move || mask.thread_unblock().map_err(io::Error::from));
     }
     let child = command.spawn()?;
-    i32::try_from(child.id()).map(Pid::from_raw).map_err(io::Error::other)
+    i32::try_from(child.id())
+        .map(Pid::from_raw)
+        .map_err(io::Error::other)
 }
 
 /// Waits for the main program, the deadline, a signal or the controller, whichever comes first.
 /// While the line to the controller is open, that decides what a signal to everything means: the run may be finished.
-fn watch(job: &Job, main: Pid, signals: &mut Signals, deadline: Instant) -> (Option<WaitStatus>, Option<EndedBy>) {
+fn watch(
+    job: &Job,
+    main: Pid,
+    signals: &mut Signals,
+    deadline: Instant,
+) -> (Option<WaitStatus>, Option<EndedBy>) {
     let stdin = io::stdin();
     let output = Output { job };
     let mut line_open = true;
@@ -328,7 +395,8 @@ fn watch(job: &Job, main: Pid, signals: &mut Signals, deadline: Instant) -> (Opt
             return (end_main(main), Some(EndedBy::Output));
         }
         // whole milliseconds are rounded up, or the last one would be spent spinning
-        let wait = PollTimeout::try_from(left.min(output.pause()) + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX);
+        let wait = PollTimeout::try_from(left.min(output.pause()) + Duration::from_millis(1))
+            .unwrap_or(PollTimeout::MAX);
         let mut fds = vec![PollFd::new(signals.waiting.as_fd(), PollFlags::POLLIN)];
         if line_open {
             fds.push(PollFd::new(stdin.as_fd(), PollFlags::POLLIN));
@@ -350,7 +418,9 @@ fn watch(job: &Job, main: Pid, signals: &mut Signals, deadline: Instant) -> (Opt
                         return (end_main(main), Some(EndedBy::ControllerGone));
                     }
                 }
-                Ok(n) if word[..n].starts_with(b"kill") => return (end_main(main), Some(EndedBy::Request)),
+                Ok(n) if word[..n].starts_with(b"kill") => {
+                    return (end_main(main), Some(EndedBy::Request));
+                }
                 Ok(_) => {}
             }
         }
@@ -364,7 +434,9 @@ fn reap(main: Pid) -> Option<WaitStatus> {
         match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
             Ok(WaitStatus::StillAlive) | Err(_) => return of_main,
             Ok(status) => {
-                if status.pid() == Some(main) && matches!(status, WaitStatus::Exited(..) | WaitStatus::Signaled(..)) {
+                if status.pid() == Some(main)
+                    && matches!(status, WaitStatus::Exited(..) | WaitStatus::Signaled(..))
+                {
                     of_main = Some(status);
                 }
             }
@@ -410,7 +482,10 @@ fn end_tree(own: u32, grace: Duration) -> u32 {
     // everything below is a child of this process or of one: a subreaper without children has nothing below it, and /proc need not be read
     let childless = || {
         reap(Pid::from_raw(-1));
-        matches!(waitpid(None, Some(WaitPidFlag::WNOHANG)), Err(Errno::ECHILD))
+        matches!(
+            waitpid(None, Some(WaitPidFlag::WNOHANG)),
+            Err(Errno::ECHILD)
+        )
     };
     let begin = Instant::now();
     while !childless() {
@@ -429,7 +504,10 @@ fn end_tree(own: u32, grace: Duration) -> u32 {
         ended.extend(stop_children());
         let alive = proc::descendants(own);
         // what is stopped cannot fork between its turn and that of others
-        alive.iter().filter(|p| p.is_alive()).for_each(|p| proc::signal(p.pid, Signal::SIGSTOP));
+        alive
+            .iter()
+            .filter(|p| p.is_alive())
+            .for_each(|p| proc::signal(p.pid, Signal::SIGSTOP));
         let segments = proc::shared_memory(&alive);
         proc::kill_all(&alive);
         for child in proc::children() {
@@ -449,11 +527,15 @@ fn end_tree(own: u32, grace: Duration) -> u32 {
 fn stop_children() -> Vec<u32> {
     let mut stopped: Vec<u32> = Vec::new();
     for _ in 0..STOP_ROUNDS {
-        let new: Vec<u32> = proc::children().into_iter().filter(|child| !stopped.contains(child)).collect();
+        let new: Vec<u32> = proc::children()
+            .into_iter()
+            .filter(|child| !stopped.contains(child))
+            .collect();
         if new.is_empty() {
             break;
         }
-        new.iter().for_each(|child| proc::signal(*child, Signal::SIGSTOP));
+        new.iter()
+            .for_each(|child| proc::signal(*child, Signal::SIGSTOP));
         stopped.extend(new);
     }
     stopped
@@ -485,12 +567,17 @@ pub fn main() -> io::Result<()> {
     // also one that waits for its job outlives what a shutdown sends to everything: its line ends it
     block_signals()?;
     let mut order = Vec::new();
-    io::stdin().lock().take(ORDER_BYTES).read_until(b'\n', &mut order)?;
+    io::stdin()
+        .lock()
+        .take(ORDER_BYTES)
+        .read_until(b'\n', &mut order)?;
     if order.last() != Some(&b'\n') {
         return Ok(());
     }
     let job_file: PathBuf = serde_json::from_slice(&order)?;
     nix::unistd::dup2_stderr(File::create(error_file(&job_file))?)?;
     let job: Job = serde_json::from_slice(&fs::read(&job_file)?)?;
-    run(&job).map(drop).map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", job_file.display())))
+    run(&job)
+        .map(drop)
+        .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", job_file.display())))
 }

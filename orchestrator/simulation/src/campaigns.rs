@@ -42,11 +42,21 @@ impl Shape {
         for name in ["alpha", "beta"].into_iter().take(rng.usize(1..3)) {
             let nodes: Vec<String> = (1..=rng.u32(1..4)).map(|n| format!("{name}{n}")).collect();
             let side_by_side = nodes.len() > 1 && rng.bool();
-            sites.push(Site { name: name.to_owned(), nodes, side_by_side, base: "~/.cvc" });
+            sites.push(Site {
+                name: name.to_owned(),
+                nodes,
+                side_by_side,
+                base: "~/.cvc",
+            });
         }
         let mappings = sites.iter().map(|site| site.nodes.len()).min().unwrap_or(1);
         let (repeats, retries) = (rng.u32(1..4), rng.u32(0..3));
-        Self { sites, mappings, repeats, retries }
+        Self {
+            sites,
+            mappings,
+            repeats,
+            retries,
+        }
     }
 
     /// Changes it as a user might, and says how; the sites whose place changes.
@@ -57,12 +67,21 @@ impl Shape {
         let name = site.name.clone();
         match chance.u32(0..9) {
             0 | 1 => {
-                self.repeats = if chance.bool() { self.repeats + 1 } else { (self.repeats - 1).max(1) };
+                self.repeats = if chance.bool() {
+                    self.repeats + 1
+                } else {
+                    (self.repeats - 1).max(1)
+                };
                 (format!("repeats = {}", self.repeats), Vec::new())
             }
             2 | 3 => {
-                site.name = name.strip_suffix('x').map_or_else(|| format!("{name}x"), str::to_owned);
-                (format!("{name} is called {}", site.name), vec![name, site.name.clone()])
+                site.name = name
+                    .strip_suffix('x')
+                    .map_or_else(|| format!("{name}x"), str::to_owned);
+                (
+                    format!("{name} is called {}", site.name),
+                    vec![name, site.name.clone()],
+                )
             }
             4 if site.nodes.len() > 1 => {
                 site.nodes.rotate_left(1);
@@ -73,7 +92,11 @@ impl Shape {
                 (format!("{name} has {}", site.nodes[0]), vec![name])
             }
             5 => {
-                site.base = if site.base == "~/.cvc" { "~/other" } else { "~/.cvc" };
+                site.base = if site.base == "~/.cvc" {
+                    "~/other"
+                } else {
+                    "~/.cvc"
+                };
                 (format!("{name} has its files in {}", site.base), vec![name])
             }
             6 if count > 1 => {
@@ -93,7 +116,13 @@ impl Shape {
 
     fn text(&self) -> String {
         let mut text = "schema = 1\nname = \"simulated\"\n".to_owned();
-        for Site { name, nodes, side_by_side, base } in &self.sites {
+        for Site {
+            name,
+            nodes,
+            side_by_side,
+            base,
+        } in &self.sites
+        {
             write!(
                 text,
                 "[sites.{name}]\nkind = \"ssh\"\nhosts = {nodes:?}\ncores = 4\nlost_after_s = 30\nside_by_side = {side_by_side}\nbase = {base:?}\n\
@@ -101,8 +130,12 @@ impl Shape {
             )
             .expect("text");
         }
-        let mappings: Vec<String> = (1..=self.mappings).map(|nodes| format!("{nodes}Nx2P")).collect();
-        let Self { repeats, retries, .. } = self;
+        let mappings: Vec<String> = (1..=self.mappings)
+            .map(|nodes| format!("{nodes}Nx2P"))
+            .collect();
+        let Self {
+            repeats, retries, ..
+        } = self;
         write!(
             text,
             "[matrix]\napp = \"app\"\nmapping = {mappings:?}\nmpi = \"mpich\"\n\
@@ -114,9 +147,18 @@ impl Shape {
 
     fn campaign(&self, dir: &Utf8Path, edit: String, moved: BTreeSet<String>) -> Campaign {
         let (text, apps) = (self.text(), dir.join("apps"));
-        let spec = load_text(dir.join("campaign.toml").as_std_path(), &text, &[apps.into_std_path_buf()]);
+        let spec = load_text(
+            dir.join("campaign.toml").as_std_path(),
+            &text,
+            &[apps.into_std_path_buf()],
+        );
         let spec = spec.unwrap_or_else(|e| panic!("{e}\n{text}"));
-        Campaign { plan: plan::build(&spec), spec, edit, moved }
+        Campaign {
+            plan: plan::build(&spec),
+            spec,
+            edit,
+            moved,
+        }
     }
 }
 
@@ -133,10 +175,20 @@ impl Campaigns {
         let apps = dir.join("apps");
         let descriptor = "schema = 1\nname = \"app\"\ntitle = \"an application of the simulation\"\n[program]\nnames = [\"app\"]\n\
                           install = \"-\"\n[command]\nargs = []\n[workloads.any]\n[success]\npattern = '^SUCCESS'\n";
-        fs::create_dir_all(&apps).and_then(|()| fs::write(apps.join("app.toml"), descriptor)).expect("a descriptor");
+        fs::create_dir_all(&apps)
+            .and_then(|()| fs::write(apps.join("app.toml"), descriptor))
+            .expect("a descriptor");
         let mut shape = Shape::draw(rng);
-        let sites: Vec<_> = shape.sites.iter().map(|site| (site.name.clone(), site.nodes.clone())).collect();
-        let mut machines: BTreeSet<String> = shape.sites.iter().map(|site| site.nodes[0].clone()).collect();
+        let sites: Vec<_> = shape
+            .sites
+            .iter()
+            .map(|site| (site.name.clone(), site.nodes.clone()))
+            .collect();
+        let mut machines: BTreeSet<String> = shape
+            .sites
+            .iter()
+            .map(|site| site.nodes[0].clone())
+            .collect();
         let mut moved = BTreeSet::new();
         let mut files = vec![shape.campaign(dir, String::new(), moved.clone())];
         for _ in 0..chance.usize(0..4) {
@@ -145,6 +197,10 @@ impl Campaigns {
             machines.extend(shape.sites.iter().map(|site| site.nodes[0].clone()));
             files.push(shape.campaign(dir, edit, moved.clone()));
         }
-        Self { files, sites, machines: machines.into_iter().collect() }
+        Self {
+            files,
+            sites,
+            machines: machines.into_iter().collect(),
+        }
     }
 }

@@ -97,7 +97,11 @@ pub(crate) fn draw(rng: &mut Rng, sites: &[(String, Vec<String>)]) -> Vec<(Durat
 
 /// Draws what was added to the faults later, from a generator of its own; `machines` are the head nodes before and after the edits of the campaign
 /// file, of which there are so many.
-pub(crate) fn draw_more(chance: &mut Rng, machines: &[String], mut edits: usize) -> Vec<(Duration, Fault)> {
+pub(crate) fn draw_more(
+    chance: &mut Rng,
+    machines: &[String],
+    mut edits: usize,
+) -> Vec<(Duration, Fault)> {
     let count = match chance.u32(0..10) {
         0..4 => 0,
         4..8 => chance.usize(1..4),
@@ -107,7 +111,11 @@ pub(crate) fn draw_more(chance: &mut Rng, machines: &[String], mut edits: usize)
     for _ in 0..count {
         let within_s = if chance.bool() { WITHIN_S } else { 60 };
         let at = Duration::from_millis(chance.u64(0..within_s * 1000));
-        let away_s = if chance.u32(0..8) == 0 { LONG_AWAY_S } else { AWAY_S };
+        let away_s = if chance.u32(0..8) == 0 {
+            LONG_AWAY_S
+        } else {
+            AWAY_S
+        };
         let away = Duration::from_millis(chance.u64(100..away_s * 1000));
         let machine = machines[chance.usize(0..machines.len())].clone();
         let off_s = [-400 * 86_400, -3 * 3600, -90, 90, 3 * 3600, 400 * 86_400][chance.usize(0..6)];
@@ -138,7 +146,11 @@ fn one(rng: &mut Rng, sites: &[(String, Vec<String>)]) -> Fault {
     let (_, nodes) = &sites[rng.usize(0..sites.len())];
     // its head node
     let site = nodes[0].clone();
-    let away_s = if rng.u32(0..8) == 0 { LONG_AWAY_S } else { AWAY_S };
+    let away_s = if rng.u32(0..8) == 0 {
+        LONG_AWAY_S
+    } else {
+        AWAY_S
+    };
     let away = Duration::from_millis(rng.u64(100..away_s * 1000));
     match rng.u32(0..15) {
         0 | 1 => Fault::Break(site),
@@ -152,7 +164,14 @@ fn one(rng: &mut Rng, sites: &[(String, Vec<String>)]) -> Fault {
         10 => Fault::NodeDown(nodes[rng.usize(0..nodes.len())].clone(), away),
         11 | 12 => Fault::KillController(away),
         13 => Fault::KillAgentOnFullDisk(site, rng.u32(1..3)),
-        _ => Fault::Stop(if rng.bool() { StopRequest::Finish } else { StopRequest::StopNow }, away),
+        _ => Fault::Stop(
+            if rng.bool() {
+                StopRequest::Finish
+            } else {
+                StopRequest::StopNow
+            },
+            away,
+        ),
     }
 }
 
@@ -188,9 +207,16 @@ pub(crate) async fn happen(
                 world.kill_agents(&site);
             }
             Fault::TerminateAgent(site) => {
-                world.machine(&site, |machine| machine.agents.values().for_each(|agent| agent.terminated.notify_one()));
+                world.machine(&site, |machine| {
+                    machine
+                        .agents
+                        .values()
+                        .for_each(|agent| agent.terminated.notify_one())
+                });
             }
-            Fault::BadStarts(site, starts) => world.machine(&site, |machine| machine.bad_starts += starts),
+            Fault::BadStarts(site, starts) => {
+                world.machine(&site, |machine| machine.bad_starts += starts)
+            }
             Fault::KillAgentOnFullDisk(site, recoveries) => {
                 world.kill_agents(&site);
                 world.machine(&site, |machine| machine.bad_recoveries += recoveries);
@@ -219,7 +245,9 @@ pub(crate) async fn happen(
             Fault::Edit(ending, away) => drop(controller.send(ToController::Edit(ending, away))),
             Fault::PowerLoss(away) => drop(controller.send(ToController::PowerLoss(away))),
             Fault::ControllerClock(off_s) => drop(clock::set_off(SignedDuration::from_secs(off_s))),
-            Fault::HeadClock(name, off_s) => world.machine(&name, |machine| machine.clock_off = SignedDuration::from_secs(off_s)),
+            Fault::HeadClock(name, off_s) => world.machine(&name, |machine| {
+                machine.clock_off = SignedDuration::from_secs(off_s)
+            }),
         }
     }
     while healing.join_next().await.is_some() {}

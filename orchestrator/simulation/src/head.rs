@@ -6,12 +6,12 @@ use crate::{
 };
 use async_trait::async_trait;
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_controller::remote::{Channel, HeadNode, MAKE_SPOOL, Notes, PREPARE_PROGRAM, REMOVE_SPOOL, Reach, Tell};
-use cvc_core::{campaign::Cluster, store::copy_tree};
-use cvc_engine::{
-    agent::{Relay, RelayMessage, Spool},
-    host::{Host, HostError, Obstacle, Output},
+use cvc_agent::{Relay, RelayMessage, Spool};
+use cvc_controller::remote::{
+    Channel, HeadNode, MAKE_SPOOL, Notes, PREPARE_PROGRAM, REMOVE_SPOOL, Reach, Tell,
 };
+use cvc_core::{campaign::Cluster, store::copy_tree};
+use cvc_engine::host::{Host, HostError, Obstacle, Output};
 use parking_lot::Mutex;
 use std::{
     collections::BTreeMap,
@@ -35,9 +35,20 @@ impl std::fmt::Debug for Network {
 }
 
 impl Reach for Network {
-    fn head_node(&self, site: &str, cluster: &Cluster, _: &Utf8Path, _: Notes) -> Arc<dyn HeadNode> {
+    fn head_node(
+        &self,
+        site: &str,
+        cluster: &Cluster,
+        _: &Utf8Path,
+        _: Notes,
+    ) -> Arc<dyn HeadNode> {
         // not by the site: that may be renamed, and may get another head
-        let name = cluster.head.as_ref().or(cluster.hosts.first()).map_or(site, |head| head.name.as_str()).to_owned();
+        let name = cluster
+            .head
+            .as_ref()
+            .or(cluster.hosts.first())
+            .map_or(site, |head| head.name.as_str())
+            .to_owned();
         Arc::new(Head {
             world: self.world.clone(),
             home: self.dir.join(&name),
@@ -61,43 +72,70 @@ impl Head {
     /// Waits until the machine can be reached, at most as long as it is wanted.
     async fn reached(&self) -> Result<(), HostError> {
         self.world.pause(1..60).await;
-        let reachable = self.world.machine(&self.name, |machine| machine.reachable.clone());
+        let reachable = self
+            .world
+            .machine(&self.name, |machine| machine.reachable.clone());
         let begun = Instant::now();
         loop {
             if reachable.get() {
                 return Ok(());
             }
             let patience = *self.patience.lock();
-            let Some(left) = patience.checked_sub(begun.elapsed()).filter(|left| !left.is_zero()) else {
+            let Some(left) = patience
+                .checked_sub(begun.elapsed())
+                .filter(|left| !left.is_zero())
+            else {
                 let message = format!("no answer for {} s", patience.as_secs());
-                return Err(HostError::Unreachable { host: self.name.clone(), cause: Obstacle::Silence, message });
+                return Err(HostError::Unreachable {
+                    host: self.name.clone(),
+                    cause: Obstacle::Silence,
+                    message,
+                });
             };
             // the patience may change meanwhile
-            let _ = tokio::time::timeout(left.min(Duration::from_secs(5)), reachable.wait_for(|reachable| *reachable)).await;
+            let _ = tokio::time::timeout(
+                left.min(Duration::from_secs(5)),
+                reachable.wait_for(|reachable| *reachable),
+            )
+            .await;
         }
     }
 
     /// Carries out a command.
     async fn carry_out(&self, argv: &[&str]) -> Output {
-        let output = |code: i32, stdout: &str, stderr: &str| Output { code: Some(code), stdout: stdout.into(), stderr: stderr.into() };
-        let done = |result: io::Result<()>| result.map_or_else(|e| output(1, "", &e.to_string()), |()| output(0, "", ""));
+        let output = |code: i32, stdout: &str, stderr: &str| Output {
+            code: Some(code),
+            stdout: stdout.into(),
+            stderr: stderr.into(),
+        };
+        let done = |result: io::Result<()>| {
+            result.map_or_else(|e| output(1, "", &e.to_string()), |()| output(0, "", ""))
+        };
         match *argv {
-            ["sh", "-c", MAKE_SPOOL, "sh", root] => done(fs::create_dir_all(Utf8Path::new(root).join("in"))),
+            ["sh", "-c", MAKE_SPOOL, "sh", root] => {
+                done(fs::create_dir_all(Utf8Path::new(root).join("in")))
+            }
             ["sh", "-c", REMOVE_SPOOL, "sh", root] => {
-                self.world.tell(format!("{}: the spool is removed", self.name));
+                self.world
+                    .tell(format!("{}: the spool is removed", self.name));
                 done(remove_with_parents(Utf8Path::new(root)))
             }
             ["sh", "-c", PREPARE_PROGRAM, "sh", bin, there, _] => match fs::create_dir_all(bin) {
                 Ok(()) if Utf8Path::new(there).exists() => output(0, "there\n", ""),
                 made => done(made),
             },
-            [_, "start", root] => match agent::start(&self.world, &self.name, Utf8Path::new(root)).await {
-                Ok(()) => output(0, "", ""),
-                Err(problem) => output(1, "", &problem),
-            },
+            [_, "start", root] => {
+                match agent::start(&self.world, &self.name, Utf8Path::new(root)).await {
+                    Ok(()) => output(0, "", ""),
+                    Err(problem) => output(1, "", &problem),
+                }
+            }
             [_, "end", root] => {
                 let root = Utf8Path::new(root);
-                let is_alive = || self.world.machine(&self.name, |machine| machine.agents.contains_key(root));
+                let is_alive = || {
+                    self.world
+                        .machine(&self.name, |machine| machine.agents.contains_key(root))
+                };
                 let mut waits = 0;
                 while is_alive() && waits < 100 {
                     waits += 1;
@@ -106,16 +144,22 @@ impl Head {
                 if is_alive() {
                     return output(1, "", "an agent works there");
                 }
-                self.world.lock().live.retain(|_, live| live.machine != self.name || live.root != root);
+                self.world
+                    .lock()
+                    .live
+                    .retain(|_, live| live.machine != self.name || live.root != root);
                 output(0, "", "")
             }
             [_, "alive", root] => {
-                let is_alive = self.world.machine(&self.name, |machine| machine.agents.contains_key(Utf8Path::new(root)));
+                let is_alive = self.world.machine(&self.name, |machine| {
+                    machine.agents.contains_key(Utf8Path::new(root))
+                });
                 output(i32::from(!is_alive), "", "")
             }
             ["tail", ..] => output(0, "", ""),
             _ => {
-                self.world.is_wrong(format!("nobody knows the command {argv:?}"));
+                self.world
+                    .is_wrong(format!("nobody knows the command {argv:?}"));
                 output(127, "", "not found")
             }
         }
@@ -128,7 +172,11 @@ fn remove_with_parents(root: &Utf8Path) -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    for up in root.ancestors().skip(1).take_while(|up| up.file_name() != Some("spool")) {
+    for up in root
+        .ancestors()
+        .skip(1)
+        .take_while(|up| up.file_name() != Some("spool"))
+    {
         if fs::remove_dir(up).is_err() {
             break;
         }
@@ -142,21 +190,38 @@ impl Host for Head {
         &self.name
     }
 
-    async fn run(&self, argv: &[String], _: &BTreeMap<String, String>, limit: Duration) -> Result<Output, HostError> {
+    async fn run(
+        &self,
+        argv: &[String],
+        _: &BTreeMap<String, String>,
+        limit: Duration,
+    ) -> Result<Output, HostError> {
         let argv: Vec<&str> = argv.iter().map(String::as_str).collect();
         HeadNode::run(self, &argv, limit).await
     }
 
     async fn put(&self, content: &[u8], to: &Utf8Path) -> Result<(), HostError> {
         self.reached().await?;
-        let error = |source| HostError::File { host: self.name.clone(), action: "write", path: to.to_string(), source };
+        let error = |source| HostError::File {
+            host: self.name.clone(),
+            action: "write",
+            path: to.to_string(),
+            source,
+        };
         let staging = Utf8PathBuf::from(format!("{to}.new"));
-        fs::write(&staging, content).and_then(|()| fs::rename(&staging, to)).map_err(error)
+        fs::write(&staging, content)
+            .and_then(|()| fs::rename(&staging, to))
+            .map_err(error)
     }
 
     async fn get(&self, from: &Utf8Path) -> Result<Vec<u8>, HostError> {
         self.reached().await?;
-        let error = |source| HostError::File { host: self.name.clone(), action: "read", path: from.to_string(), source };
+        let error = |source| HostError::File {
+            host: self.name.clone(),
+            action: "read",
+            path: from.to_string(),
+            source,
+        };
         fs::read(from).map_err(error)
     }
 }
@@ -192,21 +257,39 @@ impl HeadNode for Head {
 
     async fn expand(&self, path: &str) -> Result<Utf8PathBuf, HostError> {
         self.reached().await?;
-        Ok(self.home.join(path.trim_start_matches("~/").trim_start_matches('/')))
+        Ok(self
+            .home
+            .join(path.trim_start_matches("~/").trim_start_matches('/')))
     }
 
     async fn upload(&self, from: &Utf8Path, to: &Utf8Path, _: Tell<'_>) -> Result<(), HostError> {
         self.reached().await?;
-        let error = |source| HostError::File { host: self.name.clone(), action: "write", path: to.to_string(), source };
+        let error = |source| HostError::File {
+            host: self.name.clone(),
+            action: "write",
+            path: to.to_string(),
+            source,
+        };
         fs::copy(from, to).map(|_| ()).map_err(error)
     }
 
-    async fn download(&self, from: &Utf8Path, to: &Utf8Path, _: u64, _: Tell<'_>, _: &mut u64) -> Result<(), HostError> {
+    async fn download(
+        &self,
+        from: &Utf8Path,
+        to: &Utf8Path,
+        _: u64,
+        _: Tell<'_>,
+        _: &mut u64,
+    ) -> Result<(), HostError> {
         self.reached().await?;
         self.world.pause(1..500).await;
         if self.world.happens(0.03) {
             let message = "the connection broke".to_owned();
-            return Err(HostError::Lost { host: self.name.clone(), during: format!("while {from} was fetched"), message });
+            return Err(HostError::Lost {
+                host: self.name.clone(),
+                during: format!("while {from} was fetched"),
+                message,
+            });
         }
         let error = |e: cvc_core::store::StoreError| HostError::Lost {
             host: self.name.clone(),
@@ -218,25 +301,55 @@ impl HeadNode for Head {
 
     async fn channel(&self, argv: &[String]) -> Result<Box<dyn Channel>, HostError> {
         self.reached().await?;
-        let [_, attach, root, from, ..] = argv else { return Err(no_program(&self.name, argv)) };
-        let (true, Ok(from)) = (attach == "attach", from.parse()) else { return Err(no_program(&self.name, argv)) };
+        let [_, attach, root, from, ..] = argv else {
+            return Err(no_program(&self.name, argv));
+        };
+        let (true, Ok(from)) = (attach == "attach", from.parse()) else {
+            return Err(no_program(&self.name, argv));
+        };
         let state = Shared::new(Line::Fine);
         let (requests, asked) = mpsc::unbounded_channel();
         let (events, heard) = mpsc::unbounded_channel();
-        let line = TheirEnd { world: self.world.clone(), name: self.name.clone(), events, last: Instant::now() };
-        let relay = tokio::spawn(relay(line, Utf8PathBuf::from(root), from, Queue { items: asked, next: None }, state.clone()));
+        let line = TheirEnd {
+            world: self.world.clone(),
+            name: self.name.clone(),
+            events,
+            last: Instant::now(),
+        };
+        let relay = tokio::spawn(relay(
+            line,
+            Utf8PathBuf::from(root),
+            from,
+            Queue {
+                items: asked,
+                next: None,
+            },
+            state.clone(),
+        ));
         self.world.machine(&self.name, |machine| {
             machine.connections.push(state.clone());
             machine.relays.retain(|relay| !relay.is_finished());
             machine.relays.push(relay.abort_handle());
         });
-        let queue = Queue { items: heard, next: None };
-        Ok(Box::new(OurEnd { world: self.world.clone(), requests, queue, state, last: Instant::now() }))
+        let queue = Queue {
+            items: heard,
+            next: None,
+        };
+        Ok(Box::new(OurEnd {
+            world: self.world.clone(),
+            requests,
+            queue,
+            state,
+            last: Instant::now(),
+        }))
     }
 }
 
 fn no_program(name: &str, argv: &[String]) -> HostError {
-    HostError::NoProgram { host: name.to_owned(), program: argv.join(" ") }
+    HostError::NoProgram {
+        host: name.to_owned(),
+        program: argv.join(" "),
+    }
 }
 
 /// A line on its way, and when it arrives.
@@ -285,7 +398,9 @@ impl Channel for OurEnd {
             Line::Silent => Ok(()),
             Line::Fine => {
                 let at = arrival(&self.world, &mut self.last);
-                self.requests.send((at, line.to_vec())).map_err(|_| io::ErrorKind::BrokenPipe.into())
+                self.requests
+                    .send((at, line.to_vec()))
+                    .map_err(|_| io::ErrorKind::BrokenPipe.into())
             }
         }
     }
@@ -360,7 +475,13 @@ const SHORTEST: Duration = Duration::from_millis(20);
 const LONGEST: Duration = Duration::from_secs(3);
 
 /// The relay of a connection, until the line is closed and it has noticed that, or the spool is gone.
-async fn relay(mut line: TheirEnd, root: Utf8PathBuf, from: u64, mut requests: Queue, state: Shared<Line>) {
+async fn relay(
+    mut line: TheirEnd,
+    root: Utf8PathBuf,
+    from: u64,
+    mut requests: Queue,
+    state: Shared<Line>,
+) {
     let (world, name) = (line.world.clone(), line.name.clone());
     let (mut relay, spool) = (Relay::new(&root, from), Spool::at(&root));
     let mut active = Instant::now();
@@ -374,12 +495,15 @@ async fn relay(mut line: TheirEnd, root: Utf8PathBuf, from: u64, mut requests: Q
             world.tell(format!("{name}: {}", shown(event)));
             line.send(event.to_vec());
         }
-        let is_alive = |_: &Spool| Some(world.machine(&name, |machine| machine.agents.contains_key(&root)));
+        let is_alive =
+            |_: &Spool| Some(world.machine(&name, |machine| machine.agents.contains_key(&root)));
         match relay.beat(is_alive) {
             Ok(Some(alive)) => {
                 // by the simulated clock
-                let touched =
-                    File::options().write(true).open(spool.controller()).and_then(|file| file.set_modified(world.file_time(&name)));
+                let touched = File::options()
+                    .write(true)
+                    .open(spool.controller())
+                    .and_then(|file| file.set_modified(world.file_time(&name)));
                 if touched.is_err() {
                     return;
                 }
@@ -420,9 +544,16 @@ async fn relay(mut line: TheirEnd, root: Utf8PathBuf, from: u64, mut requests: Q
 fn shown(line: &[u8]) -> String {
     let value: serde_json::Value = serde_json::from_slice(line).unwrap_or_default();
     let (number, what) = (&value["seq"], value.get("request").unwrap_or(&value));
-    let run = what["run"].as_str().or_else(|| what["planned"]["id"].as_str()).unwrap_or("-");
+    let run = what["run"]
+        .as_str()
+        .or_else(|| what["planned"]["id"].as_str())
+        .unwrap_or("-");
     match what["do"].as_str() {
         Some(request) => format!("request to {request} {run} {}", what["dispatch"]),
-        None => format!("event {number} {} {run} {}", what["event"].as_str().unwrap_or("-"), what["dispatch"]),
+        None => format!(
+            "event {number} {} {run} {}",
+            what["event"].as_str().unwrap_or("-"),
+            what["dispatch"]
+        ),
     }
 }

@@ -6,13 +6,28 @@ use std::fs;
 
 /// Lets all locks go that anybody has on files of a directory. Their owners are not told.
 pub(crate) fn forget(dir: &Utf8Path) {
-    for entry in fs::read_dir("/proc/self/fd").into_iter().flatten().flatten() {
-        let Ok(Ok(target)) = fs::read_link(entry.path()).map(Utf8PathBuf::try_from) else { continue };
+    for entry in fs::read_dir("/proc/self/fd")
+        .into_iter()
+        .flatten()
+        .flatten()
+    {
+        let Ok(Ok(target)) = fs::read_link(entry.path()).map(Utf8PathBuf::try_from) else {
+            continue;
+        };
         if target.parent() != Some(dir) {
             continue;
         }
-        let Some(number) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
-        #[expect(deprecated, reason = "its successor wants to own the file, which is the real code's here")]
+        let Some(number) = entry
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse().ok())
+        else {
+            continue;
+        };
+        #[expect(
+            deprecated,
+            reason = "its successor wants to own the file, which is the real code's here"
+        )]
         nix::fcntl::flock(number, FlockArg::Unlock).expect("an open file can be unlocked");
     }
 }

@@ -36,7 +36,10 @@ fn run(arguments: &[String]) -> Result<bool, String> {
     let mut words = arguments.iter();
     while let Some(option) = words.next() {
         let value = words.next().ok_or(USAGE)?;
-        let value: u64 = value.replace('_', "").parse().map_err(|_| format!("`{value}` is not a number\n{USAGE}"))?;
+        let value: u64 = value
+            .replace('_', "")
+            .parse()
+            .map_err(|_| format!("`{value}` is not a number\n{USAGE}"))?;
         match option.as_str() {
             "--schedules" => schedules = value,
             "--from" => from = value,
@@ -63,7 +66,10 @@ fn run(arguments: &[String]) -> Result<bool, String> {
                     }
                     let done = seed - from + 1;
                     if done.is_multiple_of(1000) {
-                        println!("{done} schedules, {:.0} each second", done as f64 / begun.elapsed().as_secs_f64());
+                        println!(
+                            "{done} schedules, {:.0} each second",
+                            done as f64 / begun.elapsed().as_secs_f64()
+                        );
                     }
                 }
             });

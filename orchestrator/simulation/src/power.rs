@@ -3,13 +3,19 @@
 
 use crate::world::World;
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_probe::disk::surviving_bytes;
+use cvc_os::disk::surviving_bytes;
 use std::fs::{self, File};
 
 /// Takes unsynced events of all spools of a head node, whose files are here.
 pub(crate) fn lose_events(world: &World, home: &Utf8Path) {
     let below = |dir: &Utf8Path| -> Vec<Utf8PathBuf> {
-        let mut paths: Vec<_> = dir.read_dir_utf8().into_iter().flatten().flatten().map(|entry| entry.path().to_owned()).collect();
+        let mut paths: Vec<_> = dir
+            .read_dir_utf8()
+            .into_iter()
+            .flatten()
+            .flatten()
+            .map(|entry| entry.path().to_owned())
+            .collect();
         paths.sort();
         paths
     };
@@ -23,8 +29,13 @@ pub(crate) fn lose_events(world: &World, home: &Utf8Path) {
 /// Takes lines from the end of a file that were not synced.
 pub(crate) fn lose_lines(world: &World, path: &Utf8Path) {
     let Ok(text) = fs::read(path) else { return };
-    let synced = surviving_bytes(path.as_std_path()).ok().and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(0);
-    let unsynced: Vec<&[u8]> = text[synced..].split_inclusive(|byte| *byte == b'\n').collect();
+    let synced = surviving_bytes(path.as_std_path())
+        .ok()
+        .and_then(|bytes| usize::try_from(bytes).ok())
+        .unwrap_or(0);
+    let unsynced: Vec<&[u8]> = text[synced..]
+        .split_inclusive(|byte| *byte == b'\n')
+        .collect();
     if unsynced.is_empty() {
         return;
     }
@@ -32,9 +43,25 @@ pub(crate) fn lose_lines(world: &World, path: &Utf8Path) {
         let mut state = world.lock();
         (state.chance.usize(0..=unsynced.len()), state.chance.bool())
     };
-    let torn = unsynced.get(kept).filter(|_| is_torn).map_or(0, |line| line.len() / 2);
-    let length = synced + unsynced[..kept].iter().map(|line| line.len()).sum::<usize>() + torn;
-    let cut = File::options().write(true).open(path).and_then(|file| file.set_len(length as u64));
+    let torn = unsynced
+        .get(kept)
+        .filter(|_| is_torn)
+        .map_or(0, |line| line.len() / 2);
+    let length = synced
+        + unsynced[..kept]
+            .iter()
+            .map(|line| line.len())
+            .sum::<usize>()
+        + torn;
+    let cut = File::options()
+        .write(true)
+        .open(path)
+        .and_then(|file| file.set_len(length as u64));
     cut.expect("a file in memory can be cut");
-    world.tell(format!("{} loses {} of {} unsynced lines", path.file_name().unwrap_or_default(), unsynced.len() - kept, unsynced.len()));
+    world.tell(format!(
+        "{} loses {} of {} unsynced lines",
+        path.file_name().unwrap_or_default(),
+        unsynced.len() - kept,
+        unsynced.len()
+    ));
 }

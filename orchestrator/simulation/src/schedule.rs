@@ -11,7 +11,7 @@ use crate::{
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_controller::runner::Options;
 use cvc_core::clock;
-use cvc_probe::disk::record_syncs;
+use cvc_os::disk::record_syncs;
 use fastrand::Rng;
 use jiff::SignedDuration;
 use std::{collections::HashMap, fs, sync::Arc, time::Duration};
@@ -39,7 +39,11 @@ pub struct Story {
 pub fn simulate(seed: u64, dir: &Utf8Path) -> Story {
     record_syncs();
     clock::set_off(SignedDuration::ZERO);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().expect("a runtime");
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .expect("a runtime");
     runtime.block_on(carry_out(seed, dir))
 }
 
@@ -47,14 +51,25 @@ async fn carry_out(seed: u64, dir: &Utf8Path) -> Story {
     let (mut rng, mut chance) = (Rng::with_seed(seed), Rng::with_seed(seed ^ OTHER));
     let campaigns = Campaigns::draw(&mut rng, &mut chance, dir);
     let mut faults = faults::draw(&mut rng, &campaigns.sites);
-    faults.extend(faults::draw_more(&mut chance, &campaigns.machines, campaigns.files.len() - 1));
+    faults.extend(faults::draw_more(
+        &mut chance,
+        &campaigns.machines,
+        campaigns.files.len() - 1,
+    ));
     faults.sort_by_key(|(at, _)| *at);
     let world = World::new(rng, chance);
     let runs = campaigns.files[0].plan.runs.len();
-    world.tell(format!("{runs} runs on {:?}, {} faults", campaigns.sites, faults.len()));
+    world.tell(format!(
+        "{runs} runs on {:?}, {} faults",
+        campaigns.sites,
+        faults.len()
+    ));
     let node_program = dir.join("cvc-node");
     fs::write(&node_program, "a program").expect("a program");
-    let network = Network { world: world.clone(), dir: dir.to_owned() };
+    let network = Network {
+        world: world.clone(),
+        dir: dir.to_owned(),
+    };
     let options = Options {
         campaigns: dir.join("campaigns"),
         state: dir.join("state"),
@@ -77,8 +92,13 @@ async fn carry_out(seed: u64, dir: &Utf8Path) -> Story {
             tokio::time::sleep(SETTLE).await;
             check(&world, sessions.file(), &options.campaigns, summary, dir);
         }
-        Ok(None) => world.is_wrong(format!("{SESSIONS} sessions after the faults it is not done")),
-        Err(_) => world.is_wrong(format!("it does not end within {} h", LIMIT.as_secs() / 3600)),
+        Ok(None) => world.is_wrong(format!(
+            "{SESSIONS} sessions after the faults it is not done"
+        )),
+        Err(_) => world.is_wrong(format!(
+            "it does not end within {} h",
+            LIMIT.as_secs() / 3600
+        )),
     }
     let (lines, wrong) = world.story();
     Story { lines, wrong }
@@ -90,8 +110,13 @@ async fn carry_out(seed: u64, dir: &Utf8Path) -> Story {
 /// When no directory can be made.
 pub fn directory() -> (tempfile::TempDir, Utf8PathBuf) {
     let memory = Utf8Path::new("/dev/shm");
-    let made = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
+    let made = if memory.is_dir() {
+        tempfile::tempdir_in(memory)
+    } else {
+        tempfile::tempdir()
+    };
     let made = made.expect("a directory");
-    let path = Utf8PathBuf::from_path_buf(made.path().canonicalize().expect("it exists")).expect("UTF-8");
+    let path =
+        Utf8PathBuf::from_path_buf(made.path().canonicalize().expect("it exists")).expect("UTF-8");
     (made, path)
 }

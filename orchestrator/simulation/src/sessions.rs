@@ -43,14 +43,30 @@ impl Observer for Telling {
     fn on(&mut self, progress: &Progress) {
         let number = self.number;
         match progress {
-            Progress::Site { what } => self.world.tell(format!("cvc {number}: {}", without_sizes(what))),
-            Progress::RunLost { run, reason } => self.world.tell(format!("cvc {number}: run {run} is lost: {reason}")),
-            Progress::RunStarted { run, attempt, .. } => self.world.tell(format!("cvc {number}: run {run} attempt {attempt} starts")),
-            Progress::RunFinished { run, outcome, wall_s, .. } => {
-                self.world.tell(format!("cvc {number}: run {run} ended: {outcome:?}, {wall_s}"));
+            Progress::Site { what } => self
+                .world
+                .tell(format!("cvc {number}: {}", without_sizes(what))),
+            Progress::RunLost { run, reason } => self
+                .world
+                .tell(format!("cvc {number}: run {run} is lost: {reason}")),
+            Progress::RunStarted { run, attempt, .. } => self
+                .world
+                .tell(format!("cvc {number}: run {run} attempt {attempt} starts")),
+            Progress::RunFinished {
+                run,
+                outcome,
+                wall_s,
+                ..
+            } => {
+                self.world.tell(format!(
+                    "cvc {number}: run {run} ended: {outcome:?}, {wall_s}"
+                ));
             }
             Progress::Skipped { reason, runs, .. } => {
-                self.world.tell(format!("cvc {number}: {runs} runs are skipped: {}", without_sizes(reason)));
+                self.world.tell(format!(
+                    "cvc {number}: {runs} runs are skipped: {}",
+                    without_sizes(reason)
+                ));
             }
             _ => {}
         }
@@ -59,7 +75,10 @@ impl Observer for Telling {
 
 /// A message without sizes of files, which have the length of real times in them.
 fn without_sizes(what: &str) -> &str {
-    what.split(" bytes").next().unwrap_or_default().trim_end_matches(|c: char| c.is_ascii_digit())
+    what.split(" bytes")
+        .next()
+        .unwrap_or_default()
+        .trim_end_matches(|c: char| c.is_ascii_digit())
 }
 
 type Ended = Result<Summary, CampaignError>;
@@ -95,7 +114,9 @@ pub(crate) struct Sessions<'a> {
 
 impl<'a> Sessions<'a> {
     pub fn new(world: &'a World, files: &'a [Campaign], options: &'a Options) -> Self {
-        let dir = CampaignDir::new(&options.campaigns, &files[0].plan.campaign).root().to_owned();
+        let dir = CampaignDir::new(&options.campaigns, &files[0].plan.campaign)
+            .root()
+            .to_owned();
         Self {
             world,
             files,
@@ -117,10 +138,20 @@ impl<'a> Sessions<'a> {
     }
 
     /// Calls `cvc run` until the campaign is done; `None` if it is not after all.
-    pub async fn until_done(&mut self, faults: Vec<(Duration, Fault)>, dir: &Utf8Path) -> Option<Summary> {
+    pub async fn until_done(
+        &mut self,
+        faults: Vec<(Duration, Fault)>,
+        dir: &Utf8Path,
+    ) -> Option<Summary> {
         let (tell, mut told) = mpsc::unbounded_channel();
         let (over, is_over) = watch::channel(false);
-        let _faults = AbortOnDropHandle::new(tokio::spawn(faults::happen(self.world.clone(), dir.to_owned(), faults, tell, over)));
+        let _faults = AbortOnDropHandle::new(tokio::spawn(faults::happen(
+            self.world.clone(),
+            dir.to_owned(),
+            faults,
+            tell,
+            over,
+        )));
         let mut left = SESSIONS;
         while left > 0 {
             // of the time in which no controller was there
@@ -132,7 +163,11 @@ impl<'a> Sessions<'a> {
             self.away = AGAIN;
             self.begin().await;
             while !self.running.is_empty() {
-                let overdue = self.running.iter().filter_map(|session| session.must_end).min();
+                let overdue = self
+                    .running
+                    .iter()
+                    .filter_map(|session| session.must_end)
+                    .min();
                 tokio::select! {
                     biased;
                     Some(what) = told.recv() => self.happens(what).await,
@@ -148,7 +183,11 @@ impl<'a> Sessions<'a> {
                 }
             }
             // what was skipped is tried again, unless it failed too often
-            if let Some(summary) = self.summary.take().filter(|s| s.left == 0 && (s.skipped == 0 || left == 1)) {
+            if let Some(summary) = self
+                .summary
+                .take()
+                .filter(|s| s.left == 0 && (s.skipped == 0 || left == 1))
+            {
                 // what one of several left is removed by the next session, and what was edited meanwhile is carried out by it
                 if !std::mem::take(&mut self.has_met) && self.has_begun == self.file {
                     return Some(summary);
@@ -168,17 +207,33 @@ impl<'a> Sessions<'a> {
         let (number, file, options) = (self.begun, self.file(), self.options);
         self.world.tell(format!("cvc run, number {number}"));
         let (stop, stop_signal) = watch::channel(StopRequest::GoOn);
-        let mut observer = Telling { world: self.world.clone(), number };
-        let work =
-            Box::pin(
-                async move { run_campaign_on(&file.spec, &file.plan, |_, _| HashMap::new(), options, stop_signal, &mut observer).await },
-            );
+        let mut observer = Telling {
+            world: self.world.clone(),
+            number,
+        };
+        let work = Box::pin(async move {
+            run_campaign_on(
+                &file.spec,
+                &file.plan,
+                |_, _| HashMap::new(),
+                options,
+                stop_signal,
+                &mut observer,
+            )
+            .await
+        });
         let before = Instant::now() + FENCED_WITHIN;
-        self.running.push(Session { number, work, stop, must_end: None });
+        self.running.push(Session {
+            number,
+            work,
+            stop,
+            must_end: None,
+        });
         self.summary = None;
         // it writes into the journal before it waits for anything
         let at = self.running.len() - 1;
-        let polled = poll_fn(|context| Poll::Ready(self.running[at].work.as_mut().poll(context))).await;
+        let polled =
+            poll_fn(|context| Poll::Ready(self.running[at].work.as_mut().poll(context))).await;
         for session in &mut self.running[..at] {
             session.must_end.get_or_insert(before);
         }
@@ -190,10 +245,13 @@ impl<'a> Sessions<'a> {
     fn ended(&mut self, at: usize, ended: Ended) {
         let number = self.running.remove(at).number;
         match ended {
-            Err(CampaignError::Run(RunError::Store(StoreError::Fenced { .. }))) => {
-                self.world.tell(format!("cvc {number} ends: another one has the journal"))
-            }
-            Err(error) => self.world.tell(format!("cvc {number} ends: {}", without_sizes(&error.to_string()))),
+            Err(CampaignError::Run(RunError::Store(StoreError::Fenced { .. }))) => self
+                .world
+                .tell(format!("cvc {number} ends: another one has the journal")),
+            Err(error) => self.world.tell(format!(
+                "cvc {number} ends: {}",
+                without_sizes(&error.to_string())
+            )),
             Ok(summary) => {
                 self.world.tell(format!("cvc {number} ends: {summary:?}"));
                 if number == self.begun {
@@ -258,7 +316,8 @@ impl<'a> Sessions<'a> {
     fn edit(&mut self) {
         self.file += 1;
         let Campaign { edit, moved, .. } = self.file();
-        self.world.tell(format!("the campaign file is edited: {edit}"));
+        self.world
+            .tell(format!("the campaign file is edited: {edit}"));
         self.world.lock().moved.clone_from(moved);
     }
 }

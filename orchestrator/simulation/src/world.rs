@@ -1,8 +1,8 @@
 //! What a schedule happens to: machines with agents, attempts, relays and connections, and chance. Everything else is the real cvc.
 
 use camino::Utf8PathBuf;
+use cvc_agent::LostNodes;
 use cvc_core::ids::RunId;
-use cvc_engine::agent::LostNodes;
 use fastrand::Rng;
 use jiff::SignedDuration;
 use parking_lot::{Mutex, MutexGuard};
@@ -154,7 +154,10 @@ impl World {
             wrong: Vec::new(),
             numbers: 100,
         };
-        Self { state: Arc::new(Mutex::new(state)), begun: Instant::now() }
+        Self {
+            state: Arc::new(Mutex::new(state)),
+            begun: Instant::now(),
+        }
     }
 
     pub fn lock(&self) -> MutexGuard<'_, State> {
@@ -172,7 +175,11 @@ impl World {
         let now = Duration::from_secs(1_000_000_000) + self.now();
         let off = self.machine(name, |machine| machine.clock_off);
         let at = SystemTime::UNIX_EPOCH + now;
-        if off.is_negative() { at - off.unsigned_abs() } else { at + off.unsigned_abs() }
+        if off.is_negative() {
+            at - off.unsigned_abs()
+        } else {
+            at + off.unsigned_abs()
+        }
     }
 
     /// Adds a line to the story.
@@ -217,7 +224,10 @@ impl World {
     /// Something of a machine, which exists.
     pub fn machine<T>(&self, name: &str, of: impl FnOnce(&mut Machine) -> T) -> T {
         let mut state = self.lock();
-        let machine = state.machines.entry(name.to_owned()).or_insert_with(Machine::new);
+        let machine = state
+            .machines
+            .entry(name.to_owned())
+            .or_insert_with(Machine::new);
         of(machine)
     }
 
@@ -260,8 +270,14 @@ impl World {
             return;
         }
         for machine in self.lock().machines.values() {
-            for agent in machine.agents.values().filter(|agent| agent.nodes.iter().any(|of| of == node)) {
-                let lose = |lost: &mut LostNodes| drop(lost.insert(node.to_owned(), "nothing was heard of it".to_owned()));
+            for agent in machine
+                .agents
+                .values()
+                .filter(|agent| agent.nodes.iter().any(|of| of == node))
+            {
+                let lose = |lost: &mut LostNodes| {
+                    drop(lost.insert(node.to_owned(), "nothing was heard of it".to_owned()))
+                };
                 agent.lost.send_modify(lose);
             }
         }
@@ -285,7 +301,11 @@ impl Machine {
     /// Changes all connections.
     pub fn set_lines(&mut self, line: Line) {
         self.connections.retain(|connection| !connection.is_alone());
-        for connection in self.connections.iter().filter(|connection| connection.get() != Line::Closed) {
+        for connection in self
+            .connections
+            .iter()
+            .filter(|connection| connection.get() != Line::Closed)
+        {
             connection.set(line);
         }
     }

@@ -6,7 +6,10 @@
 use cvc_testkit::{Cloud, Lab};
 
 fn main() {
-    let nodes = std::env::args().nth(1).and_then(|a| a.parse().ok()).unwrap_or(0);
+    let nodes = std::env::args()
+        .nth(1)
+        .and_then(|a| a.parse().ok())
+        .unwrap_or(0);
     let lab = Lab::builder().nodes(nodes).build();
     let cloud = Cloud::start(&lab);
     for (name, value) in cloud.environment() {

@@ -32,7 +32,13 @@ impl Finished {
     /// Panics with the command's output unless it ended with this code.
     #[track_caller]
     pub fn expect(self, code: i32) -> Self {
-        assert_eq!(self.code, Some(code), "stdout: {}\nstderr: {}", self.stdout, self.stderr);
+        assert_eq!(
+            self.code,
+            Some(code),
+            "stdout: {}\nstderr: {}",
+            self.stdout,
+            self.stderr
+        );
         self
     }
 }
@@ -52,11 +58,23 @@ impl Running {
     pub fn start(mut command: Command) -> Self {
         let output = tempfile::tempdir().expect("a directory for the output");
         let (stdout, stderr) = (output.path().join("stdout"), output.path().join("stderr"));
-        let create = |path: &Path| File::create(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-        command.stdin(Stdio::null()).stdout(create(&stdout)).stderr(create(&stderr));
+        let create =
+            |path: &Path| File::create(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        command
+            .stdin(Stdio::null())
+            .stdout(create(&stdout))
+            .stderr(create(&stderr));
         let begin = Instant::now();
-        let child = command.spawn().unwrap_or_else(|e| panic!("{command:?}: {e}"));
-        Self { child, begin, stdout, stderr, _output: output }
+        let child = command
+            .spawn()
+            .unwrap_or_else(|e| panic!("{command:?}: {e}"));
+        Self {
+            child,
+            begin,
+            stdout,
+            stderr,
+            _output: output,
+        }
     }
 
     /// Returns its process id.
@@ -94,13 +112,22 @@ impl Running {
             }
             if self.begin.elapsed() > limit {
                 self.signal(Signal::SIGKILL);
-                panic!("not finished within {limit:?}; standard error: {}", self.stderr_so_far());
+                panic!(
+                    "not finished within {limit:?}; standard error: {}",
+                    self.stderr_so_far()
+                );
             }
             std::thread::sleep(Duration::from_millis(2));
         };
         let took = self.begin.elapsed();
-        let text = |path: &Path| String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned();
-        Finished { code: status.code(), stdout: text(&self.stdout), stderr: text(&self.stderr), took }
+        let text =
+            |path: &Path| String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned();
+        Finished {
+            code: status.code(),
+            stdout: text(&self.stdout),
+            stderr: text(&self.stderr),
+            took,
+        }
     }
 }
 
@@ -108,7 +135,10 @@ impl Drop for Running {
     fn drop(&mut self) {
         // unless it was waited for, the test has failed
         if std::thread::panicking() {
-            eprintln!("standard error of a command that was not waited for:\n{}", self.stderr_so_far());
+            eprintln!(
+                "standard error of a command that was not waited for:\n{}",
+                self.stderr_so_far()
+            );
         }
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -131,17 +161,29 @@ pub struct Campaign {
 impl Campaign {
     /// Writes a campaign file with this text (everything except `schema` and `name`), to be run by this `cvc`.
     pub fn new(cvc: &str, name: &str, text: &str) -> Self {
-        let dir = tempfile::Builder::new().prefix("cvc-test-").tempdir().expect("a directory");
-        let campaign = Self { dir, cvc: cvc.into(), name: name.into(), env: BTreeMap::new() };
+        let dir = tempfile::Builder::new()
+            .prefix("cvc-test-")
+            .tempdir()
+            .expect("a directory");
+        let campaign = Self {
+            dir,
+            cvc: cvc.into(),
+            name: name.into(),
+            env: BTreeMap::new(),
+        };
         campaign.rewrite(text);
         campaign
     }
 
     /// Replaces the campaign file.
     pub fn rewrite(&self, text: &str) {
-        let written = self.put(".campaign.toml", &format!("schema = 1\nname = \"{}\"\n{text}", self.name));
+        let written = self.put(
+            ".campaign.toml",
+            &format!("schema = 1\nname = \"{}\"\n{text}", self.name),
+        );
         // a `cvc` that is reading it has the old one or the new one
-        fs::rename(&written, self.dir().join("campaign.toml")).unwrap_or_else(|e| panic!("{}: {e}", written.display()));
+        fs::rename(&written, self.dir().join("campaign.toml"))
+            .unwrap_or_else(|e| panic!("{}: {e}", written.display()));
     }
 
     /// Sets a variable for every command.
@@ -230,14 +272,19 @@ impl Campaign {
 
     /// Returns the journal's lines of one kind.
     pub fn events(&self, kind: &str) -> Vec<Value> {
-        self.journal().into_iter().filter(|e| e["event"] == kind).collect()
+        self.journal()
+            .into_iter()
+            .filter(|e| e["event"] == kind)
+            .collect()
     }
 
     /// Returns how often each run finished, by its identifier.
     pub fn finishes(&self) -> BTreeMap<String, usize> {
         let mut finishes = BTreeMap::new();
         for event in self.events("run-finished") {
-            *finishes.entry(event["run"].as_str().expect("a run").to_owned()).or_default() += 1;
+            *finishes
+                .entry(event["run"].as_str().expect("a run").to_owned())
+                .or_default() += 1;
         }
         finishes
     }
@@ -254,8 +301,13 @@ impl Campaign {
 
     /// Returns the names below `runs/`.
     pub fn run_names(&self) -> BTreeSet<String> {
-        let Ok(entries) = fs::read_dir(self.root().join("runs")) else { return BTreeSet::new() };
-        entries.flatten().map(|e| e.file_name().to_string_lossy().into_owned()).collect()
+        let Ok(entries) = fs::read_dir(self.root().join("runs")) else {
+            return BTreeSet::new();
+        };
+        entries
+            .flatten()
+            .map(|e| e.file_name().to_string_lossy().into_owned())
+            .collect()
     }
 
     /// Returns the records of a run directory.
@@ -272,8 +324,12 @@ impl Campaign {
     pub fn private_dirs(&self) -> Vec<String> {
         let mut left = Vec::new();
         for run in self.run_names() {
-            let script = fs::read_to_string(self.run_dir(&run).join("launch.sh")).unwrap_or_default();
-            let tmp = script.lines().find_map(|l| l.strip_prefix("export TMPDIR=")).map(|t| t.trim_matches('\'').to_owned());
+            let script =
+                fs::read_to_string(self.run_dir(&run).join("launch.sh")).unwrap_or_default();
+            let tmp = script
+                .lines()
+                .find_map(|l| l.strip_prefix("export TMPDIR="))
+                .map(|t| t.trim_matches('\'').to_owned());
             left.extend(tmp.filter(|t| Path::new(t).exists()));
         }
         left
@@ -283,11 +339,27 @@ impl Campaign {
     #[track_caller]
     pub fn assert_nothing_left(&self) {
         // A shepherd that has reported the end of its run, or was never used, may still be on its way out.
-        crate::wait_until("the end of its processes", Duration::from_secs(10), || self.processes().is_empty());
-        assert_eq!(self.private_dirs(), Vec::<String>::new(), "private directories are left");
-        let partial: Vec<String> = self.run_names().into_iter().filter(|n| n.ends_with(".partial")).collect();
-        assert_eq!(partial, Vec::<String>::new(), "partial run directories are left");
-        let work = fs::read_dir(self.root().join("work")).map(|d| d.flatten().map(|e| e.path()).collect::<Vec<_>>()).unwrap_or_default();
+        crate::wait_until("the end of its processes", Duration::from_secs(10), || {
+            self.processes().is_empty()
+        });
+        assert_eq!(
+            self.private_dirs(),
+            Vec::<String>::new(),
+            "private directories are left"
+        );
+        let partial: Vec<String> = self
+            .run_names()
+            .into_iter()
+            .filter(|n| n.ends_with(".partial"))
+            .collect();
+        assert_eq!(
+            partial,
+            Vec::<String>::new(),
+            "partial run directories are left"
+        );
+        let work = fs::read_dir(self.root().join("work"))
+            .map(|d| d.flatten().map(|e| e.path()).collect::<Vec<_>>())
+            .unwrap_or_default();
         assert_eq!(work, Vec::<PathBuf>::new(), "working directories are left");
     }
 
@@ -296,12 +368,19 @@ impl Campaign {
     pub fn assert_whole(&self, runs: usize) {
         let finishes = self.finishes();
         assert_eq!(finishes.len(), runs, "runs that finished: {finishes:?}");
-        assert!(finishes.values().all(|n| *n == 1), "each exactly once: {finishes:?}; failures: {:?}", self.failures());
+        assert!(
+            finishes.values().all(|n| *n == 1),
+            "each exactly once: {finishes:?}; failures: {:?}",
+            self.failures()
+        );
         for event in self.events("run-finished") {
             let run = event["run"].as_str().expect("a run");
             assert_eq!(event["outcome"]["result"], "succeeded", "{event}");
             let outcome: Value = read_json(&self.run_dir(run).join("outcome.json"));
-            assert_eq!(outcome["records"], event["records"], "run {run}: directory and journal");
+            assert_eq!(
+                outcome["records"], event["records"],
+                "run {run}: directory and journal"
+            );
             assert!(!self.records(run).is_empty(), "run {run} has records");
             assert!(self.run_dir(run).join("launch.sh").is_file());
         }
@@ -333,8 +412,13 @@ impl Drop for Campaign {
 pub fn cache() -> PathBuf {
     let test = std::env::current_exe().expect("the path of this test");
     // target/debug/deps/TEST
-    let target = test.ancestors().nth(3).map_or_else(std::env::temp_dir, Path::to_owned);
-    let dir = target.join("tmp").join(format!("cvc-test-cache-{}", nix::unistd::geteuid()));
+    let target = test
+        .ancestors()
+        .nth(3)
+        .map_or_else(std::env::temp_dir, Path::to_owned);
+    let dir = target
+        .join("tmp")
+        .join(format!("cvc-test-cache-{}", nix::unistd::geteuid()));
     fs::create_dir_all(&dir).unwrap_or_else(|e| panic!("{}: {e}", dir.display()));
     dir
 }
@@ -354,5 +438,8 @@ pub fn read_json(path: &Path) -> Value {
 pub fn json_lines(path: &Path) -> Vec<Value> {
     let text = fs::read_to_string(path).unwrap_or_default();
     let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
-    whole.lines().map(|l| serde_json::from_str(l).unwrap_or_else(|e| panic!("{}: {e}: {l}", path.display()))).collect()
+    whole
+        .lines()
+        .map(|l| serde_json::from_str(l).unwrap_or_else(|e| panic!("{}: {e}: {l}", path.display())))
+        .collect()
 }

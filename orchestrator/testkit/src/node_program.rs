@@ -8,7 +8,9 @@ use std::{path::PathBuf, process::Command, sync::OnceLock};
 /// If it cannot be built.
 pub fn node_program() -> PathBuf {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    PROGRAM.get_or_init(|| std::env::var_os("CVC_NODE_PROGRAM").map_or_else(build, PathBuf::from)).clone()
+    PROGRAM
+        .get_or_init(|| std::env::var_os("CVC_NODE_PROGRAM").map_or_else(build, PathBuf::from))
+        .clone()
 }
 
 fn build() -> PathBuf {
@@ -18,6 +20,10 @@ fn build() -> PathBuf {
         .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
         .output()
         .unwrap_or_else(|e| panic!("cannot start cargo to build cvc-node: {e}"));
-    assert!(output.status.success(), "cannot build cvc-node:\n{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "cannot build cvc-node:\n{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     PathBuf::from(String::from_utf8_lossy(&output.stdout).trim())
 }

@@ -17,5 +17,8 @@ pub(crate) fn admin_path() -> OsString {
 /// Returns a message about the first of these programs that is not installed.
 pub(crate) fn absent(programs: &[&str]) -> Option<String> {
     let path = admin_path();
-    programs.iter().find(|p| which::which_in(p, Some(&path), "/").is_err()).map(|p| format!("{p} is not installed"))
+    programs
+        .iter()
+        .find(|p| which::which_in(p, Some(&path), "/").is_err())
+        .map(|p| format!("{p} is not installed"))
 }

@@ -73,47 +73,86 @@ impl Tool {
     pub fn find(self) -> Option<PathBuf> {
         match self {
             Self::Dmtcp => {
-                let given = env::var_os("CVC_DMTCP_ROOT").map(|root| Path::new(&root).join("bin").join("dmtcp_launch"));
-                given.into_iter().chain(on_path("dmtcp_launch")).chain([PathBuf::from("/usr/local/bin/dmtcp_launch")]).find(|p| p.is_file())
+                let given = env::var_os("CVC_DMTCP_ROOT")
+                    .map(|root| Path::new(&root).join("bin").join("dmtcp_launch"));
+                given
+                    .into_iter()
+                    .chain(on_path("dmtcp_launch"))
+                    .chain([PathBuf::from("/usr/local/bin/dmtcp_launch")])
+                    .find(|p| p.is_file())
             }
             Self::Mpich => find_launcher(&["mpiexec.mpich", "mpiexec.hydra", "mpiexec"], "HYDRA"),
             Self::MpichForRestart => {
-                let given = env::var_os("CVC_MPICH_ROOT").map(|root| Path::new(&root).join("bin").join("mpiexec"));
-                given
-                    .into_iter()
-                    .chain(Self::Mpich.find())
-                    .find(|p| version_mentions(p, "HYDRA") && !version_mentions(p, "--with-device=ch4:ucx"))
+                let given = env::var_os("CVC_MPICH_ROOT")
+                    .map(|root| Path::new(&root).join("bin").join("mpiexec"));
+                given.into_iter().chain(Self::Mpich.find()).find(|p| {
+                    version_mentions(p, "HYDRA") && !version_mentions(p, "--with-device=ch4:ucx")
+                })
             }
-            Self::OpenMpi => find_launcher(&["mpiexec.openmpi", "mpirun.openmpi", "mpiexec"], "Open MPI")
-                .or_else(|| find_launcher(&["mpiexec.openmpi", "mpirun.openmpi", "mpiexec"], "OpenRTE")),
-            Self::Chromium => ["chromium", "chromium-browser", "google-chrome"].iter().find_map(|n| on_path(n)),
+            Self::OpenMpi => find_launcher(
+                &["mpiexec.openmpi", "mpirun.openmpi", "mpiexec"],
+                "Open MPI",
+            )
+            .or_else(|| {
+                find_launcher(&["mpiexec.openmpi", "mpirun.openmpi", "mpiexec"], "OpenRTE")
+            }),
+            Self::Chromium => ["chromium", "chromium-browser", "google-chrome"]
+                .iter()
+                .find_map(|n| on_path(n)),
             Self::Strace => on_path("strace"),
-            Self::Hdf5Parallel => ["h5pcc.mpich", "h5pcc.openmpi", "h5pcc"].iter().find_map(|n| on_path(n)),
-            Self::Npb => env::var_os("CVC_NPB_DIR").map(PathBuf::from).filter(|p| p.is_dir()),
+            Self::Hdf5Parallel => ["h5pcc.mpich", "h5pcc.openmpi", "h5pcc"]
+                .iter()
+                .find_map(|n| on_path(n)),
+            Self::Npb => env::var_os("CVC_NPB_DIR")
+                .map(PathBuf::from)
+                .filter(|p| p.is_dir()),
             Self::Lammps => ["lmp", "lmp_mpi"].iter().find_map(|n| on_path(n)),
-            Self::Tmpfs => on_path("mount").filter(|_| nix::unistd::geteuid().is_root() && can_mount()),
+            Self::Tmpfs => {
+                on_path("mount").filter(|_| nix::unistd::geteuid().is_root() && can_mount())
+            }
             Self::Latex => ["pdflatex", "tectonic"].iter().find_map(|n| on_path(n)),
             Self::Python => on_path("python3"),
             Self::CargoDeny => on_path("cargo-deny"),
             Self::Ansible => find_ansible_program("ansible-playbook"),
             Self::AnsibleLint => find_ansible_program("ansible-lint"),
             Self::Moto => crate::cloud::moto(),
-            Self::LoopDevices => crate::cloud::disks::loop_devices_exist().then(|| PathBuf::from("/dev/loop-control")),
+            Self::LoopDevices => crate::cloud::disks::loop_devices_exist()
+                .then(|| PathBuf::from("/dev/loop-control")),
             Self::Mpich5 => {
                 let given = env::var_os("CVC_MPICH5").map(PathBuf::from);
-                given.into_iter().chain([crate::lab::cache().join("mpich5")]).map(|root| root.join("bin/mpiexec")).find(|p| p.is_file())
+                given
+                    .into_iter()
+                    .chain([crate::lab::cache().join("mpich5")])
+                    .map(|root| root.join("bin/mpiexec"))
+                    .find(|p| p.is_file())
             }
             Self::Portuguese => {
                 let needed = ["i18n/locales/pt_BR", "locale/pt_BR/LC_MESSAGES/libc.mo"];
-                let there = on_path("localedef").is_some() && needed.iter().all(|file| Path::new("/usr/share").join(file).is_file());
+                let there = on_path("localedef").is_some()
+                    && needed
+                        .iter()
+                        .all(|file| Path::new("/usr/share").join(file).is_file());
                 Self::Lab.find().filter(|_| there)
             }
-            Self::Slurm => crate::lab::missing_for_slurm().is_none().then(|| PathBuf::from("/usr/sbin/slurmctld")),
-            Self::Gluster => crate::lab::missing_for_gluster().is_none().then(|| PathBuf::from("/usr/sbin/glusterd")),
-            Self::Disks => crate::lab::missing_for_disks().is_none().then(|| PathBuf::from("/dev/loop-control")),
-            Self::LabImage => crate::lab::missing_for_image().is_none().then(|| on_path("mmdebstrap")).flatten(),
-            Self::SlurmAccounting => crate::lab::missing_for_accounting().is_none().then(|| PathBuf::from("/usr/sbin/slurmdbd")),
-            Self::Lab => crate::lab::missing().is_none().then(|| PathBuf::from("/usr/sbin/sshd")),
+            Self::Slurm => crate::lab::missing_for_slurm()
+                .is_none()
+                .then(|| PathBuf::from("/usr/sbin/slurmctld")),
+            Self::Gluster => crate::lab::missing_for_gluster()
+                .is_none()
+                .then(|| PathBuf::from("/usr/sbin/glusterd")),
+            Self::Disks => crate::lab::missing_for_disks()
+                .is_none()
+                .then(|| PathBuf::from("/dev/loop-control")),
+            Self::LabImage => crate::lab::missing_for_image()
+                .is_none()
+                .then(|| on_path("mmdebstrap"))
+                .flatten(),
+            Self::SlurmAccounting => crate::lab::missing_for_accounting()
+                .is_none()
+                .then(|| PathBuf::from("/usr/sbin/slurmdbd")),
+            Self::Lab => crate::lab::missing()
+                .is_none()
+                .then(|| PathBuf::from("/usr/sbin/sshd")),
         }
     }
 
@@ -154,7 +193,9 @@ impl Tool {
         match self {
             Self::Dmtcp => "DMTCP (on PATH, or CVC_DMTCP_ROOT)",
             Self::Mpich => "MPICH",
-            Self::MpichForRestart => "an MPICH that DMTCP can restart, ch3 or ch4:ofi (CVC_MPICH_ROOT)",
+            Self::MpichForRestart => {
+                "an MPICH that DMTCP can restart, ch3 or ch4:ofi (CVC_MPICH_ROOT)"
+            }
             Self::OpenMpi => "Open MPI",
             Self::Chromium => "Chromium",
             Self::Strace => "strace",
@@ -170,7 +211,9 @@ impl Tool {
             Self::LoopDevices => "loop devices",
             Self::Moto => "moto with its server (installed by the set-up)",
             Self::Mpich5 => "MPICH 5 (installed by the set-up, or CVC_MPICH5)",
-            Self::Portuguese => "the Portuguese locale and the translations of the C library (Debian, Ubuntu: locales)",
+            Self::Portuguese => {
+                "the Portuguese locale and the translations of the C library (Debian, Ubuntu: locales)"
+            }
             Self::Slurm => "Slurm on a lab (slurmctld, slurmd, slurm-client, munge)",
             Self::Gluster => "GlusterFS on a lab (glusterfs-server, glusterfs-client, FUSE)",
             Self::Disks => "disks for a lab (loop devices, ext4, util-linux, e2fsprogs)",
@@ -184,27 +227,50 @@ impl Tool {
 /// Finds a program of Ansible on PATH or in a private environment, `ansible-VERSION` in the cache of cvc.
 fn find_ansible_program(name: &str) -> Option<PathBuf> {
     let cache = crate::user_cache::user_cache()?.join("cvc");
-    let environments = std::fs::read_dir(cache).into_iter().flatten().flatten().map(|e| e.path());
-    let mine = environments.filter(|p| p.file_name().is_some_and(|n| n.to_string_lossy().starts_with("ansible-")));
-    on_path(name).into_iter().chain(mine.map(|e| e.join("bin").join(name))).find(|p| p.is_file())
+    let environments = std::fs::read_dir(cache)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|e| e.path());
+    let mine = environments.filter(|p| {
+        p.file_name()
+            .is_some_and(|n| n.to_string_lossy().starts_with("ansible-"))
+    });
+    on_path(name)
+        .into_iter()
+        .chain(mine.map(|e| e.join("bin").join(name)))
+        .find(|p| p.is_file())
 }
 
 /// Finds the first of these launchers whose `--version` contains this word.
 fn find_launcher(names: &[&str], word: &str) -> Option<PathBuf> {
-    names.iter().filter_map(|n| on_path(n)).find(|p| version_mentions(p, word))
+    names
+        .iter()
+        .filter_map(|n| on_path(n))
+        .find(|p| version_mentions(p, word))
 }
 
 fn version_mentions(program: &Path, word: &str) -> bool {
-    let output = Command::new(program).arg("--version").stdin(Stdio::null()).output();
+    let output = Command::new(program)
+        .arg("--version")
+        .stdin(Stdio::null())
+        .output();
     output.is_ok_and(|o| String::from_utf8_lossy(&o.stdout).contains(word))
 }
 
 /// Tries to mount a tmpfs: in a container, being root is not enough.
 fn can_mount() -> bool {
-    let Ok(dir) = tempfile::tempdir() else { return false };
+    let Ok(dir) = tempfile::tempdir() else {
+        return false;
+    };
     let run = |program: &str, args: &[&str]| {
         let mut command = Command::new(program);
-        command.args(args).arg(dir.path()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command
+            .args(args)
+            .arg(dir.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
         command.status().is_ok_and(|s| s.success())
     };
     run("mount", &["-t", "tmpfs", "-o", "size=64k", "cvc-test"]) && run("umount", &[])
@@ -228,14 +294,21 @@ pub fn skipped(test: &str, needs: &str) {
     // not with eprintln!, whose output the test harness hides if a test passes; in one write, so that lines of parallel tests stay whole
     let _ = std::io::stderr().write_all(line.as_bytes());
     if let Some(log) = env::var_os(LOG).filter(|l| !l.is_empty()) {
-        let mut file = OpenOptions::new().create(true).append(true).open(&log).unwrap_or_else(|e| panic!("{}: {e}", log.display()));
-        file.write_all(line.as_bytes()).unwrap_or_else(|e| panic!("{}: {e}", log.display()));
+        let mut file = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&log)
+            .unwrap_or_else(|e| panic!("{}: {e}", log.display()));
+        file.write_all(line.as_bytes())
+            .unwrap_or_else(|e| panic!("{}: {e}", log.display()));
     }
 }
 
 /// Returns the path of a test, from the type name of an item inside it.
 pub fn test_path(inner: &'static str) -> &'static str {
-    inner.trim_end_matches("::here").trim_end_matches("::{{closure}}")
+    inner
+        .trim_end_matches("::here")
+        .trim_end_matches("::{{closure}}")
 }
 
 /// Skips the test visibly if one of the tools is missing. Use it in the test function itself, because it returns from that function.
@@ -257,7 +330,10 @@ mod tests {
     fn a_skipped_test_is_named_and_counted() {
         fn here() {}
         let path = test_path(std::any::type_name_of_val(&here));
-        assert_eq!(path, "cvc_testkit::tool::tests::a_skipped_test_is_named_and_counted");
+        assert_eq!(
+            path,
+            "cvc_testkit::tool::tests::a_skipped_test_is_named_and_counted"
+        );
         if env::var_os("CVC_TESTKIT_INNER").is_some() {
             skipped(path, "a tool that no machine has");
             return;
@@ -265,13 +341,19 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let log = dir.path().join("skipped.log");
         let finished = Command::new(env::current_exe().expect("this test"))
-            .args(["--exact", "tool::tests::a_skipped_test_is_named_and_counted"])
+            .args([
+                "--exact",
+                "tool::tests::a_skipped_test_is_named_and_counted",
+            ])
             .env("CVC_TESTKIT_INNER", "1")
             .env(LOG, &log)
             .output()
             .expect("starts");
         let line = format!("SKIPPED {path}: needs a tool that no machine has\n");
-        assert!(finished.status.success() && String::from_utf8_lossy(&finished.stderr).contains(&line), "{finished:?}");
+        assert!(
+            finished.status.success() && String::from_utf8_lossy(&finished.stderr).contains(&line),
+            "{finished:?}"
+        );
         assert_eq!(std::fs::read_to_string(&log).expect("the log"), line);
     }
 }

@@ -27,7 +27,11 @@ fn turn_in(directory: &Path, name: &str, seats: usize) -> Turn {
     loop {
         for seat in 0..seats {
             let path = directory.join(format!("{name}-{seat}"));
-            let file = File::options().create(true).append(true).open(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+            let file = File::options()
+                .create(true)
+                .append(true)
+                .open(&path)
+                .unwrap_or_else(|e| panic!("{}: {e}", path.display()));
             if let Ok(seat) = Flock::lock(file, FlockArg::LockExclusiveNonblock) {
                 return Turn { _seat: seat };
             }
@@ -49,7 +53,10 @@ mod tests {
         drop(turn_in(&path, "b", 1));
         let (sender, third) = mpsc::channel();
         let waits = thread::spawn(move || sender.send(turn_in(&path, "a", 2)));
-        assert!(third.recv_timeout(Duration::from_millis(200)).is_err(), "both seats are taken");
+        assert!(
+            third.recv_timeout(Duration::from_millis(200)).is_err(),
+            "both seats are taken"
+        );
         drop(turns);
         drop(third.recv_timeout(Duration::from_secs(60)).expect("a turn"));
         waits.join().expect("a thread").expect("sent");

@@ -55,8 +55,11 @@ impl Shared {
 impl Interrupts {
     /// Installs the handlers. Blocking the signals instead would block them in all child processes too.
     pub fn listen() -> Result<Self, String> {
-        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(|e| format!("cannot handle signals: {e}"))?;
-        let interrupts = Self { shared: Arc::default() };
+        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])
+            .map_err(|e| format!("cannot handle signals: {e}"))?;
+        let interrupts = Self {
+            shared: Arc::default(),
+        };
         let listener = interrupts.clone();
         thread::spawn(move || signals.forever().for_each(|_| listener.interrupt()));
         Ok(interrupts)
@@ -65,7 +68,9 @@ impl Interrupts {
     /// Handles no signals, for unit tests.
     #[cfg(test)]
     pub fn deaf() -> Self {
-        Self { shared: Arc::default() }
+        Self {
+            shared: Arc::default(),
+        }
     }
 
     fn interrupt(&self) {
@@ -77,12 +82,6 @@ impl Interrupts {
     /// Tells whether a signal was received.
     pub fn interrupted(&self) -> bool {
         self.shared.interrupted.load(Ordering::SeqCst)
-    }
-
-    /// Runs a program to completion, for unit tests.
-    #[cfg(test)]
-    pub fn run(&self, command: &mut Command) -> Result<ExitStatus, String> {
-        self.start(command, |child| child.wait())
     }
 
     /// Runs a program in a process group of its own, with a time limit.
@@ -105,13 +104,19 @@ impl Interrupts {
     }
 
     /// Starts a program and waits for it with the given function. A signal kills it with all its descendants.
-    pub fn start<T>(&self, command: &mut Command, wait: impl FnOnce(&mut Child) -> std::io::Result<T>) -> Result<T, String> {
+    pub fn start<T>(
+        &self,
+        command: &mut Command,
+        wait: impl FnOnce(&mut Child) -> std::io::Result<T>,
+    ) -> Result<T, String> {
         let name = command.get_program().to_string_lossy().into_owned();
         let mut running = self.shared.running();
         if self.interrupted() {
             return Err("interrupted".into());
         }
-        let mut child = command.spawn().map_err(|e| format!("cannot start {name}: {e}"))?;
+        let mut child = command
+            .spawn()
+            .map_err(|e| format!("cannot start {name}: {e}"))?;
         let pid = Pid::from_raw(child.id().cast_signed());
         running.push(pid);
         drop(running);
@@ -125,7 +130,8 @@ impl Interrupts {
 /// a namespace: then the whole namespace is gone.
 fn end(pid: Pid) {
     let below = descendants(pid);
-    let waits = fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "unshare");
+    let waits =
+        fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "unshare");
     for child in below.iter().rev() {
         let _ = kill(*child, Signal::SIGKILL);
     }
@@ -141,15 +147,27 @@ fn descendants(pid: Pid) -> Vec<Pid> {
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
         let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
         // the name in parentheses may contain any character
-        let parent = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(1)?.parse().ok());
-        if let (Some(parent), Some(own)) = (parent, entry.file_name().to_str().and_then(|n| n.parse().ok())) {
+        let parent = stat
+            .rsplit_once(')')
+            .and_then(|(_, rest)| rest.split_whitespace().nth(1)?.parse().ok());
+        if let (Some(parent), Some(own)) = (
+            parent,
+            entry.file_name().to_str().and_then(|n| n.parse().ok()),
+        ) {
             children.entry(parent).or_default().push(own);
         }
     }
     let mut found = vec![pid.as_raw()];
     let mut at = 0;
     while let Some(parent) = found.get(at) {
-        found.extend(children.get(parent).into_iter().flatten().copied().collect::<Vec<_>>());
+        found.extend(
+            children
+                .get(parent)
+                .into_iter()
+                .flatten()
+                .copied()
+                .collect::<Vec<_>>(),
+        );
         at += 1;
     }
     found.into_iter().skip(1).map(Pid::from_raw).collect()
@@ -169,8 +187,16 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let mut command = Command::new("sh");
         // one process in the group, one that has left it
-        command.args(["-c", "sleep 600 & echo $! >a; setsid sh -c 'echo $$ >b; exec sleep 600' & wait"]).current_dir(&dir);
-        assert_eq!(Interrupts::deaf().run_for(Duration::from_secs(4), &mut command), Ok(Ended::Late));
+        command
+            .args([
+                "-c",
+                "sleep 600 & echo $! >a; setsid sh -c 'echo $$ >b; exec sleep 600' & wait",
+            ])
+            .current_dir(&dir);
+        assert_eq!(
+            Interrupts::deaf().run_for(Duration::from_secs(4), &mut command),
+            Ok(Ended::Late)
+        );
         for file in ["a", "b"] {
             let pid = fs::read_to_string(dir.path().join(file)).expect("its number");
             assert!(!pid.is_empty(), "{file}");
@@ -187,8 +213,16 @@ mod tests {
     fn child_processes_start_without_blocked_signals() {
         let interrupts = Interrupts::listen().expect("handlers");
         let mut command = Command::new("sh");
-        let ended = interrupts.run(command.args(["-c", "kill -TERM $$; exit 3"])).expect("a program");
-        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&ended), Some(SIGTERM));
+        let ended = interrupts
+            .run_for(
+                Duration::from_secs(60),
+                command.args(["-c", "kill -TERM $$; exit 3"]),
+            )
+            .expect("a program");
+        assert!(
+            matches!(ended, Ended::Exited(status) if std::os::unix::process::ExitStatusExt::signal(&status) == Some(SIGTERM)),
+            "{ended:?}"
+        );
         assert!(!interrupts.interrupted());
         kill(Pid::this(), Signal::SIGTERM).expect("a signal");
         let begin = Instant::now();
@@ -203,14 +237,26 @@ mod tests {
         let interrupts = Interrupts::deaf();
         let other = interrupts.clone();
         let begin = Instant::now();
-        let runs = thread::spawn(move || other.run_for(Duration::from_secs(60), Command::new("sleep").arg("60")));
+        let runs = thread::spawn(move || {
+            other.run_for(Duration::from_secs(60), Command::new("sleep").arg("60"))
+        });
         while interrupts.shared.running().is_empty() {
             thread::sleep(LOOK);
         }
         interrupts.interrupt();
         let ended = runs.join().expect("a thread").expect("a program");
-        assert!(matches!(ended, Ended::Exited(status) if !status.success()), "{ended:?}");
-        assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", begin.elapsed());
-        assert_eq!(interrupts.run(&mut Command::new("true")), Err("interrupted".into()));
+        assert!(
+            matches!(ended, Ended::Exited(status) if !status.success()),
+            "{ended:?}"
+        );
+        assert!(
+            begin.elapsed() < Duration::from_secs(20),
+            "{:?}",
+            begin.elapsed()
+        );
+        assert_eq!(
+            interrupts.run_for(Duration::from_secs(60), &mut Command::new("true")),
+            Err("interrupted".into())
+        );
     }
 }

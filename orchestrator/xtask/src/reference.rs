@@ -6,7 +6,10 @@ use std::fs;
 /// Arguments of cvc, each with the file that its output goes to.
 const GENERATED: [(&[&str], &str); 3] = [
     (&["reference"], "docs/cli.md"),
-    (&["schema", "campaign"], "experiments/schema/campaign.schema.json"),
+    (
+        &["schema", "campaign"],
+        "experiments/schema/campaign.schema.json",
+    ),
     (&["schema", "app"], "experiments/schema/app.schema.json"),
 ];
 
@@ -15,8 +18,23 @@ pub fn write() -> Result<(), String> {
     let root = workspace::root()?;
     for (arguments, file) in GENERATED {
         let mut command = workspace::cargo();
-        command.args(["run", "--quiet", "--locked", "--package", "cvc", "--bin", "cvc", "--"]).args(arguments).current_dir(&root);
-        let output = command.stderr(std::process::Stdio::inherit()).output().map_err(|e| format!("cannot start cargo: {e}"))?;
+        command
+            .args([
+                "run",
+                "--quiet",
+                "--locked",
+                "--package",
+                "cvc",
+                "--bin",
+                "cvc",
+                "--",
+            ])
+            .args(arguments)
+            .current_dir(&root);
+        let output = command
+            .stderr(std::process::Stdio::inherit())
+            .output()
+            .map_err(|e| format!("cannot start cargo: {e}"))?;
         if !output.status.success() {
             return Err(format!("cvc {}: {}", arguments.join(" "), output.status));
         }

@@ -6,12 +6,24 @@ use std::{fs, process::Command};
 /// Returns the packages and services that the set-up finds missing for a given table.
 fn missing(table: &str, arguments: &str) -> String {
     let directory = tempfile::tempdir().expect("a directory");
-    let script = workspace::root().expect("a repository").join("orchestrator/xtask/setup.sh");
+    let script = workspace::root()
+        .expect("a repository")
+        .join("orchestrator/xtask/setup.sh");
     fs::copy(script, directory.path().join("setup.sh")).expect("the set-up");
     fs::write(directory.path().join("packages.txt"), table).expect("a table");
-    let read = format!("set -euo pipefail; . ./setup.sh; missing_packages {arguments}; echo ${{packages[*]-}} / ${{units[*]-}}");
-    let output = Command::new("bash").args(["-c", &read]).current_dir(&directory).output().expect("bash");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let read = format!(
+        "set -euo pipefail; . ./setup.sh; missing_packages {arguments}; echo ${{packages[*]-}} / ${{units[*]-}}"
+    );
+    let output = Command::new("bash")
+        .args(["-c", &read])
+        .current_dir(&directory)
+        .output()
+        .expect("bash");
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 

@@ -1,14 +1,23 @@
-//! `cargo xtask simulate`: tries much, as fast as in a release, and with all checks.
+//! `cargo xtask simulate`: the simulation, as fast as it is in a release, and with all its checks.
 
 use std::process::Stdio;
 
-/// Runs the simulation with these arguments; returns whether nothing failed.
+/// Runs it with these arguments; returns whether nothing failed.
 ///
 /// # Errors
 /// If cargo cannot be started, or the arguments are wrong.
 pub fn run(arguments: &[String]) -> Result<bool, String> {
     let status = crate::workspace::cargo()
-        .args(["run", "--quiet", "--locked", "--profile", "fuzz", "--package", "cvc-simulation", "--"])
+        .args([
+            "run",
+            "--quiet",
+            "--locked",
+            "--profile",
+            "simulation",
+            "--package",
+            "cvc-simulation",
+            "--",
+        ])
         .args(arguments)
         .current_dir(crate::workspace::root()?)
         .stdin(Stdio::null())
@@ -17,6 +26,8 @@ pub fn run(arguments: &[String]) -> Result<bool, String> {
     match status.code() {
         Some(0) => Ok(true),
         Some(1) => Ok(false),
-        _ => Err(format!("the program could not do its work ({status}): its message is above")),
+        _ => Err(format!(
+            "the program could not do its work ({status}): its message is above"
+        )),
     }
 }

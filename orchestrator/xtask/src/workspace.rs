@@ -49,31 +49,59 @@ pub fn packages() -> Result<Vec<Package>, String> {
 /// Returns the members in cargo's own format.
 pub fn described() -> Result<Vec<Value>, String> {
     let mut command = cargo();
-    command.args(["metadata", "--no-deps", "--format-version", "1", "--offline"]).current_dir(root()?);
-    let answer = command.output().map_err(|e| format!("cannot start cargo: {e}"))?;
+    command
+        .args([
+            "metadata",
+            "--no-deps",
+            "--format-version",
+            "1",
+            "--offline",
+        ])
+        .current_dir(root()?);
+    let answer = command
+        .output()
+        .map_err(|e| format!("cannot start cargo: {e}"))?;
     if !answer.status.success() {
-        return Err(format!("cargo metadata: {}", String::from_utf8_lossy(&answer.stderr).trim()));
+        return Err(format!(
+            "cargo metadata: {}",
+            String::from_utf8_lossy(&answer.stderr).trim()
+        ));
     }
-    let metadata: Value = serde_json::from_slice(&answer.stdout).map_err(|e| format!("cargo metadata: {e}"))?;
+    let metadata: Value =
+        serde_json::from_slice(&answer.stdout).map_err(|e| format!("cargo metadata: {e}"))?;
     Ok(list(&metadata, "packages").to_vec())
 }
 
 fn package(value: &Value) -> Package {
     let manifest = PathBuf::from(text(value, "manifest_path"));
-    let needs = list(value, "dependencies").iter().filter(|d| d["path"].is_string());
+    let needs = list(value, "dependencies")
+        .iter()
+        .filter(|d| d["path"].is_string());
     Package {
         name: text(value, "name"),
         dir: manifest.parent().map(Path::to_path_buf).unwrap_or_default(),
         targets: list(value, "targets").iter().map(target).collect(),
-        needs: needs.map(|d| Need { package: text(d, "name"), dev: d["kind"] == "dev" }).collect(),
+        needs: needs
+            .map(|d| Need {
+                package: text(d, "name"),
+                dev: d["kind"] == "dev",
+            })
+            .collect(),
     }
 }
 
 fn target(value: &Value) -> Target {
     // a library may have several kinds (`rlib`, `cdylib`), none of which matters here
-    let kind = list(value, "kind").first().and_then(Value::as_str).unwrap_or_default();
+    let kind = list(value, "kind")
+        .first()
+        .and_then(Value::as_str)
+        .unwrap_or_default();
     let kind = if kind.ends_with("lib") { "lib" } else { kind };
-    Target { name: text(value, "name"), kind: kind.to_owned(), root: text(value, "src_path").into() }
+    Target {
+        name: text(value, "name"),
+        kind: kind.to_owned(),
+        root: text(value, "src_path").into(),
+    }
 }
 
 fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
@@ -87,7 +115,9 @@ fn text(value: &Value, key: &str) -> String {
 /// Returns the root of the repository.
 pub fn root() -> Result<PathBuf, String> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.join("../..").canonicalize().map_err(|e| format!("{}: {e}", here.display()))
+    here.join("../..")
+        .canonicalize()
+        .map_err(|e| format!("{}: {e}", here.display()))
 }
 
 /// Returns a command for the cargo that runs this program.

@@ -19,13 +19,23 @@ const MAX_ROWS: usize = 400;
 
 pub(super) fn section(data: &Data) -> Section {
     // Coordination and storage are parts of the checkpoint time, and files are counted elsewhere.
-    let parts = [names::CKPT_COORDINATION_S, names::CKPT_STORAGE_S, names::CKPT_FILES];
-    let quantities: Vec<(&str, &ReportedQuantity)> = data.main().filter(|(q, _)| !parts.contains(q)).collect();
-    let mut columns = vec![Column::plain("compared", "compared"), Column::plain("baseline", "with"), Column::plain("at", "at")];
+    let parts = [
+        names::CKPT_COORDINATION_S,
+        names::CKPT_STORAGE_S,
+        names::CKPT_FILES,
+    ];
+    let quantities: Vec<(&str, &ReportedQuantity)> =
+        data.main().filter(|(q, _)| !parts.contains(q)).collect();
+    let mut columns = vec![
+        Column::plain("compared", "compared"),
+        Column::plain("baseline", "with"),
+        Column::plain("at", "at"),
+    ];
     columns.extend(data.mixed().then(consistency::column));
-    columns.extend(
-        quantities.iter().map(|(q, of)| Column::plain(&format!("{q}_ratio"), &quantity::heading(q)).better(quantity::direction(of.better))),
-    );
+    columns.extend(quantities.iter().map(|(q, of)| {
+        Column::plain(&format!("{q}_ratio"), &quantity::heading(q))
+            .better(quantity::direction(of.better))
+    }));
     let caption = "Ratio first / second, all other factors equal: of the means of repeats with the same number, which ran close together in an \
                    interleaved campaign (between sites: of the means of all repeats), with Fieller's 95 % interval. A star: different, by the \
                    permutation test of the pairs (fewer than six: Student's; between sites: Welch's). Of all stars of the table 5 % are false on \
@@ -35,45 +45,79 @@ pub(super) fn section(data: &Data) -> Section {
     for factor in data.varying() {
         for (level, baseline) in compared_levels(data, factor) {
             for pair in pairs(data, factor, level, baseline) {
-                let compared: Vec<Option<Comparison>> = quantities.iter().map(|(q, _)| ratio(data, &pair, factor, q)).collect();
+                let compared: Vec<Option<Comparison>> = quantities
+                    .iter()
+                    .map(|(q, _)| ratio(data, &pair, factor, q))
+                    .collect();
                 if compared.iter().all(Option::is_none) {
                     continue;
                 }
                 pairs_of_points += 1;
                 if table.rows.len() < MAX_ROWS {
-                    let mut row = [level, baseline].map(|l| Cell::text(quantity::level(factor, l))).to_vec();
+                    let mut row = [level, baseline]
+                        .map(|l| Cell::text(quantity::level(factor, l)))
+                        .to_vec();
                     row.push(Cell::text(label(&pair)));
-                    let mixed = || consistency::cell(&[pair.point, pair.counterpart].map(|p| &data.points[p].mixed));
+                    let mixed = || {
+                        consistency::cell(
+                            &[pair.point, pair.counterpart].map(|p| &data.points[p].mixed),
+                        )
+                    };
                     row.extend(data.mixed().then(mixed));
-                    row.extend(compared.into_iter().map(|c| c.map_or(Cell::Empty, |comparison| Cell::Compared { comparison })));
+                    row.extend(compared.into_iter().map(|c| {
+                        c.map_or(Cell::Empty, |comparison| Cell::Compared { comparison })
+                    }));
                     table.rows.push(row);
                 }
             }
         }
     }
-    adjust(table.rows.iter_mut().flatten().filter_map(|cell| match cell {
-        Cell::Compared { comparison } => Some(comparison),
-        _ => None,
-    }));
+    adjust(
+        table
+            .rows
+            .iter_mut()
+            .flatten()
+            .filter_map(|cell| match cell {
+                Cell::Compared { comparison } => Some(comparison),
+                _ => None,
+            }),
+    );
     if pairs_of_points > MAX_ROWS {
         table
             .caption
             .push_str(&format!(" The first {MAX_ROWS} of {pairs_of_points} pairs of points are listed; index.sqlite has all numbers."));
     }
-    let tables = [price_of_checkpoints::overhead(data), price_of_checkpoints::compression(data), effects::table(data), table];
-    let blocks = tables.into_iter().filter(|t| !t.rows.is_empty()).map(Block::Table).collect();
-    Section { id: "comparison", title: "What the factors change".to_owned(), blocks }
+    let tables = [
+        price_of_checkpoints::overhead(data),
+        price_of_checkpoints::compression(data),
+        effects::table(data),
+        table,
+    ];
+    let blocks = tables
+        .into_iter()
+        .filter(|t| !t.rows.is_empty())
+        .map(Block::Table)
+        .collect();
+    Section {
+        id: "comparison",
+        title: "What the factors change".to_owned(),
+        blocks,
+    }
 }
 
 /// Compares the two points of a pair. Repeats of different sites did not run close together, whatever their numbers are.
 fn ratio(data: &Data, pair: &Pair, factor: &str, quantity: &str) -> Option<Comparison> {
     if factor == "site" {
-        let [a, b] = [pair.point, pair.counterpart].map(|point| data.points[point].independent(quantity));
+        let [a, b] =
+            [pair.point, pair.counterpart].map(|point| data.points[point].independent(quantity));
         return match data.least_repeats_of_stopped([pair.point, pair.counterpart]) {
             Some(least) => compare_stopped(&a, &b, least),
             None => compare(&a, &b),
         };
     }
-    let pairs: Vec<(f64, f64)> = repeats(data, pair, quantity).into_iter().map(|(_, a, b)| (a, b)).collect();
+    let pairs: Vec<(f64, f64)> = repeats(data, pair, quantity)
+        .into_iter()
+        .map(|(_, a, b)| (a, b))
+        .collect();
     compare_paired(&pairs)
 }

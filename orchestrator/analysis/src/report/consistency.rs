@@ -18,9 +18,17 @@ pub(super) fn warning(mixed: &[&Mixed]) -> Option<String> {
         known.extend(values.iter().map(String::as_str));
     }
     let differences = all.into_iter().map(|(what, (points, values))| {
-        let more = if values.len() > MAX_VALUES { format!(", and {} more", values.len() - MAX_VALUES) } else { String::new() };
+        let more = if values.len() > MAX_VALUES {
+            format!(", and {} more", values.len() - MAX_VALUES)
+        } else {
+            String::new()
+        };
         let values: Vec<&str> = values.into_iter().take(MAX_VALUES).collect();
-        format!("{what} in {} ({}{more})", counted(points, "point"), values.join(" / "))
+        format!(
+            "{what} in {} ({}{more})",
+            counted(points, "point"),
+            values.join(" / ")
+        )
     });
     let differences = differences.collect::<Vec<_>>().join("; ");
     let text = format!(
@@ -37,6 +45,10 @@ pub(super) fn column() -> Column {
 
 /// Returns the mark of a row that rests on these points.
 pub(super) fn cell(of: &[&Mixed]) -> Cell {
-    let what: BTreeSet<&str> = of.iter().flat_map(|m| m.keys()).map(String::as_str).collect();
+    let what: BTreeSet<&str> = of
+        .iter()
+        .flat_map(|m| m.keys())
+        .map(String::as_str)
+        .collect();
     Cell::text(what.into_iter().collect::<Vec<_>>().join(", "))
 }

@@ -6,10 +6,10 @@ use super::{
     plot::{self, Spot},
     summary,
 };
-use crate::error::AnalysisError;
-use crate::index::Index;
 use crate::results::data::Data;
 use cvc_core::record::names;
+use cvc_index::Index;
+use cvc_index::error::AnalysisError;
 use cvc_model::stats::Summary;
 use indexmap::{IndexMap, IndexSet};
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,7 +20,10 @@ const MAX_NAMES: usize = 16;
 pub(super) fn section(data: &Data, index: &Index) -> Result<Section, AnalysisError> {
     let mut blocks = Vec::new();
     let spent = Spending::read(index)?;
-    let priced = data.points.iter().any(|p| p.summaries.contains_key(names::COST_USD));
+    let priced = data
+        .points
+        .iter()
+        .any(|p| p.summaries.contains_key(names::COST_USD));
     if priced || !spent.runs.is_empty() || !spent.leases.is_empty() {
         blocks.push(Block::Table(sites(data, &spent)));
         blocks.push(Block::Table(points(data, &spent)));
@@ -28,7 +31,11 @@ pub(super) fn section(data: &Data, index: &Index) -> Result<Section, AnalysisErr
             blocks.push(Block::Plot(plot));
         }
     }
-    Ok(Section { id: "cost", title: "Cost".to_owned(), blocks })
+    Ok(Section {
+        id: "cost",
+        title: "Cost".to_owned(),
+        blocks,
+    })
 }
 
 /// The costs in the index.
@@ -77,8 +84,15 @@ impl Spending {
             all.points.entry(cost.point).or_default().extend(cost.price);
         }
         for lease in index.leases()? {
-            let of = all.leases.entry(lease.site).or_insert_with(|| OfLeases { usd: Some(0.0), ..OfLeases::default() });
-            of.types.insert(format!("{}{}", lease.instance_type, if lease.spot { " (spot)" } else { "" }));
+            let of = all.leases.entry(lease.site).or_insert_with(|| OfLeases {
+                usd: Some(0.0),
+                ..OfLeases::default()
+            });
+            of.types.insert(format!(
+                "{}{}",
+                lease.instance_type,
+                if lease.spot { " (spot)" } else { "" }
+            ));
             of.instances += lease.instances as usize;
             of.instance_s += lease.instance_s;
             of.usd = of.usd.zip(lease.usd).map(|(a, b)| a + b);
@@ -87,7 +101,8 @@ impl Spending {
             of.sources.extend(lease.price);
         }
         for transfer in index.transfers()? {
-            all.transfers.insert(transfer.site, (transfer.bytes, transfer.usd));
+            all.transfers
+                .insert(transfer.site, (transfer.bytes, transfer.usd));
         }
         Ok(all)
     }
@@ -114,7 +129,10 @@ fn sites(data: &Data, spent: &Spending) -> Table {
         Column::of("instances_usd", "instances, in all", "USD"),
     ];
     if !spent.transfers.is_empty() {
-        columns.extend([Column::of("fetched_bytes", "fetched", "B"), Column::of("fetched_usd", "transfer", "USD")]);
+        columns.extend([
+            Column::of("fetched_bytes", "fetched", "B"),
+            Column::of("fetched_usd", "transfer", "USD"),
+        ]);
     }
     columns.push(Column::plain("remark", "remark"));
     let mut table = Table::new("cost_sites", "What sites cost", caption, columns);
@@ -122,17 +140,41 @@ fn sites(data: &Data, spent: &Spending) -> Table {
     all.extend(spent.leases.keys().map(String::as_str));
     for site in all {
         let (runs, leases) = (spent.runs.get(site), spent.leases.get(site));
-        let has_runs = data.points.iter().any(|p| p.factor("site") == site && p.counted(&data.runs) > 0);
-        let of_runs = runs.iter().flat_map(|r| &r.rates).filter_map(|r| r.parse().ok());
-        let of_leases = leases.iter().flat_map(|l| &l.rates).filter_map(|r| r.parse().ok());
+        let has_runs = data
+            .points
+            .iter()
+            .any(|p| p.factor("site") == site && p.counted(&data.runs) > 0);
+        let of_runs = runs
+            .iter()
+            .flat_map(|r| &r.rates)
+            .filter_map(|r| r.parse().ok());
+        let of_leases = leases
+            .iter()
+            .flat_map(|l| &l.rates)
+            .filter_map(|r| r.parse().ok());
         let mut rates: Vec<f64> = of_runs.chain(of_leases).collect();
         rates.sort_by(f64::total_cmp);
         rates.dedup_by(|a, b| (*a - *b).abs() <= 1e-9 * b.abs());
-        let sources: BTreeSet<String> =
-            runs.iter().flat_map(|r| &r.sources).chain(leases.iter().flat_map(|l| &l.sources)).cloned().collect();
-        let join = |set: &BTreeSet<String>| Cell::text(set.iter().map(String::as_str).collect::<Vec<_>>().join("; "));
+        let sources: BTreeSet<String> = runs
+            .iter()
+            .flat_map(|r| &r.sources)
+            .chain(leases.iter().flat_map(|l| &l.sources))
+            .cloned()
+            .collect();
+        let join = |set: &BTreeSet<String>| {
+            Cell::text(
+                set.iter()
+                    .map(String::as_str)
+                    .collect::<Vec<_>>()
+                    .join("; "),
+            )
+        };
         let mut row = vec![Cell::text(site)];
-        row.push(if has_runs { known(runs.map(|r| r.usd)) } else { Cell::Empty });
+        row.push(if has_runs {
+            known(runs.map(|r| r.usd))
+        } else {
+            Cell::Empty
+        });
         row.push(match rates[..] {
             [] => Cell::Empty,
             [rate] => Cell::number(Some(rate)),
@@ -148,7 +190,11 @@ fn sites(data: &Data, spent: &Spending) -> Table {
             row.push(fetched.map_or(Cell::Empty, |(bytes, _)| Cell::number(Some(*bytes as f64))));
             row.push(fetched.map_or(Cell::Empty, |(_, usd)| known(*usd)));
         }
-        row.push(Cell::text(if leases.is_some_and(|l| l.open) { "still open when the journal ends" } else { "" }));
+        row.push(Cell::text(if leases.is_some_and(|l| l.open) {
+            "still open when the journal ends"
+        } else {
+            ""
+        }));
         table.rows.push(row);
     }
     table
@@ -157,19 +203,33 @@ fn sites(data: &Data, spent: &Spending) -> Table {
 fn points(data: &Data, spent: &Spending) -> Table {
     let mut columns = summary::point_columns(data);
     columns.extend([Column::plain("nodes", "nodes"), Column::plain("n", "n")]);
-    columns.extend([Column::of(names::COST_USD, "cost of a run", "USD"), Column::plain("price_source", "price from")]);
+    columns.extend([
+        Column::of(names::COST_USD, "cost of a run", "USD"),
+        Column::plain("price_source", "price from"),
+    ]);
     columns.push(Column::of(names::WALL_S, "wall time", "s"));
     let caption = "Number of nodes times the time for which a run held them, times the price of a node: means of the repeats with their \
                    95 % intervals; lower is better. The set-up and waiting time of instances is not included: see above.";
     let mut table = Table::new("costs", "What a run costs", caption, columns);
-    for (i, p) in data.points.iter().enumerate().filter(|(_, p)| p.counted(&data.runs) > 0) {
+    for (i, p) in data
+        .points
+        .iter()
+        .enumerate()
+        .filter(|(_, p)| p.counted(&data.runs) > 0)
+    {
         let mut row = summary::point_cells(data, i);
-        row.extend([Cell::count(p.nodes as usize), Cell::count(p.counted(&data.runs))]);
+        row.extend([
+            Cell::count(p.nodes as usize),
+            Cell::count(p.counted(&data.runs)),
+        ]);
         row.push(match p.summaries.get(names::COST_USD) {
             Some(cost) => Cell::measured(Some(cost)),
             None => Cell::text("unknown"),
         });
-        let sources = spent.points.get(p.id.as_str()).map(|s| s.iter().map(String::as_str).collect::<Vec<_>>().join("; "));
+        let sources = spent
+            .points
+            .get(p.id.as_str())
+            .map(|s| s.iter().map(String::as_str).collect::<Vec<_>>().join("; "));
         row.push(Cell::text(sources.unwrap_or_else(|| "unknown".to_owned())));
         row.push(Cell::measured(p.summaries.get(names::WALL_S)));
         table.rows.push(row);
@@ -183,16 +243,31 @@ fn plot(data: &Data) -> Result<Option<Plot>, AnalysisError> {
         let all = &data.points[p].summaries;
         Some((all.get(names::WALL_S)?, all.get(names::COST_USD)?))
     };
-    let with: Vec<usize> = (0..data.points.len()).filter(|p| of(*p).is_some()).collect();
-    let sites: IndexSet<&str> = with.iter().map(|p| data.points[*p].factor("site")).collect();
+    let with: Vec<usize> = (0..data.points.len())
+        .filter(|p| of(*p).is_some())
+        .collect();
+    let sites: IndexSet<&str> = with
+        .iter()
+        .map(|p| data.points[*p].factor("site"))
+        .collect();
     let mut works: IndexMap<(&str, &str), Vec<usize>> = IndexMap::new();
     for p in &with {
-        works.entry((data.points[*p].factor("app"), data.points[*p].factor("class"))).or_default().push(*p);
+        works
+            .entry((
+                data.points[*p].factor("app"),
+                data.points[*p].factor("class"),
+            ))
+            .or_default()
+            .push(*p);
     }
     if with.is_empty() || works.len() > layout::MAX_FIGURES {
         return Ok(None);
     }
-    let varying: Vec<&str> = data.varying().into_iter().filter(|f| !["site", "app", "class"].contains(f)).collect();
+    let varying: Vec<&str> = data
+        .varying()
+        .into_iter()
+        .filter(|f| !["site", "app", "class"].contains(f))
+        .collect();
     let unit = layout::scale(with.iter().filter_map(|p| Some(of(*p)?.0.mean)), "s");
     let panels: Vec<(String, Vec<Spot>)> = works
         .iter()
@@ -202,7 +277,11 @@ fn plot(data: &Data) -> Result<Option<Plot>, AnalysisError> {
                 let (wall, cost) = of(*p)?;
                 Some(Spot {
                     series: sites.get_index_of(data.points[*p].factor("site"))?,
-                    name: if named && !varying.is_empty() { data.label(*p, &varying) } else { String::new() },
+                    name: if named && !varying.is_empty() {
+                        data.label(*p, &varying)
+                    } else {
+                        String::new()
+                    },
                     at: (layout::whisker(wall, unit.0), layout::whisker(cost, 1.0)),
                 })
             });

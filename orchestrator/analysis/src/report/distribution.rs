@@ -8,12 +8,12 @@ use super::{
     plot::{self, PALETTE, Strip},
     time::capital,
 };
-use crate::error::AnalysisError;
 use crate::results::{
     data::{Data, ReportedQuantity},
     quantity::{self, Tier},
 };
 use cvc_core::record::names;
+use cvc_index::error::AnalysisError;
 use cvc_model::stats::{Fences, quantile};
 use indexmap::IndexSet;
 
@@ -21,32 +21,71 @@ use indexmap::IndexSet;
 const MAX_ROWS: usize = 60;
 
 pub(super) fn section(data: &Data) -> Result<Section, AnalysisError> {
-    let drawn = |q: &str, of: &ReportedQuantity| [names::WALL_S, names::CKPT_LATENCY_S].contains(&q) || of.tier == Tier::Merit;
+    let drawn = |q: &str, of: &ReportedQuantity| {
+        [names::WALL_S, names::CKPT_LATENCY_S].contains(&q) || of.tier == Tier::Merit
+    };
     let mut plots = Vec::new();
     for (q, of) in data.main().filter(|(q, of)| drawn(q, of)) {
-        let figures = layout::figures(data, |p| data.points[p].summaries.get(q).is_some_and(|s| s.median > 0.0));
+        let figures = layout::figures(data, |p| {
+            data.points[p]
+                .summaries
+                .get(q)
+                .is_some_and(|s| s.median > 0.0)
+        });
         plots.extend(figures.into_iter().enumerate().map(|(number, figure)| {
             let title = format!("{}: {}", capital(data, q), figure.title);
-            PlannedPlot::new(title, move |title| draw(data, q, &of.unit, number, &figure, title))
+            PlannedPlot::new(title, move |title| {
+                draw(data, q, &of.unit, number, &figure, title)
+            })
         }));
     }
     let mut blocks = Vec::new();
     layout::add(&mut blocks, plots)?;
     blocks.extend(drift::plots(data)?);
-    Ok(Section { id: "repeats", title: "Every repeat".to_owned(), blocks })
+    Ok(Section {
+        id: "repeats",
+        title: "Every repeat".to_owned(),
+        blocks,
+    })
 }
 
-fn draw(data: &Data, q: &str, unit: &str, number: usize, figure: &Figure<'_>, title: String) -> Result<Plot, AnalysisError> {
-    let values = |p: usize| data.points[p].values.get(q).map(Vec::as_slice).unwrap_or_default();
+fn draw(
+    data: &Data,
+    q: &str,
+    unit: &str,
+    number: usize,
+    figure: &Figure<'_>,
+    title: String,
+) -> Result<Plot, AnalysisError> {
+    let values = |p: usize| {
+        data.points[p]
+            .values
+            .get(q)
+            .map(Vec::as_slice)
+            .unwrap_or_default()
+    };
     // Points differ far more than repeats do, so each point is shown around its own median.
-    let median = |p: usize| data.points[p].summaries.get(q).map_or(f64::NAN, |s| s.median);
-    let style = Style::for_values(figure.points.iter().map(|p| median(*p)).collect(), Some(unit));
+    let median = |p: usize| {
+        data.points[p]
+            .summaries
+            .get(q)
+            .map_or(f64::NAN, |s| s.median)
+    };
+    let style = Style::for_values(
+        figure.points.iter().map(|p| median(*p)).collect(),
+        Some(unit),
+    );
     // The colour comes from the first factor that is not on the axis of the other plots.
     let factor = figure.rest().first().copied();
     let colour_of = |p: usize| factor.map_or("", |f| data.points[p].factor(f));
     let colours: IndexSet<&str> = figure.points.iter().map(|p| colour_of(*p)).collect();
     let mut order = figure.points.clone();
-    order.sort_by_key(|p| (colours.get_index_of(colour_of(*p)), figure.category(data, *p)));
+    order.sort_by_key(|p| {
+        (
+            colours.get_index_of(colour_of(*p)),
+            figure.category(data, *p),
+        )
+    });
     let factors = figure.factors();
     let rows: Vec<Strip> = order
         .iter()
@@ -58,11 +97,18 @@ fn draw(data: &Data, q: &str, unit: &str, number: usize, figure: &Figure<'_>, ti
             sorted.sort_by(f64::total_cmp);
             let from_median = |v: f64| (v / median(*p) - 1.0) * 100.0;
             let quartile = |share: f64| quantile(&sorted, share).map_or(0.0, from_median);
-            let unit = style.unit.as_ref().map(|u| format!(" {u}")).unwrap_or_default();
+            let unit = style
+                .unit
+                .as_ref()
+                .map(|u| format!(" {u}"))
+                .unwrap_or_default();
             Strip {
                 name: shorten(&data.label(*p, &factors)),
                 colour: colours.get_index_of(colour_of(*p)).unwrap_or(0) % PALETTE.len(),
-                values: values.iter().map(|v| (from_median(*v), fences.judge(*v).is_some())).collect(),
+                values: values
+                    .iter()
+                    .map(|v| (from_median(*v), fences.judge(*v).is_some()))
+                    .collect(),
                 quartiles: (quartile(0.25), quartile(0.75)),
                 remark: format!("{}{unit}", style.number(median(*p))),
             }
@@ -70,19 +116,37 @@ fn draw(data: &Data, q: &str, unit: &str, number: usize, figure: &Figure<'_>, ti
         .collect();
     let heading = quantity::heading(q);
     let x = format!("{heading}: deviation from the median, %");
-    let names: Vec<String> = colours.iter().map(|c| factor.map_or(String::new(), |f| quantity::level(f, c))).collect();
+    let names: Vec<String> = colours
+        .iter()
+        .map(|c| factor.map_or(String::new(), |f| quantity::level(f, c)))
+        .collect();
     let id = format!("repeats-{}-{number}-{}", super::slug(q), figure.id);
     let mut caption = "Each dot is one run, as deviation from the median of its point, which stands at the right; the band lies between the quartiles. Rings are outliers.".to_owned();
     if order.len() > MAX_ROWS {
         caption.push_str(&format!(" The first {MAX_ROWS} of {} points.", order.len()));
     }
     // With fewer colours than levels a legend would mislead: the names of the rows must do.
-    let legend = if names.len() > PALETTE.len() { &[][..] } else { &names[..] };
+    let legend = if names.len() > PALETTE.len() {
+        &[][..]
+    } else {
+        &names[..]
+    };
     let drawing = plot::strips(&id, &x, legend, &rows)?;
-    Ok(Plot { width: drawing.width, keys: drawing.keys, panels: drawing.panels, id, title, caption })
+    Ok(Plot {
+        width: drawing.width,
+        keys: drawing.keys,
+        panels: drawing.panels,
+        id,
+        title,
+        caption,
+    })
 }
 
 fn shorten(label: &str) -> String {
     const MAX: usize = 64;
-    if label.chars().count() <= MAX { label.to_owned() } else { label.chars().take(MAX - 1).chain(['…']).collect() }
+    if label.chars().count() <= MAX {
+        label.to_owned()
+    } else {
+        label.chars().take(MAX - 1).chain(['…']).collect()
+    }
 }

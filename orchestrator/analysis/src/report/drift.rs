@@ -4,9 +4,9 @@ use super::{
     model::{Block, Plot},
     plot::{self, Moment},
 };
-use crate::error::AnalysisError;
 use crate::results::{data::Data, quantity};
 use cvc_core::record::names;
+use cvc_index::error::AnalysisError;
 use cvc_model::stats::{Drift, Lag, drift, lag};
 use indexmap::IndexSet;
 use std::collections::HashMap;
@@ -20,7 +20,11 @@ const ENOUGH: usize = 8;
 
 /// The results of one site over time: each run's start, hours after the first of the campaign, and its value, point by point.
 fn of_site(data: &Data, site: &str, quantity: &str) -> Vec<Vec<(f64, f64)>> {
-    let first = data.runs.iter().filter_map(|run| run.started_s).fold(f64::INFINITY, f64::min);
+    let first = data
+        .runs
+        .iter()
+        .filter_map(|run| run.started_s)
+        .fold(f64::INFINITY, f64::min);
     let of_point = |point: &crate::results::rows::PointRow| -> Option<Vec<(f64, f64)>> {
         let starts: HashMap<u32, f64> = point
             .runs
@@ -29,10 +33,22 @@ fn of_site(data: &Data, site: &str, quantity: &str) -> Vec<Vec<(f64, f64)>> {
             .filter(|run| run.counts())
             .filter_map(|run| Some((run.repeat, (run.started_s? - first) / 3600.0)))
             .collect();
-        let values = point.repeats.get(quantity)?.iter().zip(point.values.get(quantity)?);
-        Some(values.filter_map(|(repeat, value)| Some((*starts.get(repeat)?, *value))).collect())
+        let values = point
+            .repeats
+            .get(quantity)?
+            .iter()
+            .zip(point.values.get(quantity)?);
+        Some(
+            values
+                .filter_map(|(repeat, value)| Some((*starts.get(repeat)?, *value)))
+                .collect(),
+        )
     };
-    data.points.iter().filter(|point| point.factor("site") == site).filter_map(of_point).collect()
+    data.points
+        .iter()
+        .filter(|point| point.factor("site") == site)
+        .filter_map(of_point)
+        .collect()
 }
 
 /// Says which results drifted.
@@ -41,9 +57,15 @@ pub(super) fn warnings(data: &Data) -> Vec<String> {
     for site in data.levels("site") {
         for quantity in QUANTITIES {
             let results = of_site(data, site, quantity);
-            let drifted = drift(&results).filter(|found| found.p_value < SURE).map(|found| tell(site, quantity, &found));
+            let drifted = drift(&results)
+                .filter(|found| found.p_value < SURE)
+                .map(|found| tell(site, quantity, &found));
             // what drifts is alike from one run to the next as well: one warning is enough
-            let alike = || lag(&results).filter(|found| found.p_value < SURE).map(|found| tell_alike(site, quantity, &found));
+            let alike = || {
+                lag(&results)
+                    .filter(|found| found.p_value < SURE)
+                    .map(|found| tell_alike(site, quantity, &found))
+            };
             warnings.extend(drifted.or_else(alike));
         }
     }
@@ -53,7 +75,11 @@ pub(super) fn warnings(data: &Data) -> Vec<String> {
 fn tell(site: &str, quantity: &str, found: &Drift) -> String {
     let percent = |ratio: f64| super::effects::percent((ratio - 1.0) * 100.0);
     let way = if found.ratio > 1.0 { "rose" } else { "fell" };
-    let over = if found.span < 1.0 { format!("{:.0} min", found.span * 60.0) } else { format!("{:.1} h", found.span) };
+    let over = if found.span < 1.0 {
+        format!("{:.0} min", found.span * 60.0)
+    } else {
+        format!("{:.1} h", found.span)
+    };
     format!(
         "Results drifted: the {} on {site} {way} by {} % over {over} (95 %: {} to {} %, {} runs). Comparisons of interleaved repeats allow for \
          it; means and their intervals do not. The plot of the order of runs shows it.",
@@ -83,10 +109,16 @@ pub(super) fn plots(data: &Data) -> Result<Vec<Block>, AnalysisError> {
     for q in QUANTITIES {
         let mut moments = Vec::new();
         for (series, site) in sites.iter().enumerate() {
-            for point in of_site(data, site, q).iter().filter(|point| point.len() > 1) {
+            for point in of_site(data, site, q)
+                .iter()
+                .filter(|point| point.len() > 1)
+            {
                 let mean = point.iter().map(|(_, value)| value).sum::<f64>() / point.len() as f64;
-                let deviation =
-                    |(hours, value): &(f64, f64)| Moment { series, minutes: hours * 60.0, deviation_pct: (value / mean - 1.0) * 100.0 };
+                let deviation = |(hours, value): &(f64, f64)| Moment {
+                    series,
+                    minutes: hours * 60.0,
+                    deviation_pct: (value / mean - 1.0) * 100.0,
+                };
                 moments.extend(point.iter().filter(|_| mean > 0.0).map(deviation));
             }
         }

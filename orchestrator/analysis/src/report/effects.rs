@@ -13,15 +13,30 @@ use cvc_model::stats::{PooledRatio, adjust_effects, pooled_ratio};
 const MAX_ROWS: usize = 400;
 
 /// Quantities whose effects are shown. Processor time is compared only between points whose runs reach their end.
-const QUANTITIES: [&str; 5] =
-    [names::WALL_S, names::CKPT_LATENCY_S, names::CKPT_STORED_BYTES, names::RESTART_TO_END_S, quantity::PROCESSOR_S];
+const QUANTITIES: [&str; 5] = [
+    names::WALL_S,
+    names::CKPT_LATENCY_S,
+    names::CKPT_STORED_BYTES,
+    names::RESTART_TO_END_S,
+    quantity::PROCESSOR_S,
+];
 
 /// Builds the table of pooled effects.
 pub(super) fn table(data: &Data) -> Table {
-    let mut columns = ["factor", "compared", "with", "quantity"].map(|c| Column::plain(c, c)).to_vec();
-    columns.extend([Column::plain("points", "points"), Column::plain("pairs", "pairs")]);
+    let mut columns = ["factor", "compared", "with", "quantity"]
+        .map(|c| Column::plain(c, c))
+        .to_vec();
+    columns.extend([
+        Column::plain("points", "points"),
+        Column::plain("pairs", "pairs"),
+    ]);
     columns.extend(
-        [("effect", "effect"), ("effect_low", "95 % from"), ("effect_high", "to")].map(|(id, heading)| Column::of(id, heading, "%")),
+        [
+            ("effect", "effect"),
+            ("effect_low", "95 % from"),
+            ("effect_high", "to"),
+        ]
+        .map(|(id, heading)| Column::of(id, heading, "%")),
     );
     columns.push(Column::plain("verdict", "in words"));
     let caption = "What changes if one factor changes and all others stay: geometric mean, over points, of the first level divided by the second, \
@@ -33,9 +48,18 @@ pub(super) fn table(data: &Data) -> Table {
     let mut effects = all(data);
     adjust_effects(effects.iter_mut().map(|found| &mut found.effect));
     if effects.len() > MAX_ROWS {
-        table.caption.push_str(&format!(" Only the first {MAX_ROWS} are listed."));
+        table
+            .caption
+            .push_str(&format!(" Only the first {MAX_ROWS} are listed."));
     }
-    for Found { factor, level, baseline, quantity: q, effect } in effects.into_iter().take(MAX_ROWS) {
+    for Found {
+        factor,
+        level,
+        baseline,
+        quantity: q,
+        effect,
+    } in effects.into_iter().take(MAX_ROWS)
+    {
         let (low, high) = effect.interval_pct().unzip();
         table.rows.push(vec![
             Cell::text(quantity::factor_heading(factor)),
@@ -69,7 +93,13 @@ fn all(data: &Data) -> Vec<Found<'_>> {
         for (level, baseline) in compared_levels(data, factor) {
             for quantity in QUANTITIES {
                 let effect = effect(data, factor, level, baseline, quantity);
-                found.extend(effect.map(|effect| Found { factor, level, baseline, quantity, effect }));
+                found.extend(effect.map(|effect| Found {
+                    factor,
+                    level,
+                    baseline,
+                    quantity,
+                    effect,
+                }));
             }
         }
     }
@@ -77,9 +107,17 @@ fn all(data: &Data) -> Vec<Found<'_>> {
 }
 
 /// Returns the effect of a factor on a quantity over all points that have a counterpart.
-pub(super) fn effect(data: &Data, factor: &str, level: &str, baseline: &str, quantity: &str) -> Option<PooledRatio> {
+pub(super) fn effect(
+    data: &Data,
+    factor: &str,
+    level: &str,
+    baseline: &str,
+    quantity: &str,
+) -> Option<PooledRatio> {
     let mut pairs = pairs(data, factor, level, baseline);
-    pairs.retain(|pair| quantity != quantity::PROCESSOR_S || !repeats(data, pair, names::WALL_S).is_empty());
+    pairs.retain(|pair| {
+        quantity != quantity::PROCESSOR_S || !repeats(data, pair, names::WALL_S).is_empty()
+    });
     pooled_ratio(&ratio_groups(data, &pairs, quantity))
 }
 
@@ -88,8 +126,15 @@ pub(super) fn verdict(effect: &PooledRatio) -> String {
     let change = effect.change_pct();
     match effect.interval {
         None => "a single pair: nothing can be said".to_owned(),
-        Some(_) if !effect.differs() => format!("no effect shown ({})", cvc_core::units::counted(effect.pairs as u32, "pair")),
-        Some(_) => format!("{} by {} %", if change > 0.0 { "larger" } else { "smaller" }, percent(change.abs())),
+        Some(_) if !effect.differs() => format!(
+            "no effect shown ({})",
+            cvc_core::units::counted(effect.pairs as u32, "pair")
+        ),
+        Some(_) => format!(
+            "{} by {} %",
+            if change > 0.0 { "larger" } else { "smaller" },
+            percent(change.abs())
+        ),
     }
 }
 

@@ -27,14 +27,31 @@ impl Style {
             match &row[column] {
                 Cell::Number { value } => values.push(value.abs()),
                 Cell::Predicted { estimate } => values.push(estimate.value.abs()),
-                Cell::Measured { summary } => values.extend([summary.mean.abs(), summary.min.abs(), summary.max.abs()]),
-                Cell::Empty | Cell::Text { .. } | Cell::Link { .. } | Cell::Compared { .. } | Cell::Against { .. } => {}
+                Cell::Measured { summary } => {
+                    values.extend([summary.mean.abs(), summary.min.abs(), summary.max.abs()])
+                }
+                Cell::Empty
+                | Cell::Text { .. }
+                | Cell::Link { .. }
+                | Cell::Compared { .. }
+                | Cell::Against { .. } => {}
             }
         }
         let unit = table.columns[column].unit.as_deref();
-        let measured = table.rows.iter().any(|r| matches!(r[column], Cell::Measured { .. }));
+        let measured = table
+            .rows
+            .iter()
+            .any(|r| matches!(r[column], Cell::Measured { .. }));
         // Times scatter, so a fourth digit means nothing; sizes hardly scatter.
-        Self::with_digits(values, unit, if measured && unit != Some("bytes") { 3 } else { 4 })
+        Self::with_digits(
+            values,
+            unit,
+            if measured && unit != Some("bytes") {
+                3
+            } else {
+                4
+            },
+        )
     }
 
     /// Returns the style that suits these values.
@@ -55,7 +72,9 @@ impl Style {
         let whole = values.iter().all(|v| (v / divisor).fract() == 0.0);
         // This many significant digits of the middle value, so that neither noise nor rounding hides differences.
         let decimals = match values.get(values.len() / 2) {
-            Some(middle) if !whole => (digits - 1 - (middle / divisor).log10().floor() as i32).clamp(0, 9) as usize,
+            Some(middle) if !whole => {
+                (digits - 1 - (middle / divisor).log10().floor() as i32).clamp(0, 9) as usize
+            }
             _ => 0,
         };
         // The smallest value keeps two digits, unless it is out of all proportion.
@@ -66,10 +85,23 @@ impl Style {
             Some(_) | None => decimals,
         };
         // Values that need fewer decimals get no trailing zeros.
-        let needed = |v: &f64| (v / divisor).to_string().split_once('.').map_or(0, |(_, d)| d.len());
+        let needed = |v: &f64| {
+            (v / divisor)
+                .to_string()
+                .split_once('.')
+                .map_or(0, |(_, d)| d.len())
+        };
         let decimals = decimals.min(values.iter().map(needed).max().unwrap_or(0));
-        let each = !whole && values.first().is_some_and(|smallest| largest / smallest > 1e5);
-        Self { divisor, unit: shown.map(str::to_owned), decimals, each }
+        let each = !whole
+            && values
+                .first()
+                .is_some_and(|smallest| largest / smallest > 1e5);
+        Self {
+            divisor,
+            unit: shown.map(str::to_owned),
+            decimals,
+            each,
+        }
     }
 
     /// Returns the divisor: shown value = stored value / divisor.
@@ -81,26 +113,48 @@ impl Style {
     pub fn number(&self, value: f64) -> String {
         let shown = value / self.divisor;
         if self.each {
-            return if shown.fract() == 0.0 { format!("{shown:.0}") } else { significant(shown) };
+            return if shown.fract() == 0.0 {
+                format!("{shown:.0}")
+            } else {
+                significant(shown)
+            };
         }
         let text = format!("{shown:.*}", self.decimals);
         // A mean of whole numbers need not be whole.
-        if self.decimals == 0 && shown.fract() != 0.0 && shown.abs() < 1000.0 { format!("{shown:.2}") } else { text }
+        if self.decimals == 0 && shown.fract() != 0.0 && shown.abs() < 1000.0 {
+            format!("{shown:.2}")
+        } else {
+            text
+        }
     }
 
     /// Formats the interval of a mean, `[12.01, 12.70]`; empty for a single value.
     pub fn interval(&self, s: &Summary) -> String {
-        s.interval.map(|i| format!("[{}, {}]", self.number(i.low), self.number(i.high))).unwrap_or_default()
+        s.interval
+            .map(|i| format!("[{}, {}]", self.number(i.low), self.number(i.high)))
+            .unwrap_or_default()
     }
 
     /// Returns a prediction, its interval, and everything about it in one line. Its sign distinguishes it from a measurement in every format.
     pub fn prediction(&self, e: &Estimate) -> (String, String, String) {
         let main = format!("\u{2248} {}", self.number(e.value));
-        let interval = e.interval.map_or("no interval".to_owned(), |i| format!("[{}, {}]", self.number(i.low), self.number(i.high)));
-        let unit = self.unit.as_ref().map(|u| format!(" {u}")).unwrap_or_default();
+        let interval = e.interval.map_or("no interval".to_owned(), |i| {
+            format!("[{}, {}]", self.number(i.low), self.number(i.high))
+        });
+        let unit = self
+            .unit
+            .as_ref()
+            .map(|u| format!(" {u}"))
+            .unwrap_or_default();
         let details = match e.interval {
-            Some(_) => format!("predicted {}{unit}; 95 % prediction interval {interval}", self.number(e.value)),
-            None => format!("predicted {}{unit}; its error is unknown", self.number(e.value)),
+            Some(_) => format!(
+                "predicted {}{unit}; 95 % prediction interval {interval}",
+                self.number(e.value)
+            ),
+            None => format!(
+                "predicted {}{unit}; its error is unknown",
+                self.number(e.value)
+            ),
         };
         (main, interval, details)
     }
@@ -108,8 +162,16 @@ impl Style {
     /// Returns everything about a measurement in one line.
     pub fn details(&self, s: &Summary) -> String {
         let mut text = format!("measured, n = {}", s.n);
-        let unit = self.unit.as_ref().map(|u| format!(" {u}")).unwrap_or_default();
-        text.push_str(&format!("; mean {}{unit}, median {}", self.number(s.mean), self.number(s.median)));
+        let unit = self
+            .unit
+            .as_ref()
+            .map(|u| format!(" {u}"))
+            .unwrap_or_default();
+        text.push_str(&format!(
+            "; mean {}{unit}, median {}",
+            self.number(s.mean),
+            self.number(s.median)
+        ));
         if let Some(sd) = s.sd {
             text.push_str(&format!(", sd {}", significant(sd / self.divisor)));
         }
@@ -119,16 +181,33 @@ impl Style {
                 Some(Scale::Skewness) => " (corrected for skewness)",
                 Some(Scale::Values) | None => "",
             };
-            text.push_str(&format!("; 95 % interval of the mean {}{of}", self.interval(s)));
+            text.push_str(&format!(
+                "; 95 % interval of the mean {}{of}",
+                self.interval(s)
+            ));
         }
         if let Some(i) = s.median_interval {
-            text.push_str(&format!(", of the median [{}, {}]", self.number(i.low), self.number(i.high)));
+            text.push_str(&format!(
+                ", of the median [{}, {}]",
+                self.number(i.low),
+                self.number(i.high)
+            ));
         }
         if let Some(v) = s.variation.filter(|v| v.cv > 0.0) {
-            let high = v.high.map_or("?".to_owned(), |high| significant(high * 100.0));
-            text.push_str(&format!("; variation {} % [{}, {high}]", significant(v.cv * 100.0), significant(v.low * 100.0)));
+            let high = v
+                .high
+                .map_or("?".to_owned(), |high| significant(high * 100.0));
+            text.push_str(&format!(
+                "; variation {} % [{}, {high}]",
+                significant(v.cv * 100.0),
+                significant(v.low * 100.0)
+            ));
         }
-        text.push_str(&format!("; {} to {}", self.number(s.min), self.number(s.max)));
+        text.push_str(&format!(
+            "; {} to {}",
+            self.number(s.min),
+            self.number(s.max)
+        ));
         if s.mild + s.severe > 0 {
             text.push_str(&format!("; outliers: {} mild, {} severe", s.mild, s.severe));
         }
@@ -138,18 +217,41 @@ impl Style {
 
 /// Returns the unit to show beside a heading: none if the heading already ends with it.
 pub(super) fn unit_beside<'a>(heading: &str, style: &'a Style) -> Option<&'a str> {
-    style.unit.as_deref().filter(|unit| !heading.ends_with(&format!("_{unit}")))
+    style
+        .unit
+        .as_deref()
+        .filter(|unit| !heading.ends_with(&format!("_{unit}")))
 }
 
 /// Returns a ratio, its interval, and everything about it in one line.
 pub(super) fn ratio(c: &Comparison) -> (String, String, String) {
     let main = format!("{:.3}{}", c.ratio, if c.differs() { " *" } else { "" });
-    let interval = c.interval.map(|i| format!("[{:.3}, {:.3}]", i.low, i.high)).unwrap_or_default();
-    let of = if c.paired { format!("{} of repeats", counted(c.n.0, "pair")) } else { format!("{} and {} repeats", c.n.0, c.n.1) };
-    let mut details =
-        format!("ratio of measured means, {of}; 95 % interval {}", if interval.is_empty() { "not bounded" } else { &interval });
+    let interval = c
+        .interval
+        .map(|i| format!("[{:.3}, {:.3}]", i.low, i.high))
+        .unwrap_or_default();
+    let of = if c.paired {
+        format!("{} of repeats", counted(c.n.0, "pair"))
+    } else {
+        format!("{} and {} repeats", c.n.0, c.n.1)
+    };
+    let mut details = format!(
+        "ratio of measured means, {of}; 95 % interval {}",
+        if interval.is_empty() {
+            "not bounded"
+        } else {
+            &interval
+        }
+    );
     if let Some(q) = c.q_value.or(c.p_value) {
-        details.push_str(&format!("; adjusted p {}", if q < 0.001 { "< 0.001".to_owned() } else { format!("{q:.3}") }));
+        details.push_str(&format!(
+            "; adjusted p {}",
+            if q < 0.001 {
+                "< 0.001".to_owned()
+            } else {
+                format!("{q:.3}")
+            }
+        ));
     }
     if let Some(g) = c.effect_size {
         details.push_str(&format!("; effect size (Hedges' g) {g:.2}"));
@@ -183,16 +285,34 @@ pub(super) fn plain(cell: &Cell, style: &Style) -> String {
             text
         }
         Cell::Against { against } => {
-            let mut text = format!("{} {}", against.printed, against.mark.symbol()).trim_end().to_owned();
-            if let Some(recomputed) = against.recomputed.as_ref().filter(|_| !against.mark.is_equal()) {
-                text.push_str(&format!(" {} ({})", recomputed.shown, recomputed.deviation()));
+            let mut text = format!("{} {}", against.printed, against.mark.symbol())
+                .trim_end()
+                .to_owned();
+            if let Some(recomputed) = against
+                .recomputed
+                .as_ref()
+                .filter(|_| !against.mark.is_equal())
+            {
+                text.push_str(&format!(
+                    " {} ({})",
+                    recomputed.shown,
+                    recomputed.deviation()
+                ));
             }
             if let Some(modelled) = &against.modelled {
-                text.push_str(&format!("; model {} ({})", modelled.shown, modelled.deviation()));
+                text.push_str(&format!(
+                    "; model {} ({})",
+                    modelled.shown,
+                    modelled.deviation()
+                ));
             }
             if let Some(measured) = &against.measured {
                 let mark = measured.mark.map_or("", Mark::symbol);
-                text.push_str(&format!("; here {mark} {} ({})", measured.shown, measured.deviation()));
+                text.push_str(&format!(
+                    "; here {mark} {} ({})",
+                    measured.shown,
+                    measured.deviation()
+                ));
             }
             if !against.notes.is_empty() {
                 text.push_str(&format!(" [{}]", against.notes.join(", ")));
@@ -205,7 +325,10 @@ pub(super) fn plain(cell: &Cell, style: &Style) -> String {
 /// Returns whether a column has cells with numbers.
 pub(super) fn numeric(table: &Table, column: usize) -> bool {
     table.rows.iter().any(|row| match &row[column] {
-        Cell::Number { .. } | Cell::Measured { .. } | Cell::Predicted { .. } | Cell::Compared { .. } => true,
+        Cell::Number { .. }
+        | Cell::Measured { .. }
+        | Cell::Predicted { .. }
+        | Cell::Compared { .. } => true,
         Cell::Against { against } => against.value.is_some(),
         Cell::Empty | Cell::Text { .. } | Cell::Link { .. } => false,
     })
@@ -223,11 +346,23 @@ mod tests {
     #[test]
     fn a_column_has_one_unit_and_about_four_digits() {
         let style = Style::for_values(vec![104_857_600.0, 99_971_000.0], Some("bytes"));
-        assert_eq!((style.number(104_857_600.0), style.unit.as_deref()), ("100.0".to_owned(), Some("MiB")));
-        assert_eq!(Style::for_values(vec![1.2345, 2.0], Some("s")).number(1.2345), "1.234");
-        assert_eq!(Style::for_values(vec![5.0, 9.0], Some("count")).number(5.0), "5");
+        assert_eq!(
+            (style.number(104_857_600.0), style.unit.as_deref()),
+            ("100.0".to_owned(), Some("MiB"))
+        );
+        assert_eq!(
+            Style::for_values(vec![1.2345, 2.0], Some("s")).number(1.2345),
+            "1.234"
+        );
+        assert_eq!(
+            Style::for_values(vec![5.0, 9.0], Some("count")).number(5.0),
+            "5"
+        );
         assert_eq!(Style::for_values(vec![0.5, 1.0], None).number(0.5), "0.5");
         assert_eq!(Style::for_values(vec![0.0], Some("s")).number(0.0), "0");
-        assert_eq!(Style::for_values(vec![1.5e-7, 2e-7], Some("s")).number(2e-7), "0.00000020");
+        assert_eq!(
+            Style::for_values(vec![1.5e-7, 2e-7], Some("s")).number(2e-7),
+            "0.00000020"
+        );
     }
 }

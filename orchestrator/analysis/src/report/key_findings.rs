@@ -9,28 +9,50 @@ use cvc_core::record::names;
 
 /// The quantities of the table, with the names of their least and greatest values.
 const EXTREMES: [(&str, [&str; 2]); 2] = [
-    (names::CKPT_STORED_BYTES, ["smallest stored", "largest stored"]),
-    (names::CKPT_LATENCY_S, ["shortest checkpoint", "longest checkpoint"]),
+    (
+        names::CKPT_STORED_BYTES,
+        ["smallest stored", "largest stored"],
+    ),
+    (
+        names::CKPT_LATENCY_S,
+        ["shortest checkpoint", "longest checkpoint"],
+    ),
 ];
 
 pub(super) fn section(data: &Data) -> Section {
-    let mut blocks = vec![Block::Pairs { pairs: outcomes(data) }];
+    let mut blocks = vec![Block::Pairs {
+        pairs: outcomes(data),
+    }];
     let extremes = extremes(data);
     if !extremes.rows.is_empty() {
         blocks.push(Block::Table(extremes));
     }
-    Section { id: "found", title: "What was found".to_owned(), blocks }
+    Section {
+        id: "found",
+        title: "What was found".to_owned(),
+        blocks,
+    }
 }
 
 fn outcomes(data: &Data) -> Vec<(String, String)> {
-    let counts = ["succeeded", "failed", "quarantined", "running", "pending"].map(|state| (format!("runs {state}"), data.count(state)));
-    let shown = counts.into_iter().enumerate().filter(|(i, (_, n))| *i < 2 || *n > 0);
-    let mut pairs: Vec<(String, String)> = shown.map(|(_, (name, n))| (name, n.to_string())).collect();
+    let counts = ["succeeded", "failed", "quarantined", "running", "pending"]
+        .map(|state| (format!("runs {state}"), data.count(state)));
+    let shown = counts
+        .into_iter()
+        .enumerate()
+        .filter(|(i, (_, n))| *i < 2 || *n > 0);
+    let mut pairs: Vec<(String, String)> =
+        shown.map(|(_, (name, n))| (name, n.to_string())).collect();
     if !data.excluded.is_empty() {
-        pairs.push(("points excluded".to_owned(), data.excluded.len().to_string()));
+        pairs.push((
+            "points excluded".to_owned(),
+            data.excluded.len().to_string(),
+        ));
     }
     let restarts = restarts::of_all(data);
-    pairs.extend((restarts.tried > 0).then(|| ("restarted and verified".to_owned(), restarts.shown())));
+    pairs.extend(
+        (restarts.tried > 0).then(|| ("restarted and verified".to_owned(), restarts.shown())),
+    );
     pairs.extend(price_of_checkpoints::found(data));
     pairs.extend(prediction::found(data));
     pairs
@@ -38,8 +60,15 @@ fn outcomes(data: &Data) -> Vec<(String, String)> {
 
 fn extremes(data: &Data) -> Table {
     // An application's own checkpoints cannot be compared with images of its processes.
-    let kinds: &[&str] = if data.levels("checkpointer").len() > 1 { &["app", "class", "checkpointer"] } else { &["app", "class"] };
-    let mut columns: Vec<Column> = kinds.iter().map(|f| Column::plain(f, &quantity::factor_heading(f))).collect();
+    let kinds: &[&str] = if data.levels("checkpointer").len() > 1 {
+        &["app", "class", "checkpointer"]
+    } else {
+        &["app", "class"]
+    };
+    let mut columns: Vec<Column> = kinds
+        .iter()
+        .map(|f| Column::plain(f, &quantity::factor_heading(f)))
+        .collect();
     let units = EXTREMES.map(|(q, names)| (q, names, data.quantities.get(q)));
     for (q, names, of) in &units {
         let Some(of) = of else { continue };
@@ -52,24 +81,48 @@ fn extremes(data: &Data) -> Table {
     let mut table = Table::new("found_extremes", "Checkpoints", caption, columns);
     let mut groups: indexmap::IndexMap<Vec<&str>, Vec<usize>> = indexmap::IndexMap::new();
     for (i, p) in data.points.iter().enumerate() {
-        groups.entry(kinds.iter().map(|f| p.factor(f)).collect()).or_default().push(i);
+        groups
+            .entry(kinds.iter().map(|f| p.factor(f)).collect())
+            .or_default()
+            .push(i);
     }
     for (key, points) in groups {
-        let differ = |f: &&str| points.iter().any(|p| data.points[*p].factor(f) != data.points[points[0]].factor(f));
+        let differ = |f: &&str| {
+            points
+                .iter()
+                .any(|p| data.points[*p].factor(f) != data.points[points[0]].factor(f))
+        };
         let factors: Vec<&str> = data.varying().into_iter().filter(differ).collect();
         let mut row: Vec<Cell> = key.into_iter().map(Cell::text).collect();
         let mut any = false;
         for (q, _, _) in units.iter().filter(|(.., of)| of.is_some()) {
-            let mut with: Vec<usize> = points.iter().copied().filter(|p| data.points[*p].summaries.contains_key(*q)).collect();
-            let mean = |p: usize| data.points[p].summaries.get(*q).map_or(f64::NAN, |s| s.mean);
+            let mut with: Vec<usize> = points
+                .iter()
+                .copied()
+                .filter(|p| data.points[*p].summaries.contains_key(*q))
+                .collect();
+            let mean = |p: usize| {
+                data.points[p]
+                    .summaries
+                    .get(*q)
+                    .map_or(f64::NAN, |s| s.mean)
+            };
             // Stable, so that the first in the order of the plan wins among equals.
             with.sort_by(|a, b| mean(*a).total_cmp(&mean(*b)));
             let least = with.first().copied();
-            let greatest = with.iter().copied().find(|p| with.last().is_some_and(|last| mean(*p) == mean(*last)));
+            let greatest = with
+                .iter()
+                .copied()
+                .find(|p| with.last().is_some_and(|last| mean(*p) == mean(*last)));
             any |= least.is_some();
             for p in [least, greatest] {
-                let at = p.map(|p| place(data, p, &factors, &with, &mean)).unwrap_or_default();
-                row.extend([Cell::measured(p.and_then(|p| data.points[p].summaries.get(*q))), Cell::text(at)]);
+                let at = p
+                    .map(|p| place(data, p, &factors, &with, &mean))
+                    .unwrap_or_default();
+                row.extend([
+                    Cell::measured(p.and_then(|p| data.points[p].summaries.get(*q))),
+                    Cell::text(at),
+                ]);
             }
         }
         if any {
@@ -80,9 +133,18 @@ fn extremes(data: &Data) -> Table {
 }
 
 /// Describes the point, and says how many others have the same mean.
-fn place(data: &Data, point: usize, factors: &[&str], all: &[usize], mean: &dyn Fn(usize) -> f64) -> String {
+fn place(
+    data: &Data,
+    point: usize,
+    factors: &[&str],
+    all: &[usize],
+    mean: &dyn Fn(usize) -> f64,
+) -> String {
     let same = all.iter().filter(|p| mean(**p) == mean(point)).count();
-    let parts: Vec<String> = factors.iter().map(|f| quantity::level(f, data.points[point].factor(f))).collect();
+    let parts: Vec<String> = factors
+        .iter()
+        .map(|f| quantity::level(f, data.points[point].factor(f)))
+        .collect();
     match (parts.is_empty(), same) {
         (true, _) => "the only point".to_owned(),
         (false, n) if n == all.len() && n > 1 => format!("all {n} points"),

@@ -5,15 +5,17 @@ use super::{
     model::Plot,
     plot::{self, Marks, Panel},
 };
-use crate::error::AnalysisError;
 use crate::results::data::Data;
 use cvc_core::record::names;
+use cvc_index::error::AnalysisError;
 
 const PIECES: [&str; 2] = [names::CKPT_COORDINATION_S, names::CKPT_STORAGE_S];
 
 /// Returns whether coordination and storage of a point were measured separately.
 pub(super) fn in_pieces(data: &Data, point: usize) -> bool {
-    PIECES.iter().all(|q| data.points[point].summaries.contains_key(*q))
+    PIECES
+        .iter()
+        .all(|q| data.points[point].summaries.contains_key(*q))
 }
 
 /// Plans one plot for each application.
@@ -35,7 +37,10 @@ fn draw(data: &Data, sheet: &Sheet<'_>, title: String) -> Result<Plot, AnalysisE
             .to_owned();
     let mean = |p: usize, q: &str| data.points[p].summaries.get(q).map_or(0.0, |s| s.mean);
     let bar = |p: usize| {
-        let whole = data.points[p].summaries.get(names::CKPT_LATENCY_S).map(|s| layout::whisker(s, 1.0));
+        let whole = data.points[p]
+            .summaries
+            .get(names::CKPT_LATENCY_S)
+            .map(|s| layout::whisker(s, 1.0));
         (PIECES.iter().map(|q| mean(p, q)).collect(), whole)
     };
     let panels: Vec<Panel> = sheet
@@ -43,10 +48,27 @@ fn draw(data: &Data, sheet: &Sheet<'_>, title: String) -> Result<Plot, AnalysisE
         .into_iter()
         .map(|part| {
             let marks = Marks::Stacked(part.points.iter().map(|p| p.map(bar)).collect());
-            Panel { title: part.title, x: part.categories, scale: part.scale, marks }
+            Panel {
+                title: part.title,
+                x: part.categories,
+                scale: part.scale,
+                marks,
+            }
         })
         .collect();
     let id = format!("latency-{}", sheet.id);
-    let drawing = plot::panels(&id, "checkpoint time, s", &["coordination".to_owned(), "storage".to_owned()], &panels)?;
-    Ok(Plot { width: drawing.width, keys: drawing.keys, panels: drawing.panels, id, title, caption })
+    let drawing = plot::panels(
+        &id,
+        "checkpoint time, s",
+        &["coordination".to_owned(), "storage".to_owned()],
+        &panels,
+    )?;
+    Ok(Plot {
+        width: drawing.width,
+        keys: drawing.keys,
+        panels: drawing.panels,
+        id,
+        title,
+        caption,
+    })
 }

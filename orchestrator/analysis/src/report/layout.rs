@@ -6,8 +6,8 @@ use super::{
     model::{Block, Plot},
     plot::{Categories, PALETTE, Whisker},
 };
-use crate::error::AnalysisError;
 use crate::results::{data::Data, quantity, rows::PointRow};
+use cvc_index::error::AnalysisError;
 use cvc_model::stats::Summary;
 use indexmap::{IndexMap, IndexSet};
 use std::collections::{BTreeSet, HashMap};
@@ -75,13 +75,26 @@ pub(super) fn figures<'a>(data: &'a Data, drawable: impl Fn(usize) -> bool) -> V
         groups.entry(key(p)).or_default().push(i);
     }
     let mut without: HashMap<Vec<&str>, Vec<usize>> = HashMap::new();
-    for (i, p) in data.points.iter().enumerate().filter(|(i, p)| p.counted(&data.runs) == 0 && !drawable(*i)) {
+    for (i, p) in data
+        .points
+        .iter()
+        .enumerate()
+        .filter(|(i, p)| p.counted(&data.runs) == 0 && !drawable(*i))
+    {
         without.entry(key(p)).or_default().push(i);
     }
     let figure = |(key, points): (Vec<&'a str>, Vec<usize>)| {
         // Failed points count for the axis too: without them an application could get another axis than the others.
-        let like = |p: &&usize| points.iter().any(|o| data.points[*o].factor("checkpointer") == data.points[**p].factor("checkpointer"));
-        let meant: BTreeSet<usize> = points.iter().chain(without.get(&key).into_iter().flatten().filter(like)).copied().collect();
+        let like = |p: &&usize| {
+            points.iter().any(|o| {
+                data.points[*o].factor("checkpointer") == data.points[**p].factor("checkpointer")
+            })
+        };
+        let meant: BTreeSet<usize> = points
+            .iter()
+            .chain(without.get(&key).into_iter().flatten().filter(like))
+            .copied()
+            .collect();
         figure(data, &key, points, &meant)
     };
     groups.into_iter().map(figure).collect()
@@ -93,7 +106,8 @@ pub(super) fn sheets<'a>(data: &'a Data, drawable: impl Fn(usize) -> bool) -> Ve
     for figure in figures(data, drawable) {
         let names: IndexSet<String> = figure.series(data).0.into_iter().collect();
         let fits = |(sheet, all): &&mut (Sheet<'a>, IndexSet<String>)| {
-            sheet.title == figure.sheet && all.union(&names).filter(|n| !n.is_empty()).count() <= PALETTE.len()
+            sheet.title == figure.sheet
+                && all.union(&names).filter(|n| !n.is_empty()).count() <= PALETTE.len()
         };
         match sheets.last_mut().filter(|last| fits(last)) {
             Some((sheet, all)) => {
@@ -102,7 +116,14 @@ pub(super) fn sheets<'a>(data: &'a Data, drawable: impl Fn(usize) -> bool) -> Ve
             }
             None => {
                 let id = format!("{}-{}", sheets.len(), super::slug(&figure.sheet));
-                sheets.push((Sheet { title: figure.sheet.clone(), id, figures: vec![figure] }, names));
+                sheets.push((
+                    Sheet {
+                        title: figure.sheet.clone(),
+                        id,
+                        figures: vec![figure],
+                    },
+                    names,
+                ));
             }
         }
     }
@@ -111,7 +132,11 @@ pub(super) fn sheets<'a>(data: &'a Data, drawable: impl Fn(usize) -> bool) -> Ve
         if let [figure] = &mut sheet.figures[..] {
             let common = figure.common.join(", ");
             figure.common.clear();
-            sheet.title = [sheet.title, common].into_iter().filter(|t| !t.is_empty()).collect::<Vec<_>>().join(", ");
+            sheet.title = [sheet.title, common]
+                .into_iter()
+                .filter(|t| !t.is_empty())
+                .collect::<Vec<_>>()
+                .join(", ");
         }
         sheet
     };
@@ -127,13 +152,21 @@ impl Sheet<'_> {
     /// Returns one panel for each combination of the factors that are not along the axis.
     pub fn panels(&self, data: &Data, caption: &mut String) -> Vec<Part<PointsByCategory>> {
         let parts = self.figures.iter().enumerate().flat_map(|(scale, figure)| {
-            figure.split(data, &figure.rest).into_iter().map(move |(name, points)| figure.part(name, scale, points)).collect::<Vec<_>>()
+            figure
+                .split(data, &figure.rest)
+                .into_iter()
+                .map(move |(name, points)| figure.part(name, scale, points))
+                .collect::<Vec<_>>()
         });
         cut(parts.collect(), caption)
     }
 
     /// Returns the names of all series, and panels with a row for each series.
-    pub fn series(&self, data: &Data, caption: &mut String) -> (Vec<String>, Vec<Part<Vec<PointsByCategory>>>) {
+    pub fn series(
+        &self,
+        data: &Data,
+        caption: &mut String,
+    ) -> (Vec<String>, Vec<Part<Vec<PointsByCategory>>>) {
         let all: IndexSet<String> = self.figures.iter().flat_map(|f| f.series(data).0).collect();
         let mut parts = Vec::new();
         for (scale, figure) in self.figures.iter().enumerate() {
@@ -155,7 +188,10 @@ impl Sheet<'_> {
 /// Cuts the panels to the maximum of a sheet, and says in the caption how many there were.
 pub(super) fn cut<T>(mut parts: Vec<T>, caption: &mut String) -> Vec<T> {
     if parts.len() > MAX_PANELS {
-        caption.push_str(&format!(" The first {MAX_PANELS} of {} panels; the tables have all points.", parts.len()));
+        caption.push_str(&format!(
+            " The first {MAX_PANELS} of {} panels; the tables have all points.",
+            parts.len()
+        ));
         parts.truncate(MAX_PANELS);
     }
     parts
@@ -169,13 +205,22 @@ pub(super) struct PlannedPlot<'a> {
 
 impl<'a> PlannedPlot<'a> {
     /// Plans a plot; `draw` gets its title.
-    pub fn new(title: String, draw: impl FnOnce(String) -> Result<Plot, AnalysisError> + 'a) -> Self {
-        Self { title, draw: Box::new(draw) }
+    pub fn new(
+        title: String,
+        draw: impl FnOnce(String) -> Result<Plot, AnalysisError> + 'a,
+    ) -> Self {
+        Self {
+            title,
+            draw: Box::new(draw),
+        }
     }
 }
 
 /// Adds plots to a section, up to the maximum, and lists those left out.
-pub(super) fn add(blocks: &mut Vec<Block>, plots: Vec<PlannedPlot<'_>>) -> Result<(), AnalysisError> {
+pub(super) fn add(
+    blocks: &mut Vec<Block>,
+    plots: Vec<PlannedPlot<'_>>,
+) -> Result<(), AnalysisError> {
     let mut left_out = Vec::new();
     for plot in plots {
         if blocks.len() < MAX_FIGURES {
@@ -185,18 +230,38 @@ pub(super) fn add(blocks: &mut Vec<Block>, plots: Vec<PlannedPlot<'_>>) -> Resul
         }
     }
     if !left_out.is_empty() {
-        let text = format!("Not drawn, to keep the page readable; the tables have their numbers: {}.", left_out.join("; "));
+        let text = format!(
+            "Not drawn, to keep the page readable; the tables have their numbers: {}.",
+            left_out.join("; ")
+        );
         blocks.push(Block::Text { text });
     }
     Ok(())
 }
 
 /// Lays out the drawn `points`. The axis follows from `meant`, which also has the points that failed.
-fn figure<'a>(data: &'a Data, key: &[&str], points: Vec<usize>, meant: &BTreeSet<usize>) -> Figure<'a> {
-    let levels = |f: &str| -> IndexSet<&str> { points.iter().map(|p| data.points[*p].factor(f)).collect() };
-    let meant_levels = |f: &str| -> IndexSet<&str> { meant.iter().map(|p| data.points[*p].factor(f)).collect() };
-    let varying: Vec<&str> = data.varying().into_iter().filter(|f| !FIGURES.contains(f) && meant_levels(f).len() > 1).collect();
-    let numeric = |f: &&&str| meant_levels(f).iter().filter(|l| l.parse::<f64>().is_err()).count() <= 1;
+fn figure<'a>(
+    data: &'a Data,
+    key: &[&str],
+    points: Vec<usize>,
+    meant: &BTreeSet<usize>,
+) -> Figure<'a> {
+    let levels =
+        |f: &str| -> IndexSet<&str> { points.iter().map(|p| data.points[*p].factor(f)).collect() };
+    let meant_levels =
+        |f: &str| -> IndexSet<&str> { meant.iter().map(|p| data.points[*p].factor(f)).collect() };
+    let varying: Vec<&str> = data
+        .varying()
+        .into_iter()
+        .filter(|f| !FIGURES.contains(f) && meant_levels(f).len() > 1)
+        .collect();
+    let numeric = |f: &&&str| {
+        meant_levels(f)
+            .iter()
+            .filter(|l| l.parse::<f64>().is_err())
+            .count()
+            <= 1
+    };
     // Counted over the whole campaign, so that an application with failed points keeps the axis of the others.
     let everywhere = |f: &&&str| data.levels(f).len();
     let x = varying
@@ -210,33 +275,60 @@ fn figure<'a>(data: &'a Data, key: &[&str], points: Vec<usize>, meant: &BTreeSet
     for p in meant.iter().map(|p| &data.points[*p]) {
         let level = p.factor(axis);
         if order.iter().all(|(_, _, l)| l != level) {
-            let rank = if axis == "mapping" { f64::from(p.processes) } else { rank(level) };
+            let rank = if axis == "mapping" {
+                f64::from(p.processes)
+            } else {
+                rank(level)
+            };
             order.push((rank, p.nodes, level.to_owned()));
         }
     }
     // Stable, so that levels without a number keep the order of the campaign file.
     order.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
     let one_node = axis == "mapping" && meant.iter().all(|p| data.points[*p].nodes == 1);
-    let names = order.iter().map(|(rank, _, level)| if one_node { format!("{rank}") } else { level.clone() }).collect();
+    let names = order
+        .iter()
+        .map(|(rank, _, level)| {
+            if one_node {
+                format!("{rank}")
+            } else {
+                level.clone()
+            }
+        })
+        .collect();
     let title = match axis {
         "mapping" if one_node => "processes, on one node".to_owned(),
         "mapping" => "mapping (nodes × processes on each)".to_owned(),
         other => quantity::factor_heading(other),
     };
-    let shown = if data.levels("site").len() > 1 { key } else { &key[1..] };
-    let fixed = ["checkpointer", "mapping"].into_iter().filter(|f| x != Some(*f) && data.levels(f).len() > 1 && levels(f).len() == 1);
+    let shown = if data.levels("site").len() > 1 {
+        key
+    } else {
+        &key[1..]
+    };
+    let fixed = ["checkpointer", "mapping"]
+        .into_iter()
+        .filter(|f| x != Some(*f) && data.levels(f).len() > 1 && levels(f).len() == 1);
     let fixed = fixed.map(|f| quantity::level(f, data.points[points[0]].factor(f)));
-    let common = Some(format!("class {}", key[2])).filter(|_| !key[2].is_empty()).into_iter().chain(fixed).collect();
+    let common = Some(format!("class {}", key[2]))
+        .filter(|_| !key[2].is_empty())
+        .into_iter()
+        .chain(fixed)
+        .collect();
     let numbers = order.iter().filter(|(rank, ..)| rank.is_finite()).count();
     Figure {
-        ordered: order.len() > 1 && (axis == "mapping" || numbers + 1 >= order.len() && numbers > 1),
+        ordered: order.len() > 1
+            && (axis == "mapping" || numbers + 1 >= order.len() && numbers > 1),
         sheet: shown[..shown.len() - 1].join(", "),
         common,
         title: shown.join(", "),
         id: super::slug(&shown.join("-")),
         categories: Categories { title, names },
         levels: order.into_iter().map(|o| o.2).collect(),
-        rest: varying.into_iter().filter(|f| Some(*f) != x && levels(f).len() > 1).collect(),
+        rest: varying
+            .into_iter()
+            .filter(|f| Some(*f) != x && levels(f).len() > 1)
+            .collect(),
         x,
         points,
     }
@@ -244,13 +336,35 @@ fn figure<'a>(data: &'a Data, key: &[&str], points: Vec<usize>, meant: &BTreeSet
 
 /// Returns the sort key of a level: numbers and sizes by magnitude, everything else first.
 fn rank(level: &str) -> f64 {
-    level.parse::<f64>().ok().or_else(|| level.parse::<cvc_core::units::ByteSize>().ok().map(|b| b.0 as f64)).unwrap_or(f64::NEG_INFINITY)
+    level
+        .parse::<f64>()
+        .ok()
+        .or_else(|| {
+            level
+                .parse::<cvc_core::units::ByteSize>()
+                .ok()
+                .map(|b| b.0 as f64)
+        })
+        .unwrap_or(f64::NEG_INFINITY)
 }
 
 impl<'a> Figure<'a> {
     fn part<T>(&self, name: String, scale: usize, points: T) -> Part<T> {
-        let title = self.common.iter().cloned().chain([name]).filter(|t| !t.is_empty()).collect::<Vec<_>>().join(", ");
-        Part { title, categories: self.categories.clone(), ordered: self.ordered, scale, points }
+        let title = self
+            .common
+            .iter()
+            .cloned()
+            .chain([name])
+            .filter(|t| !t.is_empty())
+            .collect::<Vec<_>>()
+            .join(", ");
+        Part {
+            title,
+            categories: self.categories.clone(),
+            ordered: self.ordered,
+            scale,
+            points,
+        }
     }
 
     /// Makes series of as many factors as the palette has colours for, and panels of the others. Returns the names of the series, and the
@@ -265,9 +379,12 @@ impl<'a> Figure<'a> {
         let names: Vec<String> = series.keys().cloned().collect();
         let mut panels: IndexMap<String, Vec<Vec<Option<usize>>>> = IndexMap::new();
         for &p in &self.points {
-            let panel =
-                panels.entry(self.name(data, p, &self.rest[..outer])).or_insert_with(|| vec![vec![None; self.levels.len()]; names.len()]);
-            let at = names.iter().position(|n| *n == self.name(data, p, &self.rest[outer..]));
+            let panel = panels
+                .entry(self.name(data, p, &self.rest[..outer]))
+                .or_insert_with(|| vec![vec![None; self.levels.len()]; names.len()]);
+            let at = names
+                .iter()
+                .position(|n| *n == self.name(data, p, &self.rest[outer..]));
             if let (Some(at), Some(category)) = (at, self.category(data, p)) {
                 panel[at][category] = Some(p);
             }
@@ -292,13 +409,19 @@ impl<'a> Figure<'a> {
     }
 
     fn name(&self, data: &Data, point: usize, factors: &[&str]) -> String {
-        if factors.is_empty() { String::new() } else { data.label(point, factors) }
+        if factors.is_empty() {
+            String::new()
+        } else {
+            data.label(point, factors)
+        }
     }
 
     fn split(&self, data: &Data, factors: &[&str]) -> IndexMap<String, Vec<Option<usize>>> {
         let mut split: IndexMap<String, Vec<Option<usize>>> = IndexMap::new();
         for &p in &self.points {
-            let row = split.entry(self.name(data, p, factors)).or_insert_with(|| vec![None; self.levels.len()]);
+            let row = split
+                .entry(self.name(data, p, factors))
+                .or_insert_with(|| vec![None; self.levels.len()]);
             if let Some(category) = self.category(data, p) {
                 row[category] = Some(p);
             }

@@ -31,10 +31,14 @@ mod time;
 mod versions;
 
 pub use emit::write_all;
-pub use model::{Against, Beside, Block, Cell, Column, Mark, Note, Plot, Report, ReportKind, Section, Table};
-pub(crate) use slug::slug;
+pub use model::{
+    Against, Beside, Block, Cell, Column, Mark, Note, Plot, Report, ReportKind, Section, Table,
+};
+pub use slug::slug;
 
-use crate::{error::AnalysisError, index::Index, results::data::Data};
+use crate::results::data::Data;
+use cvc_index::Index;
+use cvc_index::error::AnalysisError;
 
 /// Version of the report model, as written to JSON.
 pub const SCHEMA: u32 = 1;
@@ -42,18 +46,34 @@ pub const SCHEMA: u32 = 1;
 /// Builds the report of a campaign from its index.
 pub fn build(index: &Index) -> Result<Report, AnalysisError> {
     let data = Data::read(index)?;
-    let mut sections = vec![key_findings::section(&data), overview::section(&data), time::section(&data)?, summary::section(&data)];
+    let mut sections = vec![
+        key_findings::section(&data),
+        overview::section(&data),
+        time::section(&data)?,
+        summary::section(&data),
+    ];
     sections.push(prediction::section(&data)?);
-    sections.extend([comparison::section(&data), size_by_zone::section(&data), time::merits(&data)?, distribution::section(&data)?]);
+    sections.extend([
+        comparison::section(&data),
+        size_by_zone::section(&data),
+        time::merits(&data)?,
+        distribution::section(&data)?,
+    ]);
     sections.push(cost::section(&data, index)?);
-    sections.extend([outcomes::section(&data), versions::section(&data), repeat::section(&data)]);
+    sections.extend([
+        outcomes::section(&data),
+        versions::section(&data),
+        repeat::section(&data),
+    ]);
     sections.retain(|s| !s.blocks.is_empty());
     let meta = |key: &str| data.meta.get(key).cloned();
     Ok(Report {
         schema: SCHEMA,
         kind: ReportKind::Campaign,
         campaign: meta("campaign").unwrap_or_default(),
-        title: meta("title").or_else(|| meta("campaign")).unwrap_or_default(),
+        title: meta("title")
+            .or_else(|| meta("campaign"))
+            .unwrap_or_default(),
         span: meta("first_entry").zip(meta("last_entry")),
         sections,
         records: data.records(index),

@@ -239,7 +239,14 @@ pub enum Mark {
 
 impl Mark {
     /// All marks that a comparison can result in.
-    pub const COMPARED: [Self; 6] = [Self::Equal, Self::Inferred, Self::Within, Self::Differs, Self::Wrong, Self::Cannot];
+    pub const COMPARED: [Self; 6] = [
+        Self::Equal,
+        Self::Inferred,
+        Self::Within,
+        Self::Differs,
+        Self::Wrong,
+        Self::Cannot,
+    ];
 
     /// Returns the character of the mark, in parentheses if the mark proves nothing.
     pub fn symbol(self) -> &'static str {
@@ -280,7 +287,9 @@ impl Mark {
             Self::Inferred => {
                 "recomputed and equal, but by a constant that is not printed and was inferred from these very cells: no evidence"
             }
-            Self::Within => "recomputed, and as near as the rounding of the printed inputs or the stated tolerance allows",
+            Self::Within => {
+                "recomputed, and as near as the rounding of the printed inputs or the stated tolerance allows"
+            }
             Self::Differs => "recomputed, and different from print",
             Self::Wrong => "wrong in print: see the note",
             Self::Cannot => "cannot be recomputed from what is printed",
@@ -321,7 +330,13 @@ pub struct Plot {
 impl Column {
     /// Makes a column of text, or of numbers without a unit.
     pub fn plain(id: &str, heading: &str) -> Self {
-        Self { id: id.to_owned(), heading: heading.to_owned(), unit: None, better: None, data_only: false }
+        Self {
+            id: id.to_owned(),
+            heading: heading.to_owned(),
+            unit: None,
+            better: None,
+            data_only: false,
+        }
     }
 
     /// Makes a column of values in a unit; the unit is added to the name unless the name has it already.
@@ -334,9 +349,21 @@ impl Column {
             "1" | "count" | "bool" => "",
             other => other,
         };
-        let named = suffix.is_empty() || id.ends_with(&format!("_{suffix}")) || id.contains(&format!("_{suffix}_"));
-        let id = if named { id.to_owned() } else { format!("{id}_{suffix}") };
-        Self { id, heading: heading.to_owned(), unit: Some(unit.to_owned()), better: None, data_only: false }
+        let named = suffix.is_empty()
+            || id.ends_with(&format!("_{suffix}"))
+            || id.contains(&format!("_{suffix}_"));
+        let id = if named {
+            id.to_owned()
+        } else {
+            format!("{id}_{suffix}")
+        };
+        Self {
+            id,
+            heading: heading.to_owned(),
+            unit: Some(unit.to_owned()),
+            better: None,
+            data_only: false,
+        }
     }
 
     /// Sets the better direction.
@@ -356,17 +383,25 @@ impl Cell {
     /// Makes a cell with text; an empty cell if the text is empty.
     pub fn text(text: impl Into<String>) -> Self {
         let text = text.into();
-        if text.is_empty() { Self::Empty } else { Self::Text { text } }
+        if text.is_empty() {
+            Self::Empty
+        } else {
+            Self::Text { text }
+        }
     }
 
     /// Makes a cell with a number, or an empty one.
     pub fn number(value: impl Into<Option<f64>>) -> Self {
-        value.into().map_or(Self::Empty, |value| Self::Number { value })
+        value
+            .into()
+            .map_or(Self::Empty, |value| Self::Number { value })
     }
 
     /// Makes a cell with a count.
     pub fn count(value: usize) -> Self {
-        Self::Number { value: value as f64 }
+        Self::Number {
+            value: value as f64,
+        }
     }
 
     /// Makes a cell with a prediction, or an empty one.
@@ -376,7 +411,9 @@ impl Cell {
 
     /// Makes a cell with a measurement, or an empty one.
     pub fn measured(summary: Option<&Summary>) -> Self {
-        summary.map_or(Self::Empty, |summary| Self::Measured { summary: summary.clone() })
+        summary.map_or(Self::Empty, |summary| Self::Measured {
+            summary: summary.clone(),
+        })
     }
 }
 
@@ -399,9 +436,16 @@ impl Table {
 impl Report {
     /// Returns all tables, in order.
     pub fn tables(&self) -> impl Iterator<Item = &Table> {
-        self.sections.iter().flat_map(|s| &s.blocks).filter_map(|b| match b {
-            Block::Table(table) => Some(table),
-            Block::Text { .. } | Block::Warning { .. } | Block::Pairs { .. } | Block::Command { .. } | Block::Plot(_) => None,
-        })
+        self.sections
+            .iter()
+            .flat_map(|s| &s.blocks)
+            .filter_map(|b| match b {
+                Block::Table(table) => Some(table),
+                Block::Text { .. }
+                | Block::Warning { .. }
+                | Block::Pairs { .. }
+                | Block::Command { .. }
+                | Block::Plot(_) => None,
+            })
     }
 }

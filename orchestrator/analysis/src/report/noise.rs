@@ -44,20 +44,37 @@ struct DisturbedRun {
 
 /// The value of a quantity in a run.
 fn value(point: &PointRow, quantity: &str, repeat: u32) -> Option<f64> {
-    let at = point.repeats.get(quantity)?.iter().position(|of| *of == repeat)?;
+    let at = point
+        .repeats
+        .get(quantity)?
+        .iter()
+        .position(|of| *of == repeat)?;
     point.values.get(quantity)?.get(at).copied()
 }
 
 /// The deviation of a run's value from the median of its point, percent.
 fn from_median_pct(point: &PointRow, quantity: &str, repeat: u32) -> Option<f64> {
-    let median = point.summaries.get(quantity).map(|summary| summary.median).filter(|median| *median > 0.0)?;
+    let median = point
+        .summaries
+        .get(quantity)
+        .map(|summary| summary.median)
+        .filter(|median| *median > 0.0)?;
     Some((value(point, quantity, repeat)? / median - 1.0) * 100.0)
 }
 
 /// The fewest processors of a node of a run.
 fn processors(data: &Data, run: usize) -> Option<u32> {
-    let told = data.facts.get("settings.processors")?.iter().find(|(_, runs)| runs.contains(&run))?.0;
-    told.split_whitespace().map(|word| word.parse().ok()).collect::<Option<Vec<u32>>>()?.into_iter().min()
+    let told = data
+        .facts
+        .get("settings.processors")?
+        .iter()
+        .find(|(_, runs)| runs.contains(&run))?
+        .0;
+    told.split_whitespace()
+        .map(|word| word.parse().ok())
+        .collect::<Option<Vec<u32>>>()?
+        .into_iter()
+        .min()
 }
 
 fn disturbed(data: &Data) -> Vec<DisturbedRun> {
@@ -66,31 +83,59 @@ fn disturbed(data: &Data) -> Vec<DisturbedRun> {
         let point = &data.points[of.point];
         let value = |quantity: &str| value(point, quantity, of.repeat);
         let processors = processors(data, run);
-        let has_processors_left = processors.is_some_and(|processors| point.processes.div_ceil(point.nodes.max(1)) < processors);
+        let has_processors_left = processors
+            .is_some_and(|processors| point.processes.div_ceil(point.nodes.max(1)) < processors);
         let share = |quantity: &str, limit: f64, what: &str| {
             let share = value(quantity).filter(|share| *share >= limit)?;
-            Some(format!("{} % {what}", super::effects::percent(share * 100.0)))
+            Some(format!(
+                "{} % {what}",
+                super::effects::percent(share * 100.0)
+            ))
         };
-        let waiting = || share(names::CPU_PRESSURE_SHARE, CPU_PRESSURE, "of the time a task waited for a processor");
+        let waiting = || {
+            share(
+                names::CPU_PRESSURE_SHARE,
+                CPU_PRESSURE,
+                "of the time a task waited for a processor",
+            )
+        };
         let swapped = value(names::SWAPPED_BYTES).filter(|bytes| *bytes >= SWAPPED_BYTES);
         let tasks = || {
             let limit = (f64::from(processors?) * RUNNABLE_PER_PROCESSOR).max(FEWEST_RUNNABLE);
             let tasks = value(names::RUNNABLE_BEFORE).filter(|tasks| *tasks >= limit)?;
             Some(format!("{tasks:.0} tasks were running before it"))
         };
-        let beside = data.facts.get("beside").is_some_and(|told| told.values().any(|runs| runs.contains(&run)));
+        let beside = data
+            .facts
+            .get("beside")
+            .is_some_and(|told| told.values().any(|runs| runs.contains(&run)));
         let why = [
             beside.then(|| "another campaign measured on its machine".to_owned()),
-            share(names::STEAL_SHARE, STEAL, "of processor time went to other virtual machines"),
+            share(
+                names::STEAL_SHARE,
+                STEAL,
+                "of processor time went to other virtual machines",
+            ),
             match value(names::OTHER_CPU_SHARE) {
-                Some(_) => share(names::OTHER_CPU_SHARE, OTHER_CPU, "of processor time went to other programs"),
+                Some(_) => share(
+                    names::OTHER_CPU_SHARE,
+                    OTHER_CPU,
+                    "of processor time went to other programs",
+                ),
                 None => tasks(),
             },
             has_processors_left.then(waiting).flatten(),
-            share(names::MEMORY_PRESSURE_SHARE, MEMORY_PRESSURE, "of the time a task waited for memory"),
+            share(
+                names::MEMORY_PRESSURE_SHARE,
+                MEMORY_PRESSURE,
+                "of the time a task waited for memory",
+            ),
             swapped.map(|bytes| format!("{:.0} MiB were swapped", bytes / f64::from(1 << 20))),
         ];
-        DisturbedRun { run, why: why.into_iter().flatten().collect() }
+        DisturbedRun {
+            run,
+            why: why.into_iter().flatten().collect(),
+        }
     });
     found.filter(|found| !found.why.is_empty()).collect()
 }
@@ -115,7 +160,9 @@ pub(super) fn table(data: &Data) -> Table {
     columns.push(Column::plain("repeat", "repeat"));
     columns.push(Column::plain("disturbed_by", "disturbed by"));
     columns.push(Column::of("time_from_median", "time from its median", "%"));
-    columns.extend(COLUMNS.map(|(name, unit, _)| Column::of(name, &quantity::heading(name), unit).data_only()));
+    columns.extend(
+        COLUMNS.map(|(name, unit, _)| Column::of(name, &quantity::heading(name), unit).data_only()),
+    );
     columns.push(Column::plain("run", "run").data_only());
     let caption = "Successful runs whose nodes did something else, too, with their wall times against the median of all repeats; runs that \
                    are killed after their checkpoint have its time instead. None is left out of any number of this report. Shares are of the \
@@ -125,9 +172,16 @@ pub(super) fn table(data: &Data) -> Table {
         let run = &data.runs[found.run];
         let point = &data.points[run.point];
         let mut row = summary::factor_cells(data, run.point);
-        row.extend([Cell::text(run.repeat.to_string()), Cell::text(found.why.join(", "))]);
-        row.push(Cell::number(TIMES.iter().find_map(|quantity| from_median_pct(point, quantity, run.repeat))));
-        row.extend(COLUMNS.map(|(name, _, scale)| Cell::number(value(point, name, run.repeat).map(|value| value * scale))));
+        row.extend([
+            Cell::text(run.repeat.to_string()),
+            Cell::text(found.why.join(", ")),
+        ]);
+        row.push(Cell::number(TIMES.iter().find_map(|quantity| {
+            from_median_pct(point, quantity, run.repeat)
+        })));
+        row.extend(COLUMNS.map(|(name, _, scale)| {
+            Cell::number(value(point, name, run.repeat).map(|value| value * scale))
+        }));
         row.push(Cell::text(&run.id));
         table.rows.push(row);
     }

@@ -11,37 +11,72 @@ const ALL: &str = "run_directories";
 
 pub(super) fn section(data: &Data) -> Section {
     let mut blocks = Vec::new();
-    let runs = |id: &str, title: &str, caption: &str, which: &dyn Fn(&RunRow) -> bool| runs(data, id, title, caption, which);
+    let runs = |id: &str, title: &str, caption: &str, which: &dyn Fn(&RunRow) -> bool| {
+        runs(data, id, title, caption, which)
+    };
     let tables = [
-        runs("failed", "Failed runs", "Runs that did not succeed, with cause and detail. Their logs are in the directory named.", &|r| {
-            r.state == "failed"
-        }),
-        runs("quarantined", "Not tried", "Runs that were not tried because other runs of their point had failed too often.", &|r| {
-            r.state == "quarantined"
-        }),
-        runs("retried", "Succeeded after retries", "Runs that succeeded, but not at the first attempt.", &|r| {
-            r.state == "succeeded" && r.attempts > 1
-        }),
+        runs(
+            "failed",
+            "Failed runs",
+            "Runs that did not succeed, with cause and detail. Their logs are in the directory named.",
+            &|r| r.state == "failed",
+        ),
+        runs(
+            "quarantined",
+            "Not tried",
+            "Runs that were not tried because other runs of their point had failed too often.",
+            &|r| r.state == "quarantined",
+        ),
+        runs(
+            "retried",
+            "Succeeded after retries",
+            "Runs that succeeded, but not at the first attempt.",
+            &|r| r.state == "succeeded" && r.attempts > 1,
+        ),
         noise::table(data),
         decided(data),
         records(data),
         skipped(data),
     ];
-    blocks.extend(tables.into_iter().filter(|t| !t.rows.is_empty()).map(Block::Table));
+    blocks.extend(
+        tables
+            .into_iter()
+            .filter(|t| !t.rows.is_empty())
+            .map(Block::Table),
+    );
     if blocks.is_empty() {
-        blocks.push(Block::Text { text: "Nothing failed and nothing was skipped.".to_owned() });
+        blocks.push(Block::Text {
+            text: "Nothing failed and nothing was skipped.".to_owned(),
+        });
     }
-    let mut all =
-        runs(ALL, "Runs and their directories", "Every run with its point and the directory of its results.", &|r| r.dir.is_some());
+    let mut all = runs(
+        ALL,
+        "Runs and their directories",
+        "Every run with its point and the directory of its results.",
+        &|r| r.dir.is_some(),
+    );
     all.folded = true;
     blocks.extend((!all.rows.is_empty()).then_some(Block::Table(all)));
-    Section { id: "outcomes", title: "Outcomes".to_owned(), blocks }
+    Section {
+        id: "outcomes",
+        title: "Outcomes".to_owned(),
+        blocks,
+    }
 }
 
-fn runs(data: &Data, id: &str, title: &str, caption: &str, which: &dyn Fn(&RunRow) -> bool) -> Table {
+fn runs(
+    data: &Data,
+    id: &str,
+    title: &str,
+    caption: &str,
+    which: &dyn Fn(&RunRow) -> bool,
+) -> Table {
     let mut columns = summary::factor_columns(data);
     let state = Column::plain("state", "state");
-    columns.extend([Column::plain("repeat", "repeat"), if id == ALL { state } else { state.data_only() }]);
+    columns.extend([
+        Column::plain("repeat", "repeat"),
+        if id == ALL { state } else { state.data_only() },
+    ]);
     columns.extend(["attempts", "cause"].map(|c| Column::plain(c, c)));
     columns.extend(["detail", "directory"].map(|c| Column::plain(c, c)));
     columns.push(Column::plain("run", "run").data_only());
@@ -50,7 +85,9 @@ fn runs(data: &Data, id: &str, title: &str, caption: &str, which: &dyn Fn(&RunRo
         let mut row = summary::factor_cells(data, r.point);
         row.extend([Cell::text(repeat(r)), Cell::text(&r.state)]);
         row.push(Cell::count(r.attempts as usize));
-        row.extend([&r.cause, &r.detail, &r.dir].map(|t| Cell::text(t.clone().unwrap_or_default())));
+        row.extend(
+            [&r.cause, &r.detail, &r.dir].map(|t| Cell::text(t.clone().unwrap_or_default())),
+        );
         row.push(Cell::text(&r.id));
         table.rows.push(row);
     }
@@ -65,13 +102,21 @@ fn decided(data: &Data) -> Table {
     let caption = "Points that were repeated until their interval was narrow, with its half width in percent of the mean. Because repeats that \
                    happen to lie close together end a point early, their intervals are made at 97 %. Of normal values 93 to 98 in 100 then hold the mean; of values with a \
                    tail or two states fewer do (docs/calibration.md).";
-    let mut table = Table::new("decided", "Repeats until intervals were narrow", caption, columns);
+    let mut table = Table::new(
+        "decided",
+        "Repeats until intervals were narrow",
+        caption,
+        columns,
+    );
     let mut decisions: Vec<_> = data.decisions.iter().collect();
     decisions.sort_by_key(|(point, decision)| (decision.is_narrow, **point));
     for (point, decision) in decisions {
         let mut row = summary::factor_cells(data, *point);
         row.push(Cell::count(decision.repeats as usize));
-        row.extend([Cell::text(if decision.is_narrow { "yes" } else { "no" }), Cell::text(&decision.reason)]);
+        row.extend([
+            Cell::text(if decision.is_narrow { "yes" } else { "no" }),
+            Cell::text(&decision.reason),
+        ]);
         table.rows.push(row);
     }
     table
@@ -84,8 +129,17 @@ fn records(data: &Data) -> Table {
     columns.push(Column::plain("run", "run").data_only());
     let caption = "Runs that finished, but whose records cannot be read, or changed after the run had finished (the checksum differs). Missing and damaged ones are in \
                    no number of this report; changed ones are.";
-    let mut table = Table::new("records_state", "Records missing, damaged or changed", caption, columns);
-    for r in data.runs.iter().filter(|r| ["missing", "damaged", "changed"].contains(&r.records.as_str())) {
+    let mut table = Table::new(
+        "records_state",
+        "Records missing, damaged or changed",
+        caption,
+        columns,
+    );
+    for r in data
+        .runs
+        .iter()
+        .filter(|r| ["missing", "damaged", "changed"].contains(&r.records.as_str()))
+    {
         let mut row = summary::factor_cells(data, r.point);
         row.extend([Cell::text(repeat(r)), Cell::text(&r.records)]);
         row.extend([&r.records_detail, &r.dir].map(|t| Cell::text(t.clone().unwrap_or_default())));
@@ -100,22 +154,39 @@ fn skipped(data: &Data) -> Table {
     let same = |f: &str| {
         let first = data.excluded.first().and_then(|e| e.factors.get(f));
         data.excluded.iter().all(|e| e.factors.get(f) == first)
-            && data.points.iter().all(|p| Some(p.factor(f)) == first.map(String::as_str))
+            && data
+                .points
+                .iter()
+                .all(|p| Some(p.factor(f)) == first.map(String::as_str))
     };
     let mut columns: Vec<Column> = data
         .factors
         .iter()
         .map(|f| {
             let plain = Column::plain(&quantity::factor_column(f), &quantity::factor_heading(f));
-            if same(f) || f == "processes" { plain.data_only() } else { plain }
+            if same(f) || f == "processes" {
+                plain.data_only()
+            } else {
+                plain
+            }
         })
         .collect();
-    columns.extend([Column::plain("excluded_by", "by"), Column::plain("reason", "reason")]);
-    let mut table =
-        Table::new("excluded", "Excluded points", "Combinations of the matrix that are not run, what excluded them, and why.", columns);
+    columns.extend([
+        Column::plain("excluded_by", "by"),
+        Column::plain("reason", "reason"),
+    ]);
+    let mut table = Table::new(
+        "excluded",
+        "Excluded points",
+        "Combinations of the matrix that are not run, what excluded them, and why.",
+        columns,
+    );
     for e in &data.excluded {
-        let mut row: Vec<Cell> =
-            data.factors.iter().map(|f| summary::level(e.factors.get(f).map(String::as_str).unwrap_or_default())).collect();
+        let mut row: Vec<Cell> = data
+            .factors
+            .iter()
+            .map(|f| summary::level(e.factors.get(f).map(String::as_str).unwrap_or_default()))
+            .collect();
         row.extend([Cell::text(&e.by), Cell::text(&e.reason)]);
         table.rows.push(row);
     }
@@ -123,5 +194,9 @@ fn skipped(data: &Data) -> Table {
 }
 
 fn repeat(r: &RunRow) -> String {
-    if r.warmup { format!("warm-up {}", r.repeat) } else { r.repeat.to_string() }
+    if r.warmup {
+        format!("warm-up {}", r.repeat)
+    } else {
+        r.repeat.to_string()
+    }
 }

@@ -5,9 +5,9 @@ use super::{
     model::{Block, Cell, Column, Section, Table},
     noise,
 };
-use crate::index::IndexedBaseline;
 use crate::report::consistency;
 use crate::results::data::Data;
+use cvc_index::IndexedBaseline;
 use std::collections::BTreeSet;
 
 pub(super) fn section(data: &Data) -> Section {
@@ -22,36 +22,83 @@ pub(super) fn section(data: &Data) -> Section {
         pair("when", format!("{} to {}", time(first), time(last)));
     }
     let sites: Vec<&str> = data.levels("site").into_iter().collect();
-    pair(if sites.len() == 1 { "site" } else { "sites" }, sites.join(", "));
-    pair("points", counted(data.points.len(), data.excluded.len(), "excluded"));
+    pair(
+        if sites.len() == 1 { "site" } else { "sites" },
+        sites.join(", "),
+    );
+    pair(
+        "points",
+        counted(data.points.len(), data.excluded.len(), "excluded"),
+    );
     let warmups = data.runs.iter().filter(|r| r.warmup).count();
-    pair("runs", counted(data.runs.len() - warmups, warmups, "warm-up, not in any number below"));
+    pair(
+        "runs",
+        counted(
+            data.runs.len() - warmups,
+            warmups,
+            "warm-up, not in any number below",
+        ),
+    );
     pair("seed", meta("seed").to_owned());
     pair("cvc", meta("cvc").to_owned());
     pair("limit", limit(data));
-    let baseline = |b: &IndexedBaseline| format!("{} {} {}: {:.2} MiB", b.site, b.mpi, b.mapping, b.bytes / f64::from(1 << 20));
+    let baseline = |b: &IndexedBaseline| {
+        format!(
+            "{} {} {}: {:.2} MiB",
+            b.site,
+            b.mpi,
+            b.mapping,
+            b.bytes / f64::from(1 << 20)
+        )
+    };
     let all: Vec<String> = data.baselines.iter().map(baseline).collect();
-    pair("memory of libraries in each process, by the smallest program", all.join("; "));
+    pair(
+        "memory of libraries in each process, by the smallest program",
+        all.join("; "),
+    );
     let mut blocks = vec![Block::Pairs { pairs }];
     blocks.extend(warnings(data));
     blocks.push(Block::Table(states(data)));
-    Section { id: "overview", title: "Overview".to_owned(), blocks }
+    Section {
+        id: "overview",
+        title: "Overview".to_owned(),
+        blocks,
+    }
 }
 
 /// What the intervals do not hold for.
 fn limit(data: &Data) -> String {
-    let blocks: BTreeSet<u32> = data.runs.iter().filter(|run| run.enters()).filter_map(|run| run.block).collect();
-    let many = data.meta.get("blocks").map(String::as_str).unwrap_or_default();
-    let one_fleet = if data.fleets > 0 { "one fleet of instances, and " } else { "" };
+    let blocks: BTreeSet<u32> = data
+        .runs
+        .iter()
+        .filter(|run| run.enters())
+        .filter_map(|run| run.block)
+        .collect();
+    let many = data
+        .meta
+        .get("blocks")
+        .map(String::as_str)
+        .unwrap_or_default();
+    let one_fleet = if data.fleets > 0 {
+        "one fleet of instances, and "
+    } else {
+        ""
+    };
     match (many, blocks.len()) {
         ("", _) | (_, 0) => format!(
             "all intervals are for {one_fleet}these machines and hours; how much others of their kind, or other days, differ was not measured"
         ),
-        (_, 1) => format!("the runs of one of the {many} only: how much {many} differ is in no interval yet"),
+        (_, 1) => format!(
+            "the runs of one of the {many} only: how much {many} differ is in no interval yet"
+        ),
         ("fleets", n) => {
-            format!("intervals have what differs between {n} fleets, launched one after another; other days and regions were not measured")
+            format!(
+                "intervals have what differs between {n} fleets, launched one after another; other days and regions were not measured"
+            )
         }
-        (_, n) => format!("intervals have what differs between {n} {many}; how much other machines of their kind differ was not measured"),
+        (_, n) => format!(
+            "intervals have what differs between {n} {many}; how much other machines of their kind differ was not measured"
+        ),
     }
 }
 
@@ -63,17 +110,35 @@ fn states(data: &Data) -> Table {
         "Counted runs by how they ended. Quarantined: not tried, because the point had failed too often.",
         std::iter::once(Column::plain("application", "application"))
             .chain(columns.map(|c| Column::plain(c, c)))
-            .chain([Column::plain("retried", "retried"), Column::plain("excluded_points", "excluded points")])
+            .chain([
+                Column::plain("retried", "retried"),
+                Column::plain("excluded_points", "excluded points"),
+            ])
             .collect(),
     );
     for app in data.factor_values("app") {
         let of_app = |point: usize| data.points[point].factor("app") == app;
         let mut row = vec![Cell::text(app)];
         for state in columns {
-            row.push(Cell::count(data.runs.iter().filter(|r| !r.warmup && r.state == state && of_app(r.point)).count()));
+            row.push(Cell::count(
+                data.runs
+                    .iter()
+                    .filter(|r| !r.warmup && r.state == state && of_app(r.point))
+                    .count(),
+            ));
         }
-        row.push(Cell::count(data.runs.iter().filter(|r| !r.warmup && r.attempts > 1 && of_app(r.point)).count()));
-        row.push(Cell::count(data.excluded.iter().filter(|e| e.factors.get("app").is_some_and(|a| a == app)).count()));
+        row.push(Cell::count(
+            data.runs
+                .iter()
+                .filter(|r| !r.warmup && r.attempts > 1 && of_app(r.point))
+                .count(),
+        ));
+        row.push(Cell::count(
+            data.excluded
+                .iter()
+                .filter(|e| e.factors.get("app").is_some_and(|a| a == app))
+                .count(),
+        ));
         table.rows.push(row);
     }
     table
@@ -84,49 +149,85 @@ fn warnings(data: &Data) -> Vec<Block> {
     let mut warn = |text: String| warnings.push(Block::Warning { text });
     let failed = data.count("failed");
     if failed > 0 {
-        warn(format!("{} failed: see Outcomes. The numbers below are of the runs that succeeded.", runs(failed)));
+        warn(format!(
+            "{} failed: see Outcomes. The numbers below are of the runs that succeeded.",
+            runs(failed)
+        ));
     }
     let undone = data.count("pending") + data.count("running");
     if undone > 0 {
         let have = if undone == 1 { "has" } else { "have" };
-        warn(format!("The campaign is not finished: {undone} of its counted runs {have} not ended. Resume it with `cvc run`."));
+        warn(format!(
+            "The campaign is not finished: {undone} of its counted runs {have} not ended. Resume it with `cvc run`."
+        ));
     }
     let without = |state: &str| data.runs.iter().filter(|r| r.records == state).count();
     let lost = without("missing") + without("damaged");
     if lost > 0 {
-        warn(format!("The records of {} are missing or damaged: see Outcomes. They are in no number below.", runs(lost)));
+        warn(format!(
+            "The records of {} are missing or damaged: see Outcomes. They are in no number below.",
+            runs(lost)
+        ));
     }
     if without("changed") > 0 {
-        warn(format!("The records of {} changed after it had finished (the checksum differs): see Outcomes.", runs(without("changed"))));
+        warn(format!(
+            "The records of {} changed after it had finished (the checksum differs): see Outcomes.",
+            runs(without("changed"))
+        ));
     }
     if let Some(n) = data.meta.get("runs_not_in_plan").filter(|n| *n != "0") {
-        warn(format!("The plan has changed since the journal began: runs that are in the journal but not in the plan are left out ({n})."));
+        warn(format!(
+            "The plan has changed since the journal began: runs that are in the journal but not in the plan are left out ({n})."
+        ));
     }
-    for text in drift::warnings(data).into_iter().chain(noise::warning(data)) {
+    for text in drift::warnings(data)
+        .into_iter()
+        .chain(noise::warning(data))
+    {
         warn(text);
     }
-    if let Some(text) = consistency::warning(&data.points.iter().map(|p| &p.mixed).collect::<Vec<_>>()) {
+    if let Some(text) =
+        consistency::warning(&data.points.iter().map(|p| &p.mixed).collect::<Vec<_>>())
+    {
         warn(text);
     }
-    let few = data.points.iter().flat_map(|p| p.summaries.values()).any(|s| s.n < 5);
+    let few = data
+        .points
+        .iter()
+        .flat_map(|p| p.summaries.values())
+        .any(|s| s.n < 5);
     if few {
         let text = "Some numbers rest on fewer than five repeats: their intervals are wide, and outliers cannot be detected. The plots of all \
                     repeats show every value.";
-        warnings.push(Block::Text { text: text.to_owned() });
+        warnings.push(Block::Text {
+            text: text.to_owned(),
+        });
     }
     warnings
 }
 
 fn runs(n: usize) -> String {
-    if n == 1 { "1 run".to_owned() } else { format!("{n} runs") }
+    if n == 1 {
+        "1 run".to_owned()
+    } else {
+        format!("{n} runs")
+    }
 }
 
 fn counted(n: usize, more: usize, what: &str) -> String {
-    if more == 0 { n.to_string() } else { format!("{n} (and {more} {what})") }
+    if more == 0 {
+        n.to_string()
+    } else {
+        format!("{n} (and {more} {what})")
+    }
 }
 
 /// Formats a time stamp to the second.
 pub(super) fn time(stamp: &str) -> String {
-    let to_the_second = stamp.split('.').next().unwrap_or(stamp).trim_end_matches('Z');
+    let to_the_second = stamp
+        .split('.')
+        .next()
+        .unwrap_or(stamp)
+        .trim_end_matches('Z');
     format!("{} UTC", to_the_second.replace('T', " "))
 }

@@ -1,6 +1,6 @@
 //! Draws plots as SVG that inherits its text colour, so that it suits light and dark pages.
 
-use crate::error::AnalysisError;
+use cvc_index::error::AnalysisError;
 use plotters::{
     coord::{Shift, types::RangedCoordf64},
     prelude::*,
@@ -51,8 +51,15 @@ const LEAST_PCT: u32 = 85;
 pub(super) type Whisker = (f64, f64, f64);
 
 /// Draws, and returns an `<svg>` element that can be embedded in a page.
-fn render(what: &str, (wide, height): (u32, u32), draw: impl FnOnce(&Area<'_>) -> Drawn) -> Result<String, AnalysisError> {
-    let failed = |detail: String| AnalysisError::Render { what: what.to_owned(), detail };
+fn render(
+    what: &str,
+    (wide, height): (u32, u32),
+    draw: impl FnOnce(&Area<'_>) -> Drawn,
+) -> Result<String, AnalysisError> {
+    let failed = |detail: String| AnalysisError::Render {
+        what: what.to_owned(),
+        detail,
+    };
     let mut svg = String::new();
     {
         let root = SVGBackend::with_string(&mut svg, (wide, height)).into_drawing_area();
@@ -60,12 +67,17 @@ fn render(what: &str, (wide, height): (u32, u32), draw: impl FnOnce(&Area<'_>) -
         root.present().map_err(|e| failed(e.to_string()))?;
     }
     let least = format!("<svg style=\"min-width:{}px\" ", wide * LEAST_PCT / 100);
-    Ok(svg.replace("#010101", "currentColor").replace("font-family=\"sans-serif\" ", "").replacen("<svg ", &least, 1))
+    Ok(svg
+        .replace("#010101", "currentColor")
+        .replace("font-family=\"sans-serif\" ", "")
+        .replacen("<svg ", &least, 1))
 }
 
 /// Returns the style of text of a size in CSS pixels (the backend divides the size by 1.24).
 fn text<'a>(size: u32) -> TextStyle<'a> {
-    ("sans-serif", f64::from(size) * 1.24).into_font().color(&INK)
+    ("sans-serif", f64::from(size) * 1.24)
+        .into_font()
+        .color(&INK)
 }
 
 fn at(style: TextStyle<'_>, h: HPos, v: VPos) -> TextStyle<'_> {
@@ -79,7 +91,11 @@ fn width(text: &str, size: u32) -> i32 {
 
 /// Draws names with their colours, each on its own, so that they wrap like words. A single series needs no name.
 fn keys(what: &str, names: &[String]) -> Result<Vec<String>, AnalysisError> {
-    let named: Vec<_> = names.iter().enumerate().filter(|(_, name)| !name.is_empty()).collect();
+    let named: Vec<_> = names
+        .iter()
+        .enumerate()
+        .filter(|(_, name)| !name.is_empty())
+        .collect();
     if named.len() < 2 {
         return Ok(Vec::new());
     }
@@ -87,8 +103,15 @@ fn keys(what: &str, names: &[String]) -> Result<Vec<String>, AnalysisError> {
         // nothing stands behind it that it could reach into, so that there is room for capitals
         let wide = width(name, TEXT) * 5 / 4 + 40;
         render(what, (wide.unsigned_abs(), 24), |area| {
-            area.draw(&Rectangle::new([(8, 6), (20, 18)], PALETTE[i % PALETTE.len()].filled()))?;
-            area.draw(&Text::new(name.clone(), (26, 12), at(text(TEXT), HPos::Left, VPos::Center)))?;
+            area.draw(&Rectangle::new(
+                [(8, 6), (20, 18)],
+                PALETTE[i % PALETTE.len()].filled(),
+            ))?;
+            area.draw(&Text::new(
+                name.clone(),
+                (26, 12),
+                at(text(TEXT), HPos::Left, VPos::Center),
+            ))?;
             Ok(())
         })
     };
@@ -137,28 +160,60 @@ const WIDEST: f64 = 1.5;
 
 /// Returns the upper end of the drawn intervals of [`Marks::Judged`].
 fn reach(marks: [&[Option<Whisker>]; 3]) -> f64 {
-    marks.iter().flat_map(|m| m.iter()).flatten().map(|w| w.0).filter(|v| v.is_finite()).fold(0.0, f64::max) * WIDEST
+    marks
+        .iter()
+        .flat_map(|m| m.iter())
+        .flatten()
+        .map(|w| w.0)
+        .filter(|v| v.is_finite())
+        .fold(0.0, f64::max)
+        * WIDEST
 }
 
 /// Returns whether an interval is cut.
 pub(super) fn is_cut(marks: &Marks) -> bool {
-    let Marks::Judged { training, held_out, predicted } = marks else { return false };
+    let Marks::Judged {
+        training,
+        held_out,
+        predicted,
+    } = marks
+    else {
+        return false;
+    };
     let most = reach([training, held_out, predicted]);
     predicted.iter().flatten().any(|w| w.2 > most)
 }
 
 impl Marks {
     fn highest(&self) -> f64 {
-        let highest = |values: &mut dyn Iterator<Item = f64>| values.filter(|v| v.is_finite()).fold(0.0, f64::max);
+        let highest = |values: &mut dyn Iterator<Item = f64>| {
+            values.filter(|v| v.is_finite()).fold(0.0, f64::max)
+        };
         match self {
-            Self::Stacked(bars) => {
-                highest(&mut bars.iter().flatten().map(|(pieces, w)| pieces.iter().sum::<f64>().max(w.map_or(0.0, |w| w.2))))
-            }
-            Self::Judged { training, held_out, predicted } => {
+            Self::Stacked(bars) => highest(
+                &mut bars
+                    .iter()
+                    .flatten()
+                    .map(|(pieces, w)| pieces.iter().sum::<f64>().max(w.map_or(0.0, |w| w.2))),
+            ),
+            Self::Judged {
+                training,
+                held_out,
+                predicted,
+            } => {
                 let most = reach([training, held_out, predicted]);
-                highest(&mut training.iter().chain(held_out).chain(predicted).flatten().map(|w| w.2.min(most)))
+                highest(
+                    &mut training
+                        .iter()
+                        .chain(held_out)
+                        .chain(predicted)
+                        .flatten()
+                        .map(|w| w.2.min(most)),
+                )
             }
-            Self::Lines(series) | Self::Grouped(series) => highest(&mut series.iter().flatten().flatten().map(|w| w.2)),
+            Self::Lines(series) | Self::Grouped(series) => {
+                highest(&mut series.iter().flatten().flatten().map(|w| w.2))
+            }
         }
     }
 }
@@ -166,35 +221,66 @@ impl Marks {
 /// Returns the colour of a series. One without a name is the only one of its panel and gets a colour of its own.
 fn colour_of(legend: &[String], series: usize) -> RGBColor {
     const NEUTRAL: RGBColor = RGBColor(128, 134, 142);
-    if legend.get(series).is_some_and(String::is_empty) { NEUTRAL } else { PALETTE[series % PALETTE.len()] }
+    if legend.get(series).is_some_and(String::is_empty) {
+        NEUTRAL
+    } else {
+        PALETTE[series % PALETTE.len()]
+    }
 }
 
 /// Draws panels; the legend names pieces or series.
-pub(super) fn panels(what: &str, y_title: &str, legend_names: &[String], panels: &[Panel]) -> Result<Drawing, AnalysisError> {
+pub(super) fn panels(
+    what: &str,
+    y_title: &str,
+    legend_names: &[String],
+    panels: &[Panel],
+) -> Result<Drawing, AnalysisError> {
     let (across, size) = grid(panels);
     let draw = |panel: &Panel| {
         render(what, size, |area| {
-            let top = ceiling(panels.iter().filter(|p| p.scale == panel.scale).map(|p| p.marks.highest()));
+            let top = ceiling(
+                panels
+                    .iter()
+                    .filter(|p| p.scale == panel.scale)
+                    .map(|p| p.marks.highest()),
+            );
             let mut chart = frame(area, &panel.title, &panel.x, y_title, top)?;
             match &panel.marks {
                 Marks::Stacked(bars) => stacked(&mut chart, bars)?,
-                Marks::Lines(series) => lines(&mut chart, panel.x.names.len(), legend_names, series)?,
+                Marks::Lines(series) => {
+                    lines(&mut chart, panel.x.names.len(), legend_names, series)?
+                }
                 Marks::Grouped(series) => grouped(&mut chart, legend_names, series)?,
-                Marks::Judged { training, held_out, predicted } => judged(&mut chart, [training, held_out, predicted], top)?,
+                Marks::Judged {
+                    training,
+                    held_out,
+                    predicted,
+                } => judged(&mut chart, [training, held_out, predicted], top)?,
             }
             Ok(())
         })
     };
     let drawn = panels.iter().map(draw).collect::<Result<_, _>>()?;
-    Ok(Drawing { keys: keys(what, legend_names)?, panels: drawn, width: across * size.0 })
+    Ok(Drawing {
+        keys: keys(what, legend_names)?,
+        panels: drawn,
+        width: across * size.0,
+    })
 }
 
 fn stacked(chart: &mut Chart<'_, '_>, bars: &[Option<(Vec<f64>, Option<Whisker>)>]) -> Drawn {
-    for (i, (pieces, total)) in bars.iter().enumerate().filter_map(|(i, bar)| Some((i, bar.as_ref()?))) {
+    for (i, (pieces, total)) in bars
+        .iter()
+        .enumerate()
+        .filter_map(|(i, bar)| Some((i, bar.as_ref()?)))
+    {
         let mut base = 0.0;
         for (piece, value) in pieces.iter().enumerate() {
             let corners = [(i as f64 + 0.22, base), (i as f64 + 0.78, base + value)];
-            chart.draw_series([Rectangle::new(corners, PALETTE[piece % PALETTE.len()].filled())])?;
+            chart.draw_series([Rectangle::new(
+                corners,
+                PALETTE[piece % PALETTE.len()].filled(),
+            )])?;
             base += value;
         }
         if let Some(total) = *total {
@@ -204,7 +290,12 @@ fn stacked(chart: &mut Chart<'_, '_>, bars: &[Option<(Vec<f64>, Option<Whisker>)
     Ok(())
 }
 
-fn lines(chart: &mut Chart<'_, '_>, categories: usize, legend: &[String], series: &[Vec<Option<Whisker>>]) -> Drawn {
+fn lines(
+    chart: &mut Chart<'_, '_>,
+    categories: usize,
+    legend: &[String],
+    series: &[Vec<Option<Whisker>>],
+) -> Drawn {
     for (s, values) in series.iter().enumerate() {
         let colour = colour_of(legend, s);
         // Series are some pixels apart, so that all intervals are visible.
@@ -212,11 +303,20 @@ fn lines(chart: &mut Chart<'_, '_>, categories: usize, legend: &[String], series
         let aside = 0.5 + (s as f64 - (series.len() as f64 - 1.0) / 2.0) * 5.0 * pixel;
         let place = |i: usize| i as f64 + aside;
         // Lines break at gaps: nothing is drawn where nothing was measured.
-        for part in values.iter().enumerate().collect::<Vec<_>>().split(|(_, v)| v.is_none()) {
+        for part in values
+            .iter()
+            .enumerate()
+            .collect::<Vec<_>>()
+            .split(|(_, v)| v.is_none())
+        {
             let line = part.iter().filter_map(|(i, v)| v.map(|w| (place(*i), w.0)));
             chart.draw_series(LineSeries::new(line, colour.stroke_width(2)))?;
         }
-        for (i, w) in values.iter().enumerate().filter_map(|(i, w)| Some((i, (*w)?))) {
+        for (i, w) in values
+            .iter()
+            .enumerate()
+            .filter_map(|(i, w)| Some((i, (*w)?)))
+        {
             whisker(chart, place(i), w, colour.to_rgba())?;
             marker(chart, s, (place(i), w.0), colour)?;
         }
@@ -226,10 +326,16 @@ fn lines(chart: &mut Chart<'_, '_>, categories: usize, legend: &[String], series
 
 fn grouped(chart: &mut Chart<'_, '_>, legend: &[String], series: &[Vec<Option<Whisker>>]) -> Drawn {
     // Series that only other panels have take no room here.
-    let present: Vec<usize> = (0..series.len()).filter(|s| series[*s].iter().any(Option::is_some)).collect();
+    let present: Vec<usize> = (0..series.len())
+        .filter(|s| series[*s].iter().any(Option::is_some))
+        .collect();
     let wide = 0.64 / present.len().max(1) as f64;
     for (place, &s) in present.iter().enumerate() {
-        for (i, w) in series[s].iter().enumerate().filter_map(|(i, w)| Some((i, (*w)?))) {
+        for (i, w) in series[s]
+            .iter()
+            .enumerate()
+            .filter_map(|(i, w)| Some((i, (*w)?)))
+        {
             let left = i as f64 + 0.18 + place as f64 * wide;
             let corners = [(left + wide * 0.06, 0.0), (left + wide * 0.94, w.0)];
             chart.draw_series([Rectangle::new(corners, colour_of(legend, s).filled())])?;
@@ -246,9 +352,18 @@ fn judged(chart: &mut Chart<'_, '_>, series: [&[Option<Whisker>]; 3], top: f64) 
     for (s, values) in series.into_iter().enumerate() {
         let colour = PALETTE[s];
         let aside = 0.5 + if s == 2 { 7.0 } else { -7.0 } * pixel;
-        for (i, (mean, low, high)) in values.iter().enumerate().filter_map(|(i, w)| Some((i, (*w)?))) {
+        for (i, (mean, low, high)) in values
+            .iter()
+            .enumerate()
+            .filter_map(|(i, w)| Some((i, (*w)?)))
+        {
             let x = i as f64 + aside;
-            whisker(chart, x, (mean, low.clamp(0.0, top), high.clamp(0.0, top)), colour.to_rgba())?;
+            whisker(
+                chart,
+                x,
+                (mean, low.clamp(0.0, top), high.clamp(0.0, top)),
+                colour.to_rgba(),
+            )?;
             marker(chart, s, (x, mean.min(top)), colour)?;
         }
     }
@@ -281,7 +396,10 @@ pub(super) fn scatter(
             let mut chart = ChartBuilder::on(area)
                 .margin_right(24)
                 .margin_top(if title.is_empty() { 10 } else { 28 })
-                .set_label_area_size(LabelAreaPosition::Left, width(&tick(top, top), TEXT).max(22) + 38)
+                .set_label_area_size(
+                    LabelAreaPosition::Left,
+                    width(&tick(top, top), TEXT).max(22) + 38,
+                )
                 .set_label_area_size(LabelAreaPosition::Bottom, 46)
                 .build_cartesian_2d(0.0..right, 0.0..top)?;
             chart
@@ -301,22 +419,41 @@ pub(super) fn scatter(
             for spot in spots {
                 let ((x, x_low, x_high), up) = spot.at;
                 let colour = PALETTE[spot.series % PALETTE.len()];
-                chart.draw_series([PathElement::new([(x_low, up.0), (x_high, up.0)], colour.stroke_width(1))])?;
+                chart.draw_series([PathElement::new(
+                    [(x_low, up.0), (x_high, up.0)],
+                    colour.stroke_width(1),
+                )])?;
                 whisker(&mut chart, x, up, colour.to_rgba())?;
                 marker(&mut chart, spot.series, (x, up.0), colour)?;
                 // the name lies towards the middle, so that it stays within the panel
-                let (side, anchor) = if x > right * 0.6 { (-9, HPos::Right) } else { (9, HPos::Left) };
-                let name = Text::new(spot.name.clone(), (side, 0), at(text(TEXT - 1), anchor, VPos::Center));
+                let (side, anchor) = if x > right * 0.6 {
+                    (-9, HPos::Right)
+                } else {
+                    (9, HPos::Left)
+                };
+                let name = Text::new(
+                    spot.name.clone(),
+                    (side, 0),
+                    at(text(TEXT - 1), anchor, VPos::Center),
+                );
                 chart.draw_series([EmptyElement::at((x, up.0)) + name])?;
             }
             if !title.is_empty() {
-                area.draw(&Text::new(title.clone(), (60, 6), at(text(TEXT + 1), HPos::Left, VPos::Top)))?;
+                area.draw(&Text::new(
+                    title.clone(),
+                    (60, 6),
+                    at(text(TEXT + 1), HPos::Left, VPos::Top),
+                ))?;
             }
             Ok(())
         })
     };
     let drawn = panels.iter().map(draw).collect::<Result<_, _>>()?;
-    Ok(Drawing { keys: keys(what, series)?, panels: drawn, width: wide })
+    Ok(Drawing {
+        keys: keys(what, series)?,
+        panels: drawn,
+        width: wide,
+    })
 }
 
 /// A result of a run in a plot over time.
@@ -330,15 +467,26 @@ pub(super) struct Moment {
 }
 
 /// Draws results over time around a common zero; the legend names the series.
-pub(super) fn order(what: &str, y_title: &str, series: &[String], moments: &[Moment]) -> Result<Drawing, AnalysisError> {
+pub(super) fn order(
+    what: &str,
+    y_title: &str,
+    series: &[String],
+    moments: &[Moment],
+) -> Result<Drawing, AnalysisError> {
     let right = ceiling(moments.iter().map(|m| m.minutes));
     // at least half a percent to either side, so that negligible scatter is not magnified
-    let reach = moments.iter().fold(0.5f64, |reach, m| reach.max(m.deviation_pct.abs())) * 1.1;
+    let reach = moments
+        .iter()
+        .fold(0.5f64, |reach, m| reach.max(m.deviation_pct.abs()))
+        * 1.1;
     let drawn = render(what, (WIDE, 260), |area| {
         let mut chart = ChartBuilder::on(area)
             .margin_right(24)
             .margin_top(10)
-            .set_label_area_size(LabelAreaPosition::Left, width(&tick(-reach, reach), TEXT).max(22) + 38)
+            .set_label_area_size(
+                LabelAreaPosition::Left,
+                width(&tick(-reach, reach), TEXT).max(22) + 38,
+            )
             .set_label_area_size(LabelAreaPosition::Bottom, 46)
             .build_cartesian_2d(0.0..right, -reach..reach)?;
         chart
@@ -355,14 +503,26 @@ pub(super) fn order(what: &str, y_title: &str, series: &[String], moments: &[Mom
             .y_desc(y_title)
             .axis_desc_style(text(TEXT))
             .draw()?;
-        chart.draw_series([PathElement::new([(0.0, 0.0), (right, 0.0)], INK.mix(0.6).stroke_width(1))])?;
+        chart.draw_series([PathElement::new(
+            [(0.0, 0.0), (right, 0.0)],
+            INK.mix(0.6).stroke_width(1),
+        )])?;
         for moment in moments {
             let colour = PALETTE[moment.series % PALETTE.len()];
-            marker(&mut chart, moment.series, (moment.minutes, moment.deviation_pct), colour)?;
+            marker(
+                &mut chart,
+                moment.series,
+                (moment.minutes, moment.deviation_pct),
+                colour,
+            )?;
         }
         Ok(())
     })?;
-    Ok(Drawing { keys: keys(what, series)?, panels: vec![drawn], width: WIDE })
+    Ok(Drawing {
+        keys: keys(what, series)?,
+        panels: vec![drawn],
+        width: WIDE,
+    })
 }
 
 /// One row of a plot that shows every repeat.
@@ -378,15 +538,27 @@ pub(super) struct Strip {
 }
 
 /// Draws rows of points around a common zero, one point for each repeat.
-pub(super) fn strips(what: &str, x_title: &str, colours: &[String], rows: &[Strip]) -> Result<Drawing, AnalysisError> {
+pub(super) fn strips(
+    what: &str,
+    x_title: &str,
+    colours: &[String],
+    rows: &[Strip],
+) -> Result<Drawing, AnalysisError> {
     const ROW: u32 = 22;
-    let widest = rows.iter().flat_map(|r| &r.values).fold((0.0f64, 0.0f64), |(l, h), v| (l.min(v.0), h.max(v.0)));
+    let widest = rows
+        .iter()
+        .flat_map(|r| &r.values)
+        .fold((0.0f64, 0.0f64), |(l, h), v| (l.min(v.0), h.max(v.0)));
     // At least half a percent to either side, so that negligible scatter is not magnified.
     let (low, high) = ((widest.0 * 1.1).min(-0.5), (widest.1 * 1.1).max(0.5));
     let longest = |texts: &dyn Fn(&Strip) -> i32| rows.iter().map(texts).max().unwrap_or(0);
     let margin = longest(&|r| width(&r.name, TEXT)).min(WIDE as i32 / 2) + 16;
     let remarks = longest(&|r| width(&r.remark, TEXT)) + 20;
-    let wide = if margin + remarks > NARROW as i32 * 3 / 5 { WIDE } else { NARROW };
+    let wide = if margin + remarks > NARROW as i32 * 3 / 5 {
+        WIDE
+    } else {
+        NARROW
+    };
     let count = rows.len() as f64;
     let drawn = render(what, (wide, rows.len() as u32 * ROW + 56), |root| {
         let mut chart = ChartBuilder::on(root)
@@ -415,11 +587,22 @@ pub(super) fn strips(what: &str, x_title: &str, colours: &[String], rows: &[Stri
             let colour = PALETTE[row.colour % PALETTE.len()];
             let (left, at_y) = chart.plotting_area().map_coordinate(&(low, y));
             let (right, _) = chart.plotting_area().map_coordinate(&(high, y));
-            root.draw(&Text::new(row.name.clone(), (left - 8, at_y), at(text(TEXT), HPos::Right, VPos::Center)))?;
+            root.draw(&Text::new(
+                row.name.clone(),
+                (left - 8, at_y),
+                at(text(TEXT), HPos::Right, VPos::Center),
+            ))?;
             let end = right + remarks - 6;
-            root.draw(&Text::new(row.remark.clone(), (end, at_y), at(text(TEXT), HPos::Right, VPos::Center)))?;
+            root.draw(&Text::new(
+                row.remark.clone(),
+                (end, at_y),
+                at(text(TEXT), HPos::Right, VPos::Center),
+            ))?;
             let (a, b) = row.quartiles;
-            chart.draw_series([Rectangle::new([(a, y - 0.32), (b, y + 0.32)], colour.mix(0.25).filled())])?;
+            chart.draw_series([Rectangle::new(
+                [(a, y - 0.32), (b, y + 0.32)],
+                colour.mix(0.25).filled(),
+            )])?;
             for (value, outlier) in &row.values {
                 if *outlier {
                     chart.draw_series([Circle::new((*value, y), 6, INK.stroke_width(2))])?;
@@ -429,21 +612,34 @@ pub(super) fn strips(what: &str, x_title: &str, colours: &[String], rows: &[Stri
         }
         Ok(())
     })?;
-    Ok(Drawing { keys: keys(what, colours)?, panels: vec![drawn], width: wide })
+    Ok(Drawing {
+        keys: keys(what, colours)?,
+        panels: vec![drawn],
+        width: wide,
+    })
 }
 
 /// Returns the number of panels in a row where there is room, and the width and height of each.
 fn grid(panels: &[Panel]) -> (u32, (u32, u32)) {
     let needs = |p: &Panel| {
         let widest = p.x.names.iter().map(|n| width(n, TEXT)).max().unwrap_or(0);
-        (90 + p.x.names.len() as i32 * (widest + 10).clamp(26, 110)).max(width(&p.title, TEXT + 1) + 84)
+        (90 + p.x.names.len() as i32 * (widest + 10).clamp(26, 110))
+            .max(width(&p.title, TEXT + 1) + 84)
     };
     let (panels, needs) = (panels.len(), panels.iter().map(needs).max().unwrap_or(0));
     let full = if panels > 4 { FULL } else { WIDE };
     let across = (full as i32 / needs.max(1)).clamp(1, 4) as usize;
     // Four panels look better in two rows of two.
-    let across = if panels == 4 { across.min(2) } else { across.min(panels.max(1)) };
-    let wide = if across == 1 && needs < NARROW as i32 { NARROW } else { full };
+    let across = if panels == 4 {
+        across.min(2)
+    } else {
+        across.min(panels.max(1))
+    };
+    let wide = if across == 1 && needs < NARROW as i32 {
+        NARROW
+    } else {
+        full
+    };
     let height = match (across, panels) {
         (1, ..=2) => 300,
         (_, ..=4) => 250,
@@ -453,7 +649,13 @@ fn grid(panels: &[Panel]) -> (u32, (u32, u32)) {
 }
 
 /// Draws the axes of a panel: categories along x, values from 0 along y.
-fn frame<'a, 'b>(area: &Area<'b>, title: &str, x: &Categories, y_title: &str, top: f64) -> Result<Chart<'a, 'b>, Box<dyn std::error::Error>>
+fn frame<'a, 'b>(
+    area: &Area<'b>,
+    title: &str,
+    x: &Categories,
+    y_title: &str,
+    top: f64,
+) -> Result<Chart<'a, 'b>, Box<dyn std::error::Error>>
 where
     'b: 'a,
 {
@@ -463,7 +665,11 @@ where
     // Names that do not fit side by side are rotated.
     let turned = x.names.iter().any(|n| width(n, TEXT) > room - 4);
     let longest = x.names.iter().map(|n| width(n, TEXT)).max().unwrap_or(0);
-    let foot = if turned { (longest + 34).min(high as i32 / 2) } else { 46 };
+    let foot = if turned {
+        (longest + 34).min(high as i32 / 2)
+    } else {
+        46
+    };
     let mut chart = ChartBuilder::on(area)
         .margin_right(16)
         .margin_top(if title.is_empty() { 10 } else { 28 })
@@ -488,7 +694,11 @@ where
         let (px, py) = chart.plotting_area().map_coordinate(&(i as f64 + 0.5, 0.0));
         let (px, py) = (px - origin_x, py - origin_y);
         let style = if turned {
-            at(text(TEXT).transform(FontTransform::Rotate270), HPos::Right, VPos::Center)
+            at(
+                text(TEXT).transform(FontTransform::Rotate270),
+                HPos::Right,
+                VPos::Center,
+            )
         } else {
             at(text(TEXT), HPos::Center, VPos::Top)
         };
@@ -496,9 +706,17 @@ where
     }
     let (left, _) = chart.plotting_area().map_coordinate(&(0.0, 0.0));
     let middle = (left - origin_x + wide as i32 - 16) / 2;
-    area.draw(&Text::new(x.title.clone(), (middle, high as i32 - 8), at(text(TEXT), HPos::Center, VPos::Bottom)))?;
+    area.draw(&Text::new(
+        x.title.clone(),
+        (middle, high as i32 - 8),
+        at(text(TEXT), HPos::Center, VPos::Bottom),
+    ))?;
     if !title.is_empty() {
-        area.draw(&Text::new(title.to_owned(), (left - origin_x, 6), at(text(TEXT + 1), HPos::Left, VPos::Top)))?;
+        area.draw(&Text::new(
+            title.to_owned(),
+            (left - origin_x, 6),
+            at(text(TEXT + 1), HPos::Left, VPos::Top),
+        ))?;
     }
     Ok(chart)
 }
@@ -511,17 +729,25 @@ fn whisker(chart: &mut Chart<'_, '_>, x: f64, (_, low, high): Whisker, colour: R
     let style = colour.stroke_width(1);
     chart.draw_series([PathElement::new([(x, low), (x, high)], style)])?;
     // The ends are a few pixels wide, whatever the scale of the axis.
-    chart.draw_series([low, high].map(|end| EmptyElement::at((x, end)) + PathElement::new([(-3, 0), (3, 0)], style)))?;
+    chart.draw_series(
+        [low, high]
+            .map(|end| EmptyElement::at((x, end)) + PathElement::new([(-3, 0), (3, 0)], style)),
+    )?;
     Ok(())
 }
 
 /// Draws the mark of a series: series differ in shape as well as in colour.
 fn marker(chart: &mut Chart<'_, '_>, series: usize, place: (f64, f64), colour: RGBColor) -> Drawn {
     match series % 3 {
-        0 => chart.draw_series([Circle::new(place, 4, colour.filled())]).map(|_| ())?,
-        1 => chart.draw_series([TriangleMarker::new(place, 5, colour.filled())]).map(|_| ())?,
+        0 => chart
+            .draw_series([Circle::new(place, 4, colour.filled())])
+            .map(|_| ())?,
+        1 => chart
+            .draw_series([TriangleMarker::new(place, 5, colour.filled())])
+            .map(|_| ())?,
         _ => {
-            let square = EmptyElement::at(place) + Rectangle::new([(-4, -4), (4, 4)], colour.filled());
+            let square =
+                EmptyElement::at(place) + Rectangle::new([(-4, -4), (4, 4)], colour.filled());
             chart.draw_series([square]).map(|_| ())?;
         }
     }

@@ -7,13 +7,11 @@ use super::{
     summary,
 };
 use crate::results::{data::Data, quantity as words};
-use crate::{
-    error::AnalysisError,
-    holdout::{Coverage, Gate, GateGroup, HoldoutResult},
-    index::PredictionRow,
-};
 use cvc_core::{ids::PointId, quantity::Quantity, units::counted};
+use cvc_index::PredictionRow;
+use cvc_index::error::AnalysisError;
 use cvc_model::stats::Summary;
+use cvc_prediction::holdout::{Coverage, Gate, GateGroup, HoldoutResult};
 use indexmap::IndexMap;
 
 /// Maximum number of tables of single programs, libraries and classes that are shown open; if there are more, all are folded.
@@ -32,9 +30,16 @@ type Rows<'a> = Vec<(usize, &'a PredictionRow)>;
 pub(super) fn section(data: &Data) -> Result<Section, AnalysisError> {
     let mut blocks = Vec::new();
     if let Some(outcome) = &data.predictions {
-        let places: Places = data.points.iter().enumerate().map(|(i, p)| (p.id.clone(), i)).collect();
+        let places: Places = data
+            .points
+            .iter()
+            .enumerate()
+            .map(|(i, p)| (p.id.clone(), i))
+            .collect();
         let gate = Gate::of(outcome);
-        blocks.push(Block::Text { text: introduction(outcome) });
+        blocks.push(Block::Text {
+            text: introduction(outcome),
+        });
         blocks.extend(missing(data, outcome, &places));
         blocks.extend(verdict(&gate));
         if !outcome.judged.is_empty() {
@@ -54,7 +59,11 @@ pub(super) fn section(data: &Data) -> Result<Section, AnalysisError> {
             blocks.push(Block::Table(candidates));
         }
     }
-    Ok(Section { id: "predicted", title: "Predicted against measured".to_owned(), blocks })
+    Ok(Section {
+        id: "predicted",
+        title: "Predicted against measured".to_owned(),
+        blocks,
+    })
 }
 
 /// Returns one line for the short answer.
@@ -64,18 +73,34 @@ pub(super) fn found(data: &Data) -> Option<(String, String)> {
     let mut parts = Vec::new();
     for q in [Quantity::Image, Quantity::Stored] {
         if let Some(errors) = Errors::of(outcome, q).filter(|e| !e.errors.is_empty()) {
-            parts.push(format!("{} {} mean error at {}", q.title(), pct(errors.mean()), points(errors.errors.len())));
+            parts.push(format!(
+                "{} {} mean error at {}",
+                q.title(),
+                pct(errors.mean()),
+                points(errors.errors.len())
+            ));
         }
     }
     match gate.coverage.cells {
         0 => parts.push("none".to_owned()),
-        _ => parts.push(format!("{} cells within their 95 % intervals{}", gate.coverage, without_interval(gate.coverage))),
+        _ => parts.push(format!(
+            "{} cells within their 95 % intervals{}",
+            gate.coverage,
+            without_interval(gate.coverage)
+        )),
     }
     let misses = gate.misses().len();
     if gate.has_bounds() {
-        parts.push(if misses == 0 { "bounds kept".to_owned() } else { format!("{} missed", counted(misses, "bound")) });
+        parts.push(if misses == 0 {
+            "bounds kept".to_owned()
+        } else {
+            format!("{} missed", counted(misses, "bound"))
+        });
     }
-    Some(("predictions of held-out points".to_owned(), parts.join("; ")))
+    Some((
+        "predictions of held-out points".to_owned(),
+        parts.join("; "),
+    ))
 }
 
 /// Says how many cells have no interval, if there are any.
@@ -98,16 +123,42 @@ fn introduction(outcome: &HoldoutResult) -> String {
 fn missing(data: &Data, outcome: &HoldoutResult, places: &Places) -> Vec<Block> {
     let mut warnings: Vec<String> = Vec::new();
     for (what, then, ids) in [
-        ("training", "models were fitted without them", &outcome.split.train),
-        ("held-out", "predictions were not judged there", &outcome.split.held_out),
+        (
+            "training",
+            "models were fitted without them",
+            &outcome.split.train,
+        ),
+        (
+            "held-out",
+            "predictions were not judged there",
+            &outcome.split.held_out,
+        ),
     ] {
-        let known: Vec<usize> = ids.iter().filter_map(|id| places.get(id).copied()).collect();
-        let without: Vec<usize> = known.iter().copied().filter(|p| data.points[*p].counted(&data.runs) == 0).collect();
+        let known: Vec<usize> = ids
+            .iter()
+            .filter_map(|id| places.get(id).copied())
+            .collect();
+        let without: Vec<usize> = known
+            .iter()
+            .copied()
+            .filter(|p| data.points[*p].counted(&data.runs) == 0)
+            .collect();
         if !without.is_empty() {
-            let named: Vec<String> = without.iter().take(MAX_NAMED).map(|p| label(data, *p)).collect();
-            let more = if without.len() > MAX_NAMED { format!(" and {} more", without.len() - MAX_NAMED) } else { String::new() };
+            let named: Vec<String> = without
+                .iter()
+                .take(MAX_NAMED)
+                .map(|p| label(data, *p))
+                .collect();
+            let more = if without.len() > MAX_NAMED {
+                format!(" and {} more", without.len() - MAX_NAMED)
+            } else {
+                String::new()
+            };
             let of = counted(without.len(), &format!("{what} point"));
-            warnings.push(format!("{of} without a run that succeeded: {}{more}; {then}.", named.join(", ")));
+            warnings.push(format!(
+                "{of} without a run that succeeded: {}{more}; {then}.",
+                named.join(", ")
+            ));
         }
         if known.len() < ids.len() {
             let of = counted(ids.len() - known.len(), &format!("{what} point"));
@@ -115,26 +166,39 @@ fn missing(data: &Data, outcome: &HoldoutResult, places: &Places) -> Vec<Block> 
         }
     }
     warnings.extend(outcome.problems.iter().cloned());
-    warnings.into_iter().map(|text| Block::Warning { text }).collect()
+    warnings
+        .into_iter()
+        .map(|text| Block::Warning { text })
+        .collect()
 }
 
 fn verdict(gate: &Gate) -> Vec<Block> {
     let misses = gate.misses();
     if misses.is_empty() && gate.has_bounds() {
-        return vec![Block::Text { text: "The predictions keep every bound of the campaign file.".to_owned() }];
+        return vec![Block::Text {
+            text: "The predictions keep every bound of the campaign file.".to_owned(),
+        }];
     }
     let warning = match misses.len() {
         0 => return Vec::new(),
-        1..=MAX_MISSES => misses.into_iter().map(|miss| format!("A bound is missed: {miss}.")).collect(),
-        n => vec![format!("{n} bounds are missed; the first: {}. The table of bounds has all.", misses[0])],
+        1..=MAX_MISSES => misses
+            .into_iter()
+            .map(|miss| format!("A bound is missed: {miss}."))
+            .collect(),
+        n => vec![format!(
+            "{n} bounds are missed; the first: {}. The table of bounds has all.",
+            misses[0]
+        )],
     };
-    warning.into_iter().map(|text| Block::Warning { text }).collect()
+    warning
+        .into_iter()
+        .map(|text| Block::Warning { text })
+        .collect()
 }
 
 /// Makes the table of every bound and the value compared with it.
 fn bounds(gate: &Gate) -> Table {
-    let caption =
-        "A bound holds for the mean error over the held-out points of a program and MPI library; a point without a prediction misses it.";
+    let caption = "A bound holds for the mean error over the held-out points of a program and MPI library; a point without a prediction misses it.";
     let columns = vec![
         Column::plain("app", "application"),
         Column::plain("mpi", "MPI"),
@@ -173,7 +237,11 @@ struct Errors<'a> {
 
 impl<'a> Errors<'a> {
     fn of(outcome: &'a HoldoutResult, quantity: Quantity) -> Option<Self> {
-        let mut all = Self { measured: 0, errors: Vec::new(), coverage: Coverage::default() };
+        let mut all = Self {
+            measured: 0,
+            errors: Vec::new(),
+            coverage: Coverage::default(),
+        };
         for row in outcome.of(quantity) {
             all.measured += 1;
             if row.answer.is_ok() {
@@ -208,19 +276,42 @@ fn summary(data: &Data, outcome: &HoldoutResult, gate: &Gate, places: &Places) -
         Column::of("bound_pct", "bound", "%"),
         Column::plain("verdict", "verdict"),
     ];
-    let mut table = Table::new("prediction_summary", "How well the predictions did", caption, columns);
-    let rows = Quantity::ALL.into_iter().filter_map(|q| Some(quantity_row(data, &Errors::of(outcome, q)?, gate, q, places)));
+    let mut table = Table::new(
+        "prediction_summary",
+        "How well the predictions did",
+        caption,
+        columns,
+    );
+    let rows = Quantity::ALL.into_iter().filter_map(|q| {
+        Some(quantity_row(
+            data,
+            &Errors::of(outcome, q)?,
+            gate,
+            q,
+            places,
+        ))
+    });
     table.rows.extend(rows);
     table.rows.push(total_row(outcome, gate));
     table
 }
 
 /// Returns the row of a quantity in the summary.
-fn quantity_row(data: &Data, of: &Errors<'_>, gate: &Gate, q: Quantity, places: &Places) -> Vec<Cell> {
+fn quantity_row(
+    data: &Data,
+    of: &Errors<'_>,
+    gate: &Gate,
+    q: Quantity,
+    places: &Places,
+) -> Vec<Cell> {
     // Without errors no point is the worst.
     let any = |error: f64| shown(error) > 0.0;
     let largest = of.errors.iter().max_by(|a, b| a.0.total_cmp(&b.0));
-    let at = largest.filter(|l| any(l.0)).and_then(|(_, row)| places.get(&row.point)).map(|p| label(data, *p)).unwrap_or_default();
+    let at = largest
+        .filter(|l| any(l.0))
+        .and_then(|(_, row)| places.get(&row.point))
+        .map(|p| label(data, *p))
+        .unwrap_or_default();
     let groups: Vec<&GateGroup> = gate.groups.iter().filter(|g| g.quantity == q).collect();
     let mean = |g: &GateGroup| g.mean_error_pct.unwrap_or(-1.0);
     let erring = groups.iter().filter(|g| g.mean_error_pct.is_some_and(any));
@@ -235,7 +326,11 @@ fn quantity_row(data: &Data, of: &Errors<'_>, gate: &Gate, q: Quantity, places: 
         Cell::count(of.coverage.with_interval),
         Cell::count(of.coverage.inside),
         Cell::number(of.coverage.pct()),
-        Cell::text(worst.map(|g| format!("{}, {}", g.app, g.mpi)).unwrap_or_default()),
+        Cell::text(
+            worst
+                .map(|g| format!("{}, {}", g.app, g.mpi))
+                .unwrap_or_default(),
+        ),
         Cell::number(worst.and_then(|g| g.mean_error_pct).map(shown)),
         Cell::number(groups.iter().find_map(|g| g.bound_pct)),
         Cell::text(verdict_on(&groups)),
@@ -256,7 +351,13 @@ fn verdict_on(groups: &[&GateGroup]) -> String {
 fn total_row(outcome: &HoldoutResult, gate: &Gate) -> Vec<Cell> {
     let cells = gate.coverage;
     let keeps = |bound: f64| Some(cells.pct()?.min(cells.interval_pct()?) >= bound);
-    let verdict = gate.min_coverage_pct.map(|bound| if keeps(bound) == Some(true) { "kept" } else { "missed" });
+    let verdict = gate.min_coverage_pct.map(|bound| {
+        if keeps(bound) == Some(true) {
+            "kept"
+        } else {
+            "missed"
+        }
+    });
     vec![
         Cell::text("all cells"),
         Cell::count(outcome.judged.len()),
@@ -297,11 +398,21 @@ fn cells(data: &Data, at: usize, p: &PredictionRow, places: &Places) -> Vec<Cell
     vec![
         Cell::text(p.quantity.title()),
         Cell::text(p.quantity.unit()),
-        measured(data, at, p).map_or(Cell::Number { value: p.measured }, |summary| Cell::Measured { summary }),
+        measured(data, at, p).map_or(Cell::Number { value: p.measured }, |summary| {
+            Cell::Measured { summary }
+        }),
         Cell::predicted(p.answer.as_ref().ok().copied()),
         Cell::number(p.error_pct),
-        Cell::text(p.covered.map_or("", |covered| if covered { "yes" } else { "no" })),
-        Cell::text(p.model.as_ref().map(|m| m.title.clone()).unwrap_or_default()),
+        Cell::text(
+            p.covered
+                .map_or("", |covered| if covered { "yes" } else { "no" }),
+        ),
+        Cell::text(
+            p.model
+                .as_ref()
+                .map(|m| m.title.clone())
+                .unwrap_or_default(),
+        ),
         Cell::text(p.model.as_ref().map(|m| m.tier.clone()).unwrap_or_default()),
         Cell::text(trained_on(data, at, p, places)),
         Cell::text(ids.join(" ")),
@@ -313,16 +424,28 @@ fn cells(data: &Data, at: usize, p: &PredictionRow, places: &Places) -> Vec<Cell
 fn groups(data: &Data, outcome: &HoldoutResult, places: &Places) -> Vec<Table> {
     let mut groups: IndexMap<[&str; 3], Rows<'_>> = IndexMap::new();
     for j in &outcome.judged {
-        let (Some(&at), Some(factors)) = (places.get(&j.point), outcome.held_out.get(&j.point)) else { continue };
-        groups.entry([&factors.app, &factors.mpi, &factors.class]).or_default().push((at, j));
+        let (Some(&at), Some(factors)) = (places.get(&j.point), outcome.held_out.get(&j.point))
+        else {
+            continue;
+        };
+        groups
+            .entry([&factors.app, &factors.mpi, &factors.class])
+            .or_default()
+            .push((at, j));
     }
     let folded = groups.len() > MAX_OPEN;
     let table = |([app, mpi, class], rows): ([&str; 3], Rows<'_>)| {
         let title = format!("{app}, {mpi}, class {class}");
         let id = super::slug(&format!("predicted {title}")).replace('-', "_");
-        let caption =
-            "Held-out points: the mean of the repeats with its interval, and what was predicted with its 95 % prediction interval.";
-        let mut table = Table::new(&id, &title, caption, std::iter::once(Column::plain("point", "point")).chain(columns()).collect());
+        let caption = "Held-out points: the mean of the repeats with its interval, and what was predicted with its 95 % prediction interval.";
+        let mut table = Table::new(
+            &id,
+            &title,
+            caption,
+            std::iter::once(Column::plain("point", "point"))
+                .chain(columns())
+                .collect(),
+        );
         (table.folded, table.page_only) = (folded, true);
         for (at, p) in rows {
             let mut row = vec![Cell::text(within(data, at))];
@@ -337,11 +460,21 @@ fn groups(data: &Data, outcome: &HoldoutResult, places: &Places) -> Vec<Table> {
 
 /// Makes one table of all predictions, for readers who want to compute for themselves.
 fn all(data: &Data, outcome: &HoldoutResult, places: &Places) -> Table {
-    let columns = summary::factor_columns(data).into_iter().chain(columns()).collect();
-    let mut table = Table::new("predictions", "All predictions", "The same in one table, with the factors of each point.", columns);
+    let columns = summary::factor_columns(data)
+        .into_iter()
+        .chain(columns())
+        .collect();
+    let mut table = Table::new(
+        "predictions",
+        "All predictions",
+        "The same in one table, with the factors of each point.",
+        columns,
+    );
     table.folded = true;
     for j in &outcome.judged {
-        let Some(&at) = places.get(&j.point) else { continue };
+        let Some(&at) = places.get(&j.point) else {
+            continue;
+        };
         let mut row = summary::factor_cells(data, at);
         row.extend(cells(data, at, j, places));
         table.rows.push(row);
@@ -363,7 +496,12 @@ fn candidates(outcome: &HoldoutResult) -> Table {
     ];
     let caption = "The models that were considered, with the mean error over training points left out in turn, or the reason why a model \
                    was not fitted.";
-    let mut table = Table::new("prediction_candidates", "Models that were considered", caption, columns);
+    let mut table = Table::new(
+        "prediction_candidates",
+        "Models that were considered",
+        caption,
+        columns,
+    );
     table.folded = true;
     for c in &outcome.candidates {
         table.rows.push(vec![
@@ -387,13 +525,24 @@ fn measured(data: &Data, at: usize, p: &PredictionRow) -> Option<Summary> {
 
 /// Describes the training points of a prediction in a few words.
 fn trained_on(data: &Data, at: usize, p: &PredictionRow, places: &Places) -> String {
-    let points: Vec<usize> = p.training.iter().filter_map(|id| places.get(id).copied()).collect();
-    let same = |f: &str| points.iter().all(|t| data.points[*t].factor(f) == data.points[at].factor(f));
+    let points: Vec<usize> = p
+        .training
+        .iter()
+        .filter_map(|id| places.get(id).copied())
+        .collect();
+    let same = |f: &str| {
+        points
+            .iter()
+            .all(|t| data.points[*t].factor(f) == data.points[at].factor(f))
+    };
     if points.is_empty() {
         return String::new();
     }
     if ["app", "class", "mpi"].into_iter().all(same) {
-        let mut mappings: Vec<&str> = points.iter().map(|t| data.points[*t].factor("mapping")).collect();
+        let mut mappings: Vec<&str> = points
+            .iter()
+            .map(|t| data.points[*t].factor("mapping"))
+            .collect();
         mappings.dedup();
         return mappings.join(", ");
     }
@@ -403,25 +552,45 @@ fn trained_on(data: &Data, at: usize, p: &PredictionRow, places: &Places) -> Str
         levels.dedup();
         levels.join(", ")
     };
-    format!("{} of {}, class {}, {}", counted(points.len(), "point"), list("app"), list("class"), list("mpi"))
+    format!(
+        "{} of {}, class {}, {}",
+        counted(points.len(), "point"),
+        list("app"),
+        list("class"),
+        list("mpi")
+    )
 }
 
 /// Describes a point within its program, class and library.
 fn within(data: &Data, at: usize) -> String {
-    let others: Vec<&str> = data.varying().into_iter().filter(|f| !["app", "class", "mpi", "mapping"].contains(f)).collect();
+    let others: Vec<&str> = data
+        .varying()
+        .into_iter()
+        .filter(|f| !["app", "class", "mpi", "mapping"].contains(f))
+        .collect();
     let mapping = data.points[at].factor("mapping").to_owned();
-    others.iter().fold(mapping, |text, f| format!("{text}, {}", words::level(f, data.points[at].factor(f))))
+    others.iter().fold(mapping, |text, f| {
+        format!("{text}, {}", words::level(f, data.points[at].factor(f)))
+    })
 }
 
 /// Describes a point by program, class, mapping and library.
 fn label(data: &Data, at: usize) -> String {
     let p = &data.points[at];
-    format!("{}.{} {} {}", p.factor("app"), p.factor("class"), p.factor("mapping"), p.factor("mpi"))
+    format!(
+        "{}.{} {} {}",
+        p.factor("app"),
+        p.factor("class"),
+        p.factor("mapping"),
+        p.factor("mpi")
+    )
 }
 
 /// Removes a column whose cells are all empty.
 fn without_empty(table: &mut Table, column: &str) {
-    let Some(at) = table.columns.iter().position(|c| c.id == column) else { return };
+    let Some(at) = table.columns.iter().position(|c| c.id == column) else {
+        return;
+    };
     if table.rows.iter().all(|r| matches!(r[at], Cell::Empty)) {
         table.columns.remove(at);
         for row in &mut table.rows {

@@ -6,16 +6,14 @@ use super::{
     plot::{self, Categories, Marks, Panel, Whisker},
 };
 use crate::results::{data::Data, rows::PointRow};
-use crate::{
-    error::AnalysisError,
-    holdout::{HoldoutResult, quantity},
-    predict::zone_rule,
-};
 use cvc_core::{ids::PointId, quantity::Quantity};
+use cvc_index::error::AnalysisError;
 use cvc_model::{
     Estimate,
     stats::{Interval, Summary},
 };
+use cvc_prediction::holdout::{HoldoutResult, quantity};
+use cvc_prediction::predict::zone_rule;
 use indexmap::IndexMap;
 use std::collections::HashMap;
 
@@ -29,19 +27,30 @@ pub(super) type Places = HashMap<PointId, usize>;
 type Series = [Vec<Option<Whisker>>; 3];
 
 /// Plans one sheet for each program and quantity, with a panel for each combination of the factors other than program and mapping.
-pub(super) fn plots<'a>(data: &'a Data, outcome: &'a HoldoutResult, places: &'a Places) -> Vec<PlannedPlot<'a>> {
+pub(super) fn plots<'a>(
+    data: &'a Data,
+    outcome: &'a HoldoutResult,
+    places: &'a Places,
+) -> Vec<PlannedPlot<'a>> {
     let drawn = |q: &Quantity| {
         let wanted = DRAWN.contains(q) || outcome.split.max_error_pct.contains_key(q);
         wanted && outcome.of(*q).any(|row| row.answer.is_ok())
     };
-    let mut apps: Vec<&str> = outcome.judged.iter().filter_map(|row| outcome.held_out.get(&row.point)).map(|f| f.app.as_str()).collect();
+    let mut apps: Vec<&str> = outcome
+        .judged
+        .iter()
+        .filter_map(|row| outcome.held_out.get(&row.point))
+        .map(|f| f.app.as_str())
+        .collect();
     apps.sort_unstable();
     apps.dedup();
     let mut planned: Vec<PlannedPlot<'a>> = Vec::new();
     for app in apps {
         for q in Quantity::ALL.into_iter().filter(drawn) {
             let title = format!("Predicted and measured, {}: {app}", q.title());
-            planned.push(PlannedPlot::new(title, move |title| Sheet::new(data, outcome, places, app, q).draw(title)));
+            planned.push(PlannedPlot::new(title, move |title| {
+                Sheet::new(data, outcome, places, app, q).draw(title)
+            }));
         }
     }
     planned
@@ -49,13 +58,27 @@ pub(super) fn plots<'a>(data: &'a Data, outcome: &'a HoldoutResult, places: &'a 
 
 /// Returns the summary of a quantity at a point, in the unit of predictions.
 pub(super) fn scaled(data: &Data, at: usize, q: Quantity) -> Option<Summary> {
-    let rule = zone_rule(&data.points, |point, name| point.summaries.contains_key(name));
+    let rule = zone_rule(&data.points, |point, name| {
+        point.summaries.contains_key(name)
+    });
     let (name, factor) = quantity::measured(q, rule)?;
     let s = data.points[at].summaries.get(name)?;
-    let scaled = |i: Interval| Interval { low: i.low * factor, high: i.high * factor };
+    let scaled = |i: Interval| Interval {
+        low: i.low * factor,
+        high: i.high * factor,
+    };
     let (interval, median_interval) = (s.interval.map(scaled), s.median_interval.map(scaled));
     let [mean, median, min, max] = [s.mean, s.median, s.min, s.max].map(|v| v * factor);
-    Some(Summary { mean, median, sd: s.sd.map(|sd| sd * factor), min, max, interval, median_interval, ..s.clone() })
+    Some(Summary {
+        mean,
+        median,
+        sd: s.sd.map(|sd| sd * factor),
+        min,
+        max,
+        interval,
+        median_interval,
+        ..s.clone()
+    })
 }
 
 /// The mappings of some points, by their number of processes.
@@ -63,7 +86,9 @@ struct Axis<'a>(Vec<(u32, u32, &'a str)>);
 
 impl<'a> Axis<'a> {
     fn of(points: impl Iterator<Item = &'a PointRow>) -> Self {
-        let mut levels: Vec<(u32, u32, &str)> = points.map(|p| (p.processes, p.nodes, p.factor("mapping"))).collect();
+        let mut levels: Vec<(u32, u32, &str)> = points
+            .map(|p| (p.processes, p.nodes, p.factor("mapping")))
+            .collect();
         levels.sort_unstable();
         levels.dedup();
         Self(levels)
@@ -75,9 +100,26 @@ impl<'a> Axis<'a> {
 
     fn categories(&self) -> Categories {
         let one_node = self.0.iter().all(|level| level.1 == 1);
-        let title = if one_node { "processes, on one node" } else { "mapping (nodes × processes on each)" };
-        let names = self.0.iter().map(|level| if one_node { level.0.to_string() } else { level.2.to_owned() }).collect();
-        Categories { title: title.to_owned(), names }
+        let title = if one_node {
+            "processes, on one node"
+        } else {
+            "mapping (nodes × processes on each)"
+        };
+        let names = self
+            .0
+            .iter()
+            .map(|level| {
+                if one_node {
+                    level.0.to_string()
+                } else {
+                    level.2.to_owned()
+                }
+            })
+            .collect();
+        Categories {
+            title: title.to_owned(),
+            names,
+        }
     }
 }
 
@@ -94,42 +136,91 @@ struct Sheet<'a> {
 }
 
 impl<'a> Sheet<'a> {
-    fn new(data: &'a Data, outcome: &'a HoldoutResult, places: &Places, app: &'a str, quantity: Quantity) -> Self {
+    fn new(
+        data: &'a Data,
+        outcome: &'a HoldoutResult,
+        places: &Places,
+        app: &'a str,
+        quantity: Quantity,
+    ) -> Self {
         let of_app = |ids: &[PointId]| -> Vec<usize> {
-            ids.iter().filter_map(|id| places.get(id).copied()).filter(|p| data.points[*p].factor("app") == app).collect()
+            ids.iter()
+                .filter_map(|id| places.get(id).copied())
+                .filter(|p| data.points[*p].factor("app") == app)
+                .collect()
         };
-        let predicted = outcome.of(quantity).filter_map(|row| Some((&row.point, *row.answer.as_ref().ok()?))).collect();
-        Self { data, app, quantity, training: of_app(&outcome.split.train), held_out: of_app(&outcome.split.held_out), predicted }
+        let predicted = outcome
+            .of(quantity)
+            .filter_map(|row| Some((&row.point, *row.answer.as_ref().ok()?)))
+            .collect();
+        Self {
+            data,
+            app,
+            quantity,
+            training: of_app(&outcome.split.train),
+            held_out: of_app(&outcome.split.held_out),
+            predicted,
+        }
     }
 
     /// Returns the marks of each panel, by its title and scale.
     fn series(&self, axis: &Axis<'_>) -> IndexMap<(String, usize), Series> {
         let data = self.data;
-        let others: Vec<&str> = data.varying().into_iter().filter(|f| !["app", "mapping", "processes"].contains(f)).collect();
+        let others: Vec<&str> = data
+            .varying()
+            .into_iter()
+            .filter(|f| !["app", "mapping", "processes"].contains(f))
+            .collect();
         // Libraries share memory in different ways, so each has its own scale.
         let mut libraries: Vec<&str> = Vec::new();
         let mut panels: IndexMap<(String, usize), Series> = IndexMap::new();
-        for (series, &p) in self.training.iter().map(|p| (0, p)).chain(self.held_out.iter().map(|p| (1, p))) {
-            let name = if others.is_empty() { String::new() } else { data.label(p, &others) };
+        for (series, &p) in self
+            .training
+            .iter()
+            .map(|p| (0, p))
+            .chain(self.held_out.iter().map(|p| (1, p)))
+        {
+            let name = if others.is_empty() {
+                String::new()
+            } else {
+                data.label(p, &others)
+            };
             let library = data.points[p].factor("mpi");
-            let scale = libraries.iter().position(|l| *l == library).unwrap_or_else(|| {
-                libraries.push(library);
-                libraries.len() - 1
-            });
-            let rows = panels.entry((name, scale)).or_insert_with(|| [(); 3].map(|()| vec![None; axis.0.len()]));
-            let Some(at) = axis.position(data.points[p].factor("mapping")) else { continue };
+            let scale = libraries
+                .iter()
+                .position(|l| *l == library)
+                .unwrap_or_else(|| {
+                    libraries.push(library);
+                    libraries.len() - 1
+                });
+            let rows = panels
+                .entry((name, scale))
+                .or_insert_with(|| [(); 3].map(|()| vec![None; axis.0.len()]));
+            let Some(at) = axis.position(data.points[p].factor("mapping")) else {
+                continue;
+            };
             rows[series][at] = scaled(data, p, self.quantity).map(|s| layout::whisker(&s, 1.0));
             if let Some(e) = self.predicted.get(&data.points[p].id) {
-                rows[2][at] = Some(e.interval.map_or((e.value, e.value, e.value), |i| (e.value, i.low, i.high)));
+                rows[2][at] = Some(
+                    e.interval
+                        .map_or((e.value, e.value, e.value), |i| (e.value, i.low, i.high)),
+                );
             }
         }
         // A panel without measurements shows nothing.
-        panels.retain(|_, [training, held_out, _]| training.iter().chain(held_out.iter()).any(Option::is_some));
+        panels.retain(|_, [training, held_out, _]| {
+            training.iter().chain(held_out.iter()).any(Option::is_some)
+        });
         panels
     }
 
     fn draw(&self, title: String) -> Result<Plot, AnalysisError> {
-        let axis = Axis::of(self.training.iter().chain(&self.held_out).map(|p| &self.data.points[*p]));
+        let axis = Axis::of(
+            self.training
+                .iter()
+                .chain(&self.held_out)
+                .map(|p| &self.data.points[*p]),
+        );
         let x = axis.categories();
         let mut caption =
             "Means of the repeats at training and held-out points, and predictions of the held-out ones with their 95 % prediction intervals."
@@ -141,17 +232,37 @@ impl<'a> Sheet<'a> {
                 title,
                 x: x.clone(),
                 scale,
-                marks: Marks::Judged { training, held_out, predicted },
+                marks: Marks::Judged {
+                    training,
+                    held_out,
+                    predicted,
+                },
             })
             .collect();
         let panels = layout::cut(panels, &mut caption);
         if panels.iter().any(|p| plot::is_cut(&p.marks)) {
             caption.push_str(" Intervals that are far wider than the values are cut.");
         }
-        let id = format!("predicted-{}-{}", super::slug(cvc_core::quantity::short(self.quantity)), super::slug(self.app));
+        let id = format!(
+            "predicted-{}-{}",
+            super::slug(cvc_core::quantity::short(self.quantity)),
+            super::slug(self.app)
+        );
         let y = format!("{}, {}", self.quantity.title(), self.quantity.unit());
-        let legend = ["measured, training point", "measured, held out", "predicted"].map(str::to_owned);
+        let legend = [
+            "measured, training point",
+            "measured, held out",
+            "predicted",
+        ]
+        .map(str::to_owned);
         let drawing = plot::panels(&id, &y, &legend, &panels)?;
-        Ok(Plot { width: drawing.width, keys: drawing.keys, panels: drawing.panels, id, title, caption })
+        Ok(Plot {
+            width: drawing.width,
+            keys: drawing.keys,
+            panels: drawing.panels,
+            id,
+            title,
+            caption,
+        })
     }
 }

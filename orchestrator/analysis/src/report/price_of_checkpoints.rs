@@ -14,27 +14,59 @@ use cvc_model::stats::pooled_ratio;
 
 /// Builds the table of what checkpoints add to the wall time.
 pub(super) fn overhead(data: &Data) -> Table {
-    let mut columns = vec![Column::plain("at", "at"), Column::plain("checkpointer", "checkpoints by")];
+    let mut columns = vec![
+        Column::plain("at", "at"),
+        Column::plain("checkpointer", "checkpoints by"),
+    ];
     columns.extend(
-        [("wall_without_s", "wall time without"), ("wall_with_s", "with checkpoints")].map(|(id, heading)| Column::of(id, heading, "s")),
+        [
+            ("wall_without_s", "wall time without"),
+            ("wall_with_s", "with checkpoints"),
+        ]
+        .map(|(id, heading)| Column::of(id, heading, "s")),
     );
     columns.extend(
-        [("overhead", "overhead"), ("overhead_low", "95 % from"), ("overhead_high", "to")]
-            .map(|(id, heading)| Column::of(id, heading, "%")),
+        [
+            ("overhead", "overhead"),
+            ("overhead_low", "95 % from"),
+            ("overhead_high", "to"),
+        ]
+        .map(|(id, heading)| Column::of(id, heading, "%")),
     );
     columns.push(Column::plain("pairs", "pairs"));
     columns.push(Column::of("checkpoint_time", "checkpoint time", "s"));
     let caption = "Wall time of otherwise equal runs with and without checkpoints. The interval is Student's t of the logarithms of the ratios \
                    of repeats with the same number. With DMTCP it includes starting under it. Runs that end at their checkpoint (size-only, restarted) have no wall time and are not here.";
     let mut table = Table::new("overhead", "Overhead of checkpoints", caption, columns);
-    for level in data.levels("checkpointer").into_iter().filter(|level| *level != "none") {
+    for level in data
+        .levels("checkpointer")
+        .into_iter()
+        .filter(|level| *level != "none")
+    {
         for pair in pairs(data, "checkpointer", level, "none") {
-            let Some(ratio) = pooled_ratio(&ratio_groups(data, std::slice::from_ref(&pair), names::WALL_S)) else { continue };
+            let Some(ratio) = pooled_ratio(&ratio_groups(
+                data,
+                std::slice::from_ref(&pair),
+                names::WALL_S,
+            )) else {
+                continue;
+            };
             let (low, high) = ratio.interval_pct().unzip();
             let [with, without] = summaries(data, &pair, names::WALL_S);
             let time = Cell::measured(data.points[pair.point].summaries.get(names::CKPT_LATENCY_S));
-            let numbers = [Cell::number(ratio.change_pct()), Cell::number(low), Cell::number(high), Cell::count(ratio.pairs), time];
-            table.rows.push([Cell::text(label(&pair)), Cell::text(level), without, with].into_iter().chain(numbers).collect());
+            let numbers = [
+                Cell::number(ratio.change_pct()),
+                Cell::number(low),
+                Cell::number(high),
+                Cell::count(ratio.pairs),
+                time,
+            ];
+            table.rows.push(
+                [Cell::text(label(&pair)), Cell::text(level), without, with]
+                    .into_iter()
+                    .chain(numbers)
+                    .collect(),
+            );
         }
     }
     table
@@ -42,24 +74,58 @@ pub(super) fn overhead(data: &Data) -> Table {
 
 /// Builds the table of what compression saves in space and takes in time.
 pub(super) fn compression(data: &Data) -> Table {
-    let measured = [names::CKPT_STORED_BYTES, names::CKPT_LATENCY_S, quantity::PROCESSOR_S];
-    let mut columns = vec![Column::plain("at", "at"), Column::plain("ratio", "compression ratio")];
+    let measured = [
+        names::CKPT_STORED_BYTES,
+        names::CKPT_LATENCY_S,
+        quantity::PROCESSOR_S,
+    ];
+    let mut columns = vec![
+        Column::plain("at", "at"),
+        Column::plain("ratio", "compression ratio"),
+    ];
     for q in measured {
-        let unit = if q == names::CKPT_STORED_BYTES { "bytes" } else { "s" };
-        columns.push(Column::of(&format!("{q}_none"), &format!("{}, uncompressed", quantity::heading(q)), unit));
-        columns.push(Column::of(&format!("{q}_gzip"), &format!("{}, gzip", quantity::heading(q)), unit));
+        let unit = if q == names::CKPT_STORED_BYTES {
+            "bytes"
+        } else {
+            "s"
+        };
+        columns.push(Column::of(
+            &format!("{q}_none"),
+            &format!("{}, uncompressed", quantity::heading(q)),
+            unit,
+        ));
+        columns.push(Column::of(
+            &format!("{q}_gzip"),
+            &format!("{}, gzip", quantity::heading(q)),
+            unit,
+        ));
     }
     let caption = "Otherwise equal points without and with gzip. Compression ratio: stored without, divided by stored with compression. Processor \
                    time is that of the launcher and of the ranks on its node over the whole run, checkpoints included; runs that end at their \
                    checkpoint have none.";
-    let mut table = Table::new("compression", "What compression saves and takes", caption, columns);
+    let mut table = Table::new(
+        "compression",
+        "What compression saves and takes",
+        caption,
+        columns,
+    );
     for pair in pairs(data, "compression", "gzip", "none") {
-        let Some(ratio) = pooled_ratio(&ratio_groups(data, std::slice::from_ref(&pair), names::CKPT_STORED_BYTES)) else { continue };
+        let Some(ratio) = pooled_ratio(&ratio_groups(
+            data,
+            std::slice::from_ref(&pair),
+            names::CKPT_STORED_BYTES,
+        )) else {
+            continue;
+        };
         let mut row = vec![Cell::text(label(&pair)), Cell::number(1.0 / ratio.ratio)];
         let ends = !repeats(data, &pair, names::WALL_S).is_empty();
         for q in measured {
             let [with, without] = summaries(data, &pair, q);
-            row.extend(if q != quantity::PROCESSOR_S || ends { [without, with] } else { [Cell::Empty, Cell::Empty] });
+            row.extend(if q != quantity::PROCESSOR_S || ends {
+                [without, with]
+            } else {
+                [Cell::Empty, Cell::Empty]
+            });
         }
         table.rows.push(row);
     }
@@ -69,7 +135,9 @@ pub(super) fn compression(data: &Data) -> Table {
 /// Says what checkpoints add to the wall time on average, for each checkpointer that was compared with none.
 pub(super) fn found(data: &Data) -> Vec<(String, String)> {
     let levels = data.levels("checkpointer");
-    let with = levels.iter().filter(|level| levels.contains("none") && **level != "none");
+    let with = levels
+        .iter()
+        .filter(|level| levels.contains("none") && **level != "none");
     with.filter_map(|level| {
         let Some(effect) = effect(data, "checkpointer", level, "none", names::WALL_S) else {
             return ends_at_checkpoints(data, level).then(|| {
@@ -90,10 +158,16 @@ pub(super) fn found(data: &Data) -> Vec<(String, String)> {
 
 /// Whether there are runs with checkpoints that could be compared with runs without, but none of them goes on after its checkpoint.
 fn ends_at_checkpoints(data: &Data, level: &str) -> bool {
-    let has = |point: usize, quantity: &str| data.points[point].values.get(quantity).is_some_and(|values| !values.is_empty());
+    let has = |point: usize, quantity: &str| {
+        data.points[point]
+            .values
+            .get(quantity)
+            .is_some_and(|values| !values.is_empty())
+    };
     let pairs = pairs(data, "checkpointer", level, "none");
-    pairs.iter().any(|pair| has(pair.point, names::CKPT_STORED_BYTES) && has(pair.counterpart, names::WALL_S))
-        && !pairs.iter().any(|pair| has(pair.point, names::WALL_S))
+    pairs.iter().any(|pair| {
+        has(pair.point, names::CKPT_STORED_BYTES) && has(pair.counterpart, names::WALL_S)
+    }) && !pairs.iter().any(|pair| has(pair.point, names::WALL_S))
 }
 
 /// Returns the measurements of both points of a pair.

@@ -6,7 +6,11 @@ use crate::results::data::Data;
 pub(super) fn section(data: &Data) -> Section {
     let meta = |key: &str| data.meta.get(key).map(String::as_str).unwrap_or_default();
     let campaign = meta("campaign");
-    let run = data.runs.iter().find(|r| r.counts()).map_or("ID", |r| &r.id);
+    let run = data
+        .runs
+        .iter()
+        .find(|r| r.counts())
+        .map_or("ID", |r| &r.id);
     let mut blocks = vec![
         Block::Text { text: "The whole campaign, from the copy of its file that is kept with the results:".to_owned() },
         Block::Command { text: format!("cvc plan campaigns/{campaign}/campaign.toml\ncvc run campaigns/{campaign}/campaign.toml") },
@@ -29,5 +33,9 @@ pub(super) fn section(data: &Data) -> Section {
                hours and machines of these; docs/calibration.md has how often they hold, by simulation. Outliers lie beyond Tukey's fences (1.5 and 3 interquartile ranges); they are flagged and stay in. MiB = 2^20 bytes."
             .to_owned(),
     });
-    Section { id: "repeat", title: "How to repeat it".to_owned(), blocks }
+    Section {
+        id: "repeat",
+        title: "How to repeat it".to_owned(),
+        blocks,
+    }
 }

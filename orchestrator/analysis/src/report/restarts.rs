@@ -12,10 +12,18 @@ pub(super) struct Restarts {
 
 /// Counts the restarts of a point: those of runs that succeeded, and runs that failed because of their restart.
 pub(super) fn of_point(data: &Data, point: &PointRow) -> Restarts {
-    let values: &[f64] = point.values.get(names::RESTART_VERIFIED).map_or(&[], Vec::as_slice);
+    let values: &[f64] = point
+        .values
+        .get(names::RESTART_VERIFIED)
+        .map_or(&[], Vec::as_slice);
     let failed = point.runs.iter().map(|r| &data.runs[*r]);
-    let failed = failed.filter(|r| !r.warmup && r.state == "failed" && r.cause.as_deref() == Some("restart")).count();
-    Restarts { tried: values.len() + failed, verified: values.iter().filter(|v| **v == 1.0).count() }
+    let failed = failed
+        .filter(|r| !r.warmup && r.state == "failed" && r.cause.as_deref() == Some("restart"))
+        .count();
+    Restarts {
+        tried: values.len() + failed,
+        verified: values.iter().filter(|v| **v == 1.0).count(),
+    }
 }
 
 /// Counts the restarts of all points.
@@ -23,12 +31,19 @@ pub(super) fn of_all(data: &Data) -> Restarts {
     data.points
         .iter()
         .map(|p| of_point(data, p))
-        .fold(Restarts::default(), |a, b| Restarts { tried: a.tried + b.tried, verified: a.verified + b.verified })
+        .fold(Restarts::default(), |a, b| Restarts {
+            tried: a.tried + b.tried,
+            verified: a.verified + b.verified,
+        })
 }
 
 impl Restarts {
     /// Says how many verified: `7 of 7`; nothing if none was tried.
     pub fn shown(self) -> String {
-        if self.tried == 0 { String::new() } else { format!("{} of {}", self.verified, self.tried) }
+        if self.tried == 0 {
+            String::new()
+        } else {
+            format!("{} of {}", self.verified, self.tried)
+        }
     }
 }

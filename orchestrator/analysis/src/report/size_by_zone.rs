@@ -6,26 +6,37 @@ use super::{
     plot::{self, Marks, Panel},
     summary,
 };
-use crate::error::AnalysisError;
 use crate::results::{
     data::{Data, ReportedQuantity},
     quantity,
 };
+use cvc_index::error::AnalysisError;
 use indexmap::IndexMap;
 
 /// The zones of the thesis, with their headings.
-const ZONES: [(&str, &str); 3] = [("DTAPP", "application data (DTAPP)"), ("LB", "libraries (LB)"), ("SHMEM", "shared memory (SHMEM)")];
+const ZONES: [(&str, &str); 3] = [
+    ("DTAPP", "application data (DTAPP)"),
+    ("LB", "libraries (LB)"),
+    ("SHMEM", "shared memory (SHMEM)"),
+];
 
 /// The zone that only the owner rule has, with its heading.
 const REST: (&str, &str) = ("REST", "stacks and reserves (REST)");
 /// What application data consist of by the owner rule, with headings.
-const PARTS: [(&str, &str); 3] = [("static", "static data"), ("heap", "heap"), ("allocated", "allocated")];
+const PARTS: [(&str, &str); 3] = [
+    ("static", "static data"),
+    ("heap", "heap"),
+    ("allocated", "allocated"),
+];
 /// The rules that are drawn and shown first, in this order; of runs of earlier versions there are only the later ones.
 const PREFERRED: [&str; 2] = ["owner", "structural"];
 
 /// Returns the zones of a rule.
 fn zones(rule: &str) -> Vec<(&'static str, &'static str)> {
-    ZONES.into_iter().chain((rule == "owner").then_some(REST)).collect()
+    ZONES
+        .into_iter()
+        .chain((rule == "owner").then_some(REST))
+        .collect()
 }
 
 pub(super) fn section(data: &Data) -> Section {
@@ -37,20 +48,29 @@ pub(super) fn section(data: &Data) -> Section {
             let mut table = table(data, other);
             table.folded = true;
             if same(data, &rule, other) {
-                table.caption.push_str(&format!(" In this campaign it agrees with the {rule} rule everywhere."));
+                table.caption.push_str(&format!(
+                    " In this campaign it agrees with the {rule} rule everywhere."
+                ));
             }
             blocks.push(Block::Table(table));
         }
     }
     if !blocks.is_empty() {
-        blocks.splice(0..0, notes(data).into_iter().map(|text| Block::Text { text }));
+        blocks.splice(
+            0..0,
+            notes(data).into_iter().map(|text| Block::Text { text }),
+        );
     }
     let mut files = files(data);
     files.folded = true;
     if !files.rows.is_empty() {
         blocks.push(Block::Table(files));
     }
-    Section { id: "zones", title: "Checkpoint sizes".to_owned(), blocks }
+    Section {
+        id: "zones",
+        title: "Checkpoint sizes".to_owned(),
+        blocks,
+    }
 }
 
 /// Returns the known distortions of sizes, as the runs recorded them, each once with the MPI libraries that it applies to.
@@ -59,11 +79,17 @@ fn notes(data: &Data) -> Vec<String> {
     for (value, runs) in data.facts.get("notes").into_iter().flatten() {
         // earlier versions put semicolons between notes, which have some themselves
         for note in value.lines() {
-            notes.entry(note).or_default().extend(runs.iter().map(|r| data.runs[*r].point));
+            notes
+                .entry(note)
+                .or_default()
+                .extend(runs.iter().map(|r| data.runs[*r].point));
         }
     }
     let text = |(note, points): (&str, Vec<usize>)| {
-        let mut libraries: Vec<&str> = points.iter().map(|p| data.points[*p].factor("mpi")).collect();
+        let mut libraries: Vec<&str> = points
+            .iter()
+            .map(|p| data.points[*p].factor("mpi"))
+            .collect();
         libraries.sort_unstable();
         libraries.dedup();
         format!("Note, for {}: {note}.", libraries.join(", "))
@@ -73,17 +99,30 @@ fn notes(data: &Data) -> Vec<String> {
 
 /// Returns the rule that plots use. The tables have every rule.
 fn drawn(rules: &[String]) -> Option<String> {
-    PREFERRED.iter().find_map(|preferred| rules.iter().find(|r| r == preferred)).or(rules.first()).cloned()
+    PREFERRED
+        .iter()
+        .find_map(|preferred| rules.iter().find(|r| r == preferred))
+        .or(rules.first())
+        .cloned()
 }
 
 /// Plans one plot for each application whose images were read.
 pub(super) fn plots(data: &Data) -> Vec<PlannedPlot<'_>> {
-    let Some(rule) = drawn(&rules(data)) else { return Vec::new() };
-    let drawable = |p: usize| ZONES.iter().any(|(zone, _)| data.points[p].summaries.contains_key(&name(zone, &rule)));
+    let Some(rule) = drawn(&rules(data)) else {
+        return Vec::new();
+    };
+    let drawable = |p: usize| {
+        ZONES
+            .iter()
+            .any(|(zone, _)| data.points[p].summaries.contains_key(&name(zone, &rule)))
+    };
     layout::sheets(data, drawable)
         .into_iter()
         .map(|sheet| {
-            let (title, rule) = (format!("Checkpoint image of a rank by zone: {}", sheet.title), rule.clone());
+            let (title, rule) = (
+                format!("Checkpoint image of a rank by zone: {}", sheet.title),
+                rule.clone(),
+            );
             PlannedPlot::new(title, move |title| draw(data, &rule, &sheet, title))
         })
         .collect()
@@ -91,15 +130,24 @@ pub(super) fn plots(data: &Data) -> Vec<PlannedPlot<'_>> {
 
 /// Returns the name of the quantity for a zone by a rule.
 fn name(zone: &str, rule: &str) -> String {
-    if rule.is_empty() { format!("zone_bytes_{zone}") } else { format!("zone_bytes_{zone}_{rule}") }
+    if rule.is_empty() {
+        format!("zone_bytes_{zone}")
+    } else {
+        format!("zone_bytes_{zone}_{rule}")
+    }
 }
 
 /// Returns the rules by which zones were distinguished.
 fn rules(data: &Data) -> Vec<String> {
     let mut rules: Vec<String> = Vec::new();
     for q in data.quantities.keys() {
-        let rule = ZONES.iter().find_map(|(zone, _)| q.strip_prefix("zone_bytes_")?.strip_prefix(zone));
-        if let Some(rule) = rule.map(|r| r.trim_start_matches('_').to_owned()).filter(|r| !rules.contains(r)) {
+        let rule = ZONES
+            .iter()
+            .find_map(|(zone, _)| q.strip_prefix("zone_bytes_")?.strip_prefix(zone));
+        if let Some(rule) = rule
+            .map(|r| r.trim_start_matches('_').to_owned())
+            .filter(|r| !rules.contains(r))
+        {
             rules.push(rule);
         }
     }
@@ -108,54 +156,117 @@ fn rules(data: &Data) -> Vec<String> {
 
 /// Returns whether two rules give the same zones at every point.
 fn same(data: &Data, a: &str, b: &str) -> bool {
-    data.points.iter().all(|p| ZONES.iter().all(|(zone, _)| p.values.get(&name(zone, a)) == p.values.get(&name(zone, b))))
+    data.points.iter().all(|p| {
+        ZONES
+            .iter()
+            .all(|(zone, _)| p.values.get(&name(zone, a)) == p.values.get(&name(zone, b)))
+    })
 }
 
 fn draw(data: &Data, rule: &str, sheet: &Sheet<'_>, title: String) -> Result<Plot, AnalysisError> {
-    let mean = |p: usize, zone: &str| data.points[p].summaries.get(&name(zone, rule)).map_or(0.0, |s| s.mean);
+    let mean = |p: usize, zone: &str| {
+        data.points[p]
+            .summaries
+            .get(&name(zone, rule))
+            .map_or(0.0, |s| s.mean)
+    };
     let zones = zones(rule);
     let total = |p: usize| zones.iter().map(|(zone, _)| mean(p, zone)).sum::<f64>();
     let (divisor, unit) = layout::scale(sheet.points().map(total), "bytes");
-    let mut caption = format!("Data stored in the image of one rank, uncompressed, mean over ranks and repeats{}.", by_rule(rule));
-    let bar = |p: usize| (zones.iter().map(|(zone, _)| mean(p, zone) / divisor).collect(), None);
+    let mut caption = format!(
+        "Data stored in the image of one rank, uncompressed, mean over ranks and repeats{}.",
+        by_rule(rule)
+    );
+    let bar = |p: usize| {
+        (
+            zones
+                .iter()
+                .map(|(zone, _)| mean(p, zone) / divisor)
+                .collect(),
+            None,
+        )
+    };
     let panels: Vec<Panel> = sheet
         .panels(data, &mut caption)
         .into_iter()
         .map(|part| {
             let marks = Marks::Stacked(part.points.iter().map(|p| p.map(bar)).collect());
-            Panel { title: part.title, x: part.categories, scale: part.scale, marks }
+            Panel {
+                title: part.title,
+                x: part.categories,
+                scale: part.scale,
+                marks,
+            }
         })
         .collect();
     let id = format!("zones-{}", sheet.id);
-    let drawing = plot::panels(&id, &format!("per rank, {unit}"), &zones.iter().map(|z| z.1.to_owned()).collect::<Vec<_>>(), &panels)?;
-    Ok(Plot { width: drawing.width, keys: drawing.keys, panels: drawing.panels, id, title, caption })
+    let drawing = plot::panels(
+        &id,
+        &format!("per rank, {unit}"),
+        &zones.iter().map(|z| z.1.to_owned()).collect::<Vec<_>>(),
+        &panels,
+    )?;
+    Ok(Plot {
+        width: drawing.width,
+        keys: drawing.keys,
+        panels: drawing.panels,
+        id,
+        title,
+        caption,
+    })
 }
 
 fn by_rule(rule: &str) -> String {
-    if rule.is_empty() { String::new() } else { format!("; zones by the {rule} rule") }
+    if rule.is_empty() {
+        String::new()
+    } else {
+        format!("; zones by the {rule} rule")
+    }
 }
 
 fn table(data: &Data, rule: &str) -> Table {
     let mut columns = summary::point_columns(data);
     columns.push(Column::plain("n", "n"));
     let zones = zones(rule);
-    columns.extend(zones.iter().map(|(zone, heading)| Column::of(&format!("{}_per_rank", name(zone, "")), heading, "bytes")));
+    columns.extend(zones.iter().map(|(zone, heading)| {
+        Column::of(&format!("{}_per_rank", name(zone, "")), heading, "bytes")
+    }));
     let parts: &[(&str, &str)] = if rule == "owner" { &PARTS } else { &[] };
-    columns.extend(parts.iter().map(|(part, heading)| Column::of(&format!("part_bytes_{part}_per_rank"), heading, "bytes")));
-    let id = if rule.is_empty() { "zones".to_owned() } else { format!("zones_{}", super::slug(rule).replace('-', "_")) };
-    let title = if rule.is_empty() { "Zones".to_owned() } else { format!("Zones, {rule} rule") };
-    let mut caption = format!("Data stored in the image of one rank, uncompressed and without headers, mean over ranks{}.", by_rule(rule));
+    columns.extend(parts.iter().map(|(part, heading)| {
+        Column::of(&format!("part_bytes_{part}_per_rank"), heading, "bytes")
+    }));
+    let id = if rule.is_empty() {
+        "zones".to_owned()
+    } else {
+        format!("zones_{}", super::slug(rule).replace('-', "_"))
+    };
+    let title = if rule.is_empty() {
+        "Zones".to_owned()
+    } else {
+        format!("Zones, {rule} rule")
+    };
+    let mut caption = format!(
+        "Data stored in the image of one rank, uncompressed and without headers, mean over ranks{}.",
+        by_rule(rule)
+    );
     if rule == "owner" {
         caption.push_str(" Static data, heap and allocated are the parts of the application data.");
     }
     let mut table = Table::new(&id, &title, &caption, columns);
     for (i, p) in data.points.iter().enumerate() {
-        let of_zones: Vec<_> = zones.iter().map(|(zone, _)| p.summaries.get(&name(zone, rule))).collect();
+        let of_zones: Vec<_> = zones
+            .iter()
+            .map(|(zone, _)| p.summaries.get(&name(zone, rule)))
+            .collect();
         if of_zones.iter().any(Option::is_some) {
             let mut row = summary::point_cells(data, i);
             row.push(Cell::count(p.counted(&data.runs)));
             row.extend(of_zones.into_iter().map(Cell::measured));
-            row.extend(parts.iter().map(|(part, _)| Cell::measured(p.summaries.get(&format!("part_bytes_{part}")))));
+            row.extend(
+                parts.iter().map(|(part, _)| {
+                    Cell::measured(p.summaries.get(&format!("part_bytes_{part}")))
+                }),
+            );
             table.rows.push(row);
         }
     }
@@ -168,12 +279,19 @@ fn files(data: &Data) -> Table {
         .quantities
         .iter()
         .filter(|(q, _)| {
-            q.starts_with("ckpt_bytes_") || q.starts_with("ckpt_files_") || *q == "ckpt_stored_bytes" || *q == "file_bytes_per_rank"
+            q.starts_with("ckpt_bytes_")
+                || q.starts_with("ckpt_files_")
+                || *q == "ckpt_stored_bytes"
+                || *q == "file_bytes_per_rank"
         })
         .collect();
     let mut columns = summary::point_columns(data);
     columns.push(Column::plain("n", "n"));
-    columns.extend(shown.iter().map(|(q, of)| Column::of(q, &quantity::heading(q), &of.unit)));
+    columns.extend(
+        shown
+            .iter()
+            .map(|(q, of)| Column::of(q, &quantity::heading(q), &of.unit)),
+    );
     let caption = "What one checkpoint leaves on disk: the images of the ranks and of the launchers, the files that processes share, and the files \
                    that the application itself writes.";
     let mut table = Table::new("files", "Files of a checkpoint", caption, columns);
@@ -181,7 +299,11 @@ fn files(data: &Data) -> Table {
         if shown.iter().any(|(q, _)| p.summaries.contains_key(*q)) {
             let mut row = summary::point_cells(data, i);
             row.push(Cell::count(p.counted(&data.runs)));
-            row.extend(shown.iter().map(|(q, _)| Cell::measured(p.summaries.get(*q))));
+            row.extend(
+                shown
+                    .iter()
+                    .map(|(q, _)| Cell::measured(p.summaries.get(*q))),
+            );
             table.rows.push(row);
         }
     }

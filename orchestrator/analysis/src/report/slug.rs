@@ -1,7 +1,7 @@
 //! Names for links and files.
 
 /// Reduces a text to letters, digits and hyphens, for links and file names.
-pub(crate) fn slug(text: &str) -> String {
+pub fn slug(text: &str) -> String {
     let mut slug = String::new();
     for c in text.chars() {
         match c {
@@ -12,5 +12,9 @@ pub(crate) fn slug(text: &str) -> String {
     }
     slug.truncate(60);
     let slug = slug.trim_end_matches('-');
-    if slug.is_empty() { "all".to_owned() } else { slug.to_owned() }
+    if slug.is_empty() {
+        "all".to_owned()
+    } else {
+        slug.to_owned()
+    }
 }

@@ -38,7 +38,11 @@ pub(super) fn section(data: &Data) -> Section {
         blocks.push(Block::Table(merits));
     }
     blocks.push(Block::Table(statistics(data)));
-    Section { id: "results", title: "Results".to_owned(), blocks }
+    Section {
+        id: "results",
+        title: "Results".to_owned(),
+        blocks,
+    }
 }
 
 /// Returns the columns of the factors; those that do not distinguish points are for data files only.
@@ -46,24 +50,36 @@ pub(super) fn factor_columns(data: &Data) -> Vec<Column> {
     let varying = data.varying();
     let column = |f: &String| {
         let plain = Column::plain(&quantity::factor_column(f), &quantity::factor_heading(f));
-        if varying.contains(&f.as_str()) { plain } else { plain.data_only() }
+        if varying.contains(&f.as_str()) {
+            plain
+        } else {
+            plain.data_only()
+        }
     };
     data.factors.iter().map(column).collect()
 }
 
 /// Returns the cells of [`factor_columns`].
 pub(super) fn factor_cells(data: &Data, point: usize) -> Vec<Cell> {
-    data.factors.iter().map(|f| level(data.points[point].factor(f))).collect()
+    data.factors
+        .iter()
+        .map(|f| level(data.points[point].factor(f)))
+        .collect()
 }
 
 /// Returns the columns that identify a point: its factors, and a mark if any point has runs made under different conditions.
 pub(super) fn point_columns(data: &Data) -> Vec<Column> {
-    factor_columns(data).into_iter().chain(data.mixed().then(consistency::column)).collect()
+    factor_columns(data)
+        .into_iter()
+        .chain(data.mixed().then(consistency::column))
+        .collect()
 }
 
 /// Returns the cells of [`point_columns`].
 pub(super) fn point_cells(data: &Data, point: usize) -> Vec<Cell> {
-    let mark = data.mixed().then(|| consistency::cell(&[&data.points[point].mixed]));
+    let mark = data
+        .mixed()
+        .then(|| consistency::cell(&[&data.points[point].mixed]));
     factor_cells(data, point).into_iter().chain(mark).collect()
 }
 
@@ -77,21 +93,47 @@ pub(super) fn level(text: &str) -> Cell {
 
 /// Makes a table with one row for each point and the quantities of a tier; points without any of them are left out, except in the main tier.
 fn points(data: &Data, tier: Tier, id: &str, title: &str, caption: &str) -> Table {
-    let shown: Vec<(&str, &ReportedQuantity)> = data.main().filter(|(_, of)| of.tier == tier).collect();
+    let shown: Vec<(&str, &ReportedQuantity)> =
+        data.main().filter(|(_, of)| of.tier == tier).collect();
     let mut columns = point_columns(data);
     let failed = Column::plain("failed", "failed");
-    columns.extend([Column::plain("n", "n"), if data.count("failed") > 0 { failed } else { failed.data_only() }]);
+    columns.extend([
+        Column::plain("n", "n"),
+        if data.count("failed") > 0 {
+            failed
+        } else {
+            failed.data_only()
+        },
+    ]);
     let restarted = tier == Tier::Main && restarts::of_all(data).tried > 0;
-    columns.extend(restarted.then(|| Column::plain("restarted_and_verified", "restarted and verified")));
-    columns.extend(shown.iter().map(|(q, of)| Column::of(q, &quantity::heading(q), &of.unit).better(quantity::direction(of.better))));
+    columns.extend(
+        restarted.then(|| Column::plain("restarted_and_verified", "restarted and verified")),
+    );
+    columns.extend(shown.iter().map(|(q, of)| {
+        Column::of(q, &quantity::heading(q), &of.unit).better(quantity::direction(of.better))
+    }));
     let mut table = Table::new(id, title, caption, columns);
-    let has = |p: &PointRow| tier == Tier::Main || shown.iter().any(|(q, _)| p.summaries.contains_key(*q));
+    let has = |p: &PointRow| {
+        tier == Tier::Main || shown.iter().any(|(q, _)| p.summaries.contains_key(*q))
+    };
     for (i, p) in data.points.iter().enumerate().filter(|(_, p)| has(p)) {
-        let count = |state: &str| p.runs.iter().filter(|r| !data.runs[**r].warmup && data.runs[**r].state == state).count();
+        let count = |state: &str| {
+            p.runs
+                .iter()
+                .filter(|r| !data.runs[**r].warmup && data.runs[**r].state == state)
+                .count()
+        };
         let mut row = point_cells(data, i);
-        row.extend([Cell::count(p.counted(&data.runs)), Cell::count(count("failed"))]);
+        row.extend([
+            Cell::count(p.counted(&data.runs)),
+            Cell::count(count("failed")),
+        ]);
         row.extend(restarted.then(|| Cell::text(restarts::of_point(data, p).shown())));
-        row.extend(shown.iter().map(|(q, _)| Cell::measured(p.summaries.get(*q))));
+        row.extend(
+            shown
+                .iter()
+                .map(|(q, _)| Cell::measured(p.summaries.get(*q))),
+        );
         table.rows.push(row);
     }
     table
@@ -100,11 +142,27 @@ fn points(data: &Data, tier: Tier, id: &str, title: &str, caption: &str) -> Tabl
 /// The scatter that the points of a site have in common, by site and quantity.
 fn common_scatter(data: &Data) -> HashMap<(&str, &str), CommonScatter> {
     let of = |site: &str, quantity: &str| {
-        let points: Vec<Vec<f64>> = data.points.iter().filter(|p| p.factor("site") == site).map(|p| p.independent(quantity)).collect();
-        CommonScatter::of(&points.iter().map(Vec::as_slice).filter(|values| !values.is_empty()).collect::<Vec<_>>())
+        let points: Vec<Vec<f64>> = data
+            .points
+            .iter()
+            .filter(|p| p.factor("site") == site)
+            .map(|p| p.independent(quantity))
+            .collect();
+        CommonScatter::of(
+            &points
+                .iter()
+                .map(Vec::as_slice)
+                .filter(|values| !values.is_empty())
+                .collect::<Vec<_>>(),
+        )
     };
-    let all = data.levels("site").into_iter().flat_map(|site| data.quantities.keys().map(move |quantity| (site, quantity.as_str())));
-    all.filter_map(|(site, quantity)| Some(((site, quantity), of(site, quantity)?))).collect()
+    let all = data.levels("site").into_iter().flat_map(|site| {
+        data.quantities
+            .keys()
+            .map(move |quantity| (site, quantity.as_str()))
+    });
+    all.filter_map(|(site, quantity)| Some(((site, quantity), of(site, quantity)?)))
+        .collect()
 }
 
 fn statistics(data: &Data) -> Table {
@@ -119,12 +177,24 @@ fn statistics(data: &Data) -> Table {
         ("median_ci_high", "to"),
     ];
     columns.extend(intervals.map(|(c, h)| Column::plain(c, h)));
-    let pooled =
-        [("pooled_ci_low", "mean by pooled scatter, 95 % from"), ("pooled_ci_high", "to"), ("pooled_freedom", "degrees of freedom")];
+    let pooled = [
+        ("pooled_ci_low", "mean by pooled scatter, 95 % from"),
+        ("pooled_ci_high", "to"),
+        ("pooled_freedom", "degrees of freedom"),
+    ];
     columns.extend(pooled.map(|(c, h)| Column::plain(c, h)));
-    let scatter = [("cv", "variation"), ("cv_low", "95 % from"), ("cv_high", "to"), ("min", "min"), ("max", "max")];
+    let scatter = [
+        ("cv", "variation"),
+        ("cv_low", "95 % from"),
+        ("cv_high", "to"),
+        ("min", "min"),
+        ("max", "max"),
+    ];
     columns.extend(scatter.map(|(c, h)| Column::plain(c, h)));
-    columns.extend([Column::plain("mild_outliers", "mild outliers"), Column::plain("severe_outliers", "severe outliers")]);
+    columns.extend([
+        Column::plain("mild_outliers", "mild outliers"),
+        Column::plain("severe_outliers", "severe outliers"),
+    ]);
     let caption = "These and all other recorded quantities in their stored units: mean, median, standard deviation (n - 1), \
                    95 % interval of the mean (from ten repeats on corrected for skewness; of fewer, Student's t of the values, or of their \
                    logarithms where they differ by more than a factor of two) and of the median (order statistics, from six repeats on). A \
@@ -136,18 +206,53 @@ fn statistics(data: &Data) -> Table {
     let common = common_scatter(data);
     for (i, p) in data.points.iter().enumerate() {
         for (q, of) in &data.quantities {
-            let Some(s) = p.summaries.get(q) else { continue };
+            let Some(s) = p.summaries.get(q) else {
+                continue;
+            };
             let mut row = point_cells(data, i);
             row.extend([Cell::text(q), Cell::text(&of.unit), Cell::count(s.n)]);
-            row.extend([Cell::number(s.mean), Cell::number(s.median), Cell::number(s.sd)]);
-            row.extend([Cell::number(s.interval.map(|i| i.low)), Cell::number(s.interval.map(|i| i.high))]);
-            row.push(s.interval_of.map_or(Cell::Empty, |scale| Cell::text(scale.name())));
-            row.extend([Cell::number(s.median_interval.map(|i| i.low)), Cell::number(s.median_interval.map(|i| i.high))]);
-            let pooled = common.get(&(p.factor("site"), q.as_str())).and_then(|common| common.interval(&p.independent(q)));
-            row.extend([pooled.map(|m| m.interval.low), pooled.map(|m| m.interval.high)].map(Cell::number));
+            row.extend([
+                Cell::number(s.mean),
+                Cell::number(s.median),
+                Cell::number(s.sd),
+            ]);
+            row.extend([
+                Cell::number(s.interval.map(|i| i.low)),
+                Cell::number(s.interval.map(|i| i.high)),
+            ]);
+            row.push(
+                s.interval_of
+                    .map_or(Cell::Empty, |scale| Cell::text(scale.name())),
+            );
+            row.extend([
+                Cell::number(s.median_interval.map(|i| i.low)),
+                Cell::number(s.median_interval.map(|i| i.high)),
+            ]);
+            let pooled = common
+                .get(&(p.factor("site"), q.as_str()))
+                .and_then(|common| common.interval(&p.independent(q)));
+            row.extend(
+                [
+                    pooled.map(|m| m.interval.low),
+                    pooled.map(|m| m.interval.high),
+                ]
+                .map(Cell::number),
+            );
             row.push(pooled.map_or(Cell::Empty, |m| Cell::text(format!("{:.1}", m.freedom))));
-            row.extend([s.variation.map(|v| v.cv), s.variation.map(|v| v.low), s.variation.and_then(|v| v.high)].map(Cell::number));
-            row.extend([Cell::number(s.min), Cell::number(s.max), Cell::count(s.mild), Cell::count(s.severe)]);
+            row.extend(
+                [
+                    s.variation.map(|v| v.cv),
+                    s.variation.map(|v| v.low),
+                    s.variation.and_then(|v| v.high),
+                ]
+                .map(Cell::number),
+            );
+            row.extend([
+                Cell::number(s.min),
+                Cell::number(s.max),
+                Cell::count(s.mild),
+                Cell::count(s.severe),
+            ]);
             table.rows.push(row);
         }
     }

@@ -11,7 +11,10 @@ pub(super) fn section(data: &Data) -> Section {
         "versions",
         "The same in all runs",
         "Recorded by each run when it was made.",
-        vec![Column::plain("fact", "fact"), Column::plain("value", "value")],
+        vec![
+            Column::plain("fact", "fact"),
+            Column::plain("value", "value"),
+        ],
     );
     let mut differing = Table::new(
         "versions_by_group",
@@ -24,44 +27,86 @@ pub(super) fn section(data: &Data) -> Section {
             Column::plain("runs", "runs"),
         ],
     );
-    let with_facts = data.facts.values().flat_map(|v| v.values().flatten()).collect::<std::collections::HashSet<_>>().len();
+    let with_facts = data
+        .facts
+        .values()
+        .flat_map(|v| v.values().flatten())
+        .collect::<std::collections::HashSet<_>>()
+        .len();
     // facts of single nodes are too many for a table: they are in facts.json of each run
     for (fact, values) in data.facts.iter().filter(|(fact, _)| *fact != "nodes") {
         let runs: usize = values.values().map(Vec::len).sum();
         if values.len() == 1 && runs == with_facts {
-            same.rows.extend(values.keys().map(|value| vec![Cell::text(fact), Cell::text(value)]));
+            same.rows.extend(
+                values
+                    .keys()
+                    .map(|value| vec![Cell::text(fact), Cell::text(value)]),
+            );
         } else if values.len() > MAX_VALUES {
-            let text = format!("{} different values, about one for each run: see facts.json of the runs", values.len());
-            differing.rows.push(vec![Cell::text(fact), Cell::Empty, Cell::text(text), Cell::count(runs)]);
+            let text = format!(
+                "{} different values, about one for each run: see facts.json of the runs",
+                values.len()
+            );
+            differing.rows.push(vec![
+                Cell::text(fact),
+                Cell::Empty,
+                Cell::text(text),
+                Cell::count(runs),
+            ]);
         } else {
             let decides = deciding(data, values.values());
             for (value, runs) in values {
                 let group = decides.map(|f| levels(data, f, runs)).unwrap_or_default();
-                differing.rows.push(vec![Cell::text(fact), Cell::text(group), Cell::text(value), Cell::count(runs.len())]);
+                differing.rows.push(vec![
+                    Cell::text(fact),
+                    Cell::text(group),
+                    Cell::text(value),
+                    Cell::count(runs.len()),
+                ]);
             }
         }
     }
-    let blocks = [same, differing].into_iter().filter(|t| !t.rows.is_empty()).map(Block::Table).collect();
-    Section { id: "versions", title: "Versions".to_owned(), blocks }
+    let blocks = [same, differing]
+        .into_iter()
+        .filter(|t| !t.rows.is_empty())
+        .map(Block::Table)
+        .collect();
+    Section {
+        id: "versions",
+        title: "Versions".to_owned(),
+        blocks,
+    }
 }
 
 /// Returns the first factor whose level decides which value a run has.
 fn deciding<'a>(data: &'a Data, values: impl Iterator<Item = &'a Vec<usize>>) -> Option<&'a str> {
     let groups: Vec<&Vec<usize>> = values.collect();
-    let preferred = |f: &&str| ["mpi", "app", "site", "checkpointer"].iter().position(|p| p == f).unwrap_or(usize::MAX);
+    let preferred = |f: &&str| {
+        ["mpi", "app", "site", "checkpointer"]
+            .iter()
+            .position(|p| p == f)
+            .unwrap_or(usize::MAX)
+    };
     let mut factors = data.varying();
     factors.sort_by_key(preferred);
     factors.into_iter().find(|f| {
         let mut owner = std::collections::HashMap::new();
-        groups
-            .iter()
-            .enumerate()
-            .all(|(group, runs)| runs.iter().all(|r| *owner.entry(data.points[data.runs[*r].point].factor(f)).or_insert(group) == group))
+        groups.iter().enumerate().all(|(group, runs)| {
+            runs.iter().all(|r| {
+                *owner
+                    .entry(data.points[data.runs[*r].point].factor(f))
+                    .or_insert(group)
+                    == group
+            })
+        })
     })
 }
 
 fn levels(data: &Data, factor: &str, runs: &[usize]) -> String {
-    let mut levels: Vec<&str> = runs.iter().map(|r| data.points[data.runs[*r].point].factor(factor)).collect();
+    let mut levels: Vec<&str> = runs
+        .iter()
+        .map(|r| data.points[data.runs[*r].point].factor(factor))
+        .collect();
     levels.sort_unstable();
     levels.dedup();
     format!("{} {}", quantity::factor_heading(factor), levels.join(", "))

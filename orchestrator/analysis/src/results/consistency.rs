@@ -37,7 +37,12 @@ pub(crate) fn find(
     for run in runs.iter().filter(|r| r.enters()) {
         counted[run.point] += 1;
     }
-    let matters = |key: &str| SOFTWARE.iter().any(|s| key.strip_prefix(s).is_some_and(|rest| rest.is_empty() || rest.starts_with('.')));
+    let matters = |key: &str| {
+        SOFTWARE.iter().any(|s| {
+            key.strip_prefix(s)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        })
+    };
     for (key, values) in facts.iter().filter(|(key, _)| matters(key)) {
         let mut found: BTreeMap<usize, (BTreeSet<String>, usize)> = BTreeMap::new();
         for (value, of) in values {
@@ -57,7 +62,10 @@ pub(crate) fn find(
         }
     }
     for ((point, quantity, _), sources) in sources.iter().filter(|(_, sources)| sources.len() > 1) {
-        mixed[*point].entry(format!("source of {quantity}")).or_default().extend(sources.iter().cloned());
+        mixed[*point]
+            .entry(format!("source of {quantity}"))
+            .or_default()
+            .extend(sources.iter().cloned());
     }
     mixed
 }

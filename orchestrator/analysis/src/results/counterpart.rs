@@ -1,19 +1,31 @@
 //! Otherwise equal points: pairs of points that differ in one factor only.
 
 use super::{data::Data, rows::PointRow};
+use cvc_core::point::{Needs, Point};
+use cvc_index::factors;
 use cvc_model::stats::RatioGroup;
 use std::collections::{BTreeMap, HashMap};
 
-/// Factors that say nothing of points with some level of another factor, with the level that such points have.
-const DEPENDENT: [(&str, &str, &str); 7] = [
-    ("checkpointer", "compression", "none"),
-    ("checkpointer", "restart_check", "-"),
-    ("checkpointer", "moment", "-"),
-    ("checkpointer", "aggregators", "default"),
-    ("checkpointer", "cb_buffer", "default"),
-    ("app", "aggregators", "default"),
-    ("app", "cb_buffer", "default"),
+/// Factors of collective I/O, which say nothing of points with some level of another factor, besides those that need a checkpointer.
+const DEPENDENT: [(&str, &str); 4] = [
+    ("checkpointer", "aggregators"),
+    ("checkpointer", "cb_buffer"),
+    ("app", "aggregators"),
+    ("app", "cb_buffer"),
 ];
+
+/// The level that points have of which factor `of` says that `name` says nothing; `None` if it says something of all.
+fn neutral_level(of: &str, name: &str) -> Option<String> {
+    let needs = || {
+        Point::FACTOR_INFO
+            .iter()
+            .any(|info| info.name == name && info.needs != Needs::Nothing)
+    };
+    let depends = DEPENDENT.contains(&(of, name)) || of == "checkpointer" && needs();
+    depends
+        .then(|| factors::text(&Point::default(), name))
+        .flatten()
+}
 
 /// A point with a level of a factor, and its counterpart with another level.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,19 +39,46 @@ pub(crate) struct Pair {
 /// Returns the pairs of points with these levels of a factor that are equal in the other factors that vary. A factor that says nothing of
 /// one of the two (compression without DMTCP) does not tell them apart.
 pub(crate) fn pairs(data: &Data, factor: &str, level: &str, other: &str) -> Vec<Pair> {
-    let rest: Vec<&str> = data.varying().into_iter().filter(|f| *f != factor).collect();
-    let neutral = |f: &str| DEPENDENT.iter().find(|(of, name, _)| *of == factor && *name == f).map(|(_, _, level)| *level);
-    let (dependent, fixed): (Vec<&str>, Vec<&str>) = rest.iter().copied().partition(|f| neutral(f).is_some());
-    let key = |p: &'_ PointRow| -> Vec<String> { fixed.iter().map(|f| p.factor(f).to_owned()).collect() };
+    let rest: Vec<&str> = data
+        .varying()
+        .into_iter()
+        .filter(|f| *f != factor)
+        .collect();
+    let neutrals: HashMap<&str, String> = rest
+        .iter()
+        .filter_map(|f| Some((*f, neutral_level(factor, f)?)))
+        .collect();
+    let neutral = |f: &str| neutrals.get(f).map(String::as_str);
+    let (dependent, fixed): (Vec<&str>, Vec<&str>) =
+        rest.iter().copied().partition(|f| neutral(f).is_some());
+    let key =
+        |p: &'_ PointRow| -> Vec<String> { fixed.iter().map(|f| p.factor(f).to_owned()).collect() };
     let mut others: HashMap<Vec<String>, Vec<usize>> = HashMap::new();
-    for (i, p) in data.points.iter().enumerate().filter(|(_, p)| p.factor(factor) == other) {
+    for (i, p) in data
+        .points
+        .iter()
+        .enumerate()
+        .filter(|(_, p)| p.factor(factor) == other)
+    {
         others.entry(key(p)).or_default().push(i);
     }
     let mut found = Vec::new();
-    for (i, p) in data.points.iter().enumerate().filter(|(_, p)| p.factor(factor) == level) {
-        let Some(candidates) = others.get(&key(p)) else { continue };
-        let levels = |c: usize, f: &str| (p.factor(f).to_owned(), data.points[c].factor(f).to_owned());
-        let equal = |c: &&usize| dependent.iter().all(|f| levels(**c, f).0 == levels(**c, f).1);
+    for (i, p) in data
+        .points
+        .iter()
+        .enumerate()
+        .filter(|(_, p)| p.factor(factor) == level)
+    {
+        let Some(candidates) = others.get(&key(p)) else {
+            continue;
+        };
+        let levels =
+            |c: usize, f: &str| (p.factor(f).to_owned(), data.points[c].factor(f).to_owned());
+        let equal = |c: &&usize| {
+            dependent
+                .iter()
+                .all(|f| levels(**c, f).0 == levels(**c, f).1)
+        };
         let like = |c: &&usize| {
             dependent.iter().all(|f| {
                 let (a, b) = levels(**c, f);
@@ -53,9 +92,16 @@ pub(crate) fn pairs(data: &Data, factor: &str, level: &str, other: &str) -> Vec<
         for counterpart in chosen {
             let at = rest.iter().map(|f| {
                 let (a, b) = levels(counterpart, f);
-                ((*f).to_owned(), if Some(a.as_str()) == neutral(f) { b } else { a })
+                (
+                    (*f).to_owned(),
+                    if Some(a.as_str()) == neutral(f) { b } else { a },
+                )
             });
-            found.push(Pair { point: i, counterpart, at: at.collect() });
+            found.push(Pair {
+                point: i,
+                counterpart,
+                at: at.collect(),
+            });
         }
     }
     found
@@ -65,25 +111,45 @@ pub(crate) fn pairs(data: &Data, factor: &str, level: &str, other: &str) -> Vec<
 pub(crate) fn repeats(data: &Data, pair: &Pair, quantity: &str) -> Vec<(u32, f64, f64)> {
     let (a, b) = (&data.points[pair.point], &data.points[pair.counterpart]);
     let of = |p: &PointRow| -> Option<Vec<(u32, f64)>> {
-        Some(p.repeats.get(quantity)?.iter().copied().zip(p.values.get(quantity)?.iter().copied()).collect())
+        Some(
+            p.repeats
+                .get(quantity)?
+                .iter()
+                .copied()
+                .zip(p.values.get(quantity)?.iter().copied())
+                .collect(),
+        )
     };
-    let (Some(of_a), Some(of_b)) = (of(a), of(b)) else { return Vec::new() };
+    let (Some(of_a), Some(of_b)) = (of(a), of(b)) else {
+        return Vec::new();
+    };
     let of_b: HashMap<u32, f64> = of_b.into_iter().collect();
-    of_a.into_iter().filter_map(|(repeat, value)| Some((repeat, value, *of_b.get(&repeat)?))).collect()
+    of_a.into_iter()
+        .filter_map(|(repeat, value)| Some((repeat, value, *of_b.get(&repeat)?)))
+        .collect()
 }
 
 /// Returns the ratios of a quantity, point by counterpart, in groups that are independent of each other: points that share a counterpart (or
 /// counterparts that share a point) are one group, because what disturbed the shared one is in the ratios of all of them.
 pub(crate) fn ratio_groups(data: &Data, pairs: &[Pair], quantity: &str) -> Vec<RatioGroup> {
     let mut groups: Vec<Vec<&Pair>> = Vec::new();
-    for pair in pairs.iter().filter(|pair| !repeats(data, pair, quantity).is_empty()) {
-        let shares = |other: &&Pair| other.point == pair.point || other.counterpart == pair.counterpart;
+    for pair in pairs
+        .iter()
+        .filter(|pair| !repeats(data, pair, quantity).is_empty())
+    {
+        let shares =
+            |other: &&Pair| other.point == pair.point || other.counterpart == pair.counterpart;
         // a pair may join groups that had nothing in common before
-        let (sharing, mut apart): (Vec<_>, Vec<_>) = groups.into_iter().partition(|group| group.iter().any(&shares));
+        let (sharing, mut apart): (Vec<_>, Vec<_>) = groups
+            .into_iter()
+            .partition(|group| group.iter().any(&shares));
         apart.push(sharing.into_iter().flatten().chain([pair]).collect());
         groups = apart;
     }
-    groups.iter().map(|group| ratio_group(data, group, quantity)).collect()
+    groups
+        .iter()
+        .map(|group| ratio_group(data, group, quantity))
+        .collect()
 }
 
 /// The ratios of a group in the repeats that all of its pairs have; if there is none, in each repeat over the pairs that have it.
@@ -95,8 +161,15 @@ fn ratio_group(data: &Data, group: &[&Pair], quantity: &str) -> RatioGroup {
         }
     }
     let whole = logs.values().any(|all| all.len() == group.len());
-    let used = logs.values().filter(|all| !whole || all.len() == group.len());
-    RatioGroup { points: group.len(), ratios: used.map(|all| (all.iter().sum::<f64>() / all.len() as f64).exp()).collect() }
+    let used = logs
+        .values()
+        .filter(|all| !whole || all.len() == group.len());
+    RatioGroup {
+        points: group.len(),
+        ratios: used
+            .map(|all| (all.iter().sum::<f64>() / all.len() as f64).exp())
+            .collect(),
+    }
 }
 
 /// Returns the pairs of levels of a factor that are compared, the second of each being the baseline: all with few levels, else each with the
@@ -114,6 +187,10 @@ pub(crate) fn compared_levels<'d>(data: &'d Data, factor: &str) -> Vec<(&'d str,
 
 /// Describes where a pair stands.
 pub(crate) fn label(pair: &Pair) -> String {
-    let parts: Vec<String> = pair.at.iter().map(|(f, level)| super::quantity::level(f, level)).collect();
+    let parts: Vec<String> = pair
+        .at
+        .iter()
+        .map(|(f, level)| super::quantity::level(f, level))
+        .collect();
     parts.join(", ")
 }

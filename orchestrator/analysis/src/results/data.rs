@@ -6,12 +6,10 @@ use super::{
     records::Records,
     rows::{ExcludedRow, PointRow, RunRow},
 };
-use crate::{
-    error::AnalysisError,
-    holdout::HoldoutResult,
-    index::{Index, IndexedBaseline, IndexedDecision, PointSummary, RecordSource, RunValue},
-};
-use cvc_core::{app::descriptor::Better, ids::PointId};
+use cvc_core::{app::descriptor::Better, ids::PointId, point::Point};
+use cvc_index::error::AnalysisError;
+use cvc_index::{Index, IndexedBaseline, IndexedDecision, PointSummary, RecordSource, RunValue};
+use cvc_prediction::holdout::HoldoutResult;
 use indexmap::{IndexMap, IndexSet};
 use std::collections::{BTreeMap, HashMap};
 
@@ -48,10 +46,21 @@ pub(crate) struct ReportedQuantity {
 impl Data {
     /// Reads an index.
     pub fn read(index: &Index) -> Result<Self, AnalysisError> {
-        let mut points: Vec<PointRow> = index.points()?.into_iter().map(PointRow::from).collect();
-        let excluded: Vec<ExcludedRow> = index.excluded()?.into_iter().map(ExcludedRow::from).collect();
+        let (points, excluded) = (index.points()?, index.excluded()?);
+        let built_in = Point::shown_factors(
+            points
+                .iter()
+                .map(|p| &p.point)
+                .chain(excluded.iter().map(|e| &e.point)),
+        );
+        let mut points: Vec<PointRow> = points.into_iter().map(PointRow::from).collect();
+        let excluded: Vec<ExcludedRow> = excluded.into_iter().map(ExcludedRow::from).collect();
         let runs = runs(index, &mut points)?;
-        let run_of: RunsById = runs.iter().enumerate().map(|(i, run)| (run.id.clone(), i)).collect();
+        let run_of: RunsById = runs
+            .iter()
+            .enumerate()
+            .map(|(i, run)| (run.id.clone(), i))
+            .collect();
         let units = values(index, &runs, &run_of, &mut points)?;
         summaries(index, &mut points)?;
         let facts = facts(index, &run_of)?;
@@ -60,11 +69,22 @@ impl Data {
             point.mixed = mixed;
         }
         let mut factors: IndexSet<String> = IndexSet::new();
-        for row in points.iter().map(|p| &p.factors).chain(excluded.iter().map(|e| &e.factors)) {
-            factors.extend(row.keys().cloned());
+        for row in points
+            .iter()
+            .map(|p| &p.factors)
+            .chain(excluded.iter().map(|e| &e.factors))
+        {
+            let is_shown = |name: &&String| {
+                built_in.contains(&name.as_str()) || !Point::FACTORS.contains(&name.as_str())
+            };
+            factors.extend(row.keys().filter(is_shown).cloned());
         }
         let place = |id: &str| points.iter().position(|p| p.id.as_str() == id);
-        let decisions = index.decisions()?.into_iter().filter_map(|d| Some((place(&d.point)?, d))).collect();
+        let decisions = index
+            .decisions()?
+            .into_iter()
+            .filter_map(|d| Some((place(&d.point)?, d)))
+            .collect();
         Ok(Self {
             decisions,
             baselines: index.baselines()?,
@@ -82,18 +102,33 @@ impl Data {
 
     /// Returns the quantities that tables, comparisons and plots show; the index and the folded table have all.
     pub fn main(&self) -> impl Iterator<Item = (&str, &ReportedQuantity)> {
-        self.quantities.iter().filter(|(_, q)| q.tier != Tier::Secondary).map(|(name, q)| (name.as_str(), q))
+        self.quantities
+            .iter()
+            .filter(|(_, q)| q.tier != Tier::Secondary)
+            .map(|(name, q)| (name.as_str(), q))
     }
 
     /// Returns the fewest repeats after which any point of the campaign ended by its rule, if repeats of one of these did.
     pub fn least_repeats_of_stopped(&self, points: [usize; 2]) -> Option<usize> {
-        let least = self.decisions.values().map(|decision| decision.repeats as usize).min()?;
-        points.iter().any(|point| self.decisions.contains_key(point)).then_some(least)
+        let least = self
+            .decisions
+            .values()
+            .map(|decision| decision.repeats as usize)
+            .min()?;
+        points
+            .iter()
+            .any(|point| self.decisions.contains_key(point))
+            .then_some(least)
     }
 
     /// Returns the factors that differ between points, without those that follow from another.
     pub fn varying(&self) -> Vec<&str> {
-        let mut varying: Vec<&str> = self.factors.iter().map(String::as_str).filter(|f| self.stated_levels(f).len() > 1).collect();
+        let mut varying: Vec<&str> = self
+            .factors
+            .iter()
+            .map(String::as_str)
+            .filter(|f| self.stated_levels(f).len() > 1)
+            .collect();
         if varying.contains(&"mapping") {
             varying.retain(|f| *f != "processes");
         }
@@ -107,13 +142,23 @@ impl Data {
 
     /// Returns the levels of a factor that points have, without the dash of those that it says nothing of.
     fn stated_levels(&self, factor: &str) -> IndexSet<&str> {
-        self.levels(factor).into_iter().filter(|level| *level != "-").collect()
+        self.levels(factor)
+            .into_iter()
+            .filter(|level| *level != "-")
+            .collect()
     }
 
     /// Returns the levels of a factor in all points, skipped ones included.
     pub fn factor_values<'a>(&'a self, factor: &str) -> IndexSet<&'a str> {
-        let skipped = self.excluded.iter().filter_map(|e| e.factors.get(factor).map(String::as_str));
-        self.points.iter().map(|p| p.factor(factor)).chain(skipped).collect()
+        let skipped = self
+            .excluded
+            .iter()
+            .filter_map(|e| e.factors.get(factor).map(String::as_str));
+        self.points
+            .iter()
+            .map(|p| p.factor(factor))
+            .chain(skipped)
+            .collect()
     }
 
     /// Returns the factors that are the same for all points, with their levels.
@@ -122,7 +167,8 @@ impl Data {
             .iter()
             .filter_map(|f| {
                 let levels = self.stated_levels(f);
-                (levels.len() == 1).then(|| (super::quantity::factor_heading(f), levels[0].to_owned()))
+                (levels.len() == 1)
+                    .then(|| (super::quantity::factor_heading(f), levels[0].to_owned()))
             })
             .collect()
     }
@@ -130,8 +176,15 @@ impl Data {
     /// Returns what distinguishes a point from the others, for people: `mpich, 1Nx4P, 2 aggregators`.
     pub fn label(&self, point: usize, factors: &[&str]) -> String {
         let p = &self.points[point];
-        let parts: Vec<String> = factors.iter().map(|f| super::quantity::level(f, p.factor(f))).collect();
-        if parts.is_empty() { p.factor("app").to_owned() } else { parts.join(", ") }
+        let parts: Vec<String> = factors
+            .iter()
+            .map(|f| super::quantity::level(f, p.factor(f)))
+            .collect();
+        if parts.is_empty() {
+            p.factor("app").to_owned()
+        } else {
+            parts.join(", ")
+        }
     }
 
     /// Returns whether the runs of any point were made under different conditions.
@@ -141,14 +194,30 @@ impl Data {
 
     /// Returns the number of counted repeats in a state.
     pub fn count(&self, state: &str) -> usize {
-        self.runs.iter().filter(|r| !r.warmup && r.state == state).count()
+        self.runs
+            .iter()
+            .filter(|r| !r.warmup && r.state == state)
+            .count()
     }
 
     /// Returns what is needed to write all records with the factors of their points.
     pub fn records(&self, index: &Index) -> Records {
         Records {
-            factors: self.factors.iter().map(|f| super::quantity::factor_column(f)).collect(),
-            points: self.points.iter().map(|p| self.factors.iter().map(|f| p.factor(f).to_owned()).collect()).collect(),
+            factors: self
+                .factors
+                .iter()
+                .map(|f| super::quantity::factor_column(f))
+                .collect(),
+            points: self
+                .points
+                .iter()
+                .map(|p| {
+                    self.factors
+                        .iter()
+                        .map(|f| p.factor(f).to_owned())
+                        .collect()
+                })
+                .collect(),
             point_of: self.runs.iter().map(|r| (r.id.clone(), r.point)).collect(),
             index: Some(index.path().to_owned()),
         }
@@ -160,10 +229,16 @@ type RunsById = HashMap<String, usize>;
 
 /// Reads the runs of these points, and adds them to the points.
 fn runs(index: &Index, points: &mut [PointRow]) -> Result<Vec<RunRow>, AnalysisError> {
-    let ids: HashMap<PointId, usize> = points.iter().enumerate().map(|(i, p)| (p.id.clone(), i)).collect();
+    let ids: HashMap<PointId, usize> = points
+        .iter()
+        .enumerate()
+        .map(|(i, p)| (p.id.clone(), i))
+        .collect();
     let mut runs = Vec::new();
     for run in index.runs()? {
-        let Some(&point) = ids.get(&run.point) else { continue };
+        let Some(&point) = ids.get(&run.point) else {
+            continue;
+        };
         points[point].runs.push(runs.len());
         runs.push(RunRow::new(point, run));
     }
@@ -171,26 +246,65 @@ fn runs(index: &Index, points: &mut [PointRow]) -> Result<Vec<RunRow>, AnalysisE
 }
 
 /// Adds the values of all counted runs to their points, in the order of the plan. Returns the unit of each quantity.
-fn values(index: &Index, runs: &[RunRow], run_of: &RunsById, points: &mut [PointRow]) -> Result<BTreeMap<String, String>, AnalysisError> {
+fn values(
+    index: &Index,
+    runs: &[RunRow],
+    run_of: &RunsById,
+    points: &mut [PointRow],
+) -> Result<BTreeMap<String, String>, AnalysisError> {
     let mut units = BTreeMap::new();
     // one value of a quantity for each run: their order within a run does not matter
-    index.each_run_value(|RunValue { run, quantity, unit, value }| {
-        let Some(run) = run_of.get(&run).map(|run| &runs[*run]).filter(|run| run.counts()) else { return };
-        let point = &mut points[run.point];
-        point.repeats.entry(quantity.clone()).or_default().push(run.repeat);
-        if let Some(block) = run.block {
-            point.blocks.entry(quantity.clone()).or_default().push(block);
-        }
-        point.values.entry(quantity.clone()).or_default().push(value);
-        units.insert(quantity, unit);
-    })?;
+    index.each_run_value(
+        |RunValue {
+             run,
+             quantity,
+             unit,
+             value,
+         }| {
+            let Some(run) = run_of
+                .get(&run)
+                .map(|run| &runs[*run])
+                .filter(|run| run.counts())
+            else {
+                return;
+            };
+            let point = &mut points[run.point];
+            point
+                .repeats
+                .entry(quantity.clone())
+                .or_default()
+                .push(run.repeat);
+            if let Some(block) = run.block {
+                point
+                    .blocks
+                    .entry(quantity.clone())
+                    .or_default()
+                    .push(block);
+            }
+            point
+                .values
+                .entry(quantity.clone())
+                .or_default()
+                .push(value);
+            units.insert(quantity, unit);
+        },
+    )?;
     Ok(units)
 }
 
 /// Adds the summaries of all quantities to their points.
 fn summaries(index: &Index, points: &mut [PointRow]) -> Result<(), AnalysisError> {
-    let ids: HashMap<String, usize> = points.iter().enumerate().map(|(i, p)| (p.id.as_str().to_owned(), i)).collect();
-    for PointSummary { point, quantity, summary } in index.summaries()? {
+    let ids: HashMap<String, usize> = points
+        .iter()
+        .enumerate()
+        .map(|(i, p)| (p.id.as_str().to_owned(), i))
+        .collect();
+    for PointSummary {
+        point,
+        quantity,
+        summary,
+    } in index.summaries()?
+    {
         if let Some(&point) = ids.get(&point) {
             points[point].summaries.insert(quantity, summary);
         }
@@ -199,7 +313,10 @@ fn summaries(index: &Index, points: &mut [PointRow]) -> Result<(), AnalysisError
 }
 
 /// Returns the quantities with their tiers, in the order of tables.
-fn quantities(index: &Index, units: BTreeMap<String, String>) -> Result<IndexMap<String, ReportedQuantity>, AnalysisError> {
+fn quantities(
+    index: &Index,
+    units: BTreeMap<String, String>,
+) -> Result<IndexMap<String, ReportedQuantity>, AnalysisError> {
     let mut declared: BTreeMap<String, Vec<Option<Better>>> = BTreeMap::new();
     for figure in index.figures()? {
         declared.entry(figure.name).or_default().push(figure.better);
@@ -207,7 +324,8 @@ fn quantities(index: &Index, units: BTreeMap<String, String>) -> Result<IndexMap
     let mut quantities: Vec<(String, ReportedQuantity)> = units
         .into_iter()
         .map(|(name, unit)| {
-            let (tier, better) = super::quantity::standing(&name, declared.get(&name).map_or(&[], Vec::as_slice));
+            let (tier, better) =
+                super::quantity::standing(&name, declared.get(&name).map_or(&[], Vec::as_slice));
             (name, ReportedQuantity { unit, tier, better })
         })
         .collect();
@@ -216,11 +334,19 @@ fn quantities(index: &Index, units: BTreeMap<String, String>) -> Result<IndexMap
 }
 
 /// Returns the facts of all runs: key, then value, then the runs that have it.
-fn facts(index: &Index, run_of: &RunsById) -> Result<BTreeMap<String, BTreeMap<String, Vec<usize>>>, AnalysisError> {
+fn facts(
+    index: &Index,
+    run_of: &RunsById,
+) -> Result<BTreeMap<String, BTreeMap<String, Vec<usize>>>, AnalysisError> {
     let mut facts: BTreeMap<String, BTreeMap<String, Vec<usize>>> = BTreeMap::new();
     index.each_fact(|fact| {
         if let Some(&run) = run_of.get(&fact.run) {
-            facts.entry(fact.key).or_default().entry(fact.value).or_default().push(run);
+            facts
+                .entry(fact.key)
+                .or_default()
+                .entry(fact.value)
+                .or_default()
+                .push(run);
         }
     })?;
     Ok(facts)
@@ -228,11 +354,24 @@ fn facts(index: &Index, run_of: &RunsById) -> Result<BTreeMap<String, BTreeMap<S
 
 /// Returns the sources of the records of counted runs.
 fn sources(index: &Index, points: &[PointRow]) -> Result<Sources, AnalysisError> {
-    let ids: HashMap<&str, usize> = points.iter().enumerate().map(|(i, p)| (p.id.as_str(), i)).collect();
+    let ids: HashMap<&str, usize> = points
+        .iter()
+        .enumerate()
+        .map(|(i, p)| (p.id.as_str(), i))
+        .collect();
     let mut sources = Sources::new();
-    for RecordSource { point, name, labels, source } in index.record_sources()? {
+    for RecordSource {
+        point,
+        name,
+        labels,
+        source,
+    } in index.record_sources()?
+    {
         if let Some(&point) = ids.get(point.as_str()) {
-            sources.entry((point, name, labels)).or_default().insert(source);
+            sources
+                .entry((point, name, labels))
+                .or_default()
+                .insert(source);
         }
     }
     Ok(sources)

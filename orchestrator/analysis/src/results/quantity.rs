@@ -1,6 +1,6 @@
 //! Headings and order of quantities and factors.
 
-use cvc_core::{app::descriptor::Better, record::names};
+use cvc_core::{app::descriptor::Better, point::Point, record::names};
 
 /// Importance of a quantity in a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,7 +28,7 @@ const MAIN: [(&str, &str); 7] = [
 pub(crate) const PROCESSOR_S: &str = "cpu_s";
 
 /// Other quantities of cvc's own, in order. The names are those of the view `v_quantities`.
-const KNOWN: [(&str, &str); 28] = [
+const KNOWN: [(&str, &str); 30] = [
     (names::COST_USD, "cost"),
     (names::RESTART_VERIFIED, "restart verified"),
     (names::AGGREGATORS_EFFECTIVE, "aggregators in effect"),
@@ -50,6 +50,8 @@ const KNOWN: [(&str, &str); 28] = [
     ("shared_with_stacks_bytes", "shared memory and stacks"),
     ("cpu_system_s", "processor time, system"),
     ("max_rss_bytes", "largest resident memory"),
+    (names::TRACE_BYTES, "trace"),
+    (names::TRACE_FILES, "trace, files"),
     (names::STEAL_SHARE, "stolen processor time"),
     (names::OTHER_CPU_SHARE, "processor time of others"),
     (names::CPU_PRESSURE_SHARE, "waiting for a processor"),
@@ -61,7 +63,11 @@ const KNOWN: [(&str, &str); 28] = [
 
 /// Returns the heading of a quantity; figures of merit keep their own names.
 pub(crate) fn heading(quantity: &str) -> String {
-    if let Some((_, heading)) = MAIN.iter().chain(&KNOWN).find(|(name, _)| *name == quantity) {
+    if let Some((_, heading)) = MAIN
+        .iter()
+        .chain(&KNOWN)
+        .find(|(name, _)| *name == quantity)
+    {
         return (*heading).to_owned();
     }
     if let Some(zone) = quantity.strip_prefix("zone_bytes_") {
@@ -77,21 +83,37 @@ pub(crate) fn heading(quantity: &str) -> String {
 pub(crate) fn standing(quantity: &str, declared: &[Option<Better>]) -> (Tier, Option<Better>) {
     if MAIN.iter().any(|(name, _)| *name == quantity) {
         // More files are neither good nor bad.
-        return (Tier::Main, (quantity != names::CKPT_FILES).then_some(Better::Lower));
+        return (
+            Tier::Main,
+            (quantity != names::CKPT_FILES).then_some(Better::Lower),
+        );
     }
     match declared.iter().flatten().next() {
         None => (Tier::Secondary, None),
         // If applications disagree, there is no direction.
-        first => (Tier::Merit, first.copied().filter(|b| declared.iter().flatten().all(|d| d == b))),
+        first => (
+            Tier::Merit,
+            first
+                .copied()
+                .filter(|b| declared.iter().flatten().all(|d| d == b)),
+        ),
     }
 }
 
 /// Returns the sort key of a quantity: main quantities as listed, then figures of merit, then the rest, zones last.
 pub(crate) fn order(quantity: &str, tier: Tier) -> (Tier, usize, String) {
-    let known = MAIN.iter().chain(&KNOWN).position(|(name, _)| *name == quantity);
-    let zone = quantity.trim_start_matches("sub_").starts_with("zone_") || quantity.starts_with("part_bytes");
+    let known = MAIN
+        .iter()
+        .chain(&KNOWN)
+        .position(|(name, _)| *name == quantity);
+    let zone = quantity.trim_start_matches("sub_").starts_with("zone_")
+        || quantity.starts_with("part_bytes");
     let last = MAIN.len() + KNOWN.len();
-    (tier, known.unwrap_or(if zone { last + 1 } else { last }), quantity.to_owned())
+    (
+        tier,
+        known.unwrap_or(if zone { last + 1 } else { last }),
+        quantity.to_owned(),
+    )
 }
 
 /// Returns the better direction in words.
@@ -105,19 +127,17 @@ pub(crate) fn direction(better: Option<Better>) -> Option<&'static str> {
 
 /// Returns the heading of a factor.
 pub(crate) fn factor_heading(factor: &str) -> String {
-    match factor {
-        "app" => "application",
-        "mpi" => "MPI",
-        "cb_buffer" => "collective buffer",
-        "restart_check" => "restart check",
-        other => other,
-    }
-    .to_owned()
+    let built_in = Point::FACTOR_INFO.iter().find(|info| info.name == factor);
+    built_in.map_or(factor, |info| info.heading).to_owned()
 }
 
 /// Returns the name of a factor's column in data files, as in the index: free factors have a prefix of their own.
 pub(crate) fn factor_column(factor: &str) -> String {
-    if cvc_core::point::Point::FACTORS.contains(&factor) { factor.to_owned() } else { format!("user_{factor}") }
+    if Point::FACTORS.contains(&factor) {
+        factor.to_owned()
+    } else {
+        format!("user_{factor}")
+    }
 }
 
 /// Describes a level of a factor where the factor's name is not beside it.
@@ -128,10 +148,16 @@ pub(crate) fn level(factor: &str, level: &str) -> String {
         "processes" => format!("{level} process{}", if level == "1" { "" } else { "es" }),
         "compression" if level == "none" => "uncompressed".to_owned(),
         "checkpointer" if level == "none" => "no checkpoint".to_owned(),
-        "restart_check" => if level == "true" { "restarted" } else { "not restarted" }.to_owned(),
+        "restart_check" => if level == "true" {
+            "restarted"
+        } else {
+            "not restarted"
+        }
+        .to_owned(),
         "tracer" if level == "none" => "untraced".to_owned(),
         "moment" if level == "-" => "no moment".to_owned(),
-        "site" | "app" | "class" | "mapping" | "mpi" | "checkpointer" | "compression" | "storage" | "moment" | "tracer" => level.to_owned(),
+        "site" | "app" | "class" | "mapping" | "mpi" | "checkpointer" | "compression"
+        | "storage" | "moment" | "tracer" => level.to_owned(),
         other => format!("{other} {level}"),
     }
 }

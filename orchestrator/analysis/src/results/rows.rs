@@ -1,7 +1,7 @@
 //! The points and runs of a campaign as tables use them.
 
-use crate::index::{IndexedExclusion, IndexedPoint, IndexedRun};
 use cvc_core::ids::PointId;
+use cvc_index::{IndexedExclusion, IndexedPoint, IndexedRun, factors};
 use cvc_model::stats::{Summary, block_means};
 use indexmap::IndexMap;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -54,9 +54,9 @@ pub(crate) struct ExcludedRow {
 impl From<IndexedPoint> for PointRow {
     fn from(point: IndexedPoint) -> Self {
         Self {
-            factors: point.factors.texts(),
-            nodes: point.factors.nodes,
-            processes: point.factors.processes,
+            factors: factors::texts(&point.point),
+            nodes: point.point.mapping.nodes(),
+            processes: point.point.processes(),
             id: point.id,
             runs: Vec::new(),
             summaries: HashMap::new(),
@@ -70,7 +70,11 @@ impl From<IndexedPoint> for PointRow {
 
 impl From<IndexedExclusion> for ExcludedRow {
     fn from(excluded: IndexedExclusion) -> Self {
-        Self { factors: excluded.factors.texts(), by: excluded.by, reason: excluded.reason }
+        Self {
+            factors: factors::texts(&excluded.point),
+            by: excluded.by,
+            reason: excluded.reason,
+        }
     }
 }
 
@@ -84,9 +88,13 @@ impl PointRow {
     pub fn independent(&self, quantity: &str) -> Vec<f64> {
         let values = self.values.get(quantity).map_or(&[][..], Vec::as_slice);
         match self.blocks.get(quantity) {
-            Some(blocks) if blocks.iter().any(|block| *block != blocks[0]) => {
-                block_means(&blocks.iter().copied().zip(values.iter().copied()).collect::<Vec<_>>())
-            }
+            Some(blocks) if blocks.iter().any(|block| *block != blocks[0]) => block_means(
+                &blocks
+                    .iter()
+                    .copied()
+                    .zip(values.iter().copied())
+                    .collect::<Vec<_>>(),
+            ),
             Some(_) | None => values.to_vec(),
         }
     }
@@ -100,9 +108,39 @@ impl PointRow {
 impl RunRow {
     /// Makes the row of a run; `point` is the index of its point.
     pub fn new(point: usize, run: IndexedRun) -> Self {
-        let IndexedRun { id, point: _, warmup, repeat, state, attempts, cause, detail, dir, started, records, records_detail, block } = run;
-        let started_s = started.and_then(|at| at.parse::<jiff::Timestamp>().ok()).map(|at| at.as_millisecond() as f64 / 1000.0);
-        Self { id, point, warmup, repeat, state, attempts, cause, detail, dir, started_s, records, records_detail, block }
+        let IndexedRun {
+            id,
+            point: _,
+            warmup,
+            repeat,
+            state,
+            attempts,
+            cause,
+            detail,
+            dir,
+            started,
+            records,
+            records_detail,
+            block,
+        } = run;
+        let started_s = started
+            .and_then(|at| at.parse::<jiff::Timestamp>().ok())
+            .map(|at| at.as_millisecond() as f64 / 1000.0);
+        Self {
+            id,
+            point,
+            warmup,
+            repeat,
+            state,
+            attempts,
+            cause,
+            detail,
+            dir,
+            started_s,
+            records,
+            records_detail,
+            block,
+        }
     }
 
     /// Returns whether this is a counted repeat that succeeded.

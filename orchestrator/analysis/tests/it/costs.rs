@@ -2,12 +2,10 @@
 
 use crate::common;
 use camino::Utf8Path;
-use cvc_analysis::holdout::rebuild_index;
-use cvc_analysis::{
-    index::Index,
-    report::{Block, Report, build, write_all},
-};
+use cvc_analysis::report::{Block, Report, build, write_all};
 use cvc_core::campaign::Format;
+use cvc_index::Index;
+use cvc_prediction::holdout::rebuild_index;
 use std::{fs, path::Path};
 
 fn report(dir: &Path) -> (Report, Index) {
@@ -20,20 +18,33 @@ fn runs_and_instances_have_their_cost_and_unknown_prices_are_reported() {
     let dir = tempfile::tempdir().expect("a directory");
     common::campaign_with_costs(dir.path());
     let (report, index) = report(dir.path());
-    let to = Utf8Path::from_path(dir.path()).expect("UTF-8").join("report");
+    let to = Utf8Path::from_path(dir.path())
+        .expect("UTF-8")
+        .join("report");
     write_all(&report, &to, &Format::ALL).expect("files");
     let markdown = fs::read_to_string(to.join("report.md")).expect("markdown");
-    let section = markdown.split("\n## ").find(|s| s.starts_with("Cost\n")).expect("a section");
+    let section = markdown
+        .split("\n## ")
+        .find(|s| s.starts_with("Cost\n"))
+        .expect("a section");
     insta::assert_snapshot!(section);
     for file in ["cost_sites.csv", "costs.csv"] {
         let csv = fs::read_to_string(to.join("csv").join(file)).expect(file);
         assert!(csv.contains("unknown"), "{csv}");
     }
     // by the journal: 4 instances from the first line to the last, whatever they did
-    let one = |sql: &str| -> f64 { index.connection().query_row(sql, [], |r| r.get(0)).expect(sql) };
+    let one = |sql: &str| -> f64 {
+        index
+            .connection()
+            .query_row(sql, [], |r| r.get(0))
+            .expect(sql)
+    };
     let there = one("SELECT instance_s FROM leases WHERE site = 'c5'");
     assert!((one("SELECT usd FROM leases WHERE site = 'c5'") - there * 0.18 / 3600.0).abs() < 1e-9);
-    assert_eq!(one("SELECT count(*) FROM leases WHERE usd IS NULL AND ended IS NULL AND site = 'spot'"), 1.0);
+    assert_eq!(
+        one("SELECT count(*) FROM leases WHERE usd IS NULL AND ended IS NULL AND site = 'spot'"),
+        1.0
+    );
 }
 
 #[test]
@@ -41,13 +52,30 @@ fn clusters_and_clouds_are_on_one_axis() {
     let dir = tempfile::tempdir().expect("a directory");
     common::campaign_with_costs(dir.path());
     let (report, _) = report(dir.path());
-    let cost = report.sections.iter().find(|s| s.id == "cost").expect("a section");
-    let plots: Vec<_> = cost.blocks.iter().filter_map(|b| if let Block::Plot(p) = b { Some(p) } else { None }).collect();
+    let cost = report
+        .sections
+        .iter()
+        .find(|s| s.id == "cost")
+        .expect("a section");
+    let plots: Vec<_> = cost
+        .blocks
+        .iter()
+        .filter_map(|b| {
+            if let Block::Plot(p) = b {
+                Some(p)
+            } else {
+                None
+            }
+        })
+        .collect();
     assert_eq!(plots.len(), 1);
     for name in ["cluster", "c5", "cost of a run, USD", "wall time, s"] {
-        assert!(common::all_svg(plots[0]).contains(name), "{name}");
+        assert!(crate::drawings::all_svg(plots[0]).contains(name), "{name}");
     }
-    assert!(!common::all_svg(plots[0]).contains("laptop"), "nobody knows what it costs");
+    assert!(
+        !crate::drawings::all_svg(plots[0]).contains("laptop"),
+        "nobody knows what it costs"
+    );
 }
 
 #[test]

@@ -1,17 +1,12 @@
-//! Tests of predictions, reports and papers.
+//! Tests of results and reports.
 
 mod aa_test;
-mod calibration;
+#[path = "../../../prediction/tests/it/common/mod.rs"]
 mod common;
 mod costs;
-mod gzip;
+mod drawings;
 mod owner;
-mod paper_files;
-mod papers;
-mod predict;
 mod predictions;
 mod questions;
 mod report;
-mod rerun;
-mod space;
 mod words;

@@ -2,19 +2,22 @@
 
 use crate::common::{MadeRepeat, campaign_measured};
 use camino::Utf8Path;
-use cvc_analysis::{
-    holdout::rebuild_index,
-    report::{Block, Cell, Report, Table, build, write_all},
-};
+use cvc_analysis::report::{Block, Cell, Report, Table, build, write_all};
 use cvc_core::{
     campaign::Format,
     outcome::Cause,
     point::{CheckpointerKind, Compression, Moment, Point, TracerKind},
     record::Unit,
 };
+use cvc_prediction::holdout::rebuild_index;
 use std::{fs, path::Path};
 
-fn point(app: &str, aggregators: Option<u32>, checkpointer: CheckpointerKind, compression: Compression) -> Point {
+fn point(
+    app: &str,
+    aggregators: Option<u32>,
+    checkpointer: CheckpointerKind,
+    compression: Compression,
+) -> Point {
     let dmtcp = checkpointer == CheckpointerKind::Dmtcp;
     Point {
         site: "local".to_owned(),
@@ -25,12 +28,11 @@ fn point(app: &str, aggregators: Option<u32>, checkpointer: CheckpointerKind, co
         checkpointer,
         compression,
         aggregators,
-        cb_buffer: None,
         storage: "run".to_owned(),
         restart_check: dmtcp.then_some(false),
         moment: dmtcp.then_some(Moment::AfterStep(1)),
         tracer: Some(TracerKind::None),
-        user: Default::default(),
+        ..Point::default()
     }
 }
 
@@ -38,10 +40,16 @@ fn point(app: &str, aggregators: Option<u32>, checkpointer: CheckpointerKind, co
 fn repeats(wall_s: f64, cpu_s: f64, checkpoint: Option<(f64, f64)>) -> Vec<MadeRepeat> {
     [0.98, 1.0, 1.02]
         .map(|f| {
-            let mut values =
-                vec![("wall_s", wall_s * f, Unit::Seconds), ("cpu_user_s", cpu_s * f, Unit::Seconds), ("cpu_system_s", 0.5, Unit::Seconds)];
+            let mut values = vec![
+                ("wall_s", wall_s * f, Unit::Seconds),
+                ("cpu_user_s", cpu_s * f, Unit::Seconds),
+                ("cpu_system_s", 0.5, Unit::Seconds),
+            ];
             if let Some((stored, latency_s)) = checkpoint {
-                values.extend([("ckpt_stored_bytes", stored, Unit::Bytes), ("ckpt_latency_s", latency_s, Unit::Seconds)]);
+                values.extend([
+                    ("ckpt_stored_bytes", stored, Unit::Bytes),
+                    ("ckpt_latency_s", latency_s, Unit::Seconds),
+                ]);
             }
             Ok(values)
         })
@@ -51,24 +59,46 @@ fn repeats(wall_s: f64, cpu_s: f64, checkpoint: Option<(f64, f64)>) -> Vec<MadeR
 /// BT-IO FULL with two settings of its aggregators and SIMPLE, which has none; each without a checkpoint, with one, and with gzip.
 fn campaign(dir: &Path) -> Report {
     let mut made = Vec::new();
-    for (app, aggregators, wall_s) in [("full", Some(1), 20.0), ("full", Some(2), 10.0), ("simple", None, 40.0)] {
+    for (app, aggregators, wall_s) in [
+        ("full", Some(1), 20.0),
+        ("full", Some(2), 10.0),
+        ("simple", None, 40.0),
+    ] {
         let of = |checkpointer, compression| point(app, aggregators, checkpointer, compression);
-        made.push((of(CheckpointerKind::None, Compression::None), repeats(wall_s, 8.0, None)));
-        made.push((of(CheckpointerKind::Dmtcp, Compression::None), repeats(wall_s * 1.25, 9.5, Some((400e6, 2.0)))));
-        made.push((of(CheckpointerKind::Dmtcp, Compression::Gzip), repeats(wall_s * 1.5, 19.5, Some((100e6, 8.0)))));
+        made.push((
+            of(CheckpointerKind::None, Compression::None),
+            repeats(wall_s, 8.0, None),
+        ));
+        made.push((
+            of(CheckpointerKind::Dmtcp, Compression::None),
+            repeats(wall_s * 1.25, 9.5, Some((400e6, 2.0))),
+        ));
+        made.push((
+            of(CheckpointerKind::Dmtcp, Compression::Gzip),
+            repeats(wall_s * 1.5, 19.5, Some((100e6, 8.0))),
+        ));
     }
     // runs that are restarted end at their checkpoint: no wall time; one restart failed
     let mut restarted = point("full", Some(1), CheckpointerKind::Dmtcp, Compression::None);
     restarted.restart_check = Some(true);
-    let verified =
-        || Ok(vec![("restart_verified", 1.0, Unit::Bool), ("restart_to_end_s", 7.5, Unit::Seconds), ("cpu_user_s", 2.0, Unit::Seconds)]);
+    let verified = || {
+        Ok(vec![
+            ("restart_verified", 1.0, Unit::Bool),
+            ("restart_to_end_s", 7.5, Unit::Seconds),
+            ("cpu_user_s", 2.0, Unit::Seconds),
+        ])
+    };
     made.push((restarted, vec![verified(), Err(Cause::Restart), verified()]));
     campaign_measured(dir, made);
-    build(&rebuild_index(Utf8Path::from_path(dir).expect("UTF-8")).expect("an index")).expect("a report")
+    build(&rebuild_index(Utf8Path::from_path(dir).expect("UTF-8")).expect("an index"))
+        .expect("a report")
 }
 
 fn table<'r>(report: &'r Report, id: &str) -> &'r Table {
-    report.tables().find(|t| t.id == id).unwrap_or_else(|| panic!("no table {id}"))
+    report
+        .tables()
+        .find(|t| t.id == id)
+        .unwrap_or_else(|| panic!("no table {id}"))
 }
 
 fn text(cell: &Cell) -> String {
@@ -83,13 +113,33 @@ fn text(cell: &Cell) -> String {
 
 /// The rows of a table that have these texts.
 fn rows<'t>(table: &'t Table, with: &'t [&'t str]) -> Vec<Vec<String>> {
-    let shown = table.rows.iter().map(|row| row.iter().map(text).collect::<Vec<_>>());
-    shown.filter(|row| with.iter().all(|text| row.iter().any(|cell| cell == text))).collect()
+    let shown = table
+        .rows
+        .iter()
+        .map(|row| row.iter().map(text).collect::<Vec<_>>());
+    shown
+        .filter(|row| with.iter().all(|text| row.iter().any(|cell| cell == text)))
+        .collect()
 }
 
 fn pairs(report: &Report, section: &str) -> Vec<(String, String)> {
-    let found = report.sections.iter().find(|s| s.id == section).expect("a section");
-    found.blocks.iter().filter_map(|b| if let Block::Pairs { pairs } = b { Some(pairs.clone()) } else { None }).flatten().collect()
+    let found = report
+        .sections
+        .iter()
+        .find(|s| s.id == section)
+        .expect("a section");
+    found
+        .blocks
+        .iter()
+        .filter_map(|b| {
+            if let Block::Pairs { pairs } = b {
+                Some(pairs.clone())
+            } else {
+                None
+            }
+        })
+        .flatten()
+        .collect()
 }
 
 #[test]
@@ -99,10 +149,16 @@ fn checkpoints_add_this_much_to_the_wall_time() {
     let overhead = table(&report, "overhead");
     // three points, each uncompressed and with gzip; the restarted one ended at its checkpoint
     assert_eq!(overhead.rows.len(), 6);
-    let row = &rows(overhead, &["full, uncompressed, 2 aggregators, not restarted"])[0];
+    let row = &rows(
+        overhead,
+        &["full, uncompressed, 2 aggregators, not restarted"],
+    )[0];
     assert_eq!(row[2..5], ["10.0", "12.5", "25.0"], "{row:?}");
     let found = pairs(&report, "found");
-    let (_, said) = found.iter().find(|(name, _)| name == "wall time with checkpoints by dmtcp").expect("the answer");
+    let (_, said) = found
+        .iter()
+        .find(|(name, _)| name == "wall time with checkpoints by dmtcp")
+        .expect("the answer");
     // the geometric mean of 1.25 and 1.5, three times each; the repeats have the same noise
     assert_eq!(said, "+36.9 % (95 %: 36.9 to 36.9 %; mean of 6 points)");
 }
@@ -112,16 +168,30 @@ fn an_overhead_that_no_run_can_show_is_told_as_such() {
     let dir = tempfile::tempdir().expect("a directory");
     let mut restarted = point("full", None, CheckpointerKind::Dmtcp, Compression::None);
     restarted.restart_check = Some(true);
-    let ended = || Ok(vec![("ckpt_stored_bytes", 4e8, Unit::Bytes), ("restart_to_end_s", 7.5, Unit::Seconds)]);
+    let ended = || {
+        Ok(vec![
+            ("ckpt_stored_bytes", 4e8, Unit::Bytes),
+            ("restart_to_end_s", 7.5, Unit::Seconds),
+        ])
+    };
     let made = vec![
-        (point("full", None, CheckpointerKind::None, Compression::None), repeats(10.0, 8.0, None)),
+        (
+            point("full", None, CheckpointerKind::None, Compression::None),
+            repeats(10.0, 8.0, None),
+        ),
         (restarted, vec![ended(), ended(), ended()]),
     ];
     campaign_measured(dir.path(), made);
     let index = rebuild_index(Utf8Path::from_path(dir.path()).expect("UTF-8")).expect("an index");
     let found = pairs(&build(&index).expect("a report"), "found");
-    let (_, said) = found.iter().find(|(name, _)| name == "wall time with checkpoints by dmtcp").expect("an answer");
-    assert!(said.starts_with("not measured: all runs that were to show it end at their checkpoint"), "{said}");
+    let (_, said) = found
+        .iter()
+        .find(|(name, _)| name == "wall time with checkpoints by dmtcp")
+        .expect("an answer");
+    assert!(
+        said.starts_with("not measured: all runs that were to show it end at their checkpoint"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -131,7 +201,19 @@ fn compression_has_its_ratio_and_its_processor_time() {
     let compression = table(&report, "compression");
     assert_eq!(compression.rows.len(), 3);
     for row in rows(compression, &[]) {
-        assert_eq!(row[1..], ["4.0", "400000000.0", "100000000.0", "2.0", "8.0", "10.0", "20.0"], "{row:?}");
+        assert_eq!(
+            row[1..],
+            [
+                "4.0",
+                "400000000.0",
+                "100000000.0",
+                "2.0",
+                "8.0",
+                "10.0",
+                "20.0"
+            ],
+            "{row:?}"
+        );
     }
 }
 
@@ -143,9 +225,19 @@ fn programs_are_compared_although_one_ignores_a_factor() {
     // SIMPLE takes two and four times as long as FULL with one and with two aggregators
     assert_eq!(effect[4..7], ["6.0", "18.0", "182.8"], "{effect:?}");
     assert_eq!(effect[9], "larger by 183 %");
-    let aggregators = &rows(table(&report, "effects"), &["2 aggregators", "1 aggregator", "wall time"])[0];
-    assert_eq!((aggregators[4].as_str(), aggregators[6].as_str()), ("3.0", "-50.0"), "{aggregators:?}");
-    let none = &rows(table(&report, "effects"), &["2 aggregators", "1 aggregator", "stored"])[0];
+    let aggregators = &rows(
+        table(&report, "effects"),
+        &["2 aggregators", "1 aggregator", "wall time"],
+    )[0];
+    assert_eq!(
+        (aggregators[4].as_str(), aggregators[6].as_str()),
+        ("3.0", "-50.0"),
+        "{aggregators:?}"
+    );
+    let none = &rows(
+        table(&report, "effects"),
+        &["2 aggregators", "1 aggregator", "stored"],
+    )[0];
     assert_eq!(none[9], "no effect shown (6 pairs)");
     // runs that ended at their checkpoint took less processor time, which says nothing
     assert!(rows(table(&report, "effects"), &["restarted", "processor time"]).is_empty());
@@ -156,9 +248,18 @@ fn restarts_have_a_headline_and_a_column() {
     let dir = tempfile::tempdir().expect("a directory");
     let report = campaign(dir.path());
     let found = pairs(&report, "found");
-    assert!(found.contains(&("restarted and verified".to_owned(), "2 of 3".to_owned())), "{found:?}");
+    assert!(
+        found.contains(&("restarted and verified".to_owned(), "2 of 3".to_owned())),
+        "{found:?}"
+    );
     let points = table(&report, "points");
-    let column = |id: &str| points.columns.iter().position(|c| c.id.starts_with(id)).unwrap_or_else(|| panic!("no column {id}"));
+    let column = |id: &str| {
+        points
+            .columns
+            .iter()
+            .position(|c| c.id.starts_with(id))
+            .unwrap_or_else(|| panic!("no column {id}"))
+    };
     let row = rows(points, &["2 of 3"]);
     assert_eq!(row.len(), 1);
     assert_eq!(row[0][column("restart_to_end")], "7.5");
@@ -171,12 +272,27 @@ fn each_run_is_found_by_its_point() {
     let report = campaign(dir.path());
     let directories = table(&report, "run_directories");
     assert_eq!(directories.rows.len(), 30);
-    let column = |id: &str| directories.columns.iter().position(|c| c.id == id).unwrap_or_else(|| panic!("no column {id}"));
+    let column = |id: &str| {
+        directories
+            .columns
+            .iter()
+            .position(|c| c.id == id)
+            .unwrap_or_else(|| panic!("no column {id}"))
+    };
     for row in rows(directories, &[]) {
-        assert!(dir.path().join(&row[column("directory")]).is_dir(), "{row:?}");
-        assert_eq!(row[column("state")] == "failed", row[column("directory")].ends_with(".failed-1"), "{row:?}");
+        assert!(
+            dir.path().join(&row[column("directory")]).is_dir(),
+            "{row:?}"
+        );
+        assert_eq!(
+            row[column("state")] == "failed",
+            row[column("directory")].ends_with(".failed-1"),
+            "{row:?}"
+        );
     }
-    let to = Utf8Path::from_path(dir.path()).expect("UTF-8").join("report");
+    let to = Utf8Path::from_path(dir.path())
+        .expect("UTF-8")
+        .join("report");
     write_all(&report, &to, &Format::ALL).expect("files");
     let csv = fs::read_to_string(to.join("csv/run_directories.csv")).expect("a file");
     assert_eq!(csv.lines().count(), 31);
@@ -184,22 +300,45 @@ fn each_run_is_found_by_its_point() {
 
 fn warnings(report: &Report) -> Vec<&str> {
     let blocks = report.sections.iter().flat_map(|section| &section.blocks);
-    blocks.filter_map(|block| if let Block::Warning { text } = block { Some(text.as_str()) } else { None }).collect()
+    blocks
+        .filter_map(|block| {
+            if let Block::Warning { text } = block {
+                Some(text.as_str())
+            } else {
+                None
+            }
+        })
+        .collect()
 }
 
 #[test]
 fn results_that_change_with_time_are_told_and_drawn() {
     let dir = tempfile::tempdir().expect("a directory");
     // ten repeats, each 2 % slower than the one before; a second point does the same at another level
-    let slower = |wall_s: f64| (0..10).map(|i| Ok(vec![("wall_s", wall_s * 1.02f64.powi(i), Unit::Seconds)])).collect();
+    let slower = |wall_s: f64| {
+        (0..10)
+            .map(|i| Ok(vec![("wall_s", wall_s * 1.02f64.powi(i), Unit::Seconds)]))
+            .collect()
+    };
     let none = |app: &str| point(app, None, CheckpointerKind::None, Compression::None);
-    campaign_measured(dir.path(), vec![(none("full"), slower(10.0)), (none("simple"), slower(40.0))]);
+    campaign_measured(
+        dir.path(),
+        vec![(none("full"), slower(10.0)), (none("simple"), slower(40.0))],
+    );
     let index = rebuild_index(Utf8Path::from_path(dir.path()).expect("UTF-8")).expect("an index");
     let report = build(&index).expect("a report");
     let warnings = warnings(&report);
-    assert!(warnings.iter().any(|text| text.starts_with("Results drifted: the wall time on local rose by ")), "{warnings:?}");
-    let drawn =
-        report.sections.iter().flat_map(|section| &section.blocks).any(|block| matches!(block, Block::Plot(p) if p.id == "order-wall-s"));
+    assert!(
+        warnings
+            .iter()
+            .any(|text| text.starts_with("Results drifted: the wall time on local rose by ")),
+        "{warnings:?}"
+    );
+    let drawn = report
+        .sections
+        .iter()
+        .flat_map(|section| &section.blocks)
+        .any(|block| matches!(block, Block::Plot(p) if p.id == "order-wall-s"));
     assert!(drawn);
 }
 
@@ -221,12 +360,23 @@ fn disturbed_runs_are_flagged_and_kept() {
     };
     let quiet = point("full", None, CheckpointerKind::None, Compression::None);
     let noisy = point("simple", None, CheckpointerKind::None, Compression::None);
-    let of_quiet = vec![run(10.0, 0.049, 0.0), run(10.0, 0.01, 0.0), run(10.2, 0.01, 0.009)];
-    let of_noisy = vec![run(10.0, 0.0, 0.0), run(15.0, 0.3, 0.02), run(10.0, 0.0, 0.0)];
+    let of_quiet = vec![
+        run(10.0, 0.049, 0.0),
+        run(10.0, 0.01, 0.0),
+        run(10.2, 0.01, 0.009),
+    ];
+    let of_noisy = vec![
+        run(10.0, 0.0, 0.0),
+        run(15.0, 0.3, 0.02),
+        run(10.0, 0.0, 0.0),
+    ];
     campaign_measured(dir.path(), vec![(quiet, of_quiet), (noisy, of_noisy)]);
     let index = rebuild_index(Utf8Path::from_path(dir.path()).expect("UTF-8")).expect("an index");
     let report = build(&index).expect("a report");
-    let told = warnings(&report).into_iter().find(|text| text.contains("disturbed")).expect("a warning");
+    let told = warnings(&report)
+        .into_iter()
+        .find(|text| text.contains("disturbed"))
+        .expect("a warning");
     assert_eq!(
         told,
         "1 run of 6 was disturbed: 2.0 % of processor time went to other virtual machines, 30.0 % of processor time went to other programs. They \
@@ -234,15 +384,46 @@ fn disturbed_runs_are_flagged_and_kept() {
     );
     let disturbed = table(&report, "disturbed");
     assert_eq!(disturbed.rows.len(), 1);
-    let column = |id: &str| disturbed.columns.iter().position(|c| c.id == id).unwrap_or_else(|| panic!("no column {id}"));
+    let column = |id: &str| {
+        disturbed
+            .columns
+            .iter()
+            .position(|c| c.id == id)
+            .unwrap_or_else(|| panic!("no column {id}"))
+    };
     let row = &disturbed.rows[0];
-    let number = |id: &str| if let Cell::Number { value } = row[column(id)] { value } else { panic!("{id}: {:?}", row[column(id)]) };
+    let number = |id: &str| {
+        if let Cell::Number { value } = row[column(id)] {
+            value
+        } else {
+            panic!("{id}: {:?}", row[column(id)])
+        }
+    };
     assert_eq!(text(&row[column("repeat")]), "2");
-    assert!((number("time_from_median_pct") - 50.0).abs() < 1e-9 && (number("other_cpu_share_pct") - 30.0).abs() < 1e-9);
+    assert!(
+        (number("time_from_median_pct") - 50.0).abs() < 1e-9
+            && (number("other_cpu_share_pct") - 30.0).abs() < 1e-9
+    );
     // it stays in the mean of its point
     let points = table(&report, "points");
-    let wall = points.columns.iter().position(|c| c.id.starts_with("wall_s")).expect("wall times");
-    let means: Vec<f64> =
-        points.rows.iter().map(|row| if let Cell::Measured { summary } = &row[wall] { summary.mean } else { f64::NAN }).collect();
-    assert!(means.iter().any(|mean| (mean - 35.0 / 3.0).abs() < 1e-9), "{means:?}");
+    let wall = points
+        .columns
+        .iter()
+        .position(|c| c.id.starts_with("wall_s"))
+        .expect("wall times");
+    let means: Vec<f64> = points
+        .rows
+        .iter()
+        .map(|row| {
+            if let Cell::Measured { summary } = &row[wall] {
+                summary.mean
+            } else {
+                f64::NAN
+            }
+        })
+        .collect();
+    assert!(
+        means.iter().any(|mean| (mean - 35.0 / 3.0).abs() < 1e-9),
+        "{means:?}"
+    );
 }

@@ -6,41 +6,148 @@ use std::fs;
 /// Where the sources say "95 %": the end of the file's path, a part of the line, and the rows of the page that stand for it. Whoever writes it of
 /// another number adds a claim to `cvc calibrate`, or says something else.
 const SAID: [(&str, &str, &[&str]); 27] = [
-    ("report/prediction_plot.rs", "95 % prediction intervals", PREDICTED),
-    ("report/drift.rs", "(95 %: {} to {} %", &["change over the time of a campaign"]),
-    ("report/latency.rs", "95 % interval of the checkpoint time", &["mean of repeats"]),
-    ("report/prediction.rs", "within their 95 % intervals", PREDICTED),
-    ("report/prediction.rs", "within the 95 % prediction interval", PREDICTED),
-    ("report/prediction.rs", "with its 95 % prediction interval", PREDICTED),
-    ("report/effects.rs", "\"95 % from\"", &["effect pooled over three points"]),
-    ("report/price_of_checkpoints.rs", "\"95 % from\"", &["effect pooled over three points"]),
-    ("report/price_of_checkpoints.rs", "95 %: {} to {} %", &["effect pooled over three points"]),
+    (
+        "report/prediction_plot.rs",
+        "95 % prediction intervals",
+        PREDICTED,
+    ),
+    (
+        "report/drift.rs",
+        "(95 %: {} to {} %",
+        &["change over the time of a campaign"],
+    ),
+    (
+        "report/latency.rs",
+        "95 % interval of the checkpoint time",
+        &["mean of repeats"],
+    ),
+    (
+        "report/prediction.rs",
+        "within their 95 % intervals",
+        PREDICTED,
+    ),
+    (
+        "report/prediction.rs",
+        "within the 95 % prediction interval",
+        PREDICTED,
+    ),
+    (
+        "report/prediction.rs",
+        "with its 95 % prediction interval",
+        PREDICTED,
+    ),
+    (
+        "report/effects.rs",
+        "\"95 % from\"",
+        &["effect pooled over three points"],
+    ),
+    (
+        "report/price_of_checkpoints.rs",
+        "\"95 % from\"",
+        &["effect pooled over three points"],
+    ),
+    (
+        "report/price_of_checkpoints.rs",
+        "95 %: {} to {} %",
+        &["effect pooled over three points"],
+    ),
     ("report/format.rs", "95 % prediction interval", PREDICTED),
-    ("report/format.rs", "95 % interval of the mean", &["mean of repeats", "mean of stopped repeats"]),
-    ("report/format.rs", "95 % interval {}", &["ratio of independent repeats", "ratio of pairs"]),
-    ("report/cost.rs", "95 % intervals; lower is better", &["mean of repeats"]),
-    ("report/cost.rs", "95 % intervals; lower and further left", &["mean of repeats"]),
-    ("report/summary.rs", "95 % interval of the mean; n", &["mean of repeats", "mean of stopped repeats"]),
-    ("report/summary.rs", "\"mean, 95 % from\"", &["mean of repeats", "mean of stopped repeats"]),
-    ("report/summary.rs", "\"median, 95 % from\"", &["median of repeats"]),
-    ("report/summary.rs", "\"mean by pooled scatter, 95 % from\"", &["mean of repeats, by pooled scatter"]),
-    ("report/summary.rs", "\"95 % from\"", &["coefficient of variation"]),
-    ("report/summary.rs", "95 % interval of the mean (from ten", &["mean of repeats", "median of repeats"]),
-    ("report/comparison.rs", "Fieller's 95 % interval", &["ratio of independent repeats", "ratio of pairs"]),
-    ("report/repeat.rs", "95 % intervals of the mean", &["mean of repeats"]),
-    ("report/time.rs", "their 95 % intervals", &["mean of repeats"]),
+    (
+        "report/format.rs",
+        "95 % interval of the mean",
+        &["mean of repeats", "mean of stopped repeats"],
+    ),
+    (
+        "report/format.rs",
+        "95 % interval {}",
+        &["ratio of independent repeats", "ratio of pairs"],
+    ),
+    (
+        "report/cost.rs",
+        "95 % intervals; lower is better",
+        &["mean of repeats"],
+    ),
+    (
+        "report/cost.rs",
+        "95 % intervals; lower and further left",
+        &["mean of repeats"],
+    ),
+    (
+        "report/summary.rs",
+        "95 % interval of the mean; n",
+        &["mean of repeats", "mean of stopped repeats"],
+    ),
+    (
+        "report/summary.rs",
+        "\"mean, 95 % from\"",
+        &["mean of repeats", "mean of stopped repeats"],
+    ),
+    (
+        "report/summary.rs",
+        "\"median, 95 % from\"",
+        &["median of repeats"],
+    ),
+    (
+        "report/summary.rs",
+        "\"mean by pooled scatter, 95 % from\"",
+        &["mean of repeats, by pooled scatter"],
+    ),
+    (
+        "report/summary.rs",
+        "\"95 % from\"",
+        &["coefficient of variation"],
+    ),
+    (
+        "report/summary.rs",
+        "95 % interval of the mean (from ten",
+        &["mean of repeats", "median of repeats"],
+    ),
+    (
+        "report/comparison.rs",
+        "Fieller's 95 % interval",
+        &["ratio of independent repeats", "ratio of pairs"],
+    ),
+    (
+        "report/repeat.rs",
+        "95 % intervals of the mean",
+        &["mean of repeats"],
+    ),
+    (
+        "report/time.rs",
+        "their 95 % intervals",
+        &["mean of repeats"],
+    ),
     ("holdout/gate.rs", "within their 95 % interval", PREDICTED),
     ("predict/show.rs", "\"95 % interval\"", PREDICTED),
     ("predict/show.rs", "not calibrated at 95 %", &[]),
-    ("command/calibrate/aa_test.rs", "95 %", &["ratio of independent repeats", "ratio of pairs", "share of runs"]),
+    (
+        "command/calibrate/aa_test.rs",
+        "95 %",
+        &[
+            "ratio of independent repeats",
+            "ratio of pairs",
+            "share of runs",
+        ],
+    ),
 ];
 
 /// The rows of predicted quantities.
-const PREDICTED: &[&str] =
-    &["application data", "shared memory", "area headers", "image of a rank", "file of a rank", "stored in all", "checkpoint time"];
+const PREDICTED: &[&str] = &[
+    "application data",
+    "shared memory",
+    "area headers",
+    "image of a rank",
+    "file of a rank",
+    "stored in all",
+    "checkpoint time",
+];
 
 /// What speaks of the claim itself, not of a number: the page and its picture, and the table behind predictions.
-const ABOUT_IT: [&str; 3] = ["calibration/page.rs", "calibration/picture.rs", "predict/calibration.rs"];
+const ABOUT_IT: [&str; 3] = [
+    "calibration/page.rs",
+    "calibration/picture.rs",
+    "predict/calibration.rs",
+];
 
 fn root() -> Utf8PathBuf {
     Utf8Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -48,13 +155,21 @@ fn root() -> Utf8PathBuf {
 
 /// All sources below a directory, without tests.
 fn sources(directory: &Utf8Path, found: &mut Vec<(String, String)>) {
-    for entry in directory.read_dir_utf8().expect("a directory").map(|e| e.expect("an entry")) {
+    for entry in directory
+        .read_dir_utf8()
+        .expect("a directory")
+        .map(|e| e.expect("an entry"))
+    {
         let path = entry.path();
         if path.is_dir() {
             sources(path, found);
         } else if ["rs", "html", "js", "sql"].contains(&path.extension().unwrap_or_default()) {
             let text = fs::read_to_string(path).expect("a source");
-            let text = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default().to_owned();
+            let text = text
+                .split("#[cfg(test)]\nmod ")
+                .next()
+                .unwrap_or_default()
+                .to_owned();
             found.push((path.as_str().replace('\\', "/"), text));
         }
     }
@@ -64,23 +179,49 @@ fn sources(directory: &Utf8Path, found: &mut Vec<(String, String)>) {
 fn no_output_says_95_percent_of_a_number_that_the_calibration_page_does_not_have() {
     let page = fs::read_to_string(root().join("docs/calibration.md")).expect("the page");
     let mut all = Vec::new();
-    for part in ["core", "model", "engine", "controller", "analysis", "cli", "node", "probe"] {
-        sources(&root().join("orchestrator").join(part).join("src"), &mut all);
+    let tools = ["ec2", "fuzz", "simulation", "testkit", "xtask"];
+    for part in root()
+        .join("orchestrator")
+        .read_dir_utf8()
+        .expect("lists")
+        .flatten()
+        .filter(|part| !tools.contains(&part.file_name()))
+    {
+        sources(&part.path().join("src"), &mut all);
     }
     assert!(all.len() > 200, "{} files", all.len());
     let mut used = [false; SAID.len()];
-    for (path, text) in all.iter().filter(|(path, _)| !ABOUT_IT.iter().any(|end| path.ends_with(end))) {
-        let said = text.lines().filter(|line| !line.trim_start().starts_with("//"));
-        for line in said.filter(|line| ["95 %", "95%", "95 percent"].iter().any(|word| line.contains(word))) {
-            let known = SAID.iter().position(|(end, part, _)| path.ends_with(end) && line.contains(part));
-            let at = known.unwrap_or_else(|| panic!("{path} says 95 % of what the calibration page may not have: {}", line.trim()));
+    for (path, text) in all
+        .iter()
+        .filter(|(path, _)| !ABOUT_IT.iter().any(|end| path.ends_with(end)))
+    {
+        let said = text
+            .lines()
+            .filter(|line| !line.trim_start().starts_with("//"));
+        for line in said.filter(|line| {
+            ["95 %", "95%", "95 percent"]
+                .iter()
+                .any(|word| line.contains(word))
+        }) {
+            let known = SAID
+                .iter()
+                .position(|(end, part, _)| path.ends_with(end) && line.contains(part));
+            let at = known.unwrap_or_else(|| {
+                panic!(
+                    "{path} says 95 % of what the calibration page may not have: {}",
+                    line.trim()
+                )
+            });
             used[at] = true;
         }
     }
     for ((path, part, rows), used) in SAID.iter().zip(used) {
         assert!(used, "{path} no longer says {part:?}");
         for row in *rows {
-            assert!(page.contains(&format!("\n| {row} | ")), "docs/calibration.md has no row {row:?}, of which {path} says {part:?}");
+            assert!(
+                page.contains(&format!("\n| {row} | ")),
+                "docs/calibration.md has no row {row:?}, of which {path} says {part:?}"
+            );
         }
     }
 }
@@ -89,8 +230,18 @@ fn no_output_says_95_percent_of_a_number_that_the_calibration_page_does_not_have
 fn the_page_has_every_simulation_of_the_program() {
     let page = fs::read_to_string(root().join("docs/calibration.md")).expect("the page");
     for (claim, data, repeats) in cvc_model::stats::simulations() {
-        let row = format!("\n| {} | {data} | ", cvc_analysis::calibration::claim_in_words(claim));
-        let column = if claim.is_stopped() { format!("| from {repeats} |") } else { format!("| n = {repeats} |") };
-        assert!(page.contains(&row) && page.contains(&column), "{row}{column}: run `cvc calibrate --samples 4000 --page docs`");
+        let row = format!(
+            "\n| {} | {data} | ",
+            cvc_prediction::calibration::claim_in_words(claim)
+        );
+        let column = if claim.is_stopped() {
+            format!("| from {repeats} |")
+        } else {
+            format!("| n = {repeats} |")
+        };
+        assert!(
+            page.contains(&row) && page.contains(&column),
+            "{row}{column}: run `cvc calibrate --samples 4000 --page docs`"
+        );
     }
 }

@@ -4,41 +4,15 @@ use crate::{
     display::duration,
     text::{paragraph, table},
 };
-use cvc_controller::cost::{self, Expected, PriceBook, SETUP_S, SiteCost, known_cores};
+use cvc_controller::cost::{self, Expected, PriceBook, SETUP_S, SiteCost};
 use cvc_controller::provider::FleetRequest;
 use cvc_core::{
     campaign::{Credits, Market, Spec},
     ids::PointId,
-    plan::Machines,
-    point::Point,
     price::NodeRate,
     units::MIB,
 };
-use cvc_engine::attempt::ReadySite;
-use indexmap::IndexMap;
 use std::{collections::HashMap, io::Write};
-
-/// The number of cores of each site's nodes, where it is known without asking them.
-pub fn machines(spec: &Spec, sites: &IndexMap<String, ReadySite>, book: &PriceBook) -> Machines {
-    let here = sites.values().map(|s| s.cores).min().unwrap_or(1);
-    let known = spec.sites.iter().filter_map(|(name, site)| Some((name.clone(), known_cores(site, book)?)));
-    let asked = sites.iter().map(|(name, site)| (name.clone(), site.cores));
-    Machines { cores: here, sites: known.chain(asked).collect() }
-}
-
-/// The reason why a point cannot run on the first instance type of its site.
-pub fn obstacle(spec: &Spec, book: &PriceBook, point: &Point) -> Option<String> {
-    let site = spec.sites.get(&point.site)?;
-    let name = site.ec2.as_ref()?.instance_types.first()?;
-    let cores = known_cores(site, book)?;
-    if site.oversubscribe || point.mapping.node_loads().all(|l| l <= cores) {
-        return None;
-    }
-    Some(format!(
-        "{} puts more processes on a node than the {cores} vCPUs of {name}; set oversubscribe = true for the site to allow it",
-        point.mapping
-    ))
-}
 
 /// US dollars for people: two decimals, or two significant digits below a cent.
 pub fn usd(value: f64) -> String {
@@ -61,10 +35,19 @@ fn or_unknown(value: Option<f64>, at_most: bool) -> String {
 }
 
 /// The cost of the runs of a point, for its row.
-pub fn of_point(expected: &Expected, one: &HashMap<&PointId, f64>, point: &PointId, site: &str, runs: u32) -> String {
+pub fn of_point(
+    expected: &Expected,
+    one: &HashMap<&PointId, f64>,
+    point: &PointId,
+    site: &str,
+    runs: u32,
+) -> String {
     match expected.sites.iter().find(|s| s.site == site) {
         Some(site) if site.has_price() => {
-            let at_most = site.rate.as_ref().is_ok_and(|r| r.as_ref().is_some_and(NodeRate::is_at_most));
+            let at_most = site
+                .rate
+                .as_ref()
+                .is_ok_and(|r| r.as_ref().is_some_and(NodeRate::is_at_most));
             or_unknown(one.get(point).map(|usd| usd * f64::from(runs)), at_most)
         }
         Some(_) | None => "-".to_owned(),
@@ -72,9 +55,25 @@ pub fn of_point(expected: &Expected, one: &HashMap<&PointId, f64>, point: &Point
 }
 
 /// The part of the plan about money.
-pub fn show(out: &mut impl Write, spec: &Spec, expected: &Expected, book: &PriceBook) -> std::io::Result<()> {
+pub fn show(
+    out: &mut impl Write,
+    spec: &Spec,
+    expected: &Expected,
+    book: &PriceBook,
+) -> std::io::Result<()> {
     let priced: Vec<&SiteCost> = expected.sites.iter().filter(|s| s.has_price()).collect();
-    let mut rows = table(["site", "node", "node-hour", "nodes", "there", "used by runs", "total"], &[]);
+    let mut rows = table(
+        [
+            "site",
+            "node",
+            "node-hour",
+            "nodes",
+            "there",
+            "used by runs",
+            "total",
+        ],
+        &[],
+    );
     for site in &priced {
         let node = site.rate.as_ref().ok().and_then(Option::as_ref);
         let at_most = node.is_some_and(NodeRate::is_at_most);
@@ -82,9 +81,14 @@ pub fn show(out: &mut impl Write, spec: &Spec, expected: &Expected, book: &Price
         let what = node.and_then(|r| r.parts.first()).map(|p| p.what.clone());
         rows.add_row([
             site.site.clone(),
-            what.or_else(|| ec2?.instance_types.first().cloned()).unwrap_or_else(|| "node".into()),
+            what.or_else(|| ec2?.instances.instance_types.first().cloned())
+                .unwrap_or_else(|| "node".into()),
             or_unknown(node.map(|r| r.usd_per_hour), at_most),
-            if ec2.is_some() { site.instances.to_string() } else { "-".into() },
+            if ec2.is_some() {
+                site.instances.to_string()
+            } else {
+                "-".into()
+            },
             duration(site.there_s),
             or_unknown(site.runs_usd, at_most),
             or_unknown(site.usd, at_most),
@@ -97,14 +101,35 @@ pub fn show(out: &mut impl Write, spec: &Spec, expected: &Expected, book: &Price
     for site in &priced {
         match &site.rate {
             Ok(Some(rate)) => {
-                let parts: Vec<String> =
-                    rate.parts.iter().map(|p| format!("{} {}", p.what, or_unknown(Some(p.price.usd_per_hour), p.price.at_most))).collect();
-                let parts = format!("{}: {} an hour ({})", site.site, parts.join(", "), rate.sources().join("; "));
+                let parts: Vec<String> = rate
+                    .parts
+                    .iter()
+                    .map(|p| {
+                        format!(
+                            "{} {}",
+                            p.what,
+                            or_unknown(Some(p.price.usd_per_hour), p.price.at_most)
+                        )
+                    })
+                    .collect();
+                let parts = format!(
+                    "{}: {} an hour ({})",
+                    site.site,
+                    parts.join(", "),
+                    rate.sources().join("; ")
+                );
                 writeln!(out, "{}", paragraph("  ", &parts))?;
                 bound(out, spec, site, rate)?;
             }
             Ok(None) => {}
-            Err(unknown) => writeln!(out, "{}", paragraph("  ", &format!("{}: {unknown}; {}", site.site, unknown.hint())))?,
+            Err(unknown) => writeln!(
+                out,
+                "{}",
+                paragraph(
+                    "  ",
+                    &format!("{}: {unknown}; {}", site.site, unknown.hint())
+                )
+            )?,
         }
         others(out, spec, site, book)?;
         credits(out, spec, site)?;
@@ -119,63 +144,146 @@ pub fn show(out: &mut impl Write, spec: &Spec, expected: &Expected, book: &Price
 }
 
 /// All sites together, beside the budget.
-fn total(out: &mut impl Write, spec: &Spec, expected: &Expected, priced: &[&SiteCost]) -> std::io::Result<()> {
-    let at_most = priced.iter().any(|s| s.rate.as_ref().is_ok_and(|r| r.as_ref().is_some_and(NodeRate::is_at_most)));
+fn total(
+    out: &mut impl Write,
+    spec: &Spec,
+    expected: &Expected,
+    priced: &[&SiteCost],
+) -> std::io::Result<()> {
+    let at_most = priced.iter().any(|s| {
+        s.rate
+            .as_ref()
+            .is_ok_and(|r| r.as_ref().is_some_and(NodeRate::is_at_most))
+    });
     let known: f64 = priced.iter().filter_map(|s| s.usd).sum();
     let all = match expected.usd {
         Some(usd) => or_unknown(Some(usd), at_most),
-        None => format!("unknown; the known part is {}", or_unknown(Some(known), at_most)),
+        None => format!(
+            "unknown; the known part is {}",
+            or_unknown(Some(known), at_most)
+        ),
     };
-    let free: Vec<&str> = expected.sites.iter().filter(|s| !s.has_price()).map(|s| s.site.as_str()).collect();
-    let without = if free.is_empty() { String::new() } else { format!("; without a price: {}", free.join(", ")) };
+    let free: Vec<&str> = expected
+        .sites
+        .iter()
+        .filter(|s| !s.has_price())
+        .map(|s| s.site.as_str())
+        .collect();
+    let without = if free.is_empty() {
+        String::new()
+    } else {
+        format!("; without a price: {}", free.join(", "))
+    };
     let budget = match &spec.budget {
-        Some(budget) if known > budget.usd => format!("; the budget of {} is NOT ENOUGH", usd(budget.usd)),
-        Some(budget) if expected.usd.is_some() => format!("; the budget of {} is enough", usd(budget.usd)),
+        Some(budget) if known > budget.usd => {
+            format!("; the budget of {} is NOT ENOUGH", usd(budget.usd))
+        }
+        Some(budget) if expected.usd.is_some() => {
+            format!("; the budget of {} is enough", usd(budget.usd))
+        }
         Some(budget) => format!("; budget {}", usd(budget.usd)),
         None => String::new(),
     };
-    writeln!(out, "{}", paragraph("", &format!("total {all}{budget}{without}")))
+    writeln!(
+        out,
+        "{}",
+        paragraph("", &format!("total {all}{budget}{without}"))
+    )
 }
 
 /// The reason why a machine's price is an upper bound.
-fn bound(out: &mut impl Write, spec: &Spec, site: &SiteCost, rate: &NodeRate) -> std::io::Result<()> {
-    let market = spec.sites.get(&site.site).and_then(|s| s.ec2.as_ref()).map(|e| e.market);
+fn bound(
+    out: &mut impl Write,
+    spec: &Spec,
+    site: &SiteCost,
+    rate: &NodeRate,
+) -> std::io::Result<()> {
+    let market = spec
+        .sites
+        .get(&site.site)
+        .and_then(|s| s.ec2.as_ref())
+        .map(|e| e.instances.market);
     if !rate.parts.first().is_some_and(|p| p.price.at_most) {
         return Ok(());
     }
     let text = match market {
-        Some(Market::Spot) => "the spot price is unknown: this is the highest that it can be; with credentials, `cvc prices` asks for it",
-        Some(Market::SpotThenOnDemand) => "the on-demand price, which applies where no spot instances are available",
+        Some(Market::Spot) => {
+            "the spot price is unknown: this is the highest that it can be; with credentials, `cvc prices` asks for it"
+        }
+        Some(Market::SpotThenOnDemand) => {
+            "the on-demand price, which applies where no spot instances are available"
+        }
         Some(Market::OnDemand) | None => return Ok(()),
     };
     writeln!(out, "{}", paragraph("    ", text))
 }
 
 /// The instance types that a site may get instead.
-fn others(out: &mut impl Write, spec: &Spec, site: &SiteCost, book: &PriceBook) -> std::io::Result<()> {
-    let Some(ec2) = spec.sites.get(&site.site).and_then(|s| s.ec2.as_ref()) else { return Ok(()) };
-    for name in ec2.instance_types.iter().skip(1) {
-        let what = match cost::instance_rate(book, &FleetRequest::of(ec2), name, ec2.market == Market::Spot, None) {
-            Ok(rate) => format!("{} an hour", or_unknown(Some(rate.usd_per_hour), rate.is_at_most())),
+fn others(
+    out: &mut impl Write,
+    spec: &Spec,
+    site: &SiteCost,
+    book: &PriceBook,
+) -> std::io::Result<()> {
+    let Some(ec2) = spec.sites.get(&site.site).and_then(|s| s.ec2.as_ref()) else {
+        return Ok(());
+    };
+    for name in ec2.instances.instance_types.iter().skip(1) {
+        let what = match cost::instance_rate(
+            book,
+            &FleetRequest::of(ec2),
+            name,
+            ec2.instances.market == Market::Spot,
+            None,
+        ) {
+            Ok(rate) => format!(
+                "{} an hour",
+                or_unknown(Some(rate.usd_per_hour), rate.is_at_most())
+            ),
             Err(unknown) => format!("{unknown}; {}", unknown.hint()),
         };
-        writeln!(out, "{}", paragraph("    ", &format!("or {name}, if the one before is not available: {what}")))?;
+        writeln!(
+            out,
+            "{}",
+            paragraph(
+                "    ",
+                &format!("or {name}, if the one before is not available: {what}")
+            )
+        )?;
     }
     Ok(())
 }
 
 /// What burstable instance types mean for measurements.
 fn credits(out: &mut impl Write, spec: &Spec, site: &SiteCost) -> std::io::Result<()> {
-    let Some(ec2) = spec.sites.get(&site.site).and_then(|s| s.ec2.as_ref()) else { return Ok(()) };
-    let burstable = ec2.instance_types.iter().filter_map(|name| Some((name, Credits::of(name, ec2.credits)?)));
+    let Some(ec2) = spec.sites.get(&site.site).and_then(|s| s.ec2.as_ref()) else {
+        return Ok(());
+    };
+    let burstable = ec2
+        .instances
+        .instance_types
+        .iter()
+        .filter_map(|name| Some((name, Credits::of(name, ec2.instances.credits)?)));
     for (name, credits) in burstable {
-        writeln!(out, "{}", paragraph("    ", &format!("warning: {name}: {}", credits.remark())))?;
+        writeln!(
+            out,
+            "{}",
+            paragraph("    ", &format!("warning: {name}: {}", credits.remark()))
+        )?;
     }
     Ok(())
 }
 
-fn assumptions(out: &mut impl Write, expected: &Expected, priced: &[&SiteCost]) -> std::io::Result<()> {
-    let turns = if expected.in_turn && expected.sites.len() > 1 { ", also while another site runs" } else { "" };
+fn assumptions(
+    out: &mut impl Write,
+    expected: &Expected,
+    priced: &[&SiteCost],
+) -> std::io::Result<()> {
+    let turns = if expected.in_turn && expected.sites.len() > 1 {
+        ", also while another site runs"
+    } else {
+        ""
+    };
     let text = format!(
         "instances are billed by the second, for at least a minute, from their start to the last run of their site{turns}; this includes {} for each site to boot and set up, but no repeats of failed runs",
         duration(SETUP_S)
@@ -183,7 +291,11 @@ fn assumptions(out: &mut impl Write, expected: &Expected, priced: &[&SiteCost]) 
     writeln!(out, "{}", paragraph("  ", &text))?;
     let bytes: u64 = priced.iter().map(|s| s.transfer_bytes).sum();
     if bytes > 0 {
-        let dollars = priced.iter().filter(|s| s.instances > 0).map(|s| s.transfer_usd).sum::<Option<f64>>();
+        let dollars = priced
+            .iter()
+            .filter(|s| s.instances > 0)
+            .map(|s| s.transfer_usd)
+            .sum::<Option<f64>>();
         let text = format!(
             "transfer out of the cloud, if everything that runs keep is fetched ({:.0} MiB): {}; the cloud's monthly free allowance is ignored",
             bytes as f64 / MIB,
@@ -200,7 +312,15 @@ mod tests {
 
     #[test]
     fn dollars_have_as_many_figures_as_matter() {
-        let shown: Vec<String> = [0.0, 0.00001, 0.00042, 0.0116, 0.42, 12.345, 1234.5].iter().map(|v| usd(*v)).collect();
-        assert_eq!(shown, ["$0", "<$0.0001", "$0.0004", "$0.012", "$0.42", "$12.35", "$1234"]);
+        let shown: Vec<String> = [0.0, 0.00001, 0.00042, 0.0116, 0.42, 12.345, 1234.5]
+            .iter()
+            .map(|v| usd(*v))
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                "$0", "<$0.0001", "$0.0004", "$0.012", "$0.42", "$12.35", "$1234"
+            ]
+        );
     }
 }

@@ -2,11 +2,10 @@
 
 use crate::{
     args::DownArgs,
-    campaigns::{campaign_dir, load_stored, load_with_kept_hosts, unknown_hosts},
     display::{self, Varying},
     exit_status::ExitStatus,
     failure::Failure,
-    machine::{options, runtime},
+    machine::{machine, runtime},
     output::tell,
     session_log,
 };
@@ -16,14 +15,19 @@ use cvc_core::{
     journal::CampaignState,
     stop::{StopRequest, StopSignal},
 };
+use cvc_session::campaigns::{campaign_dir, load_stored, load_with_kept_hosts, unknown_hosts};
 use tokio::sync::watch;
 use tracing::Instrument;
 
 pub fn down(args: &DownArgs) -> Result<ExitStatus, Failure> {
-    let dir = campaign_dir(&args.campaign, &args.which, &args.place)?;
+    let dir = campaign_dir(
+        &args.campaign,
+        args.which.variant.as_deref(),
+        &args.place.campaigns,
+    )?;
     // the copy beside the runs lacks the descriptors that the original file had beside it
     let spec = if args.campaign.is_file() {
-        load_with_kept_hosts(&args.campaign, &args.which, &dir)?
+        load_with_kept_hosts(&args.campaign, args.which.variant.as_deref(), &dir)?
     } else {
         load_stored(&dir).map_err(|_| Failure::Other {
             status: ExitStatus::Usage,
@@ -40,34 +44,61 @@ pub fn down(args: &DownArgs) -> Result<ExitStatus, Failure> {
                 "the hosts of the open site `{site}` are unknown: its inventory {path} {}, which `cvc down` does not ask",
                 inventory.reason
             ),
-            hint: Some(format!("write them to a file, and name it in the campaign file: {}", inventory.to_file())),
+            hint: Some(format!(
+                "write them to a file, and name it in the campaign file: {}",
+                inventory.to_file()
+            )),
         });
     }
     session_log::begin(&dir);
     let closing = async {
         let (stop_request, stop_signal): (_, StopSignal) = watch::channel(StopRequest::GoOn);
-        let options = options(&args.place)?;
+        let options = machine(&args.place).options()?;
         let mut observer = display::observer(args.json, Varying::default(), 0.0);
-        let closed = close_campaign(&spec, &dir, &options, &args.forget, stop_signal, observer.as_mut()).await;
+        let closed = close_campaign(
+            &spec,
+            &dir,
+            &options,
+            &args.forget,
+            stop_signal,
+            observer.as_mut(),
+        )
+        .await;
         drop(stop_request);
         let closed = closed?;
         let mut without_keys = Vec::new();
-        for (name, site) in spec.sites.iter().filter(|(_, site)| args.keys && site.kind == SiteKind::Ssh) {
-            let hosts = remove_trust(name, site, spec.directory()).await.map_err(CampaignError::from)?;
+        for (name, site) in spec
+            .sites
+            .iter()
+            .filter(|(_, site)| args.keys && site.kind == SiteKind::Ssh)
+        {
+            let hosts = remove_trust(name, site, spec.directory())
+                .await
+                .map_err(CampaignError::from)?;
             without_keys.push((name.clone(), hosts));
         }
         Ok::<_, Failure>((closed, without_keys))
     };
-    let (closed, without_keys) = runtime()?.block_on(closing.instrument(tracing::info_span!("campaign", name = %spec.name)))?;
+    let (closed, without_keys) = runtime()?
+        .block_on(closing.instrument(tracing::info_span!("campaign", name = %spec.name)))?;
     if !args.json {
         match closed.as_slice() {
             [] => tell(format_args!("nothing of {} was open", spec.name)),
-            sites => tell(format_args!("nothing of {} is left on {}", spec.name, sites.join(", "))),
+            sites => tell(format_args!(
+                "nothing of {} is left on {}",
+                spec.name,
+                sites.join(", ")
+            )),
         }
         for (site, hosts) in without_keys {
             match hosts.as_slice() {
-                [] => tell(format_args!("{site}: no host lets others in by keys of cvc's")),
-                hosts => tell(format_args!("{site}: keys of the other nodes removed on {}", hosts.join(", "))),
+                [] => tell(format_args!(
+                    "{site}: no host lets others in by keys of cvc's"
+                )),
+                hosts => tell(format_args!(
+                    "{site}: keys of the other nodes removed on {}",
+                    hosts.join(", ")
+                )),
             }
         }
     }

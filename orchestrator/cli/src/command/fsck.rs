@@ -2,7 +2,6 @@
 
 use crate::{
     args::FsckArgs,
-    campaigns::campaign_dir_even_damaged,
     exit_status::ExitStatus,
     failure::Failure,
     output,
@@ -13,26 +12,40 @@ use cvc_core::{
     store::CampaignDir,
     units::counted,
 };
+use cvc_session::campaigns::campaign_dir_even_damaged;
 use serde_json::{Value, json};
 use std::io::Write;
 
 pub fn fsck(args: &FsckArgs) -> Result<ExitStatus, Failure> {
-    let dir = campaign_dir_even_damaged(&args.campaign, &args.which, &args.place)?;
+    let dir = campaign_dir_even_damaged(
+        &args.campaign,
+        args.which.variant.as_deref(),
+        &args.place.campaigns,
+    )?;
     let found = check(&dir)?;
     let repaired = match args.repair && found.problems.iter().any(|p| p.remedy.is_some()) {
         true => Some(fsck::repair(&dir, &found)?),
         false => None,
     };
     // what is still wrong decides, not what was
-    let still = if repaired.is_some() { check(&dir)? } else { found.clone() };
+    let still = if repaired.is_some() {
+        check(&dir)?
+    } else {
+        found.clone()
+    };
     let mut out = output::shown_as(args.json);
     if args.json {
-        let text = serde_json::to_string_pretty(&as_json(&found, repaired.as_ref(), &still)).map_err(std::io::Error::from)?;
+        let text = serde_json::to_string_pretty(&as_json(&found, repaired.as_ref(), &still))
+            .map_err(std::io::Error::from)?;
         writeln!(out, "{text}")?;
     } else {
         show(&mut out, args, &found, repaired.as_ref())?;
     }
-    Ok(if still.is_damaged() { ExitStatus::Store } else { ExitStatus::Done })
+    Ok(if still.is_damaged() {
+        ExitStatus::Store
+    } else {
+        ExitStatus::Done
+    })
 }
 
 /// Checks a campaign, with a bar on a terminal while its directories are read.
@@ -49,7 +62,9 @@ fn check(dir: &CampaignDir) -> Result<Findings, Failure> {
 
 fn place(problem: &Problem) -> String {
     let path = shown(&problem.path);
-    problem.line.map_or_else(|| path.to_string(), |line| format!("{path}, line {line}"))
+    problem
+        .line
+        .map_or_else(|| path.to_string(), |line| format!("{path}, line {line}"))
 }
 
 /// What would be done, or was done, in words.
@@ -58,12 +73,22 @@ fn remedy(problem: &Problem) -> Option<&'static str> {
         Remedy::RewriteJournal => "a journal of its whole entries; the old one is kept beside it",
         Remedy::AcceptJournal => "the journal goes on from where it is",
         Remedy::RecordRun(..) => "the journal is told that it ended",
-        Remedy::RepeatRun { .. } => "the next `cvc run` repeats it; what is left of it is kept beside",
+        Remedy::RepeatRun { .. } => {
+            "the next `cvc run` repeats it; what is left of it is kept beside"
+        }
     })
 }
 
-fn show(out: &mut impl Write, args: &FsckArgs, found: &Findings, repaired: Option<&Repaired>) -> std::io::Result<()> {
-    let (entries, directories) = (counted(found.entries, "entry"), counted(found.directories, "run directory"));
+fn show(
+    out: &mut impl Write,
+    args: &FsckArgs,
+    found: &Findings,
+    repaired: Option<&Repaired>,
+) -> std::io::Result<()> {
+    let (entries, directories) = (
+        counted(found.entries, "entry"),
+        counted(found.directories, "run directory"),
+    );
     writeln!(out, "{entries} of the journal and {directories} checked")?;
     for problem in &found.problems {
         let kind = if problem.is_damage { "damaged" } else { "note" };
@@ -76,13 +101,23 @@ fn show(out: &mut impl Write, args: &FsckArgs, found: &Findings, repaired: Optio
     if let Some(repaired) = repaired {
         writeln!(out, "\nrepaired:")?;
         if let Some(old) = &repaired.old_journal {
-            writeln!(out, "  the journal was written anew; the damaged one is {}", shown(old))?;
+            writeln!(
+                out,
+                "  the journal was written anew; the damaged one is {}",
+                shown(old)
+            )?;
         }
         if !repaired.recorded.is_empty() {
-            writeln!(out, "  {} written into the journal", counted(repaired.recorded.len(), "run"))?;
+            writeln!(
+                out,
+                "  {} written into the journal",
+                counted(repaired.recorded.len(), "run")
+            )?;
         }
         for (run, aside) in &repaired.to_repeat {
-            let aside = aside.as_ref().map_or_else(String::new, |path| format!("; what was left of it is {}", shown(path)));
+            let aside = aside.as_ref().map_or_else(String::new, |path| {
+                format!("; what was left of it is {}", shown(path))
+            });
             writeln!(out, "  run {run} will be repeated{aside}")?;
         }
     }
@@ -90,7 +125,12 @@ fn show(out: &mut impl Write, args: &FsckArgs, found: &Findings, repaired: Optio
     match (damaged, repaired) {
         (0, _) => writeln!(out, "nothing is damaged"),
         (_, Some(_)) => writeln!(out, "\n`cvc run` goes on from here"),
-        (_, None) => writeln!(out, "\n{}; `cvc fsck {} --repair` repairs what has a repair", counted(damaged, "problem"), args.campaign),
+        (_, None) => writeln!(
+            out,
+            "\n{}; `cvc fsck {} --repair` repairs what has a repair",
+            counted(damaged, "problem"),
+            args.campaign
+        ),
     }
 }
 
@@ -106,7 +146,11 @@ fn as_json(found: &Findings, repaired: Option<&Repaired>, still: &Findings) -> V
         })
         .collect();
     let repaired = repaired.map(|r| {
-        let to_repeat: Vec<Value> = r.to_repeat.iter().map(|(run, kept)| json!({ "run": run, "kept": kept })).collect();
+        let to_repeat: Vec<Value> = r
+            .to_repeat
+            .iter()
+            .map(|(run, kept)| json!({ "run": run, "kept": kept }))
+            .collect();
         json!({ "old_journal": r.old_journal, "recorded": r.recorded, "to_repeat": to_repeat })
     });
     json!({

@@ -3,7 +3,7 @@
 use crate::{display::Varying, exit_status::ExitStatus, failure::Failure, output};
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::{ids::PointId, plan::Plan, store::CampaignDir};
-use cvc_probe::image::{
+use cvc_image_show::{
     Group, Grouping,
     command::{Caller, ImageArgs, ImageCommandError, run_for},
 };
@@ -21,8 +21,16 @@ pub fn image(args: &ImageArgs) -> Result<ExitStatus, Failure> {
     let campaigns = Campaigns::below(&args.path);
     let (by_run, by_point) = (campaigns.clone(), campaigns);
     let groupings = vec![
-        Grouping { title: "run", key: "runs", of_directory: Box::new(move |directory| Some(by_run.owner(directory)?.run)) },
-        Grouping { title: "point", key: "points", of_directory: Box::new(move |directory| by_point.owner(directory)?.point) },
+        Grouping {
+            title: "run",
+            key: "runs",
+            of_directory: Box::new(move |directory| Some(by_run.owner(directory)?.run)),
+        },
+        Grouping {
+            title: "point",
+            key: "points",
+            of_directory: Box::new(move |directory| by_point.owner(directory)?.point),
+        },
     ];
     let caller = Caller {
         progress: Some(&|done, all| progress.tell(done as u64, all as u64, "images")),
@@ -68,12 +76,20 @@ struct KnownCampaign {
 impl KnownCampaign {
     fn read(dir: &CampaignDir) -> Self {
         // an image without its plan is still an image
-        let plan: Option<Plan> = std::fs::read_to_string(dir.plan()).ok().and_then(|text| serde_json::from_str(&text).ok());
+        let plan: Option<Plan> = std::fs::read_to_string(dir.plan())
+            .ok()
+            .and_then(|text| serde_json::from_str(&text).ok());
         let labels = plan.as_ref().map(|plan| {
             let varying = Varying::of(plan.points.iter().map(|p| &p.point));
-            plan.points.iter().map(|p| (p.id.clone(), varying.show(&p.point))).collect()
+            plan.points
+                .iter()
+                .map(|p| (p.id.clone(), varying.show(&p.point)))
+                .collect()
         });
-        Self { plan, labels: labels.unwrap_or_default() }
+        Self {
+            plan,
+            labels: labels.unwrap_or_default(),
+        }
     }
 }
 
@@ -89,7 +105,10 @@ impl Campaigns {
     fn below(path: &Path) -> Self {
         let named = Utf8PathBuf::from_path_buf(path.to_owned()).unwrap_or_default();
         let real = named.canonicalize_utf8().unwrap_or_else(|_| named.clone());
-        Self { root: Rc::new((named, real)), known: Rc::default() }
+        Self {
+            root: Rc::new((named, real)),
+            known: Rc::default(),
+        }
     }
 
     /// The run of a directory `CAMPAIGN/work/RUN/…` or `CAMPAIGN/runs/RUN/…`, and its point.
@@ -98,25 +117,42 @@ impl Campaigns {
         let directory = real.join(Utf8Path::from_path(directory)?.strip_prefix(named).ok()?);
         let below_campaign = |path: &&Utf8Path| {
             let parent = path.parent();
-            parent.and_then(Utf8Path::file_name).is_some_and(|name| matches!(name, "work" | "runs"))
-                && parent.and_then(Utf8Path::parent).is_some_and(|campaign| CampaignDir::at(campaign).journal().is_file())
+            parent
+                .and_then(Utf8Path::file_name)
+                .is_some_and(|name| matches!(name, "work" | "runs"))
+                && parent
+                    .and_then(Utf8Path::parent)
+                    .is_some_and(|campaign| CampaignDir::at(campaign).journal().is_file())
         };
         let of_run = directory.ancestors().find(below_campaign)?;
         let root = of_run.parent()?.parent()?;
         // RUN.partial and RUN.failed-2 are of RUN
         let run = of_run.file_name()?.split('.').next()?.to_owned();
         let campaign = Rc::clone(
-            self.known.borrow_mut().entry(root.to_owned()).or_insert_with(|| Rc::new(KnownCampaign::read(&CampaignDir::at(root)))),
+            self.known
+                .borrow_mut()
+                .entry(root.to_owned())
+                .or_insert_with(|| Rc::new(KnownCampaign::read(&CampaignDir::at(root)))),
         );
-        let planned = campaign.plan.iter().flat_map(|plan| &plan.runs).find(|planned| planned.id.as_str() == run);
+        let planned = campaign
+            .plan
+            .iter()
+            .flat_map(|plan| &plan.runs)
+            .find(|planned| planned.id.as_str() == run);
         // below a directory of several campaigns, a point of one may be called like that of another
         let label = |text: &str| match root.strip_prefix(real) {
             Ok(below) if !below.as_str().is_empty() => format!("{below}: {text}"),
             _ => text.to_owned(),
         };
         let of_point = planned.and_then(|planned| campaign.labels.get(&planned.point));
-        let point = planned.zip(of_point).map(|(planned, text)| Group { name: planned.point.to_string(), label: Some(label(text)) });
-        let run = Group { label: Some(label(of_point.map_or("not in the plan", String::as_str))), name: run };
+        let point = planned.zip(of_point).map(|(planned, text)| Group {
+            name: planned.point.to_string(),
+            label: Some(label(text)),
+        });
+        let run = Group {
+            label: Some(label(of_point.map_or("not in the plan", String::as_str))),
+            name: run,
+        };
         Some(Owner { run, point })
     }
 }
@@ -138,13 +174,25 @@ impl Progress {
     fn start() -> Self {
         let bar = output::bar();
         bar.set_template("{bar:16.green/dim} {pos}/{len} {msg} read");
-        Self { start: Instant::now(), bar, next: Mutex::new(PATIENCE) }
+        Self {
+            start: Instant::now(),
+            bar,
+            next: Mutex::new(PATIENCE),
+        }
     }
 
     fn tell(&self, done: u64, all: u64, of: &'static str) {
         if done == all {
             self.bar.finish_and_clear();
-        } else if is_due(&self.next, self.start.elapsed(), if output::is_stderr_terminal() { Duration::ZERO } else { PAUSE }) {
+        } else if is_due(
+            &self.next,
+            self.start.elapsed(),
+            if output::is_stderr_terminal() {
+                Duration::ZERO
+            } else {
+                PAUSE
+            },
+        ) {
             if output::is_stderr_terminal() {
                 self.bar.set_message(of);
                 self.bar.set_length(all);
@@ -173,7 +221,9 @@ mod tests {
     #[test]
     fn progress_is_told_after_two_seconds_and_then_now_and_then() {
         let next = Mutex::new(PATIENCE);
-        let told: Vec<u64> = (0..=30).filter(|s| is_due(&next, Duration::from_secs(*s), PAUSE)).collect();
+        let told: Vec<u64> = (0..=30)
+            .filter(|s| is_due(&next, Duration::from_secs(*s), PAUSE))
+            .collect();
         assert_eq!(told, [2, 12, 22]);
     }
 }

@@ -1,8 +1,7 @@
-//! `cvc install`, and `--install` of `cvc run`
+//! `cvc install`
 
 use crate::{
-    args::InstallArgs,
-    campaigns::load_of_site,
+    args::{InstallArgs, SiteOf},
     display::{self, Varying},
     exit_status::ExitStatus,
     failure::Failure,
@@ -10,16 +9,14 @@ use crate::{
     output, session_log,
     text::{shown, table},
 };
-use cvc_controller::{
-    install::{self, InstallEvent, InstallReport, Lock, Request},
-    observe::{Observer, Progress},
-};
+use cvc_controller::install::{self, InstallReport, Lock, Request};
 use cvc_core::{
-    campaign::{SiteKind, Spec},
-    plan::{self, Plan},
-    stop::{StopRequest, StopSignal},
-    store::{CampaignDir, CampaignLock, StoreError},
+    campaign::Spec,
+    plan::{self},
+    stop::StopRequest,
+    store::CampaignDir,
 };
+use cvc_session::{campaigns::load_of_site, install_one};
 use std::io::Write;
 use tokio::{
     signal::unix::{SignalKind, signal},
@@ -28,7 +25,7 @@ use tokio::{
 use tracing::Instrument;
 
 pub fn install(args: &InstallArgs) -> Result<ExitStatus, Failure> {
-    let spec = load_of_site(&args.of)?;
+    let spec = of_site(&args.of)?;
     let plan = plan::build(&spec);
     let dir = CampaignDir::new(&args.place.campaigns, &plan.campaign);
     let limit = (!args.limit.is_empty()).then(|| args.limit.join(":"));
@@ -53,18 +50,34 @@ pub fn install(args: &InstallArgs) -> Result<ExitStatus, Failure> {
         let (stop_request, mut stop_signal) = watch::channel(StopRequest::GoOn);
         tokio::spawn(listen(stop_request));
         let mut observer = display::observer(args.json, Varying::default(), 0.0);
-        one(&request, &mut stop_signal, observer.as_mut()).await
+        install_one(&request, &mut stop_signal, observer.as_mut()).await
     };
-    let report = runtime()?.block_on(installing.instrument(tracing::info_span!("campaign", name = %plan.campaign)))?;
+    let report = runtime()?
+        .block_on(installing.instrument(tracing::info_span!("campaign", name = %plan.campaign)))?;
     if !args.json && !args.check {
         show(&report, &dir)?;
     }
     Ok(ExitStatus::Done)
 }
 
+/// The campaign of a site.
+pub(super) fn of_site(of: &SiteOf) -> Result<Spec, Failure> {
+    Ok(load_of_site(
+        &of.site,
+        of.file.as_deref(),
+        of.which.variant.as_deref(),
+        &|what| output::note(what),
+    )?)
+}
+
 /// Stops at once on Ctrl-C or SIGTERM. Finished work stays and is not repeated.
 async fn listen(stop_request: watch::Sender<StopRequest>) {
-    let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate())) else { return };
+    let (Ok(mut interrupt), Ok(mut terminate)) = (
+        signal(SignalKind::interrupt()),
+        signal(SignalKind::terminate()),
+    ) else {
+        return;
+    };
     tokio::select! {
         _ = interrupt.recv() => {}
         _ = terminate.recv() => {}
@@ -75,28 +88,26 @@ async fn listen(stop_request: watch::Sender<StopRequest>) {
 
 /// Writes inventory, variables and roles for running ansible-playbook by hand.
 fn write_only(request: &Request<'_>, to: &camino::Utf8Path) -> Result<ExitStatus, Failure> {
-    let Some(site) = request.spec.sites.get(request.site) else { return Ok(ExitStatus::Done) };
+    let Some(site) = request.spec.sites.get(request.site) else {
+        return Ok(ExitStatus::Done);
+    };
     let files = install::write(request, site, &Lock::read(request.dir)?, to)?;
     let mut out = output::shown();
-    writeln!(out, "ansible-playbook -i {} --extra-vars @{} {}", shown(&files.inventory), shown(&files.vars), files.roles.join("site.yml"))?;
+    writeln!(
+        out,
+        "ansible-playbook -i {} --extra-vars @{} {}",
+        shown(&files.inventory),
+        shown(&files.vars),
+        files.roles.join("site.yml")
+    )?;
     Ok(ExitStatus::Done)
-}
-
-async fn one(request: &Request<'_>, stop_signal: &mut StopSignal, observer: &mut dyn Observer) -> Result<InstallReport, Failure> {
-    let mut on = |event: InstallEvent| observer.on(&Progress::Install(event));
-    // two at once would be in each other's way on the hosts, and in cvc.lock
-    let _lock = if request.check {
-        None
-    } else {
-        std::fs::create_dir_all(request.dir.root()).map_err(StoreError::io("make", request.dir.root()))?;
-        Some(CampaignLock::take_waiting(&request.dir.lock(), "cvc install")?)
-    };
-    Ok(install::install(request, stop_signal, &mut on).await?)
 }
 
 fn show(report: &InstallReport, dir: &CampaignDir) -> Result<(), Failure> {
     let lock = Lock::read(dir)?;
-    let Some(site) = lock.sites.get(&report.site) else { return Ok(()) };
+    let Some(site) = lock.sites.get(&report.site) else {
+        return Ok(());
+    };
     let mut table = table(["component", "version", "from", "at"], &["at"]);
     for (name, component) in &site.components {
         let from = if component.package.is_empty() {
@@ -106,24 +117,10 @@ fn show(report: &InstallReport, dir: &CampaignDir) -> Result<(), Failure> {
         };
         table.add_row([name, &component.version, &from, &component.path]);
     }
-    output::tell(format_args!("{}\nlocked in {}", table.trim_fmt(), shown(&Lock::file(dir))));
-    Ok(())
-}
-
-/// Installs on every site that the plan uses.
-pub(super) async fn all(
-    spec: &Spec,
-    plan: &Plan,
-    dir: &CampaignDir,
-    update_lock: bool,
-    stop_signal: &mut StopSignal,
-    observer: &mut dyn Observer,
-) -> Result<(), Failure> {
-    // instances are set up once they are launched for the campaign
-    let there = spec.sites.iter().filter(|(_, s)| s.kind != SiteKind::Ec2).map(|(name, _)| name);
-    for site in there.filter(|s| plan.points.iter().any(|p| p.point.site == **s)) {
-        let request = Request { spec, plan, site, dir, check: false, tags: &[], only: None, update_lock, limit: install::LIMIT };
-        one(&request, stop_signal, observer).await?;
-    }
+    output::tell(format_args!(
+        "{}\nlocked in {}",
+        table.trim_fmt(),
+        shown(&Lock::file(dir))
+    ));
     Ok(())
 }

@@ -3,18 +3,16 @@
 use super::run;
 use crate::{
     args::{MeasureArgs, RunArgs, SelectionArgs, Which},
-    campaigns::load,
     exit_status::ExitStatus,
     failure::Failure,
     output::note,
 };
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_analysis::{
-    index::Index,
-    paper::Paper,
-    rerun::{self, CampaignMeasurements, Definition, Joined},
-};
 use cvc_core::store::CampaignDir;
+use cvc_index::Index;
+use cvc_paper::paper::Paper;
+use cvc_paper::rerun::{self, CampaignMeasurements, Definition, Joined};
+use cvc_session::campaigns::load;
 
 /// What was measured of a paper.
 pub enum Outcome {
@@ -23,7 +21,11 @@ pub enum Outcome {
     /// The user stopped a campaign; it goes on with the same command.
     Interrupted,
     /// Measured, by these campaigns.
-    Joined { definition: Box<Definition>, joined: Joined, from: Vec<Utf8PathBuf> },
+    Joined {
+        definition: Box<Definition>,
+        joined: Joined,
+        from: Vec<Utf8PathBuf>,
+    },
 }
 
 /// Runs the requested campaigns and joins all measurements with the paper's tables.
@@ -32,8 +34,15 @@ pub fn measured(folder: &Utf8Path, paper: &Paper, args: &MeasureArgs) -> Result<
         if args.measure || !args.from.is_empty() {
             return Err(Failure::Other {
                 status: ExitStatus::Usage,
-                message: format!("{folder} has no {}, so {} cannot be measured here", rerun::FILE, paper.id),
-                hint: Some("leave --measure and --from out, or write one: docs/reproduce-measure.md".into()),
+                message: format!(
+                    "{folder} has no {}, so {} cannot be measured here",
+                    rerun::FILE,
+                    paper.id
+                ),
+                hint: Some(
+                    "leave --measure and --from out, or write one: docs/reproduce-measure.md"
+                        .into(),
+                ),
             });
         }
         return Ok(Outcome::Nothing);
@@ -44,7 +53,9 @@ pub fn measured(folder: &Utf8Path, paper: &Paper, args: &MeasureArgs) -> Result<
             note(format_args!("{file}, variant {}", campaign.variant));
             let args = RunArgs {
                 file,
-                which: Which { variant: Some(campaign.variant.clone()) },
+                which: Which {
+                    variant: Some(campaign.variant.clone()),
+                },
                 place: args.place.clone(),
                 json: false,
                 retry_failed: false,
@@ -60,14 +71,21 @@ pub fn measured(folder: &Utf8Path, paper: &Paper, args: &MeasureArgs) -> Result<
             }
         }
     }
-    let from = if args.from.is_empty() { of_paper(folder, &definition, args)? } else { args.from.clone() };
+    let from = if args.from.is_empty() {
+        of_paper(folder, &definition, args)?
+    } else {
+        args.from.clone()
+    };
     let mut measured = CampaignMeasurements::default();
     for dir in &from {
         if !dir.join("plan.json").is_file() {
             return Err(Failure::Other {
                 status: ExitStatus::Usage,
                 message: format!("{dir} is not a campaign: it has no plan.json"),
-                hint: Some("--from names the directory of a campaign that was run, such as campaigns/NAME".into()),
+                hint: Some(
+                    "--from names the directory of a campaign that was run, such as campaigns/NAME"
+                        .into(),
+                ),
             });
         }
         // only read, never changed: it may be an archive
@@ -81,15 +99,24 @@ pub fn measured(folder: &Utf8Path, paper: &Paper, args: &MeasureArgs) -> Result<
             hint: Some("compare with the paper's paper.toml and docs/reproduce-measure.md".into()),
         });
     }
-    Ok(Outcome::Joined { definition: Box::new(definition), joined, from })
+    Ok(Outcome::Joined {
+        definition: Box::new(definition),
+        joined,
+        from,
+    })
 }
 
 /// The existing directories of the paper's campaigns, with every variant.
-fn of_paper(folder: &Utf8Path, definition: &Definition, args: &MeasureArgs) -> Result<Vec<Utf8PathBuf>, Failure> {
+fn of_paper(
+    folder: &Utf8Path,
+    definition: &Definition,
+    args: &MeasureArgs,
+) -> Result<Vec<Utf8PathBuf>, Failure> {
     let mut dirs = Vec::new();
     for campaign in &definition.campaigns {
-        let plain = load(&folder.join(&campaign.file), &Which { variant: None })?;
-        let names = std::iter::once(plain.name.clone()).chain(plain.variants.iter().map(|v| format!("{}-{v}", plain.name)));
+        let plain = load(&folder.join(&campaign.file), None)?;
+        let names = std::iter::once(plain.name.clone())
+            .chain(plain.variants.iter().map(|v| format!("{}-{v}", plain.name)));
         for dir in names.map(|name| CampaignDir::new(&args.place.campaigns, &name)) {
             if dir.journal().is_file() && !dirs.iter().any(|d| d == dir.root()) {
                 dirs.push(dir.root().to_owned());

@@ -33,8 +33,13 @@ use std::io::Write;
 
 /// Runs the command and returns its exit code.
 pub fn dispatch(arguments: Arguments) -> Result<ExitStatus, Failure> {
-    let needs_no_file =
-        matches!(arguments.command, Command::Schema { .. } | Command::Completions { .. } | Command::Reference | Command::Shepherd);
+    let needs_no_file = matches!(
+        arguments.command,
+        Command::Schema { .. }
+            | Command::Completions { .. }
+            | Command::Reference
+            | Command::Shepherd
+    );
     if !needs_no_file {
         require_home()?;
     }
@@ -64,7 +69,11 @@ pub fn dispatch(arguments: Arguments) -> Result<ExitStatus, Failure> {
         }
         Command::Reference => reference::reference(),
         Command::Shepherd => {
-            cvc_probe::shepherd::main().map_err(|e| Failure::Other { status: ExitStatus::Host, message: e.to_string(), hint: None })?;
+            cvc_probe::shepherd::main().map_err(|e| Failure::Other {
+                status: ExitStatus::Host,
+                message: e.to_string(),
+                hint: None,
+            })?;
             Ok(ExitStatus::Done)
         }
     }

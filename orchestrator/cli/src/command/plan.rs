@@ -2,20 +2,16 @@
 
 use super::{costs, space};
 use crate::{
-    args::{PlanArgs, SelectionArgs},
-    campaigns::{load, unknown_hosts},
+    args::PlanArgs,
     display::{Varying, duration},
     exit_status::ExitStatus,
     failure::Failure,
-    machine::{ask_sites, runtime},
+    machine::runtime,
     output::{self, note},
     text::{paragraph, table},
 };
-use camino::Utf8Path;
-use cvc_controller::cost::{self, PriceBook};
 use cvc_core::{
     campaign::Spec,
-    ids::PointId,
     inventory::InventoryProgram,
     plan::{self, Plan},
     point::{ExcludedBy, Point, Repeat},
@@ -23,11 +19,9 @@ use cvc_core::{
     units::counted,
 };
 use cvc_engine::attempt::{Readiness, ReadySite};
+use cvc_session::{Expectations, Session, campaigns::unknown_hosts};
 use indexmap::IndexMap;
-use std::{
-    collections::{HashMap, HashSet},
-    io::Write,
-};
+use std::{collections::HashMap, io::Write};
 
 /// Maximum number of points that are listed below a reason that concerns them all.
 const MAX_POINTS: usize = 8;
@@ -36,14 +30,16 @@ const MAX_POINTS: usize = 8;
 const MANY_DAYS: f64 = 30.0;
 
 pub fn plan(args: &PlanArgs) -> Result<ExitStatus, Failure> {
-    let spec = load(&args.file, &args.which)?;
-    let mut plan = plan::build(&spec);
-    if let Some(only) = selected(&plan, &args.selection)? {
-        plan = limited(plan, &only);
-    }
+    let mut session = Session::look(
+        &args.file,
+        args.which.variant.as_deref(),
+        &args.place.campaigns,
+    )?;
+    session.select(&args.selection.only)?;
+    let plan = session.selected();
     let mut out = std::io::BufWriter::new(output::shown_as(args.json));
     if args.json {
-        for (site, inventory) in unknown_hosts(&spec) {
+        for (site, inventory) in unknown_hosts(&session.spec) {
             note(unknown_nodes(site, inventory));
         }
         serde_json::to_writer_pretty(&mut out, &plan).map_err(std::io::Error::from)?;
@@ -51,42 +47,19 @@ pub fn plan(args: &PlanArgs) -> Result<ExitStatus, Failure> {
         out.flush()?;
         return Ok(ExitStatus::Done);
     }
-    let sites = runtime()?.block_on(ask_sites(&spec, |_| Readiness::Find, |_| ()));
-    let dir = CampaignDir::new(&args.place.campaigns, &plan.campaign);
-    show(&mut out, &spec, &plan, &sites, &dir, args.runs)?;
+    let sites = runtime()?.block_on(session.ask_sites(|_| Readiness::Find, |_| ()));
+    show(&mut out, &session, &plan, &sites, args.runs)?;
     out.flush()?;
     drop(out);
-    tell_without_effect(&spec, &plan);
+    tell_without_effect(&session);
     // the same as `cvc run` ends with, so that a script notices
-    if plan.runs.is_empty() { Err(nothing_to_run(&args.file, &plan)) } else { Ok(ExitStatus::Done) }
-}
-
-/// The points that `--only` selects; `None` without it.
-///
-/// # Errors
-/// When it names what no point has.
-pub fn selected(plan: &Plan, args: &SelectionArgs) -> Result<Option<HashSet<PointId>>, Failure> {
-    if args.only.is_empty() {
-        return Ok(None);
-    }
-    let wrong = |e: plan::SelectionError| Failure::Other {
-        status: ExitStatus::Usage,
-        message: format!("--only: {}", e.message),
-        hint: Some(e.hint),
-    };
-    plan::select_points(plan, &args.only).map(Some).map_err(wrong)
-}
-
-/// The part of a plan that concerns these points.
-pub fn limited(mut plan: Plan, only: &HashSet<PointId>) -> Plan {
-    plan.points.retain(|p| only.contains(&p.id));
-    plan.runs.retain(|r| only.contains(&r.point));
-    plan
+    session.has_runs()?;
+    Ok(ExitStatus::Done)
 }
 
 /// Warns of keys of the file that change nothing.
-pub fn tell_without_effect(spec: &Spec, plan: &Plan) {
-    for what in plan::without_effect(spec, plan) {
+pub fn tell_without_effect(session: &Session) {
+    for what in session.without_effect() {
         note(format_args!("warning: {what}"));
     }
 }
@@ -100,51 +73,56 @@ fn unknown_nodes(site: &str, inventory: &InventoryProgram) -> String {
     )
 }
 
-/// The error of a plan without a run.
-pub fn nothing_to_run(file: &Utf8Path, plan: &Plan) -> Failure {
-    Failure::Other {
-        status: ExitStatus::Usage,
-        message: format!("{file}: nothing to run: {}, all excluded", counted(plan.excluded.len(), "point")),
-        hint: Some("`cvc plan` shows each with its reason".into()),
-    }
-}
-
 fn show(
     out: &mut impl Write,
-    spec: &Spec,
+    session: &Session,
     plan: &Plan,
     sites: &IndexMap<String, ReadySite>,
-    dir: &CampaignDir,
     every_run: bool,
 ) -> std::io::Result<()> {
-    let book = PriceBook::open(&cost::cache_file());
-    let machines = costs::machines(spec, sites, &book);
-    let (estimates, spaces) = space::estimate(spec, plan, &machines, dir);
+    let spec = &session.spec;
+    let expectations = session.expectations(plan, sites);
+    let Expectations {
+        estimates,
+        spaces,
+        prices,
+        ..
+    } = &expectations;
     let varying = Varying::of(plan.points.iter().map(|p| &p.point));
     writeln!(out, "campaign {}, seed {}", plan.campaign, plan.seed)?;
     if !spec.description.is_empty() {
         writeln!(out, "{}", paragraph("", &spec.description))?;
     }
     if spec.variant.is_none() && !spec.variants.is_empty() {
-        writeln!(out, "{}", paragraph("", &format!("variants (--variant NAME): {}", spec.variants.join(", "))))?;
+        writeln!(
+            out,
+            "{}",
+            paragraph(
+                "",
+                &format!("variants (--variant NAME): {}", spec.variants.join(", "))
+            )
+        )?;
     }
     constants(out, plan, &varying)?;
-    for (site, inventory) in unknown_hosts(spec).filter(|(site, _)| plan.points.iter().any(|p| p.point.site == *site)) {
+    for (site, inventory) in
+        unknown_hosts(spec).filter(|(site, _)| plan.points.iter().any(|p| p.point.site == *site))
+    {
         writeln!(out, "{}", paragraph("", &unknown_nodes(site, inventory)))?;
         writeln!(
             out,
             "{}",
-            paragraph("  ", &format!("hint: for all commands to know them, write them to a file: {}", inventory.to_file()))
+            paragraph(
+                "  ",
+                &format!(
+                    "hint: for all commands to know them, write them to a file: {}",
+                    inventory.to_file()
+                )
+            )
         )?;
     }
 
-    let obstacle = |point: &Point| match sites.get(&point.site) {
-        Some(site) => site.obstacle(point),
-        None => costs::obstacle(spec, &book, point),
-    };
-    let obstacles: HashMap<_, _> = plan.points.iter().filter_map(|p| Some((&p.id, obstacle(&p.point)?))).collect();
-    let cores = |site: &str| machines.sites.get(site).copied();
-    let expected = cost::expected(spec, plan, &estimates, &book, cores, |point| !obstacles.contains_key(point));
+    let obstacles = expectations.obstacles(spec, plan, sites);
+    let expected = expectations.cost(spec, plan, &obstacles);
     let one = expected.of_point(plan);
     let mut runs: HashMap<_, (u32, u32)> = HashMap::new();
     for run in &plan.runs {
@@ -162,17 +140,48 @@ fn show(
             .chain(expected.has_price().then_some("cost")),
         &[],
     );
-    for (planned, estimate) in plan.points.iter().zip(&estimates.points).filter(|(p, _)| !obstacles.contains_key(&p.id)) {
+    for (planned, estimate) in plan
+        .points
+        .iter()
+        .zip(&estimates.points)
+        .filter(|(p, _)| !obstacles.contains_key(&p.id))
+    {
         let (warmups, measured) = runs.get(&planned.id).copied().unwrap_or_default();
         let mut row = vec![planned.id.as_str()[..8].to_owned()];
-        row.extend(varying.names().iter().map(|n| planned.point.factor(n).unwrap_or_else(|| "-".into())));
-        let counted = spec.run.until.as_ref().map_or_else(|| measured.to_string(), |until| format!("{} to {measured}", until.min));
-        row.push(if warmups > 0 { format!("{counted} + {warmups} warm-up") } else { counted });
-        row.push(format!("{}{}", if estimate.known { "" } else { "~" }, duration(estimate.seconds)));
+        row.extend(
+            varying
+                .names()
+                .iter()
+                .map(|n| planned.point.factor(n).unwrap_or_else(|| "-".into())),
+        );
+        let counted = spec.run.until.as_ref().map_or_else(
+            || measured.to_string(),
+            |until| format!("{} to {measured}", until.min),
+        );
+        row.push(if warmups > 0 {
+            format!("{counted} + {warmups} warm-up")
+        } else {
+            counted
+        });
+        row.push(format!(
+            "{}{}",
+            if estimate.known { "" } else { "~" },
+            duration(estimate.seconds)
+        ));
         let is_whole = spaces.get(&planned.id).is_none_or(|s| s.is_whole);
-        row.push(format!("{}{}", if is_whole { "" } else { "≥" }, mib(estimate.peak_bytes)));
+        row.push(format!(
+            "{}{}",
+            if is_whole { "" } else { "≥" },
+            mib(estimate.peak_bytes)
+        ));
         if expected.has_price() {
-            row.push(costs::of_point(&expected, &one, &planned.id, &planned.point.site, warmups + measured));
+            row.push(costs::of_point(
+                &expected,
+                &one,
+                &planned.id,
+                &planned.point.site,
+                warmups + measured,
+            ));
         }
         points.add_row(row);
     }
@@ -180,35 +189,82 @@ fn show(
         writeln!(out, "\n{}", points.trim_fmt())?;
     }
 
-    let not_here: Vec<_> = plan.points.iter().filter(|p| obstacles.contains_key(&p.id)).collect();
+    let not_here: Vec<_> = plan
+        .points
+        .iter()
+        .filter(|p| obstacles.contains_key(&p.id))
+        .collect();
     if !not_here.is_empty() {
         let are = if not_here.len() == 1 { "is" } else { "are" };
-        writeln!(out, "\n{} {are} skipped here, because something is missing:", counted(not_here.len(), "point"))?;
-        grouped(out, not_here.iter().map(|p| (obstacles[&p.id].clone(), varying.show(&p.point))))?;
+        writeln!(
+            out,
+            "\n{} {are} skipped here, because something is missing:",
+            counted(not_here.len(), "point")
+        )?;
+        grouped(
+            out,
+            not_here
+                .iter()
+                .map(|p| (obstacles[&p.id].clone(), varying.show(&p.point))),
+        )?;
     }
     for site in sites.values().filter(|site| !site.not_started.is_empty()) {
         let (what, name) = (site.not_started.join(", "), &site.context.name);
-        let text =
-            format!("{what} of the site {name}: found, but not started, because the file names what to start; `cvc doctor FILE` does");
+        let text = format!(
+            "{what} of the site {name}: found, but not started, because the file names what to start; `cvc doctor FILE` does"
+        );
         writeln!(out, "\n{}", paragraph("", &text))?;
     }
     if !plan.excluded.is_empty() {
-        let are = if plan.excluded.len() == 1 { "is" } else { "are" };
-        writeln!(out, "\n{} {are} excluded:", counted(plan.excluded.len(), "point"))?;
-        let all =
-            Varying::of(plan.excluded.iter().map(|e| &e.point).chain(plan.points.iter().map(|p| &p.point)).collect::<Vec<_>>().into_iter());
-        grouped(out, plan.excluded.iter().map(|e| (format!("{}: {}", by(e.by), e.reason), all.show(&e.point))))?;
+        let are = if plan.excluded.len() == 1 {
+            "is"
+        } else {
+            "are"
+        };
+        writeln!(
+            out,
+            "\n{} {are} excluded:",
+            counted(plan.excluded.len(), "point")
+        )?;
+        let all = Varying::of(
+            plan.excluded
+                .iter()
+                .map(|e| &e.point)
+                .chain(plan.points.iter().map(|p| &p.point))
+                .collect::<Vec<_>>()
+                .into_iter(),
+        );
+        grouped(
+            out,
+            plan.excluded
+                .iter()
+                .map(|e| (format!("{}: {}", by(e.by), e.reason), all.show(&e.point))),
+        )?;
     }
     if let Some(split) = &plan.predict {
-        let train = if split.train.len() == 1 { "1 point trains".to_owned() } else { format!("{} points train", split.train.len()) };
-        let held_out = if split.held_out.len() == 1 { "1 is".to_owned() } else { format!("{} are", split.held_out.len()) };
-        writeln!(out, "\n{train} the models, {held_out} held out and predicted")?;
+        let train = if split.train.len() == 1 {
+            "1 point trains".to_owned()
+        } else {
+            format!("{} points train", split.train.len())
+        };
+        let held_out = if split.held_out.len() == 1 {
+            "1 is".to_owned()
+        } else {
+            format!("{} are", split.held_out.len())
+        };
+        writeln!(
+            out,
+            "\n{train} the models, {held_out} held out and predicted"
+        )?;
     }
     if every_run {
         writeln!(out, "\nruns in their order:")?;
         let by_id: HashMap<_, &Point> = plan.points.iter().map(|p| (&p.id, &p.point)).collect();
         for (number, run) in (1..).zip(&plan.runs) {
-            let point = by_id.get(&run.point).map(|p| varying.show(p)).unwrap_or_default();
+            let point = by_id
+                .get(&run.point)
+                .map(|p| varying.show(p))
+                .unwrap_or_default();
             let repeat = match run.repeat {
                 Repeat::Warmup(n) => format!("warm-up {n}"),
                 Repeat::Measured(n) => format!("repeat {n}"),
@@ -223,32 +279,75 @@ fn show(
         .filter(|(p, _)| obstacles.contains_key(&p.id))
         .map(|(p, e)| e.seconds * runs.get(&p.id).map_or(0.0, |(w, m)| f64::from(w + m)))
         .sum();
-    let here: u32 = runs.iter().filter(|(id, _)| !obstacles.contains_key(*id)).map(|(_, (w, m))| w + m).sum();
+    let here: u32 = runs
+        .iter()
+        .filter(|(id, _)| !obstacles.contains_key(*id))
+        .map(|(_, (w, m))| w + m)
+        .sum();
     let all_s = (estimates.total_s - skipped).max(0.0);
-    let most = if spec.run.until.is_some() { "at most " } else { "" };
+    let most = if spec.run.until.is_some() {
+        "at most "
+    } else {
+        ""
+    };
     // sites that share no machine, and runs side by side
-    let beside = if expected.last_s < 0.95 * all_s { format!(" ({} one after another)", duration(all_s)) } else { String::new() };
-    writeln!(out, "\n{most}{}, about {}{beside}", counted(here, "run"), duration(expected.last_s.min(all_s)))?;
+    let beside = if expected.last_s < 0.95 * all_s {
+        format!(" ({} one after another)", duration(all_s))
+    } else {
+        String::new()
+    };
+    writeln!(
+        out,
+        "\n{most}{}, about {}{beside}",
+        counted(here, "run"),
+        duration(expected.last_s.min(all_s))
+    )?;
     if let Some(until) = &spec.run.until {
-        let of = until.of.as_deref().unwrap_or("the checkpoint's time and the wall time");
-        writeln!(out, "each point is repeated until the interval of {of} is within ±{} %", until.half_width_pct)?;
+        let of = until
+            .of
+            .as_deref()
+            .unwrap_or("the checkpoint's time and the wall time");
+        writeln!(
+            out,
+            "each point is repeated until the interval of {of} is within ±{} %",
+            until.half_width_pct
+        )?;
     }
     if let Some(blocks) = spec.run.blocks {
         let each = spec.run.repeats / blocks.count;
-        writeln!(out, "divided among {} {}, {} of each point on each", blocks.count, blocks.of.many(), counted(each, "counted run"))?;
+        writeln!(
+            out,
+            "divided among {} {}, {} of each point on each",
+            blocks.count,
+            blocks.of.many(),
+            counted(each, "counted run")
+        )?;
     }
     if estimates.total_s - skipped > MANY_DAYS * 86_400.0 {
-        writeln!(out, "is that meant? Fewer repeats, points or steps take less; `cvc run --for 8h` ends a session in time")?;
+        writeln!(
+            out,
+            "is that meant? Fewer repeats, points or steps take less; `cvc run --for 8h` ends a session in time"
+        )?;
     }
     if estimates.unknown > 0 {
-        writeln!(out, "(the descriptors of {}, marked ~, do not say how long they compute)", counted(estimates.unknown, "point"))?;
+        writeln!(
+            out,
+            "(the descriptors of {}, marked ~, do not say how long they compute)",
+            counted(estimates.unknown, "point")
+        )?;
     }
     for need in &estimates.disk {
-        area(out, spec, dir, need)?;
+        area(out, spec, &session.dir, need)?;
     }
-    space::show_basis(out, plan.points.iter().filter(|p| !obstacles.contains_key(&p.id)).filter_map(|p| spaces.get(&p.id)))?;
+    space::show_basis(
+        out,
+        plan.points
+            .iter()
+            .filter(|p| !obstacles.contains_key(&p.id))
+            .filter_map(|p| spaces.get(&p.id)),
+    )?;
     if expected.has_price() {
-        costs::show(out, spec, &expected, &book)?;
+        costs::show(out, spec, &expected, prices)?;
     }
     Ok(())
 }
@@ -258,16 +357,31 @@ fn constants(out: &mut impl Write, plan: &Plan, varying: &Varying) -> std::io::R
     let Some(first) = plan.points.first() else {
         return writeln!(out, "no point is left to run");
     };
-    let names = Point::FACTORS.iter().copied().chain(first.point.user.keys().map(String::as_str));
+    let built_in = Point::shown_factors(plan.points.iter().map(|p| &p.point));
+    let names = built_in
+        .into_iter()
+        .chain(first.point.user.keys().map(String::as_str));
     let shared: Vec<String> = names
         .filter(|n| !varying.names().iter().any(|v| v == n) && *n != "processes")
-        .filter_map(|n| Some(format!("{n} = {}", plan.points.iter().find_map(|p| p.point.factor(n))?)))
+        .filter_map(|n| {
+            Some(format!(
+                "{n} = {}",
+                plan.points.iter().find_map(|p| p.point.factor(n))?
+            ))
+        })
         .collect();
-    writeln!(out, "{}", paragraph("", &format!("in all points: {}", shared.join(", "))))
+    writeln!(
+        out,
+        "{}",
+        paragraph("", &format!("in all points: {}", shared.join(", ")))
+    )
 }
 
 /// Reasons, and below each the points that it concerns.
-fn grouped(out: &mut impl Write, items: impl Iterator<Item = (String, String)>) -> std::io::Result<()> {
+fn grouped(
+    out: &mut impl Write,
+    items: impl Iterator<Item = (String, String)>,
+) -> std::io::Result<()> {
     let mut groups: IndexMap<String, Vec<String>> = IndexMap::new();
     for (reason, point) in items {
         groups.entry(reason).or_default().push(point);
@@ -278,20 +392,37 @@ fn grouped(out: &mut impl Write, items: impl Iterator<Item = (String, String)>) 
             writeln!(out, "    - {point}")?;
         }
         if points.len() > MAX_POINTS {
-            writeln!(out, "    - and {} more; `cvc plan --json` lists all that are excluded", points.len() - MAX_POINTS)?;
+            writeln!(
+                out,
+                "    - and {} more; `cvc plan --json` lists all that are excluded",
+                points.len() - MAX_POINTS
+            )?;
         }
     }
     Ok(())
 }
 
 /// Shows what is needed and free in a storage area.
-fn area(out: &mut impl Write, spec: &Spec, dir: &CampaignDir, need: &plan::DiskNeed) -> std::io::Result<()> {
+fn area(
+    out: &mut impl Write,
+    spec: &Spec,
+    dir: &CampaignDir,
+    need: &plan::DiskNeed,
+) -> std::io::Result<()> {
     let site = spec.sites.get(&need.site);
     let area = site.and_then(|s| s.storage.get(&need.storage));
     if let Some(cluster) = site.and_then(|s| s.cluster.as_ref()) {
-        let directory = area.and_then(|a| a.path.as_deref()).unwrap_or(&cluster.base);
-        let (where_, needed) = (format!("{} of site {} ({directory})", need.storage, need.site), mib(need.bytes));
-        return writeln!(out, "space in {where_}: {needed} needed, checked on every node before each run");
+        let directory = area
+            .and_then(|a| a.path.as_deref())
+            .unwrap_or(&cluster.base);
+        let (where_, needed) = (
+            format!("{} of site {} ({directory})", need.storage, need.site),
+            mib(need.bytes),
+        );
+        return writeln!(
+            out,
+            "space in {where_}: {needed} needed, checked on every node before each run"
+        );
     }
     let base = spec.directory();
     let directory = match area.and_then(|a| a.path.as_ref()) {
@@ -304,12 +435,22 @@ fn area(out: &mut impl Write, spec: &Spec, dir: &CampaignDir, need: &plan::DiskN
         Some(free) => format!("{} free", mib(free)),
         None => "free space unknown".into(),
     };
-    writeln!(out, "space in {} ({}): {} needed, {verdict}", need.storage, directory, mib(need.bytes))
+    writeln!(
+        out,
+        "space in {} ({}): {} needed, {verdict}",
+        need.storage,
+        directory,
+        mib(need.bytes)
+    )
 }
 
 fn mib(bytes: u64) -> String {
     let mib = bytes as f64 / cvc_core::units::MIB;
-    if mib >= 10240.0 { format!("{:.1} GiB", mib / 1024.0) } else { format!("{mib:.0} MiB") }
+    if mib >= 10240.0 {
+        format!("{:.1} GiB", mib / 1024.0)
+    } else {
+        format!("{mib:.0} MiB")
+    }
 }
 
 fn by(by: ExcludedBy) -> &'static str {

@@ -3,7 +3,6 @@
 use super::costs::usd;
 use crate::{
     args::PricesArgs,
-    campaigns::load,
     exit_status::ExitStatus,
     failure::Failure,
     machine::{clouds, runtime},
@@ -16,15 +15,23 @@ use cvc_controller::{
     provider::{Account, Clouds, ProviderError},
 };
 use cvc_core::campaign::{Ec2Settings, Market, Spec};
+use cvc_session::campaigns::load;
 use std::io::Write;
 
 pub fn prices(args: &PricesArgs) -> Result<ExitStatus, Failure> {
-    let spec = load(&args.file, &args.which)?;
-    let wanted: Vec<(&String, &Ec2Settings)> = spec.sites.iter().filter_map(|(name, site)| Some((name, site.ec2.as_ref()?))).collect();
+    let spec = load(&args.file, args.which.variant.as_deref())?;
+    let wanted: Vec<(&String, &Ec2Settings)> = spec
+        .sites
+        .iter()
+        .filter_map(|(name, site)| Some((name, site.ec2.as_ref()?)))
+        .collect();
     if wanted.is_empty() {
         return Err(Failure::Other {
             status: ExitStatus::Usage,
-            message: format!("{} has no site of kind `ec2`, so there are no prices to ask for", args.file),
+            message: format!(
+                "{} has no site of kind `ec2`, so there are no prices to ask for",
+                args.file
+            ),
             hint: Some("give the price of a cluster in [sites.NAME.price]".into()),
         });
     }
@@ -41,13 +48,28 @@ pub fn prices(args: &PricesArgs) -> Result<ExitStatus, Failure> {
 }
 
 /// Asks for the types of all sites, and keeps each answer before the next question.
-async fn ask(clouds: &dyn Clouds, wanted: &[(&String, &Ec2Settings)]) -> Result<PriceBook, Failure> {
+async fn ask(
+    clouds: &dyn Clouds,
+    wanted: &[(&String, &Ec2Settings)],
+) -> Result<PriceBook, Failure> {
     let cache = cost::cache_file();
     for (site, ec2) in wanted {
-        let failed = |error: ProviderError| Failure::Campaign(CampaignError::Provider { site: (*site).clone(), error: Box::new(error) });
+        let failed = |error: ProviderError| {
+            Failure::Campaign(CampaignError::Provider {
+                site: (*site).clone(),
+                error: Box::new(error),
+            })
+        };
         let provider = clouds.open(&Account::of(ec2)).await.map_err(failed)?;
-        let spot = ec2.market != Market::OnDemand;
-        let book = cost::refresh(provider.as_ref(), &ec2.instance_types, spot, &cache).await.map_err(failed)?;
+        let spot = ec2.instances.market != Market::OnDemand;
+        let book = cost::refresh(
+            provider.as_ref(),
+            &ec2.instances.instance_types,
+            spot,
+            &cache,
+        )
+        .await
+        .map_err(failed)?;
         for note in book.notes() {
             output::note(format_args!("warning: {note}"));
         }
@@ -56,9 +78,16 @@ async fn ask(clouds: &dyn Clouds, wanted: &[(&String, &Ec2Settings)]) -> Result<
 }
 
 fn show(spec: &Spec, book: &PriceBook) -> Result<(), std::io::Error> {
-    let mut rows = table(["site", "region", "type", "market", "an hour", "from"], &["from"]);
-    for (name, ec2) in spec.sites.iter().filter_map(|(name, site)| Some((name, site.ec2.as_ref()?))) {
-        for instance_type in &ec2.instance_types {
+    let mut rows = table(
+        ["site", "region", "type", "market", "an hour", "from"],
+        &["from"],
+    );
+    for (name, ec2) in spec
+        .sites
+        .iter()
+        .filter_map(|(name, site)| Some((name, site.ec2.as_ref()?)))
+    {
+        for instance_type in &ec2.instances.instance_types {
             let mut row = |market: &str, price: Result<cvc_core::price::Price, cvc_core::price::UnknownPrice>| {
                 let (dollars, from) = match price {
                     Ok(price) => (usd(price.usd_per_hour), price.source()),
@@ -67,8 +96,16 @@ fn show(spec: &Spec, book: &PriceBook) -> Result<(), std::io::Error> {
                 rows.add_row([name.clone(), ec2.region.clone(), instance_type.clone(), market.to_owned(), dollars, from]);
             };
             row("on demand", book.on_demand(&ec2.region, instance_type));
-            if ec2.market != Market::OnDemand {
-                row("spot", book.spot(&ec2.region, instance_type, &ec2.zones, ec2.max_price_usd));
+            if ec2.instances.market != Market::OnDemand {
+                row(
+                    "spot",
+                    book.spot(
+                        &ec2.region,
+                        instance_type,
+                        &ec2.instances.zones,
+                        ec2.instances.max_price_usd,
+                    ),
+                );
             }
         }
     }

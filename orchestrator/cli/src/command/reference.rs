@@ -12,21 +12,37 @@ pub fn reference() -> Result<ExitStatus, Failure> {
 fn markdown() -> String {
     let mut cvc = Arguments::command();
     cvc.build();
-    let mut text = String::from("# The commands of `cvc`\n\nWritten by `cargo xtask reference`; do not edit.\n\n");
+    let mut text = String::from(
+        "# The commands of `cvc`\n\nWritten by `cargo xtask reference`; do not edit.\n\n",
+    );
     text.push_str(&format!("{}\n", about(&cvc)));
-    for command in cvc.get_subcommands().filter(|c| !c.is_hide_set() && c.get_name() != "help") {
+    for command in cvc
+        .get_subcommands()
+        .filter(|c| !c.is_hide_set() && c.get_name() != "help")
+    {
         section(command, &mut text);
     }
     text.push_str("\n## Options of every command\n\n| argument | meaning |\n| --- | --- |\n");
     for argument in cvc.get_arguments().filter(|a| a.is_global_set()) {
-        text.push_str(&format!("| `{}` | {} |\n", name(argument), meaning(argument)));
+        text.push_str(&format!(
+            "| `{}` | {} |\n",
+            name(argument),
+            meaning(argument)
+        ));
     }
-    text.push_str(&format!("\n## Exit codes\n\n{}", ExitStatus::markdown_table()));
+    text.push_str(&format!(
+        "\n## Exit codes\n\n{}",
+        ExitStatus::markdown_table()
+    ));
     text
 }
 
 fn about(command: &Command) -> String {
-    let mut about = command.get_long_about().or_else(|| command.get_about()).map(ToString::to_string).unwrap_or_default();
+    let mut about = command
+        .get_long_about()
+        .or_else(|| command.get_about())
+        .map(ToString::to_string)
+        .unwrap_or_default();
     if !about.is_empty() && !about.ends_with('.') {
         about.push('.');
     }
@@ -36,19 +52,36 @@ fn about(command: &Command) -> String {
 fn section(command: &Command, text: &mut String) {
     let usage = command.clone().render_usage().to_string();
     let usage = usage.trim_start_matches("Usage: ");
-    text.push_str(&format!("\n## `cvc {}`\n\n{}\n\n```text\n{usage}\n```\n", command.get_name(), about(command)));
-    let arguments: Vec<&Arg> = command.get_arguments().filter(|a| !a.is_hide_set() && !a.is_global_set() && a.get_id() != "help").collect();
+    text.push_str(&format!(
+        "\n## `cvc {}`\n\n{}\n\n```text\n{usage}\n```\n",
+        command.get_name(),
+        about(command)
+    ));
+    let arguments: Vec<&Arg> = command
+        .get_arguments()
+        .filter(|a| !a.is_hide_set() && !a.is_global_set() && a.get_id() != "help")
+        .collect();
     if arguments.is_empty() {
         return;
     }
     text.push_str("\n| argument | meaning |\n| --- | --- |\n");
     for argument in arguments {
-        text.push_str(&format!("| `{}` | {} |\n", name(argument), meaning(argument)));
+        text.push_str(&format!(
+            "| `{}` | {} |\n",
+            name(argument),
+            meaning(argument)
+        ));
     }
 }
 
 fn name(argument: &Arg) -> String {
-    let value = argument.get_value_names().map(|names| names.iter().map(|n| n.to_string()).collect::<Vec<_>>().join(" "));
+    let value = argument.get_value_names().map(|names| {
+        names
+            .iter()
+            .map(|n| n.to_string())
+            .collect::<Vec<_>>()
+            .join(" ")
+    });
     match (argument.get_long(), argument.get_action().takes_values()) {
         (Some(long), true) => format!("--{long} {}", value.unwrap_or_default()),
         (Some(long), false) => format!("--{long}"),
@@ -57,18 +90,33 @@ fn name(argument: &Arg) -> String {
 }
 
 fn meaning(argument: &Arg) -> String {
-    let mut text = argument.get_help().map(ToString::to_string).unwrap_or_default().replace('|', "\\|");
-    let values: Vec<String> =
-        argument.get_possible_values().iter().filter(|v| !v.is_hide_set()).map(|v| format!("`{}`", v.get_name())).collect();
+    let mut text = argument
+        .get_help()
+        .map(ToString::to_string)
+        .unwrap_or_default()
+        .replace('|', "\\|");
+    let values: Vec<String> = argument
+        .get_possible_values()
+        .iter()
+        .filter(|v| !v.is_hide_set())
+        .map(|v| format!("`{}`", v.get_name()))
+        .collect();
     if argument.get_action().takes_values() && !values.is_empty() {
         text.push_str(&format!("; one of {}", values.join(", ")));
     }
-    let defaults: Vec<String> = argument.get_default_values().iter().map(|d| format!("`{}`", d.to_string_lossy())).collect();
+    let defaults: Vec<String> = argument
+        .get_default_values()
+        .iter()
+        .map(|d| format!("`{}`", d.to_string_lossy()))
+        .collect();
     if argument.get_action().takes_values() && !defaults.is_empty() {
         text.push_str(&format!("; default {}", defaults.join(", ")));
     }
     if let Some(variable) = argument.get_env() {
-        text.push_str(&format!("; also by the variable `{}`", variable.to_string_lossy()));
+        text.push_str(&format!(
+            "; also by the variable `{}`",
+            variable.to_string_lossy()
+        ));
     }
     text
 }

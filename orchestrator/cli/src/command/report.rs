@@ -2,26 +2,35 @@
 
 use crate::{
     args::{ReportArgs, ReportFormat},
-    campaigns::{campaign_dir, load_stored},
     exit_status::ExitStatus,
     failure::Failure,
     output::{note, tell},
     text::shown,
 };
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_analysis::holdout::rebuild_index;
-use cvc_analysis::holdout::{Gate, HoldoutResult};
 use cvc_core::{campaign::Format, store::CampaignDir};
+use cvc_prediction::holdout::rebuild_index;
+use cvc_prediction::holdout::{Gate, HoldoutResult};
+use cvc_session::campaigns::{campaign_dir, load_stored};
 
 pub fn report(args: &ReportArgs) -> Result<ExitStatus, Failure> {
-    let dir = campaign_dir(&args.campaign, &args.which, &args.place)?;
+    let dir = campaign_dir(
+        &args.campaign,
+        args.which.variant.as_deref(),
+        &args.place.campaigns,
+    )?;
     let wanted = if args.format.is_empty() {
-        load_stored(&dir).map(|s| s.report.formats).unwrap_or_else(|_| Format::USUAL.to_vec())
+        load_stored(&dir)
+            .map(|s| s.report.formats)
+            .unwrap_or_else(|_| Format::USUAL.to_vec())
     } else {
         formats(&args.format)
     };
     let name = dir.root().file_name().unwrap_or("campaign").to_owned();
-    let to = args.to.clone().unwrap_or_else(|| Utf8PathBuf::from("reports").join(name));
+    let to = args
+        .to
+        .clone()
+        .unwrap_or_else(|| Utf8PathBuf::from("reports").join(name));
     let written = write(&dir, &to, &wanted)?;
     for file in &written.files {
         tell(shown(file));
@@ -35,7 +44,11 @@ pub fn report(args: &ReportArgs) -> Result<ExitStatus, Failure> {
         });
     }
     let kept = written.gate.is_none_or(|gate| show_gate(&gate));
-    Ok(if args.gate && !kept { ExitStatus::BoundMissed } else { ExitStatus::Done })
+    Ok(if args.gate && !kept {
+        ExitStatus::BoundMissed
+    } else {
+        ExitStatus::Done
+    })
 }
 
 /// The formats that an option names.
@@ -57,7 +70,10 @@ pub fn show_gate(gate: &Gate) -> bool {
         note(format_args!("a prediction misses its bound: {miss}"));
     }
     if misses.is_empty() && gate.has_bounds() {
-        note(format_args!("the predictions keep their bounds; {} held-out cells with an interval lie within it", gate.coverage));
+        note(format_args!(
+            "the predictions keep their bounds; {} held-out cells with an interval lie within it",
+            gate.coverage
+        ));
     }
     misses.is_empty()
 }
@@ -75,5 +91,8 @@ pub fn write(dir: &CampaignDir, to: &Utf8Path, formats: &[Format]) -> Result<Wri
     let index = rebuild_index(dir.root())?;
     let report = cvc_analysis::report::build(&index)?;
     let files = cvc_analysis::report::write_all(&report, to, formats)?;
-    Ok(Written { files, gate: HoldoutResult::read(&index)?.as_ref().map(Gate::of) })
+    Ok(Written {
+        files,
+        gate: HoldoutResult::read(&index)?.as_ref().map(Gate::of),
+    })
 }

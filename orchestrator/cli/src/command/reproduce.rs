@@ -9,11 +9,10 @@ use crate::{
     text::{shown, table},
 };
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_analysis::{
-    paper::{self, Counts, Measurements, Paper, Reproduction},
-    report, rerun,
-};
+use cvc_analysis::report;
 use cvc_core::campaign::Format;
+use cvc_paper::paper::{self, Counts, Measurements, Paper, Reproduction};
+use cvc_paper::rerun;
 use std::{io::Write, path::PathBuf};
 
 pub fn reproduce(args: &ReproduceArgs) -> Result<ExitStatus, Failure> {
@@ -29,7 +28,10 @@ pub fn reproduce(args: &ReproduceArgs) -> Result<ExitStatus, Failure> {
         return Ok(ExitStatus::Done);
     }
     let only = tables(&paper, &args.table)?;
-    let to = args.to.clone().unwrap_or_else(|| Utf8Path::new("reports/papers").join(&paper.id));
+    let to = args
+        .to
+        .clone()
+        .unwrap_or_else(|| Utf8Path::new("reports/papers").join(&paper.id));
     // before anything runs or is printed
     std::fs::create_dir_all(&to).map_err(|e| Failure::Other {
         status: ExitStatus::Store,
@@ -39,17 +41,31 @@ pub fn reproduce(args: &ReproduceArgs) -> Result<ExitStatus, Failure> {
     let (measurements, sections, from) = match measure::measured(&folder, &paper, &args.measure)? {
         measure::Outcome::Nothing => (Measurements::new(), Vec::new(), Vec::new()),
         measure::Outcome::Interrupted => return Ok(ExitStatus::Interrupted),
-        measure::Outcome::Joined { definition, mut joined, from } => {
-            joined.tables.retain(|t| only.is_empty() || only.contains(&t.table.as_str()));
+        measure::Outcome::Joined {
+            definition,
+            mut joined,
+            from,
+        } => {
+            joined
+                .tables
+                .retain(|t| only.is_empty() || only.contains(&t.table.as_str()));
             let measurements = joined.measurements();
-            let sections = if from.is_empty() { Vec::new() } else { rerun::sections(&paper, &joined, definition.note.as_deref()) };
+            let sections = if from.is_empty() {
+                Vec::new()
+            } else {
+                rerun::sections(&paper, &joined, definition.note.as_deref())
+            };
             (measurements, sections, from)
         }
     };
     let judged = paper::judge(&paper, &only, &measurements);
     let mut report = paper::report(&judged);
     report.sections.extend(sections);
-    let wanted = if args.format.is_empty() { Format::ALL.to_vec() } else { formats(&args.format) };
+    let wanted = if args.format.is_empty() {
+        Format::ALL.to_vec()
+    } else {
+        formats(&args.format)
+    };
     let files = report::write_all(&report, &to, &wanted)?;
     let mut out = output::told();
     summary(&mut out, &judged)?;
@@ -71,11 +87,20 @@ fn directories(args: &ReproduceArgs) -> Result<Vec<PathBuf>, Failure> {
     if let Some(given) = &args.papers {
         if !given.is_dir() {
             let hint = "--papers names a directory with a folder for each paper".to_owned();
-            return Err(Failure::Other { status: ExitStatus::Usage, message: format!("unknown directory {given}"), hint: Some(hint) });
+            return Err(Failure::Other {
+                status: ExitStatus::Usage,
+                message: format!("unknown directory {given}"),
+                hint: Some(hint),
+            });
         }
         dirs.push(given.clone().into_std_path_buf());
     }
-    dirs.extend(["experiments/papers", "papers"].into_iter().map(PathBuf::from).filter(|d| d.is_dir()));
+    dirs.extend(
+        ["experiments/papers", "papers"]
+            .into_iter()
+            .map(PathBuf::from)
+            .filter(|d| d.is_dir()),
+    );
     dirs.push(paper::embedded::directory()?);
     Ok(dirs)
 }
@@ -89,22 +114,36 @@ fn folder(paper: &Utf8Path, dirs: &[PathBuf]) -> Result<Utf8PathBuf, Failure> {
     found.ok_or_else(|| Failure::Other {
         status: ExitStatus::Usage,
         message: format!("unknown paper `{paper}`"),
-        hint: Some(format!("built in: {}; for another one, give the folder that has its paper.toml", paper::known(dirs).join(", "))),
+        hint: Some(format!(
+            "built in: {}; for another one, give the folder that has its paper.toml",
+            paper::known(dirs).join(", ")
+        )),
     })
 }
 
 /// Identifiers of the requested tables.
 fn tables<'p>(paper: &'p Paper, asked: &[String]) -> Result<Vec<&'p str>, Failure> {
     let find = |id: &String| {
-        paper.table(id).map(|t| t.definition.id.as_str()).ok_or_else(|| {
-            let known: Vec<&str> = paper.tables.iter().map(|t| t.definition.id.as_str()).collect();
-            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-            Failure::Other {
-                status: ExitStatus::Usage,
-                message: format!("{} has no table `{id}`", paper.id),
-                hint: Some(format!("its tables: {known}")),
-            }
-        })
+        paper
+            .table(id)
+            .map(|t| t.definition.id.as_str())
+            .ok_or_else(|| {
+                let known: Vec<&str> = paper
+                    .tables
+                    .iter()
+                    .map(|t| t.definition.id.as_str())
+                    .collect();
+                let known = if known.is_empty() {
+                    "none".to_owned()
+                } else {
+                    known.join(", ")
+                };
+                Failure::Other {
+                    status: ExitStatus::Usage,
+                    message: format!("{} has no table `{id}`", paper.id),
+                    hint: Some(format!("its tables: {known}")),
+                }
+            })
     };
     asked.iter().map(find).collect()
 }
@@ -112,7 +151,9 @@ fn tables<'p>(paper: &'p Paper, asked: &[String]) -> Result<Vec<&'p str>, Failur
 fn list_papers(out: &mut impl Write, dirs: &[PathBuf]) -> Result<(), Failure> {
     let mut rows = table(["paper", "tables", "title"], &["title"]);
     for name in paper::known(dirs) {
-        let Some(folder) = paper::find(&name, dirs) else { continue };
+        let Some(folder) = paper::find(&name, dirs) else {
+            continue;
+        };
         let paper = paper::load(&folder)?;
         rows.add_row([name, paper.tables.len().to_string(), paper.title]);
     }
@@ -124,7 +165,12 @@ fn list_tables(out: &mut impl Write, paper: &Paper) -> Result<(), Failure> {
     let mut rows = table(["table", "page", "rows", "about"], &["about"]);
     for t in &paper.tables {
         let d = &t.definition;
-        rows.add_row([d.id.clone(), d.page.map(|p| p.to_string()).unwrap_or_default(), t.rows().len().to_string(), d.caption.clone()]);
+        rows.add_row([
+            d.id.clone(),
+            d.page.map(|p| p.to_string()).unwrap_or_default(),
+            t.rows().len().to_string(),
+            d.caption.clone(),
+        ]);
     }
     writeln!(out, "{}", rows.trim_fmt())?;
     Ok(())
@@ -132,18 +178,46 @@ fn list_tables(out: &mut impl Write, paper: &Paper) -> Result<(), Failure> {
 
 fn summary(out: &mut impl Write, judged: &Reproduction) -> Result<(), Failure> {
     let mut rows = table(
-        ["table", "cells", "equal", "inferred", "within", "differs", "printed wrong", "cannot", "measured here", "agree", "known why"],
+        [
+            "table",
+            "cells",
+            "equal",
+            "inferred",
+            "within",
+            "differs",
+            "printed wrong",
+            "cannot",
+            "measured here",
+            "agree",
+            "known why",
+        ],
         &[],
     );
     let line = |name: &str, c: &Counts| {
-        let counts = [c.judged, c.equal, c.inferred, c.within, c.differs, c.wrong, c.cannot, c.measured, c.agree, c.explained];
-        std::iter::once(name.to_owned()).chain(counts.map(|n| n.to_string())).collect::<Vec<_>>()
+        let counts = [
+            c.judged,
+            c.equal,
+            c.inferred,
+            c.within,
+            c.differs,
+            c.wrong,
+            c.cannot,
+            c.measured,
+            c.agree,
+            c.explained,
+        ];
+        std::iter::once(name.to_owned())
+            .chain(counts.map(|n| n.to_string()))
+            .collect::<Vec<_>>()
     };
     for t in &judged.tables {
         rows.add_row(line(&t.definition.id, &t.counts));
     }
     if judged.tables.len() > 1 {
-        let total = judged.tables.iter().fold(Counts::default(), |sum, t| sum.plus(t.counts));
+        let total = judged
+            .tables
+            .iter()
+            .fold(Counts::default(), |sum, t| sum.plus(t.counts));
         rows.add_row(line("all", &total));
     }
     writeln!(out, "{}", rows.trim_fmt())?;

@@ -1,28 +1,15 @@
 //! The expected space of checkpoints, as `cvc plan` shows it and `cvc run` checks it.
 
 use crate::text::paragraph;
-use cvc_analysis::space::{self, CheckpointSpace, SpaceBasis};
-use cvc_core::{
-    campaign::Spec,
-    ids::PointId,
-    plan::{self, Estimates, Machines, Plan},
-    store::CampaignDir,
-    units::counted,
-};
-use std::{
-    collections::{BTreeMap, HashMap},
-    io::Write,
-};
-
-/// Estimates a plan, with the space that checkpoints of each point need.
-pub fn estimate(spec: &Spec, plan: &Plan, machines: &Machines, dir: &CampaignDir) -> (Estimates, HashMap<PointId, CheckpointSpace>) {
-    let spaces = space::of_plan(spec, plan, dir.root());
-    let stored_bytes = spaces.iter().map(|(point, space)| (point.clone(), space.bytes)).collect();
-    (plan::estimate(spec, plan, machines, &stored_bytes), spaces)
-}
+use cvc_core::units::counted;
+use cvc_prediction::space::{CheckpointSpace, SpaceBasis};
+use std::{collections::BTreeMap, io::Write};
 
 /// Shows what the space of checkpoints is based on.
-pub fn show_basis<'a>(out: &mut impl Write, spaces: impl Iterator<Item = &'a CheckpointSpace>) -> std::io::Result<()> {
+pub fn show_basis<'a>(
+    out: &mut impl Write,
+    spaces: impl Iterator<Item = &'a CheckpointSpace>,
+) -> std::io::Result<()> {
     let mut counts: BTreeMap<SpaceBasis, usize> = BTreeMap::new();
     let mut without_data = 0;
     for space in spaces {
@@ -44,7 +31,14 @@ pub fn show_basis<'a>(out: &mut impl Write, spaces: impl Iterator<Item = &'a Che
             format!("{} {from}", counted(count, "point"))
         })
         .collect();
-    writeln!(out, "{}", paragraph("", &format!("space of checkpoints, at most: {}", parts.join(", "))))?;
+    writeln!(
+        out,
+        "{}",
+        paragraph(
+            "",
+            &format!("space of checkpoints, at most: {}", parts.join(", "))
+        )
+    )?;
     if without_data > 0 {
         let line = format!(
             "(the descriptors of {}, marked ≥, do not say how many data they hold: a first run tells)",

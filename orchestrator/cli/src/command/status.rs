@@ -2,7 +2,6 @@
 
 use crate::{
     args::CampaignArgs,
-    campaigns::{campaign_dir, warn_of_clock},
     display::Varying,
     exit_status::ExitStatus,
     failure::Failure,
@@ -17,13 +16,18 @@ use cvc_core::{
     store::{CampaignDir, read_text},
     units::counted,
 };
+use cvc_session::campaigns::{campaign_dir, clock_warning};
 use std::{
     collections::{HashMap, HashSet},
     io::Write,
 };
 
 pub fn status(args: &CampaignArgs) -> Result<ExitStatus, Failure> {
-    let dir = campaign_dir(&args.campaign, &args.which, &args.place)?;
+    let dir = campaign_dir(
+        &args.campaign,
+        args.which.variant.as_deref(),
+        &args.place.campaigns,
+    )?;
     let state = CampaignState::read(&dir.journal())?;
     let unusable = |problem: String| Failure::Other {
         status: ExitStatus::Store,
@@ -31,8 +35,11 @@ pub fn status(args: &CampaignArgs) -> Result<ExitStatus, Failure> {
         hint: Some("`cvc run` with the campaign's file writes it again".into()),
     };
     let text = read_text(&dir.plan()).map_err(|error| unusable(error.to_string()))?;
-    let plan: Plan = serde_json::from_str(&text).map_err(|error| unusable(format!("{}: {error}", dir.plan())))?;
-    warn_of_clock(&state);
+    let plan: Plan = serde_json::from_str(&text)
+        .map_err(|error| unusable(format!("{}: {error}", dir.plan())))?;
+    if let Some(warning) = clock_warning(&state, jiff::Timestamp::now()) {
+        crate::output::note(warning);
+    }
     let words = Words::of(&dir, &plan, &state);
     let mut out = output::shown_as(args.json);
     if args.json {
@@ -45,11 +52,20 @@ pub fn status(args: &CampaignArgs) -> Result<ExitStatus, Failure> {
             })
             .collect();
         let value = serde_json::json!({ "campaign": plan.campaign, "completed": state.completed, "runs": runs });
-        writeln!(out, "{}", serde_json::to_string_pretty(&value).map_err(std::io::Error::from)?)?;
+        writeln!(
+            out,
+            "{}",
+            serde_json::to_string_pretty(&value).map_err(std::io::Error::from)?
+        )?;
         return Ok(ExitStatus::Done);
     }
     let varying = Varying::of(plan.points.iter().map(|p| &p.point));
-    let header: Vec<&str> = varying.names().iter().map(String::as_str).chain(["ok", "failed", "skipped", "left"]).collect();
+    let header: Vec<&str> = varying
+        .names()
+        .iter()
+        .map(String::as_str)
+        .chain(["ok", "failed", "skipped", "left"])
+        .collect();
     let mut points = table(header, &[]);
     let mut failures = Vec::new();
     let mut total = [0u64; 4];
@@ -80,7 +96,11 @@ pub fn status(args: &CampaignArgs) -> Result<ExitStatus, Failure> {
                 last = detail.unwrap_or_default();
             }
         }
-        let mut row: Vec<String> = varying.names().iter().map(|n| planned.point.factor(n).unwrap_or_else(|| "-".into())).collect();
+        let mut row: Vec<String> = varying
+            .names()
+            .iter()
+            .map(|n| planned.point.factor(n).unwrap_or_else(|| "-".into()))
+            .collect();
         row.extend(counts.iter().map(ToString::to_string));
         if !last.is_empty() {
             failures.push(format!("{}: {last}", varying.show(&planned.point)));
@@ -88,9 +108,18 @@ pub fn status(args: &CampaignArgs) -> Result<ExitStatus, Failure> {
         points.add_row(row);
     }
     let [succeeded, failed, skipped, left] = total;
-    writeln!(out, "campaign {}: {} succeeded, {failed} failed, {skipped} skipped, {left} left", plan.campaign, counted(succeeded, "run"))?;
+    writeln!(
+        out,
+        "campaign {}: {} succeeded, {failed} failed, {skipped} skipped, {left} left",
+        plan.campaign,
+        counted(succeeded, "run")
+    )?;
     if missing > 0 {
-        let their = if missing == 1 { "its directory is" } else { "their directories are" };
+        let their = if missing == 1 {
+            "its directory is"
+        } else {
+            "their directories are"
+        };
         writeln!(
             out,
             "{} of these had succeeded, and {their} missing: `cvc run` repeats {}",
@@ -100,7 +129,11 @@ pub fn status(args: &CampaignArgs) -> Result<ExitStatus, Failure> {
     }
     if not_needed > 0 {
         let wide = state.decided.values().filter(|d| !d.is_narrow).count() as u64;
-        let wide = if wide == 0 { String::new() } else { format!("; {} stayed wider than asked", counted(wide, "point")) };
+        let wide = if wide == 0 {
+            String::new()
+        } else {
+            format!("; {} stayed wider than asked", counted(wide, "point"))
+        };
         writeln!(
             out,
             "{} not needed: the intervals of {} are known{wide}",
@@ -135,23 +168,49 @@ struct Words<'a> {
 
 impl<'a> Words<'a> {
     fn of(dir: &CampaignDir, plan: &Plan, state: &'a CampaignState) -> Self {
-        let directories = dir.runs().read_dir_utf8().into_iter().flatten().flatten().map(|e| e.file_name().to_owned()).collect();
-        Self { state, skipped: state.never_tried(&plan.runs), directories }
+        let directories = dir
+            .runs()
+            .read_dir_utf8()
+            .into_iter()
+            .flatten()
+            .flatten()
+            .map(|e| e.file_name().to_owned())
+            .collect();
+        Self {
+            state,
+            skipped: state.never_tried(&plan.runs),
+            directories,
+        }
     }
 
     /// The state of a run in a word, with its reason.
     fn of_run(&self, run: &PlannedRun) -> (&'static str, Option<String>) {
         let quarantined = self.state.quarantined.contains(&run.point);
         match self.state.run(&run.id) {
-            Some(RunState::Finished { outcome: Outcome::Succeeded, .. }) if self.directories.contains(run.id.as_str()) => {
-                ("succeeded", None)
-            }
-            Some(RunState::Finished { outcome: Outcome::Succeeded, .. }) => ("missing", Some("its directory is missing".into())),
-            Some(RunState::Finished { outcome: Outcome::Failed { detail, .. }, .. }) => ("failed", Some(detail.clone())),
+            Some(RunState::Finished {
+                outcome: Outcome::Succeeded,
+                ..
+            }) if self.directories.contains(run.id.as_str()) => ("succeeded", None),
+            Some(RunState::Finished {
+                outcome: Outcome::Succeeded,
+                ..
+            }) => ("missing", Some("its directory is missing".into())),
+            Some(RunState::Finished {
+                outcome: Outcome::Failed { detail, .. },
+                ..
+            }) => ("failed", Some(detail.clone())),
             Some(RunState::Open { .. }) => ("open", None),
             Some(RunState::Abandoned { .. }) | None if quarantined => ("quarantined", None),
-            Some(RunState::Abandoned { .. }) | None if self.state.decided.contains_key(&run.point) => {
-                (NOT_NEEDED, self.state.decided.get(&run.point).map(|decision| decision.reason.clone()))
+            Some(RunState::Abandoned { .. }) | None
+                if self.state.decided.contains_key(&run.point) =>
+            {
+                (
+                    NOT_NEEDED,
+                    self.state
+                        .decided
+                        .get(&run.point)
+                        .map(|decision| decision.reason.clone()),
+                )
             }
             Some(RunState::Abandoned { .. }) => ("abandoned", None),
             None => match self.skipped.get(&run.point) {

@@ -34,7 +34,11 @@ pub fn sweep(args: &SweepArgs) -> Result<ExitStatus, Failure> {
     let search = Sweep {
         accounts: accounts(args, known.accounts),
         all_regions: args.all_regions,
-        owner: if args.any_owner { None } else { Some(args.owner.clone().unwrap_or_else(owner)) },
+        owner: if args.any_owner {
+            None
+        } else {
+            Some(args.owner.clone().unwrap_or_else(owner))
+        },
         older_than_s: args.older_than,
         expired: args.expired,
         wait_s: args.wait,
@@ -55,10 +59,17 @@ pub fn sweep(args: &SweepArgs) -> Result<ExitStatus, Failure> {
         }
         let removed = if args.dry_run {
             let removable = findings.found.iter().filter(|f| f.left_alone.is_none());
-            let left = removable.map(|f| (f.resource.clone(), "not removed: --dry-run".to_owned())).collect();
-            Removed { left, ..Removed::default() }
+            let left = removable
+                .map(|f| (f.resource.clone(), "not removed: --dry-run".to_owned()))
+                .collect();
+            Removed {
+                left,
+                ..Removed::default()
+            }
         } else {
-            search.remove(clouds.as_ref(), &mut findings.found, &tell).await?
+            search
+                .remove(clouds.as_ref(), &mut findings.found, &tell)
+                .await?
         };
         Ok::<_, Failure>((findings, removed))
     })?;
@@ -67,7 +78,10 @@ pub fn sweep(args: &SweepArgs) -> Result<ExitStatus, Failure> {
     if args.json {
         let mut all = Vec::new();
         for one in &findings.found {
-            let why = left.iter().find(|(r, _)| *r == one.resource).map(|(_, why)| why);
+            let why = left
+                .iter()
+                .find(|(r, _)| *r == one.resource)
+                .map(|(_, why)| why);
             let spent = Spent::of(&book, &one.resource, now);
             all.push(serde_json::json!({
                 "resource": one.resource, "left_alone": one.left_alone, "left": why, "usd": spent.usd, "usd_at_most": spent.at_most
@@ -75,32 +89,57 @@ pub fn sweep(args: &SweepArgs) -> Result<ExitStatus, Failure> {
         }
         tell_json(serde_json::to_string_pretty(&all).map_err(std::io::Error::from)?);
     } else if !args.dry_run {
-        let gone = findings.found.iter().filter(|f| f.left_alone.is_none()).count().saturating_sub(left.len());
+        let gone = findings
+            .found
+            .iter()
+            .filter(|f| f.left_alone.is_none())
+            .count()
+            .saturating_sub(left.len());
         writeln!(out, "{gone} removed, {} left", left.len())?;
         for (resource, why) in left {
-            writeln!(out, "left: {} {} in {}: {why}", resource.kind, resource.id, resource.region)?;
+            writeln!(
+                out,
+                "left: {} {} in {}: {why}",
+                resource.kind, resource.id, resource.region
+            )?;
         }
     }
     let refused: Vec<&ProviderError> = findings.refused.iter().chain(refused).collect();
     for error in &refused {
-        note(format_args!("error: {error}; cvc does not know what is left there"));
+        note(format_args!(
+            "error: {error}; cvc does not know what is left there"
+        ));
     }
     let hints: BTreeSet<String> = refused.iter().filter_map(|e| hint(e)).collect();
     for hint in hints {
         note(format_args!("hint: {hint}"));
     }
     if !findings.others.is_empty() {
-        let (count, names): (usize, Vec<&str>) = (findings.others.values().sum(), findings.others.keys().map(String::as_str).collect());
+        let (count, names): (usize, Vec<&str>) = (
+            findings.others.values().sum(),
+            findings.others.keys().map(String::as_str).collect(),
+        );
         let resources = if count == 1 { "resource" } else { "resources" };
-        let line = format!("{count} {resources} of other owners ({}); see --owner and --any-owner", names.join(", "));
+        let line = format!(
+            "{count} {resources} of other owners ({}); see --owner and --any-owner",
+            names.join(", ")
+        );
         // programs read JSON and nothing else
-        if args.json { note(line) } else { output::tell(line) }
+        if args.json {
+            note(line)
+        } else {
+            output::tell(line)
+        }
     }
     if args.dry_run {
         // it has only shown something
         output::check()?;
     }
-    Ok(if left.is_empty() && refused.is_empty() { ExitStatus::Done } else { ExitStatus::Leftover })
+    Ok(if left.is_empty() && refused.is_empty() {
+        ExitStatus::Done
+    } else {
+        ExitStatus::Leftover
+    })
 }
 
 /// The hint for a refused call. The hints of `cvc run` do not apply here.
@@ -119,11 +158,21 @@ fn hint(error: &ProviderError) -> Option<String> {
 
 /// The regions to search: the requested ones, or those of the user's configuration and of earlier campaigns.
 fn accounts(args: &SweepArgs, known: Vec<Account>) -> Vec<Account> {
-    let of = |region: Option<&String>| Account { region: region.cloned(), profile: args.profile.clone(), endpoint: args.endpoint.clone() };
-    let mut all: Vec<Account> = if args.region.is_empty() { vec![of(None)] } else { args.region.iter().map(|r| of(Some(r))).collect() };
-    let fits = |wanted: &Option<String>, there: &Option<String>| wanted.is_none() || wanted == there;
+    let of = |region: Option<&String>| Account {
+        region: region.cloned(),
+        profile: args.profile.clone(),
+        endpoint: args.endpoint.clone(),
+    };
+    let mut all: Vec<Account> = if args.region.is_empty() {
+        vec![of(None)]
+    } else {
+        args.region.iter().map(|r| of(Some(r))).collect()
+    };
+    let fits =
+        |wanted: &Option<String>, there: &Option<String>| wanted.is_none() || wanted == there;
     all.extend(known.into_iter().filter(|a| {
-        let region = args.region.is_empty() || a.region.as_ref().is_some_and(|r| args.region.contains(r));
+        let region =
+            args.region.is_empty() || a.region.as_ref().is_some_and(|r| args.region.contains(r));
         region && fits(&args.profile, &a.profile) && fits(&args.endpoint, &a.endpoint)
     }));
     all
@@ -141,24 +190,56 @@ struct Spent {
 impl Spent {
     fn of(book: &PriceBook, resource: &Resource, now: Timestamp) -> Self {
         let region = resource.region.as_str();
-        let price = match (resource.kind, &resource.instance_type, resource.size_gib, &resource.volume_type) {
-            (ResourceKind::Instance, Some(kind), ..) if resource.spot => book.spot(region, kind, &[], None).ok(),
+        let price = match (
+            resource.kind,
+            &resource.instance_type,
+            resource.size_gib,
+            &resource.volume_type,
+        ) {
+            (ResourceKind::Instance, Some(kind), ..) if resource.spot => {
+                book.spot(region, kind, &[], None).ok()
+            }
             (ResourceKind::Instance, Some(kind), ..) => book.on_demand(region, kind).ok(),
             // provisioned operations per second cost extra for these types, and their number is not queried
             (ResourceKind::Volume, _, _, Some(kind)) if kind.starts_with("io") => None,
-            (ResourceKind::Volume, _, Some(gib), Some(kind)) => {
-                book.disk(region, &DiskSize { kind, gib, iops: None, throughput_mib_s: None }).ok()
-            }
+            (ResourceKind::Volume, _, Some(gib), Some(kind)) => book
+                .disk(
+                    region,
+                    &DiskSize {
+                        kind,
+                        gib,
+                        iops: None,
+                        throughput_mib_s: None,
+                    },
+                )
+                .ok(),
             (ResourceKind::Instance | ResourceKind::Volume, ..) => None,
             // requests, groups and keys cost nothing
-            _ => return Self { usd: Some(0.0), at_most: false },
+            _ => {
+                return Self {
+                    usd: Some(0.0),
+                    at_most: false,
+                };
+            }
         };
-        let (Some(price), Some(since)) = (price, resource.since) else { return Self { usd: None, at_most: false } };
+        let (Some(price), Some(since)) = (price, resource.since) else {
+            return Self {
+                usd: None,
+                at_most: false,
+            };
+        };
         let is_instance = resource.kind == ResourceKind::Instance;
-        let seconds = now.duration_since(since).as_secs_f64().max(if is_instance { 60.0 } else { 0.0 });
+        let seconds =
+            now.duration_since(since)
+                .as_secs_f64()
+                .max(if is_instance { 60.0 } else { 0.0 });
         // the time since an instance was stopped is unknown; the spot price is the highest of the region's zones
-        let at_most = price.at_most || is_instance && (resource.spot || resource.state != "running");
-        Self { usd: Some(price.usd_per_hour * seconds / 3600.0), at_most }
+        let at_most =
+            price.at_most || is_instance && (resource.spot || resource.state != "running");
+        Self {
+            usd: Some(price.usd_per_hour * seconds / 3600.0),
+            at_most,
+        }
     }
 }
 
@@ -175,7 +256,10 @@ fn shown(spent: Spent) -> String {
 fn total(all: &[Spent]) -> String {
     let usd: f64 = all.iter().filter_map(|s| s.usd).sum();
     let unknown = all.iter().filter(|s| s.usd.is_none()).count();
-    let known = shown(Spent { usd: Some(usd), at_most: all.iter().any(|s| s.at_most) });
+    let known = shown(Spent {
+        usd: Some(usd),
+        at_most: all.iter().any(|s| s.at_most),
+    });
     match unknown {
         0 => known,
         n if n == all.len() => "?".to_owned(),
@@ -183,10 +267,18 @@ fn total(all: &[Spent]) -> String {
     }
 }
 
-fn show(findings: &SweepFindings, search: &Sweep, book: &PriceBook, now: Timestamp) -> Result<(), Failure> {
+fn show(
+    findings: &SweepFindings,
+    search: &Sweep,
+    book: &PriceBook,
+    now: Timestamp,
+) -> Result<(), Failure> {
     let found = &findings.found;
     let mut out = told();
-    let whose = search.owner.as_ref().map_or_else(|| "all owners".to_owned(), Clone::clone);
+    let whose = search
+        .owner
+        .as_ref()
+        .map_or_else(|| "all owners".to_owned(), Clone::clone);
     if found.is_empty() {
         if findings.refused.is_empty() {
             writeln!(out, "nothing of {whose} is left")?;
@@ -195,20 +287,66 @@ fn show(findings: &SweepFindings, search: &Sweep, book: &PriceBook, now: Timesta
         }
         return Ok(());
     }
-    let mut rows = table(["what", "id", "region", "of", "site", "state", "age", "cost", "note"], &["note"]);
-    let spent: Vec<Spent> = found.iter().map(|f| Spent::of(book, &f.resource, now)).collect();
-    for (Found { resource, left_alone, .. }, spent) in found.iter().zip(&spent) {
-        let Resource { kind, id, region, tags, state, .. } = resource;
+    let mut rows = table(
+        [
+            "what", "id", "region", "of", "site", "state", "age", "cost", "note",
+        ],
+        &["note"],
+    );
+    let spent: Vec<Spent> = found
+        .iter()
+        .map(|f| Spent::of(book, &f.resource, now))
+        .collect();
+    for (
+        Found {
+            resource,
+            left_alone,
+            ..
+        },
+        spent,
+    ) in found.iter().zip(&spent)
+    {
+        let Resource {
+            kind,
+            id,
+            region,
+            tags,
+            state,
+            ..
+        } = resource;
         let what = match (&resource.instance_type, resource.size_gib) {
-            (Some(kind), _) => format!("instance {kind}{}", if resource.spot { " (spot)" } else { "" }),
+            (Some(kind), _) => format!(
+                "instance {kind}{}",
+                if resource.spot { " (spot)" } else { "" }
+            ),
             (None, Some(gib)) => format!("{kind} {gib} GiB"),
             (None, None) => kind.to_string(),
         };
-        let age = resource.since.map_or_else(|| "-".to_owned(), |s| duration(now.duration_since(s).as_secs_f64().max(0.0)));
-        let note = left_alone.as_ref().map(|why| format!("left alone: {why}")).unwrap_or_default();
-        rows.add_row([what.as_str(), id, region, &tags.campaign, tags.site.as_str(), state, &age, &shown(*spent), &note]);
+        let age = resource.since.map_or_else(
+            || "-".to_owned(),
+            |s| duration(now.duration_since(s).as_secs_f64().max(0.0)),
+        );
+        let note = left_alone
+            .as_ref()
+            .map(|why| format!("left alone: {why}"))
+            .unwrap_or_default();
+        rows.add_row([
+            what.as_str(),
+            id,
+            region,
+            &tags.campaign,
+            tags.site.as_str(),
+            state,
+            &age,
+            &shown(*spent),
+            &note,
+        ]);
     }
     writeln!(out, "{}", rows.trim_fmt())?;
-    writeln!(out, "cost so far: {} (instances and GiB of volumes)", total(&spent))?;
+    writeln!(
+        out,
+        "cost so far: {} (instances and GiB of volumes)",
+        total(&spent)
+    )?;
     Ok(())
 }

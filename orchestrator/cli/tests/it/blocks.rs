@@ -13,8 +13,13 @@ fn a_day_passes(c: &Campaign) {
         .lines()
         .flat_map(|line| {
             let mut entry: serde_json::Value = serde_json::from_str(line).expect("an entry");
-            let at: jiff::Timestamp = entry["at"].as_str().and_then(|at| at.parse().ok()).expect("a time");
-            entry["at"] = (at - jiff::SignedDuration::from_hours(24)).to_string().into();
+            let at: jiff::Timestamp = entry["at"]
+                .as_str()
+                .and_then(|at| at.parse().ok())
+                .expect("a time");
+            entry["at"] = (at - jiff::SignedDuration::from_hours(24))
+                .to_string()
+                .into();
             entry.as_object_mut().expect("an object").remove("sum");
             with_sum(entry.to_string().into_bytes()).expect("a line")
         })
@@ -35,32 +40,68 @@ fn repeats_of_another_day_wait_for_it_and_reports_tell_what_intervals_have() {
     let plan = c.cvc(&["plan", "campaign.toml"]).expect(0).stdout;
     assert!(plan.contains("2 days"), "{plan}");
     let told = c.run().expect(0).stderr;
-    assert!(told.contains("day 1 of 2") && told.contains("3 runs are left; `cvc run campaign.toml` continues from "), "{told}");
+    assert!(
+        told.contains("day 1 of 2")
+            && told.contains("3 runs are left; `cvc run campaign.toml` continues from "),
+        "{told}"
+    );
     assert_eq!(c.run_names().len(), 3, "one warm-up and two counted runs");
-    assert!(report(&c).contains("the runs of one of the days only"), "{}", report(&c));
+    assert!(
+        report(&c).contains("the runs of one of the days only"),
+        "{}",
+        report(&c)
+    );
     // not on the same day, however often it is asked
     let told = c.run().expect(0).stderr;
     assert!(told.contains("(UTC) on with day 2"), "{told}");
     assert_eq!(c.run_names().len(), 3);
     a_day_passes(&c);
     let told = c.run().expect(0).stderr;
-    assert!(told.contains("day 2 of 2") && !told.contains("left;"), "{told}");
+    assert!(
+        told.contains("day 2 of 2") && !told.contains("left;"),
+        "{told}"
+    );
     c.assert_whole(6);
     let report = report(&c);
-    assert!(report.contains("intervals have what differs between 2 days"), "{report}");
+    assert!(
+        report.contains("intervals have what differs between 2 days"),
+        "{report}"
+    );
 }
 
 #[test]
 fn days_and_fleets_that_cannot_be_are_refused_with_a_hint() {
     let wrong = [
-        ("repeats = 5\ndays = 2", "5 repeats cannot be divided equally among 2 days", "such as 6"),
+        (
+            "repeats = 5\ndays = 2",
+            "5 repeats cannot be divided equally among 2 days",
+            "such as 6",
+        ),
         ("repeats = 4\ndays = 1", "`days` is 1", "from 2 to 1000"),
-        ("repeats = 4\ndays = 2\nfleets = 2", "`fleets` beside `days`", "remove one"),
-        ("repeats = 4\nfleets = 2", "`fleets` with the site", "only sites of kind `ec2` have fleets"),
-        ("repeats = { max = 8, until = \"5 %\" }\ndays = 2", "`days` beside repeats that end", "give a number of repeats"),
+        (
+            "repeats = 4\ndays = 2\nfleets = 2",
+            "`fleets` beside `days`",
+            "remove one",
+        ),
+        (
+            "repeats = 4\nfleets = 2",
+            "`fleets` with the site",
+            "only sites of kind `ec2` have fleets",
+        ),
+        (
+            "repeats = { max = 8, until = \"5 %\" }\ndays = 2",
+            "`days` beside repeats that end",
+            "give a number of repeats",
+        ),
     ];
     for (settings, message, hint) in wrong {
-        let told = scripted("days", "true", settings).cvc(&["plan", "campaign.toml"]).expect(2).stderr;
-        assert!(told.contains(message) && told.contains(hint), "{settings}: {told}");
+        let told = scripted("days", "true", settings)
+            .cvc(&["plan", "campaign.toml"])
+            .expect(2)
+            .stderr;
+        assert!(
+            told.contains(message) && told.contains(hint),
+            "{settings}: {told}"
+        );
     }
 }

@@ -14,11 +14,23 @@ const KERNEL: &str = "[matrix]\napp = \"kernel-stencil\"\nclass = \"S\"\nmapping
 fn kernels_are_compiled_only_for_libraries_that_points_left_use() {
     require!(Tool::Mpich, Tool::OpenMpi);
     // the site has both libraries, and only the points with one of them run a kernel
-    let mut c = campaign("wanted", &format!("{SITE}{}", KERNEL.replace("[\"mpich\", \"openmpi\"]", "\"mpich\"").replace("[1, 2]", "1")));
+    let mut c = campaign(
+        "wanted",
+        &format!(
+            "{SITE}{}",
+            KERNEL
+                .replace("[\"mpich\", \"openmpi\"]", "\"mpich\"")
+                .replace("[1, 2]", "1")
+        ),
+    );
     let cache = c.dir().join("cache");
     c.env("XDG_CACHE_HOME", cache.to_str().expect("UTF-8"));
     let said = c.run().expect(0).stderr;
-    assert!(said.contains("compiling the built-in kernels for mpich") && !said.contains("kernels for openmpi"), "{said}");
+    assert!(
+        said.contains("compiling the built-in kernels for mpich")
+            && !said.contains("kernels for openmpi"),
+        "{said}"
+    );
     // nothing is left: nothing is compiled, though the cache is empty
     fs::remove_dir_all(cache.join("cvc/kernels")).expect("the kernels were there");
     let said = c.run().expect(0).stderr;
@@ -27,7 +39,10 @@ fn kernels_are_compiled_only_for_libraries_that_points_left_use() {
     // a run that is to be repeated needs them again
     fs::remove_dir_all(c.run_dir(&c.run_names().pop_first().expect("a run"))).expect("removes");
     let said = c.run().expect(0).stderr;
-    assert!(said.contains("compiling the built-in kernels for mpich"), "{said}");
+    assert!(
+        said.contains("compiling the built-in kernels for mpich"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -40,28 +55,55 @@ fn a_campaign_of_a_kernel_on_both_libraries_runs_once_and_reports() {
     c.assert_nothing_left();
     let report = c.dir().join("reports/kernel");
     let html = fs::read_to_string(report.join("report.html")).expect("a report");
-    assert!(first.stdout.contains("report.html") && html.contains("kernel-stencil"), "{}", first.stdout);
+    assert!(
+        first.stdout.contains("report.html") && html.contains("kernel-stencil"),
+        "{}",
+        first.stdout
+    );
     for run in c.run_names() {
         let records = c.records(&run);
-        let value =
-            |name: &str| records.iter().find(|r| r["name"] == name).unwrap_or_else(|| panic!("{run} has no {name}"))["value"].as_f64();
+        let value = |name: &str| {
+            records
+                .iter()
+                .find(|r| r["name"] == name)
+                .unwrap_or_else(|| panic!("{run} has no {name}"))["value"]
+                .as_f64()
+        };
         let point = &read_json(&c.run_dir(&run).join("run.json"))["point"];
-        assert_eq!(value("aggregators_effective"), point["aggregators"].as_f64(), "{run}");
-        assert!(value("ckpt_stored_bytes").is_some_and(|b| b > 200_000.0), "{run}");
+        assert_eq!(
+            value("aggregators_effective"),
+            point["aggregators"].as_f64(),
+            "{run}"
+        );
+        assert!(
+            value("ckpt_stored_bytes").is_some_and(|b| b > 200_000.0),
+            "{run}"
+        );
         assert!(value("wall_s").is_some_and(|s| s > 0.0), "{run}");
     }
 
     // nothing private of the caller's is in any file
-    let grep = Command::new("grep").args(["-rl", "sekret123"]).arg(c.dir()).output().expect("grep");
+    let grep = Command::new("grep")
+        .args(["-rl", "sekret123"])
+        .arg(c.dir())
+        .output()
+        .expect("grep");
     assert_eq!(String::from_utf8_lossy(&grep.stdout), "");
 
     let before = c.events("run-intended").len();
     c.run().expect(0);
-    assert_eq!(c.events("run-intended").len(), before, "a finished campaign starts nothing");
+    assert_eq!(
+        c.events("run-intended").len(),
+        before,
+        "a finished campaign starts nothing"
+    );
     c.assert_whole(4);
 
     // a larger campaign does only what is new
-    c.rewrite(&format!("{SITE}{}", KERNEL.replace("repeats = 1", "repeats = 2")));
+    c.rewrite(&format!(
+        "{SITE}{}",
+        KERNEL.replace("repeats = 1", "repeats = 2")
+    ));
     c.run().expect(0);
     c.assert_whole(8);
     assert_eq!(c.events("run-intended").len(), 8);
@@ -69,7 +111,12 @@ fn a_campaign_of_a_kernel_on_both_libraries_runs_once_and_reports() {
     // any run can be repeated by hand, from another directory
     for run in c.run_names().into_iter().take(1) {
         let script = c.run_dir(&run).join("launch.sh");
-        let finished = Command::new("timeout").args(["-s", "KILL", "60", "bash"]).arg(&script).current_dir("/").output().expect("bash");
+        let finished = Command::new("timeout")
+            .args(["-s", "KILL", "60", "bash"])
+            .arg(&script)
+            .current_dir("/")
+            .output()
+            .expect("bash");
         let text = String::from_utf8_lossy(&finished.stdout);
         assert!(
             finished.status.success() && text.contains("Verification = SUCCESSFUL"),
@@ -84,17 +131,34 @@ fn runs_speak_the_language_of_the_campaign_whatever_that_of_its_user() {
     require!(Tool::Mpich);
     let says = "echo \"speaks $LC_ALL ${LANG-nothing} ${LANGUAGE-nothing}\"; echo SUCCESS";
     let mut c = scripted("language", says, "repeats = 1\n");
-    c.env("LC_ALL", "de_DE.UTF-8").env("LANG", "de_DE.UTF-8").env("LANGUAGE", "de");
-    let said = |c: &Campaign, run: &str| fs::read_to_string(c.run_dir(run).join("stdout")).expect("output");
+    c.env("LC_ALL", "de_DE.UTF-8")
+        .env("LANG", "de_DE.UTF-8")
+        .env("LANGUAGE", "de");
+    let said = |c: &Campaign, run: &str| {
+        fs::read_to_string(c.run_dir(run).join("stdout")).expect("output")
+    };
     c.run().expect(0);
     let first = c.run_names();
     let run = first.first().expect("a run");
-    assert!(said(&c, run).contains("speaks C.UTF-8 nothing nothing"), "{}", said(&c, run));
+    assert!(
+        said(&c, run).contains("speaks C.UTF-8 nothing nothing"),
+        "{}",
+        said(&c, run)
+    );
     // another language is another point, which has no result yet
     c.rewrite(&format!("{SITE}[matrix]\napp = \"script\"\nprocesses = 1\nmpi = \"mpich\"\n[run]\nrepeats = 1\nlocale = \"C\"\n"));
     c.run().expect(0);
-    let run = c.run_names().difference(&first).next().expect("another run").clone();
-    assert!(said(&c, &run).contains("speaks C nothing nothing"), "{}", said(&c, &run));
+    let run = c
+        .run_names()
+        .difference(&first)
+        .next()
+        .expect("another run")
+        .clone();
+    assert!(
+        said(&c, &run).contains("speaks C nothing nothing"),
+        "{}",
+        said(&c, &run)
+    );
 }
 
 #[test]
@@ -109,14 +173,35 @@ fn a_program_that_is_not_installed_is_skipped_with_its_hint_and_doctor_says_so()
     let finished = c.cvc(&["doctor", "campaign.toml", "--json"]).expect(5);
     let doctor: serde_json::Value = serde_json::from_str(&finished.stdout).expect("JSON");
     let verdict = &doctor["verdict"];
-    assert_eq!((verdict["points"].as_u64(), verdict["points_that_cannot_run"].as_u64()), (Some(2), Some(1)), "{doctor}");
-    assert!(verdict["obstacles"][0]["what"].as_str().is_some_and(|o| o.contains("/nonexistent/mpich")), "{doctor}");
+    assert_eq!(
+        (
+            verdict["points"].as_u64(),
+            verdict["points_that_cannot_run"].as_u64()
+        ),
+        (Some(2), Some(1)),
+        "{doctor}"
+    );
+    assert!(
+        verdict["obstacles"][0]["what"]
+            .as_str()
+            .is_some_and(|o| o.contains("/nonexistent/mpich")),
+        "{doctor}"
+    );
     let finished = c.cvc(&["doctor", "campaign.toml"]).expect(5);
-    assert!(finished.stdout.contains("1 of 2 points") && finished.stdout.contains("hint:"), "{}", finished.stdout);
+    assert!(
+        finished.stdout.contains("1 of 2 points") && finished.stdout.contains("hint:"),
+        "{}",
+        finished.stdout
+    );
 
     // what can run runs
     let finished = c.run().expect(0);
-    assert!(finished.stderr.contains("skipped, 2 runs") && finished.stderr.contains("/nonexistent/mpich"), "{}", finished.stderr);
+    assert!(
+        finished.stderr.contains("skipped, 2 runs")
+            && finished.stderr.contains("/nonexistent/mpich"),
+        "{}",
+        finished.stderr
+    );
     c.assert_whole(2);
     // and status counts as the run does
     let counts = "2 runs succeeded, 0 failed, 2 skipped, 0 left";
@@ -124,7 +209,9 @@ fn a_program_that_is_not_installed_is_skipped_with_its_hint_and_doctor_says_so()
     let status = c.cvc(&["status", "campaign.toml"]).expect(0).stdout;
     assert!(status.contains(counts), "{status}");
 
-    c.rewrite(&format!("{SITE}[matrix]\napp = \"script\"\nprocesses = 1\nmpi = \"mpich\"\n"));
+    c.rewrite(&format!(
+        "{SITE}[matrix]\napp = \"script\"\nprocesses = 1\nmpi = \"mpich\"\n"
+    ));
     c.cvc(&["doctor", "campaign.toml"]).expect(0);
     let finished = c.cvc(&["doctor", "--json"]).expect(0);
     serde_json::from_str::<serde_json::Value>(&finished.stdout).expect("JSON");
@@ -135,9 +222,15 @@ fn a_second_controller_is_refused_and_the_first_goes_on() {
     require!(Tool::Mpich);
     let (c, go) = waiting("locked", "repeats = 2");
     let first = c.start(&["run", "campaign.toml"]);
-    cvc_testkit::wait_until("the first run", LIMIT, || !c.events("run-started").is_empty());
+    cvc_testkit::wait_until("the first run", LIMIT, || {
+        !c.events("run-started").is_empty()
+    });
     let second = c.run().expect(7);
-    assert!(second.stderr.contains("locked") && second.stderr.contains(&first.pid().to_string()), "{}", second.stderr);
+    assert!(
+        second.stderr.contains("locked") && second.stderr.contains(&first.pid().to_string()),
+        "{}",
+        second.stderr
+    );
     fs::write(go, "").expect("writes");
     first.wait(LIMIT).expect(0);
     c.assert_whole(2);
@@ -154,19 +247,35 @@ fn a_newer_or_damaged_journal_is_refused_and_named() {
     let mut newer: serde_json::Value = serde_json::from_str(first).expect("JSON");
     newer["format"] = 9.into();
     newer.as_object_mut().expect("an object").remove("sum");
-    let newer = cvc_core::store::line_file::with_sum(serde_json::to_vec(&newer).expect("JSON")).expect("a line");
+    let newer = cvc_core::store::line_file::with_sum(serde_json::to_vec(&newer).expect("JSON"))
+        .expect("a line");
     fs::write(&path, [newer.as_slice(), rest.as_bytes()].concat()).expect("writes");
     for command in ["run", "status", "report"] {
         let finished = c.cvc(&[command, "campaign.toml"]).expect(7);
-        assert!(finished.stderr.contains("journal.jsonl") && finished.stderr.contains("newer"), "{command}: {}", finished.stderr);
+        assert!(
+            finished.stderr.contains("journal.jsonl") && finished.stderr.contains("newer"),
+            "{command}: {}",
+            finished.stderr
+        );
     }
-    fs::write(&path, text.replacen("\"event\":\"run-intended\"", "\"event\":", 1)).expect("writes");
+    fs::write(
+        &path,
+        text.replacen("\"event\":\"run-intended\"", "\"event\":", 1),
+    )
+    .expect("writes");
     for command in ["run", "status", "report"] {
         let finished = c.cvc(&[command, "campaign.toml"]).expect(7);
-        assert!(finished.stderr.contains("journal.jsonl") && finished.stderr.contains("line 3"), "{command}: {}", finished.stderr);
+        assert!(
+            finished.stderr.contains("journal.jsonl") && finished.stderr.contains("line 3"),
+            "{command}: {}",
+            finished.stderr
+        );
     }
     // refused means untouched
-    assert_eq!(fs::read_to_string(&path).expect("journal"), text.replacen("\"event\":\"run-intended\"", "\"event\":", 1));
+    assert_eq!(
+        fs::read_to_string(&path).expect("journal"),
+        text.replacen("\"event\":\"run-intended\"", "\"event\":", 1)
+    );
 }
 
 #[test]
@@ -183,11 +292,17 @@ fn two_campaigns_of_the_same_content_do_not_meet() {
     );
     let (a, b) = (campaign("same", &text), campaign("same", &text));
     let first = a.start(&["run", "campaign.toml"]);
-    cvc_testkit::wait_until("the first run", LIMIT, || fs::exists(format!("{meet}/first")).is_ok_and(|e| e));
+    cvc_testkit::wait_until("the first run", LIMIT, || {
+        fs::exists(format!("{meet}/first")).is_ok_and(|e| e)
+    });
     b.run().expect(0);
     fs::write(format!("{meet}/go"), "").expect("writes");
     first.wait(LIMIT).expect(0);
-    assert_eq!(a.run_names(), b.run_names(), "the same content is the same run");
+    assert_eq!(
+        a.run_names(),
+        b.run_names(),
+        "the same content is the same run"
+    );
     a.assert_whole(1);
     b.assert_whole(1);
 }
@@ -205,22 +320,33 @@ fn a_variant_runs_beside_its_file_and_is_found_again_without_an_option() {
     c.script_app("script", "echo SUCCESS", "");
     let finished = c.cvc(&["plan", "campaign.toml"]).expect(0);
     assert!(
-        finished.stdout.contains("campaign sizes,") && finished.stdout.contains("variants (--variant NAME): small"),
+        finished.stdout.contains("campaign sizes,")
+            && finished.stdout.contains("variants (--variant NAME): small"),
         "{}",
         finished.stdout
     );
-    c.cvc(&["run", "campaign.toml", "--variant", "small"]).expect(0);
+    c.cvc(&["run", "campaign.toml", "--variant", "small"])
+        .expect(0);
     let root = c.dir().join("campaigns/sizes-small");
     let runs = || fs::read_dir(root.join("runs")).expect("runs").count();
     assert_eq!(runs(), 2);
-    assert!(!c.dir().join("campaigns/sizes").exists(), "the file itself was not run");
-    let report = fs::read_to_string(c.dir().join("reports/sizes-small/report.md")).expect("a report");
+    assert!(
+        !c.dir().join("campaigns/sizes").exists(),
+        "the file itself was not run"
+    );
+    let report =
+        fs::read_to_string(c.dir().join("reports/sizes-small/report.md")).expect("a report");
     assert!(report.starts_with("# In small"), "{report}");
 
     // the stored file says which variant it is: it goes on with it, and there is nothing left to do
     fs::create_dir_all(root.join("apps")).expect("writes");
-    fs::copy(c.dir().join("apps/script.toml"), root.join("apps/script.toml")).expect("copies");
-    c.cvc(&["run", "campaigns/sizes-small/campaign.toml"]).expect(0);
+    fs::copy(
+        c.dir().join("apps/script.toml"),
+        root.join("apps/script.toml"),
+    )
+    .expect("copies");
+    c.cvc(&["run", "campaigns/sizes-small/campaign.toml"])
+        .expect(0);
     assert_eq!(runs(), 2);
     for way in [
         &["campaign.toml", "--variant", "small"][..],
@@ -230,22 +356,37 @@ fn a_variant_runs_beside_its_file_and_is_found_again_without_an_option() {
     ] {
         let finished = c.cvc(&[&["status"], way].concat()).expect(0);
         assert!(
-            finished.stdout.contains("campaign sizes-small: 2 runs succeeded, 0 failed, 0 skipped, 0 left"),
+            finished
+                .stdout
+                .contains("campaign sizes-small: 2 runs succeeded, 0 failed, 0 skipped, 0 left"),
             "{way:?}: {}",
             finished.stdout
         );
         let finished = c.cvc(&[&["report"], way].concat()).expect(0);
-        assert!(finished.stdout.contains("reports/sizes-small/report.html"), "{way:?}: {}", finished.stdout);
+        assert!(
+            finished.stdout.contains("reports/sizes-small/report.html"),
+            "{way:?}: {}",
+            finished.stdout
+        );
     }
 
     for command in ["plan", "run", "status", "report", "doctor"] {
-        let finished = c.cvc(&[command, "campaign.toml", "--variant", "smal"]).expect(2);
+        let finished = c
+            .cvc(&[command, "campaign.toml", "--variant", "smal"])
+            .expect(2);
         assert!(
-            finished.stderr.contains("unknown variant") && finished.stderr.contains("did you mean `small`?"),
+            finished.stderr.contains("unknown variant")
+                && finished.stderr.contains("did you mean `small`?"),
             "{command}: {}",
             finished.stderr
         );
     }
-    let finished = c.cvc(&["status", "sizes-small", "--variant", "small"]).expect(2);
-    assert!(finished.stderr.contains("needs a campaign file"), "{}", finished.stderr);
+    let finished = c
+        .cvc(&["status", "sizes-small", "--variant", "small"])
+        .expect(2);
+    assert!(
+        finished.stderr.contains("needs a campaign file"),
+        "{}",
+        finished.stderr
+    );
 }

@@ -17,7 +17,11 @@ const NODES: [&str; 4] = ["n1", "n2", "n3", "n4"];
 
 /// DMTCP, and the libraries that it gets on with between nodes, as keys of a site.
 fn libraries(site: &str) -> String {
-    let root = |tool: Tool| tool.find().and_then(|p| Some(p.parent()?.parent()?.to_owned())).expect("the test requires it");
+    let root = |tool: Tool| {
+        tool.find()
+            .and_then(|p| Some(p.parent()?.parent()?.to_owned()))
+            .expect("the test requires it")
+    };
     format!(
         "[sites.{site}.dmtcp]\nprefix = \"{}\"\n[sites.{site}.mpi.mpich]\nfamily = \"mpich\"\nprefix = \"{}\"\n[sites.{site}.mpi.openmpi]\nfamily = \"openmpi\"\n",
         root(Tool::Dmtcp).display(),
@@ -34,10 +38,24 @@ fn lab() -> Lab {
 }
 
 fn stencil(lab: Lab, name: &str, factors: &str, run: &str, checkpoint: &str) -> OnLab {
-    stencil_on(&ssh_site_with(4, AREAS, &libraries("lab")), lab, name, factors, run, checkpoint)
+    stencil_on(
+        &ssh_site_with(4, AREAS, &libraries("lab")),
+        lab,
+        name,
+        factors,
+        run,
+        checkpoint,
+    )
 }
 
-fn stencil_on(site: &str, lab: Lab, name: &str, factors: &str, run: &str, checkpoint: &str) -> OnLab {
+fn stencil_on(
+    site: &str,
+    lab: Lab,
+    name: &str,
+    factors: &str,
+    run: &str,
+    checkpoint: &str,
+) -> OnLab {
     let text = format!(
         "{site}[matrix]\napp = \"stencil\"\ncheckpointer = \"dmtcp\"\n{factors}\n[run]\nretries = 0\ntimeout_s = 600\n{run}\n\
          [checkpoint]\ntimeout_s = 300\n{checkpoint}\n"
@@ -48,14 +66,23 @@ fn stencil_on(site: &str, lab: Lab, name: &str, factors: &str, run: &str, checkp
 }
 
 fn with<'a>(records: &'a [Value], name: &str, labels: &[(&str, &str)]) -> Vec<&'a Value> {
-    records.iter().filter(|r| r["name"] == name && labels.iter().all(|(k, v)| r["labels"][*k] == *v)).collect()
+    records
+        .iter()
+        .filter(|r| r["name"] == name && labels.iter().all(|(k, v)| r["labels"][*k] == *v))
+        .collect()
 }
 
 #[test]
 fn images_are_found_on_every_node_and_shared_memory_falls_with_fewer_ranks_on_a_node() {
     require!(Tool::Lab, Tool::Dmtcp, Tool::MpichForRestart, Tool::OpenMpi);
     let factors = "class = \"long\"\nmapping = [\"1Nx4P\", \"2Nx2P\", \"4Nx1P\", \"1Nx3P+1Nx1P\"]\nmpi = [\"mpich\", \"openmpi\"]";
-    let on = stencil(lab(), "sizes", factors, "repeats = 1", "moment = \"size-only\"");
+    let on = stencil(
+        lab(),
+        "sizes",
+        factors,
+        "repeats = 1",
+        "moment = \"size-only\"",
+    );
     let output = on.run();
     eprintln!("{}\n{}", output.stdout, output.stderr);
     for (cause, detail) in on.campaign.failures() {
@@ -67,7 +94,12 @@ fn images_are_found_on_every_node_and_shared_memory_falls_with_fewer_ranks_on_a_
     for run in on.campaign.run_names() {
         let records = on.campaign.records(&run);
         let point = read_json(&on.campaign.run_dir(&run).join("run.json"))["point"].clone();
-        let text = |key: &str| point[key].as_str().unwrap_or_else(|| panic!("{key} in {point}")).to_owned();
+        let text = |key: &str| {
+            point[key]
+                .as_str()
+                .unwrap_or_else(|| panic!("{key} in {point}"))
+                .to_owned()
+        };
         let loads: &[usize] = match text("mapping").as_str() {
             "1Nx4P" => &[4],
             "2Nx2P" => &[2, 2],
@@ -79,13 +111,25 @@ fn images_are_found_on_every_node_and_shared_memory_falls_with_fewer_ranks_on_a_
         let mut rank = 0;
         for (node, load) in NODES.iter().zip(loads) {
             assert_eq!(
-                with(&records, "image_bytes", &[("node", node)]).iter().filter(|r| r["labels"]["rank"].is_string()).count(),
+                with(&records, "image_bytes", &[("node", node)])
+                    .iter()
+                    .filter(|r| r["labels"]["rank"].is_string())
+                    .count(),
                 *load,
                 "{run} {node}"
             );
             for _ in 0..*load {
                 let name = rank.to_string();
-                let found = with(&records, "zone_bytes", &[("node", node), ("rank", &name), ("rule", "structural"), ("zone", "SHMEM")]);
+                let found = with(
+                    &records,
+                    "zone_bytes",
+                    &[
+                        ("node", node),
+                        ("rank", &name),
+                        ("rule", "structural"),
+                        ("zone", "SHMEM"),
+                    ],
+                );
                 assert_eq!(found.len(), 1, "{run}: rank {name} on {node}");
                 let bytes = found[0]["value"].as_f64().expect("a number");
                 let key = (text("mpi"), text("mapping"));
@@ -94,36 +138,76 @@ fn images_are_found_on_every_node_and_shared_memory_falls_with_fewer_ranks_on_a_
                 rank += 1;
             }
         }
-        assert_eq!(with(&records, "ckpt_files", &[("kind", "rank")])[0]["value"], 4.0, "{run}");
+        assert_eq!(
+            with(&records, "ckpt_files", &[("kind", "rank")])[0]["value"],
+            4.0,
+            "{run}"
+        );
         let facts = read_json(&on.campaign.run_dir(&run).join("facts.json"));
-        let nodes = facts["nodes"].as_array().unwrap_or_else(|| panic!("nodes in {facts}"));
-        assert_eq!(nodes.iter().map(|n| n["name"].as_str().unwrap_or_default()).collect::<Vec<_>>(), NODES[..loads.len()], "{run}");
+        let nodes = facts["nodes"]
+            .as_array()
+            .unwrap_or_else(|| panic!("nodes in {facts}"));
+        assert_eq!(
+            nodes
+                .iter()
+                .map(|n| n["name"].as_str().unwrap_or_default())
+                .collect::<Vec<_>>(),
+            NODES[..loads.len()],
+            "{run}"
+        );
         for node in nodes {
             assert_eq!(node["host"], node["name"]);
             assert_eq!(node["storage"], "tmpfs tmpfs on /scratch-local", "{node}");
-            assert!(node["kernel"].is_string() && node["glibc"].is_string() && node["memory_bytes"].is_u64(), "{node}");
             assert!(
-                node["interfaces"].as_array().is_some_and(|i| i.iter().any(|i| i.as_str().is_some_and(|i| i.starts_with("eth0")))),
+                node["kernel"].is_string()
+                    && node["glibc"].is_string()
+                    && node["memory_bytes"].is_u64(),
+                "{node}"
+            );
+            assert!(
+                node["interfaces"].as_array().is_some_and(|i| i
+                    .iter()
+                    .any(|i| i.as_str().is_some_and(|i| i.starts_with("eth0")))),
                 "{node}"
             );
         }
     }
     let of = |mapping: &str| shared_memory[&("mpich".to_owned(), mapping.to_owned())] / 1048576.0;
-    assert!(of("1Nx4P") > of("1Nx3P+1Nx1P") && of("1Nx3P+1Nx1P") > of("2Nx2P") && of("2Nx2P") > of("4Nx1P"), "{shared_memory:?}");
+    assert!(
+        of("1Nx4P") > of("1Nx3P+1Nx1P")
+            && of("1Nx3P+1Nx1P") > of("2Nx2P")
+            && of("2Nx2P") > of("4Nx1P"),
+        "{shared_memory:?}"
+    );
     for (mapping, ranks) in [("1Nx4P", 4.0), ("1Nx3P+1Nx1P", 3.0), ("2Nx2P", 2.0)] {
         // nemesis's segment of a node, in the image of each of its ranks; alone on its node a rank has none
         let (segment, formula) = (of(mapping) - of("4Nx1P"), ranks * (ranks + 63.0) / 16.0);
-        assert!((segment / formula - 1.0).abs() < 0.15, "{mapping}: {segment} MiB, expected {formula}");
+        assert!(
+            (segment / formula - 1.0).abs() < 0.15,
+            "{mapping}: {segment} MiB, expected {formula}"
+        );
     }
-    let report = fs::read_to_string(on.campaign.dir().join("reports/sizes/report.md")).expect("the report");
+    let report =
+        fs::read_to_string(on.campaign.dir().join("reports/sizes/report.md")).expect("the report");
     assert!(report.contains("1Nx3P+1Nx1P"), "{report}");
     on.assert_nothing_left(&NODES);
 }
 
 fn restart(mpi: &str) {
-    let factors = format!("class = \"short\"\nmapping = \"2Nx2P\"\nmpi = \"{mpi}\"\nstorage = [\"local\", \"shared\"]");
-    let repeats: usize = std::env::var("CVC_TEST_REPEATS").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
-    let on = stencil(lab(), "restart", &factors, &format!("repeats = {repeats}"), "moment = { after_step = 15 }\nrestart_check = true");
+    let factors = format!(
+        "class = \"short\"\nmapping = \"2Nx2P\"\nmpi = \"{mpi}\"\nstorage = [\"local\", \"shared\"]"
+    );
+    let repeats: usize = std::env::var("CVC_TEST_REPEATS")
+        .ok()
+        .and_then(|n| n.parse().ok())
+        .unwrap_or(1);
+    let on = stencil(
+        lab(),
+        "restart",
+        &factors,
+        &format!("repeats = {repeats}"),
+        "moment = { after_step = 15 }\nrestart_check = true",
+    );
     let output = on.run();
     for (cause, detail) in on.campaign.failures() {
         eprintln!("{cause}: {detail}");
@@ -132,9 +216,17 @@ fn restart(mpi: &str) {
     on.campaign.assert_whole(2 * repeats);
     for run in on.campaign.run_names() {
         let records = on.campaign.records(&run);
-        assert_eq!(with(&records, "restart_verified", &[])[0]["value"], 1.0, "{run}");
-        let restarted = fs::read_to_string(on.campaign.run_dir(&run).join("restart.stdout")).expect("its output");
-        assert!(restarted.contains("Verification = SUCCESSFUL") && !restarted.contains("Time step 1\n"), "{run}: {restarted}");
+        assert_eq!(
+            with(&records, "restart_verified", &[])[0]["value"],
+            1.0,
+            "{run}"
+        );
+        let restarted = fs::read_to_string(on.campaign.run_dir(&run).join("restart.stdout"))
+            .expect("its output");
+        assert!(
+            restarted.contains("Verification = SUCCESSFUL") && !restarted.contains("Time step 1\n"),
+            "{run}: {restarted}"
+        );
     }
     on.assert_nothing_left(&NODES);
 }
@@ -153,13 +245,26 @@ fn a_restart_on_two_nodes_verifies_with_open_mpi() {
 
 #[test]
 fn inside_a_slurm_job_ranks_are_started_by_ssh_or_the_point_is_refused() {
-    require!(Tool::Lab, Tool::Slurm, Tool::Dmtcp, Tool::MpichForRestart, Tool::OpenMpi);
+    require!(
+        Tool::Lab,
+        Tool::Slurm,
+        Tool::Dmtcp,
+        Tool::MpichForRestart,
+        Tool::OpenMpi
+    );
     let lab = Lab::builder().nodes(4).login(true).build();
     let slurm = lab.slurm();
     slurm.wait_idle(4);
     let site = slurm_site_with("", "", &libraries("slurm"));
     let factors = "class = \"long\"\nmapping = \"2Nx2P\"\nmpi = [\"mpich\", \"openmpi\"]";
-    let on = stencil_on(&site, lab, "slurm", factors, "repeats = 1", "moment = \"size-only\"");
+    let on = stencil_on(
+        &site,
+        lab,
+        "slurm",
+        factors,
+        "repeats = 1",
+        "moment = \"size-only\"",
+    );
     let output = on.run();
     for (cause, detail) in on.campaign.failures() {
         eprintln!("{cause}: {detail}");
@@ -169,10 +274,17 @@ fn inside_a_slurm_job_ranks_are_started_by_ssh_or_the_point_is_refused() {
     for run in on.campaign.run_names() {
         let records = on.campaign.records(&run);
         let nodes: Vec<&str> = (0..4)
-            .map(|rank| with(&records, "image_bytes", &[("rank", &rank.to_string())])[0]["labels"]["node"].as_str().unwrap_or_default())
+            .map(|rank| {
+                with(&records, "image_bytes", &[("rank", &rank.to_string())])[0]["labels"]["node"]
+                    .as_str()
+                    .unwrap_or_default()
+            })
             .collect();
         assert!(
-            nodes[0] == nodes[1] && nodes[2] == nodes[3] && nodes[0] != nodes[2] && nodes.iter().all(|n| NODES.contains(n)),
+            nodes[0] == nodes[1]
+                && nodes[2] == nodes[3]
+                && nodes[0] != nodes[2]
+                && nodes.iter().all(|n| NODES.contains(n)),
             "{nodes:?}"
         );
     }
@@ -190,20 +302,34 @@ fn inside_a_slurm_job_ranks_are_started_by_ssh_or_the_point_is_refused() {
     let output = on.run();
     eprintln!("{:?} {}\n{}", output.code, output.stdout, output.stderr);
     assert_ne!(output.code, Some(0));
-    assert!(output.stderr.contains("started by ssh, not by srun"), "{}", output.stderr);
+    assert!(
+        output.stderr.contains("started by ssh, not by srun"),
+        "{}",
+        output.stderr
+    );
 }
 
 /// Sizes of NAS BT, as a table on standard error.
 #[test]
 fn images_of_nas_bt_over_nodes() {
-    require!(Tool::Lab, Tool::Dmtcp, Tool::MpichForRestart, Tool::OpenMpi, Tool::Npb);
+    require!(
+        Tool::Lab,
+        Tool::Dmtcp,
+        Tool::MpichForRestart,
+        Tool::OpenMpi,
+        Tool::Npb
+    );
     let npb = Tool::Npb.find().expect("the test requires it");
     let libraries = libraries("lab").replace("[sites.lab.mpi.mpich]", "[sites.lab.mpi.mpich-ch3]");
     let class = std::env::var("CVC_TEST_CLASS").unwrap_or_else(|_| "W".into());
     let text = format!(
         "{}[matrix]\napp = \"npb-bt\"\ncheckpointer = \"dmtcp\"\nclass = \"{class}\"\nmapping = [\"1Nx4P\", \"2Nx2P\", \"4Nx1P\", \"3Nx1P+1Nx1P\"]\n\
          mpi = [\"mpich-ch3\", \"openmpi\"]\n[run]\nrepeats = 1\nretries = 0\ntimeout_s = 600\n[checkpoint]\ntimeout_s = 300\nmoment = \"size-only\"\n",
-        ssh_site_with(4, &format!("app_dirs = [\"{}\"]\n{AREAS}", npb.display()), &libraries)
+        ssh_site_with(
+            4,
+            &format!("app_dirs = [\"{}\"]\n{AREAS}", npb.display()),
+            &libraries
+        )
     );
     let on = OnLab::new(lab(), "bt", &text);
     let output = on.run();
@@ -219,23 +345,32 @@ fn images_of_nas_bt_over_nodes() {
         for rank in 0..4 {
             let rank = rank.to_string();
             let mib = |name: &str, labels: &[(&str, &str)]| {
-                let all: Vec<(&str, &str)> = labels.iter().copied().chain([("rank", rank.as_str())]).collect();
+                let all: Vec<(&str, &str)> = labels
+                    .iter()
+                    .copied()
+                    .chain([("rank", rank.as_str())])
+                    .collect();
                 let found = with(&records, name, &all);
                 assert_eq!(found.len(), 1, "{run}: {name} of rank {rank}");
                 found[0]["value"].as_f64().expect("a number") / 1048576.0
             };
             let zone = |zone: &str| mib("zone_bytes", &[("zone", zone), ("rule", "structural")]);
-            let subs: Vec<String> = with(&records, "sub_zone_bytes", &[("rank", &rank), ("zone", "SHMEM")])
-                .iter()
-                .map(|r| {
-                    format!(
-                        "{} {:.3}",
-                        r["labels"]["sub"].as_str().unwrap_or_default(),
-                        r["value"].as_f64().unwrap_or_default() / 1048576.0
-                    )
-                })
-                .collect();
-            let node = with(&records, "image_bytes", &[("rank", &rank)])[0]["labels"]["node"].clone();
+            let subs: Vec<String> = with(
+                &records,
+                "sub_zone_bytes",
+                &[("rank", &rank), ("zone", "SHMEM")],
+            )
+            .iter()
+            .map(|r| {
+                format!(
+                    "{} {:.3}",
+                    r["labels"]["sub"].as_str().unwrap_or_default(),
+                    r["value"].as_f64().unwrap_or_default() / 1048576.0
+                )
+            })
+            .collect();
+            let node =
+                with(&records, "image_bytes", &[("rank", &rank)])[0]["labels"]["node"].clone();
             lines.push(format!(
                 "{} {} rank {rank} on {node}: image {:.3} DTAPP {:.3} LB {:.3} SHMEM {:.3} MiB ({})",
                 point["mpi"],

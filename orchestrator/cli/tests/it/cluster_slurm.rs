@@ -12,13 +12,24 @@ fn one_file_compares_mappings_on_an_ssh_site_and_on_a_slurm_site() {
     let lab = Lab::builder().nodes(4).login(true).build();
     let slurm = lab.slurm();
     slurm.wait_idle(4);
-    let on = OnLab::new(lab, "both", &format!("{}{}{MATRIX}", ssh_site(4, ""), slurm_site("", "")));
+    let on = OnLab::new(
+        lab,
+        "both",
+        &format!("{}{}{MATRIX}", ssh_site(4, ""), slurm_site("", "")),
+    );
     let output = on.run();
     eprintln!("{}\n{}", output.stdout, output.stderr);
     output.expect(0);
     on.campaign.assert_whole(16);
-    assert_eq!((on.campaign.events("lease-intended").len(), on.campaign.events("lease-released").len()), (1, 1));
-    let report = std::fs::read_to_string(on.campaign.dir().join("reports/both/report.md")).expect("the report");
+    assert_eq!(
+        (
+            on.campaign.events("lease-intended").len(),
+            on.campaign.events("lease-released").len()
+        ),
+        (1, 1)
+    );
+    let report = std::fs::read_to_string(on.campaign.dir().join("reports/both/report.md"))
+        .expect("the report");
     for word in ["slurm", "lab", "3Nx1P+1Nx1P"] {
         assert!(report.contains(word), "{word}");
     }
@@ -33,11 +44,24 @@ fn srun_places_ranks_and_each_run_may_be_a_job_of_its_own() {
     let slurm = lab.slurm();
     slurm.wait_idle(4);
     let matrix = MATRIX.replace("\"1Nx4P\", \"2Nx2P\", \"4Nx1P\", ", "\"2Nx2P\", ");
-    let on = OnLab::new(lab, "srun", &format!("{}{matrix}", slurm_site("", "launcher = \"srun\"\nallocation = \"run\"")));
+    let on = OnLab::new(
+        lab,
+        "srun",
+        &format!(
+            "{}{matrix}",
+            slurm_site("", "launcher = \"srun\"\nallocation = \"run\"")
+        ),
+    );
     let output = on.run();
     eprintln!("{}\n{}", output.stdout, output.stderr);
     output.expect(0);
     on.campaign.assert_whole(4);
-    assert_eq!((on.campaign.events("lease-intended").len(), on.campaign.events("lease-released").len()), (4, 4));
+    assert_eq!(
+        (
+            on.campaign.events("lease-intended").len(),
+            on.campaign.events("lease-released").len()
+        ),
+        (4, 4)
+    );
     on.assert_nothing_left(&["login", "n1", "n2", "n3", "n4"]);
 }

@@ -42,21 +42,29 @@ impl OnLab {
     /// Another's job on all nodes: what comes after it waits.
     fn block(&self) -> String {
         let job = self.login("cd /shared && sbatch --parsable -N2 --exclusive -J other -o /dev/null --wrap 'exec sleep 600'");
-        wait_until("the other's job", SOON, || self.queue().contains(&format!("{job} RUNNING")));
+        wait_until("the other's job", SOON, || {
+            self.queue().contains(&format!("{job} RUNNING"))
+        });
         job
     }
 
     /// The number of the campaign's last job.
     fn job(&self) -> String {
         let acquired = self.campaign.events("lease-acquired");
-        acquired.last().and_then(|e| e["by"]["job"].as_str()).expect("a job").to_owned()
+        acquired
+            .last()
+            .and_then(|e| e["by"]["job"].as_str())
+            .expect("a job")
+            .to_owned()
     }
 
     /// Starts `cvc run`, and waits until this many jobs were submitted in all.
     #[track_caller]
     fn begin_and_wait_job(&self, jobs: usize) -> Running {
         let cvc = self.begin();
-        wait_until("a job", SOON, || self.campaign.events("lease-acquired").len() >= jobs);
+        wait_until("a job", SOON, || {
+            self.campaign.events("lease-acquired").len() >= jobs
+        });
         cvc
     }
 
@@ -72,7 +80,12 @@ impl OnLab {
 
     /// Leases of events of this kind.
     fn names(&self, kind: &str) -> Vec<String> {
-        let mut all: Vec<String> = self.campaign.events(kind).iter().map(|e| e["lease"].as_str().expect("a lease").to_owned()).collect();
+        let mut all: Vec<String> = self
+            .campaign
+            .events(kind)
+            .iter()
+            .map(|e| e["lease"].as_str().expect("a lease").to_owned())
+            .collect();
         all.sort_unstable();
         all
     }
@@ -80,7 +93,11 @@ impl OnLab {
     /// Each begun run was begun once.
     #[track_caller]
     fn assert_each_begun_once(&self, runs: usize) {
-        assert!(self.start_counts().len() == runs && self.start_counts().values().all(|n| *n == 1), "{:?}", self.start_counts());
+        assert!(
+            self.start_counts().len() == runs && self.start_counts().values().all(|n| *n == 1),
+            "{:?}",
+            self.start_counts()
+        );
     }
 }
 
@@ -102,7 +119,8 @@ fn a_job_cancelled_by_somebody_is_replaced_and_the_run_repeated_within_its_retri
 }
 
 #[test]
-fn a_run_in_a_job_that_is_put_back_into_the_queue_does_not_count_and_is_done_again_by_the_same_job() {
+fn a_run_in_a_job_that_is_put_back_into_the_queue_does_not_count_and_is_done_again_by_the_same_job()
+{
     require!(Tool::Slurm, Tool::Mpich5);
     let _turn = turn();
     let on = slurm("requeued", "requeue = true", "repeats = 2\nretries = 0");
@@ -111,15 +129,26 @@ fn a_run_in_a_job_that_is_put_back_into_the_queue_does_not_count_and_is_done_aga
     let job = on.job();
     on.login(&format!("scontrol requeue {job}"));
     wait_until("it to wait", SOON, || on.queue().contains("PENDING"));
-    wait_until("it to be told", SOON, || cvc.stderr_so_far().contains("was requeued"));
+    wait_until("it to be told", SOON, || {
+        cvc.stderr_so_far().contains("was requeued")
+    });
     // Slurm waits for two minutes otherwise
     on.login(&format!("scontrol update JobId={job} StartTime=now"));
     on.wait_start(2);
     on.go_all();
     ends(cvc, 0);
-    assert!(on.campaign.failures().is_empty(), "{:?}", on.campaign.failures());
+    assert!(
+        on.campaign.failures().is_empty(),
+        "{:?}",
+        on.campaign.failures()
+    );
     on.campaign.assert_whole(2);
-    assert!(on.campaign.events("run-intended").iter().all(|e| e["attempt"] == 1));
+    assert!(
+        on.campaign
+            .events("run-intended")
+            .iter()
+            .all(|e| e["attempt"] == 1)
+    );
     assert_eq!(on.starts().len(), 3, "{:?}", on.starts());
     assert_eq!(on.starts()[0], on.starts()[1]);
     on.assert_given_back(1, &ALL);
@@ -135,9 +164,16 @@ fn a_run_that_needs_longer_than_a_job_may_take_fails_and_one_that_was_cut_off_by
     on.go(4);
     let output = ends(on.begin(), 10);
     let why = on.only_failure("timeout");
-    assert!(why.contains("slurm.time_limit_s") && why.contains("60 s"), "{why}");
+    assert!(
+        why.contains("slurm.time_limit_s") && why.contains("60 s"),
+        "{why}"
+    );
     let starts = on.starts();
-    assert!(starts.len() == 4 && starts[2] == starts[3] && on.start_counts().len() == 3, "{starts:?}\n{}", output.stderr);
+    assert!(
+        starts.len() == 4 && starts[2] == starts[3] && on.start_counts().len() == 3,
+        "{starts:?}\n{}",
+        output.stderr
+    );
     on.assert_runs(2);
     on.assert_given_back(3, &ALL);
 }
@@ -150,7 +186,12 @@ fn a_drained_node_is_named_while_the_job_waits_and_does_not_disturb_one_that_has
     let drain = "scontrol update NodeName=n2 State=DRAIN Reason='a bad disk'";
     on.login(drain);
     let output = ends(on.begin(), 3);
-    for word in ["got no nodes within 1", "sinfo -R", "n2 drained (a bad disk)", " waits: "] {
+    for word in [
+        "got no nodes within 1",
+        "sinfo -R",
+        "n2 drained (a bad disk)",
+        " waits: ",
+    ] {
         assert!(output.stderr.contains(word), "no {word}: {}", output.stderr);
     }
     on.assert_given_back(1, &ALL);
@@ -171,14 +212,18 @@ fn a_node_whose_power_goes_inside_a_job_fails_the_run_and_the_next_job_waits_for
     let _turn = turn();
     let on = slurm("power", "", "repeats = 2\nretries = 1");
     // lost nodes are waited for eight times as long: longer than Slurm takes until it ends the job of one, about half a minute
-    on.campaign.rewrite(&text("", "repeats = 2\nretries = 1").replace("lost_after_s = 4", "lost_after_s = 10"));
+    on.campaign.rewrite(
+        &text("", "repeats = 2\nretries = 1").replace("lost_after_s = 4", "lost_after_s = 10"),
+    );
     let cvc = on.begin();
     on.wait_start(1);
     on.lab.node("n2").poweroff();
     on.wait_finished(1);
     let why = on.only_failure("node-lost");
     assert!(why.contains("n2"), "{why}");
-    wait_until("another job", 2 * SOON, || on.campaign.events("lease-acquired").len() == 2);
+    wait_until("another job", 2 * SOON, || {
+        on.campaign.events("lease-acquired").len() == 2
+    });
     on.lab.node("n2").restart();
     on.lab.slurm().start_node(on.lab.node("n2"));
     on.wait_start(2);
@@ -203,7 +248,9 @@ fn a_controller_killed_while_its_job_waits_or_runs_finds_it_again() {
     cvc.kill();
     // it ends, and nobody is there
     on.go(1);
-    wait_until("its end", SOON, || NODES.iter().all(|n| on.script_on(n) == 0));
+    wait_until("its end", SOON, || {
+        NODES.iter().all(|n| on.script_on(n) == 0)
+    });
     let cvc = on.begin();
     on.wait_start(2);
     assert_eq!(on.names("lease-intended").len(), 1, "one job in all");
@@ -211,7 +258,9 @@ fn a_controller_killed_while_its_job_waits_or_runs_finds_it_again() {
     cvc.kill();
     // the job ends as well, with what was done in it
     on.go(2);
-    wait_until("its end", SOON, || NODES.iter().all(|n| on.script_on(n) == 0));
+    wait_until("its end", SOON, || {
+        NODES.iter().all(|n| on.script_on(n) == 0)
+    });
     std::thread::sleep(SECOND);
     on.login(&format!("scancel {}", on.job()));
     wait_until("the end of the job", SOON, || on.queue().is_empty());
@@ -226,11 +275,18 @@ fn a_controller_killed_while_its_job_waits_or_runs_finds_it_again() {
     on.wait_ranks(&NODES);
     on.go_all();
     let ended = 2 + 3;
-    wait_until("the last run", SOON, || on.campaign.events("run-finished").len() >= ended);
+    wait_until("the last run", SOON, || {
+        on.campaign.events("run-finished").len() >= ended
+    });
     cvc.kill();
     // nothing is to be run any more: the job that the killed one had is given back
     let output = ends(on.begin(), 0);
-    assert!(output.stderr.contains("nothing is left to run") || on.campaign.events("site-closed").len() == 1, "{}", output.stderr);
+    assert!(
+        output.stderr.contains("nothing is left to run")
+            || on.campaign.events("site-closed").len() == 1,
+        "{}",
+        output.stderr
+    );
     assert_eq!(on.queue(), "");
     on.assert_clean(&ALL);
     assert_eq!(on.names("lease-intended"), on.names("lease-released"));
@@ -255,7 +311,9 @@ fn with_a_job_for_each_run_a_controller_that_was_killed_finds_that_of_its_run() 
     cvc.kill();
     // its job ends while nobody is there
     on.go(1);
-    wait_until("its end", SOON, || NODES.iter().all(|n| on.script_on(n) == 0));
+    wait_until("its end", SOON, || {
+        NODES.iter().all(|n| on.script_on(n) == 0)
+    });
     std::thread::sleep(SECOND);
     on.login(&format!("scancel {}", on.job()));
     wait_until("the end of the job", SOON, || on.queue().is_empty());
@@ -263,7 +321,8 @@ fn with_a_job_for_each_run_a_controller_that_was_killed_finds_that_of_its_run() 
     on.wait_start(2);
     cvc.kill();
     // the file is edited: there is no such run any more, and its job goes
-    on.campaign.rewrite(&text("allocation = \"run\"", "repeats = 1\nretries = 0"));
+    on.campaign
+        .rewrite(&text("allocation = \"run\"", "repeats = 1\nretries = 0"));
     ends(on.begin(), 0);
     on.campaign.assert_whole(1);
     on.assert_each_begun_once(2);
@@ -280,8 +339,17 @@ fn ctrl_c_while_a_job_waits_cancels_it_and_twice_in_a_run_as_well() {
     std::thread::sleep(SECOND);
     interrupt(&cvc);
     let output = ends(cvc, 130);
-    assert!(output.stderr.contains("2 runs are left"), "{}", output.stderr);
-    assert_eq!(on.queue().lines().count(), 1, "the other's alone: {}", on.queue());
+    assert!(
+        output.stderr.contains("2 runs are left"),
+        "{}",
+        output.stderr
+    );
+    assert_eq!(
+        on.queue().lines().count(),
+        1,
+        "the other's alone: {}",
+        on.queue()
+    );
     on.login(&format!("scancel {other}"));
     wait_until("its end", SOON, || on.queue().is_empty());
     on.assert_given_back(1, &ALL);
@@ -289,7 +357,11 @@ fn ctrl_c_while_a_job_waits_cancels_it_and_twice_in_a_run_as_well() {
     on.wait_start(1);
     interrupt_twice(&cvc);
     let output = ends(cvc, 130);
-    assert!(output.stderr.contains("2 runs are left"), "{}", output.stderr);
+    assert!(
+        output.stderr.contains("2 runs are left"),
+        "{}",
+        output.stderr
+    );
     on.assert_given_back(2, &ALL);
 }
 
@@ -310,8 +382,13 @@ fn slurms_controller_may_be_away_or_forget_everything() {
     // and one that is to begin while the controller is away waits for it
     on.lab.slurm().stop_controller();
     on.go(2);
-    wait_until("the end of the second", SOON, || on.campaign.events("run-finished").len() == 2);
-    wait_until("the third to wait", SOON, || on.login("cat /shared/cvc/spool/*/slurm/*/events.jsonl").contains("waiting for Slurm"));
+    wait_until("the end of the second", SOON, || {
+        on.campaign.events("run-finished").len() == 2
+    });
+    wait_until("the third to wait", SOON, || {
+        on.login("cat /shared/cvc/spool/*/slurm/*/events.jsonl")
+            .contains("waiting for Slurm")
+    });
     on.lab.slurm().start_controller();
     on.wait_start(3);
     assert_eq!(on.names("lease-intended").len(), 1);

@@ -23,12 +23,25 @@ fn mappings_over_nodes_and_both_libraries_run_and_leave_nothing() {
     on.campaign.assert_whole(8);
     // what the agent did for a run came with the run, and what the controller did is in its own log
     for run in on.campaign.run_names() {
-        let log = fs::read_to_string(on.campaign.run_dir(&run).join("agent-trace.log")).expect("the log of the agent");
-        assert!(log.contains(&format!("run{{run={run} ")) && (log.contains("mpiexec") || log.contains("mpirun")), "{run}: {log}");
+        let log = fs::read_to_string(on.campaign.run_dir(&run).join("agent-trace.log"))
+            .expect("the log of the agent");
+        assert!(
+            log.contains(&format!("run{{run={run} "))
+                && (log.contains("mpiexec") || log.contains("mpirun")),
+            "{run}: {log}"
+        );
     }
-    let session = fs::read_dir(on.campaign.root().join("logs")).expect("logs/").flatten().next().expect("a log").path();
+    let session = fs::read_dir(on.campaign.root().join("logs"))
+        .expect("logs/")
+        .flatten()
+        .next()
+        .expect("a log")
+        .path();
     let log = fs::read_to_string(session).expect("the log of the session");
-    assert!(log.contains("site{site=lab}") && log.contains("ssh") && log.contains("download"), "{log}");
+    assert!(
+        log.contains("site{site=lab}") && log.contains("ssh") && log.contains("download"),
+        "{log}"
+    );
     on.assert_nothing_left(&["n1", "n2", "n3", "n4"]);
 }
 
@@ -43,18 +56,45 @@ fn traces_of_every_node_are_kept_beside_the_run() {
          [run]\nrepeats = 1\nretries = 0\n[trace]\ntracer = \"strace\"\n",
         site(2, "")
     );
-    let on = on_lab(lab, "traced", &text, "dd if=/dev/zero of=\"out.$PMI_RANK\" bs=4096 count=5 2>/dev/null; echo SUCCESS");
+    let on = on_lab(
+        lab,
+        "traced",
+        &text,
+        "dd if=/dev/zero of=\"out.$PMI_RANK\" bs=4096 count=5 2>/dev/null; echo SUCCESS",
+    );
     on.run().expect(0);
     on.campaign.assert_whole(2);
     for run in on.campaign.run_names() {
         let trace = on.campaign.run_dir(&run).join("trace");
-        let files: Vec<_> = fs::read_dir(&trace).expect("a trace").flatten().map(|e| e.path()).collect();
+        let files: Vec<_> = fs::read_dir(&trace)
+            .expect("a trace")
+            .flatten()
+            .map(|e| e.path())
+            .collect();
+        let counted = on
+            .campaign
+            .records(&run)
+            .iter()
+            .find(|r| r["name"] == "trace_files")
+            .and_then(|r| r["value"].as_f64());
+        assert_eq!(counted, Some(files.len() as f64), "{run}: {files:?}");
         for node in ["n1", "n2"] {
             let name = format!("strace.{node}.");
-            let of_node = files.iter().filter(|f| f.file_name().is_some_and(|n| n.to_string_lossy().starts_with(&name)));
-            let texts: Vec<String> = of_node.map(|f| fs::read_to_string(f).expect("text")).collect();
+            let of_node = files.iter().filter(|f| {
+                f.file_name()
+                    .is_some_and(|n| n.to_string_lossy().starts_with(&name))
+            });
+            let texts: Vec<String> = of_node
+                .map(|f| fs::read_to_string(f).expect("text"))
+                .collect();
             let writes: usize = texts.iter().map(|text| text.matches("out.").count()).sum();
-            assert!(writes > 0 && texts.iter().all(|text| text.contains("+++ exited with 0 +++")), "{run} on {node}: {files:?}");
+            assert!(
+                writes > 0
+                    && texts
+                        .iter()
+                        .all(|text| text.contains("+++ exited with 0 +++")),
+                "{run} on {node}: {files:?}"
+            );
         }
     }
     on.assert_nothing_left(&["n1", "n2"]);
@@ -68,7 +108,11 @@ fn without_the_program_for_nodes_nothing_is_begun() {
     campaign.env("CVC_NODE_PROGRAM", "/nowhere/cvc-node");
     let output = campaign.run().expect(4);
     let expected = "site lab: /nowhere/cvc-node, which cvc puts on the nodes, does not exist";
-    assert!(output.stderr.contains(expected) && output.stderr.contains("cargo xtask node --release"), "{}", output.stderr);
+    assert!(
+        output.stderr.contains(expected) && output.stderr.contains("cargo xtask node --release"),
+        "{}",
+        output.stderr
+    );
     assert!(!campaign.root().exists(), "nothing is written");
 }
 
@@ -76,10 +120,15 @@ fn without_the_program_for_nodes_nothing_is_begun() {
 fn a_program_that_a_crash_of_the_head_has_emptied_is_sent_again() {
     require!(Tool::Lab, Tool::Mpich5);
     let lab = Lab::builder().nodes(1).build();
-    let text = format!("{}[matrix]\napp = \"script\"\nmapping = \"1Nx1P\"\nmpi = \"mpich5\"\n[run]\nrepeats = 1\n", site(1, ""));
+    let text = format!(
+        "{}[matrix]\napp = \"script\"\nmapping = \"1Nx1P\"\nmpi = \"mpich5\"\n[run]\nrepeats = 1\n",
+        site(1, "")
+    );
     let on = on_lab(lab, "emptied", &text, "sleep 0.1; echo SUCCESS");
     on.run().expect(0);
-    on.lab.node("n1").shell("for f in /root/.cvc/bin/cvc-node-*; do : >$f; done");
+    on.lab
+        .node("n1")
+        .shell("for f in /root/.cvc/bin/cvc-node-*; do : >$f; done");
     std::fs::remove_dir_all(on.campaign.root()).expect("a campaign");
     on.run().expect(0);
     on.campaign.assert_whole(1);
@@ -89,44 +138,75 @@ fn a_program_that_a_crash_of_the_head_has_emptied_is_sent_again() {
 fn a_site_whose_head_speaks_portuguese_works_like_any_other() {
     require!(Tool::Portuguese, Tool::Mpich5);
     let lab = Lab::builder().nodes(2).portuguese("n1").build();
-    let text = format!("{}[matrix]\napp = \"script\"\nmapping = \"2Nx1P\"\nmpi = \"mpich5\"\n[run]\nrepeats = 1\n", site(2, ""));
-    let on = on_lab(lab, "portuguese", &text, "sleep 0.1; cat /nowhere 2>&1; echo \"locale $LC_ALL\"; echo SUCCESS");
+    let text = format!(
+        "{}[matrix]\napp = \"script\"\nmapping = \"2Nx1P\"\nmpi = \"mpich5\"\n[run]\nrepeats = 1\n",
+        site(2, "")
+    );
+    let on = on_lab(
+        lab,
+        "portuguese",
+        &text,
+        "sleep 0.1; cat /nowhere 2>&1; echo \"locale $LC_ALL\"; echo SUCCESS",
+    );
     on.run().expect(0);
     on.campaign.assert_whole(1);
     let run = on.campaign.run_names().pop_first().expect("a run");
     let said = fs::read_to_string(on.campaign.run_dir(&run).join("stdout")).expect("output");
-    assert_eq!(said.matches("No such file or directory").count(), 2, "{said}");
+    assert_eq!(
+        said.matches("No such file or directory").count(),
+        2,
+        "{said}"
+    );
     assert_eq!(said.matches("locale C.UTF-8").count(), 2, "{said}");
     on.assert_nothing_left(&["n1", "n2"]);
 }
 
 /// The first run puts a link into its directory that cvc does not fetch.
-const LINKED_AT_FIRST: &str =
-    "[ -e /shared/first ] || ln -s /etc/passwd \"${CVC_RUN#*@}/runs/${CVC_RUN%%@*}.partial/link\"; touch /shared/first; echo SUCCESS";
+const LINKED_AT_FIRST: &str = "[ -e /shared/first ] || ln -s /etc/passwd \"${CVC_RUN#*@}/runs/${CVC_RUN%%@*}.partial/link\"; touch /shared/first; echo SUCCESS";
 
 #[test]
 fn a_result_that_was_left_on_the_head_before_the_journal_could_say_so_is_left_once() {
     require!(Tool::Lab, Tool::Mpich5);
     let lab = Lab::builder().nodes(1).build();
-    let text =
-        format!("{}[matrix]\napp = \"script\"\nmapping = \"1Nx1P\"\nmpi = \"mpich5\"\n[run]\nrepeats = 1\nretries = 0\n", site(1, ""));
+    let text = format!(
+        "{}[matrix]\napp = \"script\"\nmapping = \"1Nx1P\"\nmpi = \"mpich5\"\n[run]\nrepeats = 1\nretries = 0\n",
+        site(1, "")
+    );
     let on = on_lab(lab, "left-before", &text, LINKED_AT_FIRST);
     on.run().expect(10);
     let journal = fs::read_to_string(on.campaign.root().join("journal.jsonl")).expect("a journal");
-    let end = journal.lines().position(|line| line.contains("run-finished")).expect("an end");
+    let end = journal
+        .lines()
+        .position(|line| line.contains("run-finished"))
+        .expect("an end");
     // the same once more, without that record
     fs::remove_dir_all(on.campaign.root()).expect("a campaign");
-    on.lab.node("n1").shell("rm -r /shared/first /root/.cvc/unfetched");
+    on.lab
+        .node("n1")
+        .shell("rm -r /shared/first /root/.cvc/unfetched");
     let mut command = on.command(&["run", "campaign.toml"]);
-    command.env("FAILPOINTS", format!("journal.jsonl.append={end}*off->1*return(enospc)->off"));
-    Running::start(command).wait(Duration::from_secs(120)).expect(7);
+    command.env(
+        "FAILPOINTS",
+        format!("journal.jsonl.append={end}*off->1*return(enospc)->off"),
+    );
+    Running::start(command)
+        .wait(Duration::from_secs(120))
+        .expect(7);
     assert!(on.campaign.events("run-finished").is_empty());
     let left = on.lab.node("n1").shell("ls -d /root/.cvc/unfetched/*");
     let output = on.run().expect(10).stderr;
     let failures = on.campaign.failures();
-    let [(cause, detail)] = &failures[..] else { panic!("{failures:?}\n{output}") };
-    assert!(cause == "store" && detail.contains(&format!("it is left in {} on n1", left.trim())), "{detail}: {left}");
-    assert_eq!(on.lab.node("n1").shell("ls -d /root/.cvc/unfetched/*"), left);
+    let [(cause, detail)] = &failures[..] else {
+        panic!("{failures:?}\n{output}")
+    };
+    assert!(
+        cause == "store" && detail.contains(&format!("it is left in {} on n1", left.trim())),
+        "{detail}: {left}"
+    );
+    assert_eq!(
+        on.lab.node("n1").shell("ls -d /root/.cvc/unfetched/*"),
+        left
+    );
     on.assert_nothing_left(&["n1"]);
 }
 
@@ -134,16 +214,33 @@ fn a_result_that_was_left_on_the_head_before_the_journal_could_say_so_is_left_on
 fn a_result_that_cannot_be_fetched_costs_its_run_an_attempt_and_stays_on_the_head() {
     require!(Tool::Lab, Tool::Mpich5);
     let lab = Lab::builder().nodes(1).build();
-    let text =
-        format!("{}[matrix]\napp = \"script\"\nmapping = \"1Nx1P\"\nmpi = \"mpich5\"\n[run]\nrepeats = 2\nretries = 0\n", site(1, ""));
+    let text = format!(
+        "{}[matrix]\napp = \"script\"\nmapping = \"1Nx1P\"\nmpi = \"mpich5\"\n[run]\nrepeats = 2\nretries = 0\n",
+        site(1, "")
+    );
     let on = on_lab(lab, "unfetched", &text, LINKED_AT_FIRST);
     let output = on.run().expect(10).stderr;
     let failures = on.campaign.failures();
-    let [(cause, detail)] = &failures[..] else { panic!("{failures:?}\n{output}") };
-    assert!(cause == "store" && detail.contains("cannot be fetched") && detail.contains("/etc/passwd, which is outside"), "{detail}");
+    let [(cause, detail)] = &failures[..] else {
+        panic!("{failures:?}\n{output}")
+    };
+    assert!(
+        cause == "store"
+            && detail.contains("cannot be fetched")
+            && detail.contains("/etc/passwd, which is outside"),
+        "{detail}"
+    );
     let left = on.lab.node("n1").shell("ls -d /root/.cvc/unfetched/*");
-    assert!(detail.contains(&format!("it is left in {} on n1", left.trim())), "{detail}: {left}");
-    assert!(on.lab.node("n1").shell("ls /root/.cvc/unfetched/*").contains("outcome.json"));
+    assert!(
+        detail.contains(&format!("it is left in {} on n1", left.trim())),
+        "{detail}: {left}"
+    );
+    assert!(
+        on.lab
+            .node("n1")
+            .shell("ls /root/.cvc/unfetched/*")
+            .contains("outcome.json")
+    );
     // the other run of the site is done
     assert_eq!(on.campaign.events("run-finished").len(), 2);
     on.assert_nothing_left(&["n1"]);

@@ -22,7 +22,14 @@ const STENCIL: &str = "schema = 1\nname = \"stencil\"\ntitle = \"the stencil ker
 fn stencil(name: &str, factors: &str, run: &str, checkpoint: &str) -> Campaign {
     // of two MPICHs the one that DMTCP gets on with better
     let mpich = Tool::MpichForRestart.find().or_else(|| Tool::Mpich.find());
-    let mpich = mpich.map(|p| format!("mpi.mpich = {{ family = \"mpich\", mpiexec = \"{}\" }}\n", p.display())).unwrap_or_default();
+    let mpich = mpich
+        .map(|p| {
+            format!(
+                "mpi.mpich = {{ family = \"mpich\", mpiexec = \"{}\" }}\n",
+                p.display()
+            )
+        })
+        .unwrap_or_default();
     let c = campaign(
         name,
         &format!(
@@ -43,7 +50,11 @@ fn value(records: &[Value], name: &str, labels: &[(&str, &str)]) -> Vec<f64> {
 
 fn images(dir: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(dir).unwrap_or_else(|e| panic!("{}: {e}", dir.display()));
-    let mut images: Vec<PathBuf> = entries.flatten().map(|e| e.path()).filter(|p| p.extension().is_some_and(|e| e == "dmtcp")).collect();
+    let mut images: Vec<PathBuf> = entries
+        .flatten()
+        .map(|e| e.path())
+        .filter(|p| p.extension().is_some_and(|e| e == "dmtcp"))
+        .collect();
     images.sort();
     images
 }
@@ -53,7 +64,12 @@ fn plain(image: &Path, to: &Path) -> u64 {
     let raw = fs::read(image).unwrap_or_else(|e| panic!("{}: {e}", image.display()));
     if raw.starts_with(&[0x1f, 0x8b]) {
         let out = fs::File::create(to).expect("a file");
-        let status = Command::new("gzip").arg("-dc").arg(image).stdout(out).status().expect("gzip");
+        let status = Command::new("gzip")
+            .arg("-dc")
+            .arg(image)
+            .stdout(out)
+            .status()
+            .expect("gzip");
         assert!(status.success());
     } else {
         fs::write(to, raw).expect("writes");
@@ -81,26 +97,58 @@ fn sizes_alone_take_seconds_and_every_image_is_listed_as_dmtcp_lists_it() {
         let dir = c.root().join("work").join(&run).join("ckpt");
         let found = images(&dir);
         let gzip = read_json(&c.run_dir(&run).join("run.json"))["point"]["compression"] == "gzip";
-        let one = |name: &str, labels: &[(&str, &str)]| value(&records, name, labels).iter().sum::<f64>();
+        let one =
+            |name: &str, labels: &[(&str, &str)]| value(&records, name, labels).iter().sum::<f64>();
         assert_eq!(one("ckpt_files", &[("kind", "rank")]), 2.0);
-        assert_eq!(one("ckpt_files", &[("kind", "rank")]) + one("ckpt_files", &[("kind", "launcher")]), found.len() as f64, "{run}");
+        assert_eq!(
+            one("ckpt_files", &[("kind", "rank")]) + one("ckpt_files", &[("kind", "launcher")]),
+            found.len() as f64,
+            "{run}"
+        );
         // what is stored is what lies there, and latency is split without a rest
-        let du: u64 = found.iter().map(|i| fs::metadata(i).expect("an image").len()).sum();
-        assert_eq!(one("ckpt_bytes", &[("kind", "rank")]) + one("ckpt_bytes", &[("kind", "launcher")]), du as f64, "{run}");
-        let (latency, parts) = (one("ckpt_latency_s", &[]), one("ckpt_coordination_s", &[]) + one("ckpt_storage_s", &[]));
-        assert!(latency > 0.0 && (latency - parts).abs() < 1e-6, "{run}: {latency} {parts}");
+        let du: u64 = found
+            .iter()
+            .map(|i| fs::metadata(i).expect("an image").len())
+            .sum();
+        assert_eq!(
+            one("ckpt_bytes", &[("kind", "rank")]) + one("ckpt_bytes", &[("kind", "launcher")]),
+            du as f64,
+            "{run}"
+        );
+        let (latency, parts) = (
+            one("ckpt_latency_s", &[]),
+            one("ckpt_coordination_s", &[]) + one("ckpt_storage_s", &[]),
+        );
+        assert!(
+            latency > 0.0 && (latency - parts).abs() < 1e-6,
+            "{run}: {latency} {parts}"
+        );
         sizes.push((gzip, one("ckpt_stored_bytes", &[])));
-        let finished = c.cvc(&["image", dir.to_str().expect("UTF-8"), "--json"]).expect(0);
+        let finished = c
+            .cvc(&["image", dir.to_str().expect("UTF-8"), "--json"])
+            .expect(0);
         let listed: Value = serde_json::from_str(&finished.stdout).expect("JSON");
-        assert_eq!(listed["totals"]["stored_bytes"].as_f64(), Some(one("ckpt_stored_bytes", &[])), "{run}");
+        assert_eq!(
+            listed["totals"]["stored_bytes"].as_f64(),
+            Some(one("ckpt_stored_bytes", &[])),
+            "{run}"
+        );
         for image in found {
             let path = image.to_str().expect("UTF-8");
             let finished = c.cvc(&["image", path, "--json"]).expect(0);
             let json: Value = serde_json::from_str(&finished.stdout).expect("JSON");
-            let n = |key: &str| json[key].as_u64().unwrap_or_else(|| panic!("{key} in {json}"));
+            let n = |key: &str| {
+                json[key]
+                    .as_u64()
+                    .unwrap_or_else(|| panic!("{key} in {json}"))
+            };
             let file = c.dir().join("plain.dmtcp");
             assert_eq!(plain(&image, &file), n("uncompressed_bytes"), "{path}");
-            assert_eq!(n("fixed_overhead_bytes") + n("data_bytes") + 4096 * n("area_headers"), n("uncompressed_bytes"), "{path}");
+            assert_eq!(
+                n("fixed_overhead_bytes") + n("data_bytes") + 4096 * n("area_headers"),
+                n("uncompressed_bytes"),
+                "{path}"
+            );
             assert_eq!(json["gzip"], gzip, "{path}");
             let theirs = Command::new("timeout")
                 .args(["-s", "KILL", "30"])
@@ -110,12 +158,26 @@ fn sizes_alone_take_seconds_and_every_image_is_listed_as_dmtcp_lists_it() {
                 .stdin(Stdio::null())
                 .output()
                 .expect("mtcp_restart");
-            let theirs = theirs.stderr.splitn(2, |b| *b == b'\n').nth(1).unwrap_or_default().to_vec();
+            let theirs = theirs
+                .stderr
+                .splitn(2, |b| *b == b'\n')
+                .nth(1)
+                .unwrap_or_default()
+                .to_vec();
             let ours = c.cvc(&["image", path, "--listing"]).expect(0).stdout;
-            assert!(!ours.is_empty() && ours == String::from_utf8_lossy(&theirs), "{path}");
+            assert!(
+                !ours.is_empty() && ours == String::from_utf8_lossy(&theirs),
+                "{path}"
+            );
         }
     }
-    let stored = |gzip: bool| sizes.iter().filter(|s| s.0 == gzip).map(|s| s.1).sum::<f64>();
+    let stored = |gzip: bool| {
+        sizes
+            .iter()
+            .filter(|s| s.0 == gzip)
+            .map(|s| s.1)
+            .sum::<f64>()
+    };
     assert!(stored(true) < stored(false) / 2.0, "{sizes:?}");
 }
 
@@ -133,10 +195,17 @@ fn restart(mpi: &str) {
     let records = c.records(&run);
     assert_eq!(value(&records, "restart_verified", &[]), [1.0]);
     for ckpt in ["1", "2"] {
-        assert_eq!(value(&records, "ckpt_stored_bytes", &[("ckpt", ckpt)]).len(), 1, "checkpoint {ckpt}");
+        assert_eq!(
+            value(&records, "ckpt_stored_bytes", &[("ckpt", ckpt)]).len(),
+            1,
+            "checkpoint {ckpt}"
+        );
     }
     let restarted = fs::read_to_string(c.run_dir(&run).join("restart.stdout")).expect("its output");
-    assert!(restarted.contains("Verification = SUCCESSFUL") && !restarted.contains("Time step 1\n"), "{restarted}");
+    assert!(
+        restarted.contains("Verification = SUCCESSFUL") && !restarted.contains("Time step 1\n"),
+        "{restarted}"
+    );
 }
 
 #[test]
@@ -158,34 +227,63 @@ const EARLY: &str = "#include <mpi.h>\n#include <stdio.h>\n#include <unistd.h>\n
 #[test]
 fn a_result_that_was_printed_before_the_checkpoint_is_a_checkpoint_too_late() {
     require!(Tool::Dmtcp, Tool::OpenMpi);
-    let c = stencil("late", "class = \"short\"\nmpi = \"openmpi\"", "repeats = 1", "moment = { after_step = 1 }\nrestart_check = true");
+    let c = stencil(
+        "late",
+        "class = \"short\"\nmpi = \"openmpi\"",
+        "repeats = 1",
+        "moment = { after_step = 1 }\nrestart_check = true",
+    );
     let file = fs::read_to_string(c.dir().join("campaign.toml")).expect("its file");
     let file = file
         .replace("\"stencil\"", "\"early\"")
         .replace("1Nx2P", "1Nx1P")
         .replace("kind = \"local\"", "kind = \"local\"\napp_dirs = [\".\"]");
     fs::write(c.dir().join("campaign.toml"), file).expect("writes");
-    let app = STENCIL.replace("kernel = true\n", "").replace("kernel-stencil", "early").replace("\"stencil\"", "\"early\"");
-    let app = app.replace("^Verification = SUCCESSFUL", "result check: PASSED").replace("^Time step", "^step");
+    let app = STENCIL
+        .replace("kernel = true\n", "")
+        .replace("kernel-stencil", "early")
+        .replace("\"stencil\"", "\"early\"");
+    let app = app
+        .replace("^Verification = SUCCESSFUL", "result check: PASSED")
+        .replace("^Time step", "^step");
     c.put("apps/early.toml", &app);
     c.put("early.c", EARLY);
-    let compiled = Command::new("mpicc.openmpi").args(["-o", "early", "early.c"]).current_dir(c.dir()).status().expect("mpicc");
+    let compiled = Command::new("mpicc.openmpi")
+        .args(["-o", "early", "early.c"])
+        .current_dir(c.dir())
+        .status()
+        .expect("mpicc");
     assert!(compiled.success());
     c.run().expect(10);
     let run = c.run_names().pop_first().expect("a run");
     let outcome = &read_json(&c.run_dir(&run).join("outcome.json"))["outcome"];
     assert_eq!(outcome["cause"], "checkpoint", "{outcome}");
-    assert!(outcome["detail"].as_str().is_some_and(|d| d.contains("before checkpoint 1 was whole")), "{outcome}");
+    assert!(
+        outcome["detail"]
+            .as_str()
+            .is_some_and(|d| d.contains("before checkpoint 1 was whole")),
+        "{outcome}"
+    );
 }
 
 #[test]
 fn a_run_that_the_time_limit_ends_before_it_computes_is_told_as_that() {
     require!(Tool::Dmtcp, Tool::OpenMpi);
-    let c = stencil("silent", "class = \"long\"\nmpi = \"openmpi\"", "repeats = 1", "moment = { after_step = 1 }");
-    let file = fs::read_to_string(c.dir().join("campaign.toml")).expect("its file").replace("timeout_s = 300", "timeout_s = 6");
+    let c = stencil(
+        "silent",
+        "class = \"long\"\nmpi = \"openmpi\"",
+        "repeats = 1",
+        "moment = { after_step = 1 }",
+    );
+    let file = fs::read_to_string(c.dir().join("campaign.toml"))
+        .expect("its file")
+        .replace("timeout_s = 300", "timeout_s = 6");
     fs::write(c.dir().join("campaign.toml"), file).expect("writes");
     // a step that never comes
-    c.put("apps/stencil.toml", &STENCIL.replace("^Time step", "^no such step"));
+    c.put(
+        "apps/stencil.toml",
+        &STENCIL.replace("^Time step", "^no such step"),
+    );
     c.run().expect(10);
     let run = c.run_names().pop_first().expect("a run");
     let outcome = &read_json(&c.run_dir(&run).join("outcome.json"))["outcome"];
@@ -198,8 +296,14 @@ fn some_points_of_a_campaign_are_restarted_and_the_report_says_how_it_ended() {
     let factors = "class = \"short\"\nmpi = \"openmpi\"\nrestart_check = [true, false]\nmoment = [{ after_step = 20 }]";
     let c = stencil("some", factors, "repeats = 1\norder = \"as-written\"", "");
     let file = fs::read_to_string(c.dir().join("campaign.toml")).expect("its file");
-    let rest = file.splitn(3, '\n').nth(2).expect("more than schema and name");
-    c.rewrite(&rest.replace("checkpointer = \"dmtcp\"", "checkpointer = [\"dmtcp\", \"none\"]"));
+    let rest = file
+        .splitn(3, '\n')
+        .nth(2)
+        .expect("more than schema and name");
+    c.rewrite(&rest.replace(
+        "checkpointer = \"dmtcp\"",
+        "checkpointer = [\"dmtcp\", \"none\"]",
+    ));
     let told = c.run().expect(0).stderr;
     c.assert_whole(3);
     c.assert_nothing_left();
@@ -207,23 +311,53 @@ fn some_points_of_a_campaign_are_restarted_and_the_report_says_how_it_ended() {
     let restarted: Vec<f64> = c.run_names().iter().flat_map(restarts).collect();
     assert_eq!(restarted.len(), 1, "{told}");
     // the line of the restarted run has the time of both of its parts
-    let line = told.lines().find(|line| line.contains("restart_check=true") && line.contains("ok, ")).unwrap_or_else(|| panic!("{told}"));
-    let seconds: f64 =
-        line.rsplit("ok, ").next().and_then(|t| t.split(' ').next()).and_then(|t| t.parse().ok()).unwrap_or_else(|| panic!("{line}"));
-    assert!(seconds >= restarted[0], "{line}: the restart took {} s", restarted[0]);
-    let report = fs::read_to_string(c.root().join("../../reports/some/report.md")).expect("a report");
-    assert!(report.contains("- restarted and verified: 1 of 1"), "{report}");
+    let line = told
+        .lines()
+        .find(|line| line.contains("restart_check=true") && line.contains("ok, "))
+        .unwrap_or_else(|| panic!("{told}"));
+    let seconds: f64 = line
+        .rsplit("ok, ")
+        .next()
+        .and_then(|t| t.split(' ').next())
+        .and_then(|t| t.parse().ok())
+        .unwrap_or_else(|| panic!("{line}"));
+    assert!(
+        seconds >= restarted[0],
+        "{line}: the restart took {} s",
+        restarted[0]
+    );
+    let report =
+        fs::read_to_string(c.root().join("../../reports/some/report.md")).expect("a report");
+    assert!(
+        report.contains("- restarted and verified: 1 of 1"),
+        "{report}"
+    );
     // the restarted run ended at its checkpoint and has no wall time; the other one is compared with the run without checkpoints
-    let overhead =
-        report.split("### Overhead of checkpoints").nth(1).and_then(|t| t.split("\n### ").next()).unwrap_or_else(|| panic!("{report}"));
-    assert_eq!(overhead.lines().filter(|line| line.starts_with("| not restarted")).count(), 1, "{overhead}");
+    let overhead = report
+        .split("### Overhead of checkpoints")
+        .nth(1)
+        .and_then(|t| t.split("\n### ").next())
+        .unwrap_or_else(|| panic!("{report}"));
+    assert_eq!(
+        overhead
+            .lines()
+            .filter(|line| line.starts_with("| not restarted"))
+            .count(),
+        1,
+        "{overhead}"
+    );
     assert!(!overhead.contains("| restarted"), "{overhead}");
 }
 
 #[test]
 fn a_checkpoint_after_a_step_lets_the_program_go_on_to_its_end() {
     require!(Tool::Dmtcp, Tool::OpenMpi);
-    let c = stencil("step", "class = \"short\"\nmpi = \"openmpi\"\ncompression = \"gzip\"", "repeats = 1", "moment = { after_step = 15 }");
+    let c = stencil(
+        "step",
+        "class = \"short\"\nmpi = \"openmpi\"\ncompression = \"gzip\"",
+        "repeats = 1",
+        "moment = { after_step = 15 }",
+    );
     c.run().expect(0);
     c.assert_whole(1);
     c.assert_nothing_left();
@@ -238,26 +372,45 @@ fn a_checkpoint_after_a_step_lets_the_program_go_on_to_its_end() {
 #[test]
 fn a_program_that_ends_before_its_checkpoint_fails_with_the_hint() {
     require!(Tool::Dmtcp, Tool::OpenMpi);
-    let c = stencil("late", "class = \"short\"\nmpi = \"openmpi\"", "repeats = 1", "moment = { at_s = 60 }");
+    let c = stencil(
+        "late",
+        "class = \"short\"\nmpi = \"openmpi\"",
+        "repeats = 1",
+        "moment = { at_s = 60 }",
+    );
     c.run().expect(10);
     c.assert_nothing_left();
     let (cause, detail) = &c.failures()[0];
-    assert!(cause == "checkpoint" && detail.contains("earlier moment"), "{cause}: {detail}");
+    assert!(
+        cause == "checkpoint" && detail.contains("earlier moment"),
+        "{cause}: {detail}"
+    );
 }
 
 #[test]
 fn killed_under_dmtcp_it_resumes_and_no_coordinator_is_left() {
     require!(Tool::Dmtcp, Tool::Mpich, Tool::OpenMpi);
-    let c = stencil("killed", "class = \"long\"\nmpi = [\"mpich\", \"openmpi\"]", "repeats = 2", "moment = \"size-only\"");
+    let c = stencil(
+        "killed",
+        "class = \"long\"\nmpi = [\"mpich\", \"openmpi\"]",
+        "repeats = 2",
+        "moment = \"size-only\"",
+    );
     // into the start, the computing, the checkpoint; a run that ends four controllers counts as failed
     for (i, delay_ms) in [60, 700, 1500].into_iter().enumerate() {
         let started = c.events("run-started").len();
         let controller = c.start(&["run", "campaign.toml"]);
-        wait_until("a run", Duration::from_secs(30), || c.events("run-started").len() > started || c.finishes().len() == 4);
+        wait_until("a run", Duration::from_secs(30), || {
+            c.events("run-started").len() > started || c.finishes().len() == 4
+        });
         std::thread::sleep(Duration::from_millis(delay_ms));
         if i % 2 == 0 {
             // its shepherd cannot tidy up either
-            if let Some(shepherd) = c.events("run-started").last().and_then(|e| e["pid"].as_i64()) {
+            if let Some(shepherd) = c
+                .events("run-started")
+                .last()
+                .and_then(|e| e["pid"].as_i64())
+            {
                 cvc_testkit::process::signal(shepherd as i32, nix::sys::signal::Signal::SIGKILL);
             }
         }
@@ -267,7 +420,9 @@ fn killed_under_dmtcp_it_resumes_and_no_coordinator_is_left() {
     c.run().expect(0);
     c.assert_whole(4);
     c.assert_nothing_left();
-    let coordinators = Command::new("pgrep").args(["-fa", &format!("dmtcp_coordinator.*{}", c.dir().display())]).output();
+    let coordinators = Command::new("pgrep")
+        .args(["-fa", &format!("dmtcp_coordinator.*{}", c.dir().display())])
+        .output();
     assert!(coordinators.is_ok_and(|o| o.stdout.is_empty()));
 }
 
@@ -275,25 +430,56 @@ fn killed_under_dmtcp_it_resumes_and_no_coordinator_is_left() {
 #[test]
 fn the_campaigns_own_smallest_program_divides_memory_and_is_in_no_table() {
     require!(Tool::Dmtcp, Tool::OpenMpi);
-    let c = stencil("baseline", "class = \"short\"\nmpi = \"openmpi\"", "repeats = 1", "moment = \"size-only\"\nbaseline = true");
+    let c = stencil(
+        "baseline",
+        "class = \"short\"\nmpi = \"openmpi\"",
+        "repeats = 1",
+        "moment = \"size-only\"\nbaseline = true",
+    );
     c.run().expect(0);
     c.assert_whole(2);
     let report = fs::read_to_string(c.dir().join("reports/baseline/report.md")).expect("a report");
-    let line = report.lines().find(|line| line.contains("memory of libraries in each process, by the smallest program")).expect("the line");
+    let line = report
+        .lines()
+        .find(|line| line.contains("memory of libraries in each process, by the smallest program"))
+        .expect("the line");
     assert!(line.contains("openmpi 1Nx2P: "), "{line}");
     assert!(!report.contains("kernel-idle"), "{report}");
-    let csv = fs::read_to_string(c.dir().join("reports/baseline/csv/statistics.csv")).expect("statistics");
+    let csv = fs::read_to_string(c.dir().join("reports/baseline/csv/statistics.csv"))
+        .expect("statistics");
     let mut rows = csv.lines().map(|line| line.split(',').collect::<Vec<_>>());
     let header = rows.next().expect("a header");
     let column = |name: &str| header.iter().position(|c| *c == name).expect("a column");
-    let values: HashMap<&str, f64> =
-        rows.filter_map(|row| Some((*row.get(column("quantity"))?, row.get(column("mean"))?.parse().ok()?))).collect();
+    let values: HashMap<&str, f64> = rows
+        .filter_map(|row| {
+            Some((
+                *row.get(column("quantity"))?,
+                row.get(column("mean"))?.parse().ok()?,
+            ))
+        })
+        .collect();
     // the measured value, to two decimals of a MiB, is what the libraries have now: of Open MPI it is a little more than the constant
-    let measured: f64 = line.rsplit(": ").next().and_then(|text| text.split(' ').next()).and_then(|mib| mib.parse().ok()).expect("MiB");
+    let measured: f64 = line
+        .rsplit(": ")
+        .next()
+        .and_then(|text| text.split(' ').next())
+        .and_then(|mib| mib.parse().ok())
+        .expect("MiB");
     let library = values["part_bytes_library-memory"] / f64::from(1 << 20);
     assert!(library >= measured - 0.01, "{library} of {measured}");
     let of = |zone: &str| values[format!("zone_bytes_{zone}_owner").as_str()];
-    let parts = |names: &[&str]| -> f64 { names.iter().filter_map(|name| values.get(format!("part_bytes_{name}").as_str())).sum() };
-    assert!((of("DTAPP") - parts(&["static", "heap", "allocated"])).abs() < 1.0, "{values:?}");
-    assert!((of("LB") - parts(&["files", "library-memory"])).abs() < 1.0, "{values:?}");
+    let parts = |names: &[&str]| -> f64 {
+        names
+            .iter()
+            .filter_map(|name| values.get(format!("part_bytes_{name}").as_str()))
+            .sum()
+    };
+    assert!(
+        (of("DTAPP") - parts(&["static", "heap", "allocated"])).abs() < 1.0,
+        "{values:?}"
+    );
+    assert!(
+        (of("LB") - parts(&["files", "library-memory"])).abs() < 1.0,
+        "{values:?}"
+    );
 }

@@ -6,38 +6,50 @@ use cvc_testkit::{Campaign, Tool, campaign::read_json, require};
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
 /// The image that each checkpoint has, of one rank.
-const IMAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../probe/tests/fixtures/dmtcp/mpich-btW-np1-rank0.dmtcp.gz");
+const IMAGE: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../image/tests/fixtures/dmtcp/mpich-btW-np1-rank0.dmtcp.gz"
+);
 /// The port of the first coordinator; that of the restart has the next one.
 const PORT: u16 = 4001;
 /// What DMTCP 4.2.0 says when an assertion fails, in its colours; the backtrace is cut.
 const ASSERTION: &str = r"\033[0;31m[2026-11-25T09:00:00.000, 41000, 41000, Error] at sysvipc.cpp:77 in refill; REASON='JASSERT(_realId != -1) failed; (_id = 3);    bt: Terminating...\n    Backtrace:\n        1 refill in libdmtcp_svipc.so 0x7f00\n\n\033[0m\n";
 
 /// What the stand-in does.
-struct StandIn {
+pub(crate) struct StandIn {
     /// In place of a checkpoint; `whole` is the command that makes one.
-    checkpoint: &'static str,
+    pub checkpoint: &'static str,
     /// When it is told to end the ranks after their checkpoint.
-    kill: &'static str,
+    pub kill: &'static str,
     /// The restart script.
-    restart: String,
+    pub restart: String,
     /// What the coordinator of the restart answers to a question for its status: `peers N yes|no`, or the exit code 1 without an answer.
-    status: &'static str,
+    pub status: &'static str,
 }
 
 impl Default for StandIn {
     fn default() -> Self {
-        Self { checkpoint: "whole", kill: ":", restart: ":".into(), status: "exit 1" }
+        Self {
+            checkpoint: "whole",
+            kill: ":",
+            restart: ":".into(),
+            status: "exit 1",
+        }
     }
 }
 
 impl StandIn {
     /// A restart that says this in its errors, and hangs.
     fn hanging(errors: &str, status: &'static str) -> Self {
-        Self { restart: format!("printf '%b' \"{}\" >&2\nexec sleep 300", errors), status, ..Self::default() }
+        Self {
+            restart: format!("printf '%b' \"{}\" >&2\nexec sleep 300", errors),
+            status,
+            ..Self::default()
+        }
     }
 
     /// Writes its programs below `root`, which also takes its state.
-    fn install(&self, root: &Path) {
+    pub(crate) fn install(&self, root: &Path) {
         let at = root.display();
         let program = |name: &str, text: &str| {
             let path = root.join("bin").join(name);
@@ -58,7 +70,11 @@ impl StandIn {
                  port={PORT}\ncase $file in */restart.port) port=$((port + 1)) ;; *) echo \"$dir\" >ckptdir ;; esac\necho $port >\"$file\""
             ),
         );
-        fs::write(root.join("restart"), format!("cd {at} || exit 1\n{}\n", self.restart)).expect("writes");
+        fs::write(
+            root.join("restart"),
+            format!("cd {at} || exit 1\n{}\n", self.restart),
+        )
+        .expect("writes");
         program(
             "dmtcp_command",
             &format!(
@@ -73,7 +89,13 @@ impl StandIn {
     }
 
     /// The cause and detail with which a run of this script fails, and its campaign.
-    fn failure(&self, name: &str, script: &str, run: &str, checkpoint: &str) -> (String, String, Campaign) {
+    fn failure(
+        &self,
+        name: &str,
+        script: &str,
+        run: &str,
+        checkpoint: &str,
+    ) -> (String, String, Campaign) {
         let c = campaign(name, "");
         let root = c.dir().join("stand-in");
         self.install(&root);
@@ -82,7 +104,11 @@ impl StandIn {
              compression = \"gzip\"\n[run]\nrepeats = 1\nretries = 0\n{run}\n[checkpoint]\n{checkpoint}\n",
             root.display()
         ));
-        c.script_app("script", &format!("cd {} || exit 1\n{script}", root.display()), "");
+        c.script_app(
+            "script",
+            &format!("cd {} || exit 1\n{script}", root.display()),
+            "",
+        );
         c.run().expect(10);
         c.assert_nothing_left();
         let (cause, detail) = c.failures().pop().expect("a failure");
@@ -91,7 +117,12 @@ impl StandIn {
 
     /// The same of a run that is restarted after its first step.
     fn restart_failure(&self, name: &str, script: &str) -> (String, String, Campaign) {
-        self.failure(name, script, "timeout_s = 120", "moment = { after_step = 1 }\nrestart_check = true")
+        self.failure(
+            name,
+            script,
+            "timeout_s = 120",
+            "moment = { after_step = 1 }\nrestart_check = true",
+        )
     }
 }
 
@@ -104,70 +135,135 @@ const HAS_PRINTED: &str = "echo SUCCESS; echo 'Time step 1'; exec sleep 300";
 fn a_result_that_was_printed_before_the_checkpoint_was_whole_is_a_checkpoint_too_late() {
     require!(Tool::Mpich);
     let (cause, detail, c) = StandIn::default().restart_failure("late", HAS_PRINTED);
-    assert!(cause == "checkpoint" && detail.contains("before checkpoint 1 was whole"), "{cause}: {detail}");
-    assert!(detail.contains("earlier moment") && detail.contains("larger workload"), "{detail}");
+    assert!(
+        cause == "checkpoint" && detail.contains("before checkpoint 1 was whole"),
+        "{cause}: {detail}"
+    );
+    assert!(
+        detail.contains("earlier moment") && detail.contains("larger workload"),
+        "{detail}"
+    );
     let records = c.records(c.run_names().first().expect("a run"));
-    assert!(records.iter().any(|r| r["name"] == "restart_verified" && r["value"] == 0.0), "{records:?}");
+    assert!(
+        records
+            .iter()
+            .any(|r| r["name"] == "restart_verified" && r["value"] == 0.0),
+        "{records:?}"
+    );
 }
 
 #[test]
 fn a_restart_that_hangs_with_nothing_to_verify_is_told_with_the_checkpoint_that_came_too_late() {
     require!(Tool::Mpich);
     let moment = "moment = { after_step = 1 }\nrestart_check = true";
-    let (cause, detail, _) = StandIn::hanging("", "peers 3 yes").failure("hangs", HAS_PRINTED, "timeout_s = 15", moment);
-    assert!(cause == "checkpoint" && detail.contains("before checkpoint 1 was whole"), "{cause}: {detail}");
-    assert!(detail.contains("restart, which did not end within 15 s, has nothing to verify"), "{detail}");
+    let (cause, detail, _) =
+        StandIn::hanging("", "peers 3 yes").failure("hangs", HAS_PRINTED, "timeout_s = 15", moment);
+    assert!(
+        cause == "checkpoint" && detail.contains("before checkpoint 1 was whole"),
+        "{cause}: {detail}"
+    );
+    assert!(
+        detail.contains("restart, which did not end within 15 s, has nothing to verify"),
+        "{detail}"
+    );
 }
 
 #[test]
 fn a_result_that_was_printed_after_the_checkpoint_does_not_excuse_a_restart_without_one() {
     require!(Tool::Mpich);
     // between its checkpoint and its end the program goes on
-    let stand_in = StandIn { kill: "touch go; until [ -e said ]; do sleep 0.02; done", ..StandIn::default() };
+    let stand_in = StandIn {
+        kill: "touch go; until [ -e said ]; do sleep 0.02; done",
+        ..StandIn::default()
+    };
     let script = "echo 'Time step 1'; until [ -e go ]; do sleep 0.02; done; echo SUCCESS; sleep 0.2; touch said; exec sleep 300";
     let (cause, detail, c) = stand_in.restart_failure("after", script);
-    let out = fs::read_to_string(c.run_dir(c.run_names().first().expect("a run")).join("stdout")).expect("its output");
+    let out = fs::read_to_string(
+        c.run_dir(c.run_names().first().expect("a run"))
+            .join("stdout"),
+    )
+    .expect("its output");
     assert!(out.contains("SUCCESS"), "{out}");
-    assert!(cause == "restart" && detail.contains("lacks `^SUCCESS`"), "{cause}: {detail}");
+    assert!(
+        cause == "restart" && detail.contains("lacks `^SUCCESS`"),
+        "{cause}: {detail}"
+    );
 }
 
 #[test]
 fn a_restart_that_fails_by_what_it_prints_is_no_checkpoint_too_late() {
     require!(Tool::Mpich);
-    let prints = StandIn { restart: "echo FAILURE of the norm".into(), ..StandIn::default() };
+    let prints = StandIn {
+        restart: "echo FAILURE of the norm".into(),
+        ..StandIn::default()
+    };
     let (cause, detail, _) = prints.restart_failure("forbidden", HAS_PRINTED);
-    assert!(cause == "restart" && detail.contains("it printed `FAILURE"), "{cause}: {detail}");
-    let asserts = StandIn { restart: format!("printf '%b' \"{ASSERTION}\" >&2; exit 99"), ..StandIn::default() };
+    assert!(
+        cause == "restart" && detail.contains("it printed `FAILURE"),
+        "{cause}: {detail}"
+    );
+    let asserts = StandIn {
+        restart: format!("printf '%b' \"{ASSERTION}\" >&2; exit 99"),
+        ..StandIn::default()
+    };
     let (cause, detail, _) = asserts.restart_failure("asserted", HAS_PRINTED);
-    assert!(cause == "restart" && detail.contains("JASSERT(_realId != -1) failed"), "{cause}: {detail}");
+    assert!(
+        cause == "restart" && detail.contains("JASSERT(_realId != -1) failed"),
+        "{cause}: {detail}"
+    );
 }
 
 #[test]
 fn a_checkpoint_that_fails_because_the_time_limit_ends_the_run_is_a_timeout() {
     require!(Tool::Mpich);
     // DMTCP's command does not come back before the run has been ended, and then fails
-    let stand_in = StandIn { checkpoint: "while alive; do sleep 0.02; done; echo 'no coordinator' >&2; exit 2", ..StandIn::default() };
-    let (cause, detail, _) = stand_in.failure("limit", COMPUTES, "timeout_s = 3", "moment = { after_step = 1 }");
-    assert!(cause == "timeout" && detail.contains("3 s (run.timeout_s)"), "{cause}: {detail}");
+    let stand_in = StandIn {
+        checkpoint: "while alive; do sleep 0.02; done; echo 'no coordinator' >&2; exit 2",
+        ..StandIn::default()
+    };
+    let (cause, detail, _) = stand_in.failure(
+        "limit",
+        COMPUTES,
+        "timeout_s = 3",
+        "moment = { after_step = 1 }",
+    );
+    assert!(
+        cause == "timeout" && detail.contains("3 s (run.timeout_s)"),
+        "{cause}: {detail}"
+    );
     // nor does a program that never computes have a checkpoint that failed
-    let (cause, detail, _) = StandIn::default().failure("silent", "exec sleep 300", "timeout_s = 2", "moment = \"size-only\"");
-    assert!(cause == "timeout" && detail.contains("2 s"), "{cause}: {detail}");
+    let (cause, detail, _) = StandIn::default().failure(
+        "silent",
+        "exec sleep 300",
+        "timeout_s = 2",
+        "moment = \"size-only\"",
+    );
+    assert!(
+        cause == "timeout" && detail.contains("2 s"),
+        "{cause}: {detail}"
+    );
 }
 
 /// Whether the restart of the only run was ended before its time limit.
 fn assert_ended_early(c: &Campaign) {
-    let exit = read_json(&c.run_dir(c.run_names().first().expect("a run")).join("restart.exit.json"));
+    let exit = read_json(
+        &c.run_dir(c.run_names().first().expect("a run"))
+            .join("restart.exit.json"),
+    );
     assert_ne!(exit["ended_by"], "timeout", "{exit}");
 }
 
 #[test]
 fn a_restart_that_an_assertion_has_ended_is_not_waited_for_and_its_line_is_quoted() {
     require!(Tool::Mpich);
-    let (cause, detail, c) = StandIn::hanging(ASSERTION, "peers 2 no").restart_failure("assertion", COMPUTES);
+    let (cause, detail, c) =
+        StandIn::hanging(ASSERTION, "peers 2 no").restart_failure("assertion", COMPUTES);
     assert_eq!(cause, "restart", "{detail}");
-    let line =
-        "[2026-11-25T09:00:00.000, 41000, 41000, Error] at sysvipc.cpp:77 in refill; REASON='JASSERT(_realId != -1) failed; (_id = 3);";
-    assert!(detail.contains(line) && !detail.contains('\u{1b}'), "{detail:?}");
+    let line = "[2026-11-25T09:00:00.000, 41000, 41000, Error] at sysvipc.cpp:77 in refill; REASON='JASSERT(_realId != -1) failed; (_id = 3);";
+    assert!(
+        detail.contains(line) && !detail.contains('\u{1b}'),
+        "{detail:?}"
+    );
     assert_ended_early(&c);
 }
 
@@ -175,9 +271,16 @@ fn a_restart_that_an_assertion_has_ended_is_not_waited_for_and_its_line_is_quote
 fn a_restart_whose_processes_are_all_gone_is_not_waited_for() {
     require!(Tool::Mpich);
     let status = "if [ -e seen ]; then exit 1; fi; touch seen; peers 3 yes";
-    let (cause, detail, c) = StandIn::hanging("something went wrong", status).restart_failure("gone", COMPUTES);
-    assert!(cause == "restart" && detail.contains("all its processes are gone"), "{cause}: {detail}");
-    assert!(detail.contains("something went wrong"), "its last words: {detail}");
+    let (cause, detail, c) =
+        StandIn::hanging("something went wrong", status).restart_failure("gone", COMPUTES);
+    assert!(
+        cause == "restart" && detail.contains("all its processes are gone"),
+        "{cause}: {detail}"
+    );
+    assert!(
+        detail.contains("something went wrong"),
+        "its last words: {detail}"
+    );
     assert_ended_early(&c);
 }
 
@@ -186,6 +289,9 @@ fn a_restart_that_lost_a_process_before_it_computed_is_not_waited_for() {
     require!(Tool::Mpich);
     let status = "if [ -e seen ]; then peers 2 no; else touch seen; peers 3 no; fi";
     let (cause, detail, c) = StandIn::hanging("", status).restart_failure("lost", COMPUTES);
-    assert!(cause == "restart" && detail.contains("2 of 3 processes are left"), "{cause}: {detail}");
+    assert!(
+        cause == "restart" && detail.contains("2 of 3 processes are left"),
+        "{cause}: {detail}"
+    );
     assert_ended_early(&c);
 }

@@ -12,10 +12,18 @@ fn doctor(c: &mut Campaign, arguments: &[&str], code: i32) -> Finished {
     let tmp = c.dir().join("tmp");
     fs::create_dir_all(&tmp).expect("makes");
     c.env("TMPDIR", tmp.to_str().expect("UTF-8"));
-    let finished = Running::start(c.command(&[&["doctor", "--app"], arguments].concat())).wait(LIMIT).expect(code);
-    assert_eq!(fs::read_dir(&tmp).expect("lists").count(), 0, "a temporary campaign is left");
+    let finished = Running::start(c.command(&[&["doctor", "--app"], arguments].concat()))
+        .wait(LIMIT)
+        .expect(code);
+    assert_eq!(
+        fs::read_dir(&tmp).expect("lists").count(),
+        0,
+        "a temporary campaign is left"
+    );
     assert!(!c.dir().join("campaigns").exists());
-    cvc_testkit::wait_until("the end of its processes", Duration::from_secs(10), || cvc_testkit::process::of_directory(c.dir()).is_empty());
+    cvc_testkit::wait_until("the end of its processes", Duration::from_secs(10), || {
+        cvc_testkit::process::of_directory(c.dir()).is_empty()
+    });
     finished
 }
 
@@ -28,18 +36,36 @@ fn tried(finished: &Finished) -> Value {
 
 /// Parts of the descriptor with their marks, in order.
 fn fits(tried: &Value) -> Vec<(String, String)> {
-    let of = |item: &Value, key: &str| item[key].as_str().unwrap_or_else(|| panic!("{key} in {item}")).to_owned();
-    tried["items"].as_array().expect("items").iter().map(|item| (of(item, "key"), of(item, "fit"))).collect()
+    let of = |item: &Value, key: &str| {
+        item[key]
+            .as_str()
+            .unwrap_or_else(|| panic!("{key} in {item}"))
+            .to_owned()
+    };
+    tried["items"]
+        .as_array()
+        .expect("items")
+        .iter()
+        .map(|item| (of(item, "key"), of(item, "fit")))
+        .collect()
 }
 
 /// What was found of a part.
 fn found<'a>(tried: &'a Value, key: &str) -> &'a str {
-    let item = tried["items"].as_array().expect("items").iter().find(|item| item["key"] == key);
-    item.and_then(|item| item["found"].as_str()).unwrap_or_else(|| panic!("{key} in {tried}"))
+    let item = tried["items"]
+        .as_array()
+        .expect("items")
+        .iter()
+        .find(|item| item["key"] == key);
+    item.and_then(|item| item["found"].as_str())
+        .unwrap_or_else(|| panic!("{key} in {tried}"))
 }
 
 fn assert_fits(tried: &Value, wanted: &[(&str, &str)]) {
-    let wanted: Vec<(String, String)> = wanted.iter().map(|(key, fit)| ((*key).to_owned(), (*fit).to_owned())).collect();
+    let wanted: Vec<(String, String)> = wanted
+        .iter()
+        .map(|(key, fit)| ((*key).to_owned(), (*fit).to_owned()))
+        .collect();
     assert_eq!(fits(tried), wanted, "{tried:#}");
 }
 
@@ -48,7 +74,18 @@ fn a_descriptor_that_fits_its_program_is_told_line_by_line() {
     require!(Tool::OpenMpi);
     let mut c = own_program();
     c.env("CVC_DMTCP_ROOT", "/nonexistent/dmtcp");
-    let finished = doctor(&mut c, &["own-program/apps/heat.toml", "--app-dir", "own-program", "--mpi", "openmpi", "--json"], 0);
+    let finished = doctor(
+        &mut c,
+        &[
+            "own-program/apps/heat.toml",
+            "--app-dir",
+            "own-program",
+            "--mpi",
+            "openmpi",
+            "--json",
+        ],
+        0,
+    );
     let tried = tried(&finished);
     let wanted = [
         ("program.names", "fits"),
@@ -62,9 +99,22 @@ fn a_descriptor_that_fits_its_program_is_told_line_by_line() {
         ("dmtcp", "unknown"),
     ];
     assert_fits(&tried, &wanted);
-    assert_eq!((tried["class"].as_str(), tried["processes"].as_u64(), tried["fits"].as_bool()), (Some("S"), Some(2), Some(true)));
-    assert_eq!(found(&tried, "success.pattern"), "`Verification = SUCCESSFUL`");
-    assert!(found(&tried, "progress.step").starts_with("20 steps told, 20 to 400"), "{tried}");
+    assert_eq!(
+        (
+            tried["class"].as_str(),
+            tried["processes"].as_u64(),
+            tried["fits"].as_bool()
+        ),
+        (Some("S"), Some(2), Some(true))
+    );
+    assert_eq!(
+        found(&tried, "success.pattern"),
+        "`Verification = SUCCESSFUL`"
+    );
+    assert!(
+        found(&tried, "progress.step").starts_with("20 steps told, 20 to 400"),
+        "{tried}"
+    );
     assert!(found(&tried, "figures.time_s").ends_with(" s"), "{tried}");
 }
 
@@ -75,19 +125,47 @@ fn a_pattern_that_finds_nothing_is_the_only_part_that_does_not_fit() {
     let file = c.dir().join("own-program/apps/heat.toml");
     let text = fs::read_to_string(&file).expect("reads");
     // a figure that is spelt otherwise, and steps that are counted otherwise
-    let wrong = text.replace("^Time in seconds =", "^Time in minutes =").replace("^Time step (", "^Step (");
-    assert_eq!(wrong.matches("minutes").count() + wrong.matches("'^Step (").count(), 2, "{wrong}");
+    let wrong = text
+        .replace("^Time in seconds =", "^Time in minutes =")
+        .replace("^Time step (", "^Step (");
+    assert_eq!(
+        wrong.matches("minutes").count() + wrong.matches("'^Step (").count(),
+        2,
+        "{wrong}"
+    );
     fs::write(&file, wrong).expect("writes");
     let arguments = ["heat", "own-program/heat.toml", "--mpi", "openmpi"];
     let tried = tried(&doctor(&mut c, &[&arguments[..], &["--json"]].concat(), 10));
-    let failing: Vec<String> = fits(&tried).into_iter().filter(|(_, fit)| fit == "fails").map(|(key, _)| key).collect();
+    let failing: Vec<String> = fits(&tried)
+        .into_iter()
+        .filter(|(_, fit)| fit == "fails")
+        .map(|(key, _)| key)
+        .collect();
     // the run fails because of the figure, and no checkpoint by DMTCP is tried
-    assert_eq!(failing, ["progress.step", "figures.time_s", "run"], "{tried:#}");
-    assert!(found(&tried, "figures.time_s").starts_with("nothing matches `^Time in minutes = "), "{tried}");
-    assert!(found(&tried, "figures.time_s").contains("Verification = SUCCESSFUL"), "the end of its output is shown: {tried}");
+    assert_eq!(
+        failing,
+        ["progress.step", "figures.time_s", "run"],
+        "{tried:#}"
+    );
+    assert!(
+        found(&tried, "figures.time_s").starts_with("nothing matches `^Time in minutes = "),
+        "{tried}"
+    );
+    assert!(
+        found(&tried, "figures.time_s").contains("Verification = SUCCESSFUL"),
+        "the end of its output is shown: {tried}"
+    );
     let shown = doctor(&mut c, &arguments, 10).stdout;
-    assert!(shown.starts_with("heat with openmpi on local, class S, 2 processes: the descriptor does not fit\n"), "{shown}");
-    let line = shown.lines().find(|line| line.contains("figures.time_s")).expect("its line");
+    assert!(
+        shown.starts_with(
+            "heat with openmpi on local, class S, 2 processes: the descriptor does not fit\n"
+        ),
+        "{shown}"
+    );
+    let line = shown
+        .lines()
+        .find(|line| line.contains("figures.time_s"))
+        .expect("its line");
     assert!(line.starts_with("--"), "{line}");
 }
 
@@ -122,7 +200,11 @@ fn with_checkpoint(outputs: &str) -> Campaign {
 fn examine_saver(outputs: &str, code: i32) -> Value {
     let mut c = with_checkpoint(outputs);
     c.env("CVC_DMTCP_ROOT", "/nonexistent/dmtcp");
-    tried(&doctor(&mut c, &["saver", "--mpi", "mpich", "--json"], code))
+    tried(&doctor(
+        &mut c,
+        &["saver", "--mpi", "mpich", "--json"],
+        code,
+    ))
 }
 
 #[test]
@@ -146,7 +228,10 @@ fn own_checkpoints_their_restart_and_the_sizes_of_outputs_are_looked_at() {
     ];
     assert_fits(&tried, &wanted);
     assert_eq!(found(&tried, "checkpoint.files"), "1 file, 50 bytes");
-    assert_eq!(found(&tried, "checkpoint.time_s"), "1 checkpoint, 0.25 s together");
+    assert_eq!(
+        found(&tried, "checkpoint.time_s"),
+        "1 checkpoint, 0.25 s together"
+    );
     assert_eq!(tried["processes"], 1, "the program is for one process");
 }
 
@@ -155,10 +240,16 @@ fn outputs_of_another_size_fail_with_what_was_found_and_headers_may_explain_it()
     require!(Tool::Mpich);
     let tried = examine_saver("scale = 0.9", 10);
     let said = "out.1 on localhost has 1000 bytes, and the program says that it wrote 900";
-    assert!(found(&tried, "outputs.out_bytes").ends_with(said), "{tried}");
+    assert!(
+        found(&tried, "outputs.out_bytes").ends_with(said),
+        "{tried}"
+    );
     examine_saver("scale = 0.9\nheader_bytes = 100", 0);
     let tried = examine_saver("scale = 0.9\nheader_bytes = 99", 10);
-    assert!(found(&tried, "outputs.out_bytes").ends_with("900, without at most 99 of headers"), "{tried}");
+    assert!(
+        found(&tried, "outputs.out_bytes").ends_with("900, without at most 99 of headers"),
+        "{tried}"
+    );
 }
 
 #[test]
@@ -166,12 +257,32 @@ fn a_checkpoint_by_dmtcp_is_taken_with_a_longer_workload_and_restarted() {
     require!(Tool::Dmtcp, Tool::OpenMpi);
     let mut c = own_program();
     let root = Tool::Dmtcp.find().expect("the test requires it");
-    c.env("CVC_DMTCP_ROOT", root.parent().and_then(Path::parent).and_then(Path::to_str).expect("a prefix"));
-    let tried = tried(&doctor(&mut c, &["heat", "own-program/heat.toml", "--mpi", "openmpi", "--json"], 0));
+    c.env(
+        "CVC_DMTCP_ROOT",
+        root.parent()
+            .and_then(Path::parent)
+            .and_then(Path::to_str)
+            .expect("a prefix"),
+    );
+    let tried = tried(&doctor(
+        &mut c,
+        &[
+            "heat",
+            "own-program/heat.toml",
+            "--mpi",
+            "openmpi",
+            "--json",
+        ],
+        0,
+    ));
     let last: Vec<(String, String)> = fits(&tried).into_iter().rev().take(2).rev().collect();
-    let wanted = [("dmtcp.checkpoint", "fits"), ("dmtcp.restart", "fits")].map(|(key, fit)| (key.to_owned(), fit.to_owned()));
+    let wanted = [("dmtcp.checkpoint", "fits"), ("dmtcp.restart", "fits")]
+        .map(|(key, fit)| (key.to_owned(), fit.to_owned()));
     assert_eq!(last, wanted, "{tried:#}");
-    assert!(found(&tried, "dmtcp.checkpoint").starts_with("class W: "), "{tried}");
+    assert!(
+        found(&tried, "dmtcp.checkpoint").starts_with("class W: "),
+        "{tried}"
+    );
 }
 
 #[test]
@@ -179,15 +290,26 @@ fn what_is_not_there_is_told_with_the_way_to_get_it() {
     require!(Tool::Mpich);
     let mut c = with_checkpoint("");
     let file = c.dir().join("apps/saver.toml");
-    let text = fs::read_to_string(&file).expect("reads").replace("names = [\"sh\"]", "names = [\"no-such-saver\"]");
+    let text = fs::read_to_string(&file)
+        .expect("reads")
+        .replace("names = [\"sh\"]", "names = [\"no-such-saver\"]");
     fs::write(&file, text).expect("writes");
     let tried = tried(&doctor(&mut c, &["saver", "--mpi", "mpich", "--json"], 5));
     assert_fits(&tried, &[("program.names", "fails")]);
     assert_eq!(tried["hint"], "none", "the install line of the descriptor");
     let unknown = doctor(&mut c, &["savr"], 2).stderr;
-    assert!(unknown.contains("there is no descriptor `savr`") && unknown.contains("saver"), "{unknown}");
+    assert!(
+        unknown.contains("there is no descriptor `savr`") && unknown.contains("saver"),
+        "{unknown}"
+    );
     let class = doctor(&mut c, &["saver", "--class", "D"], 2).stderr;
-    assert!(class.contains("saver has no class `D`") && class.contains("its classes: S"), "{class}");
+    assert!(
+        class.contains("saver has no class `D`") && class.contains("its classes: S"),
+        "{class}"
+    );
     let count = doctor(&mut c, &["saver", "--processes", "2"], 2).stderr;
-    assert!(count.contains("saver runs on at most 1 processes, not 2"), "{count}");
+    assert!(
+        count.contains("saver runs on at most 1 processes, not 2"),
+        "{count}"
+    );
 }

@@ -14,11 +14,19 @@ use std::{
 };
 
 const LIMIT: Duration = Duration::from_secs(400);
-const COLUMNS: [&str; 5] = ["starts", "checkpoint_taken", "images_complete", "restarts", "result_verified"];
+const COLUMNS: [&str; 5] = [
+    "starts",
+    "checkpoint_taken",
+    "images_complete",
+    "restarts",
+    "result_verified",
+];
 
 /// The prefix of a tool that lies in its `bin`.
 fn prefix(tool: Tool) -> PathBuf {
-    tool.find().and_then(|p| Some(p.parent()?.parent()?.to_owned())).expect("the test requires it")
+    tool.find()
+        .and_then(|p| Some(p.parent()?.parent()?.to_owned()))
+        .expect("the test requires it")
 }
 
 /// A campaign whose site has this DMTCP and these libraries, and temporary files of its own.
@@ -36,16 +44,25 @@ fn site(name: &str, dmtcp: &Path, libraries: &str) -> Campaign {
 
 /// Panics if there is a temporary directory, a campaign or a process of the probe.
 fn assert_nothing_left(c: &Campaign) {
-    let tmp: Vec<_> = fs::read_dir(c.dir().join("tmp")).expect("lists").flatten().map(|e| e.path()).collect();
+    let tmp: Vec<_> = fs::read_dir(c.dir().join("tmp"))
+        .expect("lists")
+        .flatten()
+        .map(|e| e.path())
+        .collect();
     assert!(tmp.is_empty(), "{tmp:?}");
     assert!(!c.dir().join("campaigns").exists());
     // A shepherd that has reported the end of its run may still be on its way out.
-    cvc_testkit::wait_until("the end of its processes", Duration::from_secs(10), || cvc_testkit::process::of_directory(c.dir()).is_empty());
+    cvc_testkit::wait_until("the end of its processes", Duration::from_secs(10), || {
+        cvc_testkit::process::of_directory(c.dir()).is_empty()
+    });
 }
 
 /// Runs the probe to its end; its processes may ignore SIGTERM, so it has a time limit of its own.
 fn probe(c: &Campaign, arguments: &[&str], code: i32) -> Finished {
-    let finished = Running::start(c.command(&[&["doctor", "campaign.toml", "--probe"], arguments].concat())).wait(LIMIT).expect(code);
+    let finished =
+        Running::start(c.command(&[&["doctor", "campaign.toml", "--probe"], arguments].concat()))
+            .wait(LIMIT)
+            .expect(code);
     assert_nothing_left(c);
     finished
 }
@@ -56,7 +73,14 @@ fn rows(finished: &Finished) -> Vec<Value> {
 }
 
 fn results(row: &Value) -> Vec<&str> {
-    COLUMNS.iter().map(|column| row["cells"][column]["result"].as_str().unwrap_or_else(|| panic!("{column} in {row}"))).collect()
+    COLUMNS
+        .iter()
+        .map(|column| {
+            row["cells"][column]["result"]
+                .as_str()
+                .unwrap_or_else(|| panic!("{column} in {row}"))
+        })
+        .collect()
 }
 
 fn put_program(path: &Path, text: &str) {
@@ -68,18 +92,37 @@ fn put_program(path: &Path, text: &str) {
 #[test]
 fn a_checkpoint_is_taken_and_restarted_with_open_mpi() {
     require!(Tool::Dmtcp, Tool::OpenMpi);
-    let c = site("probe", &prefix(Tool::Dmtcp), "mpi.openmpi = { family = \"openmpi\" }");
+    let c = site(
+        "probe",
+        &prefix(Tool::Dmtcp),
+        "mpi.openmpi = { family = \"openmpi\" }",
+    );
     let finished = probe(&c, &["--json"], 0);
     let rows = rows(&finished);
     assert_eq!(rows.len(), 1, "{rows:?}");
     assert_eq!(results(&rows[0]), ["works"; 5], "{rows:?}");
-    assert_eq!((rows[0]["mpi"].as_str(), rows[0]["nodes"].as_u64(), &rows[0]["failure"]), (Some("openmpi"), Some(1), &Value::Null));
+    assert_eq!(
+        (
+            rows[0]["mpi"].as_str(),
+            rows[0]["nodes"].as_u64(),
+            &rows[0]["failure"]
+        ),
+        (Some("openmpi"), Some(1), &Value::Null)
+    );
     for column in ["starts", "checkpoint_taken", "images_complete", "restarts"] {
-        let seconds = rows[0]["cells"][column]["seconds"].as_f64().expect("seconds");
+        let seconds = rows[0]["cells"][column]["seconds"]
+            .as_f64()
+            .expect("seconds");
         assert!(seconds > 0.0 && seconds < 120.0, "{column}: {seconds}");
     }
     // progress is shown while it runs
-    assert!(finished.stderr.contains("openmpi on local, 1 node: checkpoint 1"), "{}", finished.stderr);
+    assert!(
+        finished
+            .stderr
+            .contains("openmpi on local, 1 node: checkpoint 1"),
+        "{}",
+        finished.stderr
+    );
 }
 
 #[test]
@@ -88,24 +131,54 @@ fn a_restart_that_fails_is_told_with_its_log_and_a_hint() {
     let fake = tempfile::tempdir().expect("a directory");
     let bin = fake.path().join("bin");
     fs::create_dir(&bin).expect("makes");
-    for entry in fs::read_dir(prefix(Tool::Dmtcp).join("bin")).expect("DMTCP").flatten() {
+    for entry in fs::read_dir(prefix(Tool::Dmtcp).join("bin"))
+        .expect("DMTCP")
+        .flatten()
+    {
         if entry.file_name() != "dmtcp_coordinator" {
             symlink(entry.path(), bin.join(entry.file_name())).expect("links");
         }
     }
     let real = prefix(Tool::Dmtcp).join("bin/dmtcp_coordinator");
-    let refuses = "case $* in *restart.port*) echo 'the images are from another world' >&2; exit 9 ;; esac";
-    put_program(&bin.join("dmtcp_coordinator"), &format!("#!/bin/sh\n{refuses}\nexec {} \"$@\"\n", real.display()));
-    let c = site("broken", fake.path(), "mpi.openmpi = { family = \"openmpi\" }");
+    let refuses =
+        "case $* in *restart.port*) echo 'the images are from another world' >&2; exit 9 ;; esac";
+    put_program(
+        &bin.join("dmtcp_coordinator"),
+        &format!("#!/bin/sh\n{refuses}\nexec {} \"$@\"\n", real.display()),
+    );
+    let c = site(
+        "broken",
+        fake.path(),
+        "mpi.openmpi = { family = \"openmpi\" }",
+    );
     let finished = probe(&c, &["--json"], 5);
     let rows = rows(&finished);
-    assert_eq!(results(&rows[0]), ["works", "works", "works", "fails", "not-reached"], "{rows:?}");
+    assert_eq!(
+        results(&rows[0]),
+        ["works", "works", "works", "fails", "not-reached"],
+        "{rows:?}"
+    );
     let failure = &rows[0]["failure"];
-    assert!(failure["what"].as_str().is_some_and(|w| w.starts_with("restart: ")), "{failure}");
+    assert!(
+        failure["what"]
+            .as_str()
+            .is_some_and(|w| w.starts_with("restart: ")),
+        "{failure}"
+    );
     assert_eq!(failure["log"]["file"], "restart.coordinator.out");
     let lines = failure["log"]["last_lines"].as_array().expect("lines");
-    assert!(lines.iter().any(|l| l == "the images are from another world"), "{failure}");
-    assert!(failure["hint"].as_str().is_some_and(|h| h.contains("size-only")), "{failure}");
+    assert!(
+        lines
+            .iter()
+            .any(|l| l == "the images are from another world"),
+        "{failure}"
+    );
+    assert!(
+        failure["hint"]
+            .as_str()
+            .is_some_and(|h| h.contains("size-only")),
+        "{failure}"
+    );
 }
 
 #[test]
@@ -118,7 +191,12 @@ fn a_library_that_hangs_is_ended_by_the_limit_and_the_others_are_tried() {
         real.display()
     );
     put_program(&fake.path().join("bin/mpiexec"), &hangs);
-    let compiler = real.with_file_name(real.file_name().and_then(|n| n.to_str()).expect("UTF-8").replace("mpiexec", "mpicc"));
+    let compiler = real.with_file_name(
+        real.file_name()
+            .and_then(|n| n.to_str())
+            .expect("UTF-8")
+            .replace("mpiexec", "mpicc"),
+    );
     symlink(compiler, fake.path().join("bin/mpicc")).expect("links");
     let libraries = format!(
         "mpi.stuck = {{ family = \"mpich\", prefix = \"{}\" }}\nmpi.openmpi = {{ family = \"openmpi\" }}\n\
@@ -127,47 +205,108 @@ fn a_library_that_hangs_is_ended_by_the_limit_and_the_others_are_tried() {
     );
     let c = site("stuck", &prefix(Tool::Dmtcp), &libraries);
     let text = fs::read_to_string(c.dir().join("campaign.toml")).expect("reads");
-    fs::write(c.dir().join("campaign.toml"), text.replace("checkpointer", "mpi = [\"stuck\", \"openmpi\", \"gone\"]\ncheckpointer"))
-        .expect("writes");
+    fs::write(
+        c.dir().join("campaign.toml"),
+        text.replace(
+            "checkpointer",
+            "mpi = [\"stuck\", \"openmpi\", \"gone\"]\ncheckpointer",
+        ),
+    )
+    .expect("writes");
     let finished = probe(&c, &[], 5);
     let line = |name: &str| {
-        let found = finished.stdout.lines().find(|l| l.starts_with("local") && l.contains(name));
-        found.unwrap_or_else(|| panic!("{name}: {}", finished.stdout)).to_owned()
+        let found = finished
+            .stdout
+            .lines()
+            .find(|l| l.starts_with("local") && l.contains(name));
+        found
+            .unwrap_or_else(|| panic!("{name}: {}", finished.stdout))
+            .to_owned()
     };
     assert!(line("stuck").contains("-- "), "{}", line("stuck"));
-    assert_eq!(line("openmpi").matches("ok ").count(), 5, "{}", line("openmpi"));
-    let seconds: f64 =
-        line("stuck").split("-- ").nth(1).and_then(|t| t.split_whitespace().next()?.parse().ok()).expect("the time of the cell");
+    assert_eq!(
+        line("openmpi").matches("ok ").count(),
+        5,
+        "{}",
+        line("openmpi")
+    );
+    let seconds: f64 = line("stuck")
+        .split("-- ")
+        .nth(1)
+        .and_then(|t| t.split_whitespace().next()?.parse().ok())
+        .expect("the time of the cell");
     assert!(seconds < 120.0, "{seconds}");
-    assert!(finished.stdout.contains("stuck on local, 1 node: ") && finished.stdout.contains("hint: "), "{}", finished.stdout);
-    assert!(finished.stdout.contains("not tried:") && finished.stdout.contains("/nonexistent/mpich"), "{}", finished.stdout);
+    assert!(
+        finished.stdout.contains("stuck on local, 1 node: ") && finished.stdout.contains("hint: "),
+        "{}",
+        finished.stdout
+    );
+    assert!(
+        finished.stdout.contains("not tried:") && finished.stdout.contains("/nonexistent/mpich"),
+        "{}",
+        finished.stdout
+    );
 }
 
 #[test]
 fn without_dmtcp_nothing_is_tried_and_the_hint_says_how_to_get_it() {
     require!(Tool::Mpich);
-    let c = site("none", Path::new("/nonexistent/dmtcp"), "mpi.mpich = { family = \"mpich\" }");
+    let c = site(
+        "none",
+        Path::new("/nonexistent/dmtcp"),
+        "mpi.mpich = { family = \"mpich\" }",
+    );
     let told = probe(&c, &[], 5).stdout;
     assert!(told.starts_with("no checkpoint could be tried\n"), "{told}");
-    assert!(told.contains("DMTCP is not installed at /nonexistent/dmtcp") && told.contains("CVC_DMTCP_ROOT"), "{told}");
+    assert!(
+        told.contains("DMTCP is not installed at /nonexistent/dmtcp")
+            && told.contains("CVC_DMTCP_ROOT"),
+        "{told}"
+    );
 }
 
 #[test]
 fn on_a_site_of_several_machines_it_is_tried_on_one_node_and_over_two() {
     require!(Tool::Lab, Tool::Dmtcp, Tool::OpenMpi);
     let lab = Lab::builder().nodes(2).scratch_mib(512).build();
-    let libraries =
-        format!("[sites.lab.dmtcp]\nprefix = \"{}\"\n[sites.lab.mpi.openmpi]\nfamily = \"openmpi\"\n", prefix(Tool::Dmtcp).display());
-    let site = ssh_site_with(2, "storage.local = { path = \"/scratch-local\", kind = \"node-local\" }", &libraries);
-    let text = format!("{site}[matrix]\napp = \"kernel-stencil\"\nclass = \"S\"\nmapping = \"2Nx1P\"\ncheckpointer = \"dmtcp\"\n");
+    let libraries = format!(
+        "[sites.lab.dmtcp]\nprefix = \"{}\"\n[sites.lab.mpi.openmpi]\nfamily = \"openmpi\"\n",
+        prefix(Tool::Dmtcp).display()
+    );
+    let site = ssh_site_with(
+        2,
+        "storage.local = { path = \"/scratch-local\", kind = \"node-local\" }",
+        &libraries,
+    );
+    let text = format!(
+        "{site}[matrix]\napp = \"kernel-stencil\"\nclass = \"S\"\nmapping = \"2Nx1P\"\ncheckpointer = \"dmtcp\"\n"
+    );
     let on = OnLab::new(lab, "probed", &text);
-    let finished = on.start(&["doctor", "lab", "--file", "campaign.toml", "--probe", "--json"]).wait(LIMIT).expect(0);
+    let finished = on
+        .start(&[
+            "doctor",
+            "lab",
+            "--file",
+            "campaign.toml",
+            "--probe",
+            "--json",
+        ])
+        .wait(LIMIT)
+        .expect(0);
     let rows = rows(&finished);
-    assert_eq!(rows.iter().map(|r| r["nodes"].as_u64()).collect::<Vec<_>>(), [Some(1), Some(2)], "{rows:?}");
+    assert_eq!(
+        rows.iter().map(|r| r["nodes"].as_u64()).collect::<Vec<_>>(),
+        [Some(1), Some(2)],
+        "{rows:?}"
+    );
     for row in &rows {
         assert_eq!(results(row), ["works"; 5], "{row}");
     }
-    assert!(finished.stderr.contains("openmpi on lab, 2 nodes: restart"), "{}", finished.stderr);
+    assert!(
+        finished.stderr.contains("openmpi on lab, 2 nodes: restart"),
+        "{}",
+        finished.stderr
+    );
     on.assert_nothing_left(&["n1", "n2"]);
     assert!(!on.campaign.dir().join("campaigns").exists());
 }
@@ -177,15 +316,31 @@ fn with_slurm_it_is_tried_in_jobs() {
     require!(Tool::Lab, Tool::Slurm, Tool::Dmtcp, Tool::OpenMpi);
     let lab = Lab::builder().nodes(4).login(true).build();
     lab.slurm().wait_idle(4);
-    let libraries =
-        format!("[sites.slurm.dmtcp]\nprefix = \"{}\"\n[sites.slurm.mpi.openmpi]\nfamily = \"openmpi\"\n", prefix(Tool::Dmtcp).display());
+    let libraries = format!(
+        "[sites.slurm.dmtcp]\nprefix = \"{}\"\n[sites.slurm.mpi.openmpi]\nfamily = \"openmpi\"\n",
+        prefix(Tool::Dmtcp).display()
+    );
     let site = slurm_site_with("", "", &libraries);
-    let text = format!("{site}[matrix]\napp = \"kernel-stencil\"\nclass = \"S\"\nmapping = \"2Nx1P\"\ncheckpointer = \"dmtcp\"\n");
+    let text = format!(
+        "{site}[matrix]\napp = \"kernel-stencil\"\nclass = \"S\"\nmapping = \"2Nx1P\"\ncheckpointer = \"dmtcp\"\n"
+    );
     let on = OnLab::new(lab, "probed", &text);
-    let finished = on.start(&["doctor", "slurm", "--file", "campaign.toml", "--probe", "--json"]).wait(LIMIT).expect(0);
+    let finished = on
+        .start(&[
+            "doctor",
+            "slurm",
+            "--file",
+            "campaign.toml",
+            "--probe",
+            "--json",
+        ])
+        .wait(LIMIT)
+        .expect(0);
     let rows = rows(&finished);
     assert_eq!(
-        rows.iter().map(|r| (r["nodes"].as_u64(), results(r))).collect::<Vec<_>>(),
+        rows.iter()
+            .map(|r| (r["nodes"].as_u64(), results(r)))
+            .collect::<Vec<_>>(),
         [(Some(1), vec!["works"; 5]), (Some(2), vec!["works"; 5])]
     );
     on.assert_nothing_left(&["n1", "n2", "n3", "n4"]);
@@ -194,9 +349,15 @@ fn with_slurm_it_is_tried_in_jobs() {
 #[test]
 fn an_interrupt_ends_the_trial_and_leaves_nothing() {
     require!(Tool::Dmtcp, Tool::OpenMpi);
-    let c = site("stopped", &prefix(Tool::Dmtcp), "mpi.openmpi = { family = \"openmpi\" }");
+    let c = site(
+        "stopped",
+        &prefix(Tool::Dmtcp),
+        "mpi.openmpi = { family = \"openmpi\" }",
+    );
     let running = Running::start(c.command(&["doctor", "campaign.toml", "--probe"]));
-    cvc_testkit::wait_until("the checkpoint", LIMIT, || running.stderr_so_far().contains("checkpoint 1"));
+    cvc_testkit::wait_until("the checkpoint", LIMIT, || {
+        running.stderr_so_far().contains("checkpoint 1")
+    });
     running.signal(nix::sys::signal::Signal::SIGINT);
     let told = running.wait(LIMIT).expect(130).stdout;
     assert!(told.starts_with("stopped: "), "{told}");

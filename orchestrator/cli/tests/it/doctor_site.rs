@@ -21,7 +21,11 @@ fn cvc(lab: &Lab, args: &[&str]) -> (String, String, Option<i32>) {
     let mut command = lab.command(env!("CARGO_BIN_EXE_cvc"));
     command.args(args).current_dir(lab.directory());
     let out = output_within(command, Duration::from_secs(240));
-    (String::from_utf8_lossy(&out.stdout).into_owned(), String::from_utf8_lossy(&out.stderr).into_owned(), out.status.code())
+    (
+        String::from_utf8_lossy(&out.stdout).into_owned(),
+        String::from_utf8_lossy(&out.stderr).into_owned(),
+        out.status.code(),
+    )
 }
 
 fn checks(lab: &Lab, code: i32) -> Vec<Value> {
@@ -33,21 +37,36 @@ fn checks(lab: &Lab, code: i32) -> Vec<Value> {
 
 #[track_caller]
 fn find<'a>(checks: &'a [Value], what: &str) -> (&'a str, &'a str, &'a str) {
-    let check = checks.iter().find(|c| c["what"] == what).unwrap_or_else(|| panic!("no check `{what}`: {checks:#?}"));
+    let check = checks
+        .iter()
+        .find(|c| c["what"] == what)
+        .unwrap_or_else(|| panic!("no check `{what}`: {checks:#?}"));
     let text = |key: &str| check[key].as_str().unwrap_or_default();
     (text("state"), text("found"), text("hint"))
 }
 
 /// The prefix of a launcher.
 fn prefix(launcher: &Path) -> &Path {
-    launcher.parent().and_then(Path::parent).expect("bin below a prefix")
+    launcher
+        .parent()
+        .and_then(Path::parent)
+        .expect("bin below a prefix")
 }
 
 fn nothing_is_left(lab: &Lab) {
     for node in lab.nodes().filter(|n| n.is_up()) {
-        assert_eq!(node.shell("ls -A ~/.cvc /shared /scratch-local 2>/dev/null | grep doctor || :"), "", "{}", node.name());
+        assert_eq!(
+            node.shell("ls -A ~/.cvc /shared /scratch-local 2>/dev/null | grep doctor || :"),
+            "",
+            "{}",
+            node.name()
+        );
     }
-    assert!(lab.processes("doctor-").is_empty(), "{:?}", lab.processes("doctor-"));
+    assert!(
+        lab.processes("doctor-").is_empty(),
+        "{:?}",
+        lab.processes("doctor-")
+    );
 }
 
 #[test]
@@ -64,23 +83,49 @@ fn a_sound_site_passes_every_check() {
     );
     let all = checks(&lab, 0);
     for check in &all {
-        let fine =
-            check["state"] == "good" || check["what"] == "DMTCP" || check["what"].as_str().is_some_and(|w| w.starts_with("free space"));
+        let fine = check["state"] == "good"
+            || check["what"] == "DMTCP"
+            || check["what"]
+                .as_str()
+                .is_some_and(|w| w.starts_with("free space"));
         assert!(fine, "{check}");
     }
-    assert_eq!(find(&all, "MPI between nodes: mpich").1, "two ranks on n1 and n2");
-    assert!(find(&all, "ssh between nodes").1.starts_with("9 connections"), "{all:#?}");
+    assert_eq!(
+        find(&all, "MPI between nodes: mpich").1,
+        "two ranks on n1 and n2"
+    );
+    assert!(
+        find(&all, "ssh between nodes")
+            .1
+            .starts_with("9 connections"),
+        "{all:#?}"
+    );
     assert!(find(&all, "clocks").1.contains("n3 "), "{all:#?}");
     assert_eq!(all.iter().filter(|c| c["what"] == "host key").count(), 3);
-    assert!(all.iter().any(|c| c["what"] == "host key" && c["found"].as_str().is_some_and(|f| f.contains("known from"))), "{all:#?}");
-    let pinned = fs::read_to_string(lab.home().join(".config/cvc/known_hosts/lab")).expect("pinned keys");
+    assert!(
+        all.iter().any(|c| c["what"] == "host key"
+            && c["found"]
+                .as_str()
+                .is_some_and(|f| f.contains("known from"))),
+        "{all:#?}"
+    );
+    let pinned =
+        fs::read_to_string(lab.home().join(".config/cvc/known_hosts/lab")).expect("pinned keys");
     assert_eq!(pinned.lines().count(), 3, "{pinned}");
     nothing_is_left(&lab);
     // the file alone: this machine, and then its sites
     let (stdout, stderr, code) = cvc(&lab, &["doctor", "far.toml"]);
-    assert!(stdout.contains("\nsite lab\n") && stdout.contains("ok  ssh between nodes"), "{code:?} {stdout}\n{stderr}");
+    assert!(
+        stdout.contains("\nsite lab\n") && stdout.contains("ok  ssh between nodes"),
+        "{code:?} {stdout}\n{stderr}"
+    );
     let (_, stderr, code) = cvc(&lab, &["doctor", "nowhere", "--file", "far.toml"]);
-    assert!(code == Some(2) && stderr.contains("no site `nowhere`") && stderr.contains("its sites: lab"), "{stderr}");
+    assert!(
+        code == Some(2)
+            && stderr.contains("no site `nowhere`")
+            && stderr.contains("its sites: lab"),
+        "{stderr}"
+    );
 }
 
 /// What makes each node another one.
@@ -102,20 +147,49 @@ fn problems_are_reported_with_their_hints() {
     let all = checks(&lab, 4);
     let bad = |what: &str, found: &str, hint: &str| {
         let (state, output, way) = find(&all, what);
-        assert!(state == "bad" && output.contains(found) && way.contains(hint), "{what}: {state} {output} | {way}");
+        assert!(
+            state == "bad" && output.contains(found) && way.contains(hint),
+            "{what}: {state} {output} | {way}"
+        );
     };
-    let away = all.iter().find(|c| c["what"] == "connection" && c["host"] == "n3").expect("is told");
-    assert!(away["state"] == "bad" && away["hint"].as_str().is_some_and(|m| !m.is_empty()), "{away}");
-    bad("path: base", "n1: /srv/base is missing", "make it on all nodes");
-    bad("path: app_dirs /opt/only-here", "n1: /opt/only-here is missing; n2: /opt/only-here", "make it on all nodes");
+    let away = all
+        .iter()
+        .find(|c| c["what"] == "connection" && c["host"] == "n3")
+        .expect("is told");
+    assert!(
+        away["state"] == "bad" && away["hint"].as_str().is_some_and(|m| !m.is_empty()),
+        "{away}"
+    );
+    bad(
+        "path: base",
+        "n1: /srv/base is missing",
+        "make it on all nodes",
+    );
+    bad(
+        "path: app_dirs /opt/only-here",
+        "n1: /opt/only-here is missing; n2: /opt/only-here",
+        "make it on all nodes",
+    );
     bad("ssh between nodes", "n2 to n1: ", "authorized_keys");
-    bad("storage declared-shared", "n2 do not see what n1 writes", "node-local");
-    bad("storage declared-own", "n2 see what n1 writes", "kind = \"shared\"");
+    bad(
+        "storage declared-shared",
+        "n2 do not see what n1 writes",
+        "node-local",
+    );
+    bad(
+        "storage declared-own",
+        "n2 see what n1 writes",
+        "kind = \"shared\"",
+    );
     bad("path: mpi none", "/no/such/place is missing", "make it");
     assert_eq!(find(&all, "MPI library none").0, "doubtful");
     let (stdout, _, code) = cvc(&lab, &["doctor", "lab"]);
     assert_eq!(code, Some(4));
-    assert!(stdout.contains("--  storage declared-own") && stdout.contains("hint: set `kind = \"shared\"`"), "{stdout}");
+    assert!(
+        stdout.contains("--  storage declared-own")
+            && stdout.contains("hint: set `kind = \"shared\"`"),
+        "{stdout}"
+    );
     nothing_is_left(&lab);
 }
 
@@ -126,10 +200,20 @@ fn a_clock_that_is_wrong_is_noticed() {
     // a machine whose clock cannot be set has another `date`
     let real = lab.node("n2").shell("command -v date").trim().to_owned();
     lab.node("n2").shell(&format!("printf '#!/bin/sh\\nexec {real}.real -d \"+3 sec\" \"$@\"\\n' >/tmp/date; cp {real} {real}.real; chmod 755 /tmp/date; mv /tmp/date {real}"));
-    write(&lab, "hosts = [\"n1\", \"n2\"]\nmpi.none = { family = \"mpich\", prefix = \"/no/such/place\" }");
+    write(
+        &lab,
+        "hosts = [\"n1\", \"n2\"]\nmpi.none = { family = \"mpich\", prefix = \"/no/such/place\" }",
+    );
     let (stdout, stderr, _) = cvc(&lab, &["doctor", "lab", "--json"]);
-    let value: Value = serde_json::from_str(&stdout).unwrap_or_else(|e| panic!("{e}: {stdout}{stderr}"));
+    let value: Value =
+        serde_json::from_str(&stdout).unwrap_or_else(|e| panic!("{e}: {stdout}{stderr}"));
     let all = value["clusters"]["lab"].as_array().expect("checks");
     let (state, found, hint) = find(all, "clocks");
-    assert!(state == "doubtful" && found.contains("n2 +") && !found.contains("n1 ") && hint.contains("chronyd"), "{state} {found}");
+    assert!(
+        state == "doubtful"
+            && found.contains("n2 +")
+            && !found.contains("n1 ")
+            && hint.contains("chronyd"),
+        "{state} {found}"
+    );
 }

@@ -6,7 +6,12 @@ use cvc_testkit::{Tool, require};
 #[test]
 fn the_verdict_comes_first_and_names_the_missing_program_and_its_remedy() {
     require!(Tool::Mpich);
-    let c = campaign("gone", &format!("{SITE}[matrix]\napp = [\"script\", \"absent\"]\nprocesses = [1, 2]\nmpi = \"mpich\"\n"));
+    let c = campaign(
+        "gone",
+        &format!(
+            "{SITE}[matrix]\napp = [\"script\", \"absent\"]\nprocesses = [1, 2]\nmpi = \"mpich\"\n"
+        ),
+    );
     c.script_app("script", "echo SUCCESS", "");
     c.put(
         "apps/absent.toml",
@@ -15,11 +20,29 @@ fn the_verdict_comes_first_and_names_the_missing_program_and_its_remedy() {
     );
     let told = c.cvc(&["doctor", "campaign.toml"]).expect(5).stdout;
     let lines: Vec<&str> = told.lines().collect();
-    assert_eq!(lines[0], "campaign.toml: 2 of 4 points of campaign gone cannot run here", "{told}");
-    assert!(lines[2].contains("2 points: absent is not installed: no no-such-program in"), "{told}");
-    assert!(told.contains("points: absent 1Nx1P; absent 1Nx2P") && told.contains("hint: make it yourself"), "{told}");
+    assert_eq!(
+        lines[0], "campaign.toml: 2 of 4 points of campaign gone cannot run here",
+        "{told}"
+    );
+    assert!(
+        lines[2].contains("2 points: absent is not installed: no no-such-program in"),
+        "{told}"
+    );
+    assert!(
+        told.contains("points: absent 1Nx1P; absent 1Nx2P")
+            && told.contains("hint: make it yourself"),
+        "{told}"
+    );
     // what the campaign does not use is not looked at
-    for unused in ["strace", "Darshan", "openmpi", "DMTCP", "gzip", "hwloc-linuxio", "compiler"] {
+    for unused in [
+        "strace",
+        "Darshan",
+        "openmpi",
+        "DMTCP",
+        "gzip",
+        "hwloc-linuxio",
+        "compiler",
+    ] {
         assert!(!told.contains(unused), "{unused}: {told}");
     }
 }
@@ -27,25 +50,60 @@ fn the_verdict_comes_first_and_names_the_missing_program_and_its_remedy() {
 #[test]
 fn one_remedy_for_many_points_is_told_once_and_only_hazards_of_the_campaign_follow() {
     require!(Tool::Mpich);
-    let site = SITE.replace("kind = \"local\"", "kind = \"local\"\ndmtcp.prefix = \"/nonexistent\"");
+    let site = SITE.replace(
+        "kind = \"local\"",
+        "kind = \"local\"\ndmtcp.prefix = \"/nonexistent\"",
+    );
     let factors = "processes = 1\nmpi = \"mpich\"\ncheckpointer = \"dmtcp\"\ncompression = [\"none\", \"gzip\"]\n";
-    let c = campaign("undone", &format!("{site}[matrix]\napp = \"kernel-stencil\"\nclass = \"S\"\n{factors}"));
+    let c = campaign(
+        "undone",
+        &format!("{site}[matrix]\napp = \"kernel-stencil\"\nclass = \"S\"\n{factors}"),
+    );
     let told = c.cvc(&["doctor", "campaign.toml"]).expect(5).stdout;
     assert_eq!(told.matches("CVC_DMTCP_ROOT").count(), 1, "{told}");
-    assert!(told.starts_with("campaign.toml: 2 of 2 points of campaign undone cannot run here\n\n  all points: "), "{told}");
-    assert!(told.contains("gzip") && told.contains("hwloc-linuxio") && !told.contains("openmpi-btl"), "{told}");
-    let json = c.cvc(&["doctor", "campaign.toml", "--json"]).expect(5).stdout;
+    assert!(
+        told.starts_with(
+            "campaign.toml: 2 of 2 points of campaign undone cannot run here\n\n  all points: "
+        ),
+        "{told}"
+    );
+    assert!(
+        told.contains("gzip") && told.contains("hwloc-linuxio") && !told.contains("openmpi-btl"),
+        "{told}"
+    );
+    let json = c
+        .cvc(&["doctor", "campaign.toml", "--json"])
+        .expect(5)
+        .stdout;
     let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
     let obstacles = json["verdict"]["obstacles"].as_array().expect("obstacles");
-    assert_eq!((obstacles.len(), obstacles[0]["points"].as_array().map(Vec::len)), (1, Some(2)), "{json}");
-    assert!(json["hazards"].as_array().is_some_and(|all| all.iter().any(|h| h["id"] == "hwloc-linuxio")), "{json}");
+    assert_eq!(
+        (
+            obstacles.len(),
+            obstacles[0]["points"].as_array().map(Vec::len)
+        ),
+        (1, Some(2)),
+        "{json}"
+    );
+    assert!(
+        json["hazards"]
+            .as_array()
+            .is_some_and(|all| all.iter().any(|h| h["id"] == "hwloc-linuxio")),
+        "{json}"
+    );
 }
 
 #[test]
 fn a_campaign_that_can_run_is_told_so_first() {
     require!(Tool::Mpich);
-    let c = campaign("fine", &format!("{SITE}[matrix]\napp = \"script\"\nprocesses = 1\nmpi = \"mpich\"\n"));
+    let c = campaign(
+        "fine",
+        &format!("{SITE}[matrix]\napp = \"script\"\nprocesses = 1\nmpi = \"mpich\"\n"),
+    );
     c.script_app("script", "echo SUCCESS", "");
     let told = c.cvc(&["doctor", "campaign.toml"]).expect(0).stdout;
-    assert!(told.starts_with("campaign.toml: the 1 point of campaign fine can run here\n"), "{told}");
+    assert!(
+        told.starts_with("campaign.toml: the 1 point of campaign fine can run here\n"),
+        "{told}"
+    );
 }

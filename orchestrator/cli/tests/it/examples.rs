@@ -9,14 +9,21 @@ use std::{
 };
 
 fn examples() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").canonicalize().expect("examples/")
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../examples")
+        .canonicalize()
+        .expect("examples/")
 }
 
 /// The campaign files.
 fn files() -> Vec<PathBuf> {
     let toml_in = |directory: PathBuf| {
-        let entries = fs::read_dir(directory).expect("a directory").map(|e| e.expect("an entry").path());
-        entries.filter(|p| p.extension().is_some_and(|e| e == "toml")).collect::<Vec<_>>()
+        let entries = fs::read_dir(directory)
+            .expect("a directory")
+            .map(|e| e.expect("an entry").path());
+        entries
+            .filter(|p| p.extension().is_some_and(|e| e == "toml"))
+            .collect::<Vec<_>>()
     };
     [toml_in(examples()), toml_in(examples().join("own-program"))].concat()
 }
@@ -25,7 +32,10 @@ fn files() -> Vec<PathBuf> {
 fn copied(name: &str, parts: &[&str]) -> Campaign {
     let c = campaign(name, "");
     for part in parts {
-        c.put(part, &fs::read_to_string(examples().join(part)).expect("a part of an example"));
+        c.put(
+            part,
+            &fs::read_to_string(examples().join(part)).expect("a part of an example"),
+        );
     }
     c
 }
@@ -33,8 +43,16 @@ fn copied(name: &str, parts: &[&str]) -> Campaign {
 /// Runs the variant `quick`; every planned run must succeed.
 fn run_quick(c: &Campaign, name: &str, file: &str) -> Finished {
     let ran = c.cvc(&["run", "--variant", "quick", file]).expect(0);
-    assert!(ran.stderr.contains(" 0 failed, 0 skipped, 0 left"), "{}", ran.stderr);
-    assert!(c.dir().join(format!("reports/{name}-quick/report.html")).is_file());
+    assert!(
+        ran.stderr.contains(" 0 failed, 0 skipped, 0 left"),
+        "{}",
+        ran.stderr
+    );
+    assert!(
+        c.dir()
+            .join(format!("reports/{name}-quick/report.html"))
+            .is_file()
+    );
     ran
 }
 
@@ -47,7 +65,9 @@ fn every_example_plans_with_every_variant_and_has_a_quick_one() {
     for file in all {
         let path = file.to_str().expect("UTF-8");
         let text = fs::read_to_string(&file).expect("reads");
-        let heads = text.lines().filter_map(|l| l.strip_prefix("[variants.")?.split(['.', ']']).next());
+        let heads = text
+            .lines()
+            .filter_map(|l| l.strip_prefix("[variants.")?.split(['.', ']']).next());
         let mut variants: Vec<&str> = heads.collect();
         variants.dedup();
         assert!(variants.contains(&"quick"), "{path}: {variants:?}");
@@ -55,25 +75,54 @@ fn every_example_plans_with_every_variant_and_has_a_quick_one() {
             let mut args = vec!["plan", path, "--json"];
             args.extend(variant.into_iter().flat_map(|v| ["--variant", v]));
             let plan = c.cvc(&args).expect(0);
-            assert!(plan.stderr.is_empty(), "{path} {variant:?}: {}", plan.stderr);
+            assert!(
+                plan.stderr.is_empty(),
+                "{path} {variant:?}: {}",
+                plan.stderr
+            );
             let plan: serde_json::Value = serde_json::from_str(&plan.stdout).expect("JSON");
-            assert!(!plan["points"].as_array().expect("points").is_empty(), "{path} {variant:?}");
+            assert!(
+                !plan["points"].as_array().expect("points").is_empty(),
+                "{path} {variant:?}"
+            );
         }
-        let named = file.strip_prefix(examples()).expect("below").display().to_string();
-        assert!(readme.contains(&format!("({named})")) && readme.contains(&format!("examples/{named}")), "README.md lacks {named}");
+        let named = file
+            .strip_prefix(examples())
+            .expect("below")
+            .display()
+            .to_string();
+        assert!(
+            readme.contains(&format!("({named})")) && readme.contains(&format!("examples/{named}")),
+            "README.md lacks {named}"
+        );
     }
 }
 
 /// The own program, compiled for Open MPI as its file says.
 pub fn own_program() -> Campaign {
-    let c = copied("own", &["own-program/heat.c", "own-program/heat.toml", "own-program/apps/heat.toml"]);
+    let c = copied(
+        "own",
+        &[
+            "own-program/heat.c",
+            "own-program/heat.toml",
+            "own-program/apps/heat.toml",
+        ],
+    );
     let wrappers = ["mpicc.openmpi", "mpicc"].into_iter();
     let mut compiled = wrappers.filter_map(|mpicc| {
         let here = c.dir().join("own-program");
-        Command::new(mpicc).args(["-O2", "-Wall", "-Werror", "-o", "heat", "heat.c", "-lm"]).current_dir(here).output().ok()
+        Command::new(mpicc)
+            .args(["-O2", "-Wall", "-Werror", "-o", "heat", "heat.c", "-lm"])
+            .current_dir(here)
+            .output()
+            .ok()
     });
     let compiled = compiled.next().expect("Open MPI's mpicc");
-    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+    assert!(
+        compiled.status.success(),
+        "{}",
+        String::from_utf8_lossy(&compiled.stderr)
+    );
     c
 }
 
@@ -83,7 +132,11 @@ fn the_own_program_runs_and_verifies() {
     let c = own_program();
     run_quick(&c, "heat", "own-program/heat.toml");
     let runs = c.dir().join("campaigns/heat-quick/runs");
-    let outcomes: Vec<_> = fs::read_dir(runs).expect("runs").flatten().map(|e| read_json(&e.path().join("outcome.json"))).collect();
+    let outcomes: Vec<_> = fs::read_dir(runs)
+        .expect("runs")
+        .flatten()
+        .map(|e| read_json(&e.path().join("outcome.json")))
+        .collect();
     assert_eq!(outcomes.len(), 2, "{outcomes:?}");
 }
 
@@ -92,13 +145,29 @@ fn the_own_program_is_restarted_from_a_checkpoint() {
     require!(Tool::OpenMpi, Tool::Dmtcp);
     let c = own_program();
     let file = c.dir().join("own-program/heat.toml");
-    let text = fs::read_to_string(&file).expect("reads").replace("repeats = 3", "repeats = 1\nretries = 0");
+    let text = fs::read_to_string(&file)
+        .expect("reads")
+        .replace("repeats = 3", "repeats = 1\nretries = 0");
     fs::write(&file, text).expect("writes");
-    c.cvc(&["run", "--only", "checkpointer=dmtcp processes=2", "own-program/heat.toml"]).expect(0);
+    c.cvc(&[
+        "run",
+        "--only",
+        "checkpointer=dmtcp processes=2",
+        "own-program/heat.toml",
+    ])
+    .expect(0);
     let runs = c.dir().join("campaigns/heat/runs");
-    let run = fs::read_dir(runs).expect("runs").flatten().next().expect("a run").path();
+    let run = fs::read_dir(runs)
+        .expect("runs")
+        .flatten()
+        .next()
+        .expect("a run")
+        .path();
     let records = fs::read_to_string(run.join("records.jsonl")).expect("records");
-    let verified = records.lines().find(|l| l.contains("restart_verified")).expect("a record of the restart");
+    let verified = records
+        .lines()
+        .find(|l| l.contains("restart_verified"))
+        .expect("a record of the restart");
     let verified: serde_json::Value = serde_json::from_str(verified).expect("JSON");
     assert_eq!(verified["value"].as_f64(), Some(1.0), "{verified}");
 }
@@ -112,11 +181,19 @@ fn lammps_restarts_from_its_own_files() {
 #[test]
 fn nas_benchmarks_run_on_this_machine() {
     require!(Tool::OpenMpi, Tool::Npb);
-    run_quick(&copied("nas", &["nas-mappings.toml"]), "nas-mappings", "nas-mappings.toml");
+    run_quick(
+        &copied("nas", &["nas-mappings.toml"]),
+        "nas-mappings",
+        "nas-mappings.toml",
+    );
 }
 
 #[test]
 fn bt_io_restarts_with_aggregators() {
     require!(Tool::OpenMpi, Tool::Npb, Tool::Dmtcp);
-    run_quick(&copied("btio", &["btio-aggregators.toml"]), "btio-aggregators", "btio-aggregators.toml");
+    run_quick(
+        &copied("btio", &["btio-aggregators.toml"]),
+        "btio-aggregators",
+        "btio-aggregators.toml",
+    );
 }

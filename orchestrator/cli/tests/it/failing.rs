@@ -11,12 +11,31 @@ fn failure(c: &Campaign) -> (String, String) {
     let failures = c.failures();
     assert_eq!(failures.len(), 1, "{failures:?}");
     assert_eq!(c.run_names().len(), 1);
-    let (run, dir) = c.run_names().into_iter().map(|n| (n.split('.').next().unwrap_or_default().to_owned(), n)).next().expect("a run");
-    assert_eq!(dir, format!("{run}.failed-1"), "its logs are kept under a name that says that it failed");
-    for file in ["stdout", "stderr", "launch.sh", "exit.json", "run.json", "outcome.json"] {
+    let (run, dir) = c
+        .run_names()
+        .into_iter()
+        .map(|n| (n.split('.').next().unwrap_or_default().to_owned(), n))
+        .next()
+        .expect("a run");
+    assert_eq!(
+        dir,
+        format!("{run}.failed-1"),
+        "its logs are kept under a name that says that it failed"
+    );
+    for file in [
+        "stdout",
+        "stderr",
+        "launch.sh",
+        "exit.json",
+        "run.json",
+        "outcome.json",
+    ] {
         assert!(c.run_dir(&dir).join(file).is_file(), "{file}");
     }
-    assert_eq!(read_json(&c.run_dir(&dir).join("outcome.json"))["outcome"]["cause"], failures[0].0.as_str());
+    assert_eq!(
+        read_json(&c.run_dir(&dir).join("outcome.json"))["outcome"]["cause"],
+        failures[0].0.as_str()
+    );
     failures.into_iter().next().expect("one")
 }
 
@@ -24,17 +43,40 @@ fn failure(c: &Campaign) -> (String, String) {
 fn each_way_to_fail_has_its_cause() {
     require!(Tool::Mpich);
     let cases = [
-        ("code", "echo working; echo it went wrong >&2; exit 3", "application", "it went wrong"),
+        (
+            "code",
+            "echo working; echo it went wrong >&2; exit 3",
+            "application",
+            "it went wrong",
+        ),
         ("silent", "echo working", "application", "lacks `^SUCCESS`"),
-        ("forbidden", "echo SUCCESS; echo FAILURE of the norm", "application", "FAILURE"),
-        ("signal", "echo working; kill -SEGV $$", "application", "exit code"),
+        (
+            "forbidden",
+            "echo SUCCESS; echo FAILURE of the norm",
+            "application",
+            "FAILURE",
+        ),
+        (
+            "signal",
+            "echo working; kill -SEGV $$",
+            "application",
+            "exit code",
+        ),
         ("launch", "exit 127", "launch", "exit code 127"),
-        ("disk", "echo SUCCESS; echo 'write: No space left on device' >&2; exit 1", "disk-full", "No space left"),
+        (
+            "disk",
+            "echo SUCCESS; echo 'write: No space left on device' >&2; exit 1",
+            "disk-full",
+            "No space left",
+        ),
     ];
     for (name, script, cause, detail) in cases {
         let c = scripted(name, script, "repeats = 1\nretries = 0");
         let (got, output) = failure(&c);
-        assert!(got == cause && output.contains(detail), "{name}: {got}: {output}");
+        assert!(
+            got == cause && output.contains(detail),
+            "{name}: {got}: {output}"
+        );
     }
 }
 
@@ -47,10 +89,21 @@ fn a_program_that_hangs_and_ignores_sigterm_is_ended_in_time() {
         "repeats = 1\nretries = 0\ntimeout_s = 1",
     );
     let (cause, detail) = failure(&c);
-    assert!(cause == "timeout" && detail.contains("1 s (run.timeout_s)"), "{cause}: {detail}");
-    let exit = read_json(&c.run_dir(c.run_names().first().expect("a run")).join("exit.json"));
+    assert!(
+        cause == "timeout" && detail.contains("1 s (run.timeout_s)"),
+        "{cause}: {detail}"
+    );
+    let exit = read_json(
+        &c.run_dir(c.run_names().first().expect("a run"))
+            .join("exit.json"),
+    );
     assert_eq!(exit["ended_by"], "timeout", "{exit}");
-    assert!(exit["wall_s"].as_f64().is_some_and(|s| (1.0..6.0).contains(&s)), "{exit}");
+    assert!(
+        exit["wall_s"]
+            .as_f64()
+            .is_some_and(|s| (1.0..6.0).contains(&s)),
+        "{exit}"
+    );
 }
 
 #[test]
@@ -59,12 +112,21 @@ fn what_a_program_leaves_running_is_ended_with_its_run() {
     // Open MPI's launcher does not wait for what its rank has left; Hydra does, as long as its pipes are held
     let c = campaign(
         "daemon",
-        &format!("{SITE}[matrix]\napp = \"script\"\nprocesses = 1\nmpi = \"openmpi\"\n[run]\nrepeats = 1\nretries = 0\ntimeout_s = 20\n"),
+        &format!(
+            "{SITE}[matrix]\napp = \"script\"\nprocesses = 1\nmpi = \"openmpi\"\n[run]\nrepeats = 1\nretries = 0\ntimeout_s = 20\n"
+        ),
     );
-    c.script_app("script", "setsid sh -c 'trap \"\" TERM HUP; sleep 100' >/dev/null 2>&1 </dev/null & echo SUCCESS", "");
+    c.script_app(
+        "script",
+        "setsid sh -c 'trap \"\" TERM HUP; sleep 100' >/dev/null 2>&1 </dev/null & echo SUCCESS",
+        "",
+    );
     c.run().expect(0);
     c.assert_nothing_left();
-    let exit = read_json(&c.run_dir(c.run_names().first().expect("a run")).join("exit.json"));
+    let exit = read_json(
+        &c.run_dir(c.run_names().first().expect("a run"))
+            .join("exit.json"),
+    );
     assert!(exit["leftovers"].as_u64().is_some_and(|n| n >= 1), "{exit}");
 }
 
@@ -77,15 +139,34 @@ fn retries_are_counted_points_set_aside_and_tried_again_on_request() {
             "{SITE}[matrix]\napp = [\"bad\", \"good\"]\nprocesses = 1\nmpi = \"mpich\"\n[run]\nrepeats = 5\nretries = 1\nquarantine_after = 2\norder = \"interleaved\"\n"
         ),
     );
-    c.script_app("bad", "echo attempt; exit 1", "").script_app("good", "echo SUCCESS", "");
+    c.script_app("bad", "echo attempt; exit 1", "")
+        .script_app("good", "echo SUCCESS", "");
     let output = c.run().expect(10);
-    assert!(output.stderr.contains("its other 3 runs are skipped"), "{}", output.stderr);
+    assert!(
+        output.stderr.contains("its other 3 runs are skipped"),
+        "{}",
+        output.stderr
+    );
     // 2 runs of 2 attempts each, and 5 good ones: a point that is set aside does not stop the others
-    assert_eq!((c.failures().len(), c.events("point-quarantined").len()), (4, 1));
-    assert_eq!(c.run_names().iter().filter(|n| n.contains(".failed-")).count(), 4, "the logs of every attempt: {:?}", c.run_names());
+    assert_eq!(
+        (c.failures().len(), c.events("point-quarantined").len()),
+        (4, 1)
+    );
+    assert_eq!(
+        c.run_names()
+            .iter()
+            .filter(|n| n.contains(".failed-"))
+            .count(),
+        4,
+        "the logs of every attempt: {:?}",
+        c.run_names()
+    );
     assert_eq!(c.run_names().iter().filter(|n| !n.contains('.')).count(), 5);
     let report = fs::read_to_string(c.dir().join("reports/retries/report.html")).expect("a report");
-    assert!(report.contains("exit code 1"), "the report says what failed");
+    assert!(
+        report.contains("exit code 1"),
+        "the report says what failed"
+    );
 
     // without being asked for, nothing is tried again
     let before = c.events("run-intended").len();
@@ -93,14 +174,26 @@ fn retries_are_counted_points_set_aside_and_tried_again_on_request() {
     assert_eq!(c.events("run-intended").len(), before);
 
     // asked for: attempts go on counting, and the logs of earlier ones stay
-    c.cvc(&["run", "campaign.toml", "--retry-failed"]).expect(10);
+    c.cvc(&["run", "campaign.toml", "--retry-failed"])
+        .expect(10);
     assert_eq!(c.failures().len(), 8);
-    assert_eq!(c.run_names().iter().filter(|n| n.contains(".failed-")).count(), 8, "{:?}", c.run_names());
+    assert_eq!(
+        c.run_names()
+            .iter()
+            .filter(|n| n.contains(".failed-"))
+            .count(),
+        8,
+        "{:?}",
+        c.run_names()
+    );
 
     // fixed (the program, not its descriptor): all is done, the point's other runs too
     c.put("bin/bad.sh", "sleep 0.05; echo SUCCESS");
     c.cvc(&["run", "campaign.toml", "--retry-failed"]).expect(0);
-    assert_eq!(c.run_names().iter().filter(|n| !n.contains('.')).count(), 10);
+    assert_eq!(
+        c.run_names().iter().filter(|n| !n.contains('.')).count(),
+        10
+    );
     c.assert_nothing_left();
     c.run().expect(0);
 }
@@ -108,16 +201,27 @@ fn retries_are_counted_points_set_aside_and_tried_again_on_request() {
 #[test]
 fn a_retry_that_was_asked_for_and_killed_goes_on() {
     require!(Tool::Mpich);
-    let c = scripted("retrykill", "exit 1", "repeats = 3\nretries = 0\nquarantine_after = 1");
+    let c = scripted(
+        "retrykill",
+        "exit 1",
+        "repeats = 3\nretries = 0\nquarantine_after = 1",
+    );
     c.run().expect(10);
     c.put("bin/script.sh", "sleep 0.5; echo SUCCESS");
     let started = c.events("run-started").len();
     let controller = c.start(&["run", "campaign.toml", "--retry-failed"]);
-    wait_until("the retry", Duration::from_secs(20), || c.events("run-started").len() > started);
+    wait_until("the retry", Duration::from_secs(20), || {
+        c.events("run-started").len() > started
+    });
     controller.kill();
     // the failure of before must not be taken for the outcome of what was cut off, nor the point be set aside still
     c.run().expect(0);
-    assert_eq!(c.run_names().iter().filter(|n| !n.contains('.')).count(), 3, "{:?}", c.run_names());
+    assert_eq!(
+        c.run_names().iter().filter(|n| !n.contains('.')).count(),
+        3,
+        "{:?}",
+        c.run_names()
+    );
     c.assert_nothing_left();
 }
 
@@ -134,21 +238,37 @@ fn a_setting_without_effect_fails_the_run() {
     c.script_app("opens-nothing", "echo SUCCESS; echo Writers = 2", io);
     c.run().expect(10);
     let failures = c.failures();
-    assert!(failures.len() == 2 && failures.iter().all(|(cause, _)| cause == "setting-ignored"), "{failures:?}");
     assert!(
-        failures.iter().any(|f| f.1.contains("ROMIO printed no such hint"))
-            && failures.iter().any(|f| f.1.contains("OMPIO did not report"))
+        failures.len() == 2 && failures.iter().all(|(cause, _)| cause == "setting-ignored"),
+        "{failures:?}"
+    );
+    assert!(
+        failures
+            .iter()
+            .any(|f| f.1.contains("ROMIO printed no such hint"))
+            && failures
+                .iter()
+                .any(|f| f.1.contains("OMPIO did not report"))
     );
 
     // the library says that it took the hints, but another number of ranks wrote
     let hints = "key = cb_nodes value = 2\nkey = cb_config_list value = *:2\nkey = romio_cb_write value = enable\nkey = romio_cb_read value = enable";
     let c = campaign(
         "writers",
-        &format!("{SITE}[matrix]\napp = \"w\"\nprocesses = 2\nmpi = \"mpich\"\naggregators = 2\n[run]\nrepeats = 1\nretries = 0\n"),
+        &format!(
+            "{SITE}[matrix]\napp = \"w\"\nprocesses = 2\nmpi = \"mpich\"\naggregators = 2\n[run]\nrepeats = 1\nretries = 0\n"
+        ),
     );
-    c.script_app("w", &format!("echo '{hints}'; echo Writers = 1; echo SUCCESS"), io);
+    c.script_app(
+        "w",
+        &format!("echo '{hints}'; echo Writers = 1; echo SUCCESS"),
+        io,
+    );
     let (cause, detail) = failure(&c);
-    assert!(cause == "setting-ignored" && detail.contains("2 aggregators requested, but 1 ranks wrote"), "{cause}: {detail}");
+    assert!(
+        cause == "setting-ignored" && detail.contains("2 aggregators requested, but 1 ranks wrote"),
+        "{cause}: {detail}"
+    );
 }
 
 /// The program is content and ends with 0, as with an MPI library that hides a full disk; its files tell another story.
@@ -161,17 +281,34 @@ fn files_that_do_not_hold_what_was_written_fail_the_run() {
             "mkdir more; head -c 600000 /dev/zero >part.0; head -c {second} /dev/zero >more/1.dat; echo unrelated >other; echo 'Written: 1.00 MB'; echo SUCCESS"
         )
     };
-    for (name, second, expected) in [("whole", 400_000, 0), ("rounded", 396_000, 0), ("short", 390_000, 10), ("long", 410_000, 10)] {
-        let c =
-            campaign(name, &format!("{SITE}[matrix]\napp = \"script\"\nprocesses = 1\nmpi = \"mpich\"\n[run]\nrepeats = 1\nretries = 0\n"));
+    for (name, second, expected) in [
+        ("whole", 400_000, 0),
+        ("rounded", 396_000, 0),
+        ("short", 390_000, 10),
+        ("long", 410_000, 10),
+    ] {
+        let c = campaign(
+            name,
+            &format!(
+                "{SITE}[matrix]\napp = \"script\"\nprocesses = 1\nmpi = \"mpich\"\n[run]\nrepeats = 1\nretries = 0\n"
+            ),
+        );
         c.script_app("script", &script(second), outputs);
         c.run().expect(expected);
         let failures = c.failures();
-        assert_eq!(failures.len(), usize::from(expected != 0), "{name}: {failures:?}");
+        assert_eq!(
+            failures.len(),
+            usize::from(expected != 0),
+            "{name}: {failures:?}"
+        );
         if let Some((cause, detail)) = failures.first() {
             let total = 600_000 + second;
             assert_eq!(cause, "application", "{name}: {detail}");
-            assert!(detail.contains(&format!("have {total} bytes together")) && detail.contains("995000 to 1005000"), "{name}: {detail}");
+            assert!(
+                detail.contains(&format!("have {total} bytes together"))
+                    && detail.contains("995000 to 1005000"),
+                "{name}: {detail}"
+            );
         }
     }
 }
@@ -195,37 +332,87 @@ fn a_full_disk_fails_its_runs_and_the_others_go_on() {
         place.path().display()
     );
     let c = campaign("full", &text);
-    c.script_app("writer", "dd if=/dev/zero of=out bs=64k count=64 || exit 1; echo SUCCESS", "");
-    let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=1m", "cvc-test"]).arg(place.path()).status();
+    c.script_app(
+        "writer",
+        "dd if=/dev/zero of=out bs=64k count=64 || exit 1; echo SUCCESS",
+        "",
+    );
+    let mounted = Command::new("mount")
+        .args(["-t", "tmpfs", "-o", "size=1m", "cvc-test"])
+        .arg(place.path())
+        .status();
     assert!(mounted.is_ok_and(|s| s.success()), "mount");
     let tmpfs = Tmpfs(place.path().to_owned());
     c.run().expect(10);
     let failures = c.failures();
-    assert!(failures.len() == 2 && failures.iter().all(|(cause, _)| cause == "disk-full"), "{failures:?}");
-    assert!(failures[0].1.contains(place.path().to_str().expect("UTF-8")), "it says where: {failures:?}");
-    assert_eq!(c.run_names().iter().filter(|n| !n.contains('.')).count(), 2, "the runs elsewhere succeeded");
+    assert!(
+        failures.len() == 2 && failures.iter().all(|(cause, _)| cause == "disk-full"),
+        "{failures:?}"
+    );
+    assert!(
+        failures[0]
+            .1
+            .contains(place.path().to_str().expect("UTF-8")),
+        "it says where: {failures:?}"
+    );
+    assert_eq!(
+        c.run_names().iter().filter(|n| !n.contains('.')).count(),
+        2,
+        "the runs elsewhere succeeded"
+    );
     c.assert_nothing_left();
-    let left: Vec<_> = fs::read_dir(place.path().join("full")).map(|d| d.flatten().map(|e| e.path()).collect()).unwrap_or_default();
-    assert_eq!(left, Vec::<std::path::PathBuf>::new(), "what was written there is removed");
+    let left: Vec<_> = fs::read_dir(place.path().join("full"))
+        .map(|d| d.flatten().map(|e| e.path()).collect())
+        .unwrap_or_default();
+    assert_eq!(
+        left,
+        Vec::<std::path::PathBuf>::new(),
+        "what was written there is removed"
+    );
 
     // the same with a program that does not notice
-    let c = campaign("hidden", &text.replace("\"writer\"", "\"content\"").replace("repeats = 2", "repeats = 1"));
+    let c = campaign(
+        "hidden",
+        &text
+            .replace("\"writer\"", "\"content\"")
+            .replace("repeats = 2", "repeats = 1"),
+    );
     let outputs = "[[outputs]]\nfiles = [\"out\"]\nsize = '^Written: (\\d+)'\n";
-    c.script_app("content", "dd if=/dev/zero of=out bs=64k count=64 2>/dev/null; echo Written: 4194304; echo SUCCESS", outputs);
+    c.script_app(
+        "content",
+        "dd if=/dev/zero of=out bs=64k count=64 2>/dev/null; echo Written: 4194304; echo SUCCESS",
+        outputs,
+    );
     c.run().expect(10);
     let failures = c.failures();
-    assert!(failures.len() == 1 && failures[0].0 == "disk-full" && failures[0].1.contains("says that it wrote 4194304"), "{failures:?}");
+    assert!(
+        failures.len() == 1
+            && failures[0].0 == "disk-full"
+            && failures[0].1.contains("says that it wrote 4194304"),
+        "{failures:?}"
+    );
     drop(tmpfs);
 }
 
 #[test]
 fn output_without_end_ends_its_run() {
     require!(Tool::Mpich);
-    let c = scripted("endless", "while :; do echo 'and on and on and on'; done", "repeats = 1\nretries = 0\nmax_output_mib = 1");
+    let c = scripted(
+        "endless",
+        "while :; do echo 'and on and on and on'; done",
+        "repeats = 1\nretries = 0\nmax_output_mib = 1",
+    );
     let (cause, detail) = failure(&c);
-    assert!(cause == "output" && detail.contains("more than 1 MiB"), "{cause}: {detail}");
+    assert!(
+        cause == "output" && detail.contains("more than 1 MiB"),
+        "{cause}: {detail}"
+    );
     let run = c.run_names().into_iter().next().expect("the attempt");
-    let written = |name: &str| fs::metadata(c.run_dir(&run).join(name)).expect("its output").len();
+    let written = |name: &str| {
+        fs::metadata(c.run_dir(&run).join(name))
+            .expect("its output")
+            .len()
+    };
     assert!(written("stdout") + written("stderr") <= 1 << 20);
     c.assert_nothing_left();
 }
@@ -241,13 +428,23 @@ fn output_that_fills_the_disk_of_the_campaign_fails_its_run_alone() {
     c.script_app("good", "echo SUCCESS", "");
     let place = c.dir().join("campaigns");
     fs::create_dir(&place).expect("makes");
-    let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=8m", "cvc-test"]).arg(&place).status();
+    let mounted = Command::new("mount")
+        .args(["-t", "tmpfs", "-o", "size=8m", "cvc-test"])
+        .arg(&place)
+        .status();
     assert!(mounted.is_ok_and(|s| s.success()), "mount");
     let _tmpfs = Tmpfs(place);
     c.run().expect(10);
     let failures = c.failures();
-    assert!(failures.len() == 2 && failures.iter().all(|(cause, _)| cause == "disk-full"), "{failures:?}");
-    assert_eq!(c.run_names().iter().filter(|n| !n.contains('.')).count(), 2, "the other runs succeeded");
+    assert!(
+        failures.len() == 2 && failures.iter().all(|(cause, _)| cause == "disk-full"),
+        "{failures:?}"
+    );
+    assert_eq!(
+        c.run_names().iter().filter(|n| !n.contains('.')).count(),
+        2,
+        "the other runs succeeded"
+    );
     c.assert_nothing_left();
 }
 
@@ -255,20 +452,31 @@ fn output_that_fills_the_disk_of_the_campaign_fails_its_run_alone() {
 fn a_figure_that_is_not_finite_is_missing() {
     require!(Tool::Mpich);
     let figure = |required: bool| {
-        format!("[[figures]]\nname = \"rate\"\npattern = '^rate = (\\S+)'\nunit = \"Mop/s\"\nbetter = \"higher\"\nrequired = {required}\n")
+        format!(
+            "[[figures]]\nname = \"rate\"\npattern = '^rate = (\\S+)'\nunit = \"Mop/s\"\nbetter = \"higher\"\nrequired = {required}\n"
+        )
     };
     for value in ["NaN", "inf", "-Infinity", "1E+400"] {
         let script = format!("sleep 0.1; echo 'rate = {value}'; echo SUCCESS");
         let c = scripted("infinite", &script, "repeats = 1\nretries = 0");
         c.script_app("script", &script, &figure(true));
         let (cause, detail) = failure(&c);
-        assert!(cause == "application" && detail.contains("no finite rate"), "{value}: {cause}: {detail}");
+        assert!(
+            cause == "application" && detail.contains("no finite rate"),
+            "{value}: {cause}: {detail}"
+        );
 
         let c = scripted("infinite", &script, "repeats = 1\nretries = 0");
         c.script_app("script", &script, &figure(false));
         c.run().expect(0);
         c.assert_whole(1);
         let run = c.run_names().into_iter().next().expect("a run");
-        assert!(c.records(&run).iter().all(|r| r["name"] != "rate" && r["value"].is_f64()), "{value}: {:?}", c.records(&run));
+        assert!(
+            c.records(&run)
+                .iter()
+                .all(|r| r["name"] != "rate" && r["value"].is_f64()),
+            "{value}: {:?}",
+            c.records(&run)
+        );
     }
 }

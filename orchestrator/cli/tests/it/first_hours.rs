@@ -13,7 +13,11 @@ fn results_without_a_journal_are_not_overwritten() {
     c.run().expect(0);
     let journal = c.root().join("journal.jsonl");
     let runs = c.run_names();
-    let written = |run: &String| fs::metadata(c.run_dir(run).join("outcome.json")).and_then(|m| m.modified()).expect("an outcome");
+    let written = |run: &String| {
+        fs::metadata(c.run_dir(run).join("outcome.json"))
+            .and_then(|m| m.modified())
+            .expect("an outcome")
+    };
     let before: Vec<_> = runs.iter().map(written).collect();
     for empty in [false, true] {
         if empty {
@@ -22,9 +26,19 @@ fn results_without_a_journal_are_not_overwritten() {
             fs::remove_file(&journal).expect("removes");
         }
         let refused = c.run().expect(7).stderr;
-        let what = if empty { "it is empty" } else { "it is missing" };
-        assert!(refused.contains(what) && refused.contains("the results of 2 runs"), "{refused}");
-        assert!(refused.contains("cvc fsck") && refused.contains("--repair"), "{refused}");
+        let what = if empty {
+            "it is empty"
+        } else {
+            "it is missing"
+        };
+        assert!(
+            refused.contains(what) && refused.contains("the results of 2 runs"),
+            "{refused}"
+        );
+        assert!(
+            refused.contains("cvc fsck") && refused.contains("--repair"),
+            "{refused}"
+        );
         assert_eq!(runs.iter().map(written).collect::<Vec<_>>(), before);
     }
     c.cvc(&["fsck", "--repair", "campaign.toml"]).expect(0);
@@ -42,16 +56,46 @@ fn a_run_whose_directory_was_deleted_is_told_and_repeated() {
     let run = c.run_names().pop_first().expect("a run");
     fs::remove_dir_all(c.run_dir(&run)).expect("removes");
     let status = c.cvc(&["status", "campaign.toml"]).expect(0).stdout;
-    assert!(status.contains("1 run succeeded, 0 failed, 0 skipped, 1 left"), "{status}");
-    assert!(status.contains("1 of these had succeeded, and its directory is missing: `cvc run` repeats it"), "{status}");
-    let json: serde_json::Value = serde_json::from_str(&c.cvc(&["status", "--json", "campaign.toml"]).expect(0).stdout).expect("JSON");
-    let of_run = json["runs"].as_array().expect("runs").iter().find(|r| r["run"] == run.as_str()).expect("the run").clone();
+    assert!(
+        status.contains("1 run succeeded, 0 failed, 0 skipped, 1 left"),
+        "{status}"
+    );
+    assert!(
+        status.contains(
+            "1 of these had succeeded, and its directory is missing: `cvc run` repeats it"
+        ),
+        "{status}"
+    );
+    let json: serde_json::Value = serde_json::from_str(
+        &c.cvc(&["status", "--json", "campaign.toml"])
+            .expect(0)
+            .stdout,
+    )
+    .expect("JSON");
+    let of_run = json["runs"]
+        .as_array()
+        .expect("runs")
+        .iter()
+        .find(|r| r["run"] == run.as_str())
+        .expect("the run")
+        .clone();
     assert_eq!(of_run["state"], "missing");
     let again = c.run().expect(0).stderr;
-    assert!(again.contains(&format!("run {run} had succeeded, and its directory is missing: it will be repeated")), "{again}");
-    assert_eq!((c.run_names().len(), c.events("run-finished").len()), (2, 3));
+    assert!(
+        again.contains(&format!(
+            "run {run} had succeeded, and its directory is missing: it will be repeated"
+        )),
+        "{again}"
+    );
+    assert_eq!(
+        (c.run_names().len(), c.events("run-finished").len()),
+        (2, 3)
+    );
     let again = c.cvc(&["fsck", "campaign.toml"]).expect(0).stdout;
-    assert!(again.contains("2 run directories checked") && again.contains("nothing is damaged"), "{again}");
+    assert!(
+        again.contains("2 run directories checked") && again.contains("nothing is damaged"),
+        "{again}"
+    );
     assert!(!c.run().expect(0).stderr.contains("missing"));
 }
 
@@ -64,34 +108,78 @@ fn keys_without_effect_are_told() {
     c.script_app("script", "echo SUCCESS", "");
     let told = c.cvc(&["plan", "campaign.toml"]).expect(0).stderr;
     for key in ["restart_check", "moment"] {
-        let line =
-            told.lines().find(|line| line.starts_with(&format!("warning: `{key}` has no effect"))).unwrap_or_else(|| panic!("{told}"));
+        let line = told
+            .lines()
+            .find(|line| line.starts_with(&format!("warning: `{key}` has no effect")))
+            .unwrap_or_else(|| panic!("{told}"));
         assert!(line.contains("checkpointer = \"dmtcp\""), "{line}");
     }
-    let variant = c.cvc(&["plan", "--variant", "short", "campaign.toml"]).expect(0).stderr;
-    assert!(variant.contains("warning: variant `short`: `run.repeats` is as in the file without it"), "{variant}");
+    let variant = c
+        .cvc(&["plan", "--variant", "short", "campaign.toml"])
+        .expect(0)
+        .stderr;
+    assert!(
+        variant.contains("warning: variant `short`: `run.repeats` is as in the file without it"),
+        "{variant}"
+    );
     assert!(!variant.contains("timeout_s"), "{variant}");
-    c.rewrite(&format!("{SITE}{matrix}checkpointer = \"dmtcp\"\n[checkpoint]\nmoment = \"size-only\"\n"));
-    assert!(!c.cvc(&["plan", "campaign.toml"]).expect(0).stderr.contains("no effect"));
+    c.rewrite(&format!(
+        "{SITE}{matrix}checkpointer = \"dmtcp\"\n[checkpoint]\nmoment = \"size-only\"\n"
+    ));
+    assert!(
+        !c.cvc(&["plan", "campaign.toml"])
+            .expect(0)
+            .stderr
+            .contains("no effect")
+    );
 }
 
 #[test]
 fn a_plan_without_a_point_ends_with_a_code_and_a_misspelt_class_is_an_error() {
-    let c = campaign("nothing", &format!("{SITE}[matrix]\napp = \"kernel-stencil\"\nclass = \"Q\"\nprocesses = 1\nmpi = \"mpich\"\n"));
+    let c = campaign(
+        "nothing",
+        &format!(
+            "{SITE}[matrix]\napp = \"kernel-stencil\"\nclass = \"Q\"\nprocesses = 1\nmpi = \"mpich\"\n"
+        ),
+    );
     let refused = c.cvc(&["plan", "campaign.toml"]).expect(2).stderr;
-    assert!(refused.contains("unknown workload `Q`") && refused.contains("known here"), "{refused}");
+    assert!(
+        refused.contains("unknown workload `Q`") && refused.contains("known here"),
+        "{refused}"
+    );
     c.rewrite(&format!("{SITE}[matrix]\napp = \"kernel-block\"\nclass = \"S\"\nprocesses = 4\naggregators = 9\nmpi = \"mpich\"\n"));
     let plan = c.cvc(&["plan", "campaign.toml"]).expect(2);
-    assert!(plan.stdout.contains("9 aggregators, but only 4 processes") && plan.stderr.contains("nothing to run"), "{plan:?}");
+    assert!(
+        plan.stdout.contains("9 aggregators, but only 4 processes")
+            && plan.stderr.contains("nothing to run"),
+        "{plan:?}"
+    );
 }
 
 #[test]
 fn a_number_without_a_unit_and_a_file_for_a_directory_are_refused() {
-    let c = campaign("units", &format!("{SITE}[matrix]\napp = \"kernel-stencil\"\nclass = \"S\"\nprocesses = 1\nmpi = \"mpich\"\n"));
-    let refused = c.cvc(&["predict", "--at", "npb-bt.A 4 mpich-ch3", "--mtbf", "24"]).expect(2).stderr;
-    assert!(refused.contains("`24` has no unit: write 24s, 24m, 24h or 24d"), "{refused}");
-    let refused = c.cvc(&["run", "--campaigns", "campaign.toml", "campaign.toml"]).expect(2).stderr;
-    assert!(refused.contains("it is a file, and a directory is needed"), "{refused}");
+    let c = campaign(
+        "units",
+        &format!(
+            "{SITE}[matrix]\napp = \"kernel-stencil\"\nclass = \"S\"\nprocesses = 1\nmpi = \"mpich\"\n"
+        ),
+    );
+    let refused = c
+        .cvc(&["predict", "--at", "npb-bt.A 4 mpich-ch3", "--mtbf", "24"])
+        .expect(2)
+        .stderr;
+    assert!(
+        refused.contains("`24` has no unit: write 24s, 24m, 24h or 24d"),
+        "{refused}"
+    );
+    let refused = c
+        .cvc(&["run", "--campaigns", "campaign.toml", "campaign.toml"])
+        .expect(2)
+        .stderr;
+    assert!(
+        refused.contains("it is a file, and a directory is needed"),
+        "{refused}"
+    );
 }
 
 #[test]
@@ -101,26 +189,46 @@ fn a_campaign_that_may_only_be_read_is_reported() {
     c.run().expect(0);
     let root = c.root();
     fs::remove_file(root.join("index.sqlite")).expect("removes");
-    let script = "mount --bind \"$1\" \"$1\" && mount -o remount,bind,ro \"$1\" && shift && exec \"$@\"";
+    let script =
+        "mount --bind \"$1\" \"$1\" && mount -o remount,bind,ro \"$1\" && shift && exec \"$@\"";
     let cvc = c.command(&["report", "archived"]);
     let mut command = std::process::Command::new("unshare");
-    command.args(["-m", "sh", "-c", script, "sh"]).arg(&root).arg(cvc.get_program()).args(cvc.get_args()).current_dir(c.dir());
-    command.envs(cvc.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command
+        .args(["-m", "sh", "-c", script, "sh"])
+        .arg(&root)
+        .arg(cvc.get_program())
+        .args(cvc.get_args())
+        .current_dir(c.dir());
+    command.envs(
+        cvc.get_envs()
+            .filter_map(|(name, value)| Some((name, value?))),
+    );
     Running::start(command).wait(LIMIT).expect(0);
     assert!(!root.join("index.sqlite").exists(), "it may only be read");
-    assert!(fs::read_to_string(c.dir().join("reports/archived/report.html")).expect("a page").contains("archived"));
+    assert!(
+        fs::read_to_string(c.dir().join("reports/archived/report.html"))
+            .expect("a page")
+            .contains("archived")
+    );
 }
 
 #[test]
 fn impossible_orders_of_magnitude_are_asked_back() {
     require!(Tool::Mpich);
     let matrix = |rest: &str| format!("{SITE}[matrix]\napp = \"script\"\nmpi = \"mpich\"\n{rest}");
-    let c = campaign("huge", &matrix("processes = [1, 100_000]\n[run]\nrepeats = 1\n"));
+    let c = campaign(
+        "huge",
+        &matrix("processes = [1, 100_000]\n[run]\nrepeats = 1\n"),
+    );
     c.script_app("script", "echo SUCCESS", "");
     for command in ["plan", "run"] {
         let told = c.cvc(&[command, "campaign.toml"]).expect(0);
         let told = format!("{}{}", told.stdout, told.stderr);
-        assert!(told.contains("1Nx100000P puts 100000 processes on a node") && told.contains("is the number a typing error?"), "{told}");
+        assert!(
+            told.contains("1Nx100000P puts 100000 processes on a node")
+                && told.contains("is the number a typing error?"),
+            "{told}"
+        );
     }
     assert_eq!(c.run_names().len(), 1);
     // ten thousand repeats of a minute
@@ -128,7 +236,10 @@ fn impossible_orders_of_magnitude_are_asked_back() {
     assert!(!long.contains("is that meant?"), "{long}");
     c.rewrite(&matrix("processes = 1\n[matrix.user]\nn = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]\n[run]\nrepeats = 10_000\n"));
     let long = c.cvc(&["plan", "campaign.toml"]).expect(0).stdout;
-    assert!(long.contains(" days") && long.contains("is that meant?"), "{long}");
+    assert!(
+        long.contains(" days") && long.contains("is that meant?"),
+        "{long}"
+    );
 }
 
 #[test]
@@ -141,5 +252,8 @@ fn a_reason_that_concerns_many_points_names_a_few() {
     );
     c.script_app("script", "echo SUCCESS", "");
     let plan = c.cvc(&["plan", "campaign.toml"]).expect(0).stdout;
-    assert!(plan.contains("10 points are excluded:") && plan.contains("- and 2 more"), "{plan}");
+    assert!(
+        plan.contains("10 points are excluded:") && plan.contains("- and 2 more"),
+        "{plan}"
+    );
 }

@@ -4,8 +4,12 @@ use crate::common::{SITE, campaign};
 use cvc_testkit::{Campaign, Running, campaign::LIMIT};
 use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf};
 
-const SECRETS: [(&str, &str); 4] =
-    [("AWS_SECRET_ACCESS_KEY", "s3cr3t-1"), ("GITHUB_TOKEN", "s3cr3t-2"), ("DB_PASSWORD", "s3cr3t-3"), ("DEPLOY_KEY", "s3cr3t-4")];
+const SECRETS: [(&str, &str); 4] = [
+    ("AWS_SECRET_ACCESS_KEY", "s3cr3t-1"),
+    ("GITHUB_TOKEN", "s3cr3t-2"),
+    ("DB_PASSWORD", "s3cr3t-3"),
+    ("DEPLOY_KEY", "s3cr3t-4"),
+];
 
 /// A campaign on a site whose inventory is a program that leaves its environment in a file, one for each start.
 struct Foreign {
@@ -27,7 +31,13 @@ impl Foreign {
             let path = campaign.put(name, &text);
             fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("a program");
         };
-        program("inv.sh", format!("#!/bin/sh\nenv > {}/$$\necho '127.0.0.1'\n", starts.display()));
+        program(
+            "inv.sh",
+            format!(
+                "#!/bin/sh\nenv > {}/$$\necho '127.0.0.1'\n",
+                starts.display()
+            ),
+        );
         // the user's own tool, as far as it matters here: it starts the inventory
         program(
             "tools/ansible-inventory",
@@ -49,7 +59,9 @@ impl Foreign {
     /// The environments of the inventory's starts.
     fn starts(&self) -> Vec<String> {
         let files = fs::read_dir(&self.starts).expect("a directory").flatten();
-        files.map(|file| fs::read_to_string(file.path()).expect("reads")).collect()
+        files
+            .map(|file| fs::read_to_string(file.path()).expect("reads"))
+            .collect()
     }
 
     #[track_caller]
@@ -57,7 +69,10 @@ impl Foreign {
         let found = self.starts();
         assert_eq!(found.len(), starts);
         for environment in found {
-            assert!(environment.contains("PATH=") && !environment.contains("s3cr3t"), "{environment}");
+            assert!(
+                environment.contains("PATH=") && !environment.contains("s3cr3t"),
+                "{environment}"
+            );
         }
     }
 
@@ -70,7 +85,11 @@ impl Foreign {
         for file in ["campaign.toml", "inv.sh", "apps/script.toml"] {
             fs::copy(self.campaign.dir().join(file), root.join(file)).expect("copies");
         }
-        let plan = self.campaign.cvc(&["plan", "campaign.toml", "--json"]).expect(0).stdout;
+        let plan = self
+            .campaign
+            .cvc(&["plan", "campaign.toml", "--json"])
+            .expect(0)
+            .stdout;
         fs::write(root.join("plan.json"), plan).expect("writes");
         fs::write(root.join("journal.jsonl"), "").expect("writes");
     }
@@ -104,7 +123,11 @@ fn no_command_but_run_doctor_and_install_starts_what_a_campaign_file_names() {
     for command in commands {
         let finished = Running::start(c.command(command)).wait(LIMIT);
         assert_ne!(finished.code, None, "{command:?}: {}", finished.stderr);
-        assert_eq!(foreign.starts(), Vec::<String>::new(), "{command:?} started it");
+        assert_eq!(
+            foreign.starts(),
+            Vec::<String>::new(),
+            "{command:?} started it"
+        );
     }
     for command in [["report", dir], ["down", dir], ["down", "campaign.toml"]] {
         c.cvc(&command).expect(0);
@@ -116,10 +139,25 @@ fn a_plan_tells_that_it_does_not_know_the_nodes_of_an_inventory_program() {
     let foreign = Foreign::new("unknown");
     let plan = foreign.campaign.cvc(&["plan", "campaign.toml"]).expect(0);
     let told = plan.stdout.replace('\n', " ");
-    assert!(told.contains("nodes of the site lab: unknown") && told.contains("inv.sh"), "{}", plan.stdout);
-    assert!(told.contains("hint: ") && told.contains("--list --yaml --output hosts.yml"), "{}", plan.stdout);
-    let json = foreign.campaign.cvc(&["plan", "campaign.toml", "--json"]).expect(0);
-    assert!(json.stderr.contains("nodes of the site lab: unknown"), "{}", json.stderr);
+    assert!(
+        told.contains("nodes of the site lab: unknown") && told.contains("inv.sh"),
+        "{}",
+        plan.stdout
+    );
+    assert!(
+        told.contains("hint: ") && told.contains("--list --yaml --output hosts.yml"),
+        "{}",
+        plan.stdout
+    );
+    let json = foreign
+        .campaign
+        .cvc(&["plan", "campaign.toml", "--json"])
+        .expect(0);
+    assert!(
+        json.stderr.contains("nodes of the site lab: unknown"),
+        "{}",
+        json.stderr
+    );
     foreign.assert_started_without_secrets(0);
 }
 
@@ -127,13 +165,24 @@ fn a_plan_tells_that_it_does_not_know_the_nodes_of_an_inventory_program() {
 fn doctor_run_and_install_start_an_inventory_once_say_so_and_keep_secrets_from_it() {
     let foreign = Foreign::new("asked");
     let c = &foreign.campaign;
-    let commands: [&[&str]; 4] =
-        [&["doctor", "campaign.toml"], &["doctor", "lab"], &["install", "lab", "--inventory-only", "out"], &["run", "campaign.toml"]];
+    let commands: [&[&str]; 4] = [
+        &["doctor", "campaign.toml"],
+        &["doctor", "lab"],
+        &["install", "lab", "--inventory-only", "out"],
+        &["run", "campaign.toml"],
+    ];
     for (i, command) in commands.iter().enumerate() {
         let finished = c.cvc(command);
-        let told = finished.stderr.matches("running the inventory program").count();
+        let told = finished
+            .stderr
+            .matches("running the inventory program")
+            .count();
         assert_eq!(told, 1, "{command:?}: {}", finished.stderr);
-        assert!(finished.stderr.contains("inv.sh of campaign.toml"), "{}", finished.stderr);
+        assert!(
+            finished.stderr.contains("inv.sh of campaign.toml"),
+            "{}",
+            finished.stderr
+        );
         foreign.assert_started_without_secrets(i + 1);
     }
     // one host: what needs three nodes is excluded once it was asked
@@ -141,7 +190,10 @@ fn doctor_run_and_install_start_an_inventory_once_say_so_and_keep_secrets_from_i
     assert!(plan.contains("the site `lab` has 1"), "{plan}");
     // closing the campaign needs no inventory: its hosts were kept
     let kept = fs::read_to_string(c.root().join("hosts.json")).expect("hosts");
-    assert!(kept.contains("127.0.0.1") && kept.contains("\"port\": 1"), "{kept}");
+    assert!(
+        kept.contains("127.0.0.1") && kept.contains("\"port\": 1"),
+        "{kept}"
+    );
     for campaign in ["campaign.toml", "campaigns/asked"] {
         let down = c.cvc(&["down", campaign]);
         assert!(!down.stderr.contains("inventory"), "{}", down.stderr);
@@ -152,9 +204,16 @@ fn doctor_run_and_install_start_an_inventory_once_say_so_and_keep_secrets_from_i
 #[test]
 fn an_inventory_that_fails_is_told_at_its_place() {
     let foreign = Foreign::new("broken");
-    foreign.campaign.put("tools/ansible-inventory", "#!/bin/sh\necho 'it is broken' >&2\nexit 3\n");
+    foreign.campaign.put(
+        "tools/ansible-inventory",
+        "#!/bin/sh\necho 'it is broken' >&2\nexit 3\n",
+    );
     let refused = foreign.campaign.run().expect(2);
-    assert!(refused.stderr.contains("campaign.toml:7:13") && refused.stderr.contains("it is broken"), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("campaign.toml:7:13") && refused.stderr.contains("it is broken"),
+        "{}",
+        refused.stderr
+    );
 }
 
 #[test]
@@ -162,8 +221,14 @@ fn a_plan_starts_no_launcher_and_no_checkpointer_that_the_file_names() {
     let mut c = campaign("named", "");
     let started = c.dir().join("started");
     let program = format!("#!/bin/sh\ntouch {}\n", started.display());
-    for name in ["evil/bin/mpiexec", "evil/bin/mpicc", "evil/bin/dmtcp_launch", "modules/bin/bash"] {
-        fs::set_permissions(c.put(name, &program), fs::Permissions::from_mode(0o755)).expect("a program");
+    for name in [
+        "evil/bin/mpiexec",
+        "evil/bin/mpicc",
+        "evil/bin/dmtcp_launch",
+        "modules/bin/bash",
+    ] {
+        fs::set_permissions(c.put(name, &program), fs::Permissions::from_mode(0o755))
+            .expect("a program");
     }
     let evil = c.dir().join("evil").display().to_string();
     c.rewrite(&format!(
@@ -175,12 +240,23 @@ fn a_plan_starts_no_launcher_and_no_checkpointer_that_the_file_names() {
          [matrix]\napp = \"kernel-stencil\"\nclass = \"S\"\nprocesses = 1\nmpi = [\"a\", \"b\", \"c\", \"d\"]\ncheckpointer = \"dmtcp\"\n"
     ));
     // a module is loaded by bash, the user's own, which must not be asked either
-    let path = format!("{}:{}", c.dir().join("modules/bin").display(), std::env::var("PATH").expect("PATH"));
+    let path = format!(
+        "{}:{}",
+        c.dir().join("modules/bin").display(),
+        std::env::var("PATH").expect("PATH")
+    );
     c.env("PATH", &path);
     let plan = c.cvc(&["plan", "campaign.toml"]).expect(0);
     assert!(!started.exists(), "{}", plan.stdout);
     let told = plan.stdout.replace('\n', " ");
-    assert!(told.contains("a, b, c, d, DMTCP of the site local: found, but not started"), "{}", plan.stdout);
+    assert!(
+        told.contains("a, b, c, d, DMTCP of the site local: found, but not started"),
+        "{}",
+        plan.stdout
+    );
     c.cvc(&["doctor", "campaign.toml"]);
-    assert!(started.exists(), "the programs of this test are not what would be started");
+    assert!(
+        started.exists(),
+        "the programs of this test are not what would be started"
+    );
 }

@@ -11,12 +11,22 @@ use std::fs;
 fn after_the_machine_was_renamed_and_the_campaign_moved_its_run_is_found_again() {
     require!(Tool::Lab, Tool::Mpich5);
     let _turn = turn();
-    let on = scripted(1, "moved", "", STEPS, "processes = 1", "repeats = 1\nretries = 0\ntimeout_s = 600");
+    let on = scripted(
+        1,
+        "moved",
+        "",
+        STEPS,
+        "processes = 1",
+        "repeats = 1\nretries = 0\ntimeout_s = 600",
+    );
     let cvc = on.begin();
     on.wait_start(1);
     cvc.kill();
     on.lab.exec(&["hostname", "elsewhere"]);
-    let (before, moved) = (on.campaign.dir().join("campaigns"), on.campaign.dir().join("archive/campaigns"));
+    let (before, moved) = (
+        on.campaign.dir().join("campaigns"),
+        on.campaign.dir().join("archive/campaigns"),
+    );
     fs::create_dir(moved.parent().expect("a directory")).expect("makes");
     fs::rename(&before, &moved).expect("moves");
     let cvc = on.start(&["run", "campaign.toml", "--campaigns", "archive/campaigns"]);
@@ -24,7 +34,11 @@ fn after_the_machine_was_renamed_and_the_campaign_moved_its_run_is_found_again()
     ends(cvc, 0);
     fs::rename(&moved, &before).expect("moves back");
     on.campaign.assert_whole(1);
-    assert!(on.starts().len() == 1, "the agent of the first controller went on: {:?}", on.start_counts());
+    assert!(
+        on.starts().len() == 1,
+        "the agent of the first controller went on: {:?}",
+        on.start_counts()
+    );
     on.assert_clean(&["n1"]);
 }
 
@@ -35,13 +49,25 @@ fn a_copy_is_not_run_beside_its_original() {
     c.run().expect(0);
     let copies = c.dir().join("copies");
     fs::create_dir(&copies).expect("makes");
-    let copied = std::process::Command::new("cp").arg("-a").arg(c.root()).arg(&copies).status().expect("cp");
+    let copied = std::process::Command::new("cp")
+        .arg("-a")
+        .arg(c.root())
+        .arg(&copies)
+        .status()
+        .expect("cp");
     assert!(copied.success());
-    let refused = c.cvc(&["run", "campaign.toml", "--campaigns", "copies"]).expect(7);
-    assert!(refused.stderr.contains("is a copy of") && refused.stderr.contains("hint: "), "{}", refused.stderr);
+    let refused = c
+        .cvc(&["run", "campaign.toml", "--campaigns", "copies"])
+        .expect(7);
+    assert!(
+        refused.stderr.contains("is a copy of") && refused.stderr.contains("hint: "),
+        "{}",
+        refused.stderr
+    );
     // which is then the campaign itself
     fs::remove_dir_all(c.root()).expect("removes");
-    c.cvc(&["run", "campaign.toml", "--campaigns", "copies"]).expect(0);
+    c.cvc(&["run", "campaign.toml", "--campaigns", "copies"])
+        .expect(0);
 }
 
 #[test]
@@ -60,7 +86,13 @@ fn a_job_of_an_earlier_life_of_the_campaign_is_not_taken_for_its_own() {
     let on = on_lab(lab, "lives", &text, STEPS);
     on.go_all();
     ends(on.begin(), 0);
-    let jobs = || -> Vec<serde_json::Value> { on.campaign.events("lease-acquired").iter().map(|e| e["by"]["job"].clone()).collect() };
+    let jobs = || -> Vec<serde_json::Value> {
+        on.campaign
+            .events("lease-acquired")
+            .iter()
+            .map(|e| e["by"]["job"].clone())
+            .collect()
+    };
     let first = jobs();
     // an older copy comes back: the campaign had just been begun
     let journal = on.campaign.root().join("journal.jsonl");
@@ -71,6 +103,10 @@ fn a_job_of_an_earlier_life_of_the_campaign_is_not_taken_for_its_own() {
     fs::remove_file(on.campaign.root().join("journal.mark")).expect("removes");
     ends(on.begin(), 0);
     on.campaign.assert_whole(1);
-    assert!(first.len() == 1 && jobs().len() == 1 && first != jobs(), "{first:?}, {:?}", jobs());
+    assert!(
+        first.len() == 1 && jobs().len() == 1 && first != jobs(),
+        "{first:?}, {:?}",
+        jobs()
+    );
     assert_eq!(on.starts().len(), 2);
 }

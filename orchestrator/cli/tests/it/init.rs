@@ -8,13 +8,29 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-const MEASURES: [&str; 6] = ["sizes", "restart", "overhead", "compression", "aggregators", "scaling"];
+const MEASURES: [&str; 6] = [
+    "sizes",
+    "restart",
+    "overhead",
+    "compression",
+    "aggregators",
+    "scaling",
+];
 const SITES: [&[&str]; 5] = [
     &["--site", "local"],
     &["--site", "ssh", "--hosts", "n1,n2,n3"],
     &["--site", "slurm", "--nodes", "4", "--partition", "short"],
     &["--site", "slurm", "--nodes", "1", "--login", "login"],
-    &["--site", "ec2", "--region", "us-east-1", "--instance-types", "c5.xlarge,c5a.xlarge", "--nodes", "2"],
+    &[
+        "--site",
+        "ec2",
+        "--region",
+        "us-east-1",
+        "--instance-types",
+        "c5.xlarge,c5a.xlarge",
+        "--nodes",
+        "2",
+    ],
 ];
 
 /// A directory for new campaigns.
@@ -24,20 +40,32 @@ fn place() -> Campaign {
 
 /// Writes a campaign, plans it, and returns the plan and the file.
 fn planned(c: &Campaign, args: &[&str]) -> (serde_json::Value, String) {
-    let all: Vec<&str> = ["init", "new.toml", "--force"].iter().chain(args).copied().collect();
+    let all: Vec<&str> = ["init", "new.toml", "--force"]
+        .iter()
+        .chain(args)
+        .copied()
+        .collect();
     c.cvc(&all).expect(0);
     let plan = c.cvc(&["plan", "--json", "new.toml"]).expect(0);
     let warned = plan.stderr;
     assert!(warned.is_empty(), "{args:?}: {warned}");
     let plan: serde_json::Value = serde_json::from_str(&plan.stdout).expect("JSON");
-    assert!(!plan["points"].as_array().expect("points").is_empty(), "{args:?}: {plan}");
-    (plan, fs::read_to_string(c.dir().join("new.toml")).expect("a campaign file"))
+    assert!(
+        !plan["points"].as_array().expect("points").is_empty(),
+        "{args:?}: {plan}"
+    );
+    (
+        plan,
+        fs::read_to_string(c.dir().join("new.toml")).expect("a campaign file"),
+    )
 }
 
 /// The values of a factor in a plan.
 fn values(plan: &serde_json::Value, factor: &str) -> Vec<String> {
     let points = plan["points"].as_array().expect("points").iter();
-    let mut values: Vec<String> = points.map(|p| p["point"][factor].to_string().replace('"', "")).collect();
+    let mut values: Vec<String> = points
+        .map(|p| p["point"][factor].to_string().replace('"', ""))
+        .collect();
     values.sort();
     values.dedup();
     values
@@ -47,37 +75,88 @@ fn values(plan: &serde_json::Value, factor: &str) -> Vec<String> {
 fn every_choice_of_measures_plans_on_every_site() {
     let c = place();
     for chosen in 1u32..1 << MEASURES.len() {
-        let measures: Vec<&str> = (0..MEASURES.len()).filter(|bit| chosen >> bit & 1 == 1).map(|bit| MEASURES[bit]).collect();
+        let measures: Vec<&str> = (0..MEASURES.len())
+            .filter(|bit| chosen >> bit & 1 == 1)
+            .map(|bit| MEASURES[bit])
+            .collect();
         let measure = measures.join(",");
         // each site with every fifth choice, each choice with a site
         let site = SITES[chosen as usize % SITES.len()];
-        let args: Vec<&str> = [&["--measure", &measure, "--app", "kernel-stencil"][..], site].concat();
+        let args: Vec<&str> = [
+            &["--measure", &measure, "--app", "kernel-stencil"][..],
+            site,
+        ]
+        .concat();
         let measured = |what: &str| measures.contains(&what);
         if measured("aggregators") && measured("compression") {
             // the kernel's only collective I/O is its own checkpoint, and only DMTCP's are compressed
-            let refused = c.cvc(&[&["init", "refused.toml"][..], &args].concat()).expect(2).stderr;
+            let refused = c
+                .cvc(&[&["init", "refused.toml"][..], &args].concat())
+                .expect(2)
+                .stderr;
             assert!(refused.contains("write two campaigns"), "{refused}");
             continue;
         }
         let (plan, text) = planned(&c, &args);
-        assert_eq!(values(&plan, "compression").len(), 1 + usize::from(measured("compression")), "{text}");
-        let set: Vec<String> = values(&plan, "aggregators").into_iter().filter(|v| v != "null").collect();
-        assert_eq!(set, if measured("aggregators") { vec!["1", "2"] } else { Vec::new() }, "{text}");
+        assert_eq!(
+            values(&plan, "compression").len(),
+            1 + usize::from(measured("compression")),
+            "{text}"
+        );
+        let set: Vec<String> = values(&plan, "aggregators")
+            .into_iter()
+            .filter(|v| v != "null")
+            .collect();
+        assert_eq!(
+            set,
+            if measured("aggregators") {
+                vec!["1", "2"]
+            } else {
+                Vec::new()
+            },
+            "{text}"
+        );
         // without a checkpoint aggregators have nothing to act on
-        let points = plan["points"].as_array().expect("points").iter().map(|p| &p["point"]);
-        let idle = points.filter(|p| p["checkpointer"] != "application" && !p["aggregators"].is_null()).count();
+        let points = plan["points"]
+            .as_array()
+            .expect("points")
+            .iter()
+            .map(|p| &p["point"]);
+        let idle = points
+            .filter(|p| p["checkpointer"] != "application" && !p["aggregators"].is_null())
+            .count();
         assert_eq!(idle, 0, "{text}");
-        assert_eq!(values(&plan, "mapping").len() > 1, measured("scaling"), "{text}");
-        assert_eq!(values(&plan, "checkpointer").contains(&"none".to_owned()), measured("overhead"), "{text}");
+        assert_eq!(
+            values(&plan, "mapping").len() > 1,
+            measured("scaling"),
+            "{text}"
+        );
+        assert_eq!(
+            values(&plan, "checkpointer").contains(&"none".to_owned()),
+            measured("overhead"),
+            "{text}"
+        );
         let restarted = |wanted: bool| {
-            let all = plan["points"].as_array().expect("points").iter().map(|p| &p["point"]);
-            all.filter(|p| p["checkpointer"] != "none" && (p["restart_check"] == true) == wanted).count()
+            let all = plan["points"]
+                .as_array()
+                .expect("points")
+                .iter()
+                .map(|p| &p["point"]);
+            all.filter(|p| p["checkpointer"] != "none" && (p["restart_check"] == true) == wanted)
+                .count()
         };
         let all_restart = text.contains("restart_check = true");
-        assert_eq!(all_restart || restarted(true) > 0, measured("restart"), "{text}");
+        assert_eq!(
+            all_restart || restarted(true) > 0,
+            measured("restart"),
+            "{text}"
+        );
         // a restarted run under DMTCP ends at its checkpoint: what needs a whole run has points of its own
         if measured("restart") && measured("overhead") && text.contains("dmtcp") {
-            assert!(!all_restart && restarted(false) == restarted(true), "{text}");
+            assert!(
+                !all_restart && restarted(false) == restarted(true),
+                "{text}"
+            );
         }
     }
 }
@@ -86,15 +165,42 @@ fn every_choice_of_measures_plans_on_every_site() {
 fn every_application_plans() {
     let c = place();
     let listed = c.cvc(&["init", "--app", "list"]).expect(0).stdout;
-    let apps: Vec<&str> = listed.lines().filter_map(|line| line.split_whitespace().next()).filter(|app| *app != "command").collect();
+    let apps: Vec<&str> = listed
+        .lines()
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|app| *app != "command")
+        .collect();
     assert!(apps.len() >= 14 && apps.contains(&"lammps"), "{apps:?}");
     for app in &apps {
         for measure in ["sizes,scaling", "restart,overhead,compression"] {
-            let (plan, text) = planned(&c, &["--measure", measure, "--site", "local", "--app", app, "--mpi", "openmpi"]);
+            let (plan, text) = planned(
+                &c,
+                &[
+                    "--measure",
+                    measure,
+                    "--site",
+                    "local",
+                    "--app",
+                    app,
+                    "--mpi",
+                    "openmpi",
+                ],
+            );
             assert_eq!(values(&plan, "app"), [*app], "{text}");
         }
     }
-    let both = ["--measure", "aggregators", "--site", "local", "--app", "btio-full,btio-simple", "--mpi", "openmpi", "--class", "W"];
+    let both = [
+        "--measure",
+        "aggregators",
+        "--site",
+        "local",
+        "--app",
+        "btio-full,btio-simple",
+        "--mpi",
+        "openmpi",
+        "--class",
+        "W",
+    ];
     let (plan, text) = planned(&c, &both);
     assert_eq!(values(&plan, "app"), ["btio-full", "btio-simple"], "{text}");
     assert_eq!(plan["points"].as_array().map(Vec::len), Some(3), "{text}");
@@ -108,76 +214,210 @@ fn a_program_of_ones_own_gets_a_descriptor_and_runs() {
     let mut mode = fs::metadata(&program).expect("a file").permissions();
     std::os::unix::fs::PermissionsExt::set_mode(&mut mode, 0o755);
     fs::set_permissions(&program, mode).expect("sets the mode");
-    let args = ["init", "own.toml", "--measure", "overhead", "--site", "local", "--mpi", "mpich", "--processes", "1"];
-    let told = c.cvc(&[&args[..], &["--program", "bin/My Solver"]].concat()).expect(0).stdout;
-    assert!(told.contains("wrote apps/own-my-solver.toml") && told.contains("next: cvc plan own.toml"), "{told}");
-    c.cvc(&["run", "--only", "checkpointer=none", "own.toml"]).expect(0);
-    let refused = c.cvc(&["init", "other.toml", "--yes", "--program", "bin/My Solver"]).expect(2).stderr;
-    assert!(refused.contains("apps/own-my-solver.toml exists") && !c.dir().join("other.toml").exists(), "{refused}");
-    let refused = c.cvc(&["init", "other.toml", "--yes", "--program", "gone"]).expect(2).stderr;
-    assert!(refused.contains("--program: gone is not there"), "{refused}");
+    let args = [
+        "init",
+        "own.toml",
+        "--measure",
+        "overhead",
+        "--site",
+        "local",
+        "--mpi",
+        "mpich",
+        "--processes",
+        "1",
+    ];
+    let told = c
+        .cvc(&[&args[..], &["--program", "bin/My Solver"]].concat())
+        .expect(0)
+        .stdout;
+    assert!(
+        told.contains("wrote apps/own-my-solver.toml") && told.contains("next: cvc plan own.toml"),
+        "{told}"
+    );
+    c.cvc(&["run", "--only", "checkpointer=none", "own.toml"])
+        .expect(0);
+    let refused = c
+        .cvc(&["init", "other.toml", "--yes", "--program", "bin/My Solver"])
+        .expect(2)
+        .stderr;
+    assert!(
+        refused.contains("apps/own-my-solver.toml exists") && !c.dir().join("other.toml").exists(),
+        "{refused}"
+    );
+    let refused = c
+        .cvc(&["init", "other.toml", "--yes", "--program", "gone"])
+        .expect(2)
+        .stderr;
+    assert!(
+        refused.contains("--program: gone is not there"),
+        "{refused}"
+    );
 }
 
 #[test]
 fn wrong_answers_are_told_as_options_and_nothing_is_written() {
     let c = place();
     for (args, what, hint) in [
-        (&["--app", "npb-bt", "--processes", "4,6"][..], "--processes: npb-bt does not run with 6 processes", "a square: 1, 4, 9"),
-        (&["--app", "npb-b"], "--app: unknown application `npb-b`", "did you mean `npb-bt`?"),
-        (&["--class", "w"], "--class: unknown workload `w`", "did you mean `W`?"),
-        (&["--mpi", "openmp"], "--mpi: unknown library `openmp`", "did you mean `openmpi`?"),
-        (&["--app", "npb-bt", "--measure", "aggregators"], "--measure aggregators: no collective I/O in npb-bt", "btio-full"),
-        (&["--measure", "aggregators", "--processes", "1"], "--measure aggregators needs at least 2 processes", "2 or more"),
-        (&["--site", "ssh"], "not enough is known to write a campaign: --hosts", "no default"),
-        (&["--site", "ec2"], "--region, --instance-types", "no default"),
-        (&["--hosts", "n1"], "--hosts is for the site ssh", "leave --hosts out"),
-        (&["--app", "command"], "--app command needs a command line", "--program PATH"),
+        (
+            &["--app", "npb-bt", "--processes", "4,6"][..],
+            "--processes: npb-bt does not run with 6 processes",
+            "a square: 1, 4, 9",
+        ),
+        (
+            &["--app", "npb-b"],
+            "--app: unknown application `npb-b`",
+            "did you mean `npb-bt`?",
+        ),
+        (
+            &["--class", "w"],
+            "--class: unknown workload `w`",
+            "did you mean `W`?",
+        ),
+        (
+            &["--mpi", "openmp"],
+            "--mpi: unknown library `openmp`",
+            "did you mean `openmpi`?",
+        ),
+        (
+            &["--app", "npb-bt", "--measure", "aggregators"],
+            "--measure aggregators: no collective I/O in npb-bt",
+            "btio-full",
+        ),
+        (
+            &["--measure", "aggregators", "--processes", "1"],
+            "--measure aggregators needs at least 2 processes",
+            "2 or more",
+        ),
+        (
+            &["--site", "ssh"],
+            "not enough is known to write a campaign: --hosts",
+            "no default",
+        ),
+        (
+            &["--site", "ec2"],
+            "--region, --instance-types",
+            "no default",
+        ),
+        (
+            &["--hosts", "n1"],
+            "--hosts is for the site ssh",
+            "leave --hosts out",
+        ),
+        (
+            &["--app", "command"],
+            "--app command needs a command line",
+            "--program PATH",
+        ),
     ] {
-        let refused = c.cvc(&[&["init", "new.toml", "--yes"], args].concat()).expect(2).stderr;
-        assert!(refused.contains(what) && refused.contains(hint), "{args:?}: {refused}");
+        let refused = c
+            .cvc(&[&["init", "new.toml", "--yes"], args].concat())
+            .expect(2)
+            .stderr;
+        assert!(
+            refused.contains(what) && refused.contains(hint),
+            "{args:?}: {refused}"
+        );
         assert!(!c.dir().join("new.toml").exists(), "{args:?}");
     }
     let refused = c.cvc(&["init", "Ü.toml", "--yes"]).expect(2).stderr;
-    assert!(refused.contains("`ü` is not a valid campaign name"), "{refused}");
+    assert!(
+        refused.contains("`ü` is not a valid campaign name"),
+        "{refused}"
+    );
 }
 
 #[test]
 fn without_a_terminal_the_missing_options_are_named_and_files_are_kept() {
     let c = place();
     let refused = c.cvc(&["init", "new.toml"]).expect(2).stderr;
-    assert!(refused.contains("--measure, --site, --app or --program") && refused.contains("--yes"), "{refused}");
+    assert!(
+        refused.contains("--measure, --site, --app or --program") && refused.contains("--yes"),
+        "{refused}"
+    );
     c.cvc(&["init", "new.toml", "--yes"]).expect(0);
     let written = fs::read_to_string(c.dir().join("new.toml")).expect("reads");
-    let refused = c.cvc(&["init", "new.toml", "--yes", "--measure", "scaling"]).expect(2).stderr;
-    assert!(refused.contains("new.toml exists") && refused.contains("--force"), "{refused}");
-    assert_eq!(fs::read_to_string(c.dir().join("new.toml")).expect("reads"), written);
-    c.cvc(&["init", "new.toml", "--yes", "--measure", "scaling", "--force"]).expect(0);
-    assert_ne!(fs::read_to_string(c.dir().join("new.toml")).expect("reads"), written);
+    let refused = c
+        .cvc(&["init", "new.toml", "--yes", "--measure", "scaling"])
+        .expect(2)
+        .stderr;
+    assert!(
+        refused.contains("new.toml exists") && refused.contains("--force"),
+        "{refused}"
+    );
+    assert_eq!(
+        fs::read_to_string(c.dir().join("new.toml")).expect("reads"),
+        written
+    );
+    c.cvc(&[
+        "init",
+        "new.toml",
+        "--yes",
+        "--measure",
+        "scaling",
+        "--force",
+    ])
+    .expect(0);
+    assert_ne!(
+        fs::read_to_string(c.dir().join("new.toml")).expect("reads"),
+        written
+    );
 }
 
 /// `cvc init new.toml` on a terminal, with these keys typed.
 fn typed(c: &Campaign, keys: &str) -> Output {
     let cvc = c.command(&[]);
     let mut command = Command::new("script");
-    let line = format!("{} init new.toml", cvc.get_program().to_str().expect("UTF-8"));
-    command.args(["-q", "-e", "-c", &line, "/dev/null"]).current_dir(c.dir());
-    command.envs(cvc.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let line = format!(
+        "{} init new.toml",
+        cvc.get_program().to_str().expect("UTF-8")
+    );
+    command
+        .args(["-q", "-e", "-c", &line, "/dev/null"])
+        .current_dir(c.dir());
+    command.envs(
+        cvc.get_envs()
+            .filter_map(|(name, value)| Some((name, value?))),
+    );
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     let mut child = command.spawn().expect("script starts");
-    child.stdin.take().expect("a pipe").write_all(keys.as_bytes()).expect("types");
+    child
+        .stdin
+        .take()
+        .expect("a pipe")
+        .write_all(keys.as_bytes())
+        .expect("types");
     child.wait_with_output().expect("ends")
 }
 
 #[test]
 fn on_a_terminal_it_asks_and_asks_again() {
     let c = place();
-    let output = typed(&c, "sizes,scalin\nsizes,scaling\n\nnpb-bt\nQ\nS\n3\n4,9\nmpich\n");
+    let output = typed(
+        &c,
+        "sizes,scalin\nsizes,scaling\n\nnpb-bt\nQ\nS\n3\n4,9\nmpich\n",
+    );
     let shown = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{shown}");
-    assert!(shown.contains("What is to be measured?") && shown.contains("did you mean `scaling`?"), "{shown}");
-    assert!(shown.contains("unknown workload `Q`") && shown.contains("npb-bt does not run with 3 processes"), "{shown}");
+    assert!(
+        shown.contains("What is to be measured?") && shown.contains("did you mean `scaling`?"),
+        "{shown}"
+    );
+    assert!(
+        shown.contains("unknown workload `Q`")
+            && shown.contains("npb-bt does not run with 3 processes"),
+        "{shown}"
+    );
     let text = fs::read_to_string(c.dir().join("new.toml")).expect("a campaign file");
-    for line in ["app = \"npb-bt\"", "class = \"S\"", "processes = [4, 9]", "mpi = \"mpich\"", "kind = \"local\""] {
+    for line in [
+        "app = \"npb-bt\"",
+        "class = \"S\"",
+        "processes = [4, 9]",
+        "mpi = \"mpich\"",
+        "kind = \"local\"",
+    ] {
         assert!(text.contains(line), "{line}: {text}");
     }
     c.cvc(&["plan", "new.toml"]).expect(0);
@@ -188,7 +428,11 @@ fn the_end_of_the_answers_and_ctrl_c_write_nothing() {
     let c = place();
     let ended = typed(&c, "sizes\n\u{4}");
     let shown = String::from_utf8_lossy(&ended.stdout);
-    assert!(ended.status.code() == Some(130) && shown.contains("nothing was written"), "{:?}: {shown}", ended.status);
+    assert!(
+        ended.status.code() == Some(130) && shown.contains("nothing was written"),
+        "{:?}: {shown}",
+        ended.status
+    );
     assert!(!typed(&c, "sizes\nlocal\n\u{3}").status.success());
     assert!(!c.dir().join("new.toml").exists());
 }
@@ -197,11 +441,29 @@ fn the_end_of_the_answers_and_ctrl_c_write_nothing() {
 fn aggregators_are_measured_where_they_act_and_overhead_without_them() {
     require!(Tool::Mpich);
     let c = place();
-    let measure = ["--measure", "sizes,overhead,aggregators", "--site", "local", "--app", "kernel-stencil", "--class", "S"];
-    let (plan, text) = planned(&c, &[&measure[..], &["--processes", "2", "--mpi", "mpich"]].concat());
+    let measure = [
+        "--measure",
+        "sizes,overhead,aggregators",
+        "--site",
+        "local",
+        "--app",
+        "kernel-stencil",
+        "--class",
+        "S",
+    ];
+    let (plan, text) = planned(
+        &c,
+        &[&measure[..], &["--processes", "2", "--mpi", "mpich"]].concat(),
+    );
     assert_eq!(plan["points"].as_array().map(Vec::len), Some(3), "{text}");
     c.cvc(&["run", "new.toml"]).expect(0);
     let report = fs::read_to_string(c.dir().join("reports/new/report.md")).expect("a report");
-    let overhead = report.split("### Overhead of checkpoints").nth(1).unwrap_or_else(|| panic!("{report}"));
-    assert!(overhead.contains("| 1 aggregator |") && overhead.contains("| 2 aggregators |"), "{overhead}");
+    let overhead = report
+        .split("### Overhead of checkpoints")
+        .nth(1)
+        .unwrap_or_else(|| panic!("{report}"));
+    assert!(
+        overhead.contains("| 1 aggregator |") && overhead.contains("| 2 aggregators |"),
+        "{overhead}"
+    );
 }

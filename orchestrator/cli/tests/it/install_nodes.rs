@@ -18,7 +18,10 @@ struct Laptop {
 impl Laptop {
     fn new(nodes: u8, mpi: &str) -> Self {
         let lab = Lab::builder().nodes(nodes).image(Image::Base).build();
-        let dir = tempfile::Builder::new().prefix("cvc-test-").tempdir().expect("a directory");
+        let dir = tempfile::Builder::new()
+            .prefix("cvc-test-")
+            .tempdir()
+            .expect("a directory");
         let hosts: Vec<String> = (1..=nodes).map(|n| format!("\"n{n}\"")).collect();
         let text = format!(
             "schema = 1\nname = \"nodes\"\n[sites.lab]\nkind = \"ssh\"\nuser = \"ada\"\nhosts = [{}]\n\
@@ -34,9 +37,17 @@ impl Laptop {
 
     fn command(&self, program: &str, args: &[&str]) -> Command {
         let ansible = Tool::Ansible.find().expect("found before");
-        let path = format!("{}:{}", ansible.parent().expect("a directory").display(), std::env::var("PATH").unwrap_or_default());
+        let path = format!(
+            "{}:{}",
+            ansible.parent().expect("a directory").display(),
+            std::env::var("PATH").unwrap_or_default()
+        );
         let mut command = self.lab.command(program);
-        command.args(args).current_dir(self.dir.path()).env("PATH", path).env("XDG_CACHE_HOME", self.dir.path().join("cache"));
+        command
+            .args(args)
+            .current_dir(self.dir.path())
+            .env("PATH", path)
+            .env("XDG_CACHE_HOME", self.dir.path().join("cache"));
         command
     }
 
@@ -56,61 +67,138 @@ impl Laptop {
 
 /// What became of each host, from the events.
 fn hosts(stdout: &str) -> Value {
-    let mut lines = stdout.lines().filter_map(|l| serde_json::from_str::<Value>(l).ok());
-    lines.rfind(|e| e["step"] == "ended").map(|e| e["hosts"].clone()).unwrap_or_default()
+    let mut lines = stdout
+        .lines()
+        .filter_map(|l| serde_json::from_str::<Value>(l).ok());
+    lines
+        .rfind(|e| e["step"] == "ended")
+        .map(|e| e["hosts"].clone())
+        .unwrap_or_default()
 }
 
 #[test]
 fn four_empty_nodes_get_the_same_twice_over_and_by_hand() {
     require!(Tool::LabImage, Tool::Ansible);
     let laptop = Laptop::new(4, "\"mpich\", \"openmpi\"");
-    let has = |node: &str, program: &str| laptop.lab.ssh(node, &format!("command -v {program}")).status.success();
+    let has = |node: &str, program: &str| {
+        laptop
+            .lab
+            .ssh(node, &format!("command -v {program}"))
+            .status
+            .success()
+    };
 
     // lists were never fetched, and a look changes nothing
-    let looked = laptop.cvc(&["install", "lab", "--check", "--json"]).expect(0);
+    let looked = laptop
+        .cvc(&["install", "lab", "--check", "--json"])
+        .expect(0);
     assert!(!has("n1", "mpiexec.mpich") && !laptop.lock().exists());
-    assert!(looked.stdout.contains("would be installed") || hosts(&looked.stdout)["n4"]["failed"] == 0, "{}", looked.stdout);
+    assert!(
+        looked.stdout.contains("would be installed") || hosts(&looked.stdout)["n4"]["failed"] == 0,
+        "{}",
+        looked.stdout
+    );
 
     let installed = laptop.cvc(&["install", "lab"]).expect(0);
     for node in ["n1", "n2", "n3", "n4"] {
-        assert!(has(node, "mpiexec.mpich") && has(node, "mpirun.openmpi"), "{node}: {}", installed.stderr);
-        assert!(laptop.lab.ssh(&format!("ada@{node}"), "test -O /scratch-local/cvc").status.success(), "the storage area is the user's");
+        assert!(
+            has(node, "mpiexec.mpich") && has(node, "mpirun.openmpi"),
+            "{node}: {}",
+            installed.stderr
+        );
+        assert!(
+            laptop
+                .lab
+                .ssh(&format!("ada@{node}"), "test -O /scratch-local/cvc")
+                .status
+                .success(),
+            "the storage area is the user's"
+        );
     }
     assert!(
-        installed.stderr.contains("site lab: 4 of 4 hosts done") && installed.stderr.contains("n4: component : Install with apt: changed")
+        installed.stderr.contains("site lab: 4 of 4 hosts done")
+            && installed
+                .stderr
+                .contains("n4: component : Install with apt: changed")
     );
-    assert!(installed.stdout.contains("mpi/openmpi") && installed.stdout.contains("openmpi-bin 4."), "{}", installed.stdout);
+    assert!(
+        installed.stdout.contains("mpi/openmpi") && installed.stdout.contains("openmpi-bin 4."),
+        "{}",
+        installed.stdout
+    );
     // each node lets the others in, asking nothing, and without the private key of the laptop
     let keys = "ssh -F none -o BatchMode=yes -o IdentitiesOnly=yes -o UserKnownHostsFile=/etc/ssh/ssh_known_hosts -o StrictHostKeyChecking=yes -i ~/.ssh/id_ed25519";
     let output = laptop.lab.ssh("ada@n1", &format!("{keys} n3 hostname"));
-    assert_eq!(String::from_utf8_lossy(&output.stdout), "n3\n", "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout),
+        "n3\n",
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     // but not whoever has copied its key to another machine
-    let let_in =
-        String::from_utf8_lossy(&laptop.lab.ssh("ada@n3", "sed -n '/BEGIN cvc/,/END cvc/p' ~/.ssh/authorized_keys").stdout).into_owned();
+    let let_in = String::from_utf8_lossy(
+        &laptop
+            .lab
+            .ssh(
+                "ada@n3",
+                "sed -n '/BEGIN cvc/,/END cvc/p' ~/.ssh/authorized_keys",
+            )
+            .stdout,
+    )
+    .into_owned();
     for node in ["n1", "n2", "n3", "n4"] {
-        let address = String::from_utf8_lossy(&laptop.lab.ssh(node, "hostname -I").stdout).trim().to_owned();
-        assert!(let_in.contains(&format!("\nfrom=\"{address},127.0.0.1,::1\" ssh-ed25519 ")), "{node}, {address}: {let_in}");
+        let address = String::from_utf8_lossy(&laptop.lab.ssh(node, "hostname -I").stdout)
+            .trim()
+            .to_owned();
+        assert!(
+            let_in.contains(&format!("\nfrom=\"{address},127.0.0.1,::1\" ssh-ed25519 ")),
+            "{node}, {address}: {let_in}"
+        );
     }
     assert_eq!(let_in.matches("ssh-ed25519").count(), 4, "{let_in}");
     let lock = fs::read_to_string(laptop.lock()).expect("a lock");
-    assert!(lock.contains("package = \"mpich\"") && lock.contains("hosts = [\"n1\", \"n2\", \"n3\", \"n4\"]"), "{lock}");
+    assert!(
+        lock.contains("package = \"mpich\"")
+            && lock.contains("hosts = [\"n1\", \"n2\", \"n3\", \"n4\"]"),
+        "{lock}"
+    );
 
     let again = laptop.cvc(&["install", "lab", "--json"]).expect(0);
     for node in ["n1", "n2", "n3", "n4"] {
         assert_eq!(
-            (&hosts(&again.stdout)[node]["changed"], &hosts(&again.stdout)[node]["failed"]),
+            (
+                &hosts(&again.stdout)[node]["changed"],
+                &hosts(&again.stdout)[node]["failed"]
+            ),
             (&Value::from(0), &Value::from(0)),
             "{}",
             again.stdout
         );
     }
-    assert!(laptop.lab.processes("ansible").is_empty() && laptop.lab.processes("ssh:").is_empty(), "{:?}", laptop.lab.processes("ssh"));
+    assert!(
+        laptop.lab.processes("ansible").is_empty() && laptop.lab.processes("ssh:").is_empty(),
+        "{:?}",
+        laptop.lab.processes("ssh")
+    );
 
     // the written inventory is all that plain ansible-playbook needs
-    let line = laptop.cvc(&["install", "lab", "--inventory-only", "by-hand"]).expect(0).stdout;
-    let words: Vec<&str> = line.split_whitespace().skip(1).chain(["--limit", "n2", "--tags", "mpi"]).collect();
-    let by_hand = Running::start(laptop.command("ansible-playbook", &words)).wait(LIMIT).expect(0);
-    assert!(by_hand.stdout.contains("changed=0") && by_hand.stdout.contains("failed=0"), "{}", by_hand.stdout);
+    let line = laptop
+        .cvc(&["install", "lab", "--inventory-only", "by-hand"])
+        .expect(0)
+        .stdout;
+    let words: Vec<&str> = line
+        .split_whitespace()
+        .skip(1)
+        .chain(["--limit", "n2", "--tags", "mpi"])
+        .collect();
+    let by_hand = Running::start(laptop.command("ansible-playbook", &words))
+        .wait(LIMIT)
+        .expect(0);
+    assert!(
+        by_hand.stdout.contains("changed=0") && by_hand.stdout.contains("failed=0"),
+        "{}",
+        by_hand.stdout
+    );
 }
 
 #[test]
@@ -124,15 +212,25 @@ fn a_task_that_fails_on_one_of_four_nodes_is_named_and_the_others_are_done() {
     let failed = laptop.cvc(&["install", "lab", "--tags", "mpi"]).expect(5);
     let output = failed.stderr;
     assert!(
-        output.contains("error: site lab: n3: the task `component : ") && output.contains("in roles/component/tasks/packages.yml:"),
+        output.contains("error: site lab: n3: the task `component : ")
+            && output.contains("in roles/component/tasks/packages.yml:"),
         "{output}"
     );
     assert!(
-        output.contains("/no/such") && output.contains("the other hosts are done: n1, n2, n4") && output.contains("hint: n3"),
+        output.contains("/no/such")
+            && output.contains("the other hosts are done: n1, n2, n4")
+            && output.contains("hint: n3"),
         "{output}"
     );
     for node in ["n1", "n2", "n4"] {
-        assert!(laptop.lab.ssh(node, "command -v mpirun.openmpi").status.success(), "{node}");
+        assert!(
+            laptop
+                .lab
+                .ssh(node, "command -v mpirun.openmpi")
+                .status
+                .success(),
+            "{node}"
+        );
     }
     assert!(!laptop.lock().exists());
 }
@@ -143,31 +241,70 @@ fn a_cut_link_is_no_matter_of_privileges_and_an_interrupted_installation_leaves_
     let laptop = Laptop::new(2, "\"openmpi\"");
     // while apt works on both
     let mut running = laptop.start(&["install", "lab", "--tags", "mpi"]);
-    wait_until("apt", Duration::from_secs(120), || !laptop.lab.node("n2").processes("apt-get").is_empty() || !running.is_alive());
+    wait_until("apt", Duration::from_secs(120), || {
+        !laptop.lab.node("n2").processes("apt-get").is_empty() || !running.is_alive()
+    });
     laptop.lab.node("n2").link(false);
     let output = running.wait(LIMIT).expect(5).stderr;
-    assert!(output.contains("n2 cannot be reached") && !output.contains("privilege"), "{output}");
+    assert!(
+        output.contains("n2 cannot be reached") && !output.contains("privilege"),
+        "{output}"
+    );
     assert!(output.contains("the other hosts are done: n1"), "{output}");
     laptop.lab.node("n2").link(true);
-    wait_until("the link", Duration::from_secs(20), || laptop.lab.ssh("n2", "true").status.success());
+    wait_until("the link", Duration::from_secs(20), || {
+        laptop.lab.ssh("n2", "true").status.success()
+    });
 
     laptop.lab.node("n1").shell("rm -f /usr/bin/mpirun.openmpi");
     let running = laptop.start(&["install", "lab", "--tags", "mpi"]);
-    wait_until("ansible-playbook", Duration::from_secs(60), || !laptop.lab.processes("ansible-playbook --inventory").is_empty());
+    wait_until("ansible-playbook", Duration::from_secs(60), || {
+        !laptop
+            .lab
+            .processes("ansible-playbook --inventory")
+            .is_empty()
+    });
     // the program itself, not what stands for it outside the sandbox
-    let program = laptop.lab.processes("install lab --tags").into_iter().map(|p| p.pid).max().expect("cvc");
+    let program = laptop
+        .lab
+        .processes("install lab --tags")
+        .into_iter()
+        .map(|p| p.pid)
+        .max()
+        .expect("cvc");
     cvc_testkit::process::signal(program, nix::sys::signal::Signal::SIGINT);
     let stopped = running.wait(Duration::from_secs(30)).expect(130);
-    assert!(stopped.stderr.contains("was interrupted"), "{}", stopped.stderr);
-    assert!(laptop.lab.processes("ansible-playbook").is_empty(), "{:?}", laptop.lab.processes("ansible"));
+    assert!(
+        stopped.stderr.contains("was interrupted"),
+        "{}",
+        stopped.stderr
+    );
+    assert!(
+        laptop.lab.processes("ansible-playbook").is_empty(),
+        "{:?}",
+        laptop.lab.processes("ansible")
+    );
 
     // nor does one whose cvc was killed
     let running = laptop.start(&["install", "lab", "--tags", "mpi"]);
-    wait_until("ansible-playbook", Duration::from_secs(60), || !laptop.lab.processes("ansible-playbook --inventory").is_empty());
-    let program = laptop.lab.processes("install lab --tags").into_iter().map(|p| p.pid).max().expect("cvc");
+    wait_until("ansible-playbook", Duration::from_secs(60), || {
+        !laptop
+            .lab
+            .processes("ansible-playbook --inventory")
+            .is_empty()
+    });
+    let program = laptop
+        .lab
+        .processes("install lab --tags")
+        .into_iter()
+        .map(|p| p.pid)
+        .max()
+        .expect("cvc");
     cvc_testkit::process::signal(program, nix::sys::signal::Signal::SIGKILL);
     running.wait(Duration::from_secs(30));
-    wait_until("its end", Duration::from_secs(60), || laptop.lab.processes("ansible-playbook").is_empty());
+    wait_until("its end", Duration::from_secs(60), || {
+        laptop.lab.processes("ansible-playbook").is_empty()
+    });
 }
 
 #[test]
@@ -175,24 +312,63 @@ fn two_installations_are_not_at_work_on_one_host() {
     require!(Tool::LabImage, Tool::Ansible);
     let laptop = Laptop::new(2, "\"openmpi\"");
     let node = laptop.lab.node("n2");
-    let is_free = |node: &str| laptop.lab.ssh(node, "flock -n /run/cvc-install.lock true").status.success();
+    let is_free = |node: &str| {
+        laptop
+            .lab
+            .ssh(node, "flock -n /run/cvc-install.lock true")
+            .status
+            .success()
+    };
     node.shell("flock /run/cvc-install.lock sleep 1000 >/dev/null 2>&1 </dev/null & echo");
     wait_until("somebody else's lock", LIMIT, || !is_free("n2"));
-    let refused = laptop.cvc(&["install", "lab", "--tags", "mpi"]).expect(5).stderr;
-    assert!(refused.contains("error: site lab: another installation is at work on n2\n  hint: wait for its end"), "{refused}");
-    assert!(!refused.contains("n1: ") && is_free("n1"), "nothing is begun: {refused}");
+    let refused = laptop
+        .cvc(&["install", "lab", "--tags", "mpi"])
+        .expect(5)
+        .stderr;
+    assert!(
+        refused.contains(
+            "error: site lab: another installation is at work on n2\n  hint: wait for its end"
+        ),
+        "{refused}"
+    );
+    assert!(
+        !refused.contains("n1: ") && is_free("n1"),
+        "nothing is begun: {refused}"
+    );
     node.shell("pkill -f '[s]leep 1000'");
     wait_until("the end of that lock", LIMIT, || is_free("n2"));
 
     let mut running = laptop.start(&["install", "lab", "--tags", "mpi"]);
-    wait_until("apt", LIMIT, || !node.processes("apt-get").is_empty() || !running.is_alive());
-    assert!(!is_free("n1") && !is_free("n2"), "{}", running.stderr_so_far());
+    wait_until("apt", LIMIT, || {
+        !node.processes("apt-get").is_empty() || !running.is_alive()
+    });
+    assert!(
+        !is_free("n1") && !is_free("n2"),
+        "{}",
+        running.stderr_so_far()
+    );
     // however it ends
-    let program = laptop.lab.processes("install lab --tags").into_iter().map(|p| p.pid).max().expect("cvc");
+    let program = laptop
+        .lab
+        .processes("install lab --tags")
+        .into_iter()
+        .map(|p| p.pid)
+        .max()
+        .expect("cvc");
     cvc_testkit::process::signal(program, nix::sys::signal::Signal::SIGKILL);
     running.wait(LIMIT);
-    wait_until("the end of its locks", LIMIT, || is_free("n1") && is_free("n2"));
-    wait_until("its end", LIMIT, || laptop.lab.processes("ansible-playbook").is_empty() && node.processes("apt-get").is_empty());
-    let done = laptop.cvc(&["install", "lab", "--tags", "mpi"]).expect(0).stderr;
-    assert!(done.contains("2 of 2 hosts done") && is_free("n1") && is_free("n2"), "{done}");
+    wait_until("the end of its locks", LIMIT, || {
+        is_free("n1") && is_free("n2")
+    });
+    wait_until("its end", LIMIT, || {
+        laptop.lab.processes("ansible-playbook").is_empty() && node.processes("apt-get").is_empty()
+    });
+    let done = laptop
+        .cvc(&["install", "lab", "--tags", "mpi"])
+        .expect(0)
+        .stderr;
+    assert!(
+        done.contains("2 of 2 hosts done") && is_free("n1") && is_free("n2"),
+        "{done}"
+    );
 }

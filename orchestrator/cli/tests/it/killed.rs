@@ -17,7 +17,8 @@ fn finished(c: &Campaign) -> BTreeMap<String, (u64, i64, i64)> {
     let mut found = BTreeMap::new();
     for event in c.events("run-finished") {
         let run = event["run"].as_str().expect("a run").to_owned();
-        let meta = fs::metadata(c.run_dir(&run).join("outcome.json")).expect("a finished run has its directory");
+        let meta = fs::metadata(c.run_dir(&run).join("outcome.json"))
+            .expect("a finished run has its directory");
         found.insert(run, (meta.ino(), meta.mtime(), meta.mtime_nsec()));
     }
     found
@@ -26,7 +27,11 @@ fn finished(c: &Campaign) -> BTreeMap<String, (u64, i64, i64)> {
 fn assert_untouched(c: &Campaign, before: &BTreeMap<String, (u64, i64, i64)>, when: &str) {
     let after = finished(c);
     for (run, identity) in before {
-        assert_eq!(after.get(run), Some(identity), "{when}: finished run {run} was done again");
+        assert_eq!(
+            after.get(run),
+            Some(identity),
+            "{when}: finished run {run} was done again"
+        );
     }
 }
 
@@ -34,7 +39,11 @@ fn assert_untouched(c: &Campaign, before: &BTreeMap<String, (u64, i64, i64)>, wh
 fn killed_at_many_moments_it_resumes_without_loss_or_repetition() {
     require!(Tool::Mpich);
     const RUNS: usize = 24;
-    let c = scripted("moments", STUBBORN, &format!("repeats = {RUNS}\nretries = 0"));
+    let c = scripted(
+        "moments",
+        STUBBORN,
+        &format!("repeats = {RUNS}\nretries = 0"),
+    );
     // spread over the start, the inside of runs, and the time between them
     let delays_ms = [1, 12, 45, 90, 140, 180, 215, 260, 310, 390, 475, 555];
     for (i, delay) in delays_ms.into_iter().enumerate() {
@@ -54,7 +63,10 @@ fn killed_at_many_moments_it_resumes_without_loss_or_repetition() {
         controller.kill();
         assert_untouched(&c, &before, &format!("killed after {delay} ms"));
     }
-    assert!(finished(&c).len() < RUNS, "the campaign must not be over before the last kill");
+    assert!(
+        finished(&c).len() < RUNS,
+        "the campaign must not be over before the last kill"
+    );
     let before = finished(&c);
     c.run().expect(0);
     assert_untouched(&c, &before, "at the end");
@@ -69,9 +81,17 @@ fn killed_at_many_moments_it_resumes_without_loss_or_repetition() {
 #[test]
 fn a_controller_that_is_gone_ends_its_run_at_once_without_being_resumed() {
     require!(Tool::Mpich);
-    let c = scripted("orphan", "trap '' TERM; echo 'Time step 1'; sleep 600 & wait; sleep 600", "repeats = 1");
+    let c = scripted(
+        "orphan",
+        "trap '' TERM; echo 'Time step 1'; sleep 600 & wait; sleep 600",
+        "repeats = 1",
+    );
     let controller = c.start(&["run", "campaign.toml"]);
-    wait_until("the program", LIMIT, || c.processes().iter().any(|(_, line)| line.contains("sleep 600")));
+    wait_until("the program", LIMIT, || {
+        c.processes()
+            .iter()
+            .any(|(_, line)| line.contains("sleep 600"))
+    });
     controller.kill();
     wait_until("the end of the orphans", LIMIT, || c.processes().is_empty());
 }
@@ -83,7 +103,14 @@ fn controller_and_shepherd_killed_together_the_leftovers_are_ended_on_resume() {
     let script = "trap '' TERM\nif [ -e $CVC_TEST_MARK ]; then echo SUCCESS; exit 0; fi\ntouch $CVC_TEST_MARK\n\
                   setsid sh -c \"trap '' TERM; while :; do sleep 1; done\" &\nwhile :; do sleep 1; done\n";
     let c = scripted("together", "", "repeats = 2\nretries = 0");
-    c.script_app("script", &script.replace("$CVC_TEST_MARK", c.dir().join("mark").to_str().expect("UTF-8")), "");
+    c.script_app(
+        "script",
+        &script.replace(
+            "$CVC_TEST_MARK",
+            c.dir().join("mark").to_str().expect("UTF-8"),
+        ),
+        "",
+    );
     let controller = c.start(&["run", "campaign.toml"]);
     wait_until("the program", LIMIT, || c.dir().join("mark").exists());
     wait_until("the journal", LIMIT, || !c.events("run-started").is_empty());
@@ -94,11 +121,20 @@ fn controller_and_shepherd_killed_together_the_leftovers_are_ended_on_resume() {
     process::signal(shepherd as i32, Signal::SIGKILL);
     std::thread::sleep(Duration::from_millis(100));
     let alive = c.processes();
-    assert!(alive.iter().any(|(_, line)| line.contains("mpiexec")), "the launcher must be alive for this test: {alive:?}");
+    assert!(
+        alive.iter().any(|(_, line)| line.contains("mpiexec")),
+        "the launcher must be alive for this test: {alive:?}"
+    );
     c.run().expect(0);
     c.assert_whole(2);
     c.assert_nothing_left();
-    assert!(c.events("run-abandoned")[0]["ended"].as_array().is_some_and(|e| e.len() >= 3), "{:?}", c.events("run-abandoned"));
+    assert!(
+        c.events("run-abandoned")[0]["ended"]
+            .as_array()
+            .is_some_and(|e| e.len() >= 3),
+        "{:?}",
+        c.events("run-abandoned")
+    );
 }
 
 #[test]
@@ -108,31 +144,56 @@ fn shared_memory_files_of_a_cut_off_mpi_program_are_removed() {
     let segment = format!("/dev/shm/mpich_shm_cvctest{}", std::process::id());
     let python = "import mmap,time; f=open('SEGMENT','w+b'); f.truncate(4096); m=mmap.mmap(f.fileno(),4096); print('Time step 1',flush=True); time.sleep(600)";
     require!(Tool::Python);
-    let script = format!("exec python3 -c \"{}\"", python.replace("SEGMENT", &segment));
+    let script = format!(
+        "exec python3 -c \"{}\"",
+        python.replace("SEGMENT", &segment)
+    );
     for shepherd_too in [false, true] {
         let c = scripted("segments", &script, "repeats = 1\nretries = 0");
         let controller = c.start(&["run", "campaign.toml"]);
-        let out = || c.run_names().iter().any(|r| fs::read_to_string(c.run_dir(r).join("stdout")).is_ok_and(|t| t.contains("Time step 1")));
+        let out = || {
+            c.run_names().iter().any(|r| {
+                fs::read_to_string(c.run_dir(r).join("stdout"))
+                    .is_ok_and(|t| t.contains("Time step 1"))
+            })
+        };
         wait_until("the program", LIMIT, out);
         if shepherd_too {
-            process::signal(c.events("run-started")[0]["pid"].as_i64().expect("a pid") as i32, Signal::SIGKILL);
+            process::signal(
+                c.events("run-started")[0]["pid"].as_i64().expect("a pid") as i32,
+                Signal::SIGKILL,
+            );
         }
         controller.kill();
         c.put("bin/script.sh", "sleep 0.05; echo SUCCESS");
         c.run().expect(0);
         wait_until("the end of the orphans", LIMIT, || c.processes().is_empty());
-        assert!(!Path::new(&segment).exists(), "{segment} is left, shepherd killed too: {shepherd_too}");
+        assert!(
+            !Path::new(&segment).exists(),
+            "{segment} is left, shepherd killed too: {shepherd_too}"
+        );
     }
 }
 
 #[test]
 fn a_shepherd_that_is_killed_alone_fails_its_run_and_leaves_nothing() {
     require!(Tool::Mpich);
-    let c = scripted("shepherd", "trap '' TERM; echo 'Time step 1'; sleep 600", "repeats = 1\nretries = 0");
+    let c = scripted(
+        "shepherd",
+        "trap '' TERM; echo 'Time step 1'; sleep 600",
+        "repeats = 1\nretries = 0",
+    );
     let controller = c.start(&["run", "campaign.toml"]);
-    wait_until("the program", LIMIT, || c.processes().iter().any(|(_, line)| line.contains("sleep 600")));
+    wait_until("the program", LIMIT, || {
+        c.processes()
+            .iter()
+            .any(|(_, line)| line.contains("sleep 600"))
+    });
     wait_until("the journal", LIMIT, || !c.events("run-started").is_empty());
-    process::signal(c.events("run-started")[0]["pid"].as_i64().expect("a pid") as i32, Signal::SIGKILL);
+    process::signal(
+        c.events("run-started")[0]["pid"].as_i64().expect("a pid") as i32,
+        Signal::SIGKILL,
+    );
     controller.wait(LIMIT).expect(10);
     assert_eq!(c.failures()[0].0, "node-lost");
     c.assert_nothing_left();
@@ -142,7 +203,11 @@ fn a_shepherd_that_is_killed_alone_fails_its_run_and_leaves_nothing() {
 fn cut_after_every_record_it_resumes_with_nothing_lost_and_nothing_repeated() {
     require!(Tool::Mpich);
     const RUNS: usize = 3;
-    let c = scripted("cut", "echo SUCCESS", &format!("repeats = {RUNS}\nretries = 0"));
+    let c = scripted(
+        "cut",
+        "echo SUCCESS",
+        &format!("repeats = {RUNS}\nretries = 0"),
+    );
     c.run().expect(0);
     let journal = c.root().join("journal.jsonl");
     let whole = fs::read_to_string(&journal).expect("journal");
@@ -151,9 +216,16 @@ fn cut_after_every_record_it_resumes_with_nothing_lost_and_nothing_repeated() {
     fs::rename(c.root().join("runs"), &store).expect("moves");
     for cut in 0..=lines.len() {
         // the world as it was when that record was the last one: directories of later runs did not exist
-        let written: Vec<Value> = lines[..cut].iter().map(|l| serde_json::from_str(l).expect("JSON")).collect();
+        let written: Vec<Value> = lines[..cut]
+            .iter()
+            .map(|l| serde_json::from_str(l).expect("JSON"))
+            .collect();
         let of = |kind: &str| -> Vec<String> {
-            written.iter().filter(|e| e["event"] == kind).map(|e| e["run"].as_str().expect("a run").to_owned()).collect()
+            written
+                .iter()
+                .filter(|e| e["event"] == kind)
+                .map(|e| e["run"].as_str().expect("a run").to_owned())
+                .collect()
         };
         let (intended, done) = (of("run-intended"), of("run-finished"));
         for torn in [false, true] {
@@ -162,9 +234,17 @@ fn cut_after_every_record_it_resumes_with_nothing_lost_and_nothing_repeated() {
             for run in &intended {
                 // a run that was only intended has its directory whole (renamed, not yet in the journal) or half, by turns
                 let half = !done.contains(run) && torn;
-                copy(&store.join(run), &c.run_dir(&if half { format!("{run}.partial") } else { run.clone() }));
+                copy(
+                    &store.join(run),
+                    &c.run_dir(&if half {
+                        format!("{run}.partial")
+                    } else {
+                        run.clone()
+                    }),
+                );
                 if half {
-                    fs::remove_file(c.run_dir(&format!("{run}.partial")).join("outcome.json")).expect("removes");
+                    fs::remove_file(c.run_dir(&format!("{run}.partial")).join("outcome.json"))
+                        .expect("removes");
                 }
             }
             let mut text: String = lines[..cut].iter().map(|l| format!("{l}\n")).collect();
@@ -178,21 +258,34 @@ fn cut_after_every_record_it_resumes_with_nothing_lost_and_nothing_repeated() {
                 .run_names()
                 .into_iter()
                 .filter(|n| !n.ends_with(".partial"))
-                .map(|n| (n.clone(), fs::metadata(c.run_dir(&n)).expect("a directory").ino()))
+                .map(|n| {
+                    (
+                        n.clone(),
+                        fs::metadata(c.run_dir(&n)).expect("a directory").ino(),
+                    )
+                })
                 .collect();
             c.run().expect(0);
             c.assert_whole(RUNS);
             c.assert_nothing_left();
             for (run, inode) in intact {
                 let now = fs::metadata(c.run_dir(&run)).expect("a directory").ino();
-                assert_eq!(now, inode, "cut after record {cut}, torn {torn}: whole run {run} was repeated");
+                assert_eq!(
+                    now, inode,
+                    "cut after record {cut}, torn {torn}: whole run {run} was repeated"
+                );
             }
         }
     }
 }
 
 fn copy(from: &Path, to: &Path) {
-    let status = std::process::Command::new("cp").arg("-a").arg(from).arg(to).status().expect("cp");
+    let status = std::process::Command::new("cp")
+        .arg("-a")
+        .arg(from)
+        .arg(to)
+        .status()
+        .expect("cp");
     assert!(status.success());
 }
 
@@ -209,7 +302,9 @@ fn a_run_under_which_the_controller_ends_again_and_again_fails_and_the_others_go
     // a shutdown that does not wait is not the work of the run
     let controller = begin();
     controller.signal(Signal::SIGTERM);
-    wait_until("it to write the request down", LIMIT, || !c.events("interrupted").is_empty());
+    wait_until("it to write the request down", LIMIT, || {
+        !c.events("interrupted").is_empty()
+    });
     controller.kill();
     for _ in 0..4 {
         begin().kill();
@@ -217,8 +312,17 @@ fn a_run_under_which_the_controller_ends_again_and_again_fails_and_the_others_go
     fs::write(&go, "").expect("writes");
     c.run().expect(10);
     let failures = c.failures();
-    assert!(failures.len() == 1 && failures[0].0 == "node-lost" && failures[0].1.contains("ended 4 times"), "{failures:?}");
-    let counted = c.events("run-abandoned").iter().map(|e| e["with_controller"] == true).collect::<Vec<_>>();
+    assert!(
+        failures.len() == 1
+            && failures[0].0 == "node-lost"
+            && failures[0].1.contains("ended 4 times"),
+        "{failures:?}"
+    );
+    let counted = c
+        .events("run-abandoned")
+        .iter()
+        .map(|e| e["with_controller"] == true)
+        .collect::<Vec<_>>();
     assert_eq!(counted, [false, true, true, true]);
     assert_eq!(c.finishes().len(), 2, "the other run was made");
     c.cvc(&["run", "--retry-failed", "campaign.toml"]).expect(0);

@@ -33,9 +33,10 @@ mod image;
 mod init;
 mod install;
 mod install_nodes;
+mod instruments;
 mod killed;
 mod log;
-#[path = "../../../analysis/tests/it/common/measured.rs"]
+#[path = "../../../prediction/tests/it/common/measured.rs"]
 mod measured;
 #[cfg(feature = "ec2")]
 mod ordeal;

@@ -84,9 +84,15 @@ struct Session {
 
 impl Session {
     fn start(mut command: Command, edits: usize) -> Self {
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
         let mut child = command.spawn().expect("cvc starts");
-        let (said, is_unread) = (Arc::new(Mutex::new(String::new())), Arc::new(AtomicBool::new(false)));
+        let (said, is_unread) = (
+            Arc::new(Mutex::new(String::new())),
+            Arc::new(AtomicBool::new(false)),
+        );
         let pipe = child.stderr.take().expect("a pipe");
         let (to, ends) = (Arc::clone(&said), Arc::clone(&is_unread));
         thread::spawn(move || {
@@ -97,11 +103,19 @@ impl Session {
                 }
             }
         });
-        Self { child, edits, said, is_unread }
+        Self {
+            child,
+            edits,
+            said,
+            is_unread,
+        }
     }
 
     fn kill(&mut self) {
-        process::signal(controller_below(i32::try_from(self.child.id()).expect("a process id")), Signal::SIGKILL);
+        process::signal(
+            controller_below(i32::try_from(self.child.id()).expect("a process id")),
+            Signal::SIGKILL,
+        );
         let _ = self.child.wait();
     }
 
@@ -155,7 +169,10 @@ struct SmallDisk(tempfile::TempDir);
 impl SmallDisk {
     fn mount() -> Self {
         let disk = Self(tempfile::tempdir().expect("a directory"));
-        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=48m", "cvc-test"]).arg(disk.0.path()).status();
+        let mounted = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", "size=48m", "cvc-test"])
+            .arg(disk.0.path())
+            .status();
         assert!(mounted.is_ok_and(|s| s.success()), "mount");
         disk
     }
@@ -177,12 +194,20 @@ struct LaptopClock {
 
 impl LaptopClock {
     fn build(dir: &Path) -> Self {
-        let (source, library, offset) = (dir.join("clock.c"), dir.join("clock.so"), dir.join("clock"));
+        let (source, library, offset) =
+            (dir.join("clock.c"), dir.join("clock.so"), dir.join("clock"));
         fs::write(&source, include_str!("ordeal/clock.c")).expect("writes");
         fs::write(&offset, 0_i64.to_ne_bytes()).expect("writes");
-        let built = Command::new("cc").args(["-shared", "-fPIC", "-o"]).args([&library, &source]).status();
+        let built = Command::new("cc")
+            .args(["-shared", "-fPIC", "-o"])
+            .args([&library, &source])
+            .status();
         assert!(built.is_ok_and(|s| s.success()), "cc");
-        Self { library, offset, is_back: false }
+        Self {
+            library,
+            offset,
+            is_back: false,
+        }
     }
 
     /// Sets it back by an hour, or right again.
@@ -190,13 +215,22 @@ impl LaptopClock {
         self.is_back = !self.is_back;
         let offset_s: i64 = if self.is_back { -3_600 } else { 0 };
         // in place: others have it mapped
-        let file = fs::File::options().write(true).open(&self.offset).expect("opens");
-        file.write_all_at(&offset_s.to_ne_bytes(), 0).expect("writes");
+        let file = fs::File::options()
+            .write(true)
+            .open(&self.offset)
+            .expect("opens");
+        file.write_all_at(&offset_s.to_ne_bytes(), 0)
+            .expect("writes");
     }
 }
 
 impl Way {
-    fn new(kind: &'static str, text: String, environment: Vec<(String, String)>, disk: &Path) -> Self {
+    fn new(
+        kind: &'static str,
+        text: String,
+        environment: Vec<(String, String)>,
+        disk: &Path,
+    ) -> Self {
         let (campaign, place) = Self::campaign(kind, 1, &text, &environment, disk);
         let not_before = Instant::now();
         Self {
@@ -220,7 +254,13 @@ impl Way {
     }
 
     /// A campaign whose directory is on the small disk.
-    fn campaign(kind: &str, round: usize, text: &str, environment: &[(String, String)], disk: &Path) -> (Campaign, PathBuf) {
+    fn campaign(
+        kind: &str,
+        round: usize,
+        text: &str,
+        environment: &[(String, String)],
+        disk: &Path,
+    ) -> (Campaign, PathBuf) {
         let name = format!("{kind}-{round}");
         let mut campaign = OnLab::campaign(&name, text);
         for (variable, value) in environment {
@@ -239,13 +279,17 @@ impl Way {
         self.rounds += 1;
         (self.is_done, self.failed) = (false, 0);
         (self.repeats, self.is_renamed, self.edits, self.renames) = (RUNS, false, 0, 0);
-        (self.campaign, self.place) = Self::campaign(self.kind, self.rounds, &self.text, &self.environment, disk);
+        (self.campaign, self.place) =
+            Self::campaign(self.kind, self.rounds, &self.text, &self.environment, disk);
     }
 
     /// Writes the campaign's file as it is to be from now on. Sessions that have begun go on with what they have read.
     fn edit(&mut self) {
         self.edits += 1;
-        let mut text = self.text.replace(&format!("repeats = {RUNS}\n"), &format!("repeats = {}\n", self.repeats));
+        let mut text = self.text.replace(
+            &format!("repeats = {RUNS}\n"),
+            &format!("repeats = {}\n", self.repeats),
+        );
         if self.is_renamed {
             text = text.replace("[sites.", "[sites.other-");
         }
@@ -269,7 +313,10 @@ impl Way {
 
     /// The campaign has ended as it should: each run succeeded once, and its directory is there.
     fn check(&self, said: &str, starts: &str) {
-        let what = format!("{} {}, {} edits, {} of them names of the site", self.kind, self.rounds, self.edits, self.renames);
+        let what = format!(
+            "{} {}, {} edits, {} of them names of the site",
+            self.kind, self.rounds, self.edits, self.renames
+        );
         let succeeded: Vec<String> = self
             .campaign
             .events("run-finished")
@@ -278,27 +325,51 @@ impl Way {
             .map(|e| e["run"].as_str().expect("a run").to_owned())
             .collect();
         let different: BTreeSet<&String> = succeeded.iter().collect();
-        assert!(succeeded.len() == different.len(), "{what}: {succeeded:?}\n{said}");
+        assert!(
+            succeeded.len() == different.len(),
+            "{what}: {succeeded:?}\n{said}"
+        );
         let plan = cvc_testkit::campaign::read_json(&self.campaign.root().join("plan.json"));
-        let planned: BTreeSet<String> =
-            plan["runs"].as_array().expect("runs").iter().map(|run| run["id"].as_str().expect("a run").to_owned()).collect();
+        let planned: BTreeSet<String> = plan["runs"]
+            .as_array()
+            .expect("runs")
+            .iter()
+            .map(|run| run["id"].as_str().expect("a run").to_owned())
+            .collect();
         assert_eq!(planned.len(), self.repeats, "{what}\n{said}");
-        assert!(planned.iter().all(|run| different.contains(run)), "{what}: {succeeded:?} of {planned:?}\n{said}");
+        assert!(
+            planned.iter().all(|run| different.contains(run)),
+            "{what}: {succeeded:?} of {planned:?}\n{said}"
+        );
         // those of the other name of the site are no longer planned
-        assert!(self.renames > 0 || different.len() == self.repeats, "{what}: {succeeded:?}\n{said}");
+        assert!(
+            self.renames > 0 || different.len() == self.repeats,
+            "{what}: {succeeded:?}\n{said}"
+        );
         for run in &succeeded {
-            assert!(!self.campaign.records(run).is_empty(), "{what}: run {run} has records");
+            assert!(
+                !self.campaign.records(run).is_empty(),
+                "{what}: run {run} has records"
+            );
         }
         self.campaign.assert_nothing_left();
         let of_campaign = format!("/{}-{}-", self.kind, self.rounds);
         let mut begun: BTreeMap<&str, usize> = BTreeMap::new();
         for line in starts.lines().filter(|line| line.contains(&of_campaign)) {
-            *begun.entry(line.split('@').next().unwrap_or(line)).or_default() += 1;
+            *begun
+                .entry(line.split('@').next().unwrap_or(line))
+                .or_default() += 1;
         }
-        assert!(different.iter().all(|run| begun.contains_key(run.as_str())), "{what}: {begun:?}");
+        assert!(
+            different.iter().all(|run| begun.contains_key(run.as_str())),
+            "{what}: {begun:?}"
+        );
         // a site that is called otherwise is closed with what is under way, and a fleet that had to be given back takes its results with it
         let is_repeated = begun.iter().any(|(_, times)| *times > 1 + self.renames);
-        assert!(!is_repeated || self.kind == "cloud", "{what}: {begun:?}\n{said}");
+        assert!(
+            !is_repeated || self.kind == "cloud",
+            "{what}: {begun:?}\n{said}"
+        );
     }
 }
 
@@ -306,19 +377,32 @@ impl Ordeal {
     /// Starts a `cvc run` of a campaign.
     fn start(&self, at: usize) -> Session {
         let way = &self.ways[at];
-        let mut command = OnLab::command_of(&self.lab, &way.campaign, &["run", "campaign.toml", "--campaigns"]);
+        let mut command = OnLab::command_of(
+            &self.lab,
+            &way.campaign,
+            &["run", "campaign.toml", "--campaigns"],
+        );
         command.arg(&way.place);
-        command.env("LD_PRELOAD", &self.clock.library).env("CVC_TEST_CLOCK", &self.clock.offset);
+        command
+            .env("LD_PRELOAD", &self.clock.library)
+            .env("CVC_TEST_CLOCK", &self.clock.offset);
         Session::start(command, way.edits)
     }
 
     fn kill(&mut self, at: usize) {
         let place = self.ways[at].place.display().to_string();
         let way = &mut self.ways[at];
-        let sessions: Vec<Session> = way.session.take().into_iter().chain(way.second.take()).collect();
+        let sessions: Vec<Session> = way
+            .session
+            .take()
+            .into_iter()
+            .chain(way.second.take())
+            .collect();
         if !sessions.is_empty() {
             sessions.into_iter().for_each(|mut session| session.kill());
-            wait_until("the end of cvc", Duration::from_secs(20), || self.lab.processes(&place).is_empty());
+            wait_until("the end of cvc", Duration::from_secs(20), || {
+                self.lab.processes(&place).is_empty()
+            });
         }
     }
 
@@ -350,7 +434,11 @@ impl Ordeal {
             let session = way.session.take().expect("it has ended");
             *way.exits.entry(status.code()).or_default() += 1;
             let said = session.said();
-            assert!(!matches!(status.code(), Some(1 | 101)) && !said.contains("internal error"), "{}: {status}\n{said}", way.kind);
+            assert!(
+                !matches!(status.code(), Some(1 | 101)) && !said.contains("internal error"),
+                "{}: {status}\n{said}",
+                way.kind
+            );
             if env::var_os("CVC_TEST_SAID").is_some() {
                 eprintln!("{} {}: {status}\n{said}", way.kind, way.rounds);
             }
@@ -364,7 +452,11 @@ impl Ordeal {
                 }
             } else {
                 way.failed += 1;
-                assert!(status.code() != Some(10) && way.failed < 60, "{}: {status}\n{said}", way.kind);
+                assert!(
+                    status.code() != Some(10) && way.failed < 60,
+                    "{}: {status}\n{said}",
+                    way.kind
+                );
                 way.not_before = Instant::now() + Duration::from_secs(1);
             }
             done &= way.is_done;
@@ -375,13 +467,21 @@ impl Ordeal {
     /// Looks after the second controller of a campaign whose first one works.
     fn tend_second(&mut self, at: usize) {
         let way = &mut self.ways[at];
-        let Some(second) = &mut way.second else { return };
-        let Some(status) = second.child.try_wait().expect("a child") else { return };
+        let Some(second) = &mut way.second else {
+            return;
+        };
+        let Some(status) = second.child.try_wait().expect("a child") else {
+            return;
+        };
         let said = second.said();
         // the first gives the lock away before it writes its report; and the disk may be full too, so that the words may be others
         let first = way.session.as_ref().map(Session::said).unwrap_or_default();
         let is_refused = status.code() == Some(7) || first.contains(" succeeded, ");
-        assert!(is_refused, "{}: a second controller was not refused: {status}\n{said}\nthe first:\n{first}", way.kind);
+        assert!(
+            is_refused,
+            "{}: a second controller was not refused: {status}\n{said}\nthe first:\n{first}",
+            way.kind
+        );
         self.refused += usize::from(said.contains("another cvc is working on this campaign"));
         way.second = None;
     }
@@ -391,7 +491,8 @@ impl Ordeal {
         let at = random.usize(..self.ways.len());
         match mishap {
             Mishap::HostRenamed => {
-                self.lab.exec(&["hostname", &format!("laptop-{}", random.u16(..))]);
+                self.lab
+                    .exec(&["hostname", &format!("laptop-{}", random.u16(..))]);
             }
             Mishap::CampaignMoved => {
                 // killed as by a loss of power
@@ -443,8 +544,9 @@ impl Ordeal {
             }
             Mishap::SecondController => {
                 let way = &self.ways[at];
-                if way.session.as_ref().is_some_and(|first| first.said().contains(" to do") || first.said().contains("resuming"))
-                    && way.second.is_none()
+                if way.session.as_ref().is_some_and(|first| {
+                    first.said().contains(" to do") || first.said().contains("resuming")
+                }) && way.second.is_none()
                 {
                     // somebody who takes it for a lock that was left
                     if random.bool() {
@@ -458,12 +560,22 @@ impl Ordeal {
 }
 
 fn number_of(variable: &str) -> Option<u64> {
-    env::var(variable).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{variable} is no number: {text}")))
+    env::var(variable).ok().map(|text| {
+        text.parse()
+            .unwrap_or_else(|_| panic!("{variable} is no number: {text}"))
+    })
 }
 
 #[test]
 fn campaigns_survive_what_goes_wrong_on_a_laptop() {
-    require!(Tool::Lab, Tool::Slurm, Tool::Moto, Tool::Mpich5, Tool::Ansible, Tool::Tmpfs);
+    require!(
+        Tool::Lab,
+        Tool::Slurm,
+        Tool::Moto,
+        Tool::Mpich5,
+        Tool::Ansible,
+        Tool::Tmpfs
+    );
     let _turn = turn();
     let length = Duration::from_secs(number_of("CVC_ORDEAL_S").unwrap_or(DEFAULT_S));
     let seed = number_of("CVC_ORDEAL_SEED").unwrap_or(DEFAULT_SEED);
@@ -476,23 +588,61 @@ fn campaigns_survive_what_goes_wrong_on_a_laptop() {
     let shared = lab.shared();
     for file in ["starts", "doubled"] {
         fs::write(shared.join(file), "").expect("writes");
-        fs::set_permissions(shared.join(file), std::os::unix::fs::PermissionsExt::from_mode(0o666)).expect("for all users");
+        fs::set_permissions(
+            shared.join(file),
+            std::os::unix::fs::PermissionsExt::from_mode(0o666),
+        )
+        .expect("for all users");
     }
-    fs::set_permissions(&shared, std::os::unix::fs::PermissionsExt::from_mode(0o1777)).expect("for all users");
-    let matrix =
-        format!("[matrix]\napp = \"script\"\nprocesses = 1\nmpi = \"mpich5\"\n[run]\nrepeats = {RUNS}\nretries = 3\ntimeout_s = 300\n");
+    fs::set_permissions(
+        &shared,
+        std::os::unix::fs::PermissionsExt::from_mode(0o1777),
+    )
+    .expect("for all users");
+    let matrix = format!(
+        "[matrix]\napp = \"script\"\nprocesses = 1\nmpi = \"mpich5\"\n[run]\nrepeats = {RUNS}\nretries = 3\ntimeout_s = 300\n"
+    );
     let of_cloud = {
         let mut known = Campaign::new("cvc", "known", "");
         know(&mut known, &cloud);
-        known.command(&[]).get_envs().filter_map(|(name, value)| Some((name.to_str()?.to_owned(), value?.to_str()?.to_owned()))).collect()
+        known
+            .command(&[])
+            .get_envs()
+            .filter_map(|(name, value)| {
+                Some((name.to_str()?.to_owned(), value?.to_str()?.to_owned()))
+            })
+            .collect()
     };
     let ways = vec![
-        Way::new("ssh", format!("{}{matrix}", ssh_site(2, "")), Vec::new(), disk.0.path()),
-        Way::new("slurm", format!("{}{matrix}", slurm_site("", "")), Vec::new(), disk.0.path()),
-        Way::new("cloud", format!("{}{matrix}", ec2_site(&cloud, 1, "", "")), of_cloud, disk.0.path()),
+        Way::new(
+            "ssh",
+            format!("{}{matrix}", ssh_site(2, "")),
+            Vec::new(),
+            disk.0.path(),
+        ),
+        Way::new(
+            "slurm",
+            format!("{}{matrix}", slurm_site("", "")),
+            Vec::new(),
+            disk.0.path(),
+        ),
+        Way::new(
+            "cloud",
+            format!("{}{matrix}", ec2_site(&cloud, 1, "", "")),
+            of_cloud,
+            disk.0.path(),
+        ),
     ];
     let clock = LaptopClock::build(lab.directory());
-    let mut ordeal = Ordeal { cloud, lab, disk: disk.0.path().to_owned(), clock, ways, moves: 0, refused: 0 };
+    let mut ordeal = Ordeal {
+        cloud,
+        lab,
+        disk: disk.0.path().to_owned(),
+        clock,
+        ways,
+        moves: 0,
+        refused: 0,
+    };
 
     let mut happened: BTreeMap<Mishap, usize> = BTreeMap::new();
     // each of them, again and again, so that a short ordeal has most
@@ -515,19 +665,34 @@ fn campaigns_survive_what_goes_wrong_on_a_laptop() {
     }
     wait_until("the end of all campaigns", END_LIMIT, || ordeal.tend(false));
 
-    let exits: Vec<_> = ordeal.ways.iter().map(|way| (way.kind, way.rounds, &way.exits)).collect();
+    let exits: Vec<_> = ordeal
+        .ways
+        .iter()
+        .map(|way| (way.kind, way.rounds, &way.exits))
+        .collect();
     let refused = ordeal.refused;
     eprintln!(
         "seed {seed}, {} s: {happened:?}; second controllers that were refused: {refused}; campaigns and exit codes: {exits:?}",
         length.as_secs()
     );
-    assert_eq!(fs::read_to_string(shared.join("doubled")).expect("reads"), "", "runs that were alive twice");
+    assert_eq!(
+        fs::read_to_string(shared.join("doubled")).expect("reads"),
+        "",
+        "runs that were alive twice"
+    );
     ordeal.cloud.assert_nothing_left();
     for node in ["login", "n1", "n2", "n3", "n4"] {
         let node = ordeal.lab.node(node);
-        wait_until("the end of relays", Duration::from_secs(60), || node.processes("cvc-node").is_empty());
+        wait_until("the end of relays", Duration::from_secs(60), || {
+            node.processes("cvc-node").is_empty()
+        });
         assert_eq!(node.processes("steps.sh"), Vec::new(), "{}", node.name());
-        assert_eq!(node.shell("ls -d /root/.cvc/spool/*/* /shared/cvc/spool/*/* 2>/dev/null || :"), "", "{}", node.name());
+        assert_eq!(
+            node.shell("ls -d /root/.cvc/spool/*/* /shared/cvc/spool/*/* 2>/dev/null || :"),
+            "",
+            "{}",
+            node.name()
+        );
     }
     assert_eq!(ordeal.lab.login().shell("squeue -h | wc -l").trim(), "0");
 }

@@ -49,8 +49,14 @@ sys.exit(code if code >= 0 else 128 - code)
 pub fn code_with(campaign: &Campaign, args: &[&str], stdout: &str, stderr: &str) -> Option<i32> {
     let cvc = campaign.command(args);
     let mut command = Command::new(Tool::Python.find().expect("the test requires it"));
-    command.args(["-c", START, stdout, stderr]).arg(cvc.get_program()).args(cvc.get_args());
-    command.current_dir(campaign.dir()).envs(cvc.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command
+        .args(["-c", START, stdout, stderr])
+        .arg(cvc.get_program())
+        .args(cvc.get_args());
+    command.current_dir(campaign.dir()).envs(
+        cvc.get_envs()
+            .filter_map(|(name, value)| Some((name, value?))),
+    );
     command.status().expect("python3").code()
 }
 
@@ -58,7 +64,11 @@ pub fn code_with(campaign: &Campaign, args: &[&str], stdout: &str, stderr: &str)
 #[track_caller]
 pub fn assert_same_everywhere(campaign: &Campaign, args: &[&str], expected: i32) {
     for (stdout, stderr) in SINKS.iter().flat_map(|o| SINKS.map(|e| (*o, e))) {
-        assert_eq!(code_with(campaign, args, stdout, stderr), Some(expected), "{args:?}, stdout {stdout}, stderr {stderr}");
+        assert_eq!(
+            code_with(campaign, args, stdout, stderr),
+            Some(expected),
+            "{args:?}, stdout {stdout}, stderr {stderr}"
+        );
     }
 }
 
@@ -67,8 +77,15 @@ fn a_campaign_goes_on_and_ends_as_ever_wherever_its_output_goes() {
     require!(Tool::Mpich, Tool::Python);
     for (stdout, stderr) in SINKS.iter().flat_map(|o| SINKS.map(|e| (*o, e))) {
         let c = scripted("unread", "echo SUCCESS", "repeats = 2");
-        for args in [&["run", "campaign.toml"][..], &["run", "campaign.toml", "--json", "--log", "debug"]] {
-            assert_eq!(code_with(&c, args, stdout, stderr), Some(0), "{args:?}, stdout {stdout}, stderr {stderr}");
+        for args in [
+            &["run", "campaign.toml"][..],
+            &["run", "campaign.toml", "--json", "--log", "debug"],
+        ] {
+            assert_eq!(
+                code_with(&c, args, stdout, stderr),
+                Some(0),
+                "{args:?}, stdout {stdout}, stderr {stderr}"
+            );
         }
         c.assert_whole(2);
         c.assert_nothing_left();
@@ -101,7 +118,11 @@ fn what_cannot_be_installed_is_told_by_the_exit_code_wherever_output_goes() {
     let mut c = campaign("unread", &text);
     crate::install::with_ansible(&mut c);
     for sink in SINKS {
-        assert_eq!(code_with(&c, &["install", "local", "--tags", "mpi"], sink, sink), Some(5), "{sink}");
+        assert_eq!(
+            code_with(&c, &["install", "local", "--tags", "mpi"], sink, sink),
+            Some(5),
+            "{sink}"
+        );
     }
 }
 
@@ -121,7 +142,11 @@ fn commands_that_only_show_something_end_with_their_reader_and_report_a_full_dis
     ];
     for args in shows {
         for (stdout, expected) in SINKS.into_iter().zip([0, 141, 1]) {
-            assert_eq!(code_with(&c, args, stdout, "closed"), Some(expected), "{args:?}, stdout {stdout}");
+            assert_eq!(
+                code_with(&c, args, stdout, "closed"),
+                Some(expected),
+                "{args:?}, stdout {stdout}"
+            );
         }
     }
     // what is wrong with the command line
@@ -133,9 +158,16 @@ fn commands_that_only_show_something_end_with_their_reader_and_report_a_full_dis
 fn a_campaign_is_completed_when_the_reader_of_its_messages_ends_after_the_first_line() {
     require!(Tool::Mpich);
     let c = scripted("head", "echo SUCCESS", "repeats = 3");
-    let mut child = c.command(&["run", "campaign.toml"]).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("starts");
+    let mut child = c
+        .command(&["run", "campaign.toml"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("starts");
     let mut first = String::new();
-    BufReader::new(child.stderr.take().expect("a pipe")).read_line(&mut first).expect("a line");
+    BufReader::new(child.stderr.take().expect("a pipe"))
+        .read_line(&mut first)
+        .expect("a line");
     assert!(!first.is_empty());
     assert_eq!(child.wait().expect("ends").code(), Some(0));
     c.assert_whole(3);
@@ -146,15 +178,28 @@ fn a_campaign_is_completed_when_the_reader_of_its_messages_ends_after_the_first_
 fn a_campaign_is_completed_while_the_reader_of_its_output_rests_and_then_has_all_of_it() {
     require!(Tool::Mpich);
     let c = scripted("rests", "echo SUCCESS", "repeats = 24");
-    let mut child = c.command(&["run", "campaign.toml", "--json"]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("starts");
+    let mut child = c
+        .command(&["run", "campaign.toml", "--json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("starts");
     let mut out = child.stdout.take().expect("a pipe");
     let bytes = fcntl(&out, FcntlArg::F_SETPIPE_SZ(4096)).expect("a small pipe");
-    wait_until("the end of the campaign", LIMIT, || c.events("completed").len() == 1);
+    wait_until("the end of the campaign", LIMIT, || {
+        c.events("completed").len() == 1
+    });
     let mut text = String::new();
     out.read_to_string(&mut text).expect("reads");
     assert_eq!(child.wait().expect("ends").code(), Some(0));
-    assert!(text.len() > 2 * usize::try_from(bytes).expect("a size"), "more than the pipe holds: {}", text.len());
-    let finished = text.lines().filter(|l| serde_json::from_str::<serde_json::Value>(l).expect("JSON")["event"] == "run-finished");
+    assert!(
+        text.len() > 2 * usize::try_from(bytes).expect("a size"),
+        "more than the pipe holds: {}",
+        text.len()
+    );
+    let finished = text.lines().filter(|l| {
+        serde_json::from_str::<serde_json::Value>(l).expect("JSON")["event"] == "run-finished"
+    });
     assert_eq!(finished.count(), 24, "{text}");
     c.assert_whole(24);
 }
@@ -193,38 +238,79 @@ fn a_campaign_is_completed_while_its_terminal_is_stopped() {
     let c = scripted("stopped", "echo SUCCESS", "repeats = 3");
     let cvc = c.command(&["run", "campaign.toml"]);
     let mut command = Command::new(Tool::Python.find().expect("the test requires it"));
-    command.args(["-c", START_STOPPED]).arg(cvc.get_program()).args(cvc.get_args()).current_dir(c.dir());
-    command.envs(cvc.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("python3");
-    wait_until("the end of the campaign", LIMIT, || c.events("completed").len() == 1);
+    command
+        .args(["-c", START_STOPPED])
+        .arg(cvc.get_program())
+        .args(cvc.get_args())
+        .current_dir(c.dir());
+    command.envs(
+        cvc.get_envs()
+            .filter_map(|(name, value)| Some((name, value?))),
+    );
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("python3");
+    wait_until("the end of the campaign", LIMIT, || {
+        c.events("completed").len() == 1
+    });
     let mut resume = child.stdin.take().expect("a pipe");
     resume.write_all(b"\n").expect("writes");
     let mut shown = String::new();
-    child.stdout.take().expect("a pipe").read_to_string(&mut shown).expect("reads");
+    child
+        .stdout
+        .take()
+        .expect("a pipe")
+        .read_to_string(&mut shown)
+        .expect("reads");
     assert_eq!(child.wait().expect("ends").code(), Some(0), "{shown}");
-    assert!(shown.contains("3/3") && shown.contains("3 runs succeeded"), "{shown:?}");
+    assert!(
+        shown.contains("3/3") && shown.contains("3 runs succeeded"),
+        "{shown:?}"
+    );
     c.assert_whole(3);
 }
 
 /// What a report about a bug needs: how the campaign ended, and where more about it is.
 #[track_caller]
 fn assert_reportable(c: &Campaign, stderr: &str) {
-    assert!(stderr.contains("error: internal error (please report): asked to panic"), "{stderr}");
-    assert!(stderr.contains("hint: send the command, its whole output and campaigns/"), "{stderr}");
-    let log = fs::read_dir(c.root().join("logs")).expect("logs").flatten().next().expect("a log").path();
+    assert!(
+        stderr.contains("error: internal error (please report): asked to panic"),
+        "{stderr}"
+    );
+    assert!(
+        stderr.contains("hint: send the command, its whole output and campaigns/"),
+        "{stderr}"
+    );
+    let log = fs::read_dir(c.root().join("logs"))
+        .expect("logs")
+        .flatten()
+        .next()
+        .expect("a log")
+        .path();
     let log = fs::read_to_string(log).expect("reads");
-    assert!(log.contains("panics.rs") && log.contains("asked to panic"), "{log}");
+    assert!(
+        log.contains("panics.rs") && log.contains("asked to panic"),
+        "{log}"
+    );
 }
 
 #[test]
 fn after_a_panic_in_the_campaign_nothing_is_left_and_it_goes_on_next_time() {
     require!(Tool::Mpich);
     for place in ["walk", "attempt", "observer"] {
-        let mut c = scripted("panic", "echo 'Time step 1'; sleep 1; echo SUCCESS", "repeats = 1");
+        let mut c = scripted(
+            "panic",
+            "echo 'Time step 1'; sleep 1; echo SUCCESS",
+            "repeats = 1",
+        );
         c.env("CVC_PANIC_AT", place);
         let output = c.run().expect(1);
         assert_reportable(&c, &output.stderr);
-        wait_until("the end of its processes", LIMIT, || c.processes().is_empty());
+        wait_until("the end of its processes", LIMIT, || {
+            c.processes().is_empty()
+        });
         c.env("CVC_PANIC_AT", "nowhere");
         c.run().expect(0);
         c.assert_whole(1);
@@ -247,12 +333,22 @@ fn a_panic_is_an_internal_error_also_where_nobody_reads_it() {
 fn a_campaign_without_a_reader_still_hears_a_request_to_stop() {
     require!(Tool::Mpich);
     let (c, go) = waiting("stop", "repeats = 3");
-    let mut child = c.command(&["run", "campaign.toml"]).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("starts");
+    let mut child = c
+        .command(&["run", "campaign.toml"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("starts");
     let mut stderr = child.stderr.take().expect("a pipe");
     stderr.read_exact(&mut [0]).expect("it speaks");
     drop(stderr);
-    wait_until("the first run", LIMIT, || !c.events("run-started").is_empty());
-    cvc_testkit::process::signal(i32::try_from(child.id()).expect("a process id"), nix::sys::signal::Signal::SIGINT);
+    wait_until("the first run", LIMIT, || {
+        !c.events("run-started").is_empty()
+    });
+    cvc_testkit::process::signal(
+        i32::try_from(child.id()).expect("a process id"),
+        nix::sys::signal::Signal::SIGINT,
+    );
     fs::write(go, "").expect("writes");
     let mut ended = None;
     wait_until("its end", LIMIT, || {
@@ -286,15 +382,28 @@ sys.exit(child.wait())
 fn on_terminal(campaign: &Campaign, args: &[&str]) -> String {
     let cvc = campaign.command(args);
     let mut command = Command::new(Tool::Python.find().expect("the test requires it"));
-    command.args(["-c", ON_TERMINAL]).arg(cvc.get_program()).args(cvc.get_args());
-    command.current_dir(campaign.dir()).envs(cvc.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command
+        .args(["-c", ON_TERMINAL])
+        .arg(cvc.get_program())
+        .args(cvc.get_args());
+    command.current_dir(campaign.dir()).envs(
+        cvc.get_envs()
+            .filter_map(|(name, value)| Some((name, value?))),
+    );
     String::from_utf8(command.output().expect("python3").stdout).expect("text")
 }
 
 /// Panics if a text has something else that steers a terminal than what a bar needs.
 #[track_caller]
 fn assert_harmless(text: &str, what: &str) {
-    for hostile in ["\u{1b}]", "\u{1b}[2J", "\u{7}", "bad\r", "\u{9b}", "\u{202e}"] {
+    for hostile in [
+        "\u{1b}]",
+        "\u{1b}[2J",
+        "\u{7}",
+        "bad\r",
+        "\u{9b}",
+        "\u{202e}",
+    ] {
         assert!(!text.contains(hostile), "{what}: {hostile:?} in {text:?}");
     }
 }
@@ -303,24 +412,35 @@ fn assert_harmless(text: &str, what: &str) {
 fn what_programs_and_names_of_files_say_cannot_steer_a_terminal() {
     require!(Tool::Mpich, Tool::Python);
     // a title, a cleared screen, a bell, an overwritten line, a sequence of the set C1, turned text
-    let script = r"printf '\033]0;owned\007\033[2Jbad\rgood \302\23331m\342\200\256txt\n' >&2; exit 3";
+    let script =
+        r"printf '\033]0;owned\007\033[2Jbad\rgood \302\23331m\342\200\256txt\n' >&2; exit 3";
     let c = scripted("hostile", script, "repeats = 2\nretries = 0");
     let shown = r"\u{1b}]0;owned\u{7}\u{1b}[2Jbad\u{d}good \u{9b}31m\u{202e}txt";
     let run = on_terminal(&c, &["run", "campaign.toml", "--log", "debug"]);
     assert_harmless(&run, "run");
     assert!(run.contains(shown), "{run}");
-    let lines = c.cvc(&["run", "campaign.toml", "--retry-failed"]).expect(10);
+    let lines = c
+        .cvc(&["run", "campaign.toml", "--retry-failed"])
+        .expect(10);
     assert_harmless(&lines.stderr, "run without a terminal");
     assert!(lines.stderr.contains(shown), "{}", lines.stderr);
     let status = on_terminal(&c, &["status", "campaign.toml"]);
     assert_harmless(&status, "status");
     assert!(status.contains(r"\u{1b}]0;owned"), "{status}");
     // JSON is the same to who reads it
-    let json = c.cvc(&["status", "campaign.toml", "--json"]).expect(0).stdout;
+    let json = c
+        .cvc(&["status", "campaign.toml", "--json"])
+        .expect(0)
+        .stdout;
     assert_harmless(&json, "status --json");
     let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
     let said = "\u{1b}]0;owned\u{7}\u{1b}[2Jbad\rgood \u{9b}31m\u{202e}txt";
-    assert!(json["runs"][0]["detail"].as_str().is_some_and(|detail| detail.contains(said)), "{json}");
+    assert!(
+        json["runs"][0]["detail"]
+            .as_str()
+            .is_some_and(|detail| detail.contains(said)),
+        "{json}"
+    );
 
     let name = "ckpt_\u{1b}]0;owned\u{7}\u{1b}[2J.dmtcp";
     fs::create_dir(c.dir().join("images")).expect("makes");
@@ -330,13 +450,30 @@ fn what_programs_and_names_of_files_say_cannot_steer_a_terminal() {
         let output = c.cvc(args).expect(6);
         assert_harmless(&output.stdout, "image");
         assert_harmless(&output.stderr, "image");
-        assert!(output.stderr.contains(r"ckpt_\u{1b}]0;owned\u{7}\u{1b}[2J.dmtcp"), "{}", output.stderr);
+        assert!(
+            output
+                .stderr
+                .contains(r"ckpt_\u{1b}]0;owned\u{7}\u{1b}[2J.dmtcp"),
+            "{}",
+            output.stderr
+        );
     }
     // what is wrong with a file, and with the command line
-    fs::write(c.dir().join("wrong.toml"), "[matrix]\n# \u{202e}\u{9b}\napp = \"\u{202e}x\u{9b}\"\n").expect("writes");
-    for args in [&["plan", "wrong.toml"][..], &["plan", "campaign.toml", "\u{1b}]0;owned\u{7}"], &["plan", "\u{1b}]0;owned\u{7}"]] {
+    fs::write(
+        c.dir().join("wrong.toml"),
+        "[matrix]\n# \u{202e}\u{9b}\napp = \"\u{202e}x\u{9b}\"\n",
+    )
+    .expect("writes");
+    for args in [
+        &["plan", "wrong.toml"][..],
+        &["plan", "campaign.toml", "\u{1b}]0;owned\u{7}"],
+        &["plan", "\u{1b}]0;owned\u{7}"],
+    ] {
         let output = on_terminal(&c, args);
         assert_harmless(&output, "an error");
-        assert!(output.contains("error: ") || output.contains("error:\u{1b}"), "{output:?}");
+        assert!(
+            output.contains("error: ") || output.contains("error:\u{1b}"),
+            "{output:?}"
+        );
     }
 }

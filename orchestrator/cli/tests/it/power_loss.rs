@@ -34,12 +34,19 @@ const THREADS: usize = 4;
 const CAMPAIGNS: &str = "campaigns";
 
 fn number_of(variable: &str) -> Option<u64> {
-    env::var(variable).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{variable} is no number: {text}")))
+    env::var(variable).ok().map(|text| {
+        text.parse()
+            .unwrap_or_else(|_| panic!("{variable} is no number: {text}"))
+    })
 }
 
 /// A campaign, and what its only session did to its files.
 fn recorded(name: &str) -> (Campaign, Recording) {
-    let mut c = scripted(name, "echo 'Time step 1'; echo SUCCESS", &format!("repeats = {RUNS}\nretries = 0"));
+    let mut c = scripted(
+        name,
+        "echo 'Time step 1'; echo SUCCESS",
+        &format!("repeats = {RUNS}\nretries = 0"),
+    );
     // what cvc remembers of the machine is this campaign's alone
     let state = c.dir().join("state").display().to_string();
     c.env("XDG_STATE_HOME", &state);
@@ -54,24 +61,37 @@ fn file(c: &Campaign, name: &str) -> PathBuf {
 
 /// The whole lines of a journal.
 fn entries(c: &Campaign, files: &Tree) -> Vec<Value> {
-    let text = String::from_utf8_lossy(files.content(&file(c, "journal.jsonl")).unwrap_or_default()).into_owned();
-    text.split_inclusive('\n').filter_map(|line| serde_json::from_str(line.strip_suffix('\n')?).ok()).collect()
+    let text =
+        String::from_utf8_lossy(files.content(&file(c, "journal.jsonl")).unwrap_or_default())
+            .into_owned();
+    text.split_inclusive('\n')
+        .filter_map(|line| serde_json::from_str(line.strip_suffix('\n')?).ok())
+        .collect()
 }
 
 /// The runs whose success a journal tells.
 fn finished(entries: &[Value]) -> BTreeSet<String> {
-    let of_runs = entries.iter().filter(|entry| entry["event"] == "run-finished" && entry["outcome"]["result"] == "succeeded");
-    of_runs.map(|entry| entry["run"].as_str().expect("a run").to_owned()).collect()
+    let of_runs = entries.iter().filter(|entry| {
+        entry["event"] == "run-finished" && entry["outcome"]["result"] == "succeeded"
+    });
+    of_runs
+        .map(|entry| entry["run"].as_str().expect("a run").to_owned())
+        .collect()
 }
 
 /// Brings one state to its end. Returns what is lost, done again or left.
 fn problems(c: &Campaign, recording: &Recording, state: &State) -> Vec<String> {
     let run_of = |run: &str| file(c, "runs").join(run);
-    let whole: BTreeMap<String, Tree> =
-        finished(&entries(c, recording.last())).into_iter().map(|run| (run.clone(), recording.last().below(&run_of(&run)))).collect();
+    let whole: BTreeMap<String, Tree> = finished(&entries(c, recording.last()))
+        .into_iter()
+        .map(|run| (run.clone(), recording.last().below(&run_of(&run))))
+        .collect();
     let told = finished(&entries(c, &state.synced));
     // also before the journal tells of it
-    let sealed = whole.iter().filter(|(run, files)| state.synced.below(&run_of(run)) == **files).map(|(run, _)| run.clone());
+    let sealed = whole
+        .iter()
+        .filter(|(run, files)| state.synced.below(&run_of(run)) == **files)
+        .map(|(run, _)| run.clone());
     let kept: BTreeSet<String> = told.union(&sealed.collect()).cloned().collect();
 
     if c.dir().join(CAMPAIGNS).exists() {
@@ -85,40 +105,77 @@ fn problems(c: &Campaign, recording: &Recording, state: &State) -> Vec<String> {
             problems.push(format!("{}:\n  {what}", state.what));
         }
     };
-    expect(ended.code == Some(0), format!("code {:?}: {}", ended.code, ended.stderr));
+    expect(
+        ended.code == Some(0),
+        format!("code {:?}: {}", ended.code, ended.stderr),
+    );
     let now = read_tree(c.dir(), CAMPAIGNS);
     let journal = file(c, "journal.jsonl");
-    let begins = now.content(&journal).unwrap_or_default().starts_with(state.synced.content(&journal).unwrap_or_default());
+    let begins = now
+        .content(&journal)
+        .unwrap_or_default()
+        .starts_with(state.synced.content(&journal).unwrap_or_default());
     expect(begins, "entries that were synced are gone".to_owned());
     let mut done: BTreeMap<String, usize> = BTreeMap::new();
-    for event in entries(c, &now).iter().filter(|entry| entry["event"] == "run-finished") {
-        *done.entry(event["run"].as_str().expect("a run").to_owned()).or_default() += 1;
+    for event in entries(c, &now)
+        .iter()
+        .filter(|entry| entry["event"] == "run-finished")
+    {
+        *done
+            .entry(event["run"].as_str().expect("a run").to_owned())
+            .or_default() += 1;
     }
-    expect(done.len() == RUNS && done.values().all(|times| *times == 1), format!("runs and how often they ended: {done:?}"));
+    expect(
+        done.len() == RUNS && done.values().all(|times| *times == 1),
+        format!("runs and how often they ended: {done:?}"),
+    );
     for run in kept {
         let (before, after) = (&whole[&run], now.below(&run_of(&run)));
-        let differ: Vec<&PathBuf> = before.keys().chain(after.keys()).filter(|path| before.get(*path) != after.get(*path)).collect();
-        expect(differ.is_empty(), format!("finished run {run} has other files: {differ:?}"));
+        let differ: Vec<&PathBuf> = before
+            .keys()
+            .chain(after.keys())
+            .filter(|path| before.get(*path) != after.get(*path))
+            .collect();
+        expect(
+            differ.is_empty(),
+            format!("finished run {run} has other files: {differ:?}"),
+        );
     }
     if ended.code == Some(0) {
         // a shepherd may still be on its way out
-        wait_until("the end of all processes", LIMIT, || c.processes().is_empty());
+        wait_until("the end of all processes", LIMIT, || {
+            c.processes().is_empty()
+        });
         c.assert_nothing_left();
     }
     let names = c.run_names();
-    expect(names == done.into_keys().collect(), format!("below runs/: {names:?}"));
-    let is_hidden = |path: &&PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
+    expect(
+        names == done.into_keys().collect(),
+        format!("below runs/: {names:?}"),
+    );
+    let is_hidden = |path: &&PathBuf| {
+        path.file_name()
+            .is_some_and(|name| name.to_string_lossy().starts_with('.'))
+    };
     let halves: Vec<&PathBuf> = now.keys().filter(is_hidden).collect();
-    expect(halves.is_empty(), format!("files that were being written are left: {halves:?}"));
+    expect(
+        halves.is_empty(),
+        format!("files that were being written are left: {halves:?}"),
+    );
     let checked = c.cvc(&["fsck", "campaign.toml"]);
-    expect(checked.code == Some(0) && checked.stdout.contains("nothing is damaged"), format!("{checked:?}"));
+    expect(
+        checked.code == Some(0) && checked.stdout.contains("nothing is damaged"),
+        format!("{checked:?}"),
+    );
     problems
 }
 
 #[test]
 fn a_campaign_survives_loss_of_power_at_any_moment() {
     require!(Tool::Mpich, Tool::Strace);
-    let count = usize::try_from(number_of("CVC_POWER_LOSS_STATES").unwrap_or(DEFAULT_STATES as u64)).expect("a number");
+    let count =
+        usize::try_from(number_of("CVC_POWER_LOSS_STATES").unwrap_or(DEFAULT_STATES as u64))
+            .expect("a number");
     let seed = number_of("CVC_POWER_LOSS_SEED").unwrap_or(DEFAULT_SEED);
     let (tried, found) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     thread::scope(|scope| {
@@ -127,7 +184,12 @@ fn a_campaign_survives_loss_of_power_at_any_moment() {
             scope.spawn(move || {
                 let (c, recording) = recorded(&format!("power-{number}"));
                 let dull = |path: &Path| path.starts_with(file(&c, "logs"));
-                for state in recording.states(count, seed, dull).into_iter().skip(number).step_by(THREADS) {
+                for state in recording
+                    .states(count, seed, dull)
+                    .into_iter()
+                    .skip(number)
+                    .step_by(THREADS)
+                {
                     let of_state = problems(&c, &recording, &state);
                     found.lock().expect("no panic").extend(of_state);
                     tried.fetch_add(1, Ordering::Relaxed);
@@ -137,7 +199,12 @@ fn a_campaign_survives_loss_of_power_at_any_moment() {
     });
     let (tried, found) = (tried.into_inner(), found.into_inner().expect("no panic"));
     eprintln!("{tried} states of the disk, seed {seed}");
-    assert!(found.is_empty(), "{} problems in {tried} states, seed {seed}:\n{}", found.len(), found.join("\n"));
+    assert!(
+        found.is_empty(),
+        "{} problems in {tried} states, seed {seed}:\n{}",
+        found.len(),
+        found.join("\n")
+    );
 }
 
 #[test]
@@ -147,10 +214,17 @@ fn the_mark_beside_the_journal_is_never_ahead_of_what_is_on_disk() {
     let mark = file(&c, "journal.mark");
     let mut marked = 0;
     for moment in recording.moments(&mark) {
-        let Ok(text) = serde_json::from_slice::<Value>(moment.seen.content(&mark).unwrap_or_default()) else { continue };
+        let Ok(text) =
+            serde_json::from_slice::<Value>(moment.seen.content(&mark).unwrap_or_default())
+        else {
+            continue;
+        };
         marked = text["entry"].as_u64().expect("a number");
         let on_disk = entries(&c, &moment.synced).len() as u64;
-        assert!(marked <= on_disk, "the mark says {marked}, and {on_disk} entries are on disk");
+        assert!(
+            marked <= on_disk,
+            "the mark says {marked}, and {on_disk} entries are on disk"
+        );
     }
     assert_eq!(marked, c.journal().len() as u64);
 }

@@ -8,16 +8,28 @@ use std::{
 };
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository")
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .canonicalize()
+        .expect("the repository")
 }
 
 fn predict(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_cvc")).arg("predict").args(arguments).current_dir(root()).output().expect("cvc")
+    Command::new(env!("CARGO_BIN_EXE_cvc"))
+        .arg("predict")
+        .args(arguments)
+        .current_dir(root())
+        .output()
+        .expect("cvc")
 }
 
 fn json(arguments: &[&str]) -> serde_json::Value {
     let finished = predict(&[arguments, &["--json"]].concat());
-    assert!(finished.status.success(), "{}", String::from_utf8_lossy(&finished.stderr));
+    assert!(
+        finished.status.success(),
+        "{}",
+        String::from_utf8_lossy(&finished.stderr)
+    );
     serde_json::from_slice(&finished.stdout).expect("JSON")
 }
 
@@ -25,32 +37,99 @@ const RUNS: &str = "experiments/nas-sizes.csv";
 
 #[test]
 fn the_json_has_every_number_with_its_model_and_runs() {
-    let finished =
-        json(&["--from", RUNS, "--exclude", "processes=16,25", "--at", "npb-sp.B 16 openmpi", "--at", "npb-bt.B 2Nx8P mpich-ch3"]);
-    let lines = finished["forecasts"][0]["quantities"].as_array().expect("quantities");
-    let line = |name: &str| lines.iter().find(|l| l["quantity"] == name).unwrap_or_else(|| panic!("no {name}"));
-    for name in ["dtapp_mib", "lb_mib", "shmem_mib", "headers_mib", "image_mib", "file_mib", "ranks_mib", "stored_mib", "latency_s"] {
+    let finished = json(&[
+        "--from",
+        RUNS,
+        "--exclude",
+        "processes=16,25",
+        "--at",
+        "npb-sp.B 16 openmpi",
+        "--at",
+        "npb-bt.B 2Nx8P mpich-ch3",
+    ]);
+    let lines = finished["forecasts"][0]["quantities"]
+        .as_array()
+        .expect("quantities");
+    let line = |name: &str| {
+        lines
+            .iter()
+            .find(|l| l["quantity"] == name)
+            .unwrap_or_else(|| panic!("no {name}"))
+    };
+    for name in [
+        "dtapp_mib",
+        "lb_mib",
+        "shmem_mib",
+        "headers_mib",
+        "image_mib",
+        "file_mib",
+        "ranks_mib",
+        "stored_mib",
+        "latency_s",
+    ] {
         let predicted = line(name);
         let interval = &predicted["predicted"];
-        let value = interval["value"].as_f64().unwrap_or_else(|| panic!("{name}: {predicted}"));
-        assert!(interval["low"].as_f64() <= Some(value) && Some(value) <= interval["high"].as_f64(), "{name}: {predicted}");
-        assert!(["no-run", "small-runs", "published"].map(Some).contains(&predicted["model"]["tier"].as_str()), "{name}");
-        assert!(predicted["training"].as_array().is_some_and(|t| t.iter().all(|l| !l.as_str().unwrap_or("").contains("16P"))), "{name}");
+        let value = interval["value"]
+            .as_f64()
+            .unwrap_or_else(|| panic!("{name}: {predicted}"));
+        assert!(
+            interval["low"].as_f64() <= Some(value) && Some(value) <= interval["high"].as_f64(),
+            "{name}: {predicted}"
+        );
+        assert!(
+            ["no-run", "small-runs", "published"]
+                .map(Some)
+                .contains(&predicted["model"]["tier"].as_str()),
+            "{name}"
+        );
+        assert!(
+            predicted["training"]
+                .as_array()
+                .is_some_and(|t| t.iter().all(|l| !l.as_str().unwrap_or("").contains("16P"))),
+            "{name}"
+        );
     }
-    let candidates = line("dtapp_mib")["candidates"].as_array().expect("candidates").clone();
+    let candidates = line("dtapp_mib")["candidates"]
+        .as_array()
+        .expect("candidates")
+        .clone();
     assert_eq!(candidates.iter().filter(|c| c["chosen"] == true).count(), 1);
-    assert!(candidates.len() >= 3 && candidates.iter().any(|c| c["leave_one_out_pct"].is_f64()), "{candidates:?}");
+    assert!(
+        candidates.len() >= 3 && candidates.iter().any(|c| c["leave_one_out_pct"].is_f64()),
+        "{candidates:?}"
+    );
     assert_eq!(finished["forecasts"][1]["question"]["mapping"], "2Nx8P");
     assert_eq!(finished["forecasts"][1]["files"][0]["count"], 16);
 }
 
 #[test]
 fn training_and_judged_observations_are_apart() {
-    let finished = json(&["--from", RUNS, "--train", "class=A", "--train", "class=B processes=1", "--judge"]);
-    let trained: Vec<&str> = finished["trained_on"].as_array().expect("a list").iter().filter_map(|o| o["label"].as_str()).collect();
+    let finished = json(&[
+        "--from",
+        RUNS,
+        "--train",
+        "class=A",
+        "--train",
+        "class=B processes=1",
+        "--judge",
+    ]);
+    let trained: Vec<&str> = finished["trained_on"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(|o| o["label"].as_str())
+        .collect();
     let judged = finished["judged"].as_array().expect("a list");
-    assert_eq!(trained.len() + finished["held_out"].as_u64().expect("a number") as usize, 72);
-    assert!(judged.len() > 200 && judged.iter().all(|j| !trained.contains(&j["label"].as_str().unwrap_or_default())));
+    assert_eq!(
+        trained.len() + finished["held_out"].as_u64().expect("a number") as usize,
+        72
+    );
+    assert!(
+        judged.len() > 200
+            && judged
+                .iter()
+                .all(|j| !trained.contains(&j["label"].as_str().unwrap_or_default()))
+    );
 }
 
 #[test]
@@ -58,9 +137,18 @@ fn a_campaign_is_taken_by_its_directory_and_has_no_run_yet() {
     let place = tempfile::tempdir().expect("a directory");
     let dir = place.path().join("empty");
     fs::create_dir(&dir).expect("a directory");
-    fs::write(dir.join("plan.json"), r#"{"schema":1,"campaign":"empty","seed":1,"points":[],"runs":[],"excluded":[]}"#).expect("writes");
+    fs::write(
+        dir.join("plan.json"),
+        r#"{"schema":1,"campaign":"empty","seed":1,"points":[],"runs":[],"excluded":[]}"#,
+    )
+    .expect("writes");
     fs::write(dir.join("journal.jsonl"), "").expect("writes");
-    let finished = predict(&["--from", dir.to_str().expect("UTF-8"), "--at", "npb-bt.A 4 openmpi"]);
+    let finished = predict(&[
+        "--from",
+        dir.to_str().expect("UTF-8"),
+        "--at",
+        "npb-bt.A 4 openmpi",
+    ]);
     let text = String::from_utf8_lossy(&finished.stderr);
     assert_eq!(finished.status.code(), Some(8), "{text}");
     assert!(text.contains("no observations"), "{text}");
@@ -74,43 +162,109 @@ fn each_wrong_input_is_refused_with_its_hint() {
         fs::write(&path, text).expect("writes");
         path.to_str().expect("UTF-8").to_owned()
     };
-    let missing = table("missing.csv", "app,class,mapping,dtapp_mib\nnpb-bt,A,1Nx4P,1\n");
-    let negative = table("negative.csv", "app,class,mapping,mpi,dtapp_mib\nnpb-bt,A,1Nx4P,openmpi,-1\n");
-    let bare = table("bare.csv", "app,class,mapping,mpi,dtapp_mib\nnpb-bt,A,1Nx4P,openmpi,\n");
-    let one = table("one.csv", "app,class,mapping,mpi,dtapp_mib\nsolver,A,1Nx4P,openmpi,10\n");
+    let missing = table(
+        "missing.csv",
+        "app,class,mapping,dtapp_mib\nnpb-bt,A,1Nx4P,1\n",
+    );
+    let negative = table(
+        "negative.csv",
+        "app,class,mapping,mpi,dtapp_mib\nnpb-bt,A,1Nx4P,openmpi,-1\n",
+    );
+    let bare = table(
+        "bare.csv",
+        "app,class,mapping,mpi,dtapp_mib\nnpb-bt,A,1Nx4P,openmpi,\n",
+    );
+    let one = table(
+        "one.csv",
+        "app,class,mapping,mpi,dtapp_mib\nsolver,A,1Nx4P,openmpi,10\n",
+    );
     let at = ["--at", "npb-bt.A 4 openmpi"];
     let cases: [(&str, Vec<&str>); 13] = [
         ("nothing asked", vec!["--from", RUNS]),
-        ("no such campaign", [&["--from", "no-such-campaign"][..], &at].concat()),
-        ("no such table", [&["--from", "no-such.csv"][..], &at].concat()),
-        ("a column is missing", [&["--from", &missing][..], &at].concat()),
-        ("a negative size", [&["--from", &negative][..], &at].concat()),
-        ("a line without a value", [&["--from", &bare][..], &at].concat()),
-        ("nothing to train on", [&["--from", RUNS, "--train", "processes=36"][..], &at].concat()),
-        ("nothing left", [&["--from", RUNS, "--exclude", "mpi=openmpi,mpich-ch3"][..], &at].concat()),
-        ("an unknown factor", [&["--from", RUNS, "--train", "procs=4"][..], &at].concat()),
-        ("a count that no mapping gives", vec!["--from", RUNS, "--at", "npb-bt.A 24 openmpi"]),
-        ("an unknown program", vec!["--from", RUNS, "--at", "npb-ft.A 16 openmpi"]),
-        ("an overhead that is none", [&["--overhead", "lots"][..], &at].concat()),
-        ("a time that is none", [&["--mtbf", "24 lightyears"][..], &at].concat()),
+        (
+            "no such campaign",
+            [&["--from", "no-such-campaign"][..], &at].concat(),
+        ),
+        (
+            "no such table",
+            [&["--from", "no-such.csv"][..], &at].concat(),
+        ),
+        (
+            "a column is missing",
+            [&["--from", &missing][..], &at].concat(),
+        ),
+        (
+            "a negative size",
+            [&["--from", &negative][..], &at].concat(),
+        ),
+        (
+            "a line without a value",
+            [&["--from", &bare][..], &at].concat(),
+        ),
+        (
+            "nothing to train on",
+            [&["--from", RUNS, "--train", "processes=36"][..], &at].concat(),
+        ),
+        (
+            "nothing left",
+            [
+                &["--from", RUNS, "--exclude", "mpi=openmpi,mpich-ch3"][..],
+                &at,
+            ]
+            .concat(),
+        ),
+        (
+            "an unknown factor",
+            [&["--from", RUNS, "--train", "procs=4"][..], &at].concat(),
+        ),
+        (
+            "a count that no mapping gives",
+            vec!["--from", RUNS, "--at", "npb-bt.A 24 openmpi"],
+        ),
+        (
+            "an unknown program",
+            vec!["--from", RUNS, "--at", "npb-ft.A 16 openmpi"],
+        ),
+        (
+            "an overhead that is none",
+            [&["--overhead", "lots"][..], &at].concat(),
+        ),
+        (
+            "a time that is none",
+            [&["--mtbf", "24 lightyears"][..], &at].concat(),
+        ),
     ];
     let mut all = String::new();
     for (what, arguments) in cases {
         let finished = predict(&arguments);
-        let text = String::from_utf8_lossy(&finished.stderr).replace(place.path().to_str().expect("UTF-8"), "DIR");
+        let text = String::from_utf8_lossy(&finished.stderr)
+            .replace(place.path().to_str().expect("UTF-8"), "DIR");
         // the list of applications grows
-        let text = text.split("known applications").next().unwrap_or_default().trim_end().to_owned();
-        all += &format!("{what} (exit {}):\n{text}\n\n", finished.status.code().unwrap_or(-1));
-        assert!(finished.stdout.is_empty() && !finished.status.success(), "{what}");
+        let text = text
+            .split("known applications")
+            .next()
+            .unwrap_or_default()
+            .trim_end()
+            .to_owned();
+        all += &format!(
+            "{what} (exit {}):\n{text}\n\n",
+            finished.status.code().unwrap_or(-1)
+        );
+        assert!(
+            finished.stdout.is_empty() && !finished.status.success(),
+            "{what}"
+        );
     }
     insta::assert_snapshot!(all);
     // one point of an unknown program: one sentence, and an exit code that a script sees
     let finished = predict(&["--from", &one, "--at", "solver.A 9 openmpi"]);
     let text = String::from_utf8_lossy(&finished.stdout);
     assert_eq!(finished.status.code(), Some(8), "{text}");
-    let sentence =
-        "application data, MiB: no prediction: 1 run of solver.A on openmpi; curves in the number of processes need at least 2\n";
-    assert!(text.contains(sentence) && !text.contains("dtapp-halo"), "{text}");
+    let sentence = "application data, MiB: no prediction: 1 run of solver.A on openmpi; curves in the number of processes need at least 2\n";
+    assert!(
+        text.contains(sentence) && !text.contains("dtapp-halo"),
+        "{text}"
+    );
     let finished = predict(&["--from", &one, "--at", "solver.A 9 openmpi", "--detail"]);
     assert!(String::from_utf8_lossy(&finished.stdout).contains("dtapp-halo: "));
 }
@@ -118,10 +272,23 @@ fn each_wrong_input_is_refused_with_its_hint() {
 #[test]
 fn runs_that_are_given_twice_count_once() {
     let once = predict(&["--from", RUNS, "--at", "npb-bt.B 36 mpich-ch3"]);
-    let twice = predict(&["--from", RUNS, "--from", &format!("./{RUNS}"), "--at", "npb-bt.B 36 mpich-ch3"]);
-    let (once, twice) = (String::from_utf8_lossy(&once.stdout), String::from_utf8_lossy(&twice.stdout));
+    let twice = predict(&[
+        "--from",
+        RUNS,
+        "--from",
+        &format!("./{RUNS}"),
+        "--at",
+        "npb-bt.B 36 mpich-ch3",
+    ]);
+    let (once, twice) = (
+        String::from_utf8_lossy(&once.stdout),
+        String::from_utf8_lossy(&twice.stdout),
+    );
     assert!(twice.contains("is given twice and counts once"), "{twice}");
-    let without: Vec<&str> = twice.lines().filter(|l| !l.contains("given twice")).collect();
+    let without: Vec<&str> = twice
+        .lines()
+        .filter(|l| !l.contains("given twice"))
+        .collect();
     assert_eq!(without, once.lines().collect::<Vec<_>>());
 }
 
@@ -129,13 +296,25 @@ fn runs_that_are_given_twice_count_once() {
 fn negative_amounts_and_tables_that_are_no_text_are_refused_by_us() {
     let place = tempfile::tempdir().expect("a directory");
     let latin = place.path().join("latin.csv");
-    fs::write(&latin, b"app,class,processes,mpi,lb_mib\nr\xe9seau,A,4,openmpi,1\n").expect("writes");
+    fs::write(
+        &latin,
+        b"app,class,processes,mpi,lb_mib\nr\xe9seau,A,4,openmpi,1\n",
+    )
+    .expect("writes");
     let at = "npb-bt.A 4 openmpi";
     let cases = [
-        (vec!["--overhead", "-5%", "--at", at], 2, "above 0 and at most 1000%"),
+        (
+            vec!["--overhead", "-5%", "--at", at],
+            2,
+            "above 0 and at most 1000%",
+        ),
         (vec!["--mtbf", "-3h", "--at", at], 2, "above 0 seconds"),
         (vec!["--overhead", "30", "--at", at], 2, "write 30% or 0.3"),
-        (vec!["--from", latin.to_str().expect("UTF-8"), "--at", at], 6, "latin.csv:2: the line is not UTF-8"),
+        (
+            vec!["--from", latin.to_str().expect("UTF-8"), "--at", at],
+            6,
+            "latin.csv:2: the line is not UTF-8",
+        ),
     ];
     for (arguments, code, text) in cases {
         let finished = predict(&arguments);
@@ -163,30 +342,59 @@ fn observations_of_two_environments_are_not_mixed_and_either_can_be_asked_for() 
     fs::write(&path, table).expect("writes");
     let from = path.to_str().expect("UTF-8");
     let trained = |arguments: &[&str]| {
-        let output = predict(&[&["--from", from, "--at", "foo.A 1 openmpi", "--json"], arguments].concat());
+        let output = predict(
+            &[
+                &["--from", from, "--at", "foo.A 1 openmpi", "--json"],
+                arguments,
+            ]
+            .concat(),
+        );
         let output: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
         let kernels: Vec<String> = output["trained_on"]
             .as_array()
             .expect("a list")
             .iter()
-            .map(|o| o["environment"]["kernel"].as_str().expect("a kernel").to_owned())
+            .map(|o| {
+                o["environment"]["kernel"]
+                    .as_str()
+                    .expect("a kernel")
+                    .to_owned()
+            })
             .collect();
         (kernels, output["warnings"].to_string())
     };
     let (kernels, warnings) = trained(&[]);
     assert_eq!(kernels, ["from-6.7"; 4]);
-    assert!(warnings.contains("3 observed with DMTCP 4.2.0 on Linux before 6.7 are left out") && warnings.contains("1Nx1P"), "{warnings}");
-    for asked in [["--train", "kernel=before-6.7"], ["--exclude", "kernel=from-6.7"]] {
+    assert!(
+        warnings.contains("3 observed with DMTCP 4.2.0 on Linux before 6.7 are left out")
+            && warnings.contains("1Nx1P"),
+        "{warnings}"
+    );
+    for asked in [
+        ["--train", "kernel=before-6.7"],
+        ["--exclude", "kernel=from-6.7"],
+    ] {
         let (kernels, warnings) = trained(&asked);
-        assert_eq!((kernels, warnings.as_str()), (vec!["before-6.7".to_owned(); 3], "null"), "{asked:?}");
+        assert_eq!(
+            (kernels, warnings.as_str()),
+            (vec!["before-6.7".to_owned(); 3], "null"),
+            "{asked:?}"
+        );
     }
     // people read it too
-    let text = String::from_utf8(predict(&["--from", from, "--at", "foo.A 1 openmpi"]).stdout).expect("UTF-8");
+    let text = String::from_utf8(predict(&["--from", from, "--at", "foo.A 1 openmpi"]).stdout)
+        .expect("UTF-8");
     assert!(text.contains("are left out"), "{text}");
 }
 
 /// What of a value a schema does not describe, or what it misses; only the keywords that the schema of predictions uses.
-fn violations(schema: &serde_json::Value, root: &serde_json::Value, value: &serde_json::Value, way: &str, found: &mut Vec<String>) {
+fn violations(
+    schema: &serde_json::Value,
+    root: &serde_json::Value,
+    value: &serde_json::Value,
+    way: &str,
+    found: &mut Vec<String>,
+) {
     if let Some(reference) = schema["$ref"].as_str() {
         let name = reference.rsplit('/').next().expect("a name");
         return violations(&root["$defs"][name], root, value, way, found);
@@ -226,17 +434,29 @@ fn violations(schema: &serde_json::Value, root: &serde_json::Value, value: &serd
         found.push(format!("{way}: {value}"));
     }
     if let Some(object) = value.as_object() {
-        for key in schema["required"].as_array().into_iter().flatten().filter_map(|k| k.as_str()) {
+        for key in schema["required"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|k| k.as_str())
+        {
             if !object.contains_key(key) {
                 found.push(format!("{way}.{key} is missing"));
             }
         }
         for (key, inner) in object {
             match (&schema["properties"][key], &schema["additionalProperties"]) {
-                (serde_json::Value::Null, serde_json::Value::Bool(false)) => found.push(format!("{way}.{key} is not described")),
-                (serde_json::Value::Null, others) => violations(others, root, inner, &format!("{way}.{key}"), found),
+                (serde_json::Value::Null, serde_json::Value::Bool(false)) => {
+                    found.push(format!("{way}.{key} is not described"))
+                }
+                (serde_json::Value::Null, others) => {
+                    violations(others, root, inner, &format!("{way}.{key}"), found)
+                }
                 (described, _) => {
-                    assert!(described.get("$ref").is_some() || described["description"].is_string(), "{key} has no description");
+                    assert!(
+                        described.get("$ref").is_some() || described["description"].is_string(),
+                        "{key} has no description"
+                    );
                     violations(described, root, inner, &format!("{way}.{key}"), found);
                 }
             }
@@ -249,7 +469,10 @@ fn violations(schema: &serde_json::Value, root: &serde_json::Value, value: &serd
 
 #[test]
 fn the_json_is_what_its_schema_says() {
-    let printed = common::campaign("schema", "").cvc(&["schema", "predict"]).expect(0).stdout;
+    let printed = common::campaign("schema", "")
+        .cvc(&["schema", "predict"])
+        .expect(0)
+        .stdout;
     let schema: serde_json::Value = serde_json::from_str(&printed).expect("JSON");
     let all: [&[&str]; 4] = [
         &[
@@ -265,14 +488,27 @@ fn the_json_is_what_its_schema_says() {
             "--app-time",
             "10min",
         ],
-        &["--from", RUNS, "--train", "app=npb-sp processes=4", "--at", "npb-sp.B 9 openmpi", "--next", "--mtbf", "1h"],
+        &[
+            "--from",
+            RUNS,
+            "--train",
+            "app=npb-sp processes=4",
+            "--at",
+            "npb-sp.B 9 openmpi",
+            "--next",
+            "--mtbf",
+            "1h",
+        ],
         &["--at", "npb-sp.C 2Nx18P mpich-ch3"],
         &["--from", RUNS, "--at", "kernel-stencil.A 4 openmpi gzip"],
     ];
     for arguments in all {
         let output = predict(&[arguments, &["--json"]].concat());
         let value: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
-        assert!(!String::from_utf8_lossy(&output.stdout).contains("\"Ok\""), "{arguments:?}");
+        assert!(
+            !String::from_utf8_lossy(&output.stdout).contains("\"Ok\""),
+            "{arguments:?}"
+        );
         let mut found = Vec::new();
         violations(&schema, &schema, &value, "", &mut found);
         assert!(found.is_empty(), "{arguments:?}: {found:#?}");
@@ -281,24 +517,56 @@ fn the_json_is_what_its_schema_says() {
 
 #[test]
 fn the_run_that_narrows_most_is_proposed_with_its_cost() {
-    let output = json(&["--from", RUNS, "--train", "app=npb-sp class=B processes=4", "--at", "npb-sp.B 25 openmpi", "--next"]);
+    let output = json(&[
+        "--from",
+        RUNS,
+        "--train",
+        "app=npb-sp class=B processes=4",
+        "--at",
+        "npb-sp.B 25 openmpi",
+        "--next",
+    ]);
     let runs = output["next"][0]["runs"].as_array().expect("runs");
     assert!(runs.len() >= 2, "{runs:?}");
-    let narrower = |run: &serde_json::Value| run["narrower_pct"].as_f64().expect("a number").round();
-    assert!(runs.windows(2).all(|w| narrower(&w[0]) >= narrower(&w[1])), "{runs:?}");
+    let narrower =
+        |run: &serde_json::Value| run["narrower_pct"].as_f64().expect("a number").round();
     assert!(
-        runs.iter().all(|r| r["processes"].as_u64() < Some(25) && r["stored_mib"].is_number() && r["latency_s"].is_number()),
+        runs.windows(2).all(|w| narrower(&w[0]) >= narrower(&w[1])),
+        "{runs:?}"
+    );
+    assert!(
+        runs.iter().all(|r| r["processes"].as_u64() < Some(25)
+            && r["stored_mib"].is_number()
+            && r["latency_s"].is_number()),
         "{runs:?}"
     );
     // it is observed now: the same question has intervals about as narrow as were told, for a run that the models hit
     let best = runs[0]["processes"].as_u64().expect("a number").to_string();
     let train = format!("app=npb-sp class=B processes=4,{best}");
-    let with_it = json(&["--from", RUNS, "--train", &train, "--at", "npb-sp.B 25 openmpi"]);
+    let with_it = json(&[
+        "--from",
+        RUNS,
+        "--train",
+        &train,
+        "--at",
+        "npb-sp.B 25 openmpi",
+    ]);
     let half = |quantity: &str| {
-        let line = with_it["forecasts"][0]["quantities"].as_array().expect("lines").iter().find(|l| l["quantity"] == quantity).expect("it");
+        let line = with_it["forecasts"][0]["quantities"]
+            .as_array()
+            .expect("lines")
+            .iter()
+            .find(|l| l["quantity"] == quantity)
+            .expect("it");
         let of = |end: &str| line["predicted"][end].as_f64().expect("a number");
         50.0 * (of("high") - of("low")) / of("value")
     };
-    let told = runs[0]["half_width_pct"]["stored_mib"].as_f64().expect("a number");
-    assert!((half("stored_mib") / told - 1.0).abs() < 0.5, "{} against {told}", half("stored_mib"));
+    let told = runs[0]["half_width_pct"]["stored_mib"]
+        .as_f64()
+        .expect("a number");
+    assert!(
+        (half("stored_mib") / told - 1.0).abs() < 0.5,
+        "{} against {told}",
+        half("stored_mib")
+    );
 }

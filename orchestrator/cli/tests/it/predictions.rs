@@ -25,11 +25,24 @@ fn output(finished: &Finished) -> String {
 fn a_report_says_what_is_missed_and_fails_only_when_asked() {
     let c = finished(&format!("{SPLIT}{MISSED}"), |_| false);
     let plain = c.cvc(&["report", "campaign.toml"]).expect(0);
-    assert!(plain.stderr.contains("a prediction misses its bound: image of npb-bt on mpich-ch3: mean error "), "{}", output(&plain));
-    assert!(plain.stderr.contains("above the bound of 0.0001 %"), "{}", output(&plain));
+    assert!(
+        plain
+            .stderr
+            .contains("a prediction misses its bound: image of npb-bt on mpich-ch3: mean error "),
+        "{}",
+        output(&plain)
+    );
+    assert!(
+        plain.stderr.contains("above the bound of 0.0001 %"),
+        "{}",
+        output(&plain)
+    );
     let gated = c.cvc(&["report", "campaign.toml", "--gate"]).expect(11);
     assert_eq!(plain.stderr, gated.stderr);
-    assert!(fs::exists(c.dir().join("reports/measured/report.html")).is_ok_and(|e| e), "the report is written all the same");
+    assert!(
+        fs::exists(c.dir().join("reports/measured/report.html")).is_ok_and(|e| e),
+        "the report is written all the same"
+    );
     assert!(fs::exists(c.root().join("predictions.jsonl")).is_ok_and(|e| e));
 }
 
@@ -37,12 +50,21 @@ fn a_report_says_what_is_missed_and_fails_only_when_asked() {
 fn a_kept_bound_is_reported_and_succeeds() {
     let c = finished(&format!("{SPLIT}{KEPT}"), |_| false);
     let gated = c.cvc(&["report", "campaign.toml", "--gate"]).expect(0);
-    assert!(gated.stderr.contains("the predictions keep their bounds; "), "{}", output(&gated));
+    assert!(
+        gated.stderr.contains("the predictions keep their bounds; "),
+        "{}",
+        output(&gated)
+    );
     // Nothing to hold anything against: the stop_request is refused, not silently granted.
     for predict in [SPLIT, ""] {
         let c = finished(predict, |_| false);
         let refused = c.cvc(&["report", "campaign.toml", "--gate"]).expect(2);
-        assert!(refused.stderr.contains("no bounds for predictions") && refused.stderr.contains("max_error"), "{}", output(&refused));
+        assert!(
+            refused.stderr.contains("no bounds for predictions")
+                && refused.stderr.contains("max_error"),
+            "{}",
+            output(&refused)
+        );
         c.cvc(&["report", "campaign.toml"]).expect(0);
     }
 }
@@ -52,16 +74,32 @@ fn a_run_ends_with_the_gates_code_unless_runs_failed() {
     let missed = format!("{SPLIT}{MISSED}");
     let c = finished(&missed, |_| false);
     let run = c.run().expect(11);
-    assert!(run.stderr.contains("a prediction misses its bound: image of npb-sp on openmpi"), "{}", output(&run));
+    assert!(
+        run.stderr
+            .contains("a prediction misses its bound: image of npb-sp on openmpi"),
+        "{}",
+        output(&run)
+    );
     let json = c.cvc(&["run", "campaign.toml", "--json"]).expect(11);
-    let event = json.stdout.lines().filter_map(|l| serde_json::from_str::<serde_json::Value>(l).ok()).find(|e| e["event"] == "predictions");
+    let event = json
+        .stdout
+        .lines()
+        .filter_map(|l| serde_json::from_str::<serde_json::Value>(l).ok())
+        .find(|e| e["event"] == "predictions");
     let event = event.unwrap_or_else(|| panic!("{}", json.stdout));
     assert_eq!(event["kept"], false);
     assert_eq!(event["missed"].as_array().map(Vec::len), Some(4), "{event}");
     // Finished runs stay valid when only the bounds change.
-    c.put("campaign.toml", &format!("{}{SPLIT}{KEPT}", measured::CAMPAIGN));
+    c.put(
+        "campaign.toml",
+        &format!("{}{SPLIT}{KEPT}", measured::CAMPAIGN),
+    );
     let run = c.run().expect(0);
-    assert!(run.stderr.contains("the predictions keep their bounds"), "{}", output(&run));
+    assert!(
+        run.stderr.contains("the predictions keep their bounds"),
+        "{}",
+        output(&run)
+    );
 }
 
 #[test]

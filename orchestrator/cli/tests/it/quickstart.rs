@@ -6,9 +6,13 @@ use std::{collections::BTreeMap, fs, path::Path, time::Duration};
 /// The rows of a CSV file whose cells need no quotes.
 fn rows(path: &Path) -> Vec<BTreeMap<String, String>> {
     let text = fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-    let mut lines = text.lines().map(|l| l.split(',').map(str::to_owned).collect::<Vec<_>>());
+    let mut lines = text
+        .lines()
+        .map(|l| l.split(',').map(str::to_owned).collect::<Vec<_>>());
     let header = lines.next().expect("a header");
-    lines.map(|cells| header.iter().cloned().zip(cells).collect()).collect()
+    lines
+        .map(|cells| header.iter().cloned().zip(cells).collect())
+        .collect()
 }
 
 #[test]
@@ -16,9 +20,15 @@ fn the_main_job_runs_to_its_end_and_ends_with_a_report() {
     require!(Tool::Mpich, Tool::OpenMpi);
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/quickstart.toml");
     let campaign = Campaign::new(env!("CARGO_BIN_EXE_cvc"), "quickstart", "");
-    campaign.put("campaign.toml", &fs::read_to_string(file).expect("experiments/quickstart.toml"));
+    campaign.put(
+        "campaign.toml",
+        &fs::read_to_string(file).expect("experiments/quickstart.toml"),
+    );
     // a minute or two on two cores that have nothing else to do; tests do not run on such ones
-    let finished = campaign.start(&["run", "campaign.toml"]).wait(Duration::from_secs(1800)).expect(0);
+    let finished = campaign
+        .start(&["run", "campaign.toml"])
+        .wait(Duration::from_secs(1800))
+        .expect(0);
 
     // 2 libraries x 3 mappings x 2 aggregator settings x 3 repeats, and two points under DMTCP where it is installed
     let with_dmtcp = Tool::Dmtcp.find().is_some();
@@ -26,23 +36,45 @@ fn the_main_job_runs_to_its_end_and_ends_with_a_report() {
     campaign.assert_nothing_left();
 
     let report = campaign.dir().join("reports/quickstart");
-    assert_eq!(finished.stdout.lines().last(), Some("report: reports/quickstart/report.html"), "{}", finished.stdout);
+    assert_eq!(
+        finished.stdout.lines().last(),
+        Some("report: reports/quickstart/report.html"),
+        "{}",
+        finished.stdout
+    );
     let html = fs::read_to_string(report.join("report.html")).expect("the report");
     assert!(html.matches("<svg").count() >= 6, "plots");
-    assert!(html.contains("MPICH ") && html.contains("Open MPI "), "versions");
-    assert!(!html.contains("src=\"http") && !html.contains("href=\"http") && !html.contains("@import"), "it needs no network");
-    assert_eq!(html.contains("DMTCP is not installed"), !with_dmtcp, "what was skipped is in the report");
+    assert!(
+        html.contains("MPICH ") && html.contains("Open MPI "),
+        "versions"
+    );
+    assert!(
+        !html.contains("src=\"http") && !html.contains("href=\"http") && !html.contains("@import"),
+        "it needs no network"
+    );
+    assert_eq!(
+        html.contains("DMTCP is not installed"),
+        !with_dmtcp,
+        "what was skipped is in the report"
+    );
 
-    let points: Vec<_> = rows(&report.join("csv/points.csv")).into_iter().filter(|p| p["checkpointer"] == "application").collect();
+    let points: Vec<_> = rows(&report.join("csv/points.csv"))
+        .into_iter()
+        .filter(|p| p["checkpointer"] == "application")
+        .collect();
     assert_eq!(points.len(), 12);
     for point in points {
         for quantity in ["ckpt_latency_s", "ckpt_stored_bytes", "wall_s"] {
             let value = |what: &str| {
-                point[&format!("{quantity}_{what}")].parse::<f64>().unwrap_or_else(|e| panic!("{quantity}_{what}: {e}: {point:?}"))
+                point[&format!("{quantity}_{what}")]
+                    .parse::<f64>()
+                    .unwrap_or_else(|e| panic!("{quantity}_{what}: {e}: {point:?}"))
             };
             assert_eq!(value("n"), 3.0, "{point:?}");
             assert!(
-                value("ci_low") <= value("mean") && value("mean") <= value("ci_high") && value("ci_low") > 0.0,
+                value("ci_low") <= value("mean")
+                    && value("mean") <= value("ci_high")
+                    && value("ci_low") > 0.0,
                 "{quantity}: {point:?}"
             );
         }
@@ -51,8 +83,15 @@ fn the_main_job_runs_to_its_end_and_ends_with_a_report() {
         let point = &read_json(&campaign.run_dir(&run).join("run.json"))["point"];
         if point["checkpointer"] == "application" {
             let records = campaign.records(&run);
-            let effective = records.iter().find(|r| r["name"] == "aggregators_effective").unwrap_or_else(|| panic!("{run}: {records:?}"));
-            assert_eq!(effective["value"].as_f64(), point["aggregators"].as_f64(), "{run}: the aggregators that were asked for wrote");
+            let effective = records
+                .iter()
+                .find(|r| r["name"] == "aggregators_effective")
+                .unwrap_or_else(|| panic!("{run}: {records:?}"));
+            assert_eq!(
+                effective["value"].as_f64(),
+                point["aggregators"].as_f64(),
+                "{run}: the aggregators that were asked for wrote"
+            );
         }
     }
 }

@@ -7,13 +7,19 @@ use std::{
 };
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository")
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .canonicalize()
+        .expect("the repository")
 }
 
 /// cvc in a directory of its own, with a cache of its own: only the papers that it carries are there.
 fn cvc(dir: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_cvc"));
-    command.current_dir(dir).env("XDG_CACHE_HOME", dir.join("cache")).arg("reproduce");
+    command
+        .current_dir(dir)
+        .env("XDG_CACHE_HOME", dir.join("cache"))
+        .arg("reproduce");
     command
 }
 
@@ -26,12 +32,27 @@ fn a_paper_is_reproduced_away_from_the_repository_and_in_seconds() {
     let dir = tempfile::tempdir().expect("a directory");
     // seconds of its own work, whatever else the machine does
     let mut command = Command::new("sh");
-    command.args(["-c", "ulimit -t 20; exec \"$0\" reproduce thesis", env!("CARGO_BIN_EXE_cvc")]);
-    let done = command.current_dir(dir.path()).env("XDG_CACHE_HOME", dir.path().join("cache")).assert().success();
+    command.args([
+        "-c",
+        "ulimit -t 20; exec \"$0\" reproduce thesis",
+        env!("CARGO_BIN_EXE_cvc"),
+    ]);
+    let done = command
+        .current_dir(dir.path())
+        .env("XDG_CACHE_HOME", dir.path().join("cache"))
+        .assert()
+        .success();
     let text = finished(&done.get_output().stdout);
     assert!(text.lines().any(|l| l.starts_with("4.1 ")), "{text}");
     let report = dir.path().join("reports/papers/thesis");
-    for file in ["report.html", "report.md", "report.tex", "report.json", "csv/table-5-1.csv", "csv/summary.csv"] {
+    for file in [
+        "report.html",
+        "report.md",
+        "report.tex",
+        "report.json",
+        "csv/table-5-1.csv",
+        "csv/summary.csv",
+    ] {
         assert!(report.join(file).is_file(), "{file}");
     }
     let markdown = fs::read_to_string(report.join("report.md")).expect("the report");
@@ -42,24 +63,61 @@ fn a_paper_is_reproduced_away_from_the_repository_and_in_seconds() {
 #[test]
 fn tables_forms_and_places_can_be_chosen() {
     let dir = tempfile::tempdir().expect("a directory");
-    cvc(dir.path()).args(["thesis", "--table", "5.1", "--table", "thesis-4.2", "--to", "out", "--format", "csv,latex"]).assert().success();
+    cvc(dir.path())
+        .args([
+            "thesis",
+            "--table",
+            "5.1",
+            "--table",
+            "thesis-4.2",
+            "--to",
+            "out",
+            "--format",
+            "csv,latex",
+        ])
+        .assert()
+        .success();
     let files: Vec<String> = fs::read_dir(dir.path().join("out/csv"))
         .expect("tables")
-        .map(|e| e.expect("an entry").file_name().to_string_lossy().into_owned())
+        .map(|e| {
+            e.expect("an entry")
+                .file_name()
+                .to_string_lossy()
+                .into_owned()
+        })
         .collect();
-    assert!(files.contains(&"table-5-1.csv".to_owned()) && files.contains(&"table-4-2.csv".to_owned()), "{files:?}");
+    assert!(
+        files.contains(&"table-5-1.csv".to_owned()) && files.contains(&"table-4-2.csv".to_owned()),
+        "{files:?}"
+    );
     assert!(!files.contains(&"table-5-2.csv".to_owned()), "{files:?}");
-    assert!(dir.path().join("out/report.tex").is_file() && !dir.path().join("out/report.html").exists());
+    assert!(
+        dir.path().join("out/report.tex").is_file() && !dir.path().join("out/report.html").exists()
+    );
 }
 
 #[test]
 fn what_there_is_can_be_listed() {
     let dir = tempfile::tempdir().expect("a directory");
-    let papers = finished(&cvc(dir.path()).arg("--list").assert().success().get_output().stdout);
+    let papers = finished(
+        &cvc(dir.path())
+            .arg("--list")
+            .assert()
+            .success()
+            .get_output()
+            .stdout,
+    );
     for paper in ["async-io", "delta", "pas2p-io", "pfs-delegation", "thesis"] {
         assert!(papers.contains(paper), "{papers}");
     }
-    let tables = finished(&cvc(dir.path()).args(["thesis", "--list"]).assert().success().get_output().stdout);
+    let tables = finished(
+        &cvc(dir.path())
+            .args(["thesis", "--list"])
+            .assert()
+            .success()
+            .get_output()
+            .stdout,
+    );
     assert_eq!(tables.lines().count(), 2 + 39, "{tables}");
     assert!(!dir.path().join("reports").exists(), "nothing is written");
 }
@@ -73,8 +131,14 @@ fn unknown_names_are_answered_with_those_that_there_are() {
         assert!(words.iter().all(|w| text.contains(w)), "{text}");
     };
     refused(&["thesys"], ["unknown paper `thesys`", "thesis"]);
-    refused(&["thesis", "--table", "9.9"], ["thesis has no table `9.9`", "5.24"]);
-    refused(&["thesis", "--papers", "nowhere"], ["unknown directory nowhere", "--papers"]);
+    refused(
+        &["thesis", "--table", "9.9"],
+        ["thesis has no table `9.9`", "5.24"],
+    );
+    refused(
+        &["thesis", "--papers", "nowhere"],
+        ["unknown directory nowhere", "--papers"],
+    );
     refused(&["../thesis"], ["unknown paper `../thesis`", "thesis"]);
     refused(&[], ["PAPER", "required"]);
 }
@@ -100,38 +164,64 @@ fn a_folder_of_ones_own_comes_first_and_its_mistakes_are_shown_with_their_place(
     let table = own.join("tables/model.csv");
     let text = fs::read_to_string(&table).expect("the table");
     fs::write(&table, text.replace(",6.25,", ",-6.25,")).expect("written");
-    let failed = cvc(dir.path()).args(["async-io", "--papers", "mine"]).assert().code(2);
+    let failed = cvc(dir.path())
+        .args(["async-io", "--papers", "mine"])
+        .assert()
+        .code(2);
     let error = finished(&failed.get_output().stderr);
-    assert!(error.contains("mine/async-io/tables/model.csv:3:") && error.contains("is negative"), "{error}");
+    assert!(
+        error.contains("mine/async-io/tables/model.csv:3:") && error.contains("is negative"),
+        "{error}"
+    );
     // without the option those that cvc carries
     cvc(dir.path()).args(["async-io"]).assert().success();
     // a folder by its path
     fs::write(&table, text.replace(",2.6,", ",2.7,")).expect("written");
-    cvc(dir.path()).args(["mine/async-io", "--to", "own", "--format", "markdown"]).assert().success();
-    assert!(fs::read_to_string(dir.path().join("own/report.md")).expect("the report").contains("2.7"));
+    cvc(dir.path())
+        .args(["mine/async-io", "--to", "own", "--format", "markdown"])
+        .assert()
+        .success();
+    assert!(
+        fs::read_to_string(dir.path().join("own/report.md"))
+            .expect("the report")
+            .contains("2.7")
+    );
 }
 
 #[test]
 fn an_unwritable_target_and_a_directory_without_a_campaign_are_refused_at_once() {
     let dir = tempfile::tempdir().expect("a directory");
     fs::write(dir.path().join("file"), "").expect("a file");
-    let failed = cvc(dir.path()).args(["thesis", "--to", "file/out"]).assert().code(7);
+    let failed = cvc(dir.path())
+        .args(["thesis", "--to", "file/out"])
+        .assert()
+        .code(7);
     let output = failed.get_output();
     assert!(output.stdout.is_empty(), "{}", finished(&output.stdout));
     assert!(
-        finished(&output.stderr).contains("cannot create file/out") && finished(&output.stderr).contains("hint:"),
+        finished(&output.stderr).contains("cannot create file/out")
+            && finished(&output.stderr).contains("hint:"),
         "{}",
         finished(&output.stderr)
     );
-    let failed = cvc(dir.path()).args(["thesis", "--from", "nodir"]).assert().code(2);
+    let failed = cvc(dir.path())
+        .args(["thesis", "--from", "nodir"])
+        .assert()
+        .code(2);
     let text = finished(&failed.get_output().stderr);
-    assert!(text.contains("nodir is not a campaign") && text.contains("hint: --from"), "{text}");
+    assert!(
+        text.contains("nodir is not a campaign") && text.contains("hint: --from"),
+        "{text}"
+    );
 }
 
 /// Every file below a directory, with its content.
 fn content(dir: &Path) -> std::collections::BTreeMap<PathBuf, Vec<u8>> {
     let mut all = std::collections::BTreeMap::new();
-    for entry in fs::read_dir(dir).expect("a folder").map(|e| e.expect("an entry").path()) {
+    for entry in fs::read_dir(dir)
+        .expect("a folder")
+        .map(|e| e.expect("an entry").path())
+    {
         if entry.is_dir() {
             all.extend(content(&entry));
         } else {
@@ -145,9 +235,17 @@ fn content(dir: &Path) -> std::collections::BTreeMap<PathBuf, Vec<u8>> {
 fn a_campaign_that_is_read_is_not_changed() {
     let dir = tempfile::tempdir().expect("a directory");
     let campaign = dir.path().join("archive");
-    copy(&root().join("orchestrator/analysis/tests/data/rerun/sizes"), &campaign);
+    copy(
+        &root().join("orchestrator/paper/tests/data/rerun/sizes"),
+        &campaign,
+    );
     let before = content(&campaign);
-    let done = cvc(dir.path()).args(["thesis", "--table", "5.1", "--from", "archive", "--format", "csv"]).assert().success();
+    let done = cvc(dir.path())
+        .args([
+            "thesis", "--table", "5.1", "--from", "archive", "--format", "csv",
+        ])
+        .assert()
+        .success();
     let text = finished(&done.get_output().stdout);
     assert!(text.contains("measured by archive"), "{text}");
     assert_eq!(before, content(&campaign));
@@ -159,17 +257,30 @@ fn a_reader_that_has_gone_ends_it_quietly_as_it_ends_other_programs() {
     let dir = tempfile::tempdir().expect("a directory");
     // the reading end of the pipe is closed before anything is written
     let closed = || {
-        let mut reader = std::process::Command::new("true").stdin(Stdio::piped()).spawn().expect("starts");
+        let mut reader = std::process::Command::new("true")
+            .stdin(Stdio::piped())
+            .spawn()
+            .expect("starts");
         let pipe = reader.stdin.take().expect("a pipe");
         reader.wait().expect("ends");
         Stdio::from(pipe)
     };
     let run = |args: &[&str], out: Stdio, err: Stdio| {
         let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_cvc"));
-        command.current_dir(dir.path()).env("XDG_CACHE_HOME", dir.path().join("cache")).arg("reproduce").args(args);
+        command
+            .current_dir(dir.path())
+            .env("XDG_CACHE_HOME", dir.path().join("cache"))
+            .arg("reproduce")
+            .args(args);
         command.stdout(out).stderr(err).output().expect("starts")
     };
     let listed = run(&["--list"], closed(), Stdio::piped());
-    assert_eq!((listed.status.code(), finished(&listed.stderr)), (Some(141), String::new()));
-    assert_eq!(run(&["thesys"], Stdio::null(), closed()).status.code(), Some(2));
+    assert_eq!(
+        (listed.status.code(), finished(&listed.stderr)),
+        (Some(141), String::new())
+    );
+    assert_eq!(
+        run(&["thesys"], Stdio::null(), closed()).status.code(),
+        Some(2)
+    );
 }

@@ -34,9 +34,18 @@ fn job(dir: &Path, argv: &[&str]) -> Job {
 fn start(dir: &Path, job: &Job) -> Child {
     let file = dir.join("job.json");
     fs::write(&file, serde_json::to_vec(job).expect("json")).expect("writes");
-    let mut child =
-        Command::new(env!("CARGO_BIN_EXE_cvc")).arg("shepherd").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("a shepherd");
-    child.stdin.as_mut().expect("its line").write_all(&order(&file).expect("a path")).expect("writes");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_cvc"))
+        .arg("shepherd")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("a shepherd");
+    child
+        .stdin
+        .as_mut()
+        .expect("its line")
+        .write_all(&order(&file).expect("a path"))
+        .expect("writes");
     child
 }
 
@@ -57,12 +66,18 @@ fn a_process_that_forks_and_exits_again_and_again_does_not_outlive_the_run() {
     let forker = "import os,sys,time\nalive=open('alive','w')\nend=time.monotonic()+20\nos.setsid() if os.fork()==0 else os._exit(0)\n\
                   while time.monotonic()<end:\n    if os.fork(): os._exit(0)\n";
     let job = job(dir, &["python3", "-c", forker]);
-    let mut alive: File = OpenOptions::new().read(true).custom_flags(nix::libc::O_NONBLOCK).open(&fifo).expect("opens");
+    let mut alive: File = OpenOptions::new()
+        .read(true)
+        .custom_flags(nix::libc::O_NONBLOCK)
+        .open(&fifo)
+        .expect("opens");
     let exit = end(start(dir, &job), &job);
     assert!(exit.code == Some(0) && exit.leftovers > 0, "{exit:?}");
     match alive.read(&mut [0]) {
         Ok(read) => assert_eq!(read, 0, "nobody writes"),
-        Err(error) if error.kind() == ErrorKind::WouldBlock => panic!("something of the run lives on"),
+        Err(error) if error.kind() == ErrorKind::WouldBlock => {
+            panic!("something of the run lives on")
+        }
         Err(error) => panic!("{error}"),
     }
 }
@@ -71,7 +86,10 @@ fn a_process_that_forks_and_exits_again_and_again_does_not_outlive_the_run() {
 fn while_its_line_is_open_it_takes_note_of_signals_and_goes_on() {
     let temporary = tempfile::tempdir().expect("a directory");
     let (dir, go) = (temporary.path(), temporary.path().join("go"));
-    let job = job(dir, &["sh", "-c", "until [ -e go ]; do sleep 0.05; done; exit 5"]);
+    let job = job(
+        dir,
+        &["sh", "-c", "until [ -e go ]; do sleep 0.05; done; exit 5"],
+    );
     let child = start(dir, &job);
     wait_until("its word", LIMIT, || job.pid_file.exists());
     let pid = i32::try_from(child.id()).expect("a pid");
@@ -80,5 +98,8 @@ fn while_its_line_is_open_it_takes_note_of_signals_and_goes_on() {
     }
     fs::write(go, "").expect("writes");
     let exit = end(child, &job);
-    assert!(exit.code == Some(5) && exit.ended_by.is_none() && exit.told_to_end, "{exit:?}");
+    assert!(
+        exit.code == Some(5) && exit.ended_by.is_none() && exit.told_to_end,
+        "{exit:?}"
+    );
 }

@@ -21,7 +21,10 @@ const STOPPING: &str = "stopping after the run under way";
 /// Whether a process has a handler for this signal.
 fn catches(pid: i32, signal: Signal) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let caught = status.lines().find_map(|l| l.strip_prefix("SigCgt:")).and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    let caught = status
+        .lines()
+        .find_map(|l| l.strip_prefix("SigCgt:"))
+        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
     caught.is_some_and(|mask| mask >> (signal as i32 - 1) & 1 == 1)
 }
 
@@ -31,12 +34,20 @@ fn once_finishes_the_run_under_way_and_leaves_the_rest() {
     for signal in [Signal::SIGINT, Signal::SIGTERM] {
         let (c, go) = waiting("once", "repeats = 3");
         let controller = c.start(&["run", "campaign.toml"]);
-        wait_until("the first run", LIMIT, || !c.events("run-started").is_empty());
+        wait_until("the first run", LIMIT, || {
+            !c.events("run-started").is_empty()
+        });
         controller.signal(signal);
-        wait_until("it to hear the signal", LIMIT, || controller.stderr_so_far().contains(STOPPING));
+        wait_until("it to hear the signal", LIMIT, || {
+            controller.stderr_so_far().contains(STOPPING)
+        });
         std::fs::write(&go, "").expect("writes");
         let output = controller.wait(LIMIT).expect(130);
-        assert!(output.stderr.contains(STOPPING) && output.stderr.contains("2 runs are left"), "{}", output.stderr);
+        assert!(
+            output.stderr.contains(STOPPING) && output.stderr.contains("2 runs are left"),
+            "{}",
+            output.stderr
+        );
         c.assert_whole(1);
         c.assert_nothing_left();
         assert_eq!(c.events("interrupted").len(), 1);
@@ -48,12 +59,22 @@ fn once_finishes_the_run_under_way_and_leaves_the_rest() {
 #[test]
 fn twice_stops_at_once_and_nothing_lives_on() {
     require!(Tool::Mpich);
-    let c = scripted("twice", "trap '' TERM INT; echo 'Time step 1'; sleep 600 & wait; sleep 600", "repeats = 2");
+    let c = scripted(
+        "twice",
+        "trap '' TERM INT; echo 'Time step 1'; sleep 600 & wait; sleep 600",
+        "repeats = 2",
+    );
     let controller = c.start(&["run", "campaign.toml"]);
-    wait_until("the program", LIMIT, || c.processes().iter().any(|(_, line)| line.contains("sleep 600")));
+    wait_until("the program", LIMIT, || {
+        c.processes()
+            .iter()
+            .any(|(_, line)| line.contains("sleep 600"))
+    });
     controller.signal(Signal::SIGINT);
     // two signals of one kind that are both pending are one
-    wait_until("it to hear the signal", LIMIT, || controller.stderr_so_far().contains(STOPPING));
+    wait_until("it to hear the signal", LIMIT, || {
+        controller.stderr_so_far().contains(STOPPING)
+    });
     // as long as the second could belong to the first, it does not count
     wait_until("it to hear another", LIMIT, || {
         controller.signal(Signal::SIGINT);
@@ -61,7 +82,11 @@ fn twice_stops_at_once_and_nothing_lives_on() {
     });
     // the program would go on for much longer
     let output = controller.wait(LIMIT).expect(130);
-    assert!(output.stderr.contains("stopping now") && output.stderr.contains("2 runs are left"), "{}", output.stderr);
+    assert!(
+        output.stderr.contains("stopping now") && output.stderr.contains("2 runs are left"),
+        "{}",
+        output.stderr
+    );
     c.assert_nothing_left();
     assert!(c.finishes().is_empty() && c.events("run-abandoned").len() == 1);
     // what was cut off is done again, and has lost no attempt
@@ -78,7 +103,9 @@ fn before_the_first_run_it_stops_too() {
     for delay_ms in [0, 30, 90] {
         let controller = c.start(&["run", "campaign.toml"]);
         // before it does, the signal ends it as any program
-        wait_until("it to catch the signal", LIMIT, || catches(controller.pid(), Signal::SIGINT));
+        wait_until("it to catch the signal", LIMIT, || {
+            catches(controller.pid(), Signal::SIGINT)
+        });
         std::thread::sleep(Duration::from_millis(delay_ms));
         controller.signal(Signal::SIGINT);
         controller.wait(LIMIT).expect(130);
@@ -93,17 +120,30 @@ fn once_the_campaign_has_ended_a_signal_ends_the_writing_of_its_report() {
         let c = scripted("ended", "", "repeats = 2");
         let (first, go) = (c.dir().join("first"), c.dir().join("go"));
         let wait = format!("until [ -e {} ]; do sleep 0.05; done", go.display());
-        c.script_app("script", &format!("sleep 0.1\nif [ -e {0} ]; then {wait}; fi\ntouch {0}\necho SUCCESS", first.display()), "");
+        c.script_app(
+            "script",
+            &format!(
+                "sleep 0.1\nif [ -e {0} ]; then {wait}; fi\ntouch {0}\necho SUCCESS",
+                first.display()
+            ),
+            "",
+        );
         let controller = c.start(&["run", "campaign.toml"]);
-        wait_until("the second run", LIMIT, || c.events("run-started").len() == 2);
+        wait_until("the second run", LIMIT, || {
+            c.events("run-started").len() == 2
+        });
         // a report that takes for ever: it reads what nobody writes
         let run = c.finishes().into_keys().next().expect("the first run");
         let records = c.run_dir(&run).join("records.jsonl");
         std::fs::remove_file(&records).expect("removes");
         nix::unistd::mkfifo(&records, nix::sys::stat::Mode::S_IRWXU).expect("makes");
         std::fs::write(&go, "").expect("writes");
-        wait_until("the end of the campaign", LIMIT, || c.events("completed").len() == 1);
-        wait_until("nothing to be at stake", LIMIT, || !catches(controller.pid(), signal));
+        wait_until("the end of the campaign", LIMIT, || {
+            c.events("completed").len() == 1
+        });
+        wait_until("nothing to be at stake", LIMIT, || {
+            !catches(controller.pid(), signal)
+        });
         controller.signal(signal);
         assert_eq!(controller.wait(LIMIT).code, None, "it ends by {signal}");
         c.assert_nothing_left();
@@ -116,12 +156,18 @@ fn once_the_campaign_has_ended_a_signal_ends_the_waiting_for_a_reader() {
     for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
         // more events than a small pipe holds
         let c = scripted("unread", "echo SUCCESS", "repeats = 24");
-        let mut child =
-            c.command(&["run", "campaign.toml", "--json"]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("starts");
+        let mut child = c
+            .command(&["run", "campaign.toml", "--json"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("starts");
         let out = child.stdout.take().expect("a pipe");
         fcntl(&out, FcntlArg::F_SETPIPE_SZ(4096)).expect("a small pipe");
         let pid = i32::try_from(child.id()).expect("a pid");
-        wait_until("the end of the campaign", LIMIT, || c.events("completed").len() == 1);
+        wait_until("the end of the campaign", LIMIT, || {
+            c.events("completed").len() == 1
+        });
         wait_until("nothing to be at stake", LIMIT, || !catches(pid, signal));
         kill(Pid::from_raw(pid), signal).expect("sends");
         assert_eq!(child.wait().expect("ends").signal(), Some(signal as i32));
@@ -136,10 +182,22 @@ fn a_campaign_runs_where_children_were_ignored_at_its_start() {
     let cvc = c.command(&["run", "campaign.toml"]);
     let mut command = Command::new(Tool::Python.find().expect("the test requires it"));
     let ignore = "import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])";
-    command.args(["-c", ignore]).arg(cvc.get_program()).args(cvc.get_args()).current_dir(c.dir());
-    command.envs(cvc.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command
+        .args(["-c", ignore])
+        .arg(cvc.get_program())
+        .args(cvc.get_args())
+        .current_dir(c.dir());
+    command.envs(
+        cvc.get_envs()
+            .filter_map(|(name, value)| Some((name, value?))),
+    );
     let output = command.output().expect("python3");
-    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(
+        output.status.code(),
+        Some(0),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     c.assert_whole(1);
 }
 
@@ -152,9 +210,17 @@ fn a_signal_to_every_process_fails_no_run() {
         let before = c.events("run-started").len();
         let controller = c.start(&["run", "campaign.toml"]);
         wait_until("the run", LIMIT, || c.events("run-started").len() > before);
-        wait_until("the program", LIMIT, || c.processes().iter().any(|(_, line)| line.contains("script.sh") && !line.contains("mpiexec")));
+        wait_until("the program", LIMIT, || {
+            c.processes()
+                .iter()
+                .any(|(_, line)| line.contains("script.sh") && !line.contains("mpiexec"))
+        });
         // the controller may be the last to hear of it
-        for (pid, _) in c.processes().into_iter().filter(|(pid, _)| *pid != controller.pid()) {
+        for (pid, _) in c
+            .processes()
+            .into_iter()
+            .filter(|(pid, _)| *pid != controller.pid())
+        {
             process::signal(pid, signal);
         }
         controller.signal(signal);
@@ -175,8 +241,16 @@ fn a_signal_to_the_processes_of_a_run_alone_fails_it() {
     let (c, _) = waiting("alone", "repeats = 1\nretries = 0");
     let controller = c.start(&["run", "campaign.toml"]);
     wait_until("the run", LIMIT, || !c.events("run-started").is_empty());
-    wait_until("the program", LIMIT, || c.processes().iter().any(|(_, line)| line.contains("script.sh") && !line.contains("mpiexec")));
-    for (pid, _) in c.processes().into_iter().filter(|(pid, _)| *pid != controller.pid()) {
+    wait_until("the program", LIMIT, || {
+        c.processes()
+            .iter()
+            .any(|(_, line)| line.contains("script.sh") && !line.contains("mpiexec"))
+    });
+    for (pid, _) in c
+        .processes()
+        .into_iter()
+        .filter(|(pid, _)| *pid != controller.pid())
+    {
         process::signal(pid, Signal::SIGTERM);
     }
     controller.wait(LIMIT).expect(10);

@@ -33,21 +33,47 @@ fn decisions(c: &Campaign) -> Vec<Value> {
 #[test]
 fn a_point_that_scatters_little_ends_early_and_says_why() {
     require!(Tool::Mpich);
-    let c = telling(&["100", "101", "99"], r#"{ min = 3, max = 8, until = "5 %", of = "rate" }"#);
+    let c = telling(
+        &["100", "101", "99"],
+        r#"{ min = 3, max = 8, until = "5 %", of = "rate" }"#,
+    );
     let plan = c.cvc(&["plan", "campaign.toml"]).expect(0).stdout;
-    assert!(plan.contains("3 to 8") && plan.contains("at most 8 runs") && plan.contains("rate is within ±5 %"), "{plan}");
+    assert!(
+        plan.contains("3 to 8")
+            && plan.contains("at most 8 runs")
+            && plan.contains("rate is within ±5 %"),
+        "{plan}"
+    );
     let told = c.run().expect(0);
-    assert!(told.stderr.contains("rate ±3.3 % after 3 repeats, 5 % asked; 5 runs not needed"), "{}", told.stderr);
+    assert!(
+        told.stderr
+            .contains("rate ±3.3 % after 3 repeats, 5 % asked; 5 runs not needed"),
+        "{}",
+        told.stderr
+    );
     assert_eq!(c.run_names().len(), 3);
     let decided = decisions(&c);
     assert_eq!(decided.len(), 1, "{decided:?}");
-    assert_eq!((&decided[0]["repeats"], &decided[0]["is_narrow"]), (&Value::from(3), &Value::from(true)));
+    assert_eq!(
+        (&decided[0]["repeats"], &decided[0]["is_narrow"]),
+        (&Value::from(3), &Value::from(true))
+    );
     let status = c.cvc(&["status", "campaign.toml"]).expect(0).stdout;
-    assert!(status.contains("3 runs succeeded, 0 failed, 0 skipped, 0 left"), "{status}");
-    assert!(status.contains("5 runs not needed: the intervals of 1 point are known"), "{status}");
+    assert!(
+        status.contains("3 runs succeeded, 0 failed, 0 skipped, 0 left"),
+        "{status}"
+    );
+    assert!(
+        status.contains("5 runs not needed: the intervals of 1 point are known"),
+        "{status}"
+    );
     c.cvc(&["report", "campaign.toml"]).expect(0);
     let report = read(&c, "reports/until/report.md");
-    assert!(report.contains("Repeats until intervals were narrow") && report.contains("rate ±3.3 % after 3 repeats"), "{report}");
+    assert!(
+        report.contains("Repeats until intervals were narrow")
+            && report.contains("rate ±3.3 % after 3 repeats"),
+        "{report}"
+    );
     assert!(!report.contains("not finished"), "{report}");
     // nothing is left to do, and nothing is done
     c.run().expect(0);
@@ -57,33 +83,49 @@ fn a_point_that_scatters_little_ends_early_and_says_why() {
 #[test]
 fn a_point_that_scatters_gets_all_its_runs_and_stays_wide() {
     require!(Tool::Mpich);
-    let c = telling(&["100", "80", "120"], r#"{ min = 3, max = 5, until = "5%", of = "rate" }"#);
+    let c = telling(
+        &["100", "80", "120"],
+        r#"{ min = 3, max = 5, until = "5%", of = "rate" }"#,
+    );
     c.run().expect(0);
     assert_eq!(c.run_names().len(), 5);
     let decided = decisions(&c);
     let reason = decided[0]["reason"].as_str().unwrap_or_default();
     assert!(
-        decided[0]["is_narrow"] == false && reason.ends_with("after 5 repeats, not the 5 % asked: no further run is left"),
+        decided[0]["is_narrow"] == false
+            && reason.ends_with("after 5 repeats, not the 5 % asked: no further run is left"),
         "{decided:?}"
     );
     // a wider interval is enough for fewer; what has run stays
-    let text = read(&c, "campaign.toml").replace("max = 5, until = \"5%\"", "max = 9, until = \"50%\"");
+    let text =
+        read(&c, "campaign.toml").replace("max = 5, until = \"5%\"", "max = 9, until = \"50%\"");
     c.put("campaign.toml", &text);
     c.run().expect(0);
     assert_eq!(c.run_names().len(), 5);
     let last = decisions(&c).pop().expect("a decision");
-    assert_eq!((&last["is_narrow"], &last["repeats"]), (&Value::from(true), &Value::from(5)), "{last}");
+    assert_eq!(
+        (&last["is_narrow"], &last["repeats"]),
+        (&Value::from(true), &Value::from(5)),
+        "{last}"
+    );
 }
 
 #[test]
 fn after_a_kill_the_decision_is_the_same() {
     require!(Tool::Mpich);
-    let c = telling(&["100", "101", "99"], r#"{ min = 3, max = 8, until = "5 %", of = "rate" }"#);
+    let c = telling(
+        &["100", "101", "99"],
+        r#"{ min = 3, max = 8, until = "5 %", of = "rate" }"#,
+    );
     c.run().expect(0);
     // as if the controller had been killed before it could write the decision
     let path = c.root().join("journal.jsonl");
     let journal = fs::read_to_string(&path).expect("the journal");
-    let cut: String = journal.lines().take_while(|l| !l.contains("point-decided")).map(|l| format!("{l}\n")).collect();
+    let cut: String = journal
+        .lines()
+        .take_while(|l| !l.contains("point-decided"))
+        .map(|l| format!("{l}\n"))
+        .collect();
     fs::write(&path, &cut).expect("writes");
     fs::remove_file(path.with_extension("mark")).expect("removes");
     c.run().expect(0);
@@ -92,7 +134,10 @@ fn after_a_kill_the_decision_is_the_same() {
 
 #[test]
 fn points_have_five_runs_at_least_unless_the_file_says_otherwise() {
-    for (repeats, expected) in [(r#"{ max = 8, until = "5 %" }"#, "5 to 8"), (r#"{ max = 4, until = "5 %" }"#, "4 to 4")] {
+    for (repeats, expected) in [
+        (r#"{ max = 8, until = "5 %" }"#, "5 to 8"),
+        (r#"{ max = 4, until = "5 %" }"#, "4 to 4"),
+    ] {
         let c = scripted("usual", "true", &format!("repeats = {repeats}"));
         let plan = c.cvc(&["plan", "campaign.toml"]).expect(0).stdout;
         assert!(plan.contains(expected), "{repeats}: {plan}");
@@ -103,17 +148,38 @@ fn points_have_five_runs_at_least_unless_the_file_says_otherwise() {
 fn wrong_rules_are_refused_with_their_place() {
     for (repeats, message) in [
         (r#"{ min = 2, max = 8, until = "5 %" }"#, "`min` is 2"),
-        (r#"{ min = 9, max = 8, until = "5 %" }"#, "`min` is 9, more than `max`, 8"),
-        (r#"{ min = 3, max = 8, until = "0 %" }"#, "`until` is \"0 %\""),
-        (r#"{ min = 3, max = 8, until = "200 %" }"#, "`until` is \"200 %\""),
-        (r#"{ min = 3, max = 8, until = "few" }"#, "`until` is \"few\""),
-        (r#"{ min = 3, max = 8, until = "5 %", of = " " }"#, "`of` is empty"),
+        (
+            r#"{ min = 9, max = 8, until = "5 %" }"#,
+            "`min` is 9, more than `max`, 8",
+        ),
+        (
+            r#"{ min = 3, max = 8, until = "0 %" }"#,
+            "`until` is \"0 %\"",
+        ),
+        (
+            r#"{ min = 3, max = 8, until = "200 %" }"#,
+            "`until` is \"200 %\"",
+        ),
+        (
+            r#"{ min = 3, max = 8, until = "few" }"#,
+            "`until` is \"few\"",
+        ),
+        (
+            r#"{ min = 3, max = 8, until = "5 %", of = " " }"#,
+            "`of` is empty",
+        ),
         (r#"{ max = 2, until = "5 %" }"#, "`max` is 2"),
-        (r#"{ min = 3, max = 8 }"#, "expected a number of runs, or a table with"),
+        (
+            r#"{ min = 3, max = 8 }"#,
+            "expected a number of runs, or a table with",
+        ),
         ("0", "`repeats` is 0"),
     ] {
         let c = scripted("wrong", "true", &format!("repeats = {repeats}"));
         let told = c.cvc(&["plan", "campaign.toml"]).expect(2).stderr;
-        assert!(told.contains(message) && told.contains("hint:") && told.contains("campaign.toml:"), "{repeats}: {told}");
+        assert!(
+            told.contains(message) && told.contains("hint:") && told.contains("campaign.toml:"),
+            "{repeats}: {told}"
+        );
     }
 }

@@ -5,14 +5,19 @@ use cvc_testkit::Campaign;
 use std::{fs, os::unix::fs::symlink};
 
 /// A campaign file that is right.
-const GOOD: &str = "[matrix]\napp = \"kernel-stencil\"\nclass = \"S\"\nprocesses = 4\nmpi = \"mpich\"\n";
+const GOOD: &str =
+    "[matrix]\napp = \"kernel-stencil\"\nclass = \"S\"\nprocesses = 4\nmpi = \"mpich\"\n";
 
 /// Campaign files with one mistake: what of the good one is replaced, by what, and what the message must name.
 const FILES: [(&str, &str, &str); 35] = [
     ("processes = 4", "proceses = 4", "processes"),
     ("processes = 4", "processes = -4", "-4"),
     ("processes = 4", "processes = \"four\"", "a whole number"),
-    ("processes = 4", "processes = 9223372036854775808", "the number 9223372036854775808 is"),
+    (
+        "processes = 4",
+        "processes = 9223372036854775808",
+        "the number 9223372036854775808 is",
+    ),
     ("processes = 4", "processes = 0", "0"),
     ("processes = 4", "processes = 4.5", "fractional"),
     ("processes = 4", "processes = []", "empty"),
@@ -21,17 +26,53 @@ const FILES: [(&str, &str, &str); 35] = [
     ("processes = 4", "mapping = \"2x4\"", "2x4"),
     ("processes = 4", "mapping = 4", "1Nx4P"),
     ("processes = 4", "", "processes"),
-    ("processes = 4", "processes = 4\naggregators = \"two\"", "aggregators"),
-    ("processes = 4", "processes = 4\ncb_buffer = \"4GiB\"", "4GiB"),
-    ("processes = 4", "processes = 4\ncheckpointer = \"dmtpc\"", "did you mean `dmtcp`"),
-    ("processes = 4", "processes = 4\ncompression = \"zstd\"", "zstd"),
-    ("processes = 4", "processes = 4\nmoment = \"sizeonly\"", "size-only"),
-    ("processes = 4", "processes = 4\nrestart_check = 1", "true or false"),
-    ("processes = 4", "processes = 4\ntracer = \"darschan\"", "did you mean `darshan`"),
-    ("app = \"kernel-stencil\"", "app = \"kernel-stencli\"", "did you mean `kernel-stencil`"),
+    (
+        "processes = 4",
+        "processes = 4\naggregators = \"two\"",
+        "aggregators",
+    ),
+    (
+        "processes = 4",
+        "processes = 4\ncb_buffer = \"4GiB\"",
+        "4GiB",
+    ),
+    (
+        "processes = 4",
+        "processes = 4\ncheckpointer = \"dmtpc\"",
+        "did you mean `dmtcp`",
+    ),
+    (
+        "processes = 4",
+        "processes = 4\ncompression = \"zstd\"",
+        "zstd",
+    ),
+    (
+        "processes = 4",
+        "processes = 4\nmoment = \"sizeonly\"",
+        "size-only",
+    ),
+    (
+        "processes = 4",
+        "processes = 4\nrestart_check = 1",
+        "true or false",
+    ),
+    (
+        "processes = 4",
+        "processes = 4\ntracer = \"darschan\"",
+        "did you mean `darshan`",
+    ),
+    (
+        "app = \"kernel-stencil\"",
+        "app = \"kernel-stencli\"",
+        "did you mean `kernel-stencil`",
+    ),
     ("app = \"kernel-stencil\"", "app = \"\"", "app"),
     ("app = \"kernel-stencil\"", "app = kernel-stencil", "quote"),
-    ("app = \"kernel-stencil\"", "app = \u{201c}kernel-stencil\u{201d}", "quote"),
+    (
+        "app = \"kernel-stencil\"",
+        "app = \u{201c}kernel-stencil\u{201d}",
+        "quote",
+    ),
     ("class = \"S\"", "class = \"Z\"", "Z"),
     ("class = \"S\"", "", "class"),
     ("mpi = \"mpich\"", "mpi = \"mvapich\"", "mvapich"),
@@ -40,10 +81,22 @@ const FILES: [(&str, &str, &str); 35] = [
     ("[matrix]", "[run]\nrepeats = 0\n[matrix]", "repeats"),
     ("[matrix]", "[run]\ntimeout_s = -1\n[matrix]", "timeout_s"),
     ("[matrix]", "[run]\nretries = \"many\"\n[matrix]", "retries"),
-    ("[matrix]", "[checkpoint]\nmoment = { at_s = 5, after_step = 3 }\n[matrix]", "at_s"),
-    ("[matrix]", "[checkpoint]\nmoment = { at_s = [5, 2] }\n[matrix]", "2"),
+    (
+        "[matrix]",
+        "[checkpoint]\nmoment = { at_s = 5, after_step = 3 }\n[matrix]",
+        "at_s",
+    ),
+    (
+        "[matrix]",
+        "[checkpoint]\nmoment = { at_s = [5, 2] }\n[matrix]",
+        "2",
+    ),
     ("[matrix]", "[report]\nformats = [\"pdf\"]\n[matrix]", "pdf"),
-    ("[matrix]", "[[exclude]]\nwhen = { app = \"x\" }\nreason = \"\"\n[matrix]", "reason"),
+    (
+        "[matrix]",
+        "[[exclude]]\nwhen = { app = \"x\" }\nreason = \"\"\n[matrix]",
+        "reason",
+    ),
 ];
 
 /// Command lines with a mistake, beside a good `campaign.toml`, and what the message must name.
@@ -52,12 +105,31 @@ const COMMANDS: [(&str, &[&str], &str); 28] = [
     ("plan", &["."], "a file in it"),
     ("plan", &["empty.toml"], "empty.toml"),
     ("plan", &["binary.toml"], "binary.toml"),
-    ("plan", &["campaign.toml", "--variant", "shorter"], "shorter"),
+    (
+        "plan",
+        &["campaign.toml", "--variant", "shorter"],
+        "shorter",
+    ),
     ("plan", &["campaign.toml", "--only", "processes=8"], "8"),
-    ("init", &["no-such/x.toml", "--yes", "--measure", "sizes", "--app", "kernel-stencil"], "is no-such there?"),
+    (
+        "init",
+        &[
+            "no-such/x.toml",
+            "--yes",
+            "--measure",
+            "sizes",
+            "--app",
+            "kernel-stencil",
+        ],
+        "is no-such there?",
+    ),
     ("run", &["campaign.toml", "--repeat", "3"], "--repeat"),
     ("run", &["campaign.toml", "--for", "2"], "2h"),
-    ("run", &["campaign.toml", "--campaigns", "empty.toml"], "empty.toml"),
+    (
+        "run",
+        &["campaign.toml", "--campaigns", "empty.toml"],
+        "empty.toml",
+    ),
     ("rum", &["campaign.toml"], "run"),
     ("status", &["no-such"], "no-such"),
     ("status", &["empty.toml"], "empty.toml"),
@@ -72,9 +144,21 @@ const COMMANDS: [(&str, &[&str], &str); 28] = [
     ("image", &["loop.dmtcp"], "loop.dmtcp"),
     ("predict", &["--at", "npb-bt.Q 4 mpich-ch3"], "Q"),
     ("predict", &["--at", "npb-bt.A four mpich-ch3"], "four"),
-    ("predict", &["--at", "npb-bt.A 4 mpich-ch3", "--mtbf", "24"], "24h"),
-    ("predict", &["--at", "npb-bt.A 4 mpich-ch3", "--overhead", "30"], "30%"),
-    ("predict", &["--from", "bad.csv", "--at", "npb-bt.A 4 mpich-ch3"], "bad.csv"),
+    (
+        "predict",
+        &["--at", "npb-bt.A 4 mpich-ch3", "--mtbf", "24"],
+        "24h",
+    ),
+    (
+        "predict",
+        &["--at", "npb-bt.A 4 mpich-ch3", "--overhead", "30"],
+        "30%",
+    ),
+    (
+        "predict",
+        &["--from", "bad.csv", "--at", "npb-bt.A 4 mpich-ch3"],
+        "bad.csv",
+    ),
     ("reproduce", &["theses"], "thesis"),
 ];
 
@@ -87,7 +171,10 @@ fn flaw(stderr: &str, named: &str) -> Option<&'static str> {
     if stderr.contains("panicked") || stderr.contains("internal error") {
         return Some("is a panic");
     }
-    if ["help: ", "tip: ", "  × "].iter().any(|word| stderr.contains(word)) {
+    if ["help: ", "tip: ", "  × "]
+        .iter()
+        .any(|word| stderr.contains(word))
+    {
         return Some("has another word for a hint");
     }
     (!stderr.contains(named)).then_some("does not name what is wrong")
@@ -110,25 +197,39 @@ fn sixty_wrong_inputs_are_refused_in_one_form() {
     let (mut flaws, mut hints, mut all) = (Vec::new(), 0, 0);
     let mut judge = |what: String, named: &str, finished: cvc_testkit::Finished| {
         all += 1;
-        hints += usize::from(finished.stderr.contains("hint: ") || finished.stderr.contains("For more information"));
+        hints += usize::from(
+            finished.stderr.contains("hint: ") || finished.stderr.contains("For more information"),
+        );
         let wrong = if [None, Some(0), Some(1), Some(101)].contains(&finished.code) {
             Some("ends with a wrong code")
         } else {
             flaw(&finished.stderr, named)
         };
-        flaws.extend(wrong.map(|wrong| format!("{what}: {wrong} (code {:?}):\n{}{}", finished.code, finished.stdout, finished.stderr)));
+        flaws.extend(wrong.map(|wrong| {
+            format!(
+                "{what}: {wrong} (code {:?}):\n{}{}",
+                finished.code, finished.stdout, finished.stderr
+            )
+        }));
     };
     for (right, wrong, named) in FILES {
         let text = good.replacen(right, wrong, 1);
         assert_ne!(text, good, "{right}");
         let file = c.put("wrong.toml", &text);
-        judge(wrong.to_owned(), named, c.cvc(&["plan", &file.display().to_string()]));
+        judge(
+            wrong.to_owned(),
+            named,
+            c.cvc(&["plan", &file.display().to_string()]),
+        );
     }
     for (command, arguments, named) in COMMANDS {
         let line = [&[command], arguments].concat();
         judge(line.join(" "), named, c.cvc(&line));
     }
     assert!(flaws.is_empty(), "{}", flaws.join("\n"));
-    assert!(all >= 60 && hints * 10 >= all * 9, "{hints} of {all} messages say how to correct it");
+    assert!(
+        all >= 60 && hints * 10 >= all * 9,
+        "{hints} of {all} messages say how to correct it"
+    );
     assert!(!c.root().exists(), "nothing was begun");
 }

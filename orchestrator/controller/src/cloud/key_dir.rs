@@ -21,7 +21,9 @@ pub(super) struct Place {
 
 impl Place {
     pub fn new(campaign: &Utf8Path, site: &str) -> Self {
-        Self { dir: below(&Self::all(campaign), site) }
+        Self {
+            dir: below(&Self::all(campaign), site),
+        }
     }
 
     /// The directory in which those of all sites of a campaign are.
@@ -54,24 +56,46 @@ impl Place {
 
     /// Makes the directory and a key pair, unless they exist. Returns the public key.
     pub async fn make(&self, comment: &str) -> Result<String, CampaignError> {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.dir).map_err(StoreError::io("make", &self.dir))?;
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&self.dir)
+            .map_err(StoreError::io("make", &self.dir))?;
         let (key, public) = (self.key(), self.key().with_extension("pub"));
         // the public key is written last: without it the pair is incomplete
         if !public.exists() {
             let _ = fs::remove_file(&key);
             let mut command = tool("ssh-keygen");
-            command.args(["-q", "-t", "ed25519", "-N", "", "-C", comment, "-f", key.as_str()]);
+            command.args([
+                "-q",
+                "-t",
+                "ed25519",
+                "-N",
+                "",
+                "-C",
+                comment,
+                "-f",
+                key.as_str(),
+            ]);
             command.stdin(Stdio::null());
             let site = self.dir.file_name().unwrap_or_default();
-            let failed =
-                |why: String| CampaignError::Site { site: site.to_owned(), problem: format!("cannot make a key with ssh-keygen: {why}") };
+            let failed = |why: String| CampaignError::Site {
+                site: site.to_owned(),
+                problem: format!("cannot make a key with ssh-keygen: {why}"),
+            };
             let made = output_within(&mut command, LIMIT).await;
-            let made = made.map_err(|_| failed("it did not end in time".into()))?.map_err(|e| match e.kind() {
-                ErrorKind::NotFound => failed(format!("{e}; install OpenSSH's client (Debian: openssh-client)")),
-                _ => failed(e.to_string()),
-            })?;
+            let made = made
+                .map_err(|_| failed("it did not end in time".into()))?
+                .map_err(|e| match e.kind() {
+                    ErrorKind::NotFound => failed(format!(
+                        "{e}; install OpenSSH's client (Debian: openssh-client)"
+                    )),
+                    _ => failed(e.to_string()),
+                })?;
             if !made.status.success() {
-                return Err(failed(String::from_utf8_lossy(&made.stderr).trim().to_owned()));
+                return Err(failed(
+                    String::from_utf8_lossy(&made.stderr).trim().to_owned(),
+                ));
             }
         }
         // Writes the configuration of ssh. The user's own rules apply to the rest, for example jump hosts, but not the user's known hosts,
@@ -99,8 +123,14 @@ impl Place {
     /// Forgets the host key of an address whose instance is gone: the next one there has another key.
     pub fn forget_host(&self, address: &str) -> Result<(), StoreError> {
         let file = self.known_hosts();
-        let Ok(text) = fs::read_to_string(&file) else { return Ok(()) };
-        let of_it = |line: &&str| line.split(' ').next().is_some_and(|names| names.split(',').any(|name| name == address));
+        let Ok(text) = fs::read_to_string(&file) else {
+            return Ok(());
+        };
+        let of_it = |line: &&str| {
+            line.split(' ')
+                .next()
+                .is_some_and(|names| names.split(',').any(|name| name == address))
+        };
         let kept: Vec<&str> = text.lines().filter(|l| !of_it(l)).collect();
         write_whole(&file, (kept.join("\n") + "\n").as_bytes())
     }

@@ -47,12 +47,24 @@ impl fmt::Display for LossReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Reclaimed => write!(f, "the cloud took it back (spot interruption)"),
-            Self::Ended { instance, stopped, why } => {
+            Self::Ended {
+                instance,
+                stopped,
+                why,
+            } => {
                 let how = if *stopped { "stopped" } else { "terminated" };
-                write!(f, "the instance {instance} was {how}: {}", why.as_deref().unwrap_or("the cloud gives no reason"))
+                write!(
+                    f,
+                    "the instance {instance} was {how}: {}",
+                    why.as_deref().unwrap_or("the cloud gives no reason")
+                )
             }
             Self::Vanished { instance } => write!(f, "the instance {instance} no longer exists"),
-            Self::EndedEarly(why) => write!(f, "{}", why.as_deref().unwrap_or("it ended before it was ready")),
+            Self::EndedEarly(why) => write!(
+                f,
+                "{}",
+                why.as_deref().unwrap_or("it ended before it was ready")
+            ),
             Self::NotRunning { limit_s } => write!(f, "it was not running after {limit_s:.0} s"),
             Self::Impaired(why) => write!(f, "its status checks fail: {why}"),
             Self::NoLogin(why) | Self::Silent(why) => write!(f, "{why}"),

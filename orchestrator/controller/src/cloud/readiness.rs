@@ -59,9 +59,15 @@ impl Readiness {
     /// The state that follows from the cloud's answer about an instance.
     fn of_answer(seen: Option<&Instance>, late: bool, limit: Duration) -> Self {
         match seen {
-            Some(i) if i.state == InstanceState::Running && i.address.is_some() => Self::Probing(i.clone()),
-            Some(i) if !i.state.is_alive() => Self::Failed(LossReason::EndedEarly(i.reason.clone())),
-            Some(_) | None if late => Self::Failed(LossReason::NotRunning { limit_s: limit.as_secs_f64() }),
+            Some(i) if i.state == InstanceState::Running && i.address.is_some() => {
+                Self::Probing(i.clone())
+            }
+            Some(i) if !i.state.is_alive() => {
+                Self::Failed(LossReason::EndedEarly(i.reason.clone()))
+            }
+            Some(_) | None if late => Self::Failed(LossReason::NotRunning {
+                limit_s: limit.as_secs_f64(),
+            }),
             Some(_) | None => Self::Waiting,
         }
     }
@@ -103,19 +109,38 @@ pub(super) struct Wait<'a> {
 
 impl Wait<'_> {
     /// Waits until each of these instances is ready or has failed.
-    pub(super) async fn until_ready(&self, ids: &[String], stop_signal: &mut StopSignal) -> Result<Reached, CampaignError> {
+    pub(super) async fn until_ready(
+        &self,
+        ids: &[String],
+        stop_signal: &mut StopSignal,
+    ) -> Result<Reached, CampaignError> {
         let began = Instant::now();
-        let mut instances: BTreeMap<String, Readiness> = ids.iter().map(|id| (id.clone(), Readiness::Waiting)).collect();
+        let mut instances: BTreeMap<String, Readiness> = ids
+            .iter()
+            .map(|id| (id.clone(), Readiness::Waiting))
+            .collect();
         let mut logins: JoinSet<(String, Option<String>)> = JoinSet::new();
         let permits = Arc::new(Semaphore::new(MAX_AT_ONCE));
         let mut asked_health = Instant::now();
         let mut told = 0;
         loop {
-            self.query(&mut instances, began, &permits, &mut logins).await?;
-            if asked_health.elapsed() > HEALTH_TICK && instances.values().any(|r| matches!(r, Readiness::Probing(_))) {
+            self.query(&mut instances, began, &permits, &mut logins)
+                .await?;
+            if asked_health.elapsed() > HEALTH_TICK
+                && instances
+                    .values()
+                    .any(|r| matches!(r, Readiness::Probing(_)))
+            {
                 asked_health = Instant::now();
-                for (id, health) in self.provider.health(self.fleet).await.map_err(|e| self.error(e))? {
-                    if let (Health::Impaired(why), Some(readiness)) = (health, instances.get_mut(&id)) {
+                for (id, health) in self
+                    .provider
+                    .health(self.fleet)
+                    .await
+                    .map_err(|e| self.error(e))?
+                {
+                    if let (Health::Impaired(why), Some(readiness)) =
+                        (health, instances.get_mut(&id))
+                    {
                         readiness.fail_checks(why);
                     }
                 }
@@ -123,10 +148,17 @@ impl Wait<'_> {
             if instances.values().all(Readiness::is_decided) {
                 break;
             }
-            let ready = instances.values().filter(|r| matches!(r, Readiness::Ready(_))).count();
+            let ready = instances
+                .values()
+                .filter(|r| matches!(r, Readiness::Ready(_)))
+                .count();
             if ready != told {
                 told = ready;
-                self.reporter.note(format!("{}: {told} of {} ready", self.site, counted(ids.len(), "instance")));
+                self.reporter.note(format!(
+                    "{}: {told} of {} ready",
+                    self.site,
+                    counted(ids.len(), "instance")
+                ));
             }
             tokio::select! {
                 Some(ended) = logins.join_next(), if !logins.is_empty() => {
@@ -155,20 +187,36 @@ impl Wait<'_> {
             return Ok(());
         }
         let late = began.elapsed() > self.limit;
-        let seen = self.provider.observe(self.fleet).await.map_err(|e| self.error(e))?;
-        for (id, readiness) in instances.iter_mut().filter(|(_, r)| **r == Readiness::Waiting) {
+        let seen = self
+            .provider
+            .observe(self.fleet)
+            .await
+            .map_err(|e| self.error(e))?;
+        for (id, readiness) in instances
+            .iter_mut()
+            .filter(|(_, r)| **r == Readiness::Waiting)
+        {
             *readiness = Readiness::of_answer(seen.iter().find(|i| i.id == *id), late, self.limit);
             if let Readiness::Probing(instance) = readiness {
-                let (target, id, permits) = ((self.target)(instance), id.clone(), Arc::clone(permits));
+                let (target, id, permits) =
+                    ((self.target)(instance), id.clone(), Arc::clone(permits));
                 let left = self.limit.saturating_sub(began.elapsed()).max(LOGIN_LIMIT);
-                logins.spawn(async move { (id, log_in(target, permits, left).await.err()) }.in_current_span());
+                logins.spawn(
+                    async move { (id, log_in(target, permits, left).await.err()) }
+                        .in_current_span(),
+                );
             }
         }
         Ok(())
     }
 
     /// Summarises, once each instance is ready or has failed.
-    fn reached(&self, ids: &[String], mut instances: BTreeMap<String, Readiness>, began: Instant) -> Reached {
+    fn reached(
+        &self,
+        ids: &[String],
+        mut instances: BTreeMap<String, Readiness>,
+        began: Instant,
+    ) -> Reached {
         let failure = |(id, readiness): (&String, &Readiness)| match readiness {
             Readiness::Failed(why) => Some((id.clone(), why.clone())),
             Readiness::Waiting | Readiness::Probing(_) | Readiness::Ready(_) => None,
@@ -177,7 +225,12 @@ impl Wait<'_> {
         if !failed.is_empty() {
             return Reached::Without(failed);
         }
-        self.reporter.note(format!("{}: {} ready after {:.0} s", self.site, counted(ids.len(), "instance"), began.elapsed().as_secs_f64()));
+        self.reporter.note(format!(
+            "{}: {} ready after {:.0} s",
+            self.site,
+            counted(ids.len(), "instance"),
+            began.elapsed().as_secs_f64()
+        ));
         let instance = |id: &String| match instances.remove(id) {
             Some(Readiness::Ready(instance)) => Some(instance),
             Some(Readiness::Waiting | Readiness::Probing(_) | Readiness::Failed(_)) | None => None,
@@ -186,7 +239,10 @@ impl Wait<'_> {
     }
 
     fn error(&self, error: ProviderError) -> CampaignError {
-        CampaignError::Provider { site: self.site.to_owned(), error: Box::new(error) }
+        CampaignError::Provider {
+            site: self.site.to_owned(),
+            error: Box::new(error),
+        }
     }
 }
 
@@ -197,9 +253,14 @@ async fn log_in(target: Target, permits: Arc<Semaphore>, limit: Duration) -> Res
         let permit = permits.acquire().await;
         let (message, changed) = probe(&target).await;
         drop(permit);
-        let Some(message) = message else { return Ok(()) };
+        let Some(message) = message else {
+            return Ok(());
+        };
         if changed || Instant::now() > until {
-            return Err(format!("no login by ssh within {:.0} s: {message}", limit.as_secs_f64()));
+            return Err(format!(
+                "no login by ssh within {:.0} s: {message}",
+                limit.as_secs_f64()
+            ));
         }
         tokio::time::sleep(LOGIN_PAUSE).await;
     }
@@ -224,7 +285,12 @@ async fn probe(target: &Target) -> (Option<String>, bool) {
 }
 
 /// Sets the deadline of instances to this many seconds from now, by their own clocks.
-pub(super) async fn set_deadline(name: &str, hosts: &[HostEntry], ssh: &SshSettings, seconds: u64) -> Result<(), HostError> {
+pub(super) async fn set_deadline(
+    name: &str,
+    hosts: &[HostEntry],
+    ssh: &SshSettings,
+    seconds: u64,
+) -> Result<(), HostError> {
     let script = format!(
         "d=$(($(date +%s) + {seconds})); if [ \"$(id -u)\" = 0 ]; then as=; else as='sudo -n'; fi; \
          echo $d | $as dd of=/etc/cvc-deadline.new conv=fsync 2>/dev/null && $as mv /etc/cvc-deadline.new /etc/cvc-deadline"
@@ -289,9 +355,15 @@ mod tests {
         assert_eq!(of(None, false), Readiness::Waiting);
         assert_eq!(of(Some(&pending), false), Readiness::Waiting);
         assert_eq!(of(Some(&nameless), false), Readiness::Waiting);
-        assert_eq!(of(Some(&running), false), Readiness::Probing(running.clone()));
+        assert_eq!(
+            of(Some(&running), false),
+            Readiness::Probing(running.clone())
+        );
         // an instance that appeared at the last moment is still tried
-        assert_eq!(of(Some(&running), true), Readiness::Probing(running.clone()));
+        assert_eq!(
+            of(Some(&running), true),
+            Readiness::Probing(running.clone())
+        );
     }
 
     #[test]
@@ -301,9 +373,22 @@ mod tests {
             other => panic!("{other:?}"),
         };
         assert_eq!(of(None), "it was not running after 300 s");
-        assert_eq!(of(Some(&instance(InstanceState::Pending, None, None))), "it was not running after 300 s");
-        assert_eq!(of(Some(&instance(InstanceState::Terminated, None, Some("Server.InternalError")))), "Server.InternalError");
-        assert_eq!(of(Some(&instance(InstanceState::Stopped, None, None))), "it ended before it was ready");
+        assert_eq!(
+            of(Some(&instance(InstanceState::Pending, None, None))),
+            "it was not running after 300 s"
+        );
+        assert_eq!(
+            of(Some(&instance(
+                InstanceState::Terminated,
+                None,
+                Some("Server.InternalError")
+            ))),
+            "Server.InternalError"
+        );
+        assert_eq!(
+            of(Some(&instance(InstanceState::Stopped, None, None))),
+            "it ended before it was ready"
+        );
     }
 
     #[test]
@@ -311,7 +396,10 @@ mod tests {
         let mut readiness = Readiness::Probing(instance(InstanceState::Running, Some("a"), None));
         readiness.fail_checks("impaired".into());
         readiness.end_probe(None);
-        assert_eq!(readiness, Readiness::Failed(LossReason::Impaired("impaired".into())));
+        assert_eq!(
+            readiness,
+            Readiness::Failed(LossReason::Impaired("impaired".into()))
+        );
         // and status checks do not matter once it is ready
         let mut readiness = Readiness::Probing(instance(InstanceState::Running, Some("a"), None));
         readiness.end_probe(None);

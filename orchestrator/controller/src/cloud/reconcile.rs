@@ -36,25 +36,44 @@ pub(super) enum Action {
 }
 
 /// Decides what to do now, in order. After a launch, an end or a wait the fleet must be queried again.
-pub(super) fn reconcile(nodes: u32, members: &[Member], seen: &BTreeMap<String, Instance>) -> Vec<Action> {
-    if members.iter().any(|m| m.is_young && !seen.contains_key(&m.id)) {
+pub(super) fn reconcile(
+    nodes: u32,
+    members: &[Member],
+    seen: &BTreeMap<String, Instance>,
+) -> Vec<Action> {
+    if members
+        .iter()
+        .any(|m| m.is_young && !seen.contains_key(&m.id))
+    {
         return vec![Action::WaitToShow];
     }
-    let mut alive: Vec<Instance> = members.iter().filter_map(|m| seen.get(&m.id)).filter(|i| i.state.is_alive()).cloned().collect();
-    let is_mixed = alive.iter().any(|i| i.zone != alive[0].zone || i.instance_type != alive[0].instance_type);
+    let mut alive: Vec<Instance> = members
+        .iter()
+        .filter_map(|m| seen.get(&m.id))
+        .filter(|i| i.state.is_alive())
+        .cloned()
+        .collect();
+    let is_mixed = alive
+        .iter()
+        .any(|i| i.zone != alive[0].zone || i.instance_type != alive[0].instance_type);
     let missing = nodes.saturating_sub(u32::try_from(alive.len()).unwrap_or(u32::MAX));
     let mut actions = vec![Action::NoteLost];
     if is_mixed {
         actions.push(Action::EndMixed(alive));
     } else if missing > 0 {
-        actions.push(Action::Launch { count: missing, beside: alive });
+        actions.push(Action::Launch {
+            count: missing,
+            beside: alive,
+        });
     } else {
         actions.push(Action::Prepare);
         let surplus = alive.split_off(nodes as usize);
         if !surplus.is_empty() {
             actions.push(Action::EndSurplus(surplus));
         }
-        actions.push(Action::AwaitReady(alive.into_iter().map(|i| i.id).collect()));
+        actions.push(Action::AwaitReady(
+            alive.into_iter().map(|i| i.id).collect(),
+        ));
     }
     actions
 }
@@ -84,11 +103,19 @@ mod tests {
     }
 
     fn seen(instances: &[Instance]) -> BTreeMap<String, Instance> {
-        instances.iter().map(|i| (i.id.clone(), i.clone())).collect()
+        instances
+            .iter()
+            .map(|i| (i.id.clone(), i.clone()))
+            .collect()
     }
 
     fn members(ids: &[&str]) -> Vec<Member> {
-        ids.iter().map(|id| Member { id: (*id).to_owned(), is_young: false }).collect()
+        ids.iter()
+            .map(|id| Member {
+                id: (*id).to_owned(),
+                is_young: false,
+            })
+            .collect()
     }
 
     #[test]
@@ -97,7 +124,13 @@ mod tests {
         let there = seen(&[running("i-1")]);
         assert_eq!(
             reconcile(2, &members, &there),
-            [Action::NoteLost, Action::Launch { count: 1, beside: vec![running("i-1")] }],
+            [
+                Action::NoteLost,
+                Action::Launch {
+                    count: 1,
+                    beside: vec![running("i-1")]
+                }
+            ],
             "one that is not young and not shown is lost"
         );
         members[1].is_young = true;
@@ -106,9 +139,27 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_launched_beside_what_is_there() {
-        assert_eq!(reconcile(2, &[], &seen(&[])), [Action::NoteLost, Action::Launch { count: 2, beside: Vec::new() }]);
-        let there = seen(&[running("i-1"), instance("i-2", InstanceState::Terminated, "a")]);
-        let expected = [Action::NoteLost, Action::Launch { count: 1, beside: vec![running("i-1")] }];
+        assert_eq!(
+            reconcile(2, &[], &seen(&[])),
+            [
+                Action::NoteLost,
+                Action::Launch {
+                    count: 2,
+                    beside: Vec::new()
+                }
+            ]
+        );
+        let there = seen(&[
+            running("i-1"),
+            instance("i-2", InstanceState::Terminated, "a"),
+        ]);
+        let expected = [
+            Action::NoteLost,
+            Action::Launch {
+                count: 1,
+                beside: vec![running("i-1")],
+            },
+        ];
         assert_eq!(reconcile(2, &members(&["i-1", "i-2"]), &there), expected);
     }
 
@@ -116,16 +167,32 @@ mod tests {
     fn instances_of_several_zones_are_ended_even_if_some_are_missing() {
         let there = [running("i-1"), instance("i-2", InstanceState::Pending, "b")];
         let expected = [Action::NoteLost, Action::EndMixed(there.to_vec())];
-        assert_eq!(reconcile(3, &members(&["i-1", "i-2"]), &seen(&there)), expected);
+        assert_eq!(
+            reconcile(3, &members(&["i-1", "i-2"]), &seen(&there)),
+            expected
+        );
     }
 
     #[test]
     fn surplus_instances_are_ended_and_the_first_ones_kept() {
         let there = [running("i-1"), running("i-2"), running("i-3")];
         let members = members(&["i-2", "i-1", "i-3"]);
-        let ready = |ids: &[&str]| Action::AwaitReady(ids.iter().map(|i| (*i).to_owned()).collect());
-        assert_eq!(reconcile(3, &members, &seen(&there)), [Action::NoteLost, Action::Prepare, ready(&["i-2", "i-1", "i-3"])]);
-        let expected = [Action::NoteLost, Action::Prepare, Action::EndSurplus(vec![running("i-3")]), ready(&["i-2", "i-1"])];
+        let ready =
+            |ids: &[&str]| Action::AwaitReady(ids.iter().map(|i| (*i).to_owned()).collect());
+        assert_eq!(
+            reconcile(3, &members, &seen(&there)),
+            [
+                Action::NoteLost,
+                Action::Prepare,
+                ready(&["i-2", "i-1", "i-3"])
+            ]
+        );
+        let expected = [
+            Action::NoteLost,
+            Action::Prepare,
+            Action::EndSurplus(vec![running("i-3")]),
+            ready(&["i-2", "i-1"]),
+        ];
         assert_eq!(reconcile(2, &members, &seen(&there)), expected);
     }
 }

@@ -29,14 +29,18 @@ pub(super) struct Slots {
 
 impl Slots {
     /// Gives each new instance the place of one that is gone, or else a further one.
-    pub(super) fn seat(&mut self, ids: &[String]) {
-        let mut fresh: Vec<String> = ids.iter().filter(|id| !self.instances.contains(id)).cloned().collect();
+    pub(super) fn assign_slots(&mut self, ids: &[String]) {
+        let mut fresh: Vec<String> = ids
+            .iter()
+            .filter(|id| !self.instances.contains(id))
+            .cloned()
+            .collect();
         fresh.reverse();
-        for seated in &mut self.instances {
-            if !ids.contains(seated)
+        for assigned in &mut self.instances {
+            if !ids.contains(assigned)
                 && let Some(next) = fresh.pop()
             {
-                *seated = next;
+                *assigned = next;
             }
         }
         while let Some(next) = fresh.pop() {
@@ -47,13 +51,28 @@ impl Slots {
 
     /// Counts instances that are to be replaced, each with whether it was reclaimed. Returns one whose place has had too many within the
     /// last hour.
-    pub(super) fn count<'f>(&mut self, failed: &'f BTreeMap<String, bool>, now: Instant) -> Option<&'f str> {
-        let unknown: Vec<String> = failed.keys().filter(|id| !self.instances.contains(id)).cloned().collect();
+    pub(super) fn count<'f>(
+        &mut self,
+        failed: &'f BTreeMap<String, bool>,
+        now: Instant,
+    ) -> Option<&'f str> {
+        let unknown: Vec<String> = failed
+            .keys()
+            .filter(|id| !self.instances.contains(id))
+            .cloned()
+            .collect();
         self.instances.extend(unknown);
         self.past.resize(self.instances.len(), Vec::new());
         let mut too_often = None;
         for (id, &reclaimed) in failed {
-            let Some(past) = self.instances.iter().position(|i| i == id).and_then(|slot| self.past.get_mut(slot)) else { continue };
+            let Some(past) = self
+                .instances
+                .iter()
+                .position(|i| i == id)
+                .and_then(|slot| self.past.get_mut(slot))
+            else {
+                continue;
+            };
             past.retain(|r| now.saturating_duration_since(r.at) < WINDOW);
             past.push(Replaced { at: now, reclaimed });
             let most = if reclaimed { MAX_RECLAIMED } else { MAX_FAILED };
@@ -81,18 +100,28 @@ mod tests {
     fn each_instance_of_a_large_fleet_may_be_taken_back_in_one_hour() {
         let names: Vec<String> = (0..20).map(|n| format!("i-{n}")).collect();
         let mut slots = Slots::default();
-        slots.seat(&names);
-        assert_eq!(slots.count(&names.iter().map(|n| (n.clone(), true)).collect(), Instant::now()), None);
+        slots.assign_slots(&names);
+        assert_eq!(
+            slots.count(
+                &names.iter().map(|n| (n.clone(), true)).collect(),
+                Instant::now()
+            ),
+            None
+        );
     }
 
     #[test]
     fn a_place_whose_instances_fail_again_is_given_up_although_others_are_well() {
         let (mut slots, now) = (Slots::default(), Instant::now());
-        slots.seat(&ids(&["a", "b", "c"]));
+        slots.assign_slots(&ids(&["a", "b", "c"]));
         assert_eq!(slots.count(&failed(&["b"], false), now), None);
-        slots.seat(&ids(&["a", "c", "d"]));
-        assert_eq!(slots.count(&failed(&["a"], false), now), None, "it is another place");
-        slots.seat(&ids(&["c", "d", "e"]));
+        slots.assign_slots(&ids(&["a", "c", "d"]));
+        assert_eq!(
+            slots.count(&failed(&["a"], false), now),
+            None,
+            "it is another place"
+        );
+        slots.assign_slots(&ids(&["c", "d", "e"]));
         assert_eq!(slots.count(&failed(&["d"], false), now), Some("d"));
     }
 
@@ -100,13 +129,19 @@ mod tests {
     fn what_was_replaced_more_than_an_hour_ago_does_not_count() {
         let (mut slots, mut now) = (Slots::default(), Instant::now());
         for n in 0..30 {
-            slots.seat(&ids(&[&format!("i-{n}")]));
-            assert_eq!(slots.count(&failed(&[&format!("i-{n}")], true), now), None, "{n}");
+            slots.assign_slots(&ids(&[&format!("i-{n}")]));
+            assert_eq!(
+                slots.count(&failed(&[&format!("i-{n}")], true), now),
+                None,
+                "{n}"
+            );
             now += WINDOW / 4;
         }
         let often = |slots: &mut Slots, n: usize| {
-            slots.seat(&ids(&[&format!("j-{n}")]));
-            slots.count(&failed(&[&format!("j-{n}")], true), now).is_some()
+            slots.assign_slots(&ids(&[&format!("j-{n}")]));
+            slots
+                .count(&failed(&[&format!("j-{n}")], true), now)
+                .is_some()
         };
         assert!((0..5).any(|n| often(&mut slots, n)));
     }

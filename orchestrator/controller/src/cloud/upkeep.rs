@@ -19,7 +19,10 @@ const NO_CHANGE: f64 = 1e-9;
 /// Delay between two looks at prices. Debug builds read `CVC_PRICES_AGAIN_S`, so that tests need not wait for half an hour.
 fn prices_again() -> Duration {
     #[cfg(debug_assertions)]
-    if let Some(seconds) = std::env::var("CVC_PRICES_AGAIN_S").ok().and_then(|s| s.parse().ok()) {
+    if let Some(seconds) = std::env::var("CVC_PRICES_AGAIN_S")
+        .ok()
+        .and_then(|s| s.parse().ok())
+    {
         return Duration::from_secs(seconds);
     }
     PRICES_AGAIN
@@ -36,7 +39,10 @@ impl Upkeep {
     /// The plan for a fleet whose deadlines and prices are new.
     pub fn begin(fleet: &Fleet) -> Self {
         let now = Instant::now();
-        Self { extend_at: now + fleet.extend_after(), prices_at: now + prices_again() }
+        Self {
+            extend_at: now + fleet.extend_after(),
+            prices_at: now + prices_again(),
+        }
     }
 
     /// When the next thing is due.
@@ -58,7 +64,10 @@ impl Fleet {
         if Instant::now() >= upkeep.extend_at {
             upkeep.extend_at = Instant::now() + self.extend_after();
             if let Err(error) = self.extend().await {
-                self.reporter.note(format!("{}: a deadline could not be extended: {error}", self.name));
+                self.reporter.note(format!(
+                    "{}: a deadline could not be extended: {error}",
+                    self.name
+                ));
                 upkeep.extend_at = Instant::now() + EXTEND_AGAIN;
             }
         }
@@ -77,7 +86,9 @@ impl Fleet {
         let mut has_changed = false;
         // some may have ended meanwhile
         for lease in self.open_leases() {
-            let Some((rate, since)) = self.new_rate(&lease) else { continue };
+            let Some((rate, since)) = self.new_rate(&lease) else {
+                continue;
+            };
             self.reporter.note(format!(
                 "{}: {} now costs ${:.4} an hour ({})",
                 self.name,
@@ -85,7 +96,12 @@ impl Fleet {
                 rate.usd_per_hour,
                 rate.source()
             ));
-            self.write(Event::LeasePriced { lease: lease.name, rate: Box::new(rate), since }).await;
+            self.write(Event::LeasePriced {
+                lease: lease.name,
+                rate: Box::new(rate),
+                since,
+            })
+            .await;
             has_changed = true;
         }
         has_changed
@@ -93,7 +109,11 @@ impl Fleet {
 
     /// The price of an instance of a lease, and since when it holds; `None` if it is as before, or if that is not known.
     fn new_rate(&self, lease: &Lease) -> Option<(NodeRate, Timestamp)> {
-        let (rate, since) = cost::present_rate(&self.price_book(), lease.order.as_ref()?, &self.request.zones)?;
+        let (rate, since) = cost::present_rate(
+            &self.price_book(),
+            lease.order.as_ref()?,
+            &self.request.instances.zones,
+        )?;
         let before = lease.usd_per_hour()?;
         ((rate.usd_per_hour - before).abs() > before * NO_CHANGE).then_some((rate, since))
     }

@@ -28,13 +28,30 @@ pub fn read(path: &Utf8Path) -> Cached {
     let text = match std::fs::read(path) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Cached::default(),
-        Err(error) => return Cached { quotes: Vec::new(), note: Some(format!("{path}: {error}; its prices are ignored")) },
+        Err(error) => {
+            return Cached {
+                quotes: Vec::new(),
+                note: Some(format!("{path}: {error}; its prices are ignored")),
+            };
+        }
     };
     let whole = serde_json::from_slice::<File>(&text).map_err(|e| e.to_string());
-    let known = whole.and_then(|f| if f.schema == SCHEMA { Ok(f.quotes) } else { Err(format!("unknown format {}", f.schema)) });
+    let known = whole.and_then(|f| {
+        if f.schema == SCHEMA {
+            Ok(f.quotes)
+        } else {
+            Err(format!("unknown format {}", f.schema))
+        }
+    });
     match known {
-        Ok(quotes) => Cached { quotes: quotes.into_iter().filter(is_sane).collect(), note: None },
-        Err(wrong) => Cached { quotes: Vec::new(), note: Some(format!("{path}: {wrong}; its prices are ignored")) },
+        Ok(quotes) => Cached {
+            quotes: quotes.into_iter().filter(is_sane).collect(),
+            note: None,
+        },
+        Err(wrong) => Cached {
+            quotes: Vec::new(),
+            note: Some(format!("{path}: {wrong}; its prices are ignored")),
+        },
     }
 }
 
@@ -43,7 +60,10 @@ pub fn write(path: &Utf8Path, quotes: &[Quote]) -> Result<(), StoreError> {
     if let Some(directory) = path.parent() {
         std::fs::create_dir_all(directory).map_err(StoreError::io("make", directory))?;
     }
-    let file = File { schema: SCHEMA, quotes: quotes.to_vec() };
+    let file = File {
+        schema: SCHEMA,
+        quotes: quotes.to_vec(),
+    };
     write_whole(path, &serde_json::to_vec_pretty(&file).unwrap_or_default())
 }
 
@@ -51,7 +71,10 @@ pub fn write(path: &Utf8Path, quotes: &[Quote]) -> Result<(), StoreError> {
 pub fn merge(quotes: &mut Vec<Quote>, more: impl IntoIterator<Item = Quote>) {
     for quote in more.into_iter().filter(is_sane) {
         let same = |q: &&mut Quote| {
-            q.instance_type == quote.instance_type && q.region == quote.region && q.zone == quote.zone && q.spot == quote.spot
+            q.instance_type == quote.instance_type
+                && q.region == quote.region
+                && q.zone == quote.zone
+                && q.spot == quote.spot
         };
         match quotes.iter_mut().find(same) {
             Some(old) if old.at <= quote.at => *old = quote,

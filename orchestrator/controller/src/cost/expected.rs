@@ -68,14 +68,21 @@ impl Expected {
 
     /// A point's run, by the identifier of the point.
     pub fn of_point<'a>(&self, plan: &'a Plan) -> HashMap<&'a PointId, f64> {
-        plan.points.iter().zip(&self.points).filter_map(|(p, usd)| Some((&p.id, (*usd)?))).collect()
+        plan.points
+            .iter()
+            .zip(&self.points)
+            .filter_map(|(p, usd)| Some((&p.id, (*usd)?)))
+            .collect()
     }
 }
 
 /// Cores of a node of a site, if they are known without asking it: from the campaign file, or from the type of the instances.
 pub fn known_cores(site: &Site, book: &PriceBook) -> Option<u32> {
     let message = site.cluster.as_ref().and_then(|c| c.cores);
-    message.or_else(|| book.facts(site.ec2.as_ref()?.instance_types.first()?).map(|t| t.vcpus))
+    message.or_else(|| {
+        book.facts(site.ec2.as_ref()?.instances.instance_types.first()?)
+            .map(|t| t.vcpus)
+    })
 }
 
 /// The expected costs of a plan. `cores` says the cores of a site's nodes, for prices by the core; points that `runs_here` does not let run
@@ -96,7 +103,12 @@ pub fn expected(
             (name.as_str(), super::rate::planned_rate(book, site, cores))
         })
         .collect();
-    let rate_of = |site: &str| rates.get(site).and_then(|r| r.as_ref().ok()).and_then(Option::as_ref);
+    let rate_of = |site: &str| {
+        rates
+            .get(site)
+            .and_then(|r| r.as_ref().ok())
+            .and_then(Option::as_ref)
+    };
     let points: Vec<Option<f64>> = plan
         .points
         .iter()
@@ -106,42 +118,92 @@ pub fn expected(
             Some(rate.cost_of(estimate.seconds, planned.point.mapping.nodes()))
         })
         .collect();
-    let by_id: HashMap<&PointId, usize> = plan.points.iter().enumerate().map(|(i, p)| (&p.id, i)).collect();
-    let mut used: IndexMap<&str, Use> = spec.sites.keys().map(|name| (name.as_str(), Use::default())).collect();
-    let shares = |site: &str| spec.sites.get(site).and_then(|s| s.cluster.as_ref()).is_some_and(|c| c.side_by_side);
-    let waits = |site: &str, other: &str| site != other && !spec.are_apart(site, other) && !(shares(site) && shares(other));
+    let by_id: HashMap<&PointId, usize> = plan
+        .points
+        .iter()
+        .enumerate()
+        .map(|(i, p)| (&p.id, i))
+        .collect();
+    let mut used: IndexMap<&str, Use> = spec
+        .sites
+        .keys()
+        .map(|name| (name.as_str(), Use::default()))
+        .collect();
+    let shares = |site: &str| {
+        spec.sites
+            .get(site)
+            .and_then(|s| s.cluster.as_ref())
+            .is_some_and(|c| c.side_by_side)
+    };
+    let waits = |site: &str, other: &str| {
+        site != other && !spec.are_apart(site, other) && !(shares(site) && shares(other))
+    };
     for run in plan.runs.iter().filter(|r| runs_here(&r.point)) {
-        let Some(&number) = by_id.get(&run.point) else { continue };
+        let Some(&number) = by_id.get(&run.point) else {
+            continue;
+        };
         let (point, estimate) = (&plan.points[number].point, &estimates.points[number]);
         let site = point.site.as_str();
-        let others_end_s = used.iter().filter(|(other, _)| waits(site, other)).map(|(_, other)| other.last_s).fold(0.0, f64::max);
+        let others_end_s = used
+            .iter()
+            .filter(|(other, _)| waits(site, other))
+            .map(|(_, other)| other.last_s)
+            .fold(0.0, f64::max);
         let used = used.entry(site).or_default();
         used.runs += 1;
         used.run_s += estimate.seconds;
         used.nodes = used.nodes.max(point.mapping.nodes());
         if shares(site) {
             // of unknown nodes as many as the largest mapping needs
-            let all = spec.sites.get(site).map_or(Some(1), Site::known_nodes).unwrap_or(used.nodes);
-            used.place(others_end_s, estimate.seconds, point.mapping.nodes() as usize, all as usize);
+            let all = spec
+                .sites
+                .get(site)
+                .map_or(Some(1), Site::known_nodes)
+                .unwrap_or(used.nodes);
+            used.place(
+                others_end_s,
+                estimate.seconds,
+                point.mapping.nodes() as usize,
+                all as usize,
+            );
         } else {
             used.last_s = used.last_s.max(others_end_s) + estimate.seconds;
         }
         used.runs_usd += points[number].unwrap_or(0.0);
         used.bytes += estimate.kept_bytes;
     }
-    let busy: Vec<&str> = used.iter().filter(|(_, used)| used.runs > 0).map(|(site, _)| *site).collect();
-    let in_turn = busy.iter().any(|site| busy.iter().any(|other| waits(site, other)));
+    let busy: Vec<&str> = used
+        .iter()
+        .filter(|(_, used)| used.runs > 0)
+        .map(|(site, _)| *site)
+        .collect();
+    let in_turn = busy
+        .iter()
+        .any(|site| busy.iter().any(|other| waits(site, other)));
     let last_s = used.values().map(|used| used.last_s).fold(0.0, f64::max);
     let sites: Vec<SiteCost> = used
         .into_iter()
         .filter(|(_, used)| used.runs > 0)
         .filter_map(|(name, used)| {
-            Some(site_cost(name, spec.sites.get(name)?, rates.get(name)?.clone(), &used, spec.run.block_count(), book))
+            Some(site_cost(
+                name,
+                spec.sites.get(name)?,
+                rates.get(name)?.clone(),
+                &used,
+                spec.run.block_count(),
+                book,
+            ))
         })
         .collect();
     let priced = sites.iter().filter(|s| s.has_price());
     let usd = priced.map(|s| s.usd).sum::<Option<f64>>();
-    Expected { points, usd, sites, in_turn, last_s }
+    Expected {
+        points,
+        usd,
+        sites,
+        in_turn,
+        last_s,
+    }
 }
 
 /// The use of a site by its runs.
@@ -190,10 +252,18 @@ fn site_cost(
     };
     if let Some(ec2) = &site.ec2 {
         let side_by_side = site.cluster.as_ref().is_some_and(|c| c.side_by_side);
-        cost.instances = if side_by_side { ec2.nodes } else { used.nodes.min(ec2.nodes) };
+        cost.instances = if side_by_side {
+            ec2.instances.nodes
+        } else {
+            used.nodes.min(ec2.instances.nodes)
+        };
         cost.there_s = (SETUP_S * f64::from(launches) + used.last_s).max(MIN_S);
         cost.transfer_bytes = used.bytes;
-        cost.transfer_usd = if used.bytes == 0 { Some(0.0) } else { book.transfer(&ec2.region, used.bytes).ok() };
+        cost.transfer_usd = if used.bytes == 0 {
+            Some(0.0)
+        } else {
+            book.transfer(&ec2.region, used.bytes).ok()
+        };
         let instances = node.map(|rate| rate.billed(cost.there_s, cost.instances));
         cost.usd = instances.zip(cost.transfer_usd).map(|(a, b)| a + b);
     }

@@ -62,7 +62,9 @@ pub struct TypePrice {
 /// The table, read once.
 pub fn shipped() -> &'static Table {
     // the file is part of the program, and a test reads it
-    static TABLE: LazyLock<Table> = LazyLock::new(|| toml::from_str(include_str!("prices.toml")).expect("the shipped price table"));
+    static TABLE: LazyLock<Table> = LazyLock::new(|| {
+        toml::from_str(include_str!("prices.toml")).expect("the shipped price table")
+    });
     &TABLE
 }
 
@@ -74,15 +76,27 @@ mod tests {
     fn the_table_is_whole_and_holds_what_the_thesis_used() {
         let table = shipped();
         for (name, of) in &table.types {
-            assert!(of.vcpus > 0 && of.memory_mib > 0 && !of.usd.is_empty(), "{name}");
-            assert!(["x86_64", "arm64"].contains(&of.architecture.as_str()), "{name}");
+            assert!(
+                of.vcpus > 0 && of.memory_mib > 0 && !of.usd.is_empty(),
+                "{name}"
+            );
+            assert!(
+                ["x86_64", "arm64"].contains(&of.architecture.as_str()),
+                "{name}"
+            );
             for (region, usd) in &of.usd {
                 assert!((0.001..100.0).contains(usd), "{name} in {region}: {usd}");
-                assert!(table.disks.contains_key(region) && table.transfer_gb.contains_key(region), "{region}");
+                assert!(
+                    table.disks.contains_key(region) && table.transfer_gb.contains_key(region),
+                    "{region}"
+                );
             }
         }
         let usd = |name: &str| table.types[name].usd["us-east-1"];
-        assert_eq!((usd("t2.micro"), usd("c3.xlarge"), usd("c3.2xlarge")), (0.0116, 0.21, 0.42));
+        assert_eq!(
+            (usd("t2.micro"), usd("c3.xlarge"), usd("c3.2xlarge")),
+            (0.0116, 0.21, 0.42)
+        );
     }
 
     #[test]
@@ -90,9 +104,16 @@ mod tests {
         let table = shipped();
         for (name, of) in &table.types {
             let family = name.split('.').next().expect("a family");
-            for (other, than) in table.types.iter().filter(|(n, t)| n.starts_with(&format!("{family}.")) && t.vcpus > of.vcpus) {
+            for (other, than) in table
+                .types
+                .iter()
+                .filter(|(n, t)| n.starts_with(&format!("{family}.")) && t.vcpus > of.vcpus)
+            {
                 for (region, usd) in &of.usd {
-                    assert!(than.usd.get(region).is_none_or(|larger| larger >= usd), "{other} costs less than {name} in {region}");
+                    assert!(
+                        than.usd.get(region).is_none_or(|larger| larger >= usd),
+                        "{other} costs less than {name} in {region}"
+                    );
                 }
             }
         }

@@ -28,33 +28,70 @@ pub(super) async fn ssh(head: &SshHost, nodes: &[Node]) -> Vec<Check> {
     let all: Vec<String> = nodes.iter().map(|n| n.among.clone()).collect();
     let many = nodes.len() > MAX_PAIRS_OF;
     let mut asking = vec![(head.clone(), all.clone())];
-    for (i, node) in nodes.iter().enumerate().filter(|(_, n)| n.name() != head.name()) {
-        let to = if many { vec![all[(i + 1) % all.len()].clone()] } else { all.clone() };
+    for (i, node) in nodes
+        .iter()
+        .enumerate()
+        .filter(|(_, n)| n.name() != head.name())
+    {
+        let to = if many {
+            vec![all[(i + 1) % all.len()].clone()]
+        } else {
+            all.clone()
+        };
         asking.push((node.host.clone(), to));
     }
     let pairs: usize = asking.iter().map(|(_, to)| to.len()).sum();
     let asked: Vec<_> = asking
         .into_iter()
-        .map(|(host, to)| tokio::spawn(async move { (host.name().to_owned(), script(&host, REACH, &to, LIMIT).await) }))
+        .map(|(host, to)| {
+            tokio::spawn(async move {
+                (
+                    host.name().to_owned(),
+                    script(&host, REACH, &to, LIMIT).await,
+                )
+            })
+        })
         .collect();
     let (mut checks, mut failed) = (Vec::new(), Vec::new());
     for answer in asked {
         match answer.await {
             Ok((from, Ok(message))) => {
-                failed.extend(message.lines().filter_map(|l| l.split_once('\t')).map(|(to, why)| format!("{from} to {to}: {why}")));
+                failed.extend(
+                    message
+                        .lines()
+                        .filter_map(|l| l.split_once('\t'))
+                        .map(|(to, why)| format!("{from} to {to}: {why}")),
+                );
             }
             Ok((from, Err(error))) => checks.push(Check::of(&from, "ssh between nodes", &error)),
-            Err(panic) => checks.push(Check::new("ssh between nodes", State::Bad, panic.to_string(), "")),
+            Err(panic) => checks.push(Check::new(
+                "ssh between nodes",
+                State::Bad,
+                panic.to_string(),
+                "",
+            )),
         }
     }
     let hint = "on all nodes: the user's key in ~/.ssh/authorized_keys of the others, and their host keys in ~/.ssh/known_hosts or /etc/ssh/ssh_known_hosts (ssh-keyscan); names that do not resolve need `internal` in the campaign file";
     checks.push(if failed.is_empty() {
-        Check::good("ssh between nodes", format!("{pairs} connections, without a password"))
+        Check::good(
+            "ssh between nodes",
+            format!("{pairs} connections, without a password"),
+        )
     } else {
         let more = failed.len().saturating_sub(4);
         failed.truncate(4);
-        let more = if more > 0 { format!("; and {more} more") } else { String::new() };
-        Check::new("ssh between nodes", State::Bad, failed.join("; ") + &more, hint)
+        let more = if more > 0 {
+            format!("; and {more} more")
+        } else {
+            String::new()
+        };
+        Check::new(
+            "ssh between nodes",
+            State::Bad,
+            failed.join("; ") + &more,
+            hint,
+        )
     });
     checks
 }
@@ -71,18 +108,41 @@ rm -f "$p/$2""#;
 /// Checks whether areas are shared as declared: writes a file on the first node and looks for it on the others.
 pub(super) async fn storage(nodes: &[Node], site: &Site) -> Vec<Check> {
     let mut checks = Vec::new();
-    let Some((first, others)) = nodes.split_first() else { return checks };
+    let Some((first, others)) = nodes.split_first() else {
+        return checks;
+    };
     for (name, shared, path) in facts::areas(site).filter(|_| !others.is_empty()) {
         let what = format!("storage {name}");
-        let token = short_digest(format!("{}{:?}{path}", std::process::id(), std::time::SystemTime::now()).as_bytes());
-        let args = |late: usize| vec![path.to_owned(), format!(".cvc-doctor-{token}"), token.clone(), late.to_string()];
+        let token = short_digest(
+            format!(
+                "{}{:?}{path}",
+                std::process::id(),
+                std::time::SystemTime::now()
+            )
+            .as_bytes(),
+        );
+        let args = |late: usize| {
+            vec![
+                path.to_owned(),
+                format!(".cvc-doctor-{token}"),
+                token.clone(),
+                late.to_string(),
+            ]
+        };
         if let Err(error) = script(&first.host, WRITE, &args(0), SHORT).await {
             checks.push(Check::of(first.name(), &what, &error));
             continue;
         }
         let (mut sees, mut blind) = (Vec::new(), Vec::new());
         for node in others {
-            match script(&node.host, READ, &args(if shared { LATE } else { 0 }), SHORT).await {
+            match script(
+                &node.host,
+                READ,
+                &args(if shared { LATE } else { 0 }),
+                SHORT,
+            )
+            .await
+            {
                 Ok(message) if message == token => sees.push(node.name()),
                 Ok(_) => blind.push(node.name()),
                 Err(error) => checks.push(Check::of(node.name(), &what, &error)),
@@ -93,13 +153,31 @@ pub(super) async fn storage(nodes: &[Node], site: &Site) -> Vec<Check> {
         checks.push(match (shared, sees.is_empty(), blind.is_empty()) {
             (true, _, true) => Check::good(what, format!("{path} is shared by all nodes")),
             (true, _, false) => {
-                let found = format!("{path} is declared as shared, but {} do not see what {} writes", blind.join(", "), first.name());
-                Check::new(what, State::Bad, found, "mount it on all nodes, or set `kind = \"node-local\"`")
+                let found = format!(
+                    "{path} is declared as shared, but {} do not see what {} writes",
+                    blind.join(", "),
+                    first.name()
+                );
+                Check::new(
+                    what,
+                    State::Bad,
+                    found,
+                    "mount it on all nodes, or set `kind = \"node-local\"`",
+                )
             }
             (false, true, _) => Check::good(what, format!("{path} is local to each node")),
             (false, false, _) => {
-                let found = format!("{path} is declared as node-local, but {} see what {} writes", sees.join(", "), first.name());
-                Check::new(what, State::Bad, found, "set `kind = \"shared\"`, or give a path on a local disk")
+                let found = format!(
+                    "{path} is declared as node-local, but {} see what {} writes",
+                    sees.join(", "),
+                    first.name()
+                );
+                Check::new(
+                    what,
+                    State::Bad,
+                    found,
+                    "set `kind = \"shared\"`, or give a path on a local disk",
+                )
             }
         });
     }

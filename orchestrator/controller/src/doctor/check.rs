@@ -34,8 +34,19 @@ pub struct Check {
 }
 
 impl Check {
-    pub(super) fn new(what: impl Into<String>, state: State, found: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self { what: what.into(), host: None, state, found: found.into(), hint: hint.into() }
+    pub(super) fn new(
+        what: impl Into<String>,
+        state: State,
+        found: impl Into<String>,
+        hint: impl Into<String>,
+    ) -> Self {
+        Self {
+            what: what.into(),
+            host: None,
+            state,
+            found: found.into(),
+            hint: hint.into(),
+        }
     }
 
     pub(super) fn good(what: impl Into<String>, found: impl Into<String>) -> Self {
@@ -44,6 +55,9 @@ impl Check {
 
     pub(super) fn of(host: &str, what: &str, error: &HostError) -> Self {
         let hint = error.hint().unwrap_or_default();
-        Self { host: Some(host.to_owned()), ..Self::new(what, State::Bad, error.to_string(), hint) }
+        Self {
+            host: Some(host.to_owned()),
+            ..Self::new(what, State::Bad, error.to_string(), hint)
+        }
     }
 }

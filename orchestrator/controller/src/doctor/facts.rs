@@ -58,9 +58,15 @@ done
 "#;
 
 /// Asks a node.
-pub(super) async fn ask(host: &SshHost, site: &Site, cluster: &Cluster) -> Result<Facts, HostError> {
+pub(super) async fn ask(
+    host: &SshHost,
+    site: &Site,
+    cluster: &Cluster,
+) -> Result<Facts, HostError> {
     let mut args = Vec::new();
-    let mut dir = |kind: &str, name: String, path: &str| args.extend(["dir".to_owned(), kind.to_owned(), name, path.to_owned()]);
+    let mut dir = |kind: &str, name: String, path: &str| {
+        args.extend(["dir".to_owned(), kind.to_owned(), name, path.to_owned()])
+    };
     dir("write", "base".into(), &cluster.base);
     // relative paths are on the campaign file's machine
     for path in site.app_dirs.iter().filter(|p| is_absolute(p)) {
@@ -80,10 +86,18 @@ pub(super) async fn ask(host: &SshHost, site: &Site, cluster: &Cluster) -> Resul
         dir("read", "dmtcp".into(), prefix);
     }
     for (name, library) in &site.mpi {
-        args.extend(["mpi".to_owned(), name.clone(), locate(mpi::launcher(library.family), &library.source)]);
+        args.extend([
+            "mpi".to_owned(),
+            name.clone(),
+            locate(mpi::launcher(library.family), &library.source),
+        ]);
     }
     let launch = match &site.dmtcp.prefix {
-        Some(prefix) => host.expand(prefix).await?.join("bin/dmtcp_launch").into_string(),
+        Some(prefix) => host
+            .expand(prefix)
+            .await?
+            .join("bin/dmtcp_launch")
+            .into_string(),
         None => "dmtcp_launch".to_owned(),
     };
     args.extend(["dmtcp".to_owned(), launch]);
@@ -97,20 +111,34 @@ fn is_absolute(path: &str) -> bool {
 /// A shell command that prints the path of a library's launcher.
 fn locate(family: &dyn mpi::Launcher, source: &MpiSource) -> String {
     let quote = cvc_engine::render::shell_quote;
-    let home = |path: &str| path.strip_prefix("~/").map_or_else(|| quote(path), |rest| format!("\"$HOME\"/{}", quote(rest)));
+    let home = |path: &str| {
+        path.strip_prefix("~/")
+            .map_or_else(|| quote(path), |rest| format!("\"$HOME\"/{}", quote(rest)))
+    };
     match source {
         MpiSource::Path => {
-            let (names, marks) = (family.programs().join(" "), quote(&family.marks().join("|")));
+            let (names, marks) = (
+                family.programs().join(" "),
+                quote(&family.marks().join("|")),
+            );
             format!(
                 "for n in {names}; do command -v $n && exit; done; m=$(command -v mpiexec) && \"$m\" --version 2>&1 | grep -qE {marks} && echo \"$m\""
             )
         }
         MpiSource::Prefix(prefix) => {
             let prefix = home(prefix);
-            format!("for n in mpiexec mpirun; do [ -x {prefix}/bin/$n ] && echo {prefix}/bin/$n && exit; done")
+            format!(
+                "for n in mpiexec mpirun; do [ -x {prefix}/bin/$n ] && echo {prefix}/bin/$n && exit; done"
+            )
         }
         MpiSource::Module(module) => {
-            format!("bash -lc {}", quote(&format!("module load {} >/dev/null && command -v mpiexec", quote(module))))
+            format!(
+                "bash -lc {}",
+                quote(&format!(
+                    "module load {} >/dev/null && command -v mpiexec",
+                    quote(module)
+                ))
+            )
         }
         MpiSource::Mpiexec(program) => format!("command -v {}", home(program)),
     }
@@ -127,11 +155,23 @@ fn read(text: &str) -> Facts {
             Some(("dir", name)) => {
                 let mut parts = value.splitn(3, '\t');
                 let state = parts.next().unwrap_or_default().to_owned();
-                let free_bytes = parts.next().and_then(|f| f.parse::<u64>().ok()).map(|k| k.saturating_mul(1024));
-                facts.paths.insert(name.to_owned(), PathFact { path: parts.next().unwrap_or_default().to_owned(), state, free_bytes });
+                let free_bytes = parts
+                    .next()
+                    .and_then(|f| f.parse::<u64>().ok())
+                    .map(|k| k.saturating_mul(1024));
+                facts.paths.insert(
+                    name.to_owned(),
+                    PathFact {
+                        path: parts.next().unwrap_or_default().to_owned(),
+                        state,
+                        free_bytes,
+                    },
+                );
             }
             Some(("mpi", name)) => {
-                facts.mpi.insert(name.to_owned(), (value.to_owned(), String::new()));
+                facts
+                    .mpi
+                    .insert(name.to_owned(), (value.to_owned(), String::new()));
             }
             Some(("said", name)) => {
                 if let Some((_, message)) = facts.mpi.get_mut(name) {
@@ -139,7 +179,11 @@ fn read(text: &str) -> Facts {
                     message.push('\n');
                 }
             }
-            _ if key == "dmtcp" => facts.dmtcp = value.split_once('\t').map(|(path, version)| (path.to_owned(), version.to_owned())),
+            _ if key == "dmtcp" => {
+                facts.dmtcp = value
+                    .split_once('\t')
+                    .map(|(path, version)| (path.to_owned(), version.to_owned()))
+            }
             _ => {}
         }
     }
@@ -158,67 +202,127 @@ fn by_value(nodes: &[Node], of: impl Fn(&Node) -> String) -> IndexMap<String, Ve
 fn show(groups: &IndexMap<String, Vec<&str>>) -> String {
     match groups.first() {
         Some((value, _)) if groups.len() == 1 => value.clone(),
-        _ => groups.iter().map(|(value, hosts)| format!("{}: {value}", hosts.join(", "))).collect::<Vec<_>>().join("; "),
+        _ => groups
+            .iter()
+            .map(|(value, hosts)| format!("{}: {value}", hosts.join(", ")))
+            .collect::<Vec<_>>()
+            .join("; "),
     }
 }
 
 /// Paths and versions on all nodes.
 pub(super) fn compare(nodes: &[Node], site: &Site) -> Vec<Check> {
     let mut checks = Vec::new();
-    let Some(first) = nodes.first() else { return checks };
+    let Some(first) = nodes.first() else {
+        return checks;
+    };
     for name in first.facts.paths.keys() {
         let fact = |n: &Node| n.facts.paths.get(name).cloned().unwrap_or_default();
         let groups = by_value(nodes, |n| {
             let fact = fact(n);
-            if fact.state == "ok" { fact.path } else { format!("{} is {}", fact.path, fact.state) }
+            if fact.state == "ok" {
+                fact.path
+            } else {
+                format!("{} is {}", fact.path, fact.state)
+            }
         });
         let broken = nodes.iter().any(|n| fact(n).state != "ok");
         let (state, hint) = match (broken, groups.len()) {
-            (true, _) => (State::Bad, "make it on all nodes, writable for the user, or give another path"),
+            (true, _) => (
+                State::Bad,
+                "make it on all nodes, writable for the user, or give another path",
+            ),
             (false, 1) => (State::Good, ""),
             (false, _) => (State::Bad, "give a path that is the same on all nodes"),
         };
-        checks.push(Check::new(format!("path: {name}"), state, show(&groups), hint));
+        checks.push(Check::new(
+            format!("path: {name}"),
+            state,
+            show(&groups),
+            hint,
+        ));
         if !broken && (name == "base" || name.starts_with("storage ")) {
-            let free = nodes.iter().filter_map(|n| fact(n).free_bytes.map(|f| (n.name(), f)));
+            let free = nodes
+                .iter()
+                .filter_map(|n| fact(n).free_bytes.map(|f| (n.name(), f)));
             if let Some((host, least)) = free.min_by_key(|(_, f)| *f) {
                 let found = format!("at least {} ({host})", ByteSize(least));
-                let (state, hint) =
-                    if least < MIN_FREE { (State::Doubtful, "free some space there, or give another path") } else { (State::Good, "") };
-                checks.push(Check::new(format!("free space: {name}"), state, found, hint));
+                let (state, hint) = if least < MIN_FREE {
+                    (
+                        State::Doubtful,
+                        "free some space there, or give another path",
+                    )
+                } else {
+                    (State::Good, "")
+                };
+                checks.push(Check::new(
+                    format!("free space: {name}"),
+                    state,
+                    found,
+                    hint,
+                ));
             }
         }
     }
     for what in first.facts.same.keys() {
-        let groups = by_value(nodes, |n| n.facts.same.get(what).cloned().unwrap_or_default());
+        let groups = by_value(nodes, |n| {
+            n.facts.same.get(what).cloned().unwrap_or_default()
+        });
         let doubt = groups.iter().find_map(|(value, _)| doubt(what, value));
         let (state, hint) = match (groups.len(), doubt) {
             (1, None) => (State::Good, ""),
             (_, Some(hint)) => (State::Doubtful, hint),
-            (_, None) => (State::Doubtful, "measure on equal nodes, or keep the difference in mind"),
+            (_, None) => (
+                State::Doubtful,
+                "measure on equal nodes, or keep the difference in mind",
+            ),
         };
         checks.push(Check::new(what.clone(), state, show(&groups), hint));
     }
     for (library, entry) in &site.mpi {
         let groups = by_value(nodes, |n| match n.facts.mpi.get(library) {
-            Some((path, message)) => format!("{} at {path}", mpi::launcher(entry.family).version_or_unknown(message)),
+            Some((path, message)) => format!(
+                "{} at {path}",
+                mpi::launcher(entry.family).version_or_unknown(message)
+            ),
             None => "missing".into(),
         });
         let some = nodes.iter().any(|n| n.facts.mpi.contains_key(library));
         let (state, hint) = match (some, groups.len()) {
             (true, 1) => (State::Good, String::new()),
-            (true, _) => (State::Bad, "install the same version at the same place on all nodes (cvc install)".to_owned()),
-            (false, _) => (State::Doubtful, format!("its points are skipped; install it (cvc install), or remove `{library}`")),
+            (true, _) => (
+                State::Bad,
+                "install the same version at the same place on all nodes (cvc install)".to_owned(),
+            ),
+            (false, _) => (
+                State::Doubtful,
+                format!("its points are skipped; install it (cvc install), or remove `{library}`"),
+            ),
         };
-        checks.push(Check::new(format!("MPI library {library}"), state, show(&groups), hint));
+        checks.push(Check::new(
+            format!("MPI library {library}"),
+            state,
+            show(&groups),
+            hint,
+        ));
     }
-    let groups =
-        by_value(nodes, |n| n.facts.dmtcp.as_ref().map_or_else(|| "missing".into(), |(path, version)| format!("{version} at {path}")));
+    let groups = by_value(nodes, |n| {
+        n.facts.dmtcp.as_ref().map_or_else(
+            || "missing".into(),
+            |(path, version)| format!("{version} at {path}"),
+        )
+    });
     let some = nodes.iter().any(|n| n.facts.dmtcp.is_some());
     let (state, hint) = match (some, groups.len()) {
         (true, 1) => (State::Good, ""),
-        (true, _) => (State::Bad, "install the same version at the same place on all nodes (cvc install)"),
-        (false, _) => (State::Doubtful, "points with checkpointer = \"dmtcp\" are skipped; install it (cvc install)"),
+        (true, _) => (
+            State::Bad,
+            "install the same version at the same place on all nodes (cvc install)",
+        ),
+        (false, _) => (
+            State::Doubtful,
+            "points with checkpointer = \"dmtcp\" are skipped; install it (cvc install)",
+        ),
     };
     checks.push(Check::new("DMTCP", state, show(&groups), hint));
     checks

@@ -53,7 +53,12 @@ async fn ask(host: &SshHost) -> Result<Answer, HostError> {
 }
 
 fn read(text: &str) -> Answer {
-    let value = |key: &str| text.lines().filter_map(|l| l.split_once('\t')).find(|(k, _)| *k == key).map_or("", |(_, v)| v.trim());
+    let value = |key: &str| {
+        text.lines()
+            .filter_map(|l| l.split_once('\t'))
+            .find(|(k, _)| *k == key)
+            .map_or("", |(_, v)| v.trim())
+    };
     Answer {
         host: value("host").to_owned(),
         boot: value("boot").to_owned(),
@@ -63,22 +68,36 @@ fn read(text: &str) -> Answer {
 }
 
 fn judge(name: &str, answers: &[Answer]) -> Vec<Check> {
-    let Some(first) = answers.first() else { return Vec::new() };
-    let on = |check: Check| Check { host: Some(name.to_owned()), ..check };
+    let Some(first) = answers.first() else {
+        return Vec::new();
+    };
+    let on = |check: Check| Check {
+        host: Some(name.to_owned()),
+        ..check
+    };
     let mut checks = Vec::new();
     if answers.iter().any(|answer| answer.boot != first.boot) {
         let mut hosts: Vec<&str> = answers.iter().map(|a| a.host.as_str()).collect();
         hosts.sort_unstable();
         hosts.dedup();
-        let found = format!("the name leads to several machines ({}), and an agent works on one of them", hosts.join(", "));
+        let found = format!(
+            "the name leads to several machines ({}), and an agent works on one of them",
+            hosts.join(", ")
+        );
         checks.push(on(Check::new(
             "head",
             State::Bad,
             found,
-            format!("write the name of one of them, such as `head = \"{}\"`", first.host),
+            format!(
+                "write the name of one of them, such as `head = \"{}\"`",
+                first.host
+            ),
         )));
     } else {
-        checks.push(on(Check::good("head", format!("the name leads to {} each time", first.host))));
+        checks.push(on(Check::good(
+            "head",
+            format!("the name leads to {} each time", first.host),
+        )));
     }
     if first.kills && !first.lingers {
         let found = "this machine ends a user's programs at log-out (KillUserProcesses=yes): runs end with the connection";
@@ -93,27 +112,57 @@ mod tests {
     use super::*;
 
     fn states(answers: &[Answer]) -> Vec<(String, State)> {
-        judge("login", answers).into_iter().map(|check| (check.what, check.state)).collect()
+        judge("login", answers)
+            .into_iter()
+            .map(|check| (check.what, check.state))
+            .collect()
     }
 
     #[test]
     fn a_name_that_leads_to_several_machines_is_found() {
-        let of = |host: &str, boot: &str| Answer { host: host.into(), boot: boot.into(), ..Answer::default() };
-        assert_eq!(states(&[of("l1", "a"), of("l1", "a")]), [("head".to_owned(), State::Good)]);
+        let of = |host: &str, boot: &str| Answer {
+            host: host.into(),
+            boot: boot.into(),
+            ..Answer::default()
+        };
+        assert_eq!(
+            states(&[of("l1", "a"), of("l1", "a")]),
+            [("head".to_owned(), State::Good)]
+        );
         // also where both have the same name
-        assert_eq!(states(&[of("l1", "a"), of("l1", "b")]), [("head".to_owned(), State::Bad)]);
+        assert_eq!(
+            states(&[of("l1", "a"), of("l1", "b")]),
+            [("head".to_owned(), State::Bad)]
+        );
         let checks = judge("login", &[of("l2", "a"), of("l1", "b"), of("l2", "a")]);
-        assert!(checks[0].found.contains("(l1, l2)") && checks[0].hint.contains("head = \"l2\""), "{checks:?}");
+        assert!(
+            checks[0].found.contains("(l1, l2)") && checks[0].hint.contains("head = \"l2\""),
+            "{checks:?}"
+        );
     }
 
     #[test]
     fn a_machine_that_ends_programs_at_log_out_is_found_unless_the_user_lingers() {
         let text = |linger: &str| format!("host\tl1\nboot\tabc\nkills\tb true\nlinger\t{linger}\n");
-        let expected = Answer { host: "l1".into(), boot: "abc".into(), kills: true, lingers: false };
+        let expected = Answer {
+            host: "l1".into(),
+            boot: "abc".into(),
+            kills: true,
+            lingers: false,
+        };
         assert_eq!(read(&text("Linger=no")), expected);
-        assert_eq!(states(&[expected]), [("head".to_owned(), State::Good), ("log-out".to_owned(), State::Doubtful)]);
+        assert_eq!(
+            states(&[expected]),
+            [
+                ("head".to_owned(), State::Good),
+                ("log-out".to_owned(), State::Doubtful)
+            ]
+        );
         assert_eq!(states(&[read(&text("Linger=yes"))]).len(), 1);
         // no systemd
-        assert_eq!(states(&[read("host\tl1\nboot\tabc\nkills\t\nlinger\t\n")]).len(), 1);
+        assert_eq!(
+            states(&[read("host\tl1\nboot\tabc\nkills\t\nlinger\t\n")]).len(),
+            1
+        );
     }
 }

@@ -21,18 +21,36 @@ use tracing::Instrument;
 
 /// Checks a site of several machines, whose ssh files are below `base`, the directory of the campaign file, if they are relative; `tell` is
 /// called with what is being checked.
-pub async fn examine(name: &str, site: &Site, base: &Utf8Path, tell: &mut dyn FnMut(String)) -> Vec<Check> {
-    let Some(cluster) = &site.cluster else { return Vec::new() };
+pub async fn examine(
+    name: &str,
+    site: &Site,
+    base: &Utf8Path,
+    tell: &mut dyn FnMut(String),
+) -> Vec<Check> {
+    let Some(cluster) = &site.cluster else {
+        return Vec::new();
+    };
     let ssh = cluster.ssh.below(base);
     let mut checks = Vec::new();
     tell("connecting".into());
-    let heads = cluster.head.iter().filter(|h| cluster.hosts.iter().all(|n| n.name != h.name));
+    let heads = cluster
+        .head
+        .iter()
+        .filter(|h| cluster.hosts.iter().all(|n| n.name != h.name));
     let (mut nodes, mut head) = (Vec::new(), None);
-    let is_node = cluster.hosts.iter().map(|h| (h, true)).chain(heads.map(|h| (h, false)));
+    let is_node = cluster
+        .hosts
+        .iter()
+        .map(|h| (h, true))
+        .chain(heads.map(|h| (h, false)));
     let reaching: Vec<_> = is_node
         .map(|(entry, is_node)| {
             let (target, entry) = (Target::new(name, &entry.below(base), &ssh), entry.clone());
-            (is_node, entry, tokio::spawn(reach(target).in_current_span()))
+            (
+                is_node,
+                entry,
+                tokio::spawn(reach(target).in_current_span()),
+            )
         })
         .collect();
     for (is_node, entry, reached) in reaching {
@@ -45,7 +63,12 @@ pub async fn examine(name: &str, site: &Site, base: &Utf8Path, tell: &mut dyn Fn
                     None => {}
                 }
             }
-            Err(panic) => checks.push(Check::new("connection", State::Bad, format!("{}: {panic}", entry.name), "")),
+            Err(panic) => checks.push(Check::new(
+                "connection",
+                State::Bad,
+                format!("{}: {panic}", entry.name),
+                "",
+            )),
         }
     }
     if site.kind == SiteKind::Slurm {
@@ -53,8 +76,16 @@ pub async fn examine(name: &str, site: &Site, base: &Utf8Path, tell: &mut dyn Fn
         checks.push(Check::new("nodes", State::Skipped, found, ""));
         return checks;
     }
-    let head_name = cluster.head.as_ref().or(cluster.hosts.first()).map(|entry| entry.name.as_str());
-    if let Some(machine) = head.iter().chain(nodes.iter().map(|(host, _)| host)).find(|host| Some(host.name()) == head_name) {
+    let head_name = cluster
+        .head
+        .as_ref()
+        .or(cluster.hosts.first())
+        .map(|entry| entry.name.as_str());
+    if let Some(machine) = head
+        .iter()
+        .chain(nodes.iter().map(|(host, _)| host))
+        .find(|host| Some(host.name()) == head_name)
+    {
         tell(format!("the head, {}", machine.name()));
         checks.extend(head::examine(machine).await);
     }
@@ -74,7 +105,9 @@ pub async fn examine(name: &str, site: &Site, base: &Utf8Path, tell: &mut dyn Fn
     checks.extend(facts::compare(&ready, site));
     tell("ssh between nodes".into());
     // MPI is launched on the head, which may not be a node of mappings
-    let starts = head.as_ref().map_or_else(|| ready[0].host.clone(), Clone::clone);
+    let starts = head
+        .as_ref()
+        .map_or_else(|| ready[0].host.clone(), Clone::clone);
     checks.extend(between::ssh(&starts, &ready).await);
     tell("storage".into());
     checks.extend(between::storage(&ready, site).await);
@@ -82,20 +115,46 @@ pub async fn examine(name: &str, site: &Site, base: &Utf8Path, tell: &mut dyn Fn
     checks
 }
 
-async fn rings(head: &SshHost, nodes: &[Node], site: &Site, cluster: &Cluster, tell: &mut dyn FnMut(String)) -> Vec<Check> {
+async fn rings(
+    head: &SshHost,
+    nodes: &[Node],
+    site: &Site,
+    cluster: &Cluster,
+    tell: &mut dyn FnMut(String),
+) -> Vec<Check> {
     let [first, second, ..] = nodes else {
-        return vec![Check::new("MPI between nodes", State::Skipped, "only one node can be reached, and the check needs two", "")];
+        return vec![Check::new(
+            "MPI between nodes",
+            State::Skipped,
+            "only one node can be reached, and the check needs two",
+            "",
+        )];
     };
     if head.name() != first.name() {
-        let found = format!("MPI is launched on {}, which is not a node of the site; only runs will show whether that works", head.name());
+        let found = format!(
+            "MPI is launched on {}, which is not a node of the site; only runs will show whether that works",
+            head.name()
+        );
         return vec![Check::new("MPI between nodes", State::Skipped, found, "")];
     }
     let mut checks = Vec::new();
     for (library, entry) in &site.mpi {
         // a library that is on no node is reported among the versions
-        if let (Some(found), Some(_)) = (first.facts.mpi.get(library), second.facts.mpi.get(library)) {
+        if let (Some(found), Some(_)) =
+            (first.facts.mpi.get(library), second.facts.mpi.get(library))
+        {
             tell(format!("MPI between nodes: {library}"));
-            checks.push(ring::round(&ring::Ring { first, second, library, entry, found, cluster }).await);
+            checks.push(
+                ring::round(&ring::Ring {
+                    first,
+                    second,
+                    library,
+                    entry,
+                    found,
+                    cluster,
+                })
+                .await,
+            );
         }
     }
     checks
@@ -112,13 +171,38 @@ async fn reach(target: Target) -> (Vec<Check>, Option<SshHost>) {
     }
     let notices = notices.lock().clone();
     let on = Some(host.name().to_owned());
-    let mut checks = vec![Check { host: on.clone(), ..Check::good("connection", "reached by ssh") }];
+    let mut checks = vec![Check {
+        host: on.clone(),
+        ..Check::good("connection", "reached by ssh")
+    }];
     let new: Vec<String> = notices.iter().map(ToString::to_string).collect();
-    let believed = notices.iter().any(|n| matches!(n, Notice::Pinned { vouched_by: None, .. }));
-    let state = if believed { State::Doubtful } else { State::Good };
-    let hint =
-        if believed { "compare the fingerprint with the one from its administrator; remove a wrong one with ssh-keygen -R" } else { "" };
-    let found = if new.is_empty() { format!("is pinned in {pinned}") } else { new.join("; ") };
-    checks.push(Check { host: on, ..Check::new("host key", state, found, hint) });
+    let believed = notices.iter().any(|n| {
+        matches!(
+            n,
+            Notice::Pinned {
+                vouched_by: None,
+                ..
+            }
+        )
+    });
+    let state = if believed {
+        State::Doubtful
+    } else {
+        State::Good
+    };
+    let hint = if believed {
+        "compare the fingerprint with the one from its administrator; remove a wrong one with ssh-keygen -R"
+    } else {
+        ""
+    };
+    let found = if new.is_empty() {
+        format!("is pinned in {pinned}")
+    } else {
+        new.join("; ")
+    };
+    checks.push(Check {
+        host: on,
+        ..Check::new("host key", state, found, hint)
+    });
     (checks, Some(host))
 }

@@ -45,13 +45,26 @@ pub(super) struct PathFact {
 }
 
 /// Runs a script of cvc's own with arguments.
-pub(super) async fn script(host: &SshHost, script: &str, args: &[String], limit: Duration) -> Result<String, HostError> {
-    let mut argv = vec!["sh".to_owned(), "-c".into(), script.to_owned(), "cvc-doctor".into()];
+pub(super) async fn script(
+    host: &SshHost,
+    script: &str,
+    args: &[String],
+    limit: Duration,
+) -> Result<String, HostError> {
+    let mut argv = vec![
+        "sh".to_owned(),
+        "-c".into(),
+        script.to_owned(),
+        "cvc-doctor".into(),
+    ];
     argv.extend_from_slice(args);
     let out = host.ask(&argv, &BTreeMap::new(), limit).await?;
     if out.code == Some(0) {
         return Ok(out.stdout);
     }
     let last: Vec<&str> = out.stderr.lines().rev().take(3).collect();
-    Err(HostError::Ssh { host: host.name().to_owned(), message: last.into_iter().rev().collect::<Vec<_>>().join("; ") })
+    Err(HostError::Ssh {
+        host: host.name().to_owned(),
+        message: last.into_iter().rev().collect::<Vec<_>>().join("; "),
+    })
 }

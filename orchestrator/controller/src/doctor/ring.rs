@@ -51,7 +51,9 @@ pub(super) async fn round(ring: &Ring<'_>) -> Check {
         Ok(base) => base.join(&mark),
         Err(error) => return Check::of(ring.first.name(), &what(ring), &error),
     };
-    let check = go(ring, &dir, &mark).await.unwrap_or_else(|error| Check::of(ring.first.name(), &what(ring), &error));
+    let check = go(ring, &dir, &mark)
+        .await
+        .unwrap_or_else(|error| Check::of(ring.first.name(), &what(ring), &error));
     for node in [ring.first, ring.second] {
         // a node that is lost by now has been reported
         let _ = script(&node.host, CLEAR, &[mark.clone(), dir.to_string()], SHORT).await;
@@ -67,8 +69,15 @@ fn what(ring: &Ring<'_>) -> String {
 fn with_module(ring: &Ring<'_>, argv: Vec<String>) -> Vec<String> {
     match &ring.entry.source {
         MpiSource::Module(module) => {
-            let load = format!("module load {} >/dev/null && exec \"$@\"", render::shell_quote(module));
-            ["bash", "-lc", &load, "cvc-doctor"].into_iter().map(str::to_owned).chain(argv).collect()
+            let load = format!(
+                "module load {} >/dev/null && exec \"$@\"",
+                render::shell_quote(module)
+            );
+            ["bash", "-lc", &load, "cvc-doctor"]
+                .into_iter()
+                .map(str::to_owned)
+                .chain(argv)
+                .collect()
         }
         MpiSource::Path | MpiSource::Prefix(_) | MpiSource::Mpiexec(_) => argv,
     }
@@ -76,25 +85,67 @@ fn with_module(ring: &Ring<'_>, argv: Vec<String>) -> Vec<String> {
 
 async fn go(ring: &Ring<'_>, dir: &Utf8Path, mark: &str) -> Result<Check, HostError> {
     let (first, second) = (&ring.first.host, &ring.second.host);
-    let env: BTreeMap<String, String> = ring.entry.env.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
+    let env: BTreeMap<String, String> = ring
+        .entry
+        .env
+        .iter()
+        .map(|(k, v)| (k.clone(), v.clone()))
+        .collect();
     for host in [first, second] {
-        script(host, "rm -rf \"$1\" && mkdir -p \"$1/tmp\"", &[dir.to_string()], SHORT).await?;
+        script(
+            host,
+            "rm -rf \"$1\" && mkdir -p \"$1/tmp\"",
+            &[dir.to_string()],
+            SHORT,
+        )
+        .await?;
     }
     let install = install(ring);
-    let suffix = install.mpiexec.extension().filter(|e| *e == install.family.name()).map(|e| format!(".{e}")).unwrap_or_default();
-    let mpicc = install.mpiexec.parent().unwrap_or(Utf8Path::new("/usr/bin")).join(format!("mpicc{suffix}"));
+    let suffix = install
+        .mpiexec
+        .extension()
+        .filter(|e| *e == install.family.name())
+        .map(|e| format!(".{e}"))
+        .unwrap_or_default();
+    let mpicc = install
+        .mpiexec
+        .parent()
+        .unwrap_or(Utf8Path::new("/usr/bin"))
+        .join(format!("mpicc{suffix}"));
     let (source, program) = (dir.join("ring.c"), dir.join("ring"));
     first.put(SOURCE.as_bytes(), &source).await?;
-    let argv = [mpicc.as_str(), "-O1", "-o", program.as_str(), source.as_str()].map(str::to_owned).to_vec();
+    let argv = [
+        mpicc.as_str(),
+        "-O1",
+        "-o",
+        program.as_str(),
+        source.as_str(),
+    ]
+    .map(str::to_owned)
+    .to_vec();
     match first.run(&with_module(ring, argv), &env, COMPILE).await {
         Ok(Output { code: Some(0), .. }) => {}
         Ok(out) => {
-            let found = format!("a program does not compile on {} with {mpicc}: {}", first.name(), last(&out.stderr));
-            return Ok(Check::new(what(ring), State::Doubtful, found, "see the compiler's message"));
+            let found = format!(
+                "a program does not compile on {} with {mpicc}: {}",
+                first.name(),
+                last(&out.stderr)
+            );
+            return Ok(Check::new(
+                what(ring),
+                State::Doubtful,
+                found,
+                "see the compiler's message",
+            ));
         }
         Err(HostError::NoProgram { .. }) => {
             let found = format!("cannot be tried: {} has no {mpicc}", first.name());
-            return Ok(Check::new(what(ring), State::Skipped, found, "install the library's development package there (cvc install)"));
+            return Ok(Check::new(
+                what(ring),
+                State::Skipped,
+                found,
+                "install the library's development package there (cvc install)",
+            ));
         }
         Err(error) => return Err(error),
     }
@@ -105,7 +156,10 @@ async fn go(ring: &Ring<'_>, dir: &Utf8Path, mark: &str) -> Result<Check, HostEr
     let launch = mpi::launch(&install, &request);
     let values = mpi::file_values(&request);
     for (name, template) in &launch.files {
-        let text = render::render(*template, &values).map_err(|e| HostError::Ssh { host: "localhost".into(), message: e.to_string() })?;
+        let text = render::render(*template, &values).map_err(|e| HostError::Ssh {
+            host: "localhost".into(),
+            message: e.to_string(),
+        })?;
         let path = dir.join(name);
         first.put(text.as_bytes(), &path).await?;
         if template.is_executable() {
@@ -119,12 +173,27 @@ async fn go(ring: &Ring<'_>, dir: &Utf8Path, mark: &str) -> Result<Check, HostEr
     env.insert("CVC_RUN".into(), mark.to_owned());
     env.insert("TMPDIR".into(), request.tmp_dir.to_string());
     // who the user is there is not known here
-    env.extend(install.family.anonymous_env().iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
+    env.extend(
+        install
+            .family
+            .anonymous_env()
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned())),
+    );
     // launchers pass their input on to each node's ssh, which would wait forever for an input that never ends
-    let quiet = ["sh", "-c", "cd \"$0\" && exec \"$@\" </dev/null", dir.as_str()];
+    let quiet = [
+        "sh",
+        "-c",
+        "cd \"$0\" && exec \"$@\" </dev/null",
+        dir.as_str(),
+    ];
     let argv = quiet.into_iter().map(str::to_owned).chain(argv).collect();
     let ran = first.run(&with_module(ring, argv), &env, LIMIT).await;
-    let written = first.get(&result).await.ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    let written = first
+        .get(&result)
+        .await
+        .ok()
+        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     Ok(judge(ring, ran, written.as_deref()))
 }
 
@@ -137,40 +206,78 @@ fn judge(ring: &Ring<'_>, ran: Result<Output, HostError>, written: Option<&str>)
     let interface = "make sure that the nodes reach each other on all ports, and give the `interface` between them";
     let bad = |found: String, hint: &str| Check::new(what(ring), State::Bad, found, hint);
     match (ran, went_round) {
-        (Ok(Output { code: Some(0), .. }), true) => Check::good(what(ring), format!("two ranks on {} and {}", lines[1], lines[2])),
-        (Err(HostError::Timeout { limit_s, .. }), true) => {
-            bad(format!("a message went round, but the job did not end within {limit_s} s"), quirk)
-        }
+        (Ok(Output { code: Some(0), .. }), true) => Check::good(
+            what(ring),
+            format!("two ranks on {} and {}", lines[1], lines[2]),
+        ),
+        (Err(HostError::Timeout { limit_s, .. }), true) => bad(
+            format!("a message went round, but the job did not end within {limit_s} s"),
+            quirk,
+        ),
         (Err(HostError::Timeout { limit_s, .. }), false) if family.silence_is_inconclusive() => {
             let found = format!("uncertain: no message came round within {limit_s} s");
             let hint = "try a run over two nodes, which has an environment of its own; if that fails as well, give the `interface` between the nodes";
             Check::new(what(ring), State::Doubtful, found, hint)
         }
-        (Err(HostError::Timeout { limit_s, .. }), false) => bad(format!("no message came round within {limit_s} s"), interface),
-        (Ok(out), true) => bad(format!("a message went round, but the job ended with code {}: {}", code(&out), last(&out.stderr)), quirk),
+        (Err(HostError::Timeout { limit_s, .. }), false) => bad(
+            format!("no message came round within {limit_s} s"),
+            interface,
+        ),
+        (Ok(out), true) => bad(
+            format!(
+                "a message went round, but the job ended with code {}: {}",
+                code(&out),
+                last(&out.stderr)
+            ),
+            quirk,
+        ),
         (Ok(out), false) if lines.first() == Some(&TOKEN) => bad(
-            format!("both ranks ran on {}, with code {}", lines.get(1).unwrap_or(&""), code(&out)),
+            format!(
+                "both ranks ran on {}, with code {}",
+                lines.get(1).unwrap_or(&""),
+                code(&out)
+            ),
             "see the launcher's arguments (`args`) in the campaign file",
         ),
-        (Ok(out), false) => {
-            bad(format!("the job ended with code {}: {}", code(&out), last(&format!("{}\n{}", out.stdout, out.stderr))), interface)
-        }
+        (Ok(out), false) => bad(
+            format!(
+                "the job ended with code {}: {}",
+                code(&out),
+                last(&format!("{}\n{}", out.stdout, out.stderr))
+            ),
+            interface,
+        ),
         (Err(error), _) => Check::of(ring.first.name(), &what(ring), &error),
     }
 }
 
 fn code(out: &Output) -> String {
-    out.code.map_or_else(|| "of a signal".to_owned(), |c| c.to_string())
+    out.code
+        .map_or_else(|| "of a signal".to_owned(), |c| c.to_string())
 }
 
 /// The last lines, for people.
 fn last(text: &str) -> String {
-    let lines: Vec<&str> = text.lines().map(str::trim).filter(|l| l.len() > 3).collect();
+    let lines: Vec<&str> = text
+        .lines()
+        .map(str::trim)
+        .filter(|l| l.len() > 3)
+        .collect();
     lines[lines.len().saturating_sub(3)..].join("; ")
 }
 
 fn request(ring: &Ring<'_>, dir: &Utf8Path, mark: &str) -> LaunchRequest {
-    let cores = ring.cluster.cores.or_else(|| ring.first.facts.same.get("cores").and_then(|c| c.parse().ok())).unwrap_or(1);
+    let cores = ring
+        .cluster
+        .cores
+        .or_else(|| {
+            ring.first
+                .facts
+                .same
+                .get("cores")
+                .and_then(|c| c.parse().ok())
+        })
+        .unwrap_or(1);
     LaunchRequest {
         mapping: two(),
         hosts: vec![ring.first.among.clone(), ring.second.among.clone()],
@@ -183,7 +290,11 @@ fn request(ring: &Ring<'_>, dir: &Utf8Path, mark: &str) -> LaunchRequest {
         transport: Transport::Ssh,
         interface: ring.cluster.interface.clone(),
         oversubscribe: false,
-        export: ["CVC_RUN", "TMPDIR"].into_iter().map(str::to_owned).chain(ring.entry.env.keys().cloned()).collect(),
+        export: ["CVC_RUN", "TMPDIR"]
+            .into_iter()
+            .map(str::to_owned)
+            .chain(ring.entry.env.keys().cloned())
+            .collect(),
         marker: mark.to_owned(),
     }
 }
@@ -205,7 +316,12 @@ fn install(ring: &Ring<'_>) -> MpiInstall {
         io: MpiIo::Romio,
         romio_component: None,
         ompio_parameters: Vec::new(),
-        env: ring.entry.env.iter().map(|(k, v)| (k.clone(), v.clone())).collect(),
+        env: ring
+            .entry
+            .env
+            .iter()
+            .map(|(k, v)| (k.clone(), v.clone()))
+            .collect(),
         args: ring.entry.args.clone(),
     }
 }

@@ -16,6 +16,10 @@ pub struct Difference {
 
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {} was installed, and now it is {}", self.component, self.locked, self.found)
+        write!(
+            f,
+            "{}: {} was installed, and now it is {}",
+            self.component, self.locked, self.found
+        )
     }
 }

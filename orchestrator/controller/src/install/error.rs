@@ -15,7 +15,9 @@ pub enum InstallError {
     #[error(transparent)]
     Render(#[from] RenderError),
     /// A path that ssh's configuration cannot hold.
-    #[error("ssh's configuration cannot hold the path {path}: it has a quotation mark, a backslash or a line feed")]
+    #[error(
+        "ssh's configuration cannot hold the path {path}: it has a quotation mark, a backslash or a line feed"
+    )]
     Path {
         /// Which.
         path: Utf8PathBuf,
@@ -76,7 +78,9 @@ pub enum InstallError {
         limit_s: f64,
     },
     /// The user stopped it.
-    #[error("the installation of site {site} was interrupted; finished work stays and is not repeated")]
+    #[error(
+        "the installation of site {site} was interrupted; finished work stays and is not repeated"
+    )]
     Interrupted {
         /// Which site.
         site: String,

@@ -72,7 +72,11 @@ impl Held {
     fn begin(host: SshHost, pipe: Pipe) -> Self {
         let (release, released) = oneshot::channel();
         let name = host.name().to_owned();
-        Self { host: name, release, ended: tokio::spawn(hold(host, pipe, released).in_current_span()) }
+        Self {
+            host: name,
+            release,
+            ended: tokio::spawn(hold(host, pipe, released).in_current_span()),
+        }
     }
 }
 
@@ -122,7 +126,11 @@ impl HostLocks {
             match Self::take_now(name, site, base).await {
                 Err(InstallError::Busy { hosts, .. }) if Instant::now() < until => {
                     if !std::mem::replace(&mut is_told, true) {
-                        note(format!("another installation is at work on {}: waiting {} s for it", hosts.join(", "), PATIENCE.as_secs()));
+                        note(format!(
+                            "another installation is at work on {}: waiting {} s for it",
+                            hosts.join(", "),
+                            PATIENCE.as_secs()
+                        ));
                     }
                 }
                 taken => return taken,
@@ -136,7 +144,10 @@ impl HostLocks {
         let mut taken = Vec::new();
         // one machine may have two names in a site
         let mut ids = BTreeSet::new();
-        if inventory::hosts(site).iter().any(|host| host == inventory::LOCAL) {
+        if inventory::hosts(site)
+            .iter()
+            .any(|host| host == inventory::LOCAL)
+        {
             match lock_here().await {
                 Some((Some(here), id)) => {
                     locks.here = Some(here);
@@ -147,7 +158,9 @@ impl HostLocks {
             }
         }
         let mut others = Vec::new();
-        let asked: Vec<_> = targets(name, site, base).map(|target| tokio::spawn(ask(target).in_current_span())).collect();
+        let asked: Vec<_> = targets(name, site, base)
+            .map(|target| tokio::spawn(ask(target).in_current_span()))
+            .collect();
         for answer in asked {
             match answer.await {
                 Ok(Some(Answer::Held { held, id })) => {
@@ -168,12 +181,19 @@ impl HostLocks {
             return Ok(locks);
         }
         let _ = locks.release().await;
-        Err(InstallError::Busy { site: name.to_owned(), hosts: taken })
+        Err(InstallError::Busy {
+            site: name.to_owned(),
+            hosts: taken,
+        })
     }
 
     /// Gives all of them back. Returns the hosts whose lock was lost before.
     pub(super) async fn release(self) -> Vec<String> {
-        let ended: Vec<_> = self.held.into_iter().map(|held| (held.host, held.release.send(()), held.ended)).collect();
+        let ended: Vec<_> = self
+            .held
+            .into_iter()
+            .map(|held| (held.host, held.release.send(()), held.ended))
+            .collect();
         let mut lost = Vec::new();
         for (host, _, ended) in ended {
             if !ended.await.unwrap_or(false) {
@@ -185,25 +205,46 @@ impl HostLocks {
 }
 
 /// The hosts that are reached by ssh.
-pub(super) fn targets<'s>(name: &'s str, site: &'s Site, base: &'s Utf8Path) -> impl Iterator<Item = Target> + 's {
+pub(super) fn targets<'s>(
+    name: &'s str,
+    site: &'s Site,
+    base: &'s Utf8Path,
+) -> impl Iterator<Item = Target> + 's {
     site.cluster.iter().flat_map(move |cluster| {
         let ssh = cluster.ssh.below(base);
-        let head = cluster.head.iter().filter(|head| cluster.hosts.iter().all(|host| host.name != head.name));
-        cluster.hosts.iter().chain(head).map(move |entry| Target::new(name, &entry.below(base), &ssh))
+        let head = cluster
+            .head
+            .iter()
+            .filter(|head| cluster.hosts.iter().all(|host| host.name != head.name));
+        cluster
+            .hosts
+            .iter()
+            .chain(head)
+            .map(move |entry| Target::new(name, &entry.below(base), &ssh))
     })
 }
 
 /// Locks this machine. Returns the lock, unless somebody else has it, with the identity of what is locked; nothing if it cannot be locked.
 async fn lock_here() -> Option<(Option<Here>, String)> {
     let mut command = tool("sh");
-    command.args(["-c", AS_ROOT, HOLD, SILENCE_HERE_S]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    command
+        .args(["-c", AS_ROOT, HOLD, SILENCE_HERE_S])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
     // a Ctrl-C of the terminal is for cvc, which gives the lock back at its end
     let mut process = command.process_group(0).spawn().ok()?;
     let (here, stdout) = (process.stdin.take()?, process.stdout.take()?);
     let mut line = String::new();
     let _ = tokio::time::timeout(ANSWER_LIMIT, BufReader::new(stdout).read_line(&mut line)).await;
     match line.trim().split_once(' ') {
-        Some(("held", id)) => Some((Some(Here { _line: here, _process: process }), id.to_owned())),
+        Some(("held", id)) => Some((
+            Some(Here {
+                _line: here,
+                _process: process,
+            }),
+            id.to_owned(),
+        )),
         Some(("taken", id)) => Some((None, id.to_owned())),
         _ => None,
     }
@@ -219,8 +260,14 @@ async fn ask(target: Target) -> Option<Answer> {
     let _ = tokio::time::timeout(ANSWER_LIMIT, pipe.stdout.read_line(&mut line)).await;
     match line.trim().split_once(' ') {
         // at once, because another host may take longer to answer than this one waits for a sign of life
-        Some(("held", id)) => Some(Answer::Held { id: id.to_owned(), held: Held::begin(host, pipe) }),
-        Some(("taken", id)) => Some(Answer::Taken { id: id.to_owned(), host }),
+        Some(("held", id)) => Some(Answer::Held {
+            id: id.to_owned(),
+            held: Held::begin(host, pipe),
+        }),
+        Some(("taken", id)) => Some(Answer::Taken {
+            id: id.to_owned(),
+            host,
+        }),
         _ => {
             host.disconnect().await;
             None
@@ -236,13 +283,22 @@ mod tests {
     async fn a_lock_is_held_until_it_is_dropped_and_nobody_else_can_hold_it() {
         // a lock of this test's own: that of the machine may be held by an installation
         let dir = tempfile::tempdir().expect("a directory");
-        let script = HOLD.replace("$d/cvc-install.lock", &format!("{}/lock", dir.path().display()));
+        let script = HOLD.replace(
+            "$d/cvc-install.lock",
+            &format!("{}/lock", dir.path().display()),
+        );
         let ask = async || {
             let mut command = tool("sh");
-            command.args(["-c", &script, "cvc", SILENCE_HERE_S]).stdin(Stdio::piped()).stdout(Stdio::piped());
+            command
+                .args(["-c", &script, "cvc", SILENCE_HERE_S])
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped());
             let mut process = command.spawn().expect("starts");
             let (line, mut answer) = (process.stdin.take().expect("input"), String::new());
-            BufReader::new(process.stdout.take().expect("output")).read_line(&mut answer).await.expect("answers");
+            BufReader::new(process.stdout.take().expect("output"))
+                .read_line(&mut answer)
+                .await
+                .expect("answers");
             (answer, line, process)
         };
         let (first, line, mut process) = ask().await;
@@ -250,7 +306,13 @@ mod tests {
         let id = first.trim().strip_prefix("held ").expect("it has the lock");
         assert_eq!(second.trim(), format!("taken {id}"));
         use std::os::unix::fs::PermissionsExt;
-        let mode = dir.path().join("lock").metadata().expect("a file").permissions().mode();
+        let mode = dir
+            .path()
+            .join("lock")
+            .metadata()
+            .expect("a file")
+            .permissions()
+            .mode();
         assert_eq!(mode & 0o077, 0, "nobody else can open it, and so lock it");
         drop(line);
         process.wait().await.expect("ends");

@@ -16,7 +16,9 @@ pub const LOCAL: &str = "localhost";
 /// Hosts of a site in its order, the head node first if it is not one of the nodes. A local site, or a Slurm site whose login node is this
 /// machine, is `localhost`.
 pub fn hosts(site: &Site) -> Vec<String> {
-    let Some(cluster) = &site.cluster else { return vec![LOCAL.into()] };
+    let Some(cluster) = &site.cluster else {
+        return vec![LOCAL.into()];
+    };
     let mut names: Vec<String> = cluster.hosts.iter().map(|h| h.name.clone()).collect();
     if let Some(head) = cluster.head.as_ref().filter(|h| !names.contains(&h.name)) {
         names.insert(0, head.name.clone());
@@ -38,15 +40,25 @@ pub fn text(name: &str, site: &Site, base: &Utf8Path) -> Result<String, InstallE
     let mut entries = Vec::new();
     let cluster = site.cluster.as_ref();
     if let Some(cluster) = cluster {
-        vars.insert("ansible_ssh_common_args".into(), ssh_args(name, &cluster.ssh, base)?.into());
+        vars.insert(
+            "ansible_ssh_common_args".into(),
+            ssh_args(name, &cluster.ssh, base)?.into(),
+        );
     }
     for host in &names {
         let entry = cluster.and_then(|c| c.hosts.iter().chain(&c.head).find(|h| h.name == *host));
-        entries.push(json!({ "name": host, "vars": entry.map_or_else(local, |e| variables(e, base)) }));
+        entries.push(
+            json!({ "name": host, "vars": entry.map_or_else(local, |e| variables(e, base)) }),
+        );
     }
-    let head = cluster.and_then(|c| c.head.as_ref()).map_or(&names[0], |h| &h.name);
+    let head = cluster
+        .and_then(|c| c.head.as_ref())
+        .map_or(&names[0], |h| &h.name);
     // Slurm's nodes are unknown before it allocates them: only the login node is listed
-    let nodes: Vec<&String> = names.iter().filter(|n| cluster.is_none_or(|c| c.hosts.iter().any(|h| h.name == **n))).collect();
+    let nodes: Vec<&String> = names
+        .iter()
+        .filter(|n| cluster.is_none_or(|c| c.hosts.iter().any(|h| h.name == **n)))
+        .collect();
     let mut groups = Map::new();
     groups.insert("head".into(), json!([head]));
     groups.insert("nodes".into(), json!(nodes));
@@ -60,7 +72,10 @@ fn local() -> Map<String, Value> {
 
 fn variables(host: &HostEntry, base: &Utf8Path) -> Map<String, Value> {
     let mut vars = Map::new();
-    let identity = host.identity_file.as_ref().map(|f| paths::expand_below(base, f).into_string());
+    let identity = host
+        .identity_file
+        .as_ref()
+        .map(|f| paths::expand_below(base, f).into_string());
     for (key, value) in [
         ("ansible_host", host.address.clone().map(Value::from)),
         ("ansible_user", host.user.clone().map(Value::from)),
@@ -89,12 +104,19 @@ fn ssh_args(name: &str, ssh: &SshSettings, base: &Utf8Path) -> Result<String, In
         Some(file) => vec![file.into()],
         None => {
             let mut known = vec![crate::ssh::pinned_file(name)];
-            known.extend(ssh.known_hosts.as_ref().map(|f| paths::expand_below(base, f)));
+            known.extend(
+                ssh.known_hosts
+                    .as_ref()
+                    .map(|f| paths::expand_below(base, f)),
+            );
             known.push(paths::expand("~/.ssh/known_hosts"));
             known
         }
     };
-    let files = known.iter().map(|f| quoted(f)).collect::<Result<Vec<_>, _>>()?;
+    let files = known
+        .iter()
+        .map(|f| quoted(f))
+        .collect::<Result<Vec<_>, _>>()?;
     let strict = match ssh.host_keys {
         HostKeys::Strict => "yes",
         HostKeys::AcceptNew => "accept-new",
@@ -110,15 +132,25 @@ fn ssh_args(name: &str, ssh: &SshSettings, base: &Utf8Path) -> Result<String, In
         words.extend(["-o".into(), option]);
     }
     // Ansible splits this into words as a shell would
-    Ok(words.iter().map(|w| render::shell_quote(w)).collect::<Vec<_>>().join(" "))
+    Ok(words
+        .iter()
+        .map(|w| render::shell_quote(w))
+        .collect::<Vec<_>>()
+        .join(" "))
 }
 
 /// A path as ssh's configuration reads it: in quotes, with its percent signs doubled.
 fn quoted(path: &Utf8Path) -> Result<String, InstallError> {
     let text = path.as_str();
     if text.contains(['"', '\n', '\\']) {
-        return Err(InstallError::Path { path: path.to_owned() });
+        return Err(InstallError::Path {
+            path: path.to_owned(),
+        });
     }
     let text = text.replace('%', "%%");
-    Ok(if text.contains(char::is_whitespace) { format!("\"{text}\"") } else { text })
+    Ok(if text.contains(char::is_whitespace) {
+        format!("\"{text}\"")
+    } else {
+        text
+    })
 }

@@ -61,26 +61,49 @@ impl SiteLock {
     pub fn compare(&self, found: &Found) -> Vec<Difference> {
         let mut differences = Vec::new();
         for (name, locked) in &self.components {
-            let Some(now) = found.0.get(name) else { continue };
+            let Some(now) = found.0.get(name) else {
+                continue;
+            };
             let mut differ = |locked: &str, found: &str| {
-                differences.push(Difference { component: name.clone(), locked: locked.to_owned(), found: found.to_owned() });
+                differences.push(Difference {
+                    component: name.clone(),
+                    locked: locked.to_owned(),
+                    found: found.to_owned(),
+                });
             };
             let Some(now) = now else {
-                differ(&format!("{} at {}", locked.version, locked.path), "not there");
+                differ(
+                    &format!("{} at {}", locked.version, locked.path),
+                    "not there",
+                );
                 continue;
             };
             match &now.version {
                 Some(version) if !locked.version.is_empty() && *version != locked.version => {
-                    differ(&format!("version {}", locked.version), &format!("version {version}"));
+                    differ(
+                        &format!("version {}", locked.version),
+                        &format!("version {version}"),
+                    );
                     continue;
                 }
                 Some(_) | None => {}
             }
-            if let Some(path) = now.path.as_ref().filter(|p| plain(p) != plain(&locked.path)) {
+            if let Some(path) = now
+                .path
+                .as_ref()
+                .filter(|p| plain(p) != plain(&locked.path))
+            {
                 differ(&format!("at {}", locked.path), &format!("at {path}"));
             }
-            if let Some(digest) = now.digest.as_ref().filter(|d| !locked.digest.is_empty() && **d != locked.digest) {
-                differ(&format!("digest {}", locked.digest), &format!("digest {digest}"));
+            if let Some(digest) = now
+                .digest
+                .as_ref()
+                .filter(|d| !locked.digest.is_empty() && **d != locked.digest)
+            {
+                differ(
+                    &format!("digest {}", locked.digest),
+                    &format!("digest {digest}"),
+                );
             }
         }
         differences
@@ -94,7 +117,10 @@ fn plain(path: &str) -> &str {
 
 impl Default for Lock {
     fn default() -> Self {
-        Self { format: FORMAT, sites: BTreeMap::new() }
+        Self {
+            format: FORMAT,
+            sites: BTreeMap::new(),
+        }
     }
 }
 
@@ -116,7 +142,9 @@ impl Lock {
             Err(e) => return Err(StoreError::io("read", &file)(e)),
         };
         let lock: Self = toml::from_str(&text).map_err(|e| {
-            let line = e.span().map_or(0, |s| text[..s.start].matches('\n').count() + 1);
+            let line = e
+                .span()
+                .map_or(0, |s| text[..s.start].matches('\n').count() + 1);
             StoreError::damaged(&file, line, e.message().to_owned())
         })?;
         if lock.format > FORMAT {
@@ -132,7 +160,8 @@ impl Lock {
     pub fn write(&self, dir: &CampaignDir) -> Result<(), StoreError> {
         let file = Self::file(dir);
         std::fs::create_dir_all(dir.root()).map_err(StoreError::io("make", dir.root()))?;
-        let body = toml::to_string(self).map_err(|e| StoreError::damaged(&file, 0, e.to_string()))?;
+        let body =
+            toml::to_string(self).map_err(|e| StoreError::damaged(&file, 0, e.to_string()))?;
         let text = format!(
             "# What was installed for this campaign. `cvc install` writes it; `cvc run` stops where a site has something else.\n{body}"
         );
@@ -143,7 +172,12 @@ impl Lock {
     ///
     /// # Errors
     /// When the file cannot be read or written, or the site differs from it and `update` is not set.
-    pub fn record(dir: &CampaignDir, site: &str, now: SiteLock, update: bool) -> Result<(), InstallError> {
+    pub fn record(
+        dir: &CampaignDir,
+        site: &str,
+        now: SiteLock,
+        update: bool,
+    ) -> Result<(), InstallError> {
         let mut lock = Self::read(dir)?;
         lock.take(dir, site, now, update)?;
         Ok(lock.write(dir)?)
@@ -151,21 +185,41 @@ impl Lock {
 
     /// The locked versions of a site by package, for the roles.
     pub fn pins(&self, site: &str) -> BTreeMap<String, String> {
-        let components = self.sites.get(site).into_iter().flat_map(|s| s.components.values());
-        let pinned = components.filter(|c| c.source == "package" && !c.package.is_empty() && !c.package_version.is_empty());
-        pinned.map(|c| (c.package.clone(), c.package_version.clone())).collect()
+        let components = self
+            .sites
+            .get(site)
+            .into_iter()
+            .flat_map(|s| s.components.values());
+        let pinned = components.filter(|c| {
+            c.source == "package" && !c.package.is_empty() && !c.package_version.is_empty()
+        });
+        pinned
+            .map(|c| (c.package.clone(), c.package_version.clone()))
+            .collect()
     }
 
     /// Path of a component on a site.
     pub fn path(&self, site: &str, component: &str) -> Option<&str> {
-        Some(self.sites.get(site)?.components.get(component)?.path.as_str())
+        Some(
+            self.sites
+                .get(site)?
+                .components
+                .get(component)?
+                .path
+                .as_str(),
+        )
     }
 
     /// Compares a site with the campaign's lock, or records it there: runs use the same software as the earlier ones, or are refused.
     ///
     /// # Errors
     /// When the lock cannot be read or written, or the site differs from it.
-    pub fn keep(dir: &CampaignDir, site: &str, found: &Found, update: bool) -> Result<(), InstallError> {
+    pub fn keep(
+        dir: &CampaignDir,
+        site: &str,
+        found: &Found,
+        update: bool,
+    ) -> Result<(), InstallError> {
         let mut lock = Self::read(dir)?;
         if !update {
             return lock.check(dir, site, found);
@@ -183,11 +237,19 @@ impl Lock {
     /// # Errors
     /// With every difference.
     pub fn check(&self, dir: &CampaignDir, site: &str, found: &Found) -> Result<(), InstallError> {
-        let differences = self.sites.get(site).map(|s| s.compare(found)).unwrap_or_default();
+        let differences = self
+            .sites
+            .get(site)
+            .map(|s| s.compare(found))
+            .unwrap_or_default();
         if differences.is_empty() {
             Ok(())
         } else {
-            Err(InstallError::Changed { site: site.to_owned(), file: Self::file(dir), differences })
+            Err(InstallError::Changed {
+                site: site.to_owned(),
+                file: Self::file(dir),
+                differences,
+            })
         }
     }
 
@@ -195,10 +257,20 @@ impl Lock {
     ///
     /// # Errors
     /// With every difference.
-    pub fn take(&mut self, dir: &CampaignDir, site: &str, now: SiteLock, update: bool) -> Result<(), InstallError> {
+    pub fn take(
+        &mut self,
+        dir: &CampaignDir,
+        site: &str,
+        now: SiteLock,
+        update: bool,
+    ) -> Result<(), InstallError> {
         if !update {
             let found = now.components.iter().map(|(name, c)| {
-                let one = FoundComponent { version: Some(c.version.clone()), path: Some(c.path.clone()), digest: Some(c.digest.clone()) };
+                let one = FoundComponent {
+                    version: Some(c.version.clone()),
+                    path: Some(c.path.clone()),
+                    digest: Some(c.digest.clone()),
+                };
                 (name.clone(), Some(one))
             });
             self.check(dir, site, &Found(found.collect()))?;
@@ -213,8 +285,15 @@ impl Lock {
 
     /// Records what a site has now, for the locked components.
     pub fn accept(&mut self, site: &str, found: &Found) {
-        for (name, locked) in self.sites.get_mut(site).into_iter().flat_map(|s| &mut s.components) {
-            let Some(Some(now)) = found.0.get(name) else { continue };
+        for (name, locked) in self
+            .sites
+            .get_mut(site)
+            .into_iter()
+            .flat_map(|s| &mut s.components)
+        {
+            let Some(Some(now)) = found.0.get(name) else {
+                continue;
+            };
             if let Some(version) = &now.version {
                 if *version != locked.version {
                     // the package manager was not asked
@@ -222,7 +301,11 @@ impl Lock {
                 }
                 locked.version.clone_from(version);
             }
-            if let Some(path) = now.path.as_ref().filter(|p| plain(p) != plain(&locked.path)) {
+            if let Some(path) = now
+                .path
+                .as_ref()
+                .filter(|p| plain(p) != plain(&locked.path))
+            {
                 locked.path.clone_from(path);
             }
             if let Some(digest) = &now.digest {
@@ -241,11 +324,15 @@ pub fn of(name: &str, site: &Site, report: &InstallReport) -> Result<SiteLock, I
     for (host, components) in &report.installed {
         for (component, found) in components {
             let version = match component.split_once('/') {
-                Some(("mpi", library)) => {
-                    site.mpi.get(library).map(|l| mpi::launcher(l.family).version_or_unknown(&found.version_output)).unwrap_or_default()
-                }
+                Some(("mpi", library)) => site
+                    .mpi
+                    .get(library)
+                    .map(|l| mpi::launcher(l.family).version_or_unknown(&found.version_output))
+                    .unwrap_or_default(),
                 Some(_) => String::new(),
-                None if component == "dmtcp" => dmtcp::parse_version(&found.version_output).unwrap_or_default(),
+                None if component == "dmtcp" => {
+                    dmtcp::parse_version(&found.version_output).unwrap_or_default()
+                }
                 None => String::new(),
             };
             let one = Component {
@@ -263,14 +350,29 @@ pub fn of(name: &str, site: &Site, report: &InstallReport) -> Result<SiteLock, I
     for (component, mut found) in by_host {
         if found.iter().any(|(_, c)| c != &found[0].1) {
             let show = |c: &Component| {
-                [&c.version, &c.package_version, &c.path].into_iter().filter(|t| !t.is_empty()).cloned().collect::<Vec<_>>().join(" ")
+                [&c.version, &c.package_version, &c.path]
+                    .into_iter()
+                    .filter(|t| !t.is_empty())
+                    .cloned()
+                    .collect::<Vec<_>>()
+                    .join(" ")
             };
-            let values = found.iter().map(|(host, c)| ((*host).to_owned(), show(c))).collect();
-            return Err(InstallError::Differ { site: name.to_owned(), component: component.to_owned(), values });
+            let values = found
+                .iter()
+                .map(|(host, c)| ((*host).to_owned(), show(c)))
+                .collect();
+            return Err(InstallError::Differ {
+                site: name.to_owned(),
+                component: component.to_owned(),
+                values,
+            });
         }
         components.insert(component.to_owned(), found.swap_remove(0).1);
     }
-    Ok(SiteLock { hosts: report.hosts.keys().cloned().collect(), components })
+    Ok(SiteLock {
+        hosts: report.hosts.keys().cloned().collect(),
+        components,
+    })
 }
 
 #[cfg(test)]
@@ -278,67 +380,122 @@ mod tests {
     use super::*;
 
     fn locked(version: &str, path: &str, digest: &str) -> Component {
-        Component { version: version.into(), path: path.into(), digest: digest.into(), ..Component::default() }
+        Component {
+            version: version.into(),
+            path: path.into(),
+            digest: digest.into(),
+            ..Component::default()
+        }
     }
 
     fn site() -> SiteLock {
         let components = [
-            ("mpi/mpich".to_owned(), locked("4.0.2", "/usr/bin/mpiexec.mpich", "")),
-            ("dmtcp".to_owned(), locked("4.2.0", "/opt/dmtcp/bin/dmtcp_launch", "")),
-            ("kernels/mpich".to_owned(), locked("", "/home/a/kernels", "abc")),
+            (
+                "mpi/mpich".to_owned(),
+                locked("4.0.2", "/usr/bin/mpiexec.mpich", ""),
+            ),
+            (
+                "dmtcp".to_owned(),
+                locked("4.2.0", "/opt/dmtcp/bin/dmtcp_launch", ""),
+            ),
+            (
+                "kernels/mpich".to_owned(),
+                locked("", "/home/a/kernels", "abc"),
+            ),
         ];
-        SiteLock { hosts: vec!["n1".into()], components: components.into() }
+        SiteLock {
+            hosts: vec!["n1".into()],
+            components: components.into(),
+        }
     }
 
     fn found(name: &str, version: &str, path: &str, digest: Option<&str>) -> Found {
-        let one = FoundComponent { version: Some(version.into()), path: Some(path.into()), digest: digest.map(str::to_owned) };
+        let one = FoundComponent {
+            version: Some(version.into()),
+            path: Some(path.into()),
+            digest: digest.map(str::to_owned),
+        };
         Found([(name.to_owned(), Some(one))].into())
     }
 
     #[test]
     fn the_same_is_no_difference_and_what_was_not_looked_for_neither() {
         assert_eq!(site().compare(&Found::default()), []);
-        assert_eq!(site().compare(&found("mpi/mpich", "4.0.2", "/bin/mpiexec.mpich", None)), []);
+        assert_eq!(
+            site().compare(&found("mpi/mpich", "4.0.2", "/bin/mpiexec.mpich", None)),
+            []
+        );
         assert_eq!(site().compare(&found("mpi/new", "1", "/x", None)), []);
-        assert_eq!(site().compare(&found("kernels/mpich", "", "/home/a/kernels", Some("abc"))), []);
+        assert_eq!(
+            site().compare(&found("kernels/mpich", "", "/home/a/kernels", Some("abc"))),
+            []
+        );
     }
 
     #[test]
     fn every_kind_of_difference_has_both_values() {
-        let differences = |found: &Found| site().compare(found).iter().map(ToString::to_string).collect::<Vec<_>>();
+        let differences = |found: &Found| {
+            site()
+                .compare(found)
+                .iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+        };
         assert_eq!(
             differences(&found("mpi/mpich", "5.0.0", "/x", None)),
             ["mpi/mpich: version 4.0.2 was installed, and now it is version 5.0.0"]
         );
         assert_eq!(
-            differences(&found("dmtcp", "4.2.0", "/usr/local/bin/dmtcp_launch", None)),
-            ["dmtcp: at /opt/dmtcp/bin/dmtcp_launch was installed, and now it is at /usr/local/bin/dmtcp_launch"]
+            differences(&found(
+                "dmtcp",
+                "4.2.0",
+                "/usr/local/bin/dmtcp_launch",
+                None
+            )),
+            [
+                "dmtcp: at /opt/dmtcp/bin/dmtcp_launch was installed, and now it is at /usr/local/bin/dmtcp_launch"
+            ]
         );
         assert_eq!(
             differences(&found("kernels/mpich", "", "/home/a/kernels", Some("def"))),
             ["kernels/mpich: digest abc was installed, and now it is digest def"]
         );
         let gone = Found([("dmtcp".to_owned(), None)].into());
-        assert_eq!(differences(&gone), ["dmtcp: 4.2.0 at /opt/dmtcp/bin/dmtcp_launch was installed, and now it is not there"]);
+        assert_eq!(
+            differences(&gone),
+            ["dmtcp: 4.2.0 at /opt/dmtcp/bin/dmtcp_launch was installed, and now it is not there"]
+        );
     }
 
     #[test]
     fn hosts_that_differ_are_named_with_what_they_have() {
-        let mut report = InstallReport { site: "s".into(), ..InstallReport::default() };
+        let mut report = InstallReport {
+            site: "s".into(),
+            ..InstallReport::default()
+        };
         for (host, version) in [("n1", "4.2.0"), ("n2", "3.2.0")] {
             let one = crate::install::Installed {
                 path: "/p".into(),
                 version_output: format!("dmtcp_launch (DMTCP) {version}"),
                 ..Default::default()
             };
-            report.installed.entry(host.into()).or_default().insert("dmtcp".into(), one);
+            report
+                .installed
+                .entry(host.into())
+                .or_default()
+                .insert("dmtcp".into(), one);
         }
-        let text =
-            "schema = 1\nname = \"t\"\n[sites.s]\nkind = \"local\"\n[matrix]\napp = \"kernel-stencil\"\nclass = \"S\"\nprocesses = 1\n";
+        let text = "schema = 1\nname = \"t\"\n[sites.s]\nkind = \"local\"\n[matrix]\napp = \"kernel-stencil\"\nclass = \"S\"\nprocesses = 1\n";
         let apps = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/apps");
-        let spec = cvc_core::campaign::load_text(std::path::Path::new("t.toml"), text, &[apps]).expect("a campaign");
-        let error = of("s", &spec.sites["s"], &report).expect_err("they differ").to_string();
-        assert!(error.contains("the hosts differ in dmtcp: n1 has 4.2.0 /p, n2 has 3.2.0 /p"), "{error}");
+        let spec = cvc_core::campaign::load_text(std::path::Path::new("t.toml"), text, &[apps])
+            .expect("a campaign");
+        let error = of("s", &spec.sites["s"], &report)
+            .expect_err("they differ")
+            .to_string();
+        assert!(
+            error.contains("the hosts differ in dmtcp: n1 has 4.2.0 /p, n2 has 3.2.0 /p"),
+            "{error}"
+        );
         report.installed.shift_remove("n2");
         let lock = of("s", &spec.sites["s"], &report).expect("one host");
         assert_eq!(lock.components["dmtcp"].version, "4.2.0");

@@ -78,19 +78,34 @@ pub struct Written {
 ///
 /// # Errors
 /// When a file cannot be written, or a value cannot be given to ssh.
-pub fn write(request: &Request<'_>, site: &Site, lock: &Lock, to: &Utf8Path) -> Result<Written, InstallError> {
+pub fn write(
+    request: &Request<'_>,
+    site: &Site,
+    lock: &Lock,
+    to: &Utf8Path,
+) -> Result<Written, InstallError> {
     let base = base_of(request.spec);
-    let pins = if request.update_lock { Default::default() } else { lock.pins(request.site) };
+    let pins = if request.update_lock {
+        Default::default()
+    } else {
+        lock.pins(request.site)
+    };
     let wanted = wanted::of(request.spec, request.plan, request.site, site, &pins);
     let roles = embedded::directory("ansible", &ROLES)?;
-    let roles = Utf8PathBuf::from_path_buf(roles).map_err(|p| InstallError::Path { path: p.display().to_string().into() })?;
+    let roles = Utf8PathBuf::from_path_buf(roles).map_err(|p| InstallError::Path {
+        path: p.display().to_string().into(),
+    })?;
     std::fs::create_dir_all(to).map_err(StoreError::io("make", to))?;
     let put = |name: &str, text: String| {
         let file = to.join(name);
         cvc_core::store::write_whole(&file, text.as_bytes())?;
         Ok::<_, StoreError>(file)
     };
-    let json = |value: &serde_json::Value| serde_json::to_string_pretty(value).map(|t| t + "\n").unwrap_or_default();
+    let json = |value: &serde_json::Value| {
+        serde_json::to_string_pretty(value)
+            .map(|t| t + "\n")
+            .unwrap_or_default()
+    };
     Ok(Written {
         inventory: put("inventory.yml", inventory::text(request.site, site, &base)?)?,
         vars: put("wanted.json", json(&wanted.vars))?,
@@ -110,13 +125,26 @@ pub async fn install(
     on: &mut (dyn FnMut(InstallEvent) + Send),
 ) -> Result<InstallReport, InstallError> {
     let Some(site) = request.spec.sites.get(request.site) else {
-        return Ok(InstallReport { site: request.site.to_owned(), check: request.check, ..InstallReport::default() });
+        return Ok(InstallReport {
+            site: request.site.to_owned(),
+            check: request.check,
+            ..InstallReport::default()
+        });
     };
     let lock = Lock::read(request.dir)?;
-    let files = write(request, site, &lock, &request.dir.root().join("install").join(request.site))?;
+    let files = write(
+        request,
+        site,
+        &lock,
+        &request.dir.root().join("install").join(request.site),
+    )?;
     let ansible = ansible::ensure(&mut |what| on(InstallEvent::Preparing { what })).await?;
     let hosts = inventory::hosts(site);
-    on(InstallEvent::Started { site: request.site.to_owned(), hosts: hosts.clone(), check: request.check });
+    on(InstallEvent::Started {
+        site: request.site.to_owned(),
+        hosts: hosts.clone(),
+        check: request.check,
+    });
     let play = Play {
         site: request.site,
         hosts: &hosts,
@@ -142,7 +170,9 @@ pub async fn install(
     };
     let report = play.run(stop_signal, on).await;
     for host in locks.release().await {
-        let what = format!("{host}: the connection that kept other installations away was lost; run it again if another one was at work");
+        let what = format!(
+            "{host}: the connection that kept other installations away was lost; run it again if another one was at work"
+        );
         on(InstallEvent::Preparing { what });
     }
     let report = report?;
@@ -156,7 +186,11 @@ pub async fn install(
 /// The directory that paths of the campaign file are relative to.
 fn base_of(spec: &Spec) -> Utf8PathBuf {
     let base = spec.directory();
-    absolute(if base.as_str().is_empty() { Utf8Path::new(".") } else { base })
+    absolute(if base.as_str().is_empty() {
+        Utf8Path::new(".")
+    } else {
+        base
+    })
 }
 
 fn absolute(path: &Utf8Path) -> Utf8PathBuf {

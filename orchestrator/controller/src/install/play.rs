@@ -52,7 +52,11 @@ pub(super) struct Play<'a> {
 impl Play<'_> {
     fn command(&self, mark: &str, sockets: &Utf8Path) -> Command {
         let mut command = tool(&self.ansible.playbook);
-        command.arg("--inventory").arg(&self.inventory).arg("--extra-vars").arg(format!("@{}", self.vars));
+        command
+            .arg("--inventory")
+            .arg(&self.inventory)
+            .arg("--extra-vars")
+            .arg(format!("@{}", self.vars));
         if self.check {
             command.arg("--check");
         }
@@ -66,7 +70,10 @@ impl Play<'_> {
             .arg(self.roles.join("site.yml"))
             .current_dir(self.roles)
             .env("ANSIBLE_CONFIG", self.roles.join("ansible.cfg"))
-            .env("ANSIBLE_CALLBACK_PLUGINS", self.roles.join("callback_plugins"))
+            .env(
+                "ANSIBLE_CALLBACK_PLUGINS",
+                self.roles.join("callback_plugins"),
+            )
             .env("ANSIBLE_STDOUT_CALLBACK", "cvc_events")
             .env("ANSIBLE_SSH_CONTROL_PATH_DIR", sockets)
             .env("ANSIBLE_NOCOLOR", "1")
@@ -91,11 +98,18 @@ impl Play<'_> {
         on: &mut (dyn FnMut(InstallEvent) + Send),
     ) -> Result<InstallReport, InstallError> {
         // short, because paths of sockets are limited
-        let sockets =
-            tempfile::Builder::new().prefix("cvc-").tempdir().map_err(StoreError::io("make a directory in", std::env::temp_dir()))?;
-        let directory =
-            Utf8Path::from_path(sockets.path()).ok_or_else(|| InstallError::Path { path: sockets.path().display().to_string().into() })?;
-        let mark = format!("{}-{}", std::process::id(), directory.file_name().unwrap_or_default());
+        let sockets = tempfile::Builder::new()
+            .prefix("cvc-")
+            .tempdir()
+            .map_err(StoreError::io("make a directory in", std::env::temp_dir()))?;
+        let directory = Utf8Path::from_path(sockets.path()).ok_or_else(|| InstallError::Path {
+            path: sockets.path().display().to_string().into(),
+        })?;
+        let mark = format!(
+            "{}-{}",
+            std::process::id(),
+            directory.file_name().unwrap_or_default()
+        );
         let mut command = self.command(&mark, directory);
         let began = Instant::now();
         let mut child = command.spawn().map_err(|e| InstallError::NoAnsible {
@@ -114,7 +128,13 @@ impl Play<'_> {
             end(&mut child, &mark).await;
         }
         close(directory).await;
-        log_tool(&command, began, &ended.as_ref().map(|(code, message)| as_output(*code, message)));
+        log_tool(
+            &command,
+            began,
+            &ended
+                .as_ref()
+                .map(|(code, message)| as_output(*code, message)),
+        );
         let (status, message) = ended?;
         let whole = reader.is_whole;
         let report = reader.finish();
@@ -123,9 +143,17 @@ impl Play<'_> {
         }
         // 2: a task failed, 4: a host does not answer: both have said so above
         if !whole || status != Some(0) {
-            let how = status.map_or("was ended by a signal".to_owned(), |code| format!("ended with code {code}"));
-            let lines: Vec<&str> = message.lines().filter(|l| !l.trim().is_empty() && !l.starts_with("[WARNING]")).collect();
-            return Err(InstallError::Playbook { how, message: lines[lines.len().saturating_sub(15)..].join("\n  ") });
+            let how = status.map_or("was ended by a signal".to_owned(), |code| {
+                format!("ended with code {code}")
+            });
+            let lines: Vec<&str> = message
+                .lines()
+                .filter(|l| !l.trim().is_empty() && !l.starts_with("[WARNING]"))
+                .collect();
+            return Err(InstallError::Playbook {
+                how,
+                message: lines[lines.len().saturating_sub(15)..].join("\n  "),
+            });
         }
         Ok(report)
     }
@@ -134,11 +162,19 @@ impl Play<'_> {
 /// Its end, in the form that the log takes.
 fn as_output(code: Option<i32>, message: &str) -> Output {
     let status = ExitStatus::from_raw(code.map_or(Signal::SIGKILL as i32, |code| code << 8));
-    Output { status, stdout: Vec::new(), stderr: message.as_bytes().to_vec() }
+    Output {
+        status,
+        stdout: Vec::new(),
+        stderr: message.as_bytes().to_vec(),
+    }
 }
 
 /// Reads its output to the end.
-async fn follow(child: &mut Child, reader: &mut Reader, on: &mut (dyn FnMut(InstallEvent) + Send)) -> (Option<i32>, String) {
+async fn follow(
+    child: &mut Child,
+    reader: &mut Reader,
+    on: &mut (dyn FnMut(InstallEvent) + Send),
+) -> (Option<i32>, String) {
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let events = async {
         let Some(stdout) = stdout else { return };
@@ -173,7 +209,9 @@ async fn follow(child: &mut Child, reader: &mut Reader, on: &mut (dyn FnMut(Inst
     }
     match status {
         Some(_) => {
-            if let Ok(((), message)) = tokio::time::timeout(Duration::from_millis(500), &mut streams).await {
+            if let Ok(((), message)) =
+                tokio::time::timeout(Duration::from_millis(500), &mut streams).await
+            {
                 text = message;
             }
         }
@@ -184,26 +222,33 @@ async fn follow(child: &mut Child, reader: &mut Reader, on: &mut (dyn FnMut(Inst
 
 /// Waits for any request to stop: an installation has no run to finish first.
 pub(super) async fn stopped(stop_signal: &mut StopSignal) {
-    if stop_signal.wait_for(|w| *w != StopRequest::GoOn).await.is_err() {
+    if stop_signal
+        .wait_for(|w| *w != StopRequest::GoOn)
+        .await
+        .is_err()
+    {
         std::future::pending::<()>().await;
     }
 }
 
 /// Ends its process group, and the workers of newer versions, which start sessions of their own.
 async fn end(child: &mut Child, mark: &str) {
-    let group = child.id().and_then(|id| i32::try_from(id).ok()).map(Pid::from_raw);
+    let group = child
+        .id()
+        .and_then(|id| i32::try_from(id).ok())
+        .map(Pid::from_raw);
     let marker = format!("{MARK}={mark}");
     for (signal, patience) in [(Signal::SIGTERM, GRACE), (Signal::SIGKILL, GRACE)] {
         if let Some(group) = group {
             // a group that is already gone is fine
             let _ = killpg(group, signal);
         }
-        for process in cvc_probe::proc::marked(&marker) {
-            cvc_probe::proc::signal(process.pid, signal);
+        for process in cvc_os::proc::marked(&marker) {
+            cvc_os::proc::signal(process.pid, signal);
         }
         let all_gone = async {
             let _ = child.wait().await;
-            while !cvc_probe::proc::marked(&marker).is_empty() {
+            while !cvc_os::proc::marked(&marker).is_empty() {
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         };
@@ -217,8 +262,13 @@ async fn end(child: &mut Child, mark: &str) {
 async fn close(sockets: &Utf8Path) {
     for entry in std::fs::read_dir(sockets).into_iter().flatten().flatten() {
         let mut ssh = tool("ssh");
-        ssh.args(["-F", "none", "-O", "exit", "-o"]).arg(format!("ControlPath={}", entry.path().display())).arg("cvc");
-        ssh.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
+        ssh.args(["-F", "none", "-O", "exit", "-o"])
+            .arg(format!("ControlPath={}", entry.path().display()))
+            .arg("cvc");
+        ssh.stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .kill_on_drop(true);
         // one that is already gone is fine
         if let Ok(mut ssh) = ssh.spawn() {
             let _ = tokio::time::timeout(GRACE, ssh.wait()).await;

@@ -49,9 +49,17 @@ pub struct Reader {
 impl Reader {
     /// For the hosts of a site; `check` is a dry run.
     pub fn new(site: &str, check: bool, hosts: &[String]) -> Self {
-        let hosts = hosts.iter().map(|h| (h.clone(), HostReport::default())).collect();
+        let hosts = hosts
+            .iter()
+            .map(|h| (h.clone(), HostReport::default()))
+            .collect();
         Self {
-            report: InstallReport { site: site.into(), check, hosts, ..InstallReport::default() },
+            report: InstallReport {
+                site: site.into(),
+                check,
+                hosts,
+                ..InstallReport::default()
+            },
             last: IndexMap::new(),
             is_whole: false,
         }
@@ -65,38 +73,94 @@ impl Reader {
             Line::Task { task } => Some(InstallEvent::Task { task }),
             Line::Ok(outcome) => {
                 if !outcome.installed.is_empty() {
-                    self.report.installed.entry(outcome.host.clone()).or_default().extend(outcome.installed);
+                    self.report
+                        .installed
+                        .entry(outcome.host.clone())
+                        .or_default()
+                        .extend(outcome.installed);
                 }
-                let result = if outcome.changed { TaskResult::Changed } else { TaskResult::Ok };
-                Some(InstallEvent::Host { host: outcome.host, task: outcome.task, result, detail: String::new() })
+                let result = if outcome.changed {
+                    TaskResult::Changed
+                } else {
+                    TaskResult::Ok
+                };
+                Some(InstallEvent::Host {
+                    host: outcome.host,
+                    task: outcome.task,
+                    result,
+                    detail: String::new(),
+                })
             }
             Line::Failed(outcome) if outcome.ignored => None,
             Line::Failed(outcome) => {
                 let cut = is_cut(&outcome.msg);
                 let caught = outcome.may_be_rescued && !cut;
-                Some(self.failed(*outcome, cut, if caught { TaskResult::Caught } else { TaskResult::Failed }))
+                Some(self.failed(
+                    *outcome,
+                    cut,
+                    if caught {
+                        TaskResult::Caught
+                    } else {
+                        TaskResult::Failed
+                    },
+                ))
             }
-            Line::Unreachable(outcome) => Some(self.failed(*outcome, true, TaskResult::Unreachable)),
+            Line::Unreachable(outcome) => {
+                Some(self.failed(*outcome, true, TaskResult::Unreachable))
+            }
             Line::Stats { hosts } => {
                 self.is_whole = true;
                 for (host, counts) in hosts {
                     self.report.hosts.insert(host, counts);
                 }
-                Some(InstallEvent::Ended { site: self.report.site.clone(), hosts: self.report.hosts.clone() })
+                Some(InstallEvent::Ended {
+                    site: self.report.site.clone(),
+                    hosts: self.report.hosts.clone(),
+                })
             }
         }
     }
 
-    fn failed(&mut self, outcome: TaskOutcome, unreachable: bool, result: TaskResult) -> InstallEvent {
-        let msg = if unreachable { why_unreachable(&outcome.msg) } else { outcome.msg.trim().to_owned() };
+    fn failed(
+        &mut self,
+        outcome: TaskOutcome,
+        unreachable: bool,
+        result: TaskResult,
+    ) -> InstallEvent {
+        let msg = if unreachable {
+            why_unreachable(&outcome.msg)
+        } else {
+            outcome.msg.trim().to_owned()
+        };
         let end: Vec<&str> = outcome.stderr.lines().rev().take(MAX_LINES).collect();
         let stderr = end.into_iter().rev().collect::<Vec<_>>().join("\n");
-        let at = outcome.at.rfind("/roles/").map_or(outcome.at.as_str(), |i| &outcome.at[i + 1..]).to_owned();
-        let result = if unreachable { TaskResult::Unreachable } else { result };
-        let event = InstallEvent::Host { host: outcome.host.clone(), task: outcome.task.clone(), result, detail: msg.clone() };
+        let at = outcome
+            .at
+            .rfind("/roles/")
+            .map_or(outcome.at.as_str(), |i| &outcome.at[i + 1..])
+            .to_owned();
+        let result = if unreachable {
+            TaskResult::Unreachable
+        } else {
+            result
+        };
+        let event = InstallEvent::Host {
+            host: outcome.host.clone(),
+            task: outcome.task.clone(),
+            result,
+            detail: msg.clone(),
+        };
         self.last.insert(
             outcome.host.clone(),
-            FailedTask { host: outcome.host, task: outcome.task, at, msg, stderr, rc: outcome.rc, unreachable },
+            FailedTask {
+                host: outcome.host,
+                task: outcome.task,
+                at,
+                msg,
+                stderr,
+                rc: outcome.rc,
+                unreachable,
+            },
         );
         event
     }
@@ -107,7 +171,11 @@ impl Reader {
             if self.is_whole && counts.is_done() {
                 continue;
             }
-            let nameless = || FailedTask { host: host.clone(), msg: "it does not say why".into(), ..FailedTask::default() };
+            let nameless = || FailedTask {
+                host: host.clone(),
+                msg: "it does not say why".into(),
+                ..FailedTask::default()
+            };
             let counted = self.is_whole.then(nameless);
             if let Some(task) = self.last.shift_remove(host).or(counted) {
                 // a cut connection that Ansible counts as a failure
@@ -123,7 +191,8 @@ impl Reader {
 
 /// Whether a failure is really a connection that was cut while Ansible waited for sudo.
 fn is_cut(msg: &str) -> bool {
-    msg.contains("waiting for privilege escalation prompt") || msg.contains("closed while waiting for privilege escalation")
+    msg.contains("waiting for privilege escalation prompt")
+        || msg.contains("closed while waiting for privilege escalation")
 }
 
 /// The reason without Ansible's prefix, and without its message about privileges if the connection was cut.
@@ -133,9 +202,20 @@ fn why_unreachable(msg: &str) -> String {
     }
     let text = msg.trim();
     let text = text.strip_prefix("Task failed: ").unwrap_or(text);
-    let text = text.strip_prefix("Failed to connect to the host via ssh: ").unwrap_or(text).trim();
-    let lines: Vec<&str> = text.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with("Warning: Permanently added")).collect();
-    if lines.is_empty() { "ssh gave no reason".into() } else { lines.join(" ") }
+    let text = text
+        .strip_prefix("Failed to connect to the host via ssh: ")
+        .unwrap_or(text)
+        .trim();
+    let lines: Vec<&str> = text
+        .lines()
+        .map(str::trim)
+        .filter(|l| !l.is_empty() && !l.starts_with("Warning: Permanently added"))
+        .collect();
+    if lines.is_empty() {
+        "ssh gave no reason".into()
+    } else {
+        lines.join(" ")
+    }
 }
 
 #[cfg(test)]
@@ -159,10 +239,19 @@ mod tests {
         }) else {
             panic!("{events:?}")
         };
-        assert_eq!(report.hosts["n1"], HostReport { ok: 1, unreachable: 1, ..HostReport::default() });
+        assert_eq!(
+            report.hosts["n1"],
+            HostReport {
+                ok: 1,
+                unreachable: 1,
+                ..HostReport::default()
+            }
+        );
         let text = report.to_string();
         assert!(
-            text.contains("n1 cannot be reached") && !text.contains("privilege") && text.contains("the other hosts are done: n2"),
+            text.contains("n1 cannot be reached")
+                && !text.contains("privilege")
+                && text.contains("the other hosts are done: n2"),
             "{text}"
         );
     }
@@ -172,7 +261,16 @@ mod tests {
         let failed = r#"{"event":"failed","host":"n1","task":"apt","msg":"No package matching","may_be_rescued":true}"#;
         let stats = r#"{"event":"stats","hosts":{"n1":{"ok":3,"failures":0,"rescued":1}}}"#;
         let (events, report) = read(&[failed, stats]);
-        assert!(matches!(&events[0], InstallEvent::Host { result: TaskResult::Caught, .. }), "{events:?}");
+        assert!(
+            matches!(
+                &events[0],
+                InstallEvent::Host {
+                    result: TaskResult::Caught,
+                    ..
+                }
+            ),
+            "{events:?}"
+        );
         assert_eq!(report.failed, []);
     }
 
@@ -181,8 +279,7 @@ mod tests {
         let mut reader = Reader::new("s", false, &["n1".into()]);
         assert_eq!(reader.line("[WARNING]: something"), None);
         assert_eq!(reader.line("{\"event\":\"later kind\"}"), None);
-        let failed =
-            r#"{"event":"failed","host":"n1","task":"t","at":"/x/ansible/roles/mpi/tasks/main.yml:3","msg":"m","rc":2,"stderr":"a\nb"}"#;
+        let failed = r#"{"event":"failed","host":"n1","task":"t","at":"/x/ansible/roles/mpi/tasks/main.yml:3","msg":"m","rc":2,"stderr":"a\nb"}"#;
         assert!(reader.line(failed).is_some() && !reader.is_whole);
         let report = reader.finish();
         assert_eq!(report.failed[0].at, "roles/mpi/tasks/main.yml:3");

@@ -144,16 +144,25 @@ impl InstallReport {
     pub fn hint(&self) -> Option<String> {
         let first = self.failed.first()?;
         let words = format!("{}\n{}", first.msg, first.stderr);
-        let known = HINTS.iter().find(|(phrases, _)| phrases.iter().any(|p| words.contains(p)));
+        let known = HINTS
+            .iter()
+            .find(|(phrases, _)| phrases.iter().any(|p| words.contains(p)));
         let again = "fix the cause there, then repeat the command: finished work is not repeated";
-        Some(known.map_or(again, |(_, hint)| hint).replace("HOST", &first.host))
+        Some(
+            known
+                .map_or(again, |(_, hint)| hint)
+                .replace("HOST", &first.host),
+        )
     }
 }
 
 /// Messages of modules and ssh, and hints for them.
 const HINTS: [(&[&str], &str); 8] = [
     (
-        &["REMOTE HOST IDENTIFICATION HAS CHANGED", "Host key verification failed"],
+        &[
+            "REMOTE HOST IDENTIFICATION HAS CHANGED",
+            "Host key verification failed",
+        ],
         "the host key of HOST is not the known one: ask its administrator, then put the right key into the site's known-hosts file (`ssh-keygen -R HOST`, `ssh.known_hosts`)",
     ),
     (
@@ -174,10 +183,17 @@ const HINTS: [(&[&str], &str); 8] = [
       `install.packages = false`; with a password: `cvc install SITE --inventory-only DIR`, then ansible-playbook -K",
     ),
     (
-        &["Could not get lock", "Failed to lock apt", "is held by process"],
+        &[
+            "Could not get lock",
+            "Failed to lock apt",
+            "is held by process",
+        ],
         "another package manager is running on HOST: wait for it, then repeat the command",
     ),
-    (&["No space left on device"], "the disk of HOST is full: make room, then repeat the command"),
+    (
+        &["No space left on device"],
+        "the disk of HOST is full: make room, then repeat the command",
+    ),
     (
         &[
             "Temporary failure resolving",
@@ -189,10 +205,19 @@ const HINTS: [(&[&str], &str); 8] = [
         "HOST cannot reach its package mirrors: fix its network or its list of repositories",
     ),
     (
-        &["Could not resolve hostname", "Connection timed out", "No route to host", "Connection refused", "cannot be reached"],
+        &[
+            "Could not resolve hostname",
+            "Connection timed out",
+            "No route to host",
+            "Connection refused",
+            "cannot be reached",
+        ],
         "HOST does not answer: check that it is switched on and that its name or address is right (`ssh HOST`)",
     ),
-    (&["; hint: "], "do as the message says, then repeat the command: finished work is not repeated"),
+    (
+        &["; hint: "],
+        "do as the message says, then repeat the command: finished work is not repeated",
+    ),
 ];
 
 impl fmt::Display for InstallReport {
@@ -201,7 +226,13 @@ impl fmt::Display for InstallReport {
         let mut groups: Vec<FailedTask> = Vec::new();
         for task in &self.failed {
             let same_failure = |g: &&mut FailedTask| {
-                FailedTask { host: String::new(), ..(**g).clone() } == FailedTask { host: String::new(), ..task.clone() }
+                FailedTask {
+                    host: String::new(),
+                    ..(**g).clone()
+                } == FailedTask {
+                    host: String::new(),
+                    ..task.clone()
+                }
             };
             match groups.iter_mut().find(same_failure) {
                 Some(group) => group.host = format!("{}, {}", group.host, task.host),
@@ -214,8 +245,17 @@ impl fmt::Display for InstallReport {
             }
             write!(f, "site {}: {task}", self.site)?;
         }
-        let done: Vec<&str> = self.hosts.iter().filter(|(_, r)| r.is_done()).map(|(h, _)| h.as_str()).collect();
-        if done.is_empty() { Ok(()) } else { write!(f, "\n  the other hosts are done: {}", done.join(", ")) }
+        let done: Vec<&str> = self
+            .hosts
+            .iter()
+            .filter(|(_, r)| r.is_done())
+            .map(|(h, _)| h.as_str())
+            .collect();
+        if done.is_empty() {
+            Ok(())
+        } else {
+            write!(f, "\n  the other hosts are done: {}", done.join(", "))
+        }
     }
 }
 
@@ -223,15 +263,31 @@ impl fmt::Display for FailedTask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.unreachable {
             write!(f, "{} cannot be reached: {}", self.host, self.msg)?;
-            return if self.task.is_empty() { Ok(()) } else { write!(f, "\n  at the task `{}`", self.task) };
+            return if self.task.is_empty() {
+                Ok(())
+            } else {
+                write!(f, "\n  at the task `{}`", self.task)
+            };
         }
-        write!(f, "{}: the task `{}` failed: {}", self.host, self.task, self.msg)?;
+        write!(
+            f,
+            "{}: the task `{}` failed: {}",
+            self.host, self.task, self.msg
+        )?;
         if let Some(rc) = self.rc {
             write!(f, " (exit code {rc})")?;
         }
-        for line in self.stderr.lines().filter(|l| !l.trim().is_empty() && !self.msg.contains(l.trim())) {
+        for line in self
+            .stderr
+            .lines()
+            .filter(|l| !l.trim().is_empty() && !self.msg.contains(l.trim()))
+        {
             write!(f, "\n  stderr: {line}")?;
         }
-        if self.at.is_empty() { Ok(()) } else { write!(f, "\n  in {}", self.at) }
+        if self.at.is_empty() {
+            Ok(())
+        } else {
+            write!(f, "\n  in {}", self.at)
+        }
     }
 }

@@ -15,8 +15,12 @@ impl Wanted {
     pub fn new(spec: &str, mpi: Option<&str>) -> Self {
         let spec = spec.trim();
         match mpi {
-            Some(mpi) if !spec.contains('^') => Self { spec: format!("{spec} ^{mpi}") },
-            Some(_) | None => Self { spec: spec.to_owned() },
+            Some(mpi) if !spec.contains('^') => Self {
+                spec: format!("{spec} ^{mpi}"),
+            },
+            Some(_) | None => Self {
+                spec: spec.to_owned(),
+            },
         }
     }
 }

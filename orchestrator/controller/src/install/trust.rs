@@ -18,8 +18,14 @@ const SCRIPT: &str = "f=$HOME/.ssh/authorized_keys; grep -qx '# BEGIN cvc' \"$f\
 ///
 /// # Errors
 /// When a host cannot be reached, or its file cannot be written. The others are done all the same.
-pub async fn remove_trust(name: &str, site: &Site, base: &Utf8Path) -> Result<Vec<String>, HostError> {
-    let asked: Vec<_> = targets(name, site, base).map(|target| tokio::spawn(remove_on(SshHost::new(target)).in_current_span())).collect();
+pub async fn remove_trust(
+    name: &str,
+    site: &Site,
+    base: &Utf8Path,
+) -> Result<Vec<String>, HostError> {
+    let asked: Vec<_> = targets(name, site, base)
+        .map(|target| tokio::spawn(remove_on(SshHost::new(target)).in_current_span()))
+        .collect();
     let (mut had, mut failed) = (Vec::new(), None);
     for answer in asked {
         match answer.await {
@@ -28,7 +34,10 @@ pub async fn remove_trust(name: &str, site: &Site, base: &Utf8Path) -> Result<Ve
             Ok(Err(error)) => failed = failed.or(Some(error)),
             Err(panic) => {
                 failed = failed.or_else(|| {
-                    Some(HostError::Ssh { host: name.to_owned(), message: format!("internal error (please report): {panic}") })
+                    Some(HostError::Ssh {
+                        host: name.to_owned(),
+                        message: format!("internal error (please report): {panic}"),
+                    })
                 });
             }
         }
@@ -43,8 +52,14 @@ async fn remove_on(host: SshHost) -> Result<Option<String>, HostError> {
     host.disconnect().await;
     let output = output?;
     if output.code != Some(0) {
-        let message = format!("cannot remove keys from ~/.ssh/authorized_keys: {}", output.stderr.trim());
-        return Err(HostError::Ssh { host: host.name().to_owned(), message });
+        let message = format!(
+            "cannot remove keys from ~/.ssh/authorized_keys: {}",
+            output.stderr.trim()
+        );
+        return Err(HostError::Ssh {
+            host: host.name().to_owned(),
+            message,
+        });
     }
     Ok((output.stdout.trim() == "removed").then(|| host.name().to_owned()))
 }
@@ -57,11 +72,26 @@ mod tests {
     fn removed(text: &str) -> (String, String) {
         let home = tempfile::tempdir().expect("a directory");
         let file = home.path().join(".ssh/authorized_keys");
-        std::fs::create_dir(home.path().join(".ssh")).and_then(|()| std::fs::write(&file, text)).expect("writes");
-        let output = std::process::Command::new("sh").args(["-c", SCRIPT]).env("HOME", home.path()).output().expect("a shell");
+        std::fs::create_dir(home.path().join(".ssh"))
+            .and_then(|()| std::fs::write(&file, text))
+            .expect("writes");
+        let output = std::process::Command::new("sh")
+            .args(["-c", SCRIPT])
+            .env("HOME", home.path())
+            .output()
+            .expect("a shell");
         assert!(output.status.success(), "{output:?}");
-        assert_eq!(std::fs::read_dir(home.path().join(".ssh")).expect("a directory").count(), 1, "nothing is left beside it");
-        (std::fs::read_to_string(&file).expect("reads"), String::from_utf8_lossy(&output.stdout).into_owned())
+        assert_eq!(
+            std::fs::read_dir(home.path().join(".ssh"))
+                .expect("a directory")
+                .count(),
+            1,
+            "nothing is left beside it"
+        );
+        (
+            std::fs::read_to_string(&file).expect("reads"),
+            String::from_utf8_lossy(&output.stdout).into_owned(),
+        )
     }
 
     #[test]
@@ -69,9 +99,16 @@ mod tests {
         let own = "ssh-ed25519 AAAA1 ada@laptop\n";
         let cvc = "# BEGIN cvc\nfrom=\"10.0.0.1\" ssh-ed25519 AAAA2 cvc n1\n# END cvc\n";
         let last = "ssh-rsa AAAA3 # END cvc\n";
-        assert_eq!(removed(&format!("{own}{cvc}{last}")), (format!("{own}{last}"), "removed\n".into()));
+        assert_eq!(
+            removed(&format!("{own}{cvc}{last}")),
+            (format!("{own}{last}"), "removed\n".into())
+        );
         assert_eq!(removed(own), (own.into(), String::new()));
         let torn = format!("# BEGIN cvc\n{own}");
-        assert_eq!(removed(&torn), (torn.clone(), String::new()), "its end is not known");
+        assert_eq!(
+            removed(&torn),
+            (torn.clone(), String::new()),
+            "its end is not known"
+        );
     }
 }

@@ -6,7 +6,7 @@ use cvc_core::{
     campaign::{Ec2Settings, MpiSource, Site, Spec},
     lease::LaunchOrder,
     plan::Plan,
-    point::{CheckpointerKind, Point, TracerKind},
+    point::{Point, TracerKind},
 };
 use cvc_engine::{kernels, mpi, render};
 use indexmap::IndexMap;
@@ -37,11 +37,28 @@ pub struct Wanted {
 }
 
 /// Collects what the points of a site need.
-pub fn of(spec: &Spec, plan: &Plan, name: &str, site: &Site, pins: &BTreeMap<String, String>) -> Wanted {
-    let points: Vec<&Point> = plan.points.iter().map(|p| &p.point).filter(|p| p.site == name).collect();
+pub fn of(
+    spec: &Spec,
+    plan: &Plan,
+    name: &str,
+    site: &Site,
+    pins: &BTreeMap<String, String>,
+) -> Wanted {
+    let points: Vec<&Point> = plan
+        .points
+        .iter()
+        .map(|p| &p.point)
+        .filter(|p| p.site == name)
+        .collect();
     let used: BTreeSet<&str> = points.iter().map(|p| p.mpi.as_str()).collect();
     let install = &site.install;
-    let spec_of = |key: &str, usual: &str| install.specs.get(key).cloned().unwrap_or_else(|| usual.to_owned());
+    let spec_of = |key: &str, usual: &str| {
+        install
+            .specs
+            .get(key)
+            .cloned()
+            .unwrap_or_else(|| usual.to_owned())
+    };
     let mut builds = Vec::new();
     let mut libraries = Vec::new();
     for (library, entry) in site.mpi.iter().filter(|(n, _)| used.contains(n.as_str())) {
@@ -49,28 +66,55 @@ pub fn of(spec: &Spec, plan: &Plan, name: &str, site: &Site, pins: &BTreeMap<Str
             MpiSource::Path => ("path", String::new()),
             MpiSource::Prefix(value) => ("prefix", on_site(spec, site, value)),
             MpiSource::Module(value) => ("module", literal(value)),
-            MpiSource::Mpiexec(value) if value.contains('/') => ("mpiexec", on_site(spec, site, value)),
+            MpiSource::Mpiexec(value) if value.contains('/') => {
+                ("mpiexec", on_site(spec, site, value))
+            }
             MpiSource::Mpiexec(value) => ("mpiexec", literal(value)),
         };
-        let build = if entry.source == MpiSource::Path { spec_of(library, mpi::launcher(entry.family).name()) } else { String::new() };
+        let build = if entry.source == MpiSource::Path {
+            spec_of(library, mpi::launcher(entry.family).name())
+        } else {
+            String::new()
+        };
         builds.extend((!build.is_empty()).then(|| Build::new(&build, None)));
         libraries.push(
             json!({ "name": library, "family": mpi::launcher(entry.family).name(), "source": source, "value": value, "spack": build }),
         );
     }
-    let wants_dmtcp = points.iter().any(|p| p.checkpointer == CheckpointerKind::Dmtcp);
+    let wants_dmtcp = points.iter().any(|p| p.checkpointer.is_driven());
     let prefix = dmtcp_prefix(spec, site);
-    let dmtcp = if prefix.is_empty() { spec_of("dmtcp", "dmtcp") } else { String::new() };
+    let dmtcp = if prefix.is_empty() {
+        spec_of("dmtcp", "dmtcp")
+    } else {
+        String::new()
+    };
     builds.extend((wants_dmtcp && prefix.is_empty()).then(|| Build::new(&dmtcp, None)));
-    let traced = points.iter().any(|p| spec.trace.of(p) == TracerKind::Darshan);
-    let (runtime, util) = (spec_of("darshan-runtime", "darshan-runtime"), spec_of("darshan-util", "darshan-util"));
+    let traced = points
+        .iter()
+        .any(|p| spec.trace.of(p) == TracerKind::Darshan);
+    let (runtime, util) = (
+        spec_of("darshan-runtime", "darshan-runtime"),
+        spec_of("darshan-util", "darshan-util"),
+    );
     if traced {
-        let mpi = site.mpi.iter().find(|(n, _)| used.contains(n.as_str())).map(|(_, m)| mpi::launcher(m.family).name());
+        let mpi = site
+            .mpi
+            .iter()
+            .find(|(n, _)| used.contains(n.as_str()))
+            .map(|(_, m)| mpi::launcher(m.family).name());
         builds.extend([Build::new(&runtime, mpi), Build::new(&util, None)]);
     }
     let programs = programs(spec, site, &points);
-    builds.extend(programs.iter().filter_map(|p| p["spack"].as_str()).filter(|s| !s.is_empty()).map(|s| Build::new(s, None)));
-    let has_kernels = points.iter().any(|p| spec.apps.get(&p.app).is_some_and(|a| a.descriptor.kernel));
+    builds.extend(
+        programs
+            .iter()
+            .filter_map(|p| p["spack"].as_str())
+            .filter(|s| !s.is_empty())
+            .map(|s| Build::new(s, None)),
+    );
+    let has_kernels = points
+        .iter()
+        .any(|p| spec.apps.get(&p.app).is_some_and(|a| a.descriptor.kernel));
     let environment = spack::environment(&builds);
     let mut vars = json!({
         "base_ssh_key": install.ssh_keys,
@@ -99,7 +143,10 @@ pub fn of(spec: &Spec, plan: &Plan, name: &str, site: &Site, pins: &BTreeMap<Str
     if let (Some(settings), Some(vars)) = (&site.ec2, vars.as_object_mut()) {
         vars.extend(disks(settings, site));
     }
-    Wanted { vars, spack: environment }
+    Wanted {
+        vars,
+        spack: environment,
+    }
 }
 
 /// A path on the site's machines: resolved here for this machine; on others Ansible's facts resolve `~` and variables.
@@ -114,7 +161,8 @@ fn on_site(spec: &Spec, site: &Site, written: &str) -> String {
 /// Replaces `~` and `$NAME` by templates that Ansible resolves on each host, and quotes anything else that it would take for a template.
 fn remote(written: &str) -> String {
     let mut out = String::new();
-    let variable = |name: &str| format!("{{{{ ansible_facts['env']['{name}'] | default('${name}') }}}}");
+    let variable =
+        |name: &str| format!("{{{{ ansible_facts['env']['{name}'] | default('${name}') }}}}");
     let mut rest = written;
     if rest == "~" || rest.starts_with("~/") {
         out += &variable("HOME");
@@ -126,19 +174,29 @@ fn remote(written: &str) -> String {
         let (name, used) = match after.strip_prefix('{').and_then(|a| a.split_once('}')) {
             Some((name, _)) => (name, name.len() + 2),
             None => {
-                let end = after.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(after.len());
+                let end = after
+                    .find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+                    .unwrap_or(after.len());
                 (&after[..end], end)
             }
         };
         let plain = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-        out += &if plain { variable(name) } else { "$".to_owned() };
+        out += &if plain {
+            variable(name)
+        } else {
+            "$".to_owned()
+        };
         rest = if plain { &after[used..] } else { after };
     }
     out + &literal(rest)
 }
 
 fn literal(text: &str) -> String {
-    if ["{{", "{%", "{#"].iter().any(|m| text.contains(m)) { format!("{{% raw %}}{text}{{% endraw %}}") } else { text.to_owned() }
+    if ["{{", "{%", "{#"].iter().any(|m| text.contains(m)) {
+        format!("{{% raw %}}{text}{{% endraw %}}")
+    } else {
+        text.to_owned()
+    }
 }
 
 /// DMTCP's prefix: the site's or, on this machine, the environment's.
@@ -153,13 +211,20 @@ fn dmtcp_prefix(spec: &Spec, site: &Site) -> String {
 /// The storage areas that points write into. Those without a path are the runs' own directories and need no preparation.
 fn storage(spec: &Spec, site: &Site, points: &[&Point]) -> Vec<Value> {
     let used: BTreeSet<&str> = points.iter().map(|p| p.storage.as_str()).collect();
-    let areas = site.storage.iter().filter(|(n, _)| used.contains(n.as_str()));
-    areas.filter_map(|(name, area)| Some(json!({ "name": name, "path": on_site(spec, site, area.path.as_ref()?) }))).collect()
+    let areas = site
+        .storage
+        .iter()
+        .filter(|(n, _)| used.contains(n.as_str()));
+    areas
+        .filter_map(|(name, area)| {
+            Some(json!({ "name": name, "path": on_site(spec, site, area.path.as_ref()?) }))
+        })
+        .collect()
 }
 
 /// Disks of instances, and the directory that the first instance shares with the others.
 fn disks(settings: &Ec2Settings, site: &Site) -> Map<String, Value> {
-    let volumes = settings.volumes.iter().enumerate().filter_map(|(i, volume)| {
+    let volumes = settings.instances.volumes.iter().enumerate().filter_map(|(i, volume)| {
         let device = LaunchOrder::device_of(i)?;
         Some(json!({ "device": device, "mount": directory(&volume.mount), "size_gib": volume.size_gib }))
     });
@@ -172,7 +237,10 @@ fn disks(settings: &Ec2Settings, site: &Site) -> Map<String, Value> {
         vars.insert("storage_nfs_server".into(), first.name.clone().into());
         // not the outside address, which the instances' own group does not let in
         vars.insert("storage_nfs_address".into(), first.among_nodes().into());
-        vars.insert("storage_nfs_exports".into(), json!([{ "path": directory(path) }]));
+        vars.insert(
+            "storage_nfs_exports".into(),
+            json!([{ "path": directory(path) }]),
+        );
     }
     vars
 }
@@ -184,12 +252,22 @@ fn directory(path: &str) -> String {
 
 /// Programs of the applications that do not come with cvc: one entry for each set of names that will do.
 fn programs(spec: &Spec, site: &Site, points: &[&Point]) -> Vec<Value> {
-    let known: BTreeMap<String, Program> = serde_json::from_str::<Known>(KNOWN).map(|k| k.apps_known).unwrap_or_default();
+    let known: BTreeMap<String, Program> = serde_json::from_str::<Known>(KNOWN)
+        .map(|k| k.apps_known)
+        .unwrap_or_default();
     let mut found: IndexMap<(String, String, Vec<String>), ()> = IndexMap::new();
     for point in points {
-        let Some(app) = spec.apps.get(&point.app).filter(|a| !a.descriptor.kernel) else { continue };
+        let Some(app) = spec.apps.get(&point.app).filter(|a| !a.descriptor.kernel) else {
+            continue;
+        };
         let values = template_values(&app.descriptor, point, "", "", "");
-        let names = app.descriptor.program.names.iter().filter_map(|n| render::render_text("program.names", n, &values).ok()).collect();
+        let names = app
+            .descriptor
+            .program
+            .names
+            .iter()
+            .filter_map(|n| render::render_text("program.names", n, &values).ok())
+            .collect();
         found.insert((point.app.clone(), point.mpi.clone(), names), ());
     }
     let entries = found.into_keys().filter_map(|(app, mpi, names)| {

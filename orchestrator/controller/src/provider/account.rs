@@ -17,11 +17,19 @@ pub struct Account {
 impl Account {
     /// The account of a site.
     pub fn of(settings: &Ec2Settings) -> Self {
-        Self { region: Some(settings.region.clone()), profile: settings.profile.clone(), endpoint: settings.endpoint.clone() }
+        Self {
+            region: Some(settings.region.clone()),
+            profile: settings.profile.clone(),
+            endpoint: settings.endpoint.clone(),
+        }
     }
 
     /// The account of an order.
     pub fn of_order(order: &LaunchOrder) -> Self {
-        Self { region: Some(order.region.clone()), profile: order.profile.clone(), endpoint: order.endpoint.clone() }
+        Self {
+            region: Some(order.region.clone()),
+            profile: order.profile.clone(),
+            endpoint: order.endpoint.clone(),
+        }
     }
 }

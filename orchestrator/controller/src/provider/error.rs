@@ -59,8 +59,20 @@ pub struct ProviderError {
 
 impl ProviderError {
     /// An error that was found before anything was done.
-    pub fn before(kind: ErrorKind, what: impl Into<String>, region: &str, message: impl Into<String>) -> Self {
-        Self { what: what.into(), region: region.to_owned(), code: None, message: message.into(), kind, left: SideEffect::Clear }
+    pub fn before(
+        kind: ErrorKind,
+        what: impl Into<String>,
+        region: &str,
+        message: impl Into<String>,
+    ) -> Self {
+        Self {
+            what: what.into(),
+            region: region.to_owned(),
+            code: None,
+            message: message.into(),
+            kind,
+            left: SideEffect::Clear,
+        }
     }
 
     /// Whether another zone, type or market may work.
@@ -70,14 +82,19 @@ impl ProviderError {
 
     /// Whether the same call may work later.
     pub fn later(&self) -> bool {
-        matches!(self.kind, ErrorKind::Transient | ErrorKind::Unreachable | ErrorKind::InUse)
+        matches!(
+            self.kind,
+            ErrorKind::Transient | ErrorKind::Unreachable | ErrorKind::InUse
+        )
     }
 
     /// How to fix it.
     pub fn hint(&self) -> Option<String> {
         let text = match self.kind {
             ErrorKind::Capacity => "give further `instance_types` or `zones`, or try later",
-            ErrorKind::SpotPrice => "raise `max_price_usd`, or set `market = \"spot-then-on-demand\"`",
+            ErrorKind::SpotPrice => {
+                "raise `max_price_usd`, or set `market = \"spot-then-on-demand\"`"
+            }
             ErrorKind::Quota => {
                 "ask for more vCPUs in the console under Service Quotas (EC2, \"Running On-Demand ...\" or \"All ... Spot Instance \
                  Requests\"), or use fewer or smaller instances"
@@ -86,9 +103,14 @@ impl ProviderError {
                 "give credentials as for the AWS command line: `aws configure`, `aws sso login`, AWS_PROFILE, or `profile` of the site; then `cvc run` continues"
             }
             ErrorKind::Denied => "docs/ec2-permissions.md lists the permissions that cvc needs",
-            ErrorKind::Transient | ErrorKind::Unreachable => "try again; the journal has what was done, and `cvc run` continues from there",
+            ErrorKind::Transient | ErrorKind::Unreachable => {
+                "try again; the journal has what was done, and `cvc run` continues from there"
+            }
             ErrorKind::InUse => "`cvc sweep` removes it once nothing depends on it any more",
-            ErrorKind::NotFound | ErrorKind::Invalid | ErrorKind::TokenMismatch | ErrorKind::Other => return None,
+            ErrorKind::NotFound
+            | ErrorKind::Invalid
+            | ErrorKind::TokenMismatch
+            | ErrorKind::Other => return None,
         };
         Some(text.into())
     }

@@ -36,7 +36,11 @@ pub trait Provider: Send + Sync + fmt::Debug {
     async fn describe_offer(&self, request: &FleetRequest) -> Result<Offer, ProviderError>;
 
     /// Queries how many vCPUs of these instance types may still run; `None` if unknown (no permission, an endpoint without quotas).
-    async fn quota(&self, instance_type: &TypeFacts, spot: bool) -> Result<Option<Quota>, ProviderError>;
+    async fn quota(
+        &self,
+        instance_type: &TypeFacts,
+        spot: bool,
+    ) -> Result<Option<Quota>, ProviderError>;
 
     /// Makes or finds what the instances of a fleet need: key pair, security group with its rules, placement group. May be called again.
     async fn prepare(&self, order: &FleetOrder) -> Result<Prepared, ProviderError>;
@@ -74,7 +78,11 @@ pub trait Provider: Send + Sync + fmt::Debug {
     async fn regions(&self) -> Result<Vec<String>, ProviderError>;
 
     /// Queries today's prices of Linux instances in this region, on demand, or from the spot market's history in each zone.
-    async fn prices(&self, instance_types: &[String], spot: bool) -> Result<Vec<Quote>, ProviderError>;
+    async fn prices(
+        &self,
+        instance_types: &[String],
+        spot: bool,
+    ) -> Result<Vec<Quote>, ProviderError>;
 }
 
 /// What a search by tags found.
@@ -91,7 +99,7 @@ impl Discovery {
     ///
     /// # Errors
     /// The first query that was refused, because the result is then incomplete.
-    pub fn whole(self) -> Result<Vec<Resource>, ProviderError> {
+    pub fn all_shown(self) -> Result<Vec<Resource>, ProviderError> {
         self.refused.into_iter().next().map_or(Ok(self.found), Err)
     }
 }
@@ -110,7 +118,9 @@ pub struct Offer {
 impl Offer {
     /// The image for a type.
     pub fn image_for(&self, facts: &TypeFacts) -> Option<&ImageFacts> {
-        self.images.iter().find(|i| i.architecture == facts.architecture)
+        self.images
+            .iter()
+            .find(|i| i.architecture == facts.architecture)
     }
 }
 
@@ -223,7 +233,9 @@ pub struct Instance {
 impl Instance {
     /// Whether the cloud reclaimed it.
     pub fn reclaimed(&self) -> bool {
-        self.reason.as_deref().is_some_and(|r| r.contains("SpotInstance"))
+        self.reason
+            .as_deref()
+            .is_some_and(|r| r.contains("SpotInstance"))
     }
 }
 

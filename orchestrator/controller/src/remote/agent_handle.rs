@@ -1,7 +1,7 @@
 //! A handle on one agent: started over ssh, or in a Slurm job of its own.
 
 use super::{
-    agent_state::{AgentState, DOUBTFUL, Ended, News, Over, Ready, Told},
+    agent_state::{AgentEnd, AgentState, AttemptEnd, AttemptUpdate, DOUBTFUL, Ready, Reported},
     connection::Connection,
     head_node::{SHORT, get},
     job_monitor::Watch,
@@ -9,6 +9,7 @@ use super::{
 };
 use crate::{error::CampaignError, slurm::Stage};
 use camino::{Utf8Path, Utf8PathBuf};
+use cvc_agent::Request;
 use cvc_core::{
     ids::RunId,
     journal::{Event, Lease},
@@ -17,10 +18,7 @@ use cvc_core::{
     store::OutcomeFile,
     units::counted,
 };
-use cvc_engine::{
-    agent::Request,
-    attempt::{AttemptEvent, AttemptReporter, Task},
-};
+use cvc_engine::attempt::{AttemptEvent, AttemptReporter, Task};
 use parking_lot::Mutex;
 use std::{ops::Deref, sync::Arc, time::Duration};
 use tokio::sync::watch;
@@ -76,7 +74,11 @@ impl Deref for AgentUse {
 }
 
 impl AgentHandle {
-    fn connection(setting: &Arc<Setting>, root: &Utf8Path, agent_state: &Arc<AgentState>) -> AbortOnDropHandle<()> {
+    fn connection(
+        setting: &Arc<Setting>,
+        root: &Utf8Path,
+        agent_state: &Arc<AgentState>,
+    ) -> AbortOnDropHandle<()> {
         let connection = Connection {
             head_node: Arc::clone(&setting.head_node),
             program: setting.program.clone(),
@@ -97,7 +99,11 @@ impl AgentHandle {
 
     pub(super) fn new(setting: &Arc<Setting>, root: &Utf8Path, job: Option<String>) -> Self {
         let agent_state = Arc::new(AgentState::new());
-        let watch = setting.job_monitor.as_ref().zip(job.as_deref()).map(|(monitor, job)| monitor.watch(job, &agent_state));
+        let watch = setting
+            .job_monitor
+            .as_ref()
+            .zip(job.as_deref())
+            .map(|(monitor, job)| monitor.watch(job, &agent_state));
         Self {
             _connection: Self::connection(setting, root, &agent_state),
             _watch: watch,
@@ -119,22 +125,34 @@ impl AgentHandle {
     /// Waits until no attempt works with it any more, at most this long.
     pub(super) async fn wait_until_unused(&self, limit: Duration) -> bool {
         // an error of the channel would mean that this handle is gone, and with it the last user
-        tokio::time::timeout(limit, self.users.subscribe().wait_for(|users| *users == 0)).await.is_ok()
+        tokio::time::timeout(limit, self.users.subscribe().wait_for(|users| *users == 0))
+            .await
+            .is_ok()
     }
 
     /// Starts an agent over ssh, or finds the running one. If the campaign was changed and runs of it that are still wanted were handed over, it
     /// is the one with the old orders. `None` if the user wanted to stop: then nothing is left there.
-    pub async fn by_ssh(setting: &Arc<Setting>, wants_old: bool, stop_signal: &mut StopSignal) -> Result<Option<Self>, CampaignError> {
+    pub async fn by_ssh(
+        setting: &Arc<Setting>,
+        wants_old: bool,
+        stop_signal: &mut StopSignal,
+    ) -> Result<Option<Self>, CampaignError> {
         let root = setting.root.clone();
         let mut has_old_orders = false;
         match setting.make(&root).await? {
             Found::TheseOrders => {}
             Found::OtherOrders if wants_old => {
-                setting.reporter.note(format!("{}: the campaign was changed; {OLD_FIRST}", setting.name));
+                setting.reporter.note(format!(
+                    "{}: the campaign was changed; {OLD_FIRST}",
+                    setting.name
+                ));
                 has_old_orders = true;
             }
             Found::OtherOrders => {
-                setting.reporter.note(format!("{}: the campaign was changed; its old agent is closed", setting.name));
+                setting.reporter.note(format!(
+                    "{}: the campaign was changed; its old agent is closed",
+                    setting.name
+                ));
                 let old = Self::new(setting, &root, None);
                 old.close().await?;
                 setting.clean(&root).await?;
@@ -145,23 +163,37 @@ impl AgentHandle {
                 setting.make(&root).await?;
             }
         }
-        let started = setting.head_node.run(&[setting.program.as_str(), "start", root.as_str()], SHORT).await?;
+        let started = setting
+            .head_node
+            .run(&[setting.program.as_str(), "start", root.as_str()], SHORT)
+            .await?;
         if started.code != Some(0) {
             return Err(setting.error(cannot_start(&started.stderr)));
         }
-        let agent = Self { has_old_orders, ..Self::new(setting, &root, None) };
+        let agent = Self {
+            has_old_orders,
+            ..Self::new(setting, &root, None)
+        };
         agent.get_ready(stop_signal).await
     }
 
     /// Ends what an earlier controller left there, and removes everything.
     pub async fn end_old(setting: &Arc<Setting>, leases: &[Lease]) -> Result<(), CampaignError> {
-        setting.reporter.note(format!("{}: nothing is left to run; removing what is still there", setting.name));
+        setting.reporter.note(format!(
+            "{}: nothing is left to run; removing what is still there",
+            setting.name
+        ));
         if setting.slurm.is_some() {
             for lease in leases.iter().filter(|l| !l.released) {
                 Self::end_job(setting, lease.name.as_str(), "nothing was left to run").await?;
             }
-        } else if get(&*setting.head_node, &setting.root.join("orders.json")).await?.is_some() {
-            Self::new(setting, &setting.root.clone(), None).close().await?;
+        } else if get(&*setting.head_node, &setting.root.join("orders.json"))
+            .await?
+            .is_some()
+        {
+            Self::new(setting, &setting.root.clone(), None)
+                .close()
+                .await?;
         }
         setting.clean(&setting.root).await
     }
@@ -170,24 +202,41 @@ impl AgentHandle {
     pub async fn end_job(setting: &Setting, job: &str, how: &str) -> Result<(), CampaignError> {
         if let Some(client) = &setting.slurm {
             client.cancel(job, CLOSE_LIMIT).await?;
-            setting.reporter.write(Event::LeaseReleased { lease: job.into(), how: how.to_owned() }).await;
+            setting
+                .reporter
+                .write(Event::LeaseReleased {
+                    lease: job.into(),
+                    how: how.to_owned(),
+                })
+                .await;
         }
         Ok(())
     }
 
     /// The nodes that the agent reported when it was ready, even if it has ended since.
     pub(super) fn with_what_was_ready(mut self) -> Self {
-        self.ready = self.agent_state.state().was_ready.clone().unwrap_or_default();
+        self.ready = self
+            .agent_state
+            .state()
+            .was_ready
+            .clone()
+            .unwrap_or_default();
         self
     }
 
     /// Waits until the agent has its nodes.
-    pub(super) async fn get_ready(mut self, stop_signal: &mut StopSignal) -> Result<Option<Self>, CampaignError> {
+    pub(super) async fn get_ready(
+        mut self,
+        stop_signal: &mut StopSignal,
+    ) -> Result<Option<Self>, CampaignError> {
         let waiting = self.agent_state.wait(|s| {
             if !s.replayed {
                 return None;
             }
-            let unable = s.unable.clone().or_else(|| s.over.as_ref().map(|o| o.detail.clone()));
+            let unable = s
+                .unable
+                .clone()
+                .or_else(|| s.over.as_ref().map(|o| o.detail.clone()));
             unable.map(Err).or_else(|| s.ready.clone().map(Ok))
         });
         let waited = tokio::select! {
@@ -208,7 +257,10 @@ impl AgentHandle {
                 return Ok(Some(self));
             }
             Some(Ok(Err(reason))) => Some(reason),
-            Some(Err(_)) => Some(format!("its nodes were not ready within {} s", READY_LIMIT.as_secs())),
+            Some(Err(_)) => Some(format!(
+                "its nodes were not ready within {} s",
+                READY_LIMIT.as_secs()
+            )),
             None => None,
         };
         self.close().await?;
@@ -221,7 +273,11 @@ impl AgentHandle {
 
     /// Its present nodes: a requeued job may have got others.
     pub fn nodes(&self) -> Vec<String> {
-        self.agent_state.state().ready.as_ref().map_or_else(|| self.ready.nodes.clone(), |r| r.nodes.clone())
+        self.agent_state
+            .state()
+            .ready
+            .as_ref()
+            .map_or_else(|| self.ready.nodes.clone(), |r| r.nodes.clone())
     }
 
     /// Whether it takes runs.
@@ -230,7 +286,12 @@ impl AgentHandle {
     }
 
     /// Carries out one attempt there, until its end is known.
-    pub async fn attempt(&self, task: &Task, stop_signal: &mut StopSignal, reporter: &AttemptReporter) -> Ended {
+    pub async fn attempt(
+        &self,
+        task: &Task,
+        stop_signal: &mut StopSignal,
+        reporter: &AttemptReporter,
+    ) -> AttemptEnd {
         let (run, dispatch) = (&task.planned.id, task.dispatch);
         if !self.knows_end(run, dispatch) {
             self.agent_state.run(task);
@@ -242,47 +303,64 @@ impl AgentHandle {
         };
         match ended {
             // a job that is being ended loses its nodes and ranks before its agent knows why
-            Ended::Finished(OutcomeFile { attempt, outcome: Outcome::Failed { cause, .. }, .. })
-                if DOUBTFUL.contains(&cause) && self.job_is_ending().await =>
-            {
+            AttemptEnd::Finished(OutcomeFile {
+                attempt,
+                outcome: Outcome::Failed { cause, .. },
+                ..
+            }) if DOUBTFUL.contains(&cause) && self.job_is_ending().await => {
                 self.forget(run, dispatch, attempt);
                 self.agent_state.change(|s| s.going |= !s.requeued);
-                self.lost_with_job("its job was being ended".into(), false).await
+                self.lost_with_job("its job was being ended".into(), false)
+                    .await
             }
-            Ended::Lost { time_limit, reason } if self.job.is_some() => self.lost_with_job(reason, time_limit).await,
+            AttemptEnd::Lost { time_limit, reason } if self.job.is_some() => {
+                self.lost_with_job(reason, time_limit).await
+            }
             other => other,
         }
     }
 
     /// Tells what an attempt does, until its end.
-    async fn follow(&self, run: &RunId, dispatch: u32, reporter: &AttemptReporter) -> Ended {
-        let mut told = Told::default();
+    async fn follow(&self, run: &RunId, dispatch: u32, reporter: &AttemptReporter) -> AttemptEnd {
+        let mut reported = Reported::default();
         loop {
-            match self.agent_state.wait(|state| state.news_of(run, dispatch, &told)).await {
-                News::Started(shepherd) => {
-                    told.start = true;
+            match self
+                .agent_state
+                .wait(|state| state.next_update(run, dispatch, &reported))
+                .await
+            {
+                AttemptUpdate::Started(shepherd) => {
+                    reported.start = true;
                     reporter.tell(AttemptEvent::Started(shepherd));
                 }
-                News::Stage(stage) => {
+                AttemptUpdate::Stage(stage) => {
                     reporter.stage(&stage);
-                    told.stage = stage;
+                    reported.stage = stage;
                 }
-                News::Ended(ended) => return ended,
+                AttemptUpdate::Ended(ended) => return ended,
             }
         }
     }
 
     /// Cuts an attempt off.
-    async fn stop(&self, run: &RunId, dispatch: u32) -> Ended {
-        self.agent_state.ask(format!("stop-{run}-{dispatch}"), Request::Stop { run: run.clone() });
+    async fn stop(&self, run: &RunId, dispatch: u32) -> AttemptEnd {
+        self.agent_state.ask(
+            format!("stop-{run}-{dispatch}"),
+            Request::Stop { run: run.clone() },
+        );
         let key = (run.clone(), dispatch);
-        let over = self.agent_state.wait(|s| s.ended.get(&key).cloned().or_else(|| s.over.as_ref().map(Ended::over)));
+        let over = self.agent_state.wait(|s| {
+            s.ended
+                .get(&key)
+                .cloned()
+                .or_else(|| s.over.as_ref().map(AttemptEnd::over))
+        });
         let over = tokio::time::timeout(CLOSE_LIMIT, over).await;
-        over.unwrap_or_else(|_| Ended::lost("it did not answer the request to stop"))
+        over.unwrap_or_else(|_| AttemptEnd::lost("it did not answer the request to stop"))
     }
 
     /// Interprets the loss of an attempt in a job: if the job is ending, its end tells.
-    async fn lost_with_job(&self, reason: String, time_limit: bool) -> Ended {
+    async fn lost_with_job(&self, reason: String, time_limit: bool) -> AttemptEnd {
         // the agent goes on, or the requeued job starts another, or the job is ending
         let over = self.agent_state.wait(|s| {
             let goes_on = !s.going || s.requeued;
@@ -290,16 +368,21 @@ impl AgentHandle {
         });
         let over = tokio::time::timeout(CLOSE_LIMIT, over).await.ok().flatten();
         match over {
-            Some(Over { cause: Some(cause), detail }) => Ended::Failed(cause, detail),
+            Some(AgentEnd {
+                cause: Some(cause),
+                detail,
+            }) => AttemptEnd::Failed(cause, detail),
             // a run that had the whole job needs more time than a job has; any other run is repeated in the next job
-            _ if time_limit => Ended::Failed(Cause::Timeout, reason),
-            _ => Ended::Lost { reason, time_limit },
+            _ if time_limit => AttemptEnd::Failed(Cause::Timeout, reason),
+            _ => AttemptEnd::Lost { reason, time_limit },
         }
     }
 
     /// Whether the job of this agent has ended or was requeued, or is about to.
     async fn job_is_ending(&self) -> bool {
-        let (Some(client), Some(job)) = (&self.setting.slurm, &self.job) else { return false };
+        let (Some(client), Some(job)) = (&self.setting.slurm, &self.job) else {
+            return false;
+        };
         match client.find(job).await {
             Ok(Some(info)) => match info.stage() {
                 Stage::Running => false,
@@ -321,7 +404,10 @@ impl AgentHandle {
 
     /// Whether an attempt's end is known already.
     pub fn knows_end(&self, run: &RunId, dispatch: u32) -> bool {
-        self.agent_state.state().ended.contains_key(&(run.clone(), dispatch))
+        self.agent_state
+            .state()
+            .ended
+            .contains_key(&(run.clone(), dispatch))
     }
 
     /// Ends the agent and everything that it started, and gives the nodes back.
@@ -329,8 +415,19 @@ impl AgentHandle {
         let setting = &self.setting;
         if self.alive() {
             self.agent_state.change(|s| s.closing = true);
-            self.agent_state.ask(format!("close-{}-{}", std::process::id(), cvc_core::clock::wall().as_microsecond()), Request::Close);
-            let closed = self.agent_state.wait(|s| s.closed.clone().or_else(|| s.over.as_ref().map(|o| o.detail.clone())));
+            self.agent_state.ask(
+                format!(
+                    "close-{}-{}",
+                    std::process::id(),
+                    cvc_core::clock::wall().as_microsecond()
+                ),
+                Request::Close,
+            );
+            let closed = self.agent_state.wait(|s| {
+                s.closed
+                    .clone()
+                    .or_else(|| s.over.as_ref().map(|o| o.detail.clone()))
+            });
             let closed = async {
                 tokio::select! {
                     biased;
@@ -339,7 +436,14 @@ impl AgentHandle {
                 }
             };
             let ended = tokio::time::timeout(CLOSE_LIMIT, closed).await.is_ok();
-            self.agent_state.change(|s| s.over.get_or_insert(Over { cause: None, detail: "the campaign closed it".into() }).cause);
+            self.agent_state.change(|s| {
+                s.over
+                    .get_or_insert(AgentEnd {
+                        cause: None,
+                        detail: "the campaign closed it".into(),
+                    })
+                    .cause
+            });
             if !ended && self.job.is_none() {
                 return Err(CampaignError::Leftover {
                     site: setting.name.clone(),
@@ -354,8 +458,20 @@ impl AgentHandle {
         }
         if let (Some(client), Some(job)) = (&setting.slurm, &self.job) {
             client.cancel(job, CLOSE_LIMIT).await?;
-            let how = self.agent_state.state().over.as_ref().map(|o| o.detail.clone()).unwrap_or_default();
-            setting.reporter.write(Event::LeaseReleased { lease: job.into(), how }).await;
+            let how = self
+                .agent_state
+                .state()
+                .over
+                .as_ref()
+                .map(|o| o.detail.clone())
+                .unwrap_or_default();
+            setting
+                .reporter
+                .write(Event::LeaseReleased {
+                    lease: job.into(),
+                    how,
+                })
+                .await;
         }
         Ok(())
     }
@@ -368,7 +484,13 @@ impl AgentHandle {
         loop {
             tokio::time::sleep(Duration::from_secs(2)).await;
             let argv = [self.setting.program.as_str(), "alive", self.root.as_str()];
-            if self.setting.head_node.run(&argv, SHORT).await.is_ok_and(|o| o.code == Some(1)) {
+            if self
+                .setting
+                .head_node
+                .run(&argv, SHORT)
+                .await
+                .is_ok_and(|o| o.code == Some(1))
+            {
                 return;
             }
         }

@@ -1,16 +1,14 @@
 //! The known state of an agent, folded from its events; tasks that carry out attempts wait for its changes.
 
 use super::outbox::Outbox;
+use cvc_agent::{Event, Numbered, Request, Settled, request_name};
 use cvc_core::{
     ids::{PointId, RunId},
     outcome::{Cause, Outcome},
     store::OutcomeFile,
 };
-use cvc_engine::{
-    agent::{Event, Numbered, Request, Settled, request_name},
-    attempt::{Found, Task},
-};
-use cvc_probe::proc::ProcessId;
+use cvc_engine::attempt::{Found, Task};
+use cvc_os::proc::ProcessId;
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, HashMap};
 use tokio::sync::Notify;
@@ -20,7 +18,7 @@ pub(super) const DOUBTFUL: [Cause; 3] = [Cause::NodeLost, Cause::Launch, Cause::
 
 /// How an attempt ended, from the agent.
 #[derive(Clone, Debug)]
-pub(super) enum Ended {
+pub(super) enum AttemptEnd {
     Finished(OutcomeFile),
     Interrupted,
     Lost {
@@ -33,15 +31,21 @@ pub(super) enum Ended {
     Unable(String),
 }
 
-impl Ended {
+impl AttemptEnd {
     pub fn lost(reason: &str) -> Self {
-        Self::Lost { reason: reason.to_owned(), time_limit: false }
+        Self::Lost {
+            reason: reason.to_owned(),
+            time_limit: false,
+        }
     }
 
     /// Whether it may be the end of the machines instead of the run's own.
     pub fn is_doubtful(&self) -> bool {
         match self {
-            Self::Finished(OutcomeFile { outcome: Outcome::Failed { cause, .. }, .. }) => DOUBTFUL.contains(cause),
+            Self::Finished(OutcomeFile {
+                outcome: Outcome::Failed { cause, .. },
+                ..
+            }) => DOUBTFUL.contains(cause),
             Self::Finished(_) | Self::Interrupted | Self::Unable(_) => false,
             Self::Lost { .. } | Self::Failed(..) => true,
         }
@@ -50,16 +54,18 @@ impl Ended {
     /// Whether a node, the agent or the job was lost.
     pub fn is_loss_of_node(&self) -> bool {
         match self {
-            Self::Finished(OutcomeFile { outcome: Outcome::Failed { cause, .. }, .. }) | Self::Failed(cause, _) => {
-                *cause == Cause::NodeLost
-            }
+            Self::Finished(OutcomeFile {
+                outcome: Outcome::Failed { cause, .. },
+                ..
+            })
+            | Self::Failed(cause, _) => *cause == Cause::NodeLost,
             Self::Finished(_) | Self::Interrupted | Self::Unable(_) => false,
             Self::Lost { .. } => true,
         }
     }
 
     /// The meaning of an agent's end for an attempt under way.
-    pub fn over(over: &Over) -> Self {
+    pub fn over(over: &AgentEnd) -> Self {
         match over.cause {
             Some(cause) => Self::Failed(cause, over.detail.clone()),
             None => Self::lost(&over.detail),
@@ -69,7 +75,7 @@ impl Ended {
 
 /// An agent has ended for good.
 #[derive(Clone, Debug)]
-pub(super) struct Over {
+pub(super) struct AgentEnd {
     /// The failure of the runs under way; `None` if they must be repeated.
     pub cause: Option<Cause>,
     pub detail: String,
@@ -104,7 +110,7 @@ pub(super) struct State {
     /// Process of a run's shepherd on the head node, and the stage of the run.
     pub started: HashMap<(RunId, u32), (u32, u64)>,
     pub stage: HashMap<RunId, String>,
-    pub ended: HashMap<(RunId, u32), Ended>,
+    pub ended: HashMap<(RunId, u32), AttemptEnd>,
     /// Attempts that were handed over and have no end, with their numbers.
     pub awaited: HashMap<(RunId, u32), u32>,
     /// Whether events were done without.
@@ -120,7 +126,7 @@ pub(super) struct State {
     /// Whether it was asked to end: then no other is started.
     pub closing: bool,
     /// How the agent has ended for good, if it has.
-    pub over: Option<Over>,
+    pub over: Option<AgentEnd>,
 }
 
 /// Events of an agent that were not heard.
@@ -144,7 +150,11 @@ pub(super) struct AgentState {
 
 impl AgentState {
     pub fn new() -> Self {
-        Self { state: Mutex::default(), changed: Notify::new(), outgoing: Notify::new() }
+        Self {
+            state: Mutex::default(),
+            changed: Notify::new(),
+            outgoing: Notify::new(),
+        }
     }
 
     pub fn state(&self) -> MutexGuard<'_, State> {
@@ -183,10 +193,17 @@ impl AgentState {
             state.awaited.insert((run.clone(), dispatch), attempt);
             state.has_missed
         });
-        self.ask(request_name(&run, dispatch), Request::Run(Box::new(task.clone())));
+        self.ask(
+            request_name(&run, dispatch),
+            Request::Run(Box::new(task.clone())),
+        );
         if has_missed {
             // it may have ended in an event that did not arrive
-            self.ask_for_ends(vec![Settled { run, dispatch, attempt }]);
+            self.ask_for_ends(vec![Settled {
+                run,
+                dispatch,
+                attempt,
+            }]);
         }
     }
 
@@ -199,7 +216,14 @@ impl AgentState {
             state.stage.remove(run);
             state.awaited.remove(&key);
         });
-        self.ask(format!("forget-{run}-{dispatch}"), Request::Forget { run: run.clone(), dispatch, attempt });
+        self.ask(
+            format!("forget-{run}-{dispatch}"),
+            Request::Forget {
+                run: run.clone(),
+                dispatch,
+                attempt,
+            },
+        );
     }
 
     /// Takes an event in, unless it was heard before; what is worth telling people.
@@ -212,9 +236,16 @@ impl AgentState {
                 return Ok(None);
             }
             // a new life of the agent begins with numbers of its own
-            let before = if let Event::Began { after } = numbered.event { after } else { numbered.seq - 1 };
+            let before = if let Event::Began { after } = numbered.event {
+                after
+            } else {
+                numbered.seq - 1
+            };
             if before > state.seq {
-                return Err(MissingEvents { after: state.seq, before: before.saturating_add(1) });
+                return Err(MissingEvents {
+                    after: state.seq,
+                    before: before.saturating_add(1),
+                });
             }
             state.seq = numbered.seq;
             Ok(state.take_in(numbered.event))
@@ -223,24 +254,36 @@ impl AgentState {
 
     /// Asks the agent to report once more how these attempts ended. The name of a request is used once, by whichever controller.
     fn ask_for_ends(&self, of: Vec<Settled>) {
-        self.ask(format!("report-{}", cvc_core::clock::wall().as_nanosecond()), Request::Report { of });
+        self.ask(
+            format!("report-{}", cvc_core::clock::wall().as_nanosecond()),
+            Request::Report { of },
+        );
     }
 
     /// Whether the directory of a finished attempt lies there.
     pub fn has_finished(&self) -> bool {
-        self.state().ended.values().any(|ended| matches!(ended, Ended::Finished(_)))
+        self.state()
+            .ended
+            .values()
+            .any(|ended| matches!(ended, AttemptEnd::Finished(_)))
     }
 
     /// The events up to this one that were not heard.
     pub fn missing_up_to(&self, last: u64) -> Option<MissingEvents> {
         let after = self.state().seq;
-        (after < last).then_some(MissingEvents { after, before: last.saturating_add(1) })
+        (after < last).then_some(MissingEvents {
+            after,
+            before: last.saturating_add(1),
+        })
     }
 
     /// The event behind the last one, which arrived damaged.
     pub fn damaged(&self) -> MissingEvents {
         let after = self.state().seq;
-        MissingEvents { after, before: after.saturating_add(2) }
+        MissingEvents {
+            after,
+            before: after.saturating_add(2),
+        }
     }
 
     /// Does without events that cannot be had; asks the agent to report the ends of attempts once more.
@@ -251,7 +294,11 @@ impl AgentState {
             state
                 .awaited
                 .iter()
-                .map(|((run, dispatch), attempt)| Settled { run: run.clone(), dispatch: *dispatch, attempt: *attempt })
+                .map(|((run, dispatch), attempt)| Settled {
+                    run: run.clone(),
+                    dispatch: *dispatch,
+                    attempt: *attempt,
+                })
                 .collect()
         });
         self.ask_for_ends(of);
@@ -268,28 +315,74 @@ impl State {
                 self.closed = None;
             }
             Event::Note { what } => return Some(what),
-            Event::Ready { nodes, cores, obstacles, found } => self.begin_anew(Ready { nodes, cores, obstacles, found }),
+            Event::Ready {
+                nodes,
+                cores,
+                obstacles,
+                found,
+            } => self.begin_anew(Ready {
+                nodes,
+                cores,
+                obstacles,
+                found,
+            }),
             Event::Unable { reason } => self.unable = Some(reason),
-            Event::Started { run, dispatch, pid, start_ticks } => {
+            Event::Started {
+                run,
+                dispatch,
+                pid,
+                start_ticks,
+            } => {
                 self.started.insert((run, dispatch), (pid, start_ticks));
             }
             Event::Stage { run, stage } => {
                 self.stage.insert(run, stage);
             }
-            Event::Finished { run, dispatch, attempt, outcome, records, wall_s, manifest } => {
-                self.settle(run, dispatch, Ended::Finished(OutcomeFile { attempt, outcome, records, wall_s, manifest }));
+            Event::Finished {
+                run,
+                dispatch,
+                attempt,
+                outcome,
+                records,
+                wall_s,
+                manifest,
+            } => {
+                self.settle(
+                    run,
+                    dispatch,
+                    AttemptEnd::Finished(OutcomeFile {
+                        attempt,
+                        outcome,
+                        records,
+                        wall_s,
+                        manifest,
+                    }),
+                );
             }
-            Event::Interrupted { run, dispatch } => self.settle(run, dispatch, Ended::Interrupted),
-            Event::Lost { run, dispatch, reason, time_limit } => self.settle(run, dispatch, Ended::Lost { reason, time_limit }),
+            Event::Interrupted { run, dispatch } => {
+                self.settle(run, dispatch, AttemptEnd::Interrupted)
+            }
+            Event::Lost {
+                run,
+                dispatch,
+                reason,
+                time_limit,
+            } => self.settle(run, dispatch, AttemptEnd::Lost { reason, time_limit }),
             Event::NodeLost { node, reason } => {
                 let told = format!("node {node} is lost: {reason}");
                 self.lost.insert(node, reason);
                 return Some(told);
             }
-            Event::NodeLeaving { node, leaves_at, action } => {
+            Event::NodeLeaving {
+                node,
+                leaves_at,
+                action,
+            } => {
                 let when = leaves_at.map_or_else(|| "soon".to_owned(), |at| format!("at {at}"));
                 let what = format!("the cloud will reclaim it {when} ({action})");
-                let told = format!("node {node}: {what}; no more runs begin there, and the present one goes on as long as it can");
+                let told = format!(
+                    "node {node}: {what}; no more runs begin there, and the present one goes on as long as it can"
+                );
                 self.leaving.insert(node, what);
                 return Some(told);
             }
@@ -319,29 +412,45 @@ impl State {
     }
 
     /// An attempt has an end, and needs not be asked for again.
-    fn settle(&mut self, run: RunId, dispatch: u32, ended: Ended) {
+    fn settle(&mut self, run: RunId, dispatch: u32, ended: AttemptEnd) {
         self.outbox.remove(&request_name(&run, dispatch));
         self.awaited.remove(&(run.clone(), dispatch));
         self.ended.insert((run, dispatch), ended);
     }
 
     /// The next event of an attempt to report, after those that were reported.
-    pub fn news_of(&self, run: &RunId, dispatch: u32, told: &Told) -> Option<News> {
+    pub fn next_update(
+        &self,
+        run: &RunId,
+        dispatch: u32,
+        reported: &Reported,
+    ) -> Option<AttemptUpdate> {
         let key = (run.clone(), dispatch);
-        if let Some((pid, start_ticks)) = self.started.get(&key).filter(|_| !told.start) {
-            return Some(News::Started(ProcessId { pid: *pid, start_ticks: *start_ticks }));
+        if let Some((pid, start_ticks)) = self.started.get(&key).filter(|_| !reported.start) {
+            return Some(AttemptUpdate::Started(ProcessId {
+                pid: *pid,
+                start_ticks: *start_ticks,
+            }));
         }
-        let ended = self.ended.get(&key).cloned().or_else(|| self.over.as_ref().map(Ended::over));
-        if let Some(ended) = ended.or_else(|| self.unable.clone().map(Ended::Unable)) {
-            return Some(News::Ended(ended));
+        let ended = self
+            .ended
+            .get(&key)
+            .cloned()
+            .or_else(|| self.over.as_ref().map(AttemptEnd::over));
+        if let Some(ended) = ended.or_else(|| self.unable.clone().map(AttemptEnd::Unable)) {
+            return Some(AttemptUpdate::Ended(ended));
         }
-        self.stage.get(run).filter(|stage| **stage != told.stage).cloned().map(News::Stage)
+        self.stage
+            .get(run)
+            .filter(|stage| **stage != reported.stage)
+            .cloned()
+            .map(AttemptUpdate::Stage)
     }
 }
 
-/// What has been told of an attempt.
+/// What was reported of an attempt.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct Reported {
     /// Its start.
     pub start: bool,
     /// The last stage; empty at first.
@@ -350,13 +459,13 @@ pub(super) struct Told {
 
 /// Something new of an attempt.
 #[derive(Debug)]
-pub(super) enum News {
+pub(super) enum AttemptUpdate {
     /// Its shepherd is alive.
     Started(ProcessId),
     /// What it does now.
     Stage(String),
     /// It has an end.
-    Ended(Ended),
+    Ended(AttemptEnd),
 }
 
 #[cfg(test)]
@@ -365,14 +474,20 @@ mod tests {
     use cvc_core::{
         mapping::Mapping,
         plan::PlannedRun,
-        point::{CheckpointerKind, Compression, Point, Repeat},
+        point::{Point, Repeat},
     };
 
     #[test]
     fn damage_behind_the_largest_number_is_told() {
         let agent = AgentState::new();
         let at = "2026-01-02T03:04:05Z".parse().expect("a time");
-        agent.apply_event(Numbered { seq: u64::MAX, at, event: Event::Began { after: 0 } }).expect("a new life");
+        agent
+            .apply_event(Numbered {
+                seq: u64::MAX,
+                at,
+                event: Event::Began { after: 0 },
+            })
+            .expect("a new life");
         let missing = agent.damaged();
         assert!(missing.to_string().starts_with("its events"), "{missing}");
         agent.do_without(missing);
@@ -389,34 +504,59 @@ mod tests {
             class: "S".into(),
             mapping: Mapping::one_node(1),
             mpi: "mpich".into(),
-            checkpointer: CheckpointerKind::None,
-            compression: Compression::None,
-            aggregators: None,
-            cb_buffer: None,
             storage: "disk".into(),
-            restart_check: None,
-            moment: None,
-            tracer: None,
-            user: Default::default(),
+            ..Point::default()
         };
-        let planned = PlannedRun { id: run(), point: PointId::from_written("p"), repeat: Repeat::Measured(1), block: None };
-        Task { planned, point, attempt: 1, dispatch: 0, nodes: vec!["n1".into()], disk_bytes: None }
+        let planned = PlannedRun {
+            id: run(),
+            point: PointId::from_written("p"),
+            repeat: Repeat::Measured(1),
+            block: None,
+        };
+        Task {
+            planned,
+            point,
+            attempt: 1,
+            dispatch: 0,
+            nodes: vec!["n1".into()],
+            disk_bytes: None,
+        }
     }
 
     fn apply_event(agent: &AgentState, seq: u64, event: Event) -> Option<String> {
-        agent.apply_event(Numbered { seq, at: jiff::Timestamp::UNIX_EPOCH, event }).expect("no gap")
+        agent
+            .apply_event(Numbered {
+                seq,
+                at: jiff::Timestamp::UNIX_EPOCH,
+                event,
+            })
+            .expect("no gap")
     }
 
     fn ready() -> Event {
-        Event::Ready { nodes: vec!["n1".into()], cores: 4, obstacles: BTreeMap::new(), found: Found::default() }
+        Event::Ready {
+            nodes: vec!["n1".into()],
+            cores: 4,
+            obstacles: BTreeMap::new(),
+            found: Found::default(),
+        }
     }
 
     #[test]
     fn an_event_counts_once_also_when_a_new_line_tells_it_again() {
         let agent = AgentState::new();
-        let lost = || Event::NodeLost { node: "n1".into(), reason: "no beat".into() };
-        assert_eq!(apply_event(&agent, 1, lost()), Some("node n1 is lost: no beat".into()));
-        assert_eq!(apply_event(&agent, 2, Event::NodeBack { node: "n1".into() }), Some("node n1 is back".into()));
+        let lost = || Event::NodeLost {
+            node: "n1".into(),
+            reason: "no beat".into(),
+        };
+        assert_eq!(
+            apply_event(&agent, 1, lost()),
+            Some("node n1 is lost: no beat".into())
+        );
+        assert_eq!(
+            apply_event(&agent, 2, Event::NodeBack { node: "n1".into() }),
+            Some("node n1 is back".into())
+        );
         assert_eq!(apply_event(&agent, 1, lost()), None);
         assert!(agent.state().lost.is_empty());
     }
@@ -425,10 +565,17 @@ mod tests {
     fn events_that_did_not_arrive_are_noticed_and_ends_asked_for_if_they_cannot_be_had() {
         let agent = AgentState::new();
         apply_event(&agent, 1, Event::Began { after: 0 });
-        let late = || Numbered { seq: 4, at: jiff::Timestamp::UNIX_EPOCH, event: ready() };
+        let late = || Numbered {
+            seq: 4,
+            at: jiff::Timestamp::UNIX_EPOCH,
+            event: ready(),
+        };
         let missing = agent.apply_event(late()).expect_err("a gap");
         assert_eq!(missing.to_string(), "its events 2 to 3 did not arrive");
-        assert!(agent.state().ready.is_none() && agent.state().seq == 1, "it is asked for again from the first that is missing");
+        assert!(
+            agent.state().ready.is_none() && agent.state().seq == 1,
+            "it is asked for again from the first that is missing"
+        );
         agent.run(&task());
         agent.do_without(missing);
         agent.apply_event(late()).expect("it goes on");
@@ -449,9 +596,19 @@ mod tests {
         agent.run(&task());
         agent.run(&task());
         agent.ask("later".into(), Request::Close);
-        apply_event(&agent, 1, Event::Interrupted { run: run(), dispatch: 0 });
+        apply_event(
+            &agent,
+            1,
+            Event::Interrupted {
+                run: run(),
+                dispatch: 0,
+            },
+        );
         let state = agent.state();
-        assert_eq!(state.outbox.unsent().map(|(_, named)| named.name.as_str()), Some("later"));
+        assert_eq!(
+            state.outbox.unsent().map(|(_, named)| named.name.as_str()),
+            Some("later")
+        );
         drop(state);
         agent.forget(&run(), 0, 1);
         assert!(agent.state().ended.is_empty() && agent.state().stage.is_empty());
@@ -461,36 +618,100 @@ mod tests {
     fn another_agent_begins_with_all_nodes_and_keeps_what_has_ended() {
         let agent = AgentState::new();
         apply_event(&agent, 1, ready());
-        apply_event(&agent, 2, Event::Interrupted { run: run(), dispatch: 0 });
-        apply_event(&agent, 3, Event::NodeLost { node: "n1".into(), reason: "no beat".into() });
+        apply_event(
+            &agent,
+            2,
+            Event::Interrupted {
+                run: run(),
+                dispatch: 0,
+            },
+        );
+        apply_event(
+            &agent,
+            3,
+            Event::NodeLost {
+                node: "n1".into(),
+                reason: "no beat".into(),
+            },
+        );
         apply_event(&agent, 4, Event::Closing { reason: "r".into() });
         apply_event(&agent, 5, Event::Closed { reason: "r".into() });
         assert!(agent.state().ready.is_none() && agent.state().was_ready.is_some());
         apply_event(&agent, 6, Event::Began { after: 0 });
         apply_event(&agent, 7, ready());
         let state = agent.state();
-        assert!(state.ready.is_some() && state.closed.is_none() && !state.going && state.lost.is_empty());
+        assert!(
+            state.ready.is_some()
+                && state.closed.is_none()
+                && !state.going
+                && state.lost.is_empty()
+        );
         assert_eq!(state.ended.len(), 1);
     }
 
     #[test]
     fn a_start_is_told_before_an_end_and_an_end_before_a_stage() {
         let agent = AgentState::new();
-        let mut told = Told::default();
-        let next = |told: &Told| agent.state().news_of(&run(), 0, told);
-        assert!(next(&told).is_none());
-        apply_event(&agent, 1, Event::Stage { run: run(), stage: "collecting".into() });
-        assert!(matches!(next(&told), Some(News::Stage(stage)) if stage == "collecting"));
-        apply_event(&agent, 2, Event::Interrupted { run: run(), dispatch: 0 });
-        apply_event(&agent, 3, Event::Started { run: run(), dispatch: 0, pid: 7, start_ticks: 8 });
-        assert!(matches!(next(&told), Some(News::Started(ProcessId { pid: 7, start_ticks: 8 }))));
-        told.start = true;
-        assert!(matches!(next(&told), Some(News::Ended(Ended::Interrupted))));
+        let mut reported = Reported::default();
+        let next = |reported: &Reported| agent.state().next_update(&run(), 0, reported);
+        assert!(next(&reported).is_none());
+        apply_event(
+            &agent,
+            1,
+            Event::Stage {
+                run: run(),
+                stage: "collecting".into(),
+            },
+        );
+        assert!(
+            matches!(next(&reported), Some(AttemptUpdate::Stage(stage)) if stage == "collecting")
+        );
+        apply_event(
+            &agent,
+            2,
+            Event::Interrupted {
+                run: run(),
+                dispatch: 0,
+            },
+        );
+        apply_event(
+            &agent,
+            3,
+            Event::Started {
+                run: run(),
+                dispatch: 0,
+                pid: 7,
+                start_ticks: 8,
+            },
+        );
+        assert!(matches!(
+            next(&reported),
+            Some(AttemptUpdate::Started(ProcessId {
+                pid: 7,
+                start_ticks: 8
+            }))
+        ));
+        reported.start = true;
+        assert!(matches!(
+            next(&reported),
+            Some(AttemptUpdate::Ended(AttemptEnd::Interrupted))
+        ));
         // another dispatch of the same run knows only what it does
-        assert!(matches!(agent.state().news_of(&run(), 1, &told), Some(News::Stage(_))));
-        told.stage = "collecting".into();
-        assert!(agent.state().news_of(&run(), 1, &told).is_none());
-        agent.change(|s| s.over = Some(Over { cause: None, detail: "gone".into() }));
-        assert!(matches!(agent.state().news_of(&run(), 1, &told), Some(News::Ended(Ended::Lost { .. }))));
+        assert!(matches!(
+            agent.state().next_update(&run(), 1, &reported),
+            Some(AttemptUpdate::Stage(_))
+        ));
+        reported.stage = "collecting".into();
+        assert!(agent.state().next_update(&run(), 1, &reported).is_none());
+        agent.change(|s| {
+            s.over = Some(AgentEnd {
+                cause: None,
+                detail: "gone".into(),
+            })
+        });
+        assert!(matches!(
+            agent.state().next_update(&run(), 1, &reported),
+            Some(AttemptUpdate::Ended(AttemptEnd::Lost { .. }))
+        ));
     }
 }

@@ -4,13 +4,13 @@ use crate::{
     backoff::Delays,
     progress::SiteReporter,
     remote::{
-        agent_state::{AgentState, MissingEvents, Over},
+        agent_state::{AgentEnd, AgentState, MissingEvents},
         head_node::{Channel, HeadNode, SHORT, get},
     },
 };
 use camino::Utf8PathBuf;
+use cvc_agent::{RelayLine, RelayMessage, read_relay_line};
 use cvc_core::panics::panic_if_asked;
-use cvc_engine::agent::{RelayLine, RelayMessage, read_relay_line};
 use parking_lot::Mutex;
 use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
@@ -52,7 +52,12 @@ impl Connection {
         let mut missed: Option<MissingEvents> = None;
         loop {
             let from = self.agent_state.state().seq;
-            let mut argv = vec![self.program.to_string(), "attach".into(), self.root.to_string(), from.to_string()];
+            let mut argv = vec![
+                self.program.to_string(),
+                "attach".into(),
+                self.root.to_string(),
+                from.to_string(),
+            ];
             if self.agent_is_here {
                 argv.push("--agent-is-here".into());
             }
@@ -69,14 +74,24 @@ impl Connection {
                 Err(error) => error.to_string(),
             };
             if away.is_none() {
-                self.reporter.note(format!("{}: lost the connection to the agent, trying again: {why}", self.head_node.name()));
+                self.reporter.note(format!(
+                    "{}: lost the connection to the agent, trying again: {why}",
+                    self.head_node.name()
+                ));
             }
             let since = *away.get_or_insert_with(Instant::now);
             if since.elapsed() > GONE_AFTER && self.spool_is_gone().await {
-                let detail = format!("{} on {} is gone, and what was under way with it", self.root, self.head_node.name());
+                let detail = format!(
+                    "{} on {} is gone, and what was under way with it",
+                    self.root,
+                    self.head_node.name()
+                );
                 self.reporter.note(detail.clone());
                 self.agent_state.change(|s| {
-                    s.over.get_or_insert(Over { cause: None, detail });
+                    s.over.get_or_insert(AgentEnd {
+                        cause: None,
+                        detail,
+                    });
                 });
                 // nobody will answer; what uses this agent gets another one
                 return std::future::pending().await;
@@ -90,22 +105,35 @@ impl Connection {
     async fn spool_is_gone(&self) -> bool {
         let alive = [self.program.as_str(), "alive", self.root.as_str()];
         self.agent_is_here
-            && self.head_node.run(&alive, SHORT).await.is_ok_and(|output| output.code == Some(1))
-            && get(&*self.head_node, &self.root.join("orders.json")).await.is_ok_and(|orders| orders.is_none())
+            && self
+                .head_node
+                .run(&alive, SHORT)
+                .await
+                .is_ok_and(|output| output.code == Some(1))
+            && get(&*self.head_node, &self.root.join("orders.json"))
+                .await
+                .is_ok_and(|orders| orders.is_none())
     }
 
     /// Exchanges events and requests while the connection lasts. Returns whether anything arrived, and why it ended.
     ///
     /// Events that do not arrive are asked for again by another connection; `missed` remembers which, since those that do not arrive then are
     /// done without.
-    async fn converse(&self, mut channel: Box<dyn Channel>, missed: &mut Option<MissingEvents>) -> (bool, String) {
+    async fn converse(
+        &self,
+        mut channel: Box<dyn Channel>,
+        missed: &mut Option<MissingEvents>,
+    ) -> (bool, String) {
         let mut heard = false;
         let mut begun = Vec::new();
         let mut deadline = Instant::now() + SILENCE;
         loop {
             let unsent = {
                 let state = self.agent_state.state();
-                state.outbox.unsent().and_then(|(number, named)| Some((number, serde_json::to_vec(named).ok()?)))
+                state
+                    .outbox
+                    .unsent()
+                    .and_then(|(number, named)| Some((number, serde_json::to_vec(named).ok()?)))
             };
             if let Some((number, mut line)) = unsent {
                 line.push(b'\n');
@@ -137,7 +165,11 @@ impl Connection {
     }
 
     /// Takes a line in. Those that were damaged on their way are noticed by the numbers that are missing then.
-    async fn take_in(&self, line: &[u8], missed: Option<MissingEvents>) -> Result<(), MissingEvents> {
+    async fn take_in(
+        &self,
+        line: &[u8],
+        missed: Option<MissingEvents>,
+    ) -> Result<(), MissingEvents> {
         match read_relay_line(line) {
             RelayLine::Event(numbered) => {
                 let told = match self.agent_state.apply_event((*numbered).clone()) {
@@ -151,7 +183,11 @@ impl Connection {
                     self.reporter.note(told);
                 }
             }
-            RelayLine::Message(RelayMessage::Alive { agent, silent_s, last }) => {
+            RelayLine::Message(RelayMessage::Alive {
+                agent,
+                silent_s,
+                last,
+            }) => {
                 // the relay sends this after all earlier events
                 if let Some(missing) = self.agent_state.missing_up_to(last) {
                     self.go_on_without(missing, missed)?;
@@ -162,9 +198,14 @@ impl Connection {
                     Some(true) | None => self.agent_state.change(|s| s.silent_s = silent_s),
                 }
             }
-            RelayLine::Message(RelayMessage::Written { name }) => self.agent_state.change(|s| s.outbox.remove(&name)),
+            RelayLine::Message(RelayMessage::Written { name }) => {
+                self.agent_state.change(|s| s.outbox.remove(&name))
+            }
             RelayLine::Message(RelayMessage::Refused { name, problem }) => {
-                self.reporter.note(format!("{}: request {name} was refused: {problem}", self.head_node.name()));
+                self.reporter.note(format!(
+                    "{}: request {name} was refused: {problem}",
+                    self.head_node.name()
+                ));
                 // room may be made
                 tokio::time::sleep(REFUSED_PAUSE).await;
                 self.agent_state.change(|s| s.outbox.begin_anew());
@@ -177,11 +218,18 @@ impl Connection {
     }
 
     /// Does without events that did not arrive when they were asked for again, either.
-    fn go_on_without(&self, missing: MissingEvents, missed: Option<MissingEvents>) -> Result<(), MissingEvents> {
+    fn go_on_without(
+        &self,
+        missing: MissingEvents,
+        missed: Option<MissingEvents>,
+    ) -> Result<(), MissingEvents> {
         if missed != Some(missing) {
             return Err(missing);
         }
-        self.reporter.note(format!("{}: {missing}, also when asked for again; going on without", self.head_node.name()));
+        self.reporter.note(format!(
+            "{}: {missing}, also when asked for again; going on without",
+            self.head_node.name()
+        ));
         self.agent_state.do_without(missing);
         Ok(())
     }
@@ -190,7 +238,11 @@ impl Connection {
     fn too_often(&self) -> bool {
         let seq = self.agent_state.state().seq;
         let mut starts = self.starts.lock();
-        *starts = if starts.0 == seq { (seq, starts.1 + 1) } else { (seq, 1) };
+        *starts = if starts.0 == seq {
+            (seq, starts.1 + 1)
+        } else {
+            (seq, 1)
+        };
         starts.1 > MAX_STARTS
     }
 
@@ -198,26 +250,57 @@ impl Connection {
     async fn agent_is_gone(&self) {
         let (closed, unable, over) = {
             let state = self.agent_state.state();
-            (state.closed.is_some(), state.unable.is_some(), state.closing || state.over.is_some())
+            (
+                state.closed.is_some(),
+                state.unable.is_some(),
+                state.closing || state.over.is_some(),
+            )
         };
         if over || unable {
             return;
         }
         if !closed {
-            self.reporter.note(format!("{}: the agent is gone; starting another", self.head_node.name()));
+            self.reporter.note(format!(
+                "{}: the agent is gone; starting another",
+                self.head_node.name()
+            ));
         }
         if self.too_often() {
-            let tail = self.head_node.run(&["tail", "-n", "5", self.root.join("agent.log").as_str()], SHORT).await;
-            let message = tail.map(|o| o.stdout.trim().replace('\n', "; ")).unwrap_or_default();
-            let detail = format!("the agent on {} does not stay alive, see agent.log in {}: {message}", self.head_node.name(), self.root);
+            let tail = self
+                .head_node
+                .run(
+                    &["tail", "-n", "5", self.root.join("agent.log").as_str()],
+                    SHORT,
+                )
+                .await;
+            let message = tail
+                .map(|o| o.stdout.trim().replace('\n', "; "))
+                .unwrap_or_default();
+            let detail = format!(
+                "the agent on {} does not stay alive, see agent.log in {}: {message}",
+                self.head_node.name(),
+                self.root
+            );
             self.reporter.note(detail.clone());
-            self.agent_state.change(|s| s.over = Some(Over { cause: None, detail }));
+            self.agent_state.change(|s| {
+                s.over = Some(AgentEnd {
+                    cause: None,
+                    detail,
+                })
+            });
             return;
         }
-        let started = self.head_node.run(&[self.program.as_str(), "start", self.root.as_str()], SHORT).await;
+        let started = self
+            .head_node
+            .run(&[self.program.as_str(), "start", self.root.as_str()], SHORT)
+            .await;
         match started {
             Ok(output) if output.code == Some(0) => {}
-            Ok(output) => self.reporter.note(format!("{}: cannot start the agent: {}", self.head_node.name(), output.stderr.trim())),
+            Ok(output) => self.reporter.note(format!(
+                "{}: cannot start the agent: {}",
+                self.head_node.name(),
+                output.stderr.trim()
+            )),
             Err(error) => self.reporter.note(error.to_string()),
         }
     }

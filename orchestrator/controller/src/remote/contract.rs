@@ -14,8 +14,8 @@ use cvc_core::{
     store::{CampaignDir, OutcomeFile},
 };
 use cvc_engine::attempt::{
-    AttemptEvent, AttemptReporter, AttemptResult, Executor, LocalExecutor, Nodes, PendingCleanup, Readiness, ReadySite, Shepherds,
-    SiteContext, Steps, Task,
+    AttemptEvent, AttemptReporter, AttemptResult, Executor, LocalExecutor, Nodes, PendingCleanup,
+    Readiness, ReadySite, Shepherds, SiteContext, Steps, Task,
 };
 use cvc_testkit::{Lab, Tool, lab::Node, node_program, require, utf8};
 use std::{
@@ -38,7 +38,10 @@ const PROGRAMS: [(&str, &str); 6] = [
     // the code of a run's script that could not set up the run's directory: here it is the program's own
     ("exits-as-the-script", "sleep 0.1; echo so far; exit 97"),
     ("unverified", "sleep 0.1; echo done"),
-    ("endless", "echo contract-endless; while :; do sleep 0.1; done"),
+    (
+        "endless",
+        "echo contract-endless; while :; do sleep 0.1; done",
+    ),
     ("absent", "true"),
 ];
 
@@ -73,7 +76,11 @@ fn campaign(dir: &Path, lab: &Lab) -> Spec {
     fs::create_dir_all(&apps).expect("apps/");
     for (name, script) in PROGRAMS {
         let script = script.replace(MARK, &mark());
-        let program = if name == "absent" { "a-program-that-nobody-has" } else { "sh" };
+        let program = if name == "absent" {
+            "a-program-that-nobody-has"
+        } else {
+            "sh"
+        };
         let text = format!(
             "schema = 1\nname = \"{name}\"\ntitle = \"a script of a test\"\n[program]\nnames = [\"{program}\"]\ninstall = \"ask somebody\"\n\
              [command]\nargs = [\"-c\", \"{script}\"]\n[workloads.any]\n[success]\npattern = '^SUCCESS'\n"
@@ -87,8 +94,16 @@ fn campaign(dir: &Path, lab: &Lab) -> Spec {
         ssh = ssh.display()
     );
     fs::write(ssh.join("of-the-test"), config).expect("the ssh configuration");
-    let mpich = Tool::Mpich5.find().and_then(|p| Some(p.parent()?.parent()?.to_owned())).expect("the test requires it");
-    let mpi = |site: &str| format!("[sites.{site}.mpi.mpich5]\nfamily = \"mpich\"\nprefix = \"{}\"\n", mpich.display());
+    let mpich = Tool::Mpich5
+        .find()
+        .and_then(|p| Some(p.parent()?.parent()?.to_owned()))
+        .expect("the test requires it");
+    let mpi = |site: &str| {
+        format!(
+            "[sites.{site}.mpi.mpich5]\nfamily = \"mpich\"\nprefix = \"{}\"\n",
+            mpich.display()
+        )
+    };
     let names: Vec<&str> = PROGRAMS.iter().map(|(name, _)| *name).collect();
     let text = format!(
         "schema = 1\nname = \"contract\"\n[sites.here]\nkind = \"local\"\n{}[sites.lab]\nkind = \"ssh\"\nhosts = [\"n1\"]\ninterface = \"eth0\"\n\
@@ -114,23 +129,49 @@ fn of_site(plan: &Plan, site: &str) -> Plan {
 
 impl Member<'_> {
     fn point(&self, app: &str) -> &PlannedPoint {
-        self.plan.points.iter().find(|p| p.point.app == app).expect("a point of each program")
+        self.plan
+            .points
+            .iter()
+            .find(|p| p.point.app == app)
+            .expect("a point of each program")
     }
 
     /// The first attempt at a repeat of a program.
     fn task(&self, app: &str, repeat: u32) -> Task {
         let planned = self.point(app);
-        let run: &PlannedRun =
-            self.plan.runs.iter().find(|r| r.point == planned.id && r.repeat == Repeat::Measured(repeat)).expect("a repeat");
-        let nodes = self.executor.free_nodes(1, &BTreeSet::new()).expect("a free node");
-        Task { planned: run.clone(), point: planned.point.clone(), attempt: 1, dispatch: 0, nodes, disk_bytes: None }
+        let run: &PlannedRun = self
+            .plan
+            .runs
+            .iter()
+            .find(|r| r.point == planned.id && r.repeat == Repeat::Measured(repeat))
+            .expect("a repeat");
+        let nodes = self
+            .executor
+            .free_nodes(1, &BTreeSet::new())
+            .expect("a free node");
+        Task {
+            planned: run.clone(),
+            point: planned.point.clone(),
+            attempt: 1,
+            dispatch: 0,
+            nodes,
+            disk_bytes: None,
+        }
     }
 
     /// Carries out an attempt with this request to stop from its beginning, and `then` once its program is under way.
-    async fn attempt(&self, task: &Task, at_first: StopRequest, then: Option<StopRequest>) -> Heard {
+    async fn attempt(
+        &self,
+        task: &Task,
+        at_first: StopRequest,
+        then: Option<StopRequest>,
+    ) -> Heard {
         let (stop, stop_signal) = watch::channel(at_first);
         let (to, mut events) = mpsc::unbounded_channel();
-        let reporter = AttemptReporter { run: task.planned.id.clone(), to };
+        let reporter = AttemptReporter {
+            run: task.planned.id.clone(),
+            to,
+        };
         let attempt = async {
             let attempted = self.executor.attempt(task, stop_signal, &reporter).await;
             drop(reporter);
@@ -139,10 +180,18 @@ impl Member<'_> {
         let listen = async {
             let (mut started, mut stages) = (Vec::new(), Vec::new());
             while let Some((run, event)) = events.recv().await {
-                assert_eq!(run, task.planned.id, "{}: an event of another run", self.name);
+                assert_eq!(
+                    run, task.planned.id,
+                    "{}: an event of another run",
+                    self.name
+                );
                 match event {
                     AttemptEvent::Started(shepherd) => {
-                        assert!(shepherd.pid > 0 && shepherd.start_ticks > 0, "{}: {shepherd:?}", self.name);
+                        assert!(
+                            shepherd.pid > 0 && shepherd.start_ticks > 0,
+                            "{}: {shepherd:?}",
+                            self.name
+                        );
                         started.push(stages.len());
                     }
                     AttemptEvent::Stage(stage) => stages.push(stage),
@@ -155,38 +204,73 @@ impl Member<'_> {
             (started, stages)
         };
         let both = async { tokio::join!(attempt, listen) };
-        let (attempted, (started, stages)) =
-            tokio::time::timeout(LIMIT, both).await.unwrap_or_else(|_| panic!("{}: {} did not end", self.name, task.point.app));
-        Heard { attempted, started, stages }
+        let (attempted, (started, stages)) = tokio::time::timeout(LIMIT, both)
+            .await
+            .unwrap_or_else(|_| panic!("{}: {} did not end", self.name, task.point.app));
+        Heard {
+            attempted,
+            started,
+            stages,
+        }
     }
 
     /// What it says of itself, and of points.
     fn describes_its_site(&self) {
         let name = self.name;
         assert!(self.executor.cores() >= 1, "{name}");
-        assert_eq!(self.executor.nodes().len(), 1, "{name}: {:?}", self.executor.nodes());
-        assert_eq!(self.executor.free_nodes(1, &BTreeSet::new()), Some(self.executor.nodes()), "{name}");
+        assert_eq!(
+            self.executor.nodes().len(),
+            1,
+            "{name}: {:?}",
+            self.executor.nodes()
+        );
+        assert_eq!(
+            self.executor.free_nodes(1, &BTreeSet::new()),
+            Some(self.executor.nodes()),
+            "{name}"
+        );
         assert!(!self.executor.side_by_side(), "{name}");
         assert_eq!(self.executor.obstacle(self.point("good")), None, "{name}");
-        let obstacle = self.executor.obstacle(self.point("absent")).unwrap_or_default();
-        assert!(obstacle.contains("absent is not installed") && obstacle.contains("ask somebody"), "{name}: {obstacle}");
-        assert_eq!(self.executor.local_context().is_none(), self.agent.is_some(), "{name}: who cleans up after a killed caller");
+        let obstacle = self
+            .executor
+            .obstacle(self.point("absent"))
+            .unwrap_or_default();
+        assert!(
+            obstacle.contains("absent is not installed") && obstacle.contains("ask somebody"),
+            "{name}: {obstacle}"
+        );
+        assert_eq!(
+            self.executor.local_context().is_none(),
+            self.agent.is_some(),
+            "{name}: who cleans up after a killed caller"
+        );
         if let Some(context) = self.executor.local_context() {
             assert_eq!(context.campaign, self.plan.campaign, "{name}");
         }
     }
 
     /// An attempt that ends has an outcome, and its directory the final name that belongs to it. Gives the names of its records.
-    async fn ends(&self, app: &str, repeat: u32, stop: StopRequest, wanted: Result<(), (Cause, &str)>) -> BTreeSet<String> {
+    async fn ends(
+        &self,
+        app: &str,
+        repeat: u32,
+        stop: StopRequest,
+        wanted: Result<(), (Cause, &str)>,
+    ) -> BTreeSet<String> {
         let task = self.task(app, repeat);
         let heard = self.attempt(&task, stop, None).await;
         let place = format!("{}: {app} {repeat}", self.name);
-        let AttemptResult::Ended(file) = heard.attempted else { panic!("{place}: {:?}", heard.attempted) };
+        let AttemptResult::Ended(file) = heard.attempted else {
+            panic!("{place}: {:?}", heard.attempted)
+        };
         match (&file.outcome, wanted) {
             (Outcome::Succeeded, Ok(())) => {}
             (Outcome::Failed { cause, detail }, Err((wanted, message))) => {
                 assert_eq!(*cause, wanted, "{place}: {detail}");
-                assert!(detail.contains(message), "{place}: no `{message}` in {detail}");
+                assert!(
+                    detail.contains(message),
+                    "{place}: no `{message}` in {detail}"
+                );
             }
             (outcome, wanted) => panic!("{place}: {outcome:?}, not {wanted:?}"),
         }
@@ -196,39 +280,96 @@ impl Member<'_> {
             Outcome::Succeeded => (self.dir.run(run), self.dir.failed(run, file.attempt)),
             Outcome::Failed { .. } => (self.dir.failed(run, file.attempt), self.dir.run(run)),
         };
-        assert!(!other.exists() && !self.dir.partial(run).exists(), "{place}: one directory only");
-        let text = fs::read(dir.join("outcome.json")).unwrap_or_else(|e| panic!("{place}: {dir}: {e}"));
-        assert_eq!(serde_json::from_slice::<OutcomeFile>(&text).expect("an outcome"), file, "{place}");
+        assert!(
+            !other.exists() && !self.dir.partial(run).exists(),
+            "{place}: one directory only"
+        );
+        let text =
+            fs::read(dir.join("outcome.json")).unwrap_or_else(|e| panic!("{place}: {dir}: {e}"));
+        assert_eq!(
+            serde_json::from_slice::<OutcomeFile>(&text).expect("an outcome"),
+            file,
+            "{place}"
+        );
         if heard.started.is_empty() {
-            assert!(matches!(file.outcome, Outcome::Failed { cause: Cause::Launch, .. }), "{place}: ended without a start: {file:?}");
+            assert!(
+                matches!(
+                    file.outcome,
+                    Outcome::Failed {
+                        cause: Cause::Launch,
+                        ..
+                    }
+                ),
+                "{place}: ended without a start: {file:?}"
+            );
             return BTreeSet::new();
         }
-        assert_eq!(heard.started, [0], "{place}: it starts once, and before it does anything: {:?}", heard.stages);
+        assert_eq!(
+            heard.started,
+            [0],
+            "{place}: it starts once, and before it does anything: {:?}",
+            heard.stages
+        );
         // an agent may be past a stage before its controller hears of it
-        assert!(heard.stages.iter().all(|s| s == "collecting") && heard.stages.len() <= 1, "{place}: {:?}", heard.stages);
-        assert!(file.wall_s > 0.0 && file.wall_s < LIMIT.as_secs_f64(), "{place}: {}", file.wall_s);
-        for name in ["launch.sh", "run.json", "stdout", "stderr", "exit.json", "facts.json"] {
+        assert!(
+            heard.stages.iter().all(|s| s == "collecting") && heard.stages.len() <= 1,
+            "{place}: {:?}",
+            heard.stages
+        );
+        assert!(
+            file.wall_s > 0.0 && file.wall_s < LIMIT.as_secs_f64(),
+            "{place}: {}",
+            file.wall_s
+        );
+        for name in [
+            "launch.sh",
+            "run.json",
+            "stdout",
+            "stderr",
+            "exit.json",
+            "facts.json",
+        ] {
             assert!(dir.join(name).is_file(), "{place}: no {name} in {dir}");
         }
-        let records = fs::read(dir.join("records.jsonl")).unwrap_or_else(|e| panic!("{place}: {dir}: {e}"));
+        let records =
+            fs::read(dir.join("records.jsonl")).unwrap_or_else(|e| panic!("{place}: {dir}: {e}"));
         let digest = blake3::hash(&records).to_hex();
         let told = (file.outcome == Outcome::Succeeded).then(|| digest[..16].to_owned());
-        assert_eq!(file.records, told, "{place}: the records are those that it told of");
+        assert_eq!(
+            file.records, told,
+            "{place}: the records are those that it told of"
+        );
         self.is_forgotten(&task).await;
-        assert!(dir.join("outcome.json").is_file(), "{place}: what the campaign has stays");
+        assert!(
+            dir.join("outcome.json").is_file(),
+            "{place}: what the campaign has stays"
+        );
         let records = String::from_utf8(records).expect("JSON");
-        let record = |line: &str| serde_json::from_str::<serde_json::Value>(line).expect("a record");
-        records.lines().map(|line| record(line)["name"].as_str().expect("its name").to_owned()).collect()
+        let record =
+            |line: &str| serde_json::from_str::<serde_json::Value>(line).expect("a record");
+        records
+            .lines()
+            .map(|line| record(line)["name"].as_str().expect("its name").to_owned())
+            .collect()
     }
 
     /// What is kept for a caller that might ask again goes when the caller says so.
     async fn is_forgotten(&self, task: &Task) {
         let kept = |run: &RunId| {
-            let found = self.agent.map(|node| node.shell(&format!("find /root/.cvc/spool -path '*/runs/{run}*' -name outcome.json")));
+            let found = self.agent.map(|node| {
+                node.shell(&format!(
+                    "find /root/.cvc/spool -path '*/runs/{run}*' -name outcome.json"
+                ))
+            });
             found.is_some_and(|found| !found.trim().is_empty())
         };
         let run = &task.planned.id;
-        assert_eq!(kept(run), self.agent.is_some(), "{}: until its end is written down, it could be asked for again", self.name);
+        assert_eq!(
+            kept(run),
+            self.agent.is_some(),
+            "{}: until its end is written down, it could be asked for again",
+            self.name
+        );
         self.executor.forget(task);
         until("an attempt to be forgotten", || !kept(run)).await;
     }
@@ -238,11 +379,27 @@ impl Member<'_> {
         let task = self.task("endless", repeat);
         let heard = self.attempt(&task, at_first, then).await;
         let place = format!("{}: interrupted, {at_first:?} then {then:?}", self.name);
-        assert!(matches!(heard.attempted, AttemptResult::Interrupted), "{place}: {:?}", heard.attempted);
-        assert!(heard.started.len() <= 1 && !heard.stages.contains(&"collecting".to_owned()), "{place}: {:?}", heard.stages);
-        assert_eq!(endless_programs(), Vec::<i32>::new(), "{place}: processes are left");
+        assert!(
+            matches!(heard.attempted, AttemptResult::Interrupted),
+            "{place}: {:?}",
+            heard.attempted
+        );
+        assert!(
+            heard.started.len() <= 1 && !heard.stages.contains(&"collecting".to_owned()),
+            "{place}: {:?}",
+            heard.stages
+        );
+        assert_eq!(
+            endless_programs(),
+            Vec::<i32>::new(),
+            "{place}: processes are left"
+        );
         let run = &task.planned.id;
-        for dir in [self.dir.run(run), self.dir.partial(run), self.dir.failed(run, 1)] {
+        for dir in [
+            self.dir.run(run),
+            self.dir.partial(run),
+            self.dir.failed(run, 1),
+        ] {
             assert!(!dir.exists(), "{place}: {dir} is left");
         }
     }
@@ -256,7 +413,8 @@ fn endless_programs() -> Vec<i32> {
     // the shell itself, not a launcher that has it among its arguments; a process that has just ended has no command line
     let is_it = |pid: &i32| {
         let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        line.split_once('\0').is_some_and(|(program, rest)| program.ends_with("sh") && rest.starts_with(&said))
+        line.split_once('\0')
+            .is_some_and(|(program, rest)| program.ends_with("sh") && rest.starts_with(&said))
     };
     pids.filter(is_it).collect()
 }
@@ -305,7 +463,9 @@ async fn by_agent(spec: &Spec, plan: &Plan, dir: &CampaignDir) -> Remote {
         reach: Arc::new(BySsh),
     };
     let opened = Remote::open(opening, watch::channel(StopRequest::GoOn).1).await;
-    opened.unwrap_or_else(|e| panic!("{e}")).expect("nobody stopped")
+    opened
+        .unwrap_or_else(|e| panic!("{e}"))
+        .expect("nobody stopped")
 }
 
 /// After all those attempts no request is left on either side; nor is one that is made again after the end of its attempt, which is not
@@ -315,13 +475,16 @@ async fn keeps_no_request(remote: &Remote, node: &Node, ended: &Task) {
     let left = || node.shell("find /root/.cvc/spool -path '*/in/*'");
     let is_gone = || agent.agent_state.state().outbox.is_empty() && left().trim().is_empty();
     until("all requests to go", is_gone).await;
-    let starts = || node.shell("cat /root/.cvc/spool/*/*/events.jsonl | grep -c '\"event\":\"started\"'");
+    let starts =
+        || node.shell("cat /root/.cvc/spool/*/*/events.jsonl | grep -c '\"event\":\"started\"'");
     let before = starts();
     agent.agent_state.run(ended);
     until("the repeated request to go", is_gone).await;
     let relay = "for p in /proc/[0-9]*; do if tr '\\0' ' ' <$p/cmdline | grep -q '^[^ ]*cvc-node[^ ]* attach '; then kill ${p#/proc/}; echo killed; fi; done";
     assert!(node.shell(relay).contains("killed"));
-    agent.agent_state.forget(&ended.planned.id, ended.dispatch, ended.attempt);
+    agent
+        .agent_state
+        .forget(&ended.planned.id, ended.dispatch, ended.attempt);
     until("a request over the next connection to go", is_gone).await;
     // that it has ended is said again
     assert_eq!(starts(), before, "nothing was carried out");
@@ -344,7 +507,13 @@ fn every_executor_keeps_the_contract() {
         let remote = Arc::new(by_agent(&spec, &lab_plan, &dir("by-agent")).await);
         let local = Arc::new(local(&spec, &dir("local")).await);
         let members = [
-            Member { name: "this machine", executor: local, dir: dir("local"), plan: &here, agent: None },
+            Member {
+                name: "this machine",
+                executor: local,
+                dir: dir("local"),
+                plan: &here,
+                agent: None,
+            },
             Member {
                 name: "by an agent",
                 executor: Arc::clone(&remote) as Arc<dyn Executor<CampaignError>>,
@@ -357,23 +526,71 @@ fn every_executor_keeps_the_contract() {
         for member in &members {
             member.describes_its_site();
             let of_good = member.ends("good", 1, StopRequest::GoOn, Ok(())).await;
-            assert_eq!(of_good, member.ends("good", 2, StopRequest::Finish, Ok(())).await, "{}: to finish is to go on", member.name);
-            let of_exits = member.ends("exits", 1, StopRequest::GoOn, Err((Cause::Application, "exit code 3"))).await;
-            member.ends("exits-as-the-script", 1, StopRequest::GoOn, Err((Cause::Application, "exit code 97"))).await;
-            let of_unverified = member.ends("unverified", 1, StopRequest::GoOn, Err((Cause::Application, "lacks `^SUCCESS`"))).await;
-            member.ends("absent", 1, StopRequest::GoOn, Err((Cause::Launch, "absent is not installed"))).await;
-            member.is_interrupted(1, StopRequest::GoOn, Some(StopRequest::StopNow)).await;
+            assert_eq!(
+                of_good,
+                member.ends("good", 2, StopRequest::Finish, Ok(())).await,
+                "{}: to finish is to go on",
+                member.name
+            );
+            let of_exits = member
+                .ends(
+                    "exits",
+                    1,
+                    StopRequest::GoOn,
+                    Err((Cause::Application, "exit code 3")),
+                )
+                .await;
+            member
+                .ends(
+                    "exits-as-the-script",
+                    1,
+                    StopRequest::GoOn,
+                    Err((Cause::Application, "exit code 97")),
+                )
+                .await;
+            let of_unverified = member
+                .ends(
+                    "unverified",
+                    1,
+                    StopRequest::GoOn,
+                    Err((Cause::Application, "lacks `^SUCCESS`")),
+                )
+                .await;
+            member
+                .ends(
+                    "absent",
+                    1,
+                    StopRequest::GoOn,
+                    Err((Cause::Launch, "absent is not installed")),
+                )
+                .await;
+            member
+                .is_interrupted(1, StopRequest::GoOn, Some(StopRequest::StopNow))
+                .await;
             member.is_interrupted(2, StopRequest::StopNow, None).await;
             measured.push([of_good, of_exits, of_unverified]);
         }
-        assert!(measured[0].iter().all(|names| names.contains("wall_s")), "{measured:?}");
-        assert_eq!(measured[0], measured[1], "what is measured does not depend on who carries it out");
+        assert!(
+            measured[0].iter().all(|names| names.contains("wall_s")),
+            "{measured:?}"
+        );
+        assert_eq!(
+            measured[0], measured[1],
+            "what is measured does not depend on who carries it out"
+        );
         keeps_no_request(&remote, lab.node("n1"), &members[1].task("good", 1)).await;
         remote.close().await.unwrap_or_else(|e| panic!("{e}"));
-        assert_eq!(lab.node("n1").shell("ls /root/.cvc/spool 2>/dev/null || :"), "", "nothing is left on the node");
+        assert_eq!(
+            lab.node("n1").shell("ls /root/.cvc/spool 2>/dev/null || :"),
+            "",
+            "nothing is left on the node"
+        );
     };
     lab.on_network(|| {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .expect("a runtime");
         runtime.block_on(asked)
     });
 }

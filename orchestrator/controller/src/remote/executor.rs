@@ -2,7 +2,7 @@
 
 use super::{
     agent_handle::{AgentHandle, AgentUse},
-    agent_state::Ended,
+    agent_state::AttemptEnd,
     head_node::SHORT,
     site::{ROOM_LIMIT, Remote},
     submission::by_job,
@@ -18,7 +18,10 @@ use cvc_core::{
     outcome::{Cause, Outcome},
     point::PlannedPoint,
     stop::{StopRequest, StopSignal, stop_now},
-    store::{CampaignDir, ManifestProblem, OutcomeFile, StoreError, check_manifest, remove_all, sealed_outcome},
+    store::{
+        CampaignDir, ManifestProblem, OutcomeFile, StoreError, check_manifest, remove_all,
+        sealed_outcome,
+    },
 };
 use cvc_engine::{
     attempt::{AttemptReporter, AttemptResult, Executor, SiteContext, Task, seal},
@@ -53,12 +56,17 @@ const FETCH_FACTOR: u64 = 4;
 
 /// The size up to which a run's directory is fetched, in bytes.
 fn fetch_limit(planned_bytes: Option<u64>) -> u64 {
-    planned_bytes.unwrap_or(0).saturating_mul(FETCH_FACTOR).max(FETCH_FLOOR_BYTES)
+    planned_bytes
+        .unwrap_or(0)
+        .saturating_mul(FETCH_FACTOR)
+        .max(FETCH_FLOOR_BYTES)
 }
 
 /// Bytes that are free where a directory is; none if that cannot be said.
 fn free_bytes(dir: &Utf8Path) -> u64 {
-    statvfs(dir.as_std_path()).map_or(0, |s| s.blocks_available().saturating_mul(s.fragment_size()))
+    statvfs(dir.as_std_path()).map_or(0, |s| {
+        s.blocks_available().saturating_mul(s.fragment_size())
+    })
 }
 
 /// Waits until notably more than this is free.
@@ -80,7 +88,11 @@ impl FetchError {
     /// Whether another attempt may succeed.
     fn is_transient(&self) -> bool {
         match self {
-            Self::Incomplete { why: Incomplete::Download(HostError::Refused { .. }), .. } | Self::Here(_) => false,
+            Self::Incomplete {
+                why: Incomplete::Download(HostError::Refused { .. }),
+                ..
+            }
+            | Self::Here(_) => false,
             Self::Incomplete { .. } => true,
         }
     }
@@ -93,7 +105,10 @@ enum Incomplete {
     #[error(transparent)]
     Download(HostError),
     #[error("{file}: {source}")]
-    Missing { file: &'static str, source: io::Error },
+    Missing {
+        file: &'static str,
+        source: io::Error,
+    },
     #[error("outcome.json: {0}")]
     NoOutcome(serde_json::Error),
     #[error("its outcome differs from the agent's report")]
@@ -123,29 +138,46 @@ impl Incomplete {
 #[async_trait]
 impl Executor<CampaignError> for Remote {
     #[tracing::instrument(name = "attempt", skip_all, fields(run = %task.planned.id, number = task.attempt))]
-    async fn attempt(&self, task: &Task, mut stop_signal: StopSignal, reporter: &AttemptReporter) -> Result<AttemptResult, CampaignError> {
+    async fn attempt(
+        &self,
+        task: &Task,
+        mut stop_signal: StopSignal,
+        reporter: &AttemptReporter,
+    ) -> Result<AttemptResult, CampaignError> {
         let own_job = self.allocation() == Some(Allocation::Run);
-        let agent = match self.agent_for(task, own_job, &mut stop_signal, reporter).await? {
+        let agent = match self
+            .agent_for(task, own_job, &mut stop_signal, reporter)
+            .await?
+        {
             Ok(agent) => agent,
             Err(attempted) => return Ok(attempted),
         };
         let task = &self.placed(task, &agent, own_job);
-        let attempted = match self.await_end(task, &agent, &mut stop_signal, reporter).await {
+        let attempted = match self
+            .await_end(task, &agent, &mut stop_signal, reporter)
+            .await
+        {
             // or an earlier controller cut it off, and was killed before it recorded that
-            Ended::Interrupted if *stop_signal.borrow() < StopRequest::StopNow => {
-                AttemptResult::Lost { reason: "an earlier controller had it cut off".into(), time_limit: false }
+            AttemptEnd::Interrupted if *stop_signal.borrow() < StopRequest::StopNow => {
+                AttemptResult::Lost {
+                    reason: "an earlier controller had it cut off".into(),
+                    time_limit: false,
+                }
             }
-            Ended::Interrupted => AttemptResult::Interrupted,
-            Ended::Unable(problem) => {
+            AttemptEnd::Interrupted => AttemptResult::Interrupted,
+            AttemptEnd::Unable(problem) => {
                 if own_job {
                     self.put_away(&agent).await?;
                 }
                 return Err(self.setting.error(problem));
             }
-            Ended::Lost { reason, time_limit } => AttemptResult::Lost { reason, time_limit },
-            Ended::Failed(cause, detail) => AttemptResult::Failed { cause, detail },
+            AttemptEnd::Lost { reason, time_limit } => AttemptResult::Lost { reason, time_limit },
+            AttemptEnd::Failed(cause, detail) => AttemptResult::Failed { cause, detail },
             // what cannot be fetched stays there, with its job's lease, for the next `cvc run`
-            Ended::Finished(file) => self.fetch_verified(&agent.root, task, file, &mut stop_signal).await?,
+            AttemptEnd::Finished(file) => {
+                self.fetch_verified(&agent.root, task, file, &mut stop_signal)
+                    .await?
+            }
         };
         if own_job {
             self.put_away(&agent).await?;
@@ -175,7 +207,9 @@ impl Executor<CampaignError> for Remote {
 
     fn forget(&self, task: &Task) {
         if let Some(agent) = self.current().filter(|l| l.alive()) {
-            agent.agent_state.forget(&task.planned.id, task.dispatch, task.attempt);
+            agent
+                .agent_state
+                .forget(&task.planned.id, task.dispatch, task.attempt);
         }
     }
 }
@@ -203,11 +237,22 @@ impl Remote {
                     agent
                 }
             };
-            let Some(agent) = agent else { return Ok(Err(AttemptResult::Interrupted)) };
+            let Some(agent) = agent else {
+                return Ok(Err(AttemptResult::Interrupted));
+            };
             // what was known when the site was opened may have been known by an agent with other orders
             let is_new = !self.ready.obstacles.contains_key(&task.planned.point);
-            if let Some(detail) = agent.ready.obstacles.get(&task.planned.point).filter(|_| is_new).cloned() {
-                return Ok(Err(AttemptResult::Failed { cause: Cause::Launch, detail }));
+            if let Some(detail) = agent
+                .ready
+                .obstacles
+                .get(&task.planned.point)
+                .filter(|_| is_new)
+                .cloned()
+            {
+                return Ok(Err(AttemptResult::Failed {
+                    cause: Cause::Launch,
+                    detail,
+                }));
             }
             return Ok(Ok(agent));
         }
@@ -215,17 +260,33 @@ impl Remote {
         let job = self.job_of(&task.planned.id, task.dispatch);
         let root = self.setting.root.join(&job);
         let resumed = self.old_jobs.lock().remove(&job);
-        let agent = match by_job(&self.setting, &root, &job, task.point.mapping.nodes(), resumed, true, stop_signal).await {
+        let agent = match by_job(
+            &self.setting,
+            &root,
+            &job,
+            task.point.mapping.nodes(),
+            resumed,
+            true,
+            stop_signal,
+        )
+        .await
+        {
             Ok(Some(agent)) => AgentUse::begin(Arc::new(agent)),
             Ok(None) => return Ok(Err(AttemptResult::Interrupted)),
             Err(CampaignError::Slurm(error)) => {
-                return Ok(Err(AttemptResult::Failed { cause: error.run_cause(), detail: error.to_string() }));
+                return Ok(Err(AttemptResult::Failed {
+                    cause: error.run_cause(),
+                    detail: error.to_string(),
+                }));
             }
             Err(error) => return Err(error),
         };
         if let Some(detail) = agent.ready.obstacles.get(&task.planned.point).cloned() {
             self.put_away(&agent).await?;
-            return Ok(Err(AttemptResult::Failed { cause: Cause::Launch, detail }));
+            return Ok(Err(AttemptResult::Failed {
+                cause: Cause::Launch,
+                detail,
+            }));
         }
         Ok(Ok(agent))
     }
@@ -235,30 +296,53 @@ impl Remote {
         // what an earlier version submitted has a shorter name
         let short = run.as_str().get(..8).unwrap_or(run.as_str());
         let earlier = format!("cvc-{}-{short}-{dispatch}", self.lineage);
-        if self.old_jobs.lock().contains(&earlier) { earlier } else { format!("cvc-{}-{run}-{dispatch}", self.lineage) }
+        if self.old_jobs.lock().contains(&earlier) {
+            earlier
+        } else {
+            format!("cvc-{}-{run}-{dispatch}", self.lineage)
+        }
     }
 
     /// Hands an attempt over and waits for its end. A node that the cloud reclaimed is not a failure of the run.
-    async fn await_end(&self, task: &Task, agent: &AgentHandle, stop_signal: &mut StopSignal, reporter: &AttemptReporter) -> Ended {
+    async fn await_end(
+        &self,
+        task: &Task,
+        agent: &AgentHandle,
+        stop_signal: &mut StopSignal,
+        reporter: &AttemptReporter,
+    ) -> AttemptEnd {
         let ended = agent.attempt(task, stop_signal, reporter).await;
-        let Some(failure) = self.taken_by_cloud(task, &ended).await else { return ended };
-        if let Ended::Finished(file) = &ended {
+        let Some(failure) = self.taken_by_cloud(task, &ended).await else {
+            return ended;
+        };
+        if let AttemptEnd::Finished(file) = &ended {
             agent.forget(&task.planned.id, task.dispatch, file.attempt);
         }
         failure
     }
 
     /// Interprets the end of an attempt, in case the cloud reclaimed one of its nodes.
-    async fn taken_by_cloud(&self, task: &Task, ended: &Ended) -> Option<Ended> {
-        let fleet = self.setting.fleet.as_ref().filter(|_| ended.is_doubtful())?;
+    async fn taken_by_cloud(&self, task: &Task, ended: &AttemptEnd) -> Option<AttemptEnd> {
+        let fleet = self
+            .setting
+            .fleet
+            .as_ref()
+            .filter(|_| ended.is_doubtful())?;
         let gone = fleet.look_for_gone().await.unwrap_or_else(|_| fleet.gone());
         if let Some((node, why)) = gone.into_iter().find(|(node, _)| task.nodes.contains(node)) {
-            let cause = if why.is_reclaim() { Cause::Reclaimed } else { Cause::NodeLost };
-            return Some(Ended::Failed(cause, format!("node {node}: {why}")));
+            let cause = if why.is_reclaim() {
+                Cause::Reclaimed
+            } else {
+                Cause::NodeLost
+            };
+            return Some(AttemptEnd::Failed(cause, format!("node {node}: {why}")));
         }
         // the cloud announced it, even if it does not show it yet
         let (node, why) = self.taken_back(task).filter(|_| ended.is_loss_of_node())?;
-        Some(Ended::Failed(Cause::Reclaimed, format!("node {node}: {why}")))
+        Some(AttemptEnd::Failed(
+            Cause::Reclaimed,
+            format!("node {node}: {why}"),
+        ))
     }
 
     /// Fetches the directory of an attempt, which is lost if the head node of a cloud's site is gone.
@@ -269,7 +353,10 @@ impl Remote {
         file: OutcomeFile,
         stop_signal: &mut StopSignal,
     ) -> Result<AttemptResult, CampaignError> {
-        match self.fetch_when_there_is_room(root, task, &file, stop_signal).await {
+        match self
+            .fetch_when_there_is_room(root, task, &file, stop_signal)
+            .await
+        {
             Ok(()) => Ok(AttemptResult::Ended(file)),
             Err(failed) => {
                 if let Some((cause, detail)) = self.head_gone() {
@@ -277,12 +364,21 @@ impl Remote {
                 }
                 match failed {
                     FetchError::Incomplete { from, why } if why.is_of_run() => {
-                        Ok(AttemptResult::Failed { cause: Cause::Store, detail: self.leave_behind(&from, task, &why).await })
+                        Ok(AttemptResult::Failed {
+                            cause: Cause::Store,
+                            detail: self.leave_behind(&from, task, &why).await,
+                        })
                     }
-                    FetchError::Incomplete { from, why } => Err(self.setting.error(format!("cannot fetch {from}: {why}"))),
+                    FetchError::Incomplete { from, why } => {
+                        Err(self.setting.error(format!("cannot fetch {from}: {why}")))
+                    }
                     FetchError::Here(error) => {
                         let (site, run) = (self.setting.name.clone(), task.planned.id.to_string());
-                        Err(CampaignError::NotWritten { site, run, error: Box::new(error) })
+                        Err(CampaignError::NotWritten {
+                            site,
+                            run,
+                            error: Box::new(error),
+                        })
                     }
                 }
             }
@@ -305,7 +401,9 @@ impl Remote {
             let runs = self.dir.runs();
             let before = free_bytes(&runs);
             let fetched = self.fetch(root, task, file).await;
-            let Err(FetchError::Here(error)) = &fetched else { return fetched };
+            let Err(FetchError::Here(error)) = &fetched else {
+                return fetched;
+            };
             if !error.is_full_disk() {
                 return fetched;
             }
@@ -314,7 +412,9 @@ impl Remote {
             remove_all(&partial).map_err(|error| FetchError::Here(error.into()))?;
             if turn.is_none() {
                 let limit_min = ROOM_LIMIT.as_secs() / 60;
-                self.setting.reporter.note(format!("{run}: no room for its results, waiting {limit_min} min at most: {error}"));
+                self.setting.reporter.note(format!(
+                    "{run}: no room for its results, waiting {limit_min} min at most: {error}"
+                ));
                 // two that do not fit together would make room for each other for ever
                 turn = tokio::select! {
                     biased;
@@ -339,15 +439,31 @@ impl Remote {
     /// Puts a directory that cannot be fetched where it outlives the campaign's files. Returns what to say about it.
     async fn leave_behind(&self, from: &Utf8Path, task: &Task, why: &Incomplete) -> String {
         let head_node = &self.setting.head_node;
-        let base = self.setting.root.ancestors().find(|dir| dir.file_name() == Some("spool")).and_then(Utf8Path::parent);
-        let to =
-            below(&base.unwrap_or(&self.setting.root).join(UNFETCHED), &format!("{}-{}-{}", self.lineage, task.planned.id, task.dispatch));
+        let base = self
+            .setting
+            .root
+            .ancestors()
+            .find(|dir| dir.file_name() == Some("spool"))
+            .and_then(Utf8Path::parent);
+        let to = below(
+            &base.unwrap_or(&self.setting.root).join(UNFETCHED),
+            &format!("{}-{}-{}", self.lineage, task.planned.id, task.dispatch),
+        );
         // it may have been moved by a session that could not write that down
         let script = "mkdir -p \"$(dirname \"$2\")\" && { [ -e \"$2\" ] || mv \"$1\" \"$2\"; }";
-        let moved = head_node.run(&["sh", "-c", script, "sh", from.as_str(), to.as_str()], SHORT).await;
+        let moved = head_node
+            .run(
+                &["sh", "-c", script, "sh", from.as_str(), to.as_str()],
+                SHORT,
+            )
+            .await;
         let left = match moved {
             Ok(output) if output.code == Some(0) => {
-                let until = if self.setting.fleet.is_some() { " until that instance ends" } else { "" };
+                let until = if self.setting.fleet.is_some() {
+                    " until that instance ends"
+                } else {
+                    ""
+                };
                 format!("it is left in {to} on {}{until}", head_node.name())
             }
             Ok(output) => format!("it cannot be kept there: {}", output.stderr.trim()),
@@ -360,7 +476,11 @@ impl Remote {
     fn taken_back(&self, task: &Task) -> Option<(String, String)> {
         let leaving = self.leaving();
         let head = self.setting.cluster.hosts.first().map(|h| &h.name);
-        task.nodes.iter().chain(head).find_map(|node| leaving.get_key_value(node)).map(|(node, why)| (node.clone(), why.clone()))
+        task.nodes
+            .iter()
+            .chain(head)
+            .find_map(|node| leaving.get_key_value(node))
+            .map(|(node, why)| (node.clone(), why.clone()))
     }
 
     /// The reason why the head node of a cloud's site is gone, and what that means for a run.
@@ -369,7 +489,11 @@ impl Remote {
         let head = self.setting.cluster.hosts.first()?;
         let why = fleet.gone().remove(&head.name)?;
         let reclaimed = why.is_reclaim() || self.leaving().contains_key(&head.name);
-        let cause = if reclaimed { Cause::Reclaimed } else { Cause::NodeLost };
+        let cause = if reclaimed {
+            Cause::Reclaimed
+        } else {
+            Cause::NodeLost
+        };
         Some((cause, format!("node {}: {why}", head.name)))
     }
 
@@ -380,8 +504,19 @@ impl Remote {
             task.nodes = agent.nodes();
         } else if !agent.has_old_orders {
             let nodes = agent.nodes();
-            let now = |name: &String| self.ready.nodes.iter().position(|n| n == name).and_then(|at| nodes.get(at)).cloned();
-            task.nodes = task.nodes.iter().map(|name| now(name).unwrap_or_else(|| name.clone())).collect();
+            let now = |name: &String| {
+                self.ready
+                    .nodes
+                    .iter()
+                    .position(|n| n == name)
+                    .and_then(|at| nodes.get(at))
+                    .cloned()
+            };
+            task.nodes = task
+                .nodes
+                .iter()
+                .map(|name| now(name).unwrap_or_else(|| name.clone()))
+                .collect();
         }
         task
     }
@@ -392,7 +527,12 @@ impl Remote {
     }
 
     /// Fetches the directory of an attempt, verifies it, and gives it its final name.
-    async fn fetch(&self, root: &Utf8Path, task: &Task, file: &OutcomeFile) -> Result<(), FetchError> {
+    async fn fetch(
+        &self,
+        root: &Utf8Path,
+        task: &Task,
+        file: &OutcomeFile,
+    ) -> Result<(), FetchError> {
         let (run, max_bytes) = (&task.planned.id, fetch_limit(task.disk_bytes));
         // by another controller, which could not record it any more, or does that now: it is not replaced by itself
         let is_here = || sealed_outcome(&self.dir, run, file.attempt).as_ref() == Some(file);
@@ -404,39 +544,73 @@ impl Remote {
             Outcome::Succeeded => there.run(run),
             Outcome::Failed { .. } => there.failed(run, file.attempt),
         };
-        let again = ExponentialBuilder::new().with_min_delay(FETCH_PAUSE).with_max_delay(MAX_FETCH_PAUSE).with_max_times(FETCH_REPEATS);
-        let fetched = (|| self.fetch_once(&from, run, max_bytes, file)).retry(again).when(FetchError::is_transient).await;
+        let again = ExponentialBuilder::new()
+            .with_min_delay(FETCH_PAUSE)
+            .with_max_delay(MAX_FETCH_PAUSE)
+            .with_max_times(FETCH_REPEATS);
+        let fetched = (|| self.fetch_once(&from, run, max_bytes, file))
+            .retry(again)
+            .when(FetchError::is_transient)
+            .await;
         fetched?;
         if is_here() {
-            return remove_all(&self.dir.partial(run)).map_err(|error| FetchError::Here(error.into()));
+            return remove_all(&self.dir.partial(run))
+                .map_err(|error| FetchError::Here(error.into()));
         }
         seal(&self.dir, run, file).map_err(|error| FetchError::Here(error.into()))
     }
 
-    async fn fetch_once(&self, from: &Utf8Path, run: &RunId, max_bytes: u64, file: &OutcomeFile) -> Result<(), FetchError> {
+    async fn fetch_once(
+        &self,
+        from: &Utf8Path,
+        run: &RunId,
+        max_bytes: u64,
+        file: &OutcomeFile,
+    ) -> Result<(), FetchError> {
         let partial = self.dir.partial(run);
         let here = |error: StoreError| FetchError::Here(error.into());
-        let incomplete = |why| FetchError::Incomplete { from: from.to_owned(), why };
+        let incomplete = |why| FetchError::Incomplete {
+            from: from.to_owned(),
+            why,
+        };
         remove_all(&partial).map_err(here)?;
-        std::fs::create_dir_all(&partial).map_err(StoreError::io("make", &partial)).map_err(here)?;
+        std::fs::create_dir_all(&partial)
+            .map_err(StoreError::io("make", &partial))
+            .map_err(here)?;
         let mut tell = |what: String| self.setting.reporter.note(format!("{run}: {what}"));
         let mut bytes = 0;
-        let brought = self.setting.head_node.download(from, &partial, max_bytes, &mut tell, &mut bytes).await;
+        let brought = self
+            .setting
+            .head_node
+            .download(from, &partial, max_bytes, &mut tell, &mut bytes)
+            .await;
         if let Some(fleet) = self.setting.fleet.as_ref().filter(|_| bytes > 0) {
             // the cloud charges also what came in vain
             let usd = PriceBook::shipped().transfer(fleet.region(), bytes).ok();
             let (site, run) = (self.setting.name.clone().into(), run.clone());
-            self.setting.reporter.write(Event::ResultsFetched { site, run, bytes, usd }).await;
+            self.setting
+                .reporter
+                .write(Event::ResultsFetched {
+                    site,
+                    run,
+                    bytes,
+                    usd,
+                })
+                .await;
         }
         match brought {
             // the one thread of the controller has other things to see to meanwhile: connections, signals, deadlines
             Ok(()) if bytes > MUCH_TO_HASH_BYTES => {
                 let file = file.clone();
                 let verified = tokio::task::spawn_blocking(move || verify(&partial, &file)).await;
-                verified.map_err(|error| FetchError::Here(CampaignError::of_task(error)))?.map_err(incomplete)
+                verified
+                    .map_err(|error| FetchError::Here(CampaignError::of_task(error)))?
+                    .map_err(incomplete)
             }
             Ok(()) => verify(&partial, file).map_err(incomplete),
-            Err(error) if matches!(&error, HostError::File { host, .. } if host == THIS_MACHINE) => Err(FetchError::Here(error.into())),
+            Err(error) if matches!(&error, HostError::File { host, .. } if host == THIS_MACHINE) => {
+                Err(FetchError::Here(error.into()))
+            }
             Err(error) => Err(incomplete(Incomplete::Download(error))),
         }
     }
@@ -444,8 +618,11 @@ impl Remote {
 
 /// Checks that a directory is complete and matches the agent's report.
 fn verify(dir: &Utf8Path, file: &OutcomeFile) -> Result<(), Incomplete> {
-    let read = |file: &'static str| std::fs::read(dir.join(file)).map_err(|source| Incomplete::Missing { file, source });
-    let here: OutcomeFile = serde_json::from_slice(&read("outcome.json")?).map_err(Incomplete::NoOutcome)?;
+    let read = |file: &'static str| {
+        std::fs::read(dir.join(file)).map_err(|source| Incomplete::Missing { file, source })
+    };
+    let here: OutcomeFile =
+        serde_json::from_slice(&read("outcome.json")?).map_err(Incomplete::NoOutcome)?;
     if here != *file {
         return Err(Incomplete::OtherOutcome);
     }
@@ -454,5 +631,7 @@ fn verify(dir: &Utf8Path, file: &OutcomeFile) -> Result<(), Incomplete> {
     {
         return Err(Incomplete::OtherRecords);
     }
-    file.manifest.as_ref().map_or(Ok(()), |digest| check_manifest(dir, digest).map_err(Incomplete::Changed))
+    file.manifest.as_ref().map_or(Ok(()), |digest| {
+        check_manifest(dir, digest).map_err(Incomplete::Changed)
+    })
 }

@@ -59,13 +59,21 @@ pub trait HeadNode: Send + Sync {
     ///
     /// # Errors
     /// When it cannot be copied.
-    async fn upload(&self, from: &Utf8Path, to: &Utf8Path, tell: Tell<'_>) -> Result<(), HostError>;
+    async fn upload(&self, from: &Utf8Path, to: &Utf8Path, tell: Tell<'_>)
+    -> Result<(), HostError>;
 
     /// Copies a directory from there; over a network, `max_bytes` at most. Adds the bytes that came over it to `bytes`.
     ///
     /// # Errors
     /// When it cannot be copied, or is larger.
-    async fn download(&self, from: &Utf8Path, to: &Utf8Path, max_bytes: u64, tell: Tell<'_>, bytes: &mut u64) -> Result<(), HostError>;
+    async fn download(
+        &self,
+        from: &Utf8Path,
+        to: &Utf8Path,
+        max_bytes: u64,
+        tell: Tell<'_>,
+        bytes: &mut u64,
+    ) -> Result<(), HostError>;
 
     /// Starts a program there that exchanges lines.
     ///
@@ -94,11 +102,18 @@ pub trait Channel: Send {
 }
 
 /// Reads the next line, or what is left before the end; `None` at the end. May be dropped and called again: `begun` keeps what has come.
-async fn next_line(from: &mut (impl AsyncBufRead + Unpin + Send), begun: &mut Vec<u8>, max_bytes: usize) -> io::Result<Option<Vec<u8>>> {
+async fn next_line(
+    from: &mut (impl AsyncBufRead + Unpin + Send),
+    begun: &mut Vec<u8>,
+    max_bytes: usize,
+) -> io::Result<Option<Vec<u8>>> {
     let room = (max_bytes + 1).saturating_sub(begun.len());
     from.take(room as u64).read_until(b'\n', begun).await?;
     if begun.len() > max_bytes {
-        let what = format!("a line of more than {} MiB: what answers there is no agent of cvc", max_bytes >> 20);
+        let what = format!(
+            "a line of more than {} MiB: what answers there is no agent of cvc",
+            max_bytes >> 20
+        );
         return Err(io::Error::new(io::ErrorKind::InvalidData, what));
     }
     let line = std::mem::take(begun);
@@ -106,7 +121,10 @@ async fn next_line(from: &mut (impl AsyncBufRead + Unpin + Send), begun: &mut Ve
 }
 
 /// Reads a file there; `None` if there is none.
-pub(super) async fn get(head_node: &dyn HeadNode, from: &Utf8Path) -> Result<Option<Vec<u8>>, HostError> {
+pub(super) async fn get(
+    head_node: &dyn HeadNode,
+    from: &Utf8Path,
+) -> Result<Option<Vec<u8>>, HostError> {
     match head_node.host().get(from).await {
         Ok(content) => Ok(Some(content)),
         Err(HostError::File { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -141,25 +159,67 @@ impl HeadNode for ThisMachine {
         Ok(cvc_core::paths::expand(path))
     }
 
-    async fn upload(&self, from: &Utf8Path, to: &Utf8Path, _tell: Tell<'_>) -> Result<(), HostError> {
-        let error = |source| HostError::File { host: THIS_MACHINE.into(), action: "write", path: to.to_string(), source };
+    async fn upload(
+        &self,
+        from: &Utf8Path,
+        to: &Utf8Path,
+        _tell: Tell<'_>,
+    ) -> Result<(), HostError> {
+        let error = |source| HostError::File {
+            host: THIS_MACHINE.into(),
+            action: "write",
+            path: to.to_string(),
+            source,
+        };
         let staging = Utf8PathBuf::from(format!("{to}.{}", std::process::id()));
-        std::fs::copy(from, &staging).and_then(|_| std::fs::rename(&staging, to)).map_err(error)
+        std::fs::copy(from, &staging)
+            .and_then(|_| std::fs::rename(&staging, to))
+            .map_err(error)
     }
 
-    async fn download(&self, from: &Utf8Path, to: &Utf8Path, _max: u64, _tell: Tell<'_>, _bytes: &mut u64) -> Result<(), HostError> {
+    async fn download(
+        &self,
+        from: &Utf8Path,
+        to: &Utf8Path,
+        _max: u64,
+        _tell: Tell<'_>,
+        _bytes: &mut u64,
+    ) -> Result<(), HostError> {
         copy_tree(from, to).map_err(|error| {
-            let kind = if let StoreError::Io { source, .. } = &error { source.kind() } else { io::ErrorKind::Other };
+            let kind = if let StoreError::Io { source, .. } = &error {
+                source.kind()
+            } else {
+                io::ErrorKind::Other
+            };
             // others may be of what is copied, as on another machine
-            let host = if error.is_full_disk() { THIS_MACHINE.to_owned() } else { self.name() };
-            HostError::File { host, action: "copy", path: from.to_string(), source: io::Error::new(kind, error.to_string()) }
+            let host = if error.is_full_disk() {
+                THIS_MACHINE.to_owned()
+            } else {
+                self.name()
+            };
+            HostError::File {
+                host,
+                action: "copy",
+                path: from.to_string(),
+                source: io::Error::new(kind, error.to_string()),
+            }
         })
     }
 
     async fn channel(&self, argv: &[String]) -> Result<Box<dyn Channel>, HostError> {
-        let error = |source| HostError::Start { host: THIS_MACHINE.into(), argv: argv.to_vec(), source };
-        let broken = |what: &str| error(io::Error::other(format!("internal error (please report): {what}")));
-        let (program, args) = argv.split_first().ok_or_else(|| broken("no program to run"))?;
+        let error = |source| HostError::Start {
+            host: THIS_MACHINE.into(),
+            argv: argv.to_vec(),
+            source,
+        };
+        let broken = |what: &str| {
+            error(io::Error::other(format!(
+                "internal error (please report): {what}"
+            )))
+        };
+        let (program, args) = argv
+            .split_first()
+            .ok_or_else(|| broken("no program to run"))?;
         let mut child = tool(program)
             .args(args)
             .stdin(Stdio::piped())
@@ -170,7 +230,11 @@ impl HeadNode for ThisMachine {
             .spawn()
             .map_err(error)?;
         match (child.stdin.take(), child.stdout.take()) {
-            (Some(stdin), Some(stdout)) => Ok(Box::new(LocalChannel { stdin, stdout: BufReader::new(stdout), _child: child })),
+            (Some(stdin), Some(stdout)) => Ok(Box::new(LocalChannel {
+                stdin,
+                stdout: BufReader::new(stdout),
+                _child: child,
+            })),
             _ => Err(broken("a program was started without standard streams")),
         }
     }
@@ -222,14 +286,30 @@ impl HeadNode for SshHost {
         SshHost::expand(self, path).await
     }
 
-    async fn upload(&self, from: &Utf8Path, to: &Utf8Path, tell: Tell<'_>) -> Result<(), HostError> {
+    async fn upload(
+        &self,
+        from: &Utf8Path,
+        to: &Utf8Path,
+        tell: Tell<'_>,
+    ) -> Result<(), HostError> {
         let name = to.file_name().unwrap_or_default();
-        SshHost::upload(self, from, to.as_str(), 0o755, &mut |at| tell(format!("{name}: {} MiB there", at.done >> 20))).await
+        SshHost::upload(self, from, to.as_str(), 0o755, &mut |at| {
+            tell(format!("{name}: {} MiB there", at.done >> 20))
+        })
+        .await
     }
 
-    async fn download(&self, from: &Utf8Path, to: &Utf8Path, max_bytes: u64, tell: Tell<'_>, bytes: &mut u64) -> Result<(), HostError> {
+    async fn download(
+        &self,
+        from: &Utf8Path,
+        to: &Utf8Path,
+        max_bytes: u64,
+        tell: Tell<'_>,
+        bytes: &mut u64,
+    ) -> Result<(), HostError> {
         let mut tell = |at: Progress| tell(format!("{} MiB brought", at.done >> 20));
-        self.download_counted(from.as_str(), to, &[], max_bytes, &mut tell, bytes).await
+        self.download_counted(from.as_str(), to, &[], max_bytes, &mut tell, bytes)
+            .await
     }
 
     async fn channel(&self, argv: &[String]) -> Result<Box<dyn Channel>, HostError> {
@@ -240,7 +320,9 @@ impl HeadNode for SshHost {
 #[async_trait]
 impl Channel for Pipe {
     async fn send(&mut self, line: &[u8]) -> io::Result<()> {
-        let Some(stdin) = self.stdin.as_mut() else { return Err(io::ErrorKind::BrokenPipe.into()) };
+        let Some(stdin) = self.stdin.as_mut() else {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        };
         stdin.write_all(line).await?;
         stdin.flush().await
     }
@@ -264,14 +346,25 @@ mod tests {
 
     #[tokio::test]
     async fn a_line_of_a_head_has_a_limit() {
-        let read = async |text: &[u8], begun: &mut Vec<u8>| next_line(&mut &text[..], begun, 8).await;
+        let read =
+            async |text: &[u8], begun: &mut Vec<u8>| next_line(&mut &text[..], begun, 8).await;
         let mut begun = Vec::new();
-        assert_eq!(read(b"1234567\nrest", &mut begun).await.expect("reads"), Some(b"1234567\n".to_vec()));
+        assert_eq!(
+            read(b"1234567\nrest", &mut begun).await.expect("reads"),
+            Some(b"1234567\n".to_vec())
+        );
         assert_eq!(read(b"", &mut begun).await.expect("reads"), None);
         // a part had come before
         begun = b"1234".to_vec();
-        assert_eq!(read(b"567\n", &mut begun).await.expect("reads"), Some(b"1234567\n".to_vec()));
-        for (before, then) in [(&b""[..], &b"123456789\n"[..]), (b"1234", b"56789"), (b"123456789", b"")] {
+        assert_eq!(
+            read(b"567\n", &mut begun).await.expect("reads"),
+            Some(b"1234567\n".to_vec())
+        );
+        for (before, then) in [
+            (&b""[..], &b"123456789\n"[..]),
+            (b"1234", b"56789"),
+            (b"123456789", b""),
+        ] {
             begun = before.to_vec();
             let error = read(then, &mut begun).await.expect_err("too long");
             assert_eq!(error.kind(), io::ErrorKind::InvalidData, "{error}");

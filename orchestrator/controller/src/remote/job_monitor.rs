@@ -1,6 +1,6 @@
 //! Asks Slurm about all jobs of a site at once, because an agent cannot report that its job was cancelled.
 
-use super::agent_state::{AgentState, Over};
+use super::agent_state::{AgentEnd, AgentState};
 use crate::{
     progress::SiteReporter,
     slurm::{Client, End, JobInfo, JobLookup, Stage},
@@ -59,12 +59,16 @@ enum Finding {
     /// It was requeued.
     Requeued(Box<JobInfo>),
     /// It is over.
-    Over(Over),
+    Over(AgentEnd),
 }
 
 impl JobMonitor {
     pub(super) fn new(client: Client, reporter: SiteReporter) -> Self {
-        let jobs = Arc::new(Jobs { watched: Mutex::default(), next: AtomicU64::new(0), added: Notify::new() });
+        let jobs = Arc::new(Jobs {
+            watched: Mutex::default(),
+            next: AtomicU64::new(0),
+            added: Notify::new(),
+        });
         let task = reporter.spawn(work(client, reporter.clone(), Arc::clone(&jobs)));
         Self { jobs, _task: task }
     }
@@ -72,10 +76,16 @@ impl JobMonitor {
     /// Watches a job until its end is known, and records the end in the state of its agent.
     pub(super) fn watch(&self, name: &str, agent_state: &Arc<AgentState>) -> Watch {
         let number = self.jobs.next.fetch_add(1, Ordering::Relaxed);
-        let job = Job { name: name.to_owned(), agent_state: Arc::clone(agent_state) };
+        let job = Job {
+            name: name.to_owned(),
+            agent_state: Arc::clone(agent_state),
+        };
         self.jobs.watched.lock().insert(number, job);
         self.jobs.added.notify_one();
-        Watch { jobs: Arc::clone(&self.jobs), number }
+        Watch {
+            jobs: Arc::clone(&self.jobs),
+            number,
+        }
     }
 }
 
@@ -127,7 +137,10 @@ async fn work(client: Client, reporter: SiteReporter, jobs: Arc<Jobs>) {
                 Finding::Requeued(info) => {
                     job.agent_state.change(|s| s.requeued = true);
                     let why = client.why_waiting(&info).await;
-                    tell(Some(*number), format!("job {} was requeued: {why}", info.id));
+                    tell(
+                        Some(*number),
+                        format!("job {} was requeued: {why}", info.id),
+                    );
                 }
                 Finding::Over(end) => over.push((*number, job, end)),
             }
@@ -146,17 +159,19 @@ async fn work(client: Client, reporter: SiteReporter, jobs: Arc<Jobs>) {
 fn judge(name: &str, found: Option<&JobLookup>, silent_s: f64) -> Finding {
     match found {
         Some(JobLookup::Known(info)) => match info.stage() {
-            Stage::Ended(end) => {
-                Finding::Over(Over { cause: cause(end), detail: describe_end(&info.id.to_string(), &info.state.to_string(), end) })
-            }
+            Stage::Ended(end) => Finding::Over(AgentEnd {
+                cause: cause(end),
+                detail: describe_end(&info.id.to_string(), &info.state.to_string(), end),
+            }),
             Stage::Waiting => Finding::Requeued(info.clone()),
             Stage::Running | Stage::Ending => Finding::Alive,
         },
         // a controller that crashed may have forgotten a running job: its agent's heartbeats tell
         Some(JobLookup::Unknown) | None if silent_s < SILENT_S => Finding::Alive,
-        Some(JobLookup::Unknown) | None => {
-            Finding::Over(Over { cause: None, detail: format!("Slurm no longer knows the job {name}, and its agent is silent") })
-        }
+        Some(JobLookup::Unknown) | None => Finding::Over(AgentEnd {
+            cause: None,
+            detail: format!("Slurm no longer knows the job {name}, and its agent is silent"),
+        }),
     }
 }
 
@@ -192,15 +207,32 @@ mod tests {
     #[test]
     fn a_job_that_slurm_has_forgotten_lives_as_long_as_its_agent_is_heard() {
         for found in [None, Some(JobLookup::Unknown)] {
-            assert!(matches!(judge("j", found.as_ref(), SILENT_S - 1.0), Finding::Alive));
-            let Finding::Over(over) = judge("j", found.as_ref(), SILENT_S) else { panic!("it is over") };
-            assert_eq!((over.cause, over.detail.contains("no longer knows the job j")), (None, true));
+            assert!(matches!(
+                judge("j", found.as_ref(), SILENT_S - 1.0),
+                Finding::Alive
+            ));
+            let Finding::Over(over) = judge("j", found.as_ref(), SILENT_S) else {
+                panic!("it is over")
+            };
+            assert_eq!(
+                (
+                    over.cause,
+                    over.detail.contains("no longer knows the job j")
+                ),
+                (None, true)
+            );
         }
     }
 
     #[test]
     fn ends_are_described_in_whole_sentences() {
-        assert_eq!(describe_end("7", "OUT_OF_MEMORY", End::OutOfMemory), "job 7 was ended because it ran out of memory (OUT_OF_MEMORY)");
-        assert_eq!(describe_end("7", "COMPLETED", End::Completed), "job 7 ended (COMPLETED)");
+        assert_eq!(
+            describe_end("7", "OUT_OF_MEMORY", End::OutOfMemory),
+            "job 7 was ended because it ran out of memory (OUT_OF_MEMORY)"
+        );
+        assert_eq!(
+            describe_end("7", "COMPLETED", End::Completed),
+            "job 7 ended (COMPLETED)"
+        );
     }
 }

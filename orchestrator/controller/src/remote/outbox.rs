@@ -1,7 +1,7 @@
 //! Requests to an agent on their way to its spool. Each is sent once over a connection, and again over the next one unless the relay has
 //! said that it is in the spool: what is sent after a reconnection does not grow with what was asked before.
 
-use cvc_engine::agent::{Named, Request};
+use cvc_agent::{Named, Request};
 use std::collections::{BTreeMap, HashMap};
 
 /// Requests that are not known to be in the spool, in the order in which they were made.
@@ -39,7 +39,10 @@ impl Outbox {
 
     /// The next request to send, with its number.
     pub(super) fn unsent(&self) -> Option<(u64, &Named)> {
-        self.waiting.range(self.unsent..).next().map(|(number, named)| (*number, named))
+        self.waiting
+            .range(self.unsent..)
+            .next()
+            .map(|(number, named)| (*number, named))
     }
 
     /// Notes that this one was sent.
@@ -80,7 +83,9 @@ mod tests {
         assert_eq!(send(&mut outbox), ["later"]);
         outbox.begin_anew();
         assert_eq!(send(&mut outbox), ["r998", "r999", "later"]);
-        ["r998", "r999", "later"].iter().for_each(|name| outbox.remove(name));
+        ["r998", "r999", "later"]
+            .iter()
+            .for_each(|name| outbox.remove(name));
         assert!(outbox.is_empty());
     }
 

@@ -6,8 +6,8 @@ use super::{
 };
 use crate::{cloud::Fleet, error::CampaignError, progress::SiteReporter, slurm::Client};
 use camino::{Utf8Path, Utf8PathBuf};
+use cvc_agent::{Orders, PROTOCOL};
 use cvc_core::campaign::Cluster;
-use cvc_engine::agent::{Orders, PROTOCOL};
 use std::{sync::Arc, time::Duration};
 
 /// Makes a spool, whose path follows.
@@ -60,22 +60,38 @@ pub(super) struct Setting {
 
 impl Setting {
     pub fn error(&self, problem: impl Into<String>) -> CampaignError {
-        CampaignError::Site { site: self.name.clone(), problem: problem.into() }
+        CampaignError::Site {
+            site: self.name.clone(),
+            problem: problem.into(),
+        }
     }
 
     /// Makes a spool with its orders, unless others are there.
     pub async fn make(&self, root: &Utf8Path) -> Result<Found, CampaignError> {
         let text = serde_json::to_vec(&self.orders).map_err(|e| self.error(e.to_string()))?;
         let file = root.join("orders.json");
-        let made = self.head_node.run(&["sh", "-c", MAKE_SPOOL, "sh", root.as_str()], SHORT).await?;
+        let made = self
+            .head_node
+            .run(&["sh", "-c", MAKE_SPOOL, "sh", root.as_str()], SHORT)
+            .await?;
         if made.code != Some(0) {
             let hint = "set `base` to a directory where you may write";
-            return Err(self.error(format!("cannot make {root} on {}: {}; {hint}", self.head_node.name(), made.stderr.trim())));
+            return Err(self.error(format!(
+                "cannot make {root} on {}: {}; {hint}",
+                self.head_node.name(),
+                made.stderr.trim()
+            )));
         }
         let old = get(&*self.head_node, &file).await?;
         match old {
             None => self.head_node.host().put(&text, &file).await?,
-            Some(old) if old != text => return Ok(if is_of_this_protocol(&old) { Found::OtherOrders } else { Found::OtherProtocol }),
+            Some(old) if old != text => {
+                return Ok(if is_of_this_protocol(&old) {
+                    Found::OtherOrders
+                } else {
+                    Found::OtherProtocol
+                });
+            }
             Some(_) => {}
         }
         Ok(Found::TheseOrders)
@@ -87,35 +103,63 @@ impl Setting {
     /// When that agent is still alive, which may have a run under way.
     pub async fn put_aside(&self, root: &Utf8Path) -> Result<(), CampaignError> {
         let at = format!("{root} on {}", self.head_node.name());
-        let alive = self.head_node.run(&[self.program.as_str(), "alive", root.as_str()], SHORT).await?;
+        let alive = self
+            .head_node
+            .run(&[self.program.as_str(), "alive", root.as_str()], SHORT)
+            .await?;
         if alive.code != Some(1) {
             return Err(self.error(format!(
                 "the agent of another version of cvc works in {at}, and its runs are left alone: end the campaign with the version that \
                  began it, or `cvc down` ends them and what they have done"
             )));
         }
-        let moved = self.head_node.run(&["sh", "-c", PUT_ASIDE, "sh", root.as_str()], SHORT).await?;
+        let moved = self
+            .head_node
+            .run(&["sh", "-c", PUT_ASIDE, "sh", root.as_str()], SHORT)
+            .await?;
         if moved.code != Some(0) {
-            return Err(self.error(format!("cannot put {at} aside, which is of another version of cvc: {}", moved.stderr.trim())));
+            return Err(self.error(format!(
+                "cannot put {at} aside, which is of another version of cvc: {}",
+                moved.stderr.trim()
+            )));
         }
-        self.reporter.note(format!("{}: {at} is of another version of cvc; it is put aside as {}", self.name, moved.stdout.trim()));
+        self.reporter.note(format!(
+            "{}: {at} is of another version of cvc; it is put aside as {}",
+            self.name,
+            moved.stdout.trim()
+        ));
         Ok(())
     }
 
     /// Maximum number of ranks on one node.
     pub fn most_on_a_node(&self) -> u32 {
-        self.orders.points.iter().flat_map(|p| p.point.mapping.node_loads()).max().unwrap_or(1)
+        self.orders
+            .points
+            .iter()
+            .flat_map(|p| p.point.mapping.node_loads())
+            .max()
+            .unwrap_or(1)
     }
 
     /// Removes a spool, and what agents that were killed left there. In a job Slurm has ended that.
     pub async fn clean(&self, root: &Utf8Path) -> Result<(), CampaignError> {
         let program = self.program.as_str();
-        let commands: [&[&str]; 2] = [&[program, "end", root.as_str()], &["sh", "-c", REMOVE_SPOOL, "sh", root.as_str()]];
+        let commands: [&[&str]; 2] = [
+            &[program, "end", root.as_str()],
+            &["sh", "-c", REMOVE_SPOOL, "sh", root.as_str()],
+        ];
         for argv in &commands[usize::from(self.slurm.is_some())..] {
             let done = self.head_node.run(argv, CLEAN_LIMIT).await?;
             if done.code != Some(0) {
-                let what = format!("{root} on {}: {}", self.head_node.name(), done.stderr.trim());
-                return Err(CampaignError::Leftover { site: self.name.clone(), what });
+                let what = format!(
+                    "{root} on {}: {}",
+                    self.head_node.name(),
+                    done.stderr.trim()
+                );
+                return Err(CampaignError::Leftover {
+                    site: self.name.clone(),
+                    what,
+                });
             }
         }
         Ok(())

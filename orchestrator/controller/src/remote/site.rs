@@ -9,7 +9,7 @@ use crate::{
     progress::{SiteEvent, SiteReporter},
     remote::{
         agent_handle::{AgentHandle, AgentUse},
-        agent_state::{AgentState, Over, Ready},
+        agent_state::{AgentEnd, AgentState, Ready},
         head_node::{HeadNode, SHORT},
         job_monitor::JobMonitor,
         reach::Reach,
@@ -18,6 +18,7 @@ use crate::{
     },
 };
 use camino::{Utf8Path, Utf8PathBuf};
+use cvc_agent::{Orders, PROTOCOL};
 use cvc_core::{
     campaign::{Allocation, Cluster},
     ids::{RunId, below},
@@ -27,10 +28,7 @@ use cvc_core::{
     stop::{StopRequest, StopSignal},
     store::{CampaignDir, StoreError},
 };
-use cvc_engine::{
-    agent::{Orders, PROTOCOL},
-    attempt::SiteContext,
-};
+use cvc_engine::attempt::SiteContext;
 use parking_lot::Mutex;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -111,7 +109,12 @@ fn most_nodes(points: &[PlannedPoint], cluster: &Cluster) -> u32 {
     if cluster.side_by_side {
         return cluster.nodes();
     }
-    points.iter().map(|p| p.point.mapping.nodes()).max().unwrap_or(1).min(cluster.nodes())
+    points
+        .iter()
+        .map(|p| p.point.mapping.nodes())
+        .max()
+        .unwrap_or(1)
+        .min(cluster.nodes())
 }
 
 /// Puts `cvc-node` on the head node, unless it is there. It is called by its digest: an agent that works with another one keeps its own.
@@ -123,20 +126,46 @@ async fn put_program(
     reporter: &SiteReporter,
 ) -> Result<Utf8PathBuf, CampaignError> {
     let read = match std::fs::read(program) {
-        Err(e) if e.kind() == ErrorKind::NotFound => return Err(CampaignError::no_node_program(site, program)),
+        Err(e) if e.kind() == ErrorKind::NotFound => {
+            return Err(CampaignError::no_node_program(site, program));
+        }
         read => read.map_err(StoreError::io("read", program))?,
     };
     let digest = blake3::hash(&read).to_hex();
     let there = bin.join(format!("cvc-node-{}", &digest[..16]));
-    let made = head_node.run(&["sh", "-c", PREPARE_PROGRAM, "sh", bin.as_str(), there.as_str(), &read.len().to_string()], SHORT).await?;
+    let made = head_node
+        .run(
+            &[
+                "sh",
+                "-c",
+                PREPARE_PROGRAM,
+                "sh",
+                bin.as_str(),
+                there.as_str(),
+                &read.len().to_string(),
+            ],
+            SHORT,
+        )
+        .await?;
     if made.code != Some(0) {
         let hint = "set `base` to a directory where you may write";
-        let problem = format!("cannot make {bin} on {}: {}; {hint}", head_node.name(), made.stderr.trim());
-        return Err(CampaignError::Site { site: site.to_owned(), problem });
+        let problem = format!(
+            "cannot make {bin} on {}: {}; {hint}",
+            head_node.name(),
+            made.stderr.trim()
+        );
+        return Err(CampaignError::Site {
+            site: site.to_owned(),
+            problem,
+        });
     }
     if made.stdout.trim() != "there" {
         reporter.note(format!("{site}: cvc-node to {}", head_node.name()));
-        head_node.upload(program, &there, &mut |what| reporter.note(format!("{site}: {what}"))).await?;
+        head_node
+            .upload(program, &there, &mut |what| {
+                reporter.note(format!("{site}: {what}"))
+            })
+            .await?;
     }
     Ok(there)
 }
@@ -145,22 +174,36 @@ impl Remote {
     /// Copies cvc there and starts an agent, or finds this campaign's running one; waits until it has its nodes. `None` if the user wanted
     /// to stop meanwhile: then nothing is left there.
     #[tracing::instrument(name = "site", skip_all, fields(site = %opening.context.name))]
-    pub async fn open(opening: Opening, mut stop_signal: StopSignal) -> Result<Option<Self>, CampaignError> {
+    pub async fn open(
+        opening: Opening,
+        mut stop_signal: StopSignal,
+    ) -> Result<Option<Self>, CampaignError> {
         let (only_close, leases) = (opening.only_close, opening.leases.clone());
         let mut remote = Self::reach(opening).await?;
         if only_close {
             AgentHandle::end_old(&remote.setting, &leases).await?;
             return Ok(None);
         }
-        let mut unreleased = leases.iter().filter(|l| !l.released).map(|l| l.name.to_string());
+        let mut unreleased = leases
+            .iter()
+            .filter(|l| !l.released)
+            .map(|l| l.name.to_string());
         if remote.allocation() == Some(Allocation::Run) {
             // the queue gives nodes, whose names are not known before
-            let nodes = (1..=remote.setting.cluster.nodes()).map(|n| format!("node-{n}")).collect();
-            remote.ready = Ready { nodes, ..Ready::default() };
+            let nodes = (1..=remote.setting.cluster.nodes())
+                .map(|n| format!("node-{n}"))
+                .collect();
+            remote.ready = Ready {
+                nodes,
+                ..Ready::default()
+            };
             remote.old_jobs = Mutex::new(unreleased.collect());
             return Ok(Some(remote));
         }
-        match remote.connect_agent(unreleased.next_back(), true, &mut stop_signal).await? {
+        match remote
+            .connect_agent(unreleased.next_back(), true, &mut stop_signal)
+            .await?
+        {
             Some(agent) => {
                 remote.ready = agent.ready.clone();
                 if agent.has_old_orders {
@@ -175,26 +218,81 @@ impl Remote {
 
     /// Connects to the head node and puts cvc there; no agent is started yet.
     async fn reach(opening: Opening) -> Result<Self, CampaignError> {
-        let Opening { context, handed_over, points, dir, program, only_close: _, site_events, leases, fleet, reach } = opening;
+        let Opening {
+            context,
+            handed_over,
+            points,
+            dir,
+            program,
+            only_close: _,
+            site_events,
+            leases,
+            fleet,
+            reach,
+        } = opening;
         let (name, reporter) = (context.name.clone(), SiteReporter(site_events));
         let cluster = context.site.cluster.clone();
-        let cluster = cluster.ok_or_else(|| CampaignError::Site { site: name.clone(), problem: "it has no machines".into() })?;
+        let cluster = cluster.ok_or_else(|| CampaignError::Site {
+            site: name.clone(),
+            problem: "it has no machines".into(),
+        })?;
         let notes = reporter.clone();
-        let head_node = reach.head_node(&name, &cluster, &context.base, Arc::new(move |what| notes.note(what)));
+        let head_node = reach.head_node(
+            &name,
+            &cluster,
+            &context.base,
+            Arc::new(move |what| notes.note(what)),
+        );
         reporter.note(format!("{name}: connecting to {}", head_node.name()));
         head_node.connect().await?;
         head_node.set_patience(PATIENCE);
         let base = head_node.expand(&cluster.base).await?;
-        let Some(lineage) = context.lineage.clone() else { return Err(CampaignError::internal("a site without its campaign's lineage")) };
-        let root = below(&below(&base.join("spool"), &format!("{}-{lineage}", context.campaign)), &name);
+        let Some(lineage) = context.lineage.clone() else {
+            return Err(CampaignError::internal(
+                "a site without its campaign's lineage",
+            ));
+        };
+        let root = below(
+            &below(
+                &base.join("spool"),
+                &format!("{}-{lineage}", context.campaign),
+            ),
+            &name,
+        );
         let there = put_program(&name, &*head_node, &program, &base.join("bin"), &reporter).await?;
-        let slurm = cluster.slurm.as_ref().map(|_| Client::new(head_node.host()));
-        let idle_s = if slurm.is_some() { IDLE_IN_JOB_S } else { IDLE_S };
+        let slurm = cluster
+            .slurm
+            .as_ref()
+            .map(|_| Client::new(head_node.host()));
+        let idle_s = if slurm.is_some() {
+            IDLE_IN_JOB_S
+        } else {
+            IDLE_S
+        };
         let most_nodes = most_nodes(&points, &cluster);
-        let orders = Orders { protocol: PROTOCOL, context, points, program: there.clone(), idle_s };
-        let job_monitor = slurm.clone().map(|client| JobMonitor::new(client, reporter.clone()));
+        let orders = Orders {
+            protocol: PROTOCOL,
+            context,
+            points,
+            program: there.clone(),
+            idle_s,
+        };
+        let job_monitor = slurm
+            .clone()
+            .map(|client| JobMonitor::new(client, reporter.clone()));
         Ok(Self {
-            setting: Arc::new(Setting { name, cluster, head_node, program: there, root, orders, reporter, slurm, job_monitor, fleet }),
+            setting: Arc::new(Setting {
+                name,
+                cluster,
+                head_node,
+                program: there,
+                root,
+                orders,
+                reporter,
+                slurm,
+                job_monitor,
+                fleet,
+            }),
             most_nodes,
             agent: Mutex::new(None),
             making: tokio::sync::Mutex::new(()),
@@ -222,7 +320,10 @@ impl Remote {
     pub fn abandon(&self) {
         if let Some(agent) = self.current() {
             agent.agent_state.change(|s| {
-                s.over.get_or_insert(Over { cause: None, detail: "its instances are replaced".into() });
+                s.over.get_or_insert(AgentEnd {
+                    cause: None,
+                    detail: "its instances are replaced".into(),
+                });
             });
         }
     }
@@ -238,7 +339,11 @@ impl Remote {
     /// The agent of now, for an attempt whose end it knows.
     pub(super) fn agent_that_knows(&self, run: &RunId, dispatch: u32) -> Option<AgentUse> {
         let agent = self.agent.lock();
-        agent.as_ref().filter(|agent| agent.knows_end(run, dispatch)).cloned().map(AgentUse::begin)
+        agent
+            .as_ref()
+            .filter(|agent| agent.knows_end(run, dispatch))
+            .cloned()
+            .map(AgentUse::begin)
     }
 
     /// Whether runs that an earlier controller handed over have not been taken up yet.
@@ -285,13 +390,31 @@ impl Remote {
                     let job = resumed.take().unwrap_or_else(|| {
                         let number = self.jobs.fetch_add(1, Ordering::Relaxed) + 1;
                         // sites count by themselves, and two may be of one Slurm
-                        format!("cvc-{}-{}-{}-{number}", self.setting.orders.context.campaign, self.lineage, self.name())
+                        format!(
+                            "cvc-{}-{}-{}-{number}",
+                            self.setting.orders.context.campaign,
+                            self.lineage,
+                            self.name()
+                        )
                     });
                     let root = below(&self.setting.root, &job);
                     let wants_old = self.wants_old();
-                    match by_job(&self.setting, &root, &job, self.most_nodes, again, wants_old, stop_signal).await {
+                    match by_job(
+                        &self.setting,
+                        &root,
+                        &job,
+                        self.most_nodes,
+                        again,
+                        wants_old,
+                        stop_signal,
+                    )
+                    .await
+                    {
                         // the job of an earlier session has ended meanwhile
-                        Err(CampaignError::Slurm(error)) if again => self.setting.reporter.note(format!("{}: {error}", self.name())),
+                        Err(CampaignError::Slurm(error)) if again => self
+                            .setting
+                            .reporter
+                            .note(format!("{}: {error}", self.name())),
                         other => break other?,
                     }
                 }
@@ -299,9 +422,25 @@ impl Remote {
         };
         let agent = made.map(Arc::new);
         if let (Some(agent), Some(fleet)) = (&agent, &self.setting.fleet) {
-            let head = self.setting.cluster.hosts.first().map(|h| h.name.clone()).unwrap_or_default();
-            let (fleet, agent_state, head_node) = (Arc::clone(fleet), Arc::clone(&agent.agent_state), Arc::clone(&self.setting.head_node));
-            let watch = watch(fleet, agent_state, head, head_node, self.setting.reporter.clone());
+            let head = self
+                .setting
+                .cluster
+                .hosts
+                .first()
+                .map(|h| h.name.clone())
+                .unwrap_or_default();
+            let (fleet, agent_state, head_node) = (
+                Arc::clone(fleet),
+                Arc::clone(&agent.agent_state),
+                Arc::clone(&self.setting.head_node),
+            );
+            let watch = watch(
+                fleet,
+                agent_state,
+                head,
+                head_node,
+                self.setting.reporter.clone(),
+            );
             let watch = self.setting.reporter.spawn(watch);
             *self.watch.lock() = Some(watch);
         }
@@ -313,7 +452,13 @@ impl Remote {
     fn nodes_of_orders(&self) -> Vec<String> {
         match &self.setting.slurm {
             Some(_) => (1..=self.most_nodes).map(|n| format!("node-{n}")).collect(),
-            None => self.setting.cluster.hosts.iter().map(|host| host.name.clone()).collect(),
+            None => self
+                .setting
+                .cluster
+                .hosts
+                .iter()
+                .map(|host| host.name.clone())
+                .collect(),
         }
     }
 
@@ -324,34 +469,63 @@ impl Remote {
 
     /// Nodes that answer, in the order of mappings.
     pub fn nodes(&self) -> Vec<String> {
-        let gone = self.setting.fleet.as_ref().map(|f| f.gone()).unwrap_or_default();
-        if self.setting.cluster.hosts.first().is_some_and(|head| gone.contains_key(&head.name)) {
+        let gone = self
+            .setting
+            .fleet
+            .as_ref()
+            .map(|f| f.gone())
+            .unwrap_or_default();
+        if self
+            .setting
+            .cluster
+            .hosts
+            .first()
+            .is_some_and(|head| gone.contains_key(&head.name))
+        {
             return Vec::new();
         }
-        let Some(agent) = self.current().filter(|l| l.alive()) else { return self.ready.nodes.clone() };
+        let Some(agent) = self.current().filter(|l| l.alive()) else {
+            return self.ready.nodes.clone();
+        };
         let lost = agent.agent_state.state().lost.clone();
         let leaving = self.leaving();
         // without the head, runs on the other nodes are lost too
-        if self.setting.cluster.hosts.first().is_some_and(|head| leaving.contains_key(&head.name)) {
+        if self
+            .setting
+            .cluster
+            .hosts
+            .first()
+            .is_some_and(|head| leaving.contains_key(&head.name))
+        {
             return Vec::new();
         }
         // a later job may have other nodes: only their positions in the list count
-        let now = if agent.has_old_orders { self.ready.nodes.clone() } else { agent.nodes() };
+        let now = if agent.has_old_orders {
+            self.ready.nodes.clone()
+        } else {
+            agent.nodes()
+        };
         let pairs = self.ready.nodes.iter().zip(now);
         pairs
-            .filter(|(name, now)| !lost.contains_key(now) && !gone.contains_key(*name) && !leaving.contains_key(*name))
+            .filter(|(name, now)| {
+                !lost.contains_key(now) && !gone.contains_key(*name) && !leaving.contains_key(*name)
+            })
             .map(|(name, _)| name.clone())
             .collect()
     }
 
     /// Nodes that are lost, with the reason.
     pub fn lost(&self) -> BTreeMap<String, String> {
-        self.current().map(|agent| agent.agent_state.state().lost.clone()).unwrap_or_default()
+        self.current()
+            .map(|agent| agent.agent_state.state().lost.clone())
+            .unwrap_or_default()
     }
 
     /// Nodes that the cloud is about to take back, and what it said.
     pub fn leaving(&self) -> BTreeMap<String, String> {
-        self.current().map(|agent| agent.agent_state.state().leaving.clone()).unwrap_or_default()
+        self.current()
+            .map(|agent| agent.agent_state.state().leaving.clone())
+            .unwrap_or_default()
     }
 
     /// Silence after which a node counts as lost, seconds.
@@ -388,7 +562,10 @@ impl Remote {
 
 /// Waits until the user wants to stop.
 async fn asked_to_stop(stop_signal: &mut StopSignal) {
-    let asked = stop_signal.wait_for(|w| *w > StopRequest::GoOn).await.is_ok();
+    let asked = stop_signal
+        .wait_for(|w| *w > StopRequest::GoOn)
+        .await
+        .is_ok();
     if !asked {
         // nobody can ask any more
         std::future::pending().await
@@ -396,14 +573,22 @@ async fn asked_to_stop(stop_signal: &mut StopSignal) {
 }
 
 /// Watches the instances of a fleet, and gives up the agent of a head node that is gone.
-async fn watch(fleet: Arc<Fleet>, agent_state: Arc<AgentState>, head: String, head_node: Arc<dyn HeadNode>, reporter: SiteReporter) {
+async fn watch(
+    fleet: Arc<Fleet>,
+    agent_state: Arc<AgentState>,
+    head: String,
+    head_node: Arc<dyn HeadNode>,
+    reporter: SiteReporter,
+) {
     let mut told = BTreeMap::new();
     let mut upkeep = Upkeep::begin(&fleet);
     loop {
         tokio::time::sleep(WATCH_TICK).await;
         fleet.keep_up(&mut upkeep).await;
         // do not give up because a cloud does not answer for a while
-        let Ok(gone) = fleet.look_for_gone().await else { continue };
+        let Ok(gone) = fleet.look_for_gone().await else {
+            continue;
+        };
         for (node, why) in &gone {
             if told.insert(node.clone(), why.clone()).is_none() {
                 reporter.note(format!("node {node}: {why}"));
@@ -413,7 +598,10 @@ async fn watch(fleet: Arc<Fleet>, agent_state: Arc<AgentState>, head: String, he
             let reclaimed = why.is_reclaim() || agent_state.state().leaving.contains_key(&head);
             let cause = reclaimed.then_some(Cause::Reclaimed);
             agent_state.change(|s| {
-                s.over.get_or_insert(Over { cause, detail: format!("node {head}: {why}") });
+                s.over.get_or_insert(AgentEnd {
+                    cause,
+                    detail: format!("node {head}: {why}"),
+                });
             });
             // it is not waited for
             head_node.set_patience(Duration::ZERO);

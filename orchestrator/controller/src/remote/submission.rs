@@ -2,7 +2,7 @@
 
 use super::{
     agent_handle::{AgentHandle, CLOSE_LIMIT, OLD_FIRST},
-    agent_state::Ended,
+    agent_state::AttemptEnd,
     setting::{Found, Setting},
 };
 use crate::{
@@ -80,8 +80,12 @@ enum Verdict {
 fn classify(submission: &Submission, forgotten: u32, waited: &WaitEnd) -> Verdict {
     match waited {
         WaitEnd::Running(_) => Verdict::Attach,
-        WaitEnd::Failed(SlurmError::Ended { .. }) if *submission == Submission::Adopted => Verdict::ReadSpool,
-        WaitEnd::Failed(SlurmError::Unknown(_)) if forgotten < MAX_FORGOTTEN => Verdict::SubmitAgain,
+        WaitEnd::Failed(SlurmError::Ended { .. }) if *submission == Submission::Adopted => {
+            Verdict::ReadSpool
+        }
+        WaitEnd::Failed(SlurmError::Unknown(_)) if forgotten < MAX_FORGOTTEN => {
+            Verdict::SubmitAgain
+        }
         WaitEnd::Failed(_) => Verdict::GiveBack("it never ran"),
         WaitEnd::Stopped => Verdict::GiveBack("the user stopped"),
     }
@@ -132,11 +136,25 @@ pub(super) async fn by_job(
         // where nodes are shared, their cores must be asked for
         tasks_per_node: (!slurm.exclusive).then(|| setting.most_on_a_node()),
         dir: root.to_owned(),
-        argv: vec!["bash".into(), "-lc".into(), "exec \"$0\" agent \"$1\"".into(), setting.program.to_string(), root.to_string()],
+        argv: vec![
+            "bash".into(),
+            "-lc".into(),
+            "exec \"$0\" agent \"$1\"".into(),
+            setting.program.to_string(),
+            root.to_string(),
+        ],
         settings: slurm.clone(),
     };
     let limit = slurm.queue_limit_s.map(Duration::from_secs_f64);
-    let job = AgentJob { setting, client, root, request, limit, wants_old, has_old_orders: AtomicBool::new(false) };
+    let job = AgentJob {
+        setting,
+        client,
+        root,
+        request,
+        limit,
+        wants_old,
+        has_old_orders: AtomicBool::new(false),
+    };
     let mut submission = job.first(resumed).await?;
     loop {
         match job.submit(&submission, stop_signal).await? {
@@ -161,7 +179,9 @@ impl AgentJob<'_> {
     }
 
     fn note(&self, what: &str) {
-        self.setting.reporter.note(format!("{}: {what}", self.setting.name));
+        self.setting
+            .reporter
+            .note(format!("{}: {what}", self.setting.name));
     }
 
     /// Makes the spool, and finds out which submission comes first.
@@ -179,7 +199,8 @@ impl AgentJob<'_> {
                 if found == Found::OtherProtocol {
                     self.setting.put_aside(self.root).await?;
                 }
-                self.restart_fresh(resumed, "the campaign was changed").await?;
+                self.restart_fresh(resumed, "the campaign was changed")
+                    .await?;
                 return Ok(Submission::after(past));
             }
         }
@@ -189,40 +210,76 @@ impl AgentJob<'_> {
         // the journal does not know it: it is of another life, if an older copy of the journal came back
         let past = self.client.find(self.name()).await?;
         if let Some(job) = &past {
-            self.note(&format!("job {} has the name of this one and is not the journal's; it does not count", job.id));
+            self.note(&format!(
+                "job {} has the name of this one and is not the journal's; it does not count",
+                job.id
+            ));
             self.client.cancel(self.name(), CLOSE_LIMIT).await?;
-            self.restart_fresh(false, "it is of an earlier life of the campaign").await?;
+            self.restart_fresh(false, "it is of an earlier life of the campaign")
+                .await?;
         }
         Ok(Submission::after(past.map(|job| job.id)))
     }
 
     /// Submits the job and waits for its nodes, again if Slurm forgets it.
-    async fn submit(&self, submission: &Submission, stop_signal: &mut StopSignal) -> Result<Next, CampaignError> {
+    async fn submit(
+        &self,
+        submission: &Submission,
+        stop_signal: &mut StopSignal,
+    ) -> Result<Next, CampaignError> {
         let lease = LeaseId::from(self.name());
         if *submission != Submission::Adopted {
             let (site, nodes) = (SiteName::from(&self.setting.name), self.request.nodes);
-            self.setting.reporter.write(Event::LeaseIntended { lease: lease.clone(), site, nodes, order: None }).await;
+            self.setting
+                .reporter
+                .write(Event::LeaseIntended {
+                    lease: lease.clone(),
+                    site,
+                    nodes,
+                    order: None,
+                })
+                .await;
         }
         let mut forgotten = 0;
         loop {
             // what is not resumed was looked for
             let id = if forgotten == 0 && *submission != Submission::Adopted {
-                self.client.submit_new(&self.request, submission.past()).await?
+                self.client
+                    .submit_new(&self.request, submission.past())
+                    .await?
             } else {
-                self.client.submit_after(&self.request, submission.past()).await?
+                self.client
+                    .submit_after(&self.request, submission.past())
+                    .await?
             };
-            self.setting.reporter.write(Event::LeaseAcquired { lease: lease.clone(), by: Acquired::Job(id.to_string().into()) }).await;
-            self.note(&format!("job {id} ({lease}) asks for {}", counted(self.request.nodes, "node")));
+            self.setting
+                .reporter
+                .write(Event::LeaseAcquired {
+                    lease: lease.clone(),
+                    by: Acquired::Job(id.to_string().into()),
+                })
+                .await;
+            self.note(&format!(
+                "job {id} ({lease}) asks for {}",
+                counted(self.request.nodes, "node")
+            ));
             let waited = self.wait(&id, stop_signal).await;
             match (classify(submission, forgotten, &waited), waited) {
                 (Verdict::Attach, WaitEnd::Running(info)) => {
-                    self.note(&format!("job {id} has {}", cvc_core::nodelist::compress(&info.nodes)));
+                    self.note(&format!(
+                        "job {id} has {}",
+                        cvc_core::nodelist::compress(&info.nodes)
+                    ));
                     return Ok(Next::Attach);
                 }
-                (Verdict::ReadSpool, WaitEnd::Failed(error)) => return self.read_spool(id, &error).await,
+                (Verdict::ReadSpool, WaitEnd::Failed(error)) => {
+                    return self.read_spool(id, &error).await;
+                }
                 (Verdict::SubmitAgain, _) => {
                     forgotten += 1;
-                    self.note(&format!("Slurm no longer knows job {id}; submitting it again"));
+                    self.note(&format!(
+                        "Slurm no longer knows job {id}; submitting it again"
+                    ));
                 }
                 (Verdict::GiveBack(how), waited) => {
                     self.release(how).await?;
@@ -232,7 +289,9 @@ impl AgentJob<'_> {
                     };
                 }
                 (Verdict::Attach | Verdict::ReadSpool, _) => {
-                    return Err(CampaignError::internal("a job that neither waits nor has ended"));
+                    return Err(CampaignError::internal(
+                        "a job that neither waits nor has ended",
+                    ));
                 }
             }
         }
@@ -257,12 +316,24 @@ impl AgentJob<'_> {
 
     /// Reads the results of a job that has ended; if there are none, another job is needed.
     async fn read_spool(&self, id: JobId, error: &SlurmError) -> Result<Next, CampaignError> {
-        let state = if let SlurmError::Ended { state, .. } = error { state.clone() } else { error.to_string() };
+        let state = if let SlurmError::Ended { state, .. } = error {
+            state.clone()
+        } else {
+            error.to_string()
+        };
         let agent = AgentHandle::new(self.setting, self.root, Some(self.name().to_owned()));
         let over = tokio::time::timeout(CLOSE_LIMIT, agent.agent_state.wait(|s| s.over.clone()));
-        let of_use = over.await.is_ok() && agent.agent_state.state().ended.values().any(|e| matches!(e, Ended::Finished(_)));
+        let of_use = over.await.is_ok()
+            && agent
+                .agent_state
+                .state()
+                .ended
+                .values()
+                .any(|e| matches!(e, AttemptEnd::Finished(_)));
         if of_use {
-            self.note(&format!("job {id} has ended ({state}); fetching its results"));
+            self.note(&format!(
+                "job {id} has ended ({state}); fetching its results"
+            ));
             return Ok(Next::Fetch(Box::new(agent.with_what_was_ready())));
         }
         self.note(&format!("job {id} has ended ({state}); submitting another"));
@@ -275,7 +346,13 @@ impl AgentJob<'_> {
         self.has_old_orders.store(false, Ordering::Relaxed);
         self.setting.clean(self.root).await?;
         if leased {
-            self.setting.reporter.write(Event::LeaseReleased { lease: self.name().into(), how: how.to_owned() }).await;
+            self.setting
+                .reporter
+                .write(Event::LeaseReleased {
+                    lease: self.name().into(),
+                    how: how.to_owned(),
+                })
+                .await;
         }
         self.setting.make(self.root).await?;
         Ok(())
@@ -285,7 +362,13 @@ impl AgentJob<'_> {
     async fn release(&self, how: &str) -> Result<(), CampaignError> {
         self.client.cancel(self.name(), CLOSE_LIMIT).await?;
         self.setting.clean(self.root).await?;
-        self.setting.reporter.write(Event::LeaseReleased { lease: self.name().into(), how: how.to_owned() }).await;
+        self.setting
+            .reporter
+            .write(Event::LeaseReleased {
+                lease: self.name().into(),
+                how: how.to_owned(),
+            })
+            .await;
         Ok(())
     }
 }
@@ -297,7 +380,13 @@ mod tests {
 
     fn ended() -> WaitEnd {
         let text = || "7".to_owned();
-        WaitEnd::Failed(SlurmError::Ended { job: text(), name: text(), state: text(), end: End::Cancelled, why: String::new() })
+        WaitEnd::Failed(SlurmError::Ended {
+            job: text(),
+            name: text(),
+            state: text(),
+            end: End::Cancelled,
+            why: String::new(),
+        })
     }
 
     fn forgotten() -> WaitEnd {
@@ -305,26 +394,53 @@ mod tests {
     }
 
     fn past() -> JobId {
-        JobId { number: 7, cluster: None }
+        JobId {
+            number: 7,
+            cluster: None,
+        }
     }
 
     #[test]
     fn only_a_job_of_an_earlier_controller_may_have_ended_with_something_done() {
-        assert_eq!(classify(&Submission::Adopted, 0, &ended()), Verdict::ReadSpool);
-        assert_eq!(classify(&Submission::Fresh, 0, &ended()), Verdict::GiveBack("it never ran"));
-        assert_eq!(classify(&Submission::After(past()), 0, &ended()), Verdict::GiveBack("it never ran"));
+        assert_eq!(
+            classify(&Submission::Adopted, 0, &ended()),
+            Verdict::ReadSpool
+        );
+        assert_eq!(
+            classify(&Submission::Fresh, 0, &ended()),
+            Verdict::GiveBack("it never ran")
+        );
+        assert_eq!(
+            classify(&Submission::After(past()), 0, &ended()),
+            Verdict::GiveBack("it never ran")
+        );
     }
 
     #[test]
     fn a_forgotten_job_is_submitted_again_twice() {
-        let verdicts: Vec<Verdict> = (0..3).map(|times| classify(&Submission::Fresh, times, &forgotten())).collect();
-        assert_eq!(verdicts, [Verdict::SubmitAgain, Verdict::SubmitAgain, Verdict::GiveBack("it never ran")]);
-        assert_eq!(classify(&Submission::Adopted, 0, &forgotten()), Verdict::SubmitAgain);
+        let verdicts: Vec<Verdict> = (0..3)
+            .map(|times| classify(&Submission::Fresh, times, &forgotten()))
+            .collect();
+        assert_eq!(
+            verdicts,
+            [
+                Verdict::SubmitAgain,
+                Verdict::SubmitAgain,
+                Verdict::GiveBack("it never ran")
+            ]
+        );
+        assert_eq!(
+            classify(&Submission::Adopted, 0, &forgotten()),
+            Verdict::SubmitAgain
+        );
     }
 
     #[test]
     fn nodes_are_given_back_when_the_user_stops() {
-        assert_eq!(classify(&Submission::Adopted, 0, &WaitEnd::Stopped), Verdict::GiveBack("the user stopped"));
+        assert_eq!(
+            classify(&Submission::Adopted, 0, &WaitEnd::Stopped),
+            Verdict::GiveBack("the user stopped")
+        );
     }
 
     #[test]

@@ -28,29 +28,63 @@ pub enum NextBlock {
 /// Returns the block of the next session: the first with a run that is not over and may be tried. Of days, none begins on a day on which a
 /// run of an earlier block ended; `only` are the points that the session is limited to.
 #[must_use]
-pub fn next_block(plan: &Plan, state: &CampaignState, only: Option<&HashSet<PointId>>, now: Timestamp) -> NextBlock {
+pub fn next_block(
+    plan: &Plan,
+    state: &CampaignState,
+    only: Option<&HashSet<PointId>>,
+    now: Timestamp,
+) -> NextBlock {
     if plan.runs.iter().all(|run| run.block.is_none()) {
         return NextBlock::All;
     }
     let is_over = |run: &PlannedRun| matches!(state.run(&run.id), Some(RunState::Finished { .. }));
-    let tried: HashSet<&PointId> = plan.runs.iter().filter(|run| is_over(run)).map(|run| &run.point).collect();
+    let tried: HashSet<&PointId> = plan
+        .runs
+        .iter()
+        .filter(|run| is_over(run))
+        .map(|run| &run.point)
+        .collect();
     let is_out = |point: &PointId| {
         // a point that the last session could not run at all would hold up the blocks of the others
         let is_skipped = state.skipped.contains_key(point) && !tried.contains(point);
-        is_skipped || state.quarantined.contains(point) || only.is_some_and(|only| !only.contains(point))
+        is_skipped
+            || state.quarantined.contains(point)
+            || only.is_some_and(|only| !only.contains(point))
     };
     let is_open = |run: &&PlannedRun| !is_over(run) && !is_out(&run.point);
-    let Some(block) = plan.runs.iter().filter(is_open).filter_map(|run| run.block).min_by_key(|block| block.number) else {
+    let Some(block) = plan
+        .runs
+        .iter()
+        .filter(is_open)
+        .filter_map(|run| run.block)
+        .min_by_key(|block| block.number)
+    else {
         return NextBlock::All;
     };
     if block.of == BlockKind::Fleets {
         return NextBlock::Of(block);
     }
     let day_of = |at: Timestamp| at.to_zoned(TimeZone::UTC).date();
-    let earlier = plan.runs.iter().filter(|run| run.block.is_some_and(|of_run| of_run.number < block.number));
-    let last = earlier.filter_map(|run| state.runs.get(&run.id)?.attempts.iter().filter_map(|attempt| attempt.ended).max()).max();
+    let earlier = plan
+        .runs
+        .iter()
+        .filter(|run| run.block.is_some_and(|of_run| of_run.number < block.number));
+    let last = earlier
+        .filter_map(|run| {
+            state
+                .runs
+                .get(&run.id)?
+                .attempts
+                .iter()
+                .filter_map(|attempt| attempt.ended)
+                .max()
+        })
+        .max();
     match last.map(day_of) {
-        Some(last) if last >= day_of(now) => NextBlock::NotBefore { block, day: last.tomorrow().unwrap_or(last) },
+        Some(last) if last >= day_of(now) => NextBlock::NotBefore {
+            block,
+            day: last.tomorrow().unwrap_or(last),
+        },
         Some(_) | None => NextBlock::Of(block),
     }
 }

@@ -5,11 +5,11 @@ use super::{fleet_end::lease_usd_per_s, ledger::Ledger, scheduler::Scheduler};
 use crate::cost;
 use crate::error::OverBudget;
 use cvc_core::{
+    budget_share::RELEASE_S,
     campaign::{self, Spec, WhenShort},
     clock,
     ids::PointId,
     journal::CampaignState,
-    means::RELEASE_S,
     plan::{Plan, PlannedRun},
     point::Point,
     price::NodeRate,
@@ -35,7 +35,7 @@ pub(super) struct Budget<'a> {
 }
 
 /// The spending at one moment, past and present.
-pub(super) struct Books<'b> {
+pub(super) struct BudgetView<'b> {
     pub(super) state: &'b CampaignState,
     pub(super) ledger: &'b Ledger<'b>,
     pub(super) scheduler: &'b Scheduler<'b>,
@@ -43,23 +43,32 @@ pub(super) struct Books<'b> {
     pub(super) by_use: BTreeMap<String, NodeRate>,
 }
 
-impl Books<'_> {
+impl BudgetView<'_> {
     /// The spending after this many seconds if nothing else begins or ends, including minimum charges.
     pub(super) fn spent_after(&self, seconds: f64) -> f64 {
         let ahead = jiff::SignedDuration::try_from_secs_f64(seconds).unwrap_or_default();
-        let then = clock::now().saturating_add(ahead).unwrap_or(jiff::Timestamp::MAX);
+        let then = clock::now()
+            .saturating_add(ahead)
+            .unwrap_or(jiff::Timestamp::MAX);
         let then = spending::counted_until(self.state, then);
         self.ledger.attempts_usd(&self.by_use, then) + self.ledger.leases_cost(self.state, then).usd
     }
 
     /// The cost of each further second if nothing changes.
     fn per_s(&self) -> f64 {
-        self.by_use_per_s() + self.ledger.open_leases(self.state).filter_map(lease_usd_per_s).sum::<f64>()
+        self.by_use_per_s()
+            + self
+                .ledger
+                .open_leases(self.state)
+                .filter_map(lease_usd_per_s)
+                .sum::<f64>()
     }
 
     /// The cost of each further second of runs under way where nodes are billed by use.
     pub(super) fn by_use_per_s(&self) -> f64 {
-        let of_site = |(site, rate): (&String, &NodeRate)| rate.cost_of(1.0, self.scheduler.nodes_under_way(site));
+        let of_site = |(site, rate): (&String, &NodeRate)| {
+            rate.cost_of(1.0, self.scheduler.nodes_under_way(site))
+        };
         self.by_use.iter().map(of_site).sum()
     }
 
@@ -71,8 +80,17 @@ impl Books<'_> {
 
 impl<'a> Budget<'a> {
     /// Creates the budget; `expected_s` has the expected duration of runs by point.
-    pub(super) fn new(spec: &'a Spec, plan: &'a Plan, expected_s: &'a HashMap<PointId, f64>) -> Self {
-        Self { spec, plan, expected_s, exceeded: false }
+    pub(super) fn new(
+        spec: &'a Spec,
+        plan: &'a Plan,
+        expected_s: &'a HashMap<PointId, f64>,
+    ) -> Self {
+        Self {
+            spec,
+            plan,
+            expected_s,
+            exceeded: false,
+        }
     }
 
     /// The limit that the user set.
@@ -90,54 +108,88 @@ impl<'a> Budget<'a> {
     }
 
     /// Node prices of sites that are billed by use, as the user gives them; `cores` returns the cores of a node of an open site.
-    pub(super) fn billed_by_use(&self, cores: impl Fn(&str) -> Option<u32>) -> BTreeMap<String, NodeRate> {
+    pub(super) fn billed_by_use(
+        &self,
+        cores: impl Fn(&str) -> Option<u32>,
+    ) -> BTreeMap<String, NodeRate> {
         let rate = |name: &str| {
             let site = self.spec.sites.get(name).filter(|s| s.ec2.is_none())?;
-            NodeRate::of_settings(&site.price, site.cluster.as_ref().and_then(|c| c.cores).or_else(|| cores(name)))
+            NodeRate::of_settings(
+                &site.price,
+                site.cluster
+                    .as_ref()
+                    .and_then(|c| c.cores)
+                    .or_else(|| cores(name)),
+            )
         };
-        self.spec.sites.keys().filter_map(|name| Some((name.clone(), rate(name)?))).collect()
+        self.spec
+            .sites
+            .keys()
+            .filter_map(|name| Some((name.clone(), rate(name)?)))
+            .collect()
     }
 
     /// Whether runs of a site cost money.
-    pub(super) fn costs(&self, books: &Books<'_>, site: &str) -> bool {
-        self.spec.sites.get(site).is_some_and(|s| s.ec2.is_some()) || books.by_use.contains_key(site)
+    pub(super) fn costs(&self, view: &BudgetView<'_>, site: &str) -> bool {
+        self.spec.sites.get(site).is_some_and(|s| s.ec2.is_some()) || view.by_use.contains_key(site)
     }
 
     /// Number of instances that points of a site need in addition to the existing ones.
-    fn missing_nodes(&self, books: &Books<'_>, site: &str, nodes: impl Iterator<Item = u32>) -> Option<u32> {
+    fn missing_nodes(
+        &self,
+        view: &BudgetView<'_>,
+        site: &str,
+        nodes: impl Iterator<Item = u32>,
+    ) -> Option<u32> {
         let needed = self.spec.sites.get(site)?.nodes_for(nodes.max()?);
-        let leases = books.state.leases.iter().filter(|l| l.site == site && !l.released && l.order.is_some());
-        let there: usize = leases.map(|l| l.instances().len().saturating_sub(l.lost.len())).sum();
+        let leases = view
+            .state
+            .leases
+            .iter()
+            .filter(|l| l.site == site && !l.released && l.order.is_some());
+        let there: usize = leases
+            .map(|l| l.instances().len().saturating_sub(l.lost.len()))
+            .sum();
         Some(needed.saturating_sub(u32::try_from(there).unwrap_or(u32::MAX)))
     }
 
     /// The assumed duration of a run: the expected one, or its time limit if it must be finished in any case.
     fn run_s(&self, planned: &PlannedRun, limit: &campaign::Budget) -> f64 {
         match limit.when_short {
-            WhenShort::End => self.expected_s.get(&planned.point).copied().unwrap_or(UNKNOWN_RUN_S),
+            WhenShort::End => self
+                .expected_s
+                .get(&planned.point)
+                .copied()
+                .unwrap_or(UNKNOWN_RUN_S),
             WhenShort::Finish => self.spec.run.timeout_s + AROUND_RUN_S,
         }
     }
 
     /// The reason why the budget does not cover a run; `None` if it does, or if the run costs nothing.
-    pub(super) fn unaffordable(&self, books: &Books<'_>, planned: &PlannedRun) -> Option<OverBudget> {
+    pub(super) fn unaffordable(
+        &self,
+        view: &BudgetView<'_>,
+        planned: &PlannedRun,
+    ) -> Option<OverBudget> {
         let limit = self.limit()?;
-        let point = books.scheduler.point(&planned.point)?;
+        let point = view.scheduler.point(&planned.point)?;
         let site = self.spec.sites.get(&point.site)?;
-        if !books.is_known() {
-            return Some(OverBudget::new("the price of some of its instances is unknown, so it could be exceeded"));
+        if !view.is_known() {
+            return Some(OverBudget::new(
+                "the price of some of its instances is unknown, so it could be exceeded",
+            ));
         }
         let run_s = self.run_s(planned, limit);
         // existing instances cost while it runs, on whichever site
-        let of_run = match (&site.ec2, books.by_use.get(&point.site)) {
+        let of_run = match (&site.ec2, view.by_use.get(&point.site)) {
             (None, Some(rate)) => rate.cost_of(run_s, point.mapping.nodes()),
             (Some(_), _) | (None, None) => 0.0,
         };
-        if of_run == 0.0 && books.per_s() == 0.0 {
+        if of_run == 0.0 && view.per_s() == 0.0 {
             return None;
         }
-        let spent = books.spent_after(0.0);
-        let will_be = books.spent_after(run_s + RELEASE_S) + of_run;
+        let spent = view.spent_after(0.0);
+        let will_be = view.spent_after(run_s + RELEASE_S) + of_run;
         (will_be > limit.usd).then(|| {
             OverBudget::new(format!(
                 "${spent:.4} of ${:.2} is spent, and after a run here ({run_s:.0} s, and the time to give machines back) it would be \
@@ -148,25 +200,45 @@ impl<'a> Budget<'a> {
     }
 
     /// The reason why the budget does not cover the instances of a site; `None` if it does. It never covers instances of unknown price.
-    pub(super) fn unaffordable_fleet(&self, books: &Books<'_>, site: &str) -> Option<OverBudget> {
+    pub(super) fn unaffordable_fleet(
+        &self,
+        view: &BudgetView<'_>,
+        site: &str,
+    ) -> Option<OverBudget> {
         let limit = self.limit()?;
         let of_site = self.spec.sites.get(site)?;
         of_site.ec2.as_ref()?;
-        let of_run = |r: &'a PlannedRun| Some((r, books.scheduler.point(&r.point).filter(|p| p.site == site)?));
-        let wanted: Vec<(&PlannedRun, &Point)> =
-            self.plan.runs.iter().filter_map(of_run).filter(|(r, _)| !books.scheduler.is_settled(books.state, r)).collect();
-        let nodes = self.missing_nodes(books, site, wanted.iter().map(|(_, p)| p.mapping.nodes()))?;
+        let of_run = |r: &'a PlannedRun| {
+            Some((
+                r,
+                view.scheduler.point(&r.point).filter(|p| p.site == site)?,
+            ))
+        };
+        let wanted: Vec<(&PlannedRun, &Point)> = self
+            .plan
+            .runs
+            .iter()
+            .filter_map(of_run)
+            .filter(|(r, _)| !view.scheduler.is_settled(view.state, r))
+            .collect();
+        let nodes =
+            self.missing_nodes(view, site, wanted.iter().map(|(_, p)| p.mapping.nodes()))?;
         let book = cost::PriceBook::open(&cost::cache_file()).for_budget();
         let rate = match cost::dearest_rate(&book, of_site, None) {
             Ok(rate) => rate,
             Err(unknown) => {
-                return Some(OverBudget::new(format!("{unknown}, so it could be exceeded; `cvc prices` asks the cloud")));
+                return Some(OverBudget::new(format!(
+                    "{unknown}, so it could be exceeded; `cvc prices` asks the cloud"
+                )));
             }
         };
-        let run_s = wanted.iter().map(|(r, _)| self.run_s(r, limit)).fold(f64::INFINITY, f64::min);
+        let run_s = wanted
+            .iter()
+            .map(|(r, _)| self.run_s(r, limit))
+            .fold(f64::INFINITY, f64::min);
         let seconds = cost::SETUP_S + run_s + RELEASE_S;
-        let spent = books.spent_after(0.0);
-        let will_be = books.spent_after(seconds) + rate.billed(seconds, nodes);
+        let spent = view.spent_after(0.0);
+        let will_be = view.spent_after(seconds) + rate.billed(seconds, nodes);
         (will_be > limit.usd).then(|| {
             OverBudget::new(format!(
                 "${spent:.4} of ${:.2} is spent, and after one run on {nodes} fresh instances it would be ${will_be:.4}",
@@ -176,22 +248,25 @@ impl<'a> Budget<'a> {
     }
 
     /// Time at which running work must be ended so that the budget still pays for giving machines back; `None` if it lasts long enough.
-    pub(super) fn lasts(&self, books: &Books<'_>) -> Option<Duration> {
+    pub(super) fn lasts(&self, view: &BudgetView<'_>) -> Option<Duration> {
         let limit = self.limit()?;
-        let per_s = books.per_s();
+        let per_s = view.per_s();
         if per_s <= 0.0 {
             return None;
         }
         // each step falls short of the end, by minimum charges that would be counted twice
         let mut seconds = 0.0;
         for _ in 0..4 {
-            seconds += ((limit.usd - books.spent_after(seconds + RELEASE_S)) / per_s).max(0.0);
+            seconds += ((limit.usd - view.spent_after(seconds + RELEASE_S)) / per_s).max(0.0);
         }
         Duration::try_from_secs_f64(seconds).ok()
     }
 
     /// Whether the budget covers keeping machines.
-    pub(super) fn pays_for_keeping(&self, books: &Books<'_>, keep_s: f64) -> bool {
-        !self.exceeded && self.limit().is_none_or(|b| books.spent_after(keep_s + RELEASE_S) <= b.usd)
+    pub(super) fn pays_for_keeping(&self, view: &BudgetView<'_>, keep_s: f64) -> bool {
+        !self.exceeded
+            && self
+                .limit()
+                .is_none_or(|b| view.spent_after(keep_s + RELEASE_S) <= b.usd)
     }
 }

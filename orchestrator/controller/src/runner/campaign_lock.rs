@@ -39,13 +39,20 @@ pub(super) async fn take_campaign_lock(
                 return Ok(lock);
             }
         };
-        if let StoreError::Locked { holder, beat: Some(beat), .. } = &error {
+        if let StoreError::Locked {
+            holder,
+            beat: Some(beat),
+            ..
+        } = &error
+        {
             if watched.is_some_and(|before| before != *beat) {
                 return Err(error.into());
             }
             if watched.replace(*beat).is_none() {
                 let silence_s = SILENCE.as_secs();
-                let what = format!("waiting {silence_s} s for a sign of life of who has this campaign on another machine{holder}");
+                let what = format!(
+                    "waiting {silence_s} s for a sign of life of who has this campaign on another machine{holder}"
+                );
                 observer.on(&Progress::Site { what });
             }
         }
@@ -53,7 +60,9 @@ pub(super) async fn take_campaign_lock(
         match CampaignLock::sweeping(&dir.lock()) {
             Some(pid) if !is_told => {
                 is_told = true;
-                let what = format!("waiting for `cvc sweep` (process {pid}), which removes what this campaign has left in a cloud");
+                let what = format!(
+                    "waiting for `cvc sweep` (process {pid}), which removes what this campaign has left in a cloud"
+                );
                 observer.on(&Progress::Site { what });
             }
             Some(_) => {}

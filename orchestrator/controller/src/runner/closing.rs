@@ -24,12 +24,26 @@ pub async fn close_campaign(
     stop_signal: StopSignal,
     observer: &mut dyn Observer,
 ) -> Result<Vec<String>, CampaignError> {
-    let root = dir.root().canonicalize_utf8().map_err(StoreError::io("resolve", dir.root()))?;
+    let root = dir
+        .root()
+        .canonicalize_utf8()
+        .map_err(StoreError::io("resolve", dir.root()))?;
     let dir = CampaignDir::at(&root);
     let _lock = take_campaign_lock(&dir, "cvc down", &stop_signal, observer).await?;
     // nothing is wanted
-    let plan = Plan { runs: Vec::new(), ..cvc_core::plan::build(spec) };
-    let mut runner = CampaignRunner::begin(spec, &plan, |_, _| HashMap::new(), dir, options, stop_signal, observer)?;
+    let plan = Plan {
+        runs: Vec::new(),
+        ..cvc_core::plan::build(spec)
+    };
+    let mut runner = CampaignRunner::begin(
+        spec,
+        &plan,
+        |_, _| HashMap::new(),
+        dir,
+        options,
+        stop_signal,
+        observer,
+    )?;
     runner.ends_kept = true;
     runner.recover()?;
     runner.forget(forget)?;

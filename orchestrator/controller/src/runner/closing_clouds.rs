@@ -24,7 +24,12 @@ pub(super) struct ClosingClouds {
 impl Default for ClosingClouds {
     fn default() -> Self {
         let (ended_sender, ended) = mpsc::unbounded_channel();
-        Self { tasks: JoinSet::new(), sites: BTreeSet::new(), ended, ended_sender }
+        Self {
+            tasks: JoinSet::new(),
+            sites: BTreeSet::new(),
+            ended,
+            ended_sender,
+        }
     }
 }
 
@@ -39,12 +44,18 @@ impl ClosingClouds {
     }
 
     /// Begins to give the fleet of a site back. The work says whether it is kept.
-    pub(super) fn spawn(&mut self, site: &str, close: impl Future<Output = Result<bool, CampaignError>> + Send + 'static) {
+    pub(super) fn spawn(
+        &mut self,
+        site: &str,
+        close: impl Future<Output = Result<bool, CampaignError>> + Send + 'static,
+    ) {
         self.sites.insert(site.to_owned());
         let (site, sender) = (site.to_owned(), self.ended_sender.clone());
         let close = AbortOnDropHandle::new(tokio::spawn(close.in_current_span()));
         self.tasks.spawn(async move {
-            let result = close.await.unwrap_or_else(|e| Err(CampaignError::internal(e.to_string())));
+            let result = close
+                .await
+                .unwrap_or_else(|e| Err(CampaignError::internal(e.to_string())));
             // without a receiver the campaign has ended
             let _ = sender.send(ClosedCloud { site, result });
         });
@@ -63,7 +74,11 @@ impl ClosingClouds {
     }
 
     /// Takes the ends of fleets back, of which this one was read.
-    pub(super) fn put_back(&mut self, ended: mpsc::UnboundedReceiver<ClosedCloud>, read: Option<&ClosedCloud>) {
+    pub(super) fn put_back(
+        &mut self,
+        ended: mpsc::UnboundedReceiver<ClosedCloud>,
+        read: Option<&ClosedCloud>,
+    ) {
         self.ended = ended;
         if let Some(closed) = read {
             self.sites.remove(&closed.site);

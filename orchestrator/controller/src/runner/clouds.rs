@@ -35,8 +35,15 @@ const BARE: [&str; 2] = ["base", "storage"];
 
 /// Time until which the machines of a site are kept for the next campaign, if all of them are.
 pub(super) fn kept_until(leases: &[Lease]) -> Option<jiff::Timestamp> {
-    let until: Option<Vec<jiff::Timestamp>> = leases.iter().filter(|l| !l.released).map(|l| l.kept_until).collect();
-    until?.into_iter().min().filter(|until| *until > jiff::Timestamp::now())
+    let until: Option<Vec<jiff::Timestamp>> = leases
+        .iter()
+        .filter(|l| !l.released)
+        .map(|l| l.kept_until)
+        .collect();
+    until?
+        .into_iter()
+        .min()
+        .filter(|until| *until > jiff::Timestamp::now())
 }
 
 /// What opening a cloud's site needs, for a task of its own.
@@ -57,14 +64,20 @@ pub(super) struct CloudOpening {
 
 impl CampaignRunner<'_> {
     /// The fleet of a site, created on first use.
-    pub(super) async fn fleet(&mut self, name: &str, request: &FleetRequest) -> Result<Arc<Fleet>, CampaignError> {
+    pub(super) async fn fleet(
+        &mut self,
+        name: &str,
+        request: &FleetRequest,
+    ) -> Result<Arc<Fleet>, CampaignError> {
         if let Some(fleet) = self.sites.fleets.get(name) {
             return Ok(Arc::clone(fleet));
         }
         let Some(clouds) = self.options.clouds.clone() else {
-            let problem =
-                "this cvc was built without EC2: build it with `cargo build --release --locked --package cvc` and call target/release/cvc";
-            return Err(CampaignError::Site { site: name.to_owned(), problem: problem.into() });
+            let problem = "this cvc was built without EC2: build it with `cargo build --release --locked --package cvc` and call target/release/cvc";
+            return Err(CampaignError::Site {
+                site: name.to_owned(),
+                problem: problem.into(),
+            });
         };
         // so that a sweep from anywhere leaves it alone while it runs
         if let Some(what) = crate::cloud::register(self.dir.root()) {
@@ -84,7 +97,9 @@ impl CampaignRunner<'_> {
             reporter: self.sites.reporter(),
         };
         let fleet = Arc::new(Fleet::new(clouds.as_ref(), wanted).await?);
-        self.sites.fleets.insert(name.to_owned(), Arc::clone(&fleet));
+        self.sites
+            .fleets
+            .insert(name.to_owned(), Arc::clone(&fleet));
         Ok(fleet)
     }
 
@@ -97,16 +112,26 @@ impl CampaignRunner<'_> {
     }
 
     /// What a task needs to open a cloud's site.
-    pub(super) async fn cloud_opening(&mut self, name: &str, request: &FleetRequest) -> Result<CloudOpening, CampaignError> {
+    pub(super) async fn cloud_opening(
+        &mut self,
+        name: &str,
+        request: &FleetRequest,
+    ) -> Result<CloudOpening, CampaignError> {
         let fleet = self.fleet(name, request).await?;
-        self.share_means();
+        self.share_budget();
         Ok(CloudOpening {
             fleet,
             spec: self.spec.clone(),
             plan: self.plan.clone(),
             site: name.to_owned(),
             handed_over: self.handed_over(name),
-            points: self.plan.points.iter().filter(|p| p.point.site == *name).cloned().collect(),
+            points: self
+                .plan
+                .points
+                .iter()
+                .filter(|p| p.point.site == *name)
+                .cloned()
+                .collect(),
             dir: self.dir.clone(),
             lineage: self.journal.lineage()?.clone(),
             program: self.options.node_program.clone(),
@@ -121,8 +146,11 @@ impl CampaignRunner<'_> {
         let mut first = Ok(());
         self.closing.abort().await;
         for (site, fleet) in std::mem::take(&mut self.sites.fleets) {
-            self.observer
-                .on(&Progress::Site { what: format!("{site}: the journal cannot be written; its instances are ended nevertheless") });
+            self.observer.on(&Progress::Site {
+                what: format!(
+                    "{site}: the journal cannot be written; its instances are ended nevertheless"
+                ),
+            });
             if let Some(what) = fleet.end_unwritten().await {
                 first = first.and(Err(CampaignError::Leftover { site, what }));
             }
@@ -131,19 +159,39 @@ impl CampaignRunner<'_> {
     }
 
     /// Replaces reclaimed and failed instances of the sites that runs wait for. Returns whether there was something to replace.
-    pub(super) async fn repair_fleets(&mut self, sites: &[String], also_silent: bool) -> Result<bool, CampaignError> {
+    pub(super) async fn repair_fleets(
+        &mut self,
+        sites: &[String],
+        also_silent: bool,
+    ) -> Result<bool, CampaignError> {
         let mut repaired = false;
         for site in sites {
-            let Some(fleet) = self.sites.fleets.get(site).cloned() else { continue };
-            let Some(remote) = self.sites.remote(site) else { continue };
+            let Some(fleet) = self.sites.fleets.get(site).cloned() else {
+                continue;
+            };
+            let Some(remote) = self.sites.remote(site) else {
+                continue;
+            };
             let looking = Arc::clone(&fleet);
-            let gone = self.while_listening(async move { looking.look_for_gone().await }).await?.unwrap_or_else(|error| {
-                // do not give up because a cloud does not answer now
-                self.observer.on(&Progress::Site { what: error.to_string() });
-                fleet.gone()
-            });
-            let silent = if also_silent { remote.lost() } else { BTreeMap::new() };
-            let nodes = fleet.machines().into_iter().map(|m| (m.id.clone(), fleet.node_name(&m)));
+            let gone = self
+                .while_listening(async move { looking.look_for_gone().await })
+                .await?
+                .unwrap_or_else(|error| {
+                    // do not give up because a cloud does not answer now
+                    self.observer.on(&Progress::Site {
+                        what: error.to_string(),
+                    });
+                    fleet.gone()
+                });
+            let silent = if also_silent {
+                remote.lost()
+            } else {
+                BTreeMap::new()
+            };
+            let nodes = fleet
+                .machines()
+                .into_iter()
+                .map(|m| (m.id.clone(), fleet.node_name(&m)));
             let failed = to_replace(nodes, &gone, &remote.leaving(), &silent);
             if !failed.is_empty() {
                 repaired |= self.replace(site, fleet, remote, failed).await?;
@@ -160,8 +208,18 @@ impl CampaignRunner<'_> {
         remote: Arc<Remote>,
         failed: BTreeMap<String, LossReason>,
     ) -> Result<bool, CampaignError> {
-        self.observer.on(&Progress::Site { what: format!("{site}: replacing {} of its instances", failed.len()) });
-        let Some(request) = self.spec.sites.get(site).and_then(|s| s.ec2.as_ref()).map(FleetRequest::of) else { return Ok(false) };
+        self.observer.on(&Progress::Site {
+            what: format!("{site}: replacing {} of its instances", failed.len()),
+        });
+        let Some(request) = self
+            .spec
+            .sites
+            .get(site)
+            .and_then(|s| s.ec2.as_ref())
+            .map(FleetRequest::of)
+        else {
+            return Ok(false);
+        };
         let opening = self.cloud_opening(site, &request).await?;
         let stop_signal = self.stop_signal.clone();
         self.sites.remove(site);
@@ -177,7 +235,10 @@ impl CampaignRunner<'_> {
             }
             Ok(None) => {
                 self.sites.fleets.remove(site);
-                self.journal.write(Event::SiteClosed { site: site.into(), forgotten: false })?;
+                self.journal.write(Event::SiteClosed {
+                    site: site.into(),
+                    forgotten: false,
+                })?;
                 Ok(false)
             }
             Err(error) => {
@@ -185,10 +246,17 @@ impl CampaignRunner<'_> {
                     self.budget.note_exceeded();
                 }
                 let reason = error.to_string();
-                self.observer.on(&Progress::Site { what: reason.clone() });
+                self.observer.on(&Progress::Site {
+                    what: reason.clone(),
+                });
                 self.begin_closing(site);
-                let waiting = self.scheduler.open_runs(self.journal.state(), |s| s == site);
-                self.give_up(&waiting, format!("{reason}; the next `cvc run` tries again"))?;
+                let waiting = self
+                    .scheduler
+                    .open_runs(self.journal.state(), |s| s == site);
+                self.give_up(
+                    &waiting,
+                    format!("{reason}; the next `cvc run` tries again"),
+                )?;
                 Ok(true)
             }
         }
@@ -208,7 +276,10 @@ fn to_replace(
         let is_silent = || silent.get(node).cloned().map(LossReason::Silent);
         gone.get(node).cloned().or_else(leaves).or_else(is_silent)
     };
-    nodes.into_iter().filter_map(|(id, node)| Some((id, reason(&node)?))).collect()
+    nodes
+        .into_iter()
+        .filter_map(|(id, node)| Some((id, reason(&node)?)))
+        .collect()
 }
 
 impl CloudOpening {
@@ -222,7 +293,10 @@ impl CloudOpening {
     /// Launches missing instances, sets them up, and opens them as a site that is reached by ssh. After a failure nothing is left, unless
     /// the cloud does not answer.
     #[tracing::instrument(name = "site", skip_all, fields(site = %self.site))]
-    pub(super) async fn open(self, mut stop_signal: StopSignal) -> Result<Option<Remote>, CampaignError> {
+    pub(super) async fn open(
+        self,
+        mut stop_signal: StopSignal,
+    ) -> Result<Option<Remote>, CampaignError> {
         let fleet = Arc::clone(&self.fleet);
         let of_money = Arc::clone(&self.fleet);
         // setting up may take longer than the instances' own deadline
@@ -255,21 +329,46 @@ impl CloudOpening {
             Err(error) => match fleet.down("the site could not be opened").await {
                 Ok(()) => Err(error),
                 // what is left matters more than why, but both are reported
-                Err(CampaignError::Leftover { site, what }) => {
-                    Err(CampaignError::Leftover { site, what: format!("{what} (after: {error})") })
-                }
+                Err(CampaignError::Leftover { site, what }) => Err(CampaignError::Leftover {
+                    site,
+                    what: format!("{what} (after: {error})"),
+                }),
                 Err(_) => Err(error),
             },
         }
     }
 
     async fn try_open(self, stop_signal: &mut StopSignal) -> Result<Option<Remote>, CampaignError> {
-        let nodes = self.points.iter().map(|p| p.point.mapping.nodes()).max().unwrap_or(1);
-        let Self { fleet, mut spec, plan, site, handed_over, points, dir, lineage, program, site_events, update_lock, reach } = self;
+        let nodes = self
+            .points
+            .iter()
+            .map(|p| p.point.mapping.nodes())
+            .max()
+            .unwrap_or(1);
+        let Self {
+            fleet,
+            mut spec,
+            plan,
+            site,
+            handed_over,
+            points,
+            dir,
+            lineage,
+            program,
+            site_events,
+            update_lock,
+            reach,
+        } = self;
         let nodes = spec.sites.get(&site).map_or(1, |s| s.nodes_for(nodes));
-        let Some(machines) = fleet.up(nodes, stop_signal).await? else { return Ok(None) };
+        let Some(machines) = fleet.up(nodes, stop_signal).await? else {
+            return Ok(None);
+        };
         let reporter = SiteReporter(site_events.clone());
-        let install = spec.sites.get(&site).and_then(|s| s.ec2.as_ref()).is_none_or(|e| e.install);
+        let install = spec
+            .sites
+            .get(&site)
+            .and_then(|s| s.ec2.as_ref())
+            .is_none_or(|e| e.install);
         if let Some(cluster) = spec.sites.get_mut(&site).and_then(|s| s.cluster.as_mut()) {
             fleet.fill(cluster);
         }
@@ -278,12 +377,21 @@ impl CloudOpening {
         let set_up = serde_json::json!({ "instances": ids, "site": spec.sites.get(&site), "points": points }).to_string();
         let mark = fleet.set_up_mark();
         let digest = blake3::hash(set_up.as_bytes()).to_hex().to_string();
-        if !install && spec.sites.get(&site).is_some_and(|s| is_ready_as_launched(s, &points, machines.len())) {
+        if !install
+            && spec
+                .sites
+                .get(&site)
+                .is_some_and(|s| is_ready_as_launched(s, &points, machines.len()))
+        {
             reporter.note(format!("{site}: nothing to set up"));
         } else if std::fs::read_to_string(&mark).is_ok_and(|before| before == digest) {
             reporter.note(format!("{site}: set up"));
         } else {
-            let tags: Vec<String> = if install { Vec::new() } else { BARE.map(str::to_owned).to_vec() };
+            let tags: Vec<String> = if install {
+                Vec::new()
+            } else {
+                BARE.map(str::to_owned).to_vec()
+            };
             let request = Request {
                 spec: &spec,
                 plan: &plan,
@@ -323,7 +431,9 @@ impl CloudOpening {
 
 /// Whether an image that has all software needs nothing more: no disks, no directories of storage areas, and no second instance to log in to.
 fn is_ready_as_launched(site: &Site, points: &[PlannedPoint], instances: usize) -> bool {
-    let has_disks = site.ec2.as_ref().is_some_and(|e| !e.volumes.is_empty() || e.instance_store.is_some() || e.nfs.is_some());
+    let has_disks = site.ec2.as_ref().is_some_and(|e| {
+        !e.instances.volumes.is_empty() || e.instance_store.is_some() || e.nfs.is_some()
+    });
     let has_path = |area: &str| site.storage.get(area).is_some_and(|a| a.path.is_some());
     instances == 1 && !has_disks && !points.iter().any(|p| has_path(&p.point.storage))
 }
@@ -333,7 +443,10 @@ mod tests {
     use super::*;
 
     fn reasons(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
-        pairs.iter().map(|(node, why)| ((*node).to_owned(), (*why).to_owned())).collect()
+        pairs
+            .iter()
+            .map(|(node, why)| ((*node).to_owned(), (*why).to_owned()))
+            .collect()
     }
 
     #[test]
@@ -344,13 +457,24 @@ mod tests {
                  instance_types = [\"c5.large\"]\nnodes = 2\nimage = \"debian-12\"\ninstall = false\n{ec2}\n\
                  [matrix]\napp = \"kernel-stencil\"\nclass = \"S\"\nprocesses = 2\nmpi = \"openmpi\"\n"
             );
-            let apps = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/apps");
-            let spec = cvc_core::campaign::load_text(std::path::Path::new("t.toml"), &text, &[apps]).unwrap_or_else(|e| panic!("{e}"));
-            is_ready_as_launched(&spec.sites["cloud"], &cvc_core::plan::build(&spec).points, instances)
+            let apps =
+                std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/apps");
+            let spec =
+                cvc_core::campaign::load_text(std::path::Path::new("t.toml"), &text, &[apps])
+                    .unwrap_or_else(|e| panic!("{e}"));
+            is_ready_as_launched(
+                &spec.sites["cloud"],
+                &cvc_core::plan::build(&spec).points,
+                instances,
+            )
         };
         assert!(ready("", "", 1));
         assert!(!ready("", "", 2));
-        assert!(!ready("volumes = [{ mount = \"/scratch\", size_gib = 8 }]", "", 1));
+        assert!(!ready(
+            "volumes = [{ mount = \"/scratch\", size_gib = 8 }]",
+            "",
+            1
+        ));
         assert!(!ready("instance_store = \"/scratch\"", "", 1));
         assert!(!ready("nfs = \"/shared\"", "", 1));
         assert!(!ready("", "storage.scratch = { path = \"/scratch\" }", 1));
@@ -359,11 +483,38 @@ mod tests {
     #[test]
     fn an_instance_is_replaced_for_the_surest_reason() {
         let nodes = || ["a", "b", "c", "d"].map(|n| (format!("i-{n}"), n.to_owned()));
-        let gone: BTreeMap<String, LossReason> = [("a".to_owned(), LossReason::Vanished { instance: "i-a".into() })].into();
-        let (leaving, silent) = (reasons(&[("a", "soon"), ("b", "soon")]), reasons(&[("b", "no beat"), ("c", "no beat")]));
+        let gone: BTreeMap<String, LossReason> = [(
+            "a".to_owned(),
+            LossReason::Vanished {
+                instance: "i-a".into(),
+            },
+        )]
+        .into();
+        let (leaving, silent) = (
+            reasons(&[("a", "soon"), ("b", "soon")]),
+            reasons(&[("b", "no beat"), ("c", "no beat")]),
+        );
         let found = to_replace(nodes(), &gone, &leaving, &silent);
-        let shown: Vec<String> = found.iter().map(|(id, why)| format!("{id}: {why}")).collect();
-        assert_eq!(shown, ["i-a: the instance i-a no longer exists", "i-b: the cloud took it back (spot interruption)", "i-c: no beat"]);
-        assert!(to_replace(nodes(), &BTreeMap::new(), &BTreeMap::new(), &BTreeMap::new()).is_empty());
+        let shown: Vec<String> = found
+            .iter()
+            .map(|(id, why)| format!("{id}: {why}"))
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                "i-a: the instance i-a no longer exists",
+                "i-b: the cloud took it back (spot interruption)",
+                "i-c: no beat"
+            ]
+        );
+        assert!(
+            to_replace(
+                nodes(),
+                &BTreeMap::new(),
+                &BTreeMap::new(),
+                &BTreeMap::new()
+            )
+            .is_empty()
+        );
     }
 }

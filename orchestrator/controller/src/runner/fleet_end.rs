@@ -2,8 +2,8 @@
 //! cvc dies now and nobody ends one of them earlier.
 
 use cvc_core::{
+    budget_share::{BudgetShare, Commitment},
     journal::{Event, Lease},
-    means::{Costing, Means},
     price::MIN_S,
     spending,
 };
@@ -27,40 +27,72 @@ pub(super) fn changes_means(event: &Event) -> bool {
 pub(super) fn lease_usd_per_s(lease: &Lease) -> Option<f64> {
     let order = lease.order.as_ref().filter(|_| !lease.released)?;
     // a journal may name an instance as lost that no lease has
-    let alive = if lease.is_acquired() { lease.instances().len().saturating_sub(lease.lost.len()) } else { order.count as usize };
+    let alive = if lease.is_acquired() {
+        lease.instances().len().saturating_sub(lease.lost.len())
+    } else {
+        order.count as usize
+    };
     Some(lease.usd_per_hour()? / 3600.0 * alive as f64)
 }
 
 /// A lease as something that costs.
-fn of_lease(lease: &Lease) -> Option<Costing> {
+fn of_lease(lease: &Lease) -> Option<Commitment> {
     let minimum = SignedDuration::try_from_secs_f64(MIN_S).unwrap_or_default();
-    Some(Costing {
+    Some(Commitment {
         usd_per_s: lease_usd_per_s(lease)?,
-        paid_until: lease.intended.checked_add(minimum).unwrap_or(lease.intended),
+        paid_until: lease
+            .intended
+            .checked_add(minimum)
+            .unwrap_or(lease.intended),
         promised_until: spending::promised_until(lease)?,
     })
 }
 
 /// What is left at a moment for the fleet of a site. Its own promise does not bind it: it is about to get another one.
-pub(super) fn means_of(site: &str, at: Timestamp, left_usd: f64, leases: &[Lease], pending: &[(String, f64)], by_use_per_s: f64) -> Means {
-    let mut means = Means { at, left_usd, costing: Vec::new() };
+pub(super) fn share_of(
+    site: &str,
+    at: Timestamp,
+    left_usd: f64,
+    leases: &[Lease],
+    pending: &[(String, f64)],
+    by_use_per_s: f64,
+) -> BudgetShare {
+    let mut share = BudgetShare {
+        at,
+        left_usd,
+        commitments: Vec::new(),
+    };
     for lease in leases {
-        let Some(mut costing) = of_lease(lease) else { continue };
+        let Some(mut commitment) = of_lease(lease) else {
+            continue;
+        };
         if let Some(kept_until) = lease.kept_until.filter(|_| lease.site != site) {
             // it ends then, and is not extended
-            let ahead_s = kept_until.duration_since(at.max(costing.paid_until)).as_secs_f64().max(0.0);
-            means.left_usd -= ahead_s * costing.usd_per_s;
+            let ahead_s = kept_until
+                .duration_since(at.max(commitment.paid_until))
+                .as_secs_f64()
+                .max(0.0);
+            share.left_usd -= ahead_s * commitment.usd_per_s;
             continue;
         }
         if lease.site == site {
-            costing.promised_until = at;
+            commitment.promised_until = at;
         }
-        means.costing.push(costing);
+        share.commitments.push(commitment);
     }
     // what is not there yet, and what is billed by use
-    let others = pending.iter().filter(|(of, _)| of != site).map(|(_, usd_per_s)| *usd_per_s);
-    means.costing.extend(others.chain([by_use_per_s]).map(|usd_per_s| Costing { usd_per_s, paid_until: at, promised_until: at }));
-    means
+    let others = pending
+        .iter()
+        .filter(|(of, _)| of != site)
+        .map(|(_, usd_per_s)| *usd_per_s);
+    share
+        .commitments
+        .extend(others.chain([by_use_per_s]).map(|usd_per_s| Commitment {
+            usd_per_s,
+            paid_until: at,
+            promised_until: at,
+        }));
+    share
 }
 
 #[cfg(test)]
@@ -77,22 +109,56 @@ mod tests {
     }
 
     fn order(site: &str, usd_per_hour: f64, intended_s: i64, lifetime_s: u64) -> LaunchOrder {
-        let tags =
-            Tags { site: site.into(), lease: Some(site.into()), expires: Some(at(intended_s + lifetime_s as i64)), ..Tags::default() };
-        LaunchOrder { tags, lifetime_s, ..*cost::tests::order(1, Some(usd_per_hour)) }
+        let tags = Tags {
+            site: site.into(),
+            lease: Some(site.into()),
+            expires: Some(at(intended_s + lifetime_s as i64)),
+            ..Tags::default()
+        };
+        LaunchOrder {
+            tags,
+            lifetime_s,
+            ..*cost::tests::order(1, Some(usd_per_hour))
+        }
     }
 
     /// The leases of a journal; each event with its time.
     fn leases(events: Vec<(i64, Event)>) -> Vec<Lease> {
-        let entries: Vec<Entry> = (1..).zip(events).map(|(seq, (s, event))| Entry { seq, at: at(s), event }).collect();
+        let entries: Vec<Entry> = (1..)
+            .zip(events)
+            .map(|(seq, (s, event))| Entry {
+                seq,
+                at: at(s),
+                event,
+            })
+            .collect();
         CampaignState::of(&entries).expect("a legal journal").leases
     }
 
-    fn launched(site: &str, usd_per_hour: f64, intended_s: i64, lifetime_s: u64) -> Vec<(i64, Event)> {
+    fn launched(
+        site: &str,
+        usd_per_hour: f64,
+        intended_s: i64,
+        lifetime_s: u64,
+    ) -> Vec<(i64, Event)> {
         let order = Some(Box::new(order(site, usd_per_hour, intended_s, lifetime_s)));
-        let intended = Event::LeaseIntended { lease: site.into(), site: site.into(), nodes: 1, order };
+        let intended = Event::LeaseIntended {
+            lease: site.into(),
+            site: site.into(),
+            nodes: 1,
+            order,
+        };
         let by = Acquired::instances([format!("i-{site}")]);
-        vec![(intended_s, intended), (intended_s + 5, Event::LeaseAcquired { lease: site.into(), by })]
+        vec![
+            (intended_s, intended),
+            (
+                intended_s + 5,
+                Event::LeaseAcquired {
+                    lease: site.into(),
+                    by,
+                },
+            ),
+        ]
     }
 
     #[test]
@@ -101,29 +167,46 @@ mod tests {
         let hour = 3600.0;
         let first = leases(launched("a", 1.0, 0, 100));
         let pending = [("b".to_owned(), 1.0 / hour)];
-        let of_a = means_of("a", at(0), 5.0, &first, &pending, 0.0);
-        assert_eq!(of_a.until(0.0).as_second(), (2.5 * hour) as i64 + 30, "the first minute is counted in what was spent");
+        let of_a = share_of("a", at(0), 5.0, &first, &pending, 0.0);
+        assert_eq!(
+            of_a.until(0.0).as_second(),
+            (2.5 * hour) as i64 + 30,
+            "the first minute is counted in what was spent"
+        );
         // it is extended to that; the other one gets the rest, and neither gets more when cvc is gone
-        let extended = Event::LeaseExtended { lease: "a".into(), until: at(9_000) };
+        let extended = Event::LeaseExtended {
+            lease: "a".into(),
+            until: at(9_000),
+        };
         let mut events = launched("a", 1.0, 0, 100);
         events.push((10, extended));
-        let of_b = means_of("b", at(600), 5.0 - 600.0 / hour, &leases(events), &[], 0.0);
+        let of_b = share_of("b", at(600), 5.0 - 600.0 / hour, &leases(events), &[], 0.0);
         assert_eq!(of_b.until(1.0 / hour).as_second(), 9_300);
     }
 
     #[test]
     fn what_is_kept_costs_until_then_and_no_longer() {
         let mut events = launched("a", 3.6, 0, 100);
-        events.push((100, Event::LeaseKept { lease: "a".into(), until: at(1_100) }));
+        events.push((
+            100,
+            Event::LeaseKept {
+                lease: "a".into(),
+                until: at(1_100),
+            },
+        ));
         // of two dollars one is kept for it
-        let of_b = means_of("b", at(100), 2.0, &leases(events), &[], 0.0);
+        let of_b = share_of("b", at(100), 2.0, &leases(events), &[], 0.0);
         assert_eq!(of_b.until(0.001), at(1_100));
     }
 
     #[test]
     fn an_instance_that_was_lost_twice_costs_nothing_instead_of_everything() {
         let mut events = launched("a", 3.6, 0, 100);
-        let lost = |id: &str| Event::LeaseLost { lease: "a".into(), instances: vec![id.into()], why: "gone".into() };
+        let lost = |id: &str| Event::LeaseLost {
+            lease: "a".into(),
+            instances: vec![id.into()],
+            why: "gone".into(),
+        };
         events.extend([(50, lost("i-a")), (60, lost("i-of-another-journal"))]);
         assert_eq!(leases(events).first().and_then(lease_usd_per_s), Some(0.0));
     }

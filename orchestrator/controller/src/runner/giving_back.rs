@@ -9,7 +9,9 @@ use tracing::Instrument;
 impl CampaignRunner<'_> {
     /// Gives back the fleets of sites on which nothing runs or remains to be run.
     pub(super) fn close_idle_clouds(&mut self) {
-        let is_idle = |site: &&String| self.sites.is_open(site) && !self.scheduler.is_busy(self.journal.state(), site);
+        let is_idle = |site: &&String| {
+            self.sites.is_open(site) && !self.scheduler.is_busy(self.journal.state(), site)
+        };
         let idle: Vec<String> = self.sites.fleets.keys().filter(is_idle).cloned().collect();
         for site in idle {
             self.begin_closing(&site);
@@ -18,10 +20,25 @@ impl CampaignRunner<'_> {
 
     /// Begins to give a fleet back, or to keep it if the site says so and the budget pays for that.
     pub(super) fn begin_closing(&mut self, site: &str) {
-        let Some(fleet) = self.sites.fleets.get(site).cloned().filter(|_| !self.closing.has(site)) else { return };
+        let Some(fleet) = self
+            .sites
+            .fleets
+            .get(site)
+            .cloned()
+            .filter(|_| !self.closing.has(site))
+        else {
+            return;
+        };
         let remote = self.sites.remote(site);
-        let keep_s = self.spec.sites.get(site).and_then(|s| s.ec2.as_ref()).and_then(|e| e.keep_s);
-        let keep_s = keep_s.filter(|s| fleet.gone().is_empty() && self.budget.pays_for_keeping(&self.books(), *s));
+        let keep_s = self
+            .spec
+            .sites
+            .get(site)
+            .and_then(|s| s.ec2.as_ref())
+            .and_then(|e| e.keep_s);
+        let keep_s = keep_s.filter(|s| {
+            fleet.gone().is_empty() && self.budget.pays_for_keeping(&self.budget_view(), *s)
+        });
         self.sites.remove(site);
         let (name, reporter) = (site.to_owned(), self.sites.reporter());
         let close = async move {
@@ -32,23 +49,35 @@ impl CampaignRunner<'_> {
                 };
                 match kept.await {
                     Ok(()) => return Ok(true),
-                    Err(error) => reporter.note(format!("{name}: its instances cannot be kept and are given back: {error}")),
+                    Err(error) => reporter.note(format!(
+                        "{name}: its instances cannot be kept and are given back: {error}"
+                    )),
                 }
             }
             // do not wait for a head node that is about to go
             drop(remote);
-            fleet.down("the campaign no longer needs it").await.map(|()| false)
+            fleet
+                .down("the campaign no longer needs it")
+                .await
+                .map(|()| false)
         };
-        self.closing.spawn(site, close.instrument(tracing::info_span!("site", site)));
+        self.closing
+            .spawn(site, close.instrument(tracing::info_span!("site", site)));
     }
 
     /// Writes down that a fleet was given back. Returns its error if that failed; the end of the campaign tries again.
-    pub(super) fn settle_closed(&mut self, ClosedCloud { site, result }: ClosedCloud) -> Result<Result<(), CampaignError>, CampaignError> {
+    pub(super) fn settle_closed(
+        &mut self,
+        ClosedCloud { site, result }: ClosedCloud,
+    ) -> Result<Result<(), CampaignError>, CampaignError> {
         Ok(match result {
             Ok(is_kept) => {
                 self.sites.fleets.remove(&site);
                 if !is_kept {
-                    self.journal.write(Event::SiteClosed { site: site.into(), forgotten: false })?;
+                    self.journal.write(Event::SiteClosed {
+                        site: site.into(),
+                        forgotten: false,
+                    })?;
                 }
                 Ok(())
             }
@@ -68,7 +97,8 @@ impl CampaignRunner<'_> {
         // others may begin to be given back meanwhile
         let mut ended = self.closing.take_ended();
         let closed = self.while_listening(ended.recv()).await;
-        self.closing.put_back(ended, closed.as_ref().ok().and_then(Option::as_ref));
+        self.closing
+            .put_back(ended, closed.as_ref().ok().and_then(Option::as_ref));
         closed
     }
 
@@ -82,11 +112,15 @@ impl CampaignRunner<'_> {
             for site in std::mem::take(&mut waiting) {
                 self.begin_closing(&site);
             }
-            let Some(closed) = self.wait_for_closed().await? else { break };
+            let Some(closed) = self.wait_for_closed().await? else {
+                break;
+            };
             match self.settle_closed(closed)? {
                 Ok(()) => {}
                 Err(error) if first.is_none() => first = Some(error),
-                Err(error) => self.observer.on(&Progress::Site { what: error.to_string() }),
+                Err(error) => self.observer.on(&Progress::Site {
+                    what: error.to_string(),
+                }),
             }
         }
         Ok(first)

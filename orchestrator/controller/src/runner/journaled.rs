@@ -26,8 +26,18 @@ impl<'a> Journaled<'a> {
     /// Opens the journal of a campaign and folds what it has.
     pub(super) fn open(path: &Utf8Path, plan: &'a Plan) -> Result<Self, StoreError> {
         let mut state = CampaignState::default();
-        let journal = Journal::open(path, &plan.campaign, |entry| state.apply(entry).map_err(|illegal| illegal.problem))?;
-        Ok(Self { journal, ledger: Ledger::of(plan, &state), state, mute: None, is_fenced: false })
+        let journal = Journal::open(path, &plan.campaign, |entry| {
+            state
+                .apply(entry)
+                .map_err(|illegal| illegal.problem.to_string())
+        })?;
+        Ok(Self {
+            journal,
+            ledger: Ledger::of(plan, &state),
+            state,
+            mute: None,
+            is_fenced: false,
+        })
     }
 
     /// Appends an event, syncs it, and takes it into the state. An illegal event is a bug of cvc and is not written, because the journal
@@ -54,15 +64,24 @@ impl<'a> Journaled<'a> {
         event: Event,
         append: impl FnOnce(&mut Journal, Event) -> Result<Entry, StoreError>,
     ) -> Result<(), CampaignError> {
-        self.state.check(&event).map_err(CampaignError::internal)?;
+        self.state
+            .check(&event)
+            .map_err(|problem| CampaignError::internal(problem.to_string()))?;
         if self.is_fenced {
             self.journal.check_owner()?;
         }
         if let Some(why) = &self.mute {
-            return Err(StoreError::io("append to", self.journal.path())(std::io::Error::other(why.clone())).into());
+            return Err(
+                StoreError::io("append to", self.journal.path())(std::io::Error::other(
+                    why.clone(),
+                ))
+                .into(),
+            );
         }
         let entry = append(&mut self.journal, event).map_err(|error| self.fall_silent(error))?;
-        self.state.apply(&entry).map_err(|illegal| CampaignError::internal(illegal.to_string()))?;
+        self.state
+            .apply(&entry)
+            .map_err(|illegal| CampaignError::internal(illegal.to_string()))?;
         self.ledger.take_in(&self.state, &entry.event);
         Ok(())
     }
@@ -71,7 +90,9 @@ impl<'a> Journaled<'a> {
     fn fall_silent(&mut self, error: StoreError) -> CampaignError {
         self.is_fenced = matches!(error, StoreError::Fenced { .. });
         self.mute = Some(match &error {
-            StoreError::Io { source, .. } => format!("{source} (nothing more is written in this session)"),
+            StoreError::Io { source, .. } => {
+                format!("{source} (nothing more is written in this session)")
+            }
             other => other.to_string(),
         });
         error.into()
@@ -86,7 +107,9 @@ impl<'a> Journaled<'a> {
         if self.mute.is_some() && !self.is_fenced {
             return Ok(());
         }
-        self.journal.check_owner().map_err(|error| self.fall_silent(error))
+        self.journal
+            .check_owner()
+            .map_err(|error| self.fall_silent(error))
     }
 
     /// Whether somebody else has the journal by now: what the campaign has elsewhere is theirs.
@@ -99,7 +122,10 @@ impl<'a> Journaled<'a> {
     /// # Errors
     /// Never: an open journal has one.
     pub(super) fn lineage(&self) -> Result<&Lineage, CampaignError> {
-        self.state.lineage.as_ref().ok_or_else(|| CampaignError::internal("a journal without a lineage"))
+        self.state
+            .lineage
+            .as_ref()
+            .ok_or_else(|| CampaignError::internal("a journal without a lineage"))
     }
 
     /// The state of the campaign.
@@ -122,7 +148,12 @@ impl<'a> Journaled<'a> {
     pub(super) fn reopen_failed(&mut self) -> Vec<(RunId, u32)> {
         let mut reopened = Vec::new();
         for (run, history) in &mut self.state.runs {
-            if let RunState::Finished { attempt, outcome: Outcome::Failed { .. }, .. } = history.state {
+            if let RunState::Finished {
+                attempt,
+                outcome: Outcome::Failed { .. },
+                ..
+            } = history.state
+            {
                 reopened.push((run.clone(), attempt));
                 history.state = RunState::Abandoned { attempts: attempt };
             }

@@ -67,7 +67,10 @@ impl OfSite {
             self.open_nodes * then.as_nanosecond() - self.open_start_ns
         } else {
             // the clock was set back
-            self.open.values().map(|(start, nodes)| i128::from(*nodes) * between_ns(*start, then)).sum()
+            self.open
+                .values()
+                .map(|(start, nodes)| i128::from(*nodes) * between_ns(*start, then))
+                .sum()
         };
         self.ended_ns + open
     }
@@ -80,9 +83,17 @@ fn between_ns(start: Timestamp, end: Timestamp) -> i128 {
 impl<'a> Ledger<'a> {
     /// The sums of a campaign so far.
     pub(super) fn of(plan: &'a Plan, state: &CampaignState) -> Self {
-        let points: HashMap<_, _> = plan.points.iter().map(|p| (&p.id, (p.point.site.as_str(), p.point.mapping.nodes()))).collect();
+        let points: HashMap<_, _> = plan
+            .points
+            .iter()
+            .map(|p| (&p.id, (p.point.site.as_str(), p.point.mapping.nodes())))
+            .collect();
         let mut ledger = Self {
-            place_of: plan.runs.iter().filter_map(|r| Some((&r.id, *points.get(&r.point)?))).collect(),
+            place_of: plan
+                .runs
+                .iter()
+                .filter_map(|r| Some((&r.id, *points.get(&r.point)?)))
+                .collect(),
             attempts: BTreeMap::new(),
             last_start: Timestamp::MIN,
             counted: HashMap::new(),
@@ -137,7 +148,10 @@ impl<'a> Ledger<'a> {
     }
 
     fn count(&mut self, run: &RunId, attempt: &Attempt) {
-        let (Some((site, nodes)), Some(start)) = (self.place_of.get(run).copied(), attempt.started) else { return };
+        let (Some((site, nodes)), Some(start)) = (self.place_of.get(run).copied(), attempt.started)
+        else {
+            return;
+        };
         let nodes = self.nodes_of(&attempt.nodes).unwrap_or(nodes);
         let of_site = self.attempts.entry(site).or_default();
         match attempt.ended {
@@ -158,7 +172,11 @@ impl<'a> Ledger<'a> {
             return None;
         }
         let counted = self.counted.entry(nodes.as_ptr().addr());
-        Some(counted.or_insert_with(|| (Arc::clone(nodes), spending::count_distinct(nodes))).1)
+        Some(
+            counted
+                .or_insert_with(|| (Arc::clone(nodes), spending::count_distinct(nodes)))
+                .1,
+        )
     }
 
     /// Looks at all leases that were not looked at yet.
@@ -174,7 +192,9 @@ impl<'a> Ledger<'a> {
     }
 
     fn count_lease(&mut self, state: &CampaignState, name: &LeaseId) {
-        let Some(number) = state.leases.iter().rposition(|l| l.name == *name) else { return };
+        let Some(number) = state.leases.iter().rposition(|l| l.name == *name) else {
+            return;
+        };
         if self.over.contains(&number) {
             // something became known after its end
             (self.over, self.over_cost, self.open, self.leases) = Default::default();
@@ -203,15 +223,23 @@ impl<'a> Ledger<'a> {
 
     /// The cost of instances of clouds until then, and of what was fetched from them.
     pub(super) fn leases_cost(&self, state: &CampaignState, then: Timestamp) -> Spent {
-        let mut costs: Vec<Spent> = self.open_leases(state).filter_map(|lease| spending::lease_cost(lease, then)).collect();
+        let mut costs: Vec<Spent> = self
+            .open_leases(state)
+            .filter_map(|lease| spending::lease_cost(lease, then))
+            .collect();
         // one for each site
         costs.extend(state.fetched.values().map(spending::fetched_cost));
         spending::total(costs.iter().chain([&self.over_cost]))
     }
 
     /// Orders to clouds that are not over.
-    pub(super) fn open_leases<'s>(&self, state: &'s CampaignState) -> impl Iterator<Item = &'s Lease> {
-        self.open.iter().filter_map(|number| state.leases.get(*number))
+    pub(super) fn open_leases<'s>(
+        &self,
+        state: &'s CampaignState,
+    ) -> impl Iterator<Item = &'s Lease> {
+        self.open
+            .iter()
+            .filter_map(|number| state.leases.get(*number))
     }
 }
 
@@ -225,7 +253,7 @@ mod tests {
         mapping::Mapping,
         outcome::Outcome,
         plan::PlannedRun,
-        point::{CheckpointerKind, Compression, PlannedPoint, Point, Repeat},
+        point::{PlannedPoint, Point, Repeat},
         price::{Price, PriceFrom, RatePart},
     };
     use proptest::prelude::*;
@@ -244,15 +272,8 @@ mod tests {
             class: "S".into(),
             mapping: "3Nx1P".parse::<Mapping>().expect("a mapping"),
             mpi: "mpich".into(),
-            checkpointer: CheckpointerKind::None,
-            compression: Compression::None,
-            aggregators: None,
-            cb_buffer: None,
             storage: "disk".into(),
-            restart_check: None,
-            moment: None,
-            tracer: None,
-            user: Default::default(),
+            ..Point::default()
         };
         let planned = |number: usize| PlannedRun {
             id: run(number),
@@ -264,7 +285,14 @@ mod tests {
             schema: 1,
             campaign: "c".into(),
             seed: 1,
-            points: SITES.iter().map(|s| PlannedPoint { id: PointId::from_written(s), point: point(s), baseline: false }).collect(),
+            points: SITES
+                .iter()
+                .map(|s| PlannedPoint {
+                    id: PointId::from_written(s),
+                    point: point(s),
+                    baseline: false,
+                })
+                .collect(),
             runs: (0..6).map(planned).collect(),
             excluded: Vec::new(),
             predict: None,
@@ -272,11 +300,21 @@ mod tests {
     }
 
     fn rate(usd: f64) -> NodeRate {
-        NodeRate::new(vec![RatePart { what: "node".into(), price: Price::new(usd, PriceFrom::Campaign) }], 0.0)
+        NodeRate::new(
+            vec![RatePart {
+                what: "node".into(),
+                price: Price::new(usd, PriceFrom::Campaign),
+            }],
+            0.0,
+        )
     }
 
     fn rates() -> BTreeMap<String, NodeRate> {
-        [("cheap".to_owned(), rate(0.1)), ("dear".to_owned(), rate(7.0))].into()
+        [
+            ("cheap".to_owned(), rate(0.1)),
+            ("dear".to_owned(), rate(7.0)),
+        ]
+        .into()
     }
 
     /// Something that is written if it may follow.
@@ -356,10 +394,24 @@ mod tests {
         for second in 0..1000 {
             let (attempt, run) = (1, run(1));
             for event in [
-                Event::RunIntended { run: run.clone(), attempt, nodes: Default::default() },
-                Event::RunAbandoned { run, attempt, ended: vec![], lost: false, with_controller: false },
+                Event::RunIntended {
+                    run: run.clone(),
+                    attempt,
+                    nodes: Default::default(),
+                },
+                Event::RunAbandoned {
+                    run,
+                    attempt,
+                    ended: vec![],
+                    lost: false,
+                    with_controller: false,
+                },
             ] {
-                let entry = Entry { seq: 1, at: at(second), event };
+                let entry = Entry {
+                    seq: 1,
+                    at: at(second),
+                    event,
+                };
                 state.apply(&entry).expect("legal");
                 ledger.take_in(&state, &entry.event);
             }

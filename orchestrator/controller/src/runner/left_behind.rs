@@ -21,16 +21,26 @@ fn is_elsewhere(opened: Option<&SitePlace>, now: Option<&SitePlace>, leases: &[L
     match opened {
         Some(opened) => !opened.is_same(now),
         // a journal of an earlier version says nothing but what was leased
-        None => leases.iter().any(|lease| lease.order.is_some() != (now.kind == SiteKind::Ec2)),
+        None => leases
+            .iter()
+            .any(|lease| lease.order.is_some() != (now.kind == SiteKind::Ec2)),
     }
 }
 
 impl CampaignRunner<'_> {
     /// Whether what was left of this site lies where the campaign file does not look.
     pub(super) fn is_left_elsewhere(&self, site: &str) -> bool {
-        let now = self.spec.sites.get(site).map(|s| SitePlace::of(s, self.spec.directory()));
+        let now = self
+            .spec
+            .sites
+            .get(site)
+            .map(|s| SitePlace::of(s, self.spec.directory()));
         let state = self.journal.state();
-        let leases: Vec<Lease> = state.leases_of(site).into_iter().filter(|l| !l.released).collect();
+        let leases: Vec<Lease> = state
+            .leases_of(site)
+            .into_iter()
+            .filter(|l| !l.released)
+            .collect();
         let has_something = state.open_sites.contains(site) || !leases.is_empty();
         has_something && is_elsewhere(state.places.get(site), now.as_ref(), &leases)
     }
@@ -39,7 +49,13 @@ impl CampaignRunner<'_> {
     /// session, and is tried again by the next one.
     #[tracing::instrument(name = "site", skip_all, fields(site = name))]
     pub(super) async fn close_where_opened(&mut self, name: &str) -> Result<bool, CampaignError> {
-        let leases: Vec<Lease> = self.journal.state().leases_of(name).into_iter().filter(|l| !l.released).collect();
+        let leases: Vec<Lease> = self
+            .journal
+            .state()
+            .leases_of(name)
+            .into_iter()
+            .filter(|l| !l.released)
+            .collect();
         let opened = self.journal.state().places.get(name).cloned();
         let order = leases.iter().rev().find_map(|lease| lease.order.clone());
         let closed = match (order, opened) {
@@ -55,11 +71,22 @@ impl CampaignRunner<'_> {
         };
         self.sites.fleets.remove(name);
         match closed {
-            Ok(()) => self.journal.write(Event::SiteClosed { site: name.into(), forgotten: false }).map(|()| true),
+            Ok(()) => self
+                .journal
+                .write(Event::SiteClosed {
+                    site: name.into(),
+                    forgotten: false,
+                })
+                .map(|()| true),
             Err(error) if self.journal.is_mute() => Err(error),
             Err(error) => {
-                self.observer.on(&Progress::Site { what: error.to_string() });
-                self.leftover.get_or_insert(CampaignError::Leftover { site: name.to_owned(), what: error.to_string() });
+                self.observer.on(&Progress::Site {
+                    what: error.to_string(),
+                });
+                self.leftover.get_or_insert(CampaignError::Leftover {
+                    site: name.to_owned(),
+                    what: error.to_string(),
+                });
                 Ok(false)
             }
         }
@@ -68,16 +95,30 @@ impl CampaignRunner<'_> {
     /// Gives the instances of a cloud's site back.
     async fn end_fleet(&mut self, name: &str, request: &FleetRequest) -> Result<(), CampaignError> {
         let fleet = self.fleet(name, request).await?;
-        self.observer.on(&Progress::Site { what: format!("{name}: no longer in the campaign file; its instances are given back") });
-        self.while_listening(async move { fleet.down("its site has left the campaign file").await }).await?
+        self.observer.on(&Progress::Site {
+            what: format!("{name}: no longer in the campaign file; its instances are given back"),
+        });
+        self.while_listening(async move { fleet.down("its site has left the campaign file").await })
+            .await?
     }
 
     /// Ends the agent and the jobs of a site at this place, and removes what lies there.
     async fn end_at(&mut self, name: &str, place: &SitePlace) -> Result<(), CampaignError> {
-        let Some(cluster) = place.cluster() else { return Ok(()) };
-        let any = self.spec.sites.keys().next().and_then(|any| SiteContext::of(self.spec, any));
-        let Some(mut context) = any else { return Err(CampaignError::internal("a campaign without sites")) };
-        let what = format!("{name}: the campaign file no longer has it where it was opened ({place}); ending what is left there");
+        let Some(cluster) = place.cluster() else {
+            return Ok(());
+        };
+        let any = self
+            .spec
+            .sites
+            .keys()
+            .next()
+            .and_then(|any| SiteContext::of(self.spec, any));
+        let Some(mut context) = any else {
+            return Err(CampaignError::internal("a campaign without sites"));
+        };
+        let what = format!(
+            "{name}: the campaign file no longer has it where it was opened ({place}); ending what is left there"
+        );
         self.observer.on(&Progress::Site { what });
         let state = self.journal.state();
         context.lineage.clone_from(&state.lineage);
@@ -98,26 +139,46 @@ impl CampaignRunner<'_> {
             reach: Arc::clone(&self.options.reach),
         };
         let stop_signal = self.stop_signal.clone();
-        self.while_listening(Remote::open(opening, stop_signal)).await?.map(drop)
+        self.while_listening(Remote::open(opening, stop_signal))
+            .await?
+            .map(drop)
     }
 
     /// Takes the user's word that nothing is left of sites that cannot be asked.
     pub(super) fn forget(&mut self, sites: &[String]) -> Result<(), CampaignError> {
         for name in sites {
-            let leases: Vec<Lease> = self.journal.state().leases_of(name).into_iter().filter(|l| !l.released).collect();
+            let leases: Vec<Lease> = self
+                .journal
+                .state()
+                .leases_of(name)
+                .into_iter()
+                .filter(|l| !l.released)
+                .collect();
             if leases.iter().any(|lease| lease.order.is_some()) {
                 let what = "it has instances in a cloud, which cost: `cvc down` gives them back, and `cvc sweep` finds them".to_owned();
-                return Err(CampaignError::Leftover { site: name.clone(), what });
+                return Err(CampaignError::Leftover {
+                    site: name.clone(),
+                    what,
+                });
             }
             if leases.is_empty() && !self.journal.state().open_sites.contains(name.as_str()) {
                 let problem = "nothing of it is open".to_owned();
-                return Err(CampaignError::Site { site: name.clone(), problem });
+                return Err(CampaignError::Site {
+                    site: name.clone(),
+                    problem,
+                });
             }
             for lease in leases {
                 let how = "the user said that nothing of it is left".to_owned();
-                self.journal.write(Event::LeaseReleased { lease: lease.name, how })?;
+                self.journal.write(Event::LeaseReleased {
+                    lease: lease.name,
+                    how,
+                })?;
             }
-            self.journal.write(Event::SiteClosed { site: name.into(), forgotten: true })?;
+            self.journal.write(Event::SiteClosed {
+                site: name.into(),
+                forgotten: true,
+            })?;
         }
         Ok(())
     }
@@ -129,7 +190,12 @@ mod tests {
     use cvc_core::hosts::{HostEntry, SshSettings};
 
     fn place(kind: SiteKind, head: &str) -> SitePlace {
-        SitePlace { kind, head: Some(HostEntry::named(head)), ssh: SshSettings::default(), base: "~/.cvc".into() }
+        SitePlace {
+            kind,
+            head: Some(HostEntry::named(head)),
+            ssh: SshSettings::default(),
+            base: "~/.cvc".into(),
+        }
     }
 
     #[test]
@@ -138,6 +204,9 @@ mod tests {
         assert!(!is_elsewhere(Some(&one), Some(&one), &[]));
         assert!(is_elsewhere(Some(&one), Some(&other), &[]));
         assert!(is_elsewhere(Some(&one), None, &[]) && is_elsewhere(None, None, &[]));
-        assert!(!is_elsewhere(None, Some(&one), &[]), "an earlier version did not say where");
+        assert!(
+            !is_elsewhere(None, Some(&one), &[]),
+            "an earlier version did not say where"
+        );
     }
 }

@@ -30,7 +30,7 @@ use crate::{
     provider::Clouds,
     remote::Reach,
 };
-use budget::{Books, Budget};
+use budget::{Budget, BudgetView};
 use camino::{Utf8Path, Utf8PathBuf};
 use campaign_lock::take_campaign_lock;
 use closing_clouds::{ClosedCloud, ClosingClouds};
@@ -43,14 +43,14 @@ use cvc_core::{
     plan::{Plan, PlannedRun},
     stop::{StopRequest, StopRequests, StopSignal},
     store::{
-        CampaignDir, OUTCOME, OutcomeFile, StoreError, claim, read_outcome, remove_all, remove_half_written, remove_torn, sealed_outcome,
-        write_whole,
+        CampaignDir, OUTCOME, OutcomeFile, StoreError, claim, read_outcome, remove_all,
+        remove_half_written, remove_torn, sealed_outcome, write_whole,
     },
     units::counted,
 };
 use cvc_engine::attempt::{
-    AttemptEvent, AttemptReporter, AttemptResult, LocalExecutor, Nodes, PendingCleanup, ReadySite, Shepherds, Steps, Task, conclude_failed,
-    recover_run,
+    AttemptEvent, AttemptReporter, AttemptResult, LocalExecutor, Nodes, PendingCleanup, ReadySite,
+    Shepherds, Steps, Task, conclude_failed, recover_run,
 };
 use indexmap::IndexMap;
 use journaled::Journaled;
@@ -171,7 +171,11 @@ struct Attempts {
 impl Attempts {
     fn new() -> Self {
         let (event_sender, events) = mpsc::unbounded_channel();
-        Self { tasks: JoinSet::new(), events, event_sender }
+        Self {
+            tasks: JoinSet::new(),
+            events,
+            event_sender,
+        }
     }
 }
 
@@ -205,13 +209,21 @@ pub async fn run_campaign(
     observer: &mut dyn Observer,
 ) -> Result<Summary, CampaignError> {
     let executors = |dir: &CampaignDir, lineage: &Lineage| {
-        sites.into_iter().map(|(name, site)| (name, execute_here(site, dir, lineage, options))).collect()
+        sites
+            .into_iter()
+            .map(|(name, site)| (name, execute_here(site, dir, lineage, options)))
+            .collect()
     };
     run_campaign_on(spec, plan, executors, options, stop_signal, observer).await
 }
 
 /// The executor of a site of this machine.
-fn execute_here(mut site: ReadySite, dir: &CampaignDir, lineage: &Lineage, options: &Options) -> SiteExecutor {
+fn execute_here(
+    mut site: ReadySite,
+    dir: &CampaignDir,
+    lineage: &Lineage,
+    options: &Options,
+) -> SiteExecutor {
     Arc::make_mut(&mut site.context).lineage = Some(lineage.clone());
     Arc::new(LocalExecutor {
         site: Arc::new(site),
@@ -235,7 +247,10 @@ pub async fn run_campaign_on(
 ) -> Result<Summary, CampaignError> {
     let dir = CampaignDir::new(&options.campaigns, &plan.campaign);
     fs::create_dir_all(dir.runs()).map_err(StoreError::io("make", dir.runs()))?;
-    let root = dir.root().canonicalize_utf8().map_err(StoreError::io("resolve", dir.root()))?;
+    let root = dir
+        .root()
+        .canonicalize_utf8()
+        .map_err(StoreError::io("resolve", dir.root()))?;
     let dir = CampaignDir::at(&root);
     let _lock = take_campaign_lock(&dir, "cvc run", &stop_signal, observer).await?;
     refuse_without_journal(&dir)?;
@@ -243,10 +258,12 @@ pub async fn run_campaign_on(
         remove_half_written(&file)?;
     }
     write_whole(&dir.campaign_file(), spec.text.as_bytes())?;
-    let plan_json = serde_json::to_vec_pretty(plan).map_err(|e| StoreError::damaged(dir.plan(), 0, e.to_string()))?;
+    let plan_json = serde_json::to_vec_pretty(plan)
+        .map_err(|e| StoreError::damaged(dir.plan(), 0, e.to_string()))?;
     write_whole(&dir.plan(), &plan_json)?;
     keep_hosts(&dir, spec)?;
-    let mut runner = CampaignRunner::begin(spec, plan, executors, dir, options, stop_signal, observer)?;
+    let mut runner =
+        CampaignRunner::begin(spec, plan, executors, dir, options, stop_signal, observer)?;
     runner.recover()?;
     if options.retry_failed {
         runner.forget_failures()?;
@@ -277,7 +294,10 @@ pub async fn run_campaign_on(
     match (walked, closed.err().or(runner.leftover)) {
         (Err(error), Some(CampaignError::Leftover { site, what })) => {
             // what is left matters more than why, but both are told
-            Err(CampaignError::Leftover { site, what: format!("{what} (after: {error})") })
+            Err(CampaignError::Leftover {
+                site,
+                what: format!("{what} (after: {error})"),
+            })
         }
         (Err(error), _) | (Ok(_), Some(error)) => Err(error),
         (Ok(summary), None) => Ok(summary),
@@ -290,13 +310,23 @@ fn refuse_without_journal(dir: &CampaignDir) -> Result<(), CampaignError> {
     if fs::metadata(&journal).is_ok_and(|metadata| metadata.len() > 0) {
         return Ok(());
     }
-    let entries = dir.runs().read_dir_utf8().map_err(StoreError::io("list", dir.runs()))?;
-    let whole = entries.flatten().filter(|entry| entry.path().join(OUTCOME).exists()).count();
+    let entries = dir
+        .runs()
+        .read_dir_utf8()
+        .map_err(StoreError::io("list", dir.runs()))?;
+    let whole = entries
+        .flatten()
+        .filter(|entry| entry.path().join(OUTCOME).exists())
+        .count();
     if whole == 0 {
         return Ok(());
     }
     let what = if journal.exists() { "empty" } else { "missing" };
-    let detail = format!("it is {what}, and {} holds the results of {}, which would be overwritten", dir.runs(), counted(whole, "run"));
+    let detail = format!(
+        "it is {what}, and {} holds the results of {}, which would be overwritten",
+        dir.runs(),
+        counted(whole, "run")
+    );
     Err(StoreError::damaged(journal, 0, detail).into())
 }
 
@@ -306,12 +336,19 @@ fn refuse_without_journal(dir: &CampaignDir) -> Result<(), CampaignError> {
 /// # Errors
 /// When a site of several machines needs the program and it does not exist.
 pub fn find_node_program(spec: &Spec, plan: &Plan, options: &Options) -> Result<(), CampaignError> {
-    if CampaignDir::new(&options.campaigns, &plan.campaign).journal().exists() || options.node_program.is_file() {
+    if CampaignDir::new(&options.campaigns, &plan.campaign)
+        .journal()
+        .exists()
+        || options.node_program.is_file()
+    {
         return Ok(());
     }
     // instances that this cvc cannot launch are told as such, when they are wanted
-    let needs =
-        |name: &&String| spec.sites.get(name.as_str()).is_some_and(|s| s.cluster.is_some() || s.ec2.is_some() && options.clouds.is_some());
+    let needs = |name: &&String| {
+        spec.sites
+            .get(name.as_str())
+            .is_some_and(|s| s.cluster.is_some() || s.ec2.is_some() && options.clouds.is_some())
+    };
     match plan.points.iter().map(|p| &p.point.site).find(needs) {
         Some(site) => Err(CampaignError::no_node_program(site, &options.node_program)),
         None => Ok(()),
@@ -331,7 +368,14 @@ impl<'a> CampaignRunner<'a> {
     ) -> Result<Self, CampaignError> {
         let journal = Journaled::open(&dir.journal(), plan)?;
         let lineage = journal.lineage()?.clone();
-        let lineage_of = |root: &Utf8Path| Some(CampaignState::read(&CampaignDir::at(root).journal()).ok()?.lineage?.to_string());
+        let lineage_of = |root: &Utf8Path| {
+            Some(
+                CampaignState::read(&CampaignDir::at(root).journal())
+                    .ok()?
+                    .lineage?
+                    .to_string(),
+            )
+        };
         if let Some(what) = claim(&options.state, lineage.as_str(), dir.root(), lineage_of)? {
             observer.on(&Progress::Site { what });
         }
@@ -362,7 +406,10 @@ impl<'a> CampaignRunner<'a> {
 }
 
 /// Passes on the user's stop requests until the returned handle is dropped.
-fn forward_stop_requests(mut from: StopSignal, to: Vec<Arc<StopRequests>>) -> AbortOnDropHandle<()> {
+fn forward_stop_requests(
+    mut from: StopSignal,
+    to: Vec<Arc<StopRequests>>,
+) -> AbortOnDropHandle<()> {
     let pass_on = move |now: StopRequest| to.iter().for_each(|to| to.request(now));
     pass_on(*from.borrow_and_update());
     AbortOnDropHandle::new(tokio::spawn(async move {
@@ -385,7 +432,11 @@ impl CampaignRunner<'_> {
     /// Leaves nothing on other machines, and nothing that costs even if it cannot be journaled or cvc has a bug.
     async fn close_everything(&mut self) -> Result<(), CampaignError> {
         self.is_closing = true;
-        let closed = if self.journal.is_mute() { Ok(Ok(())) } else { catch_panic(self.close_sites()).await };
+        let closed = if self.journal.is_mute() {
+            Ok(Ok(()))
+        } else {
+            catch_panic(self.close_sites()).await
+        };
         let panicked = closed.is_err();
         let closed = closed.unwrap_or_else(|panic| Err(CampaignError::internal(panic)));
         if self.journal.is_fenced() {
@@ -393,12 +444,16 @@ impl CampaignRunner<'_> {
             return closed;
         }
         // the journal may have become so meanwhile
-        if panicked || self.journal.is_mute() { closed.and(self.end_clouds_unwritten().await) } else { closed }
+        if panicked || self.journal.is_mute() {
+            closed.and(self.end_clouds_unwritten().await)
+        } else {
+            closed
+        }
     }
 
     /// The spending until now.
-    fn books(&self) -> Books<'_> {
-        Books {
+    fn budget_view(&self) -> BudgetView<'_> {
+        BudgetView {
             state: self.journal.state(),
             ledger: self.journal.ledger(),
             scheduler: &self.scheduler,
@@ -438,7 +493,11 @@ impl CampaignRunner<'_> {
             }
             let context_of = |site: &str| self.sites.executor(site)?.local_context();
             let (ended, whole) = recover_run(&self.dir, context_of, &run, attempt, shepherd)?;
-            self.observer.on(&Progress::Recovered { run: run.clone(), ended: ended.len() as u64, kept: whole.is_some() });
+            self.observer.on(&Progress::Recovered {
+                run: run.clone(),
+                ended: ended.len() as u64,
+                kept: whole.is_some(),
+            });
             match whole {
                 Some(file) => self.journal.write(Event::finished(run, file))?,
                 None => self.abandon_with_controller(run, attempt, ended)?,
@@ -451,20 +510,34 @@ impl CampaignRunner<'_> {
     fn run_names(&self) -> Result<BTreeSet<String>, CampaignError> {
         let runs = self.dir.runs();
         match runs.read_dir_utf8() {
-            Ok(entries) => Ok(entries.flatten().map(|entry| entry.file_name().to_owned()).collect()),
+            Ok(entries) => Ok(entries
+                .flatten()
+                .map(|entry| entry.file_name().to_owned())
+                .collect()),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(BTreeSet::new()),
             Err(error) => Err(StoreError::io("list", &runs)(error).into()),
         }
     }
 
     /// Records that a run was cut off as its controller was killed or lost its power: it is repeated, unless it is the run that ends controllers.
-    fn abandon_with_controller(&mut self, run: RunId, attempt: u32, ended: Vec<u32>) -> Result<(), CampaignError> {
+    fn abandon_with_controller(
+        &mut self,
+        run: RunId,
+        attempt: u32,
+        ended: Vec<u32>,
+    ) -> Result<(), CampaignError> {
         let state = self.journal.state();
         let with_controller = !state.stop_asked;
         let times = match self.scheduler.judge_end_of_controller(state, &run) {
             Loss::TooOften(times) if with_controller => times,
             Loss::TooOften(_) | Loss::Again => {
-                return self.journal.write(Event::RunAbandoned { run, attempt, ended, lost: false, with_controller });
+                return self.journal.write(Event::RunAbandoned {
+                    run,
+                    attempt,
+                    ended,
+                    lost: false,
+                    with_controller,
+                });
             }
         };
         let detail = format!(
@@ -475,29 +548,62 @@ impl CampaignRunner<'_> {
         let (outcome, wall_s) = (file.outcome.clone(), file.wall_s);
         self.journal.write(Event::finished(run.clone(), file))?;
         let retry = !self.scheduler.used_up(self.journal.state(), &run, attempt);
-        let point = self.plan.runs.iter().find(|planned| planned.id == run).map(|planned| planned.point.clone());
+        let point = self
+            .plan
+            .runs
+            .iter()
+            .find(|planned| planned.id == run)
+            .map(|planned| planned.point.clone());
         // how a run of an earlier plan ended is of no interest any more
         let Some(point) = point else { return Ok(()) };
-        self.observer.on(&Progress::RunFinished { run, outcome, wall_s, retry });
-        if retry { Ok(()) } else { self.set_aside(&point) }
+        self.observer.on(&Progress::RunFinished {
+            run,
+            outcome,
+            wall_s,
+            retry,
+        });
+        if retry {
+            Ok(())
+        } else {
+            self.set_aside(&point)
+        }
     }
 
     /// Takes runs back whose directories were deleted since they succeeded.
     fn repeat_what_is_missing(&mut self, there: &BTreeSet<String>) -> Result<(), CampaignError> {
-        let succeeded = self.journal.state().runs.iter().filter_map(|(run, history)| match &history.state {
-            RunState::Finished { attempt, outcome: Outcome::Succeeded, .. } => Some((run, *attempt)),
-            RunState::Finished { .. } | RunState::Open { .. } | RunState::Abandoned { .. } => None,
-        });
-        let missing: Vec<(RunId, u32)> =
-            succeeded.filter(|(run, _)| !there.contains(run.as_str())).map(|(run, attempt)| (run.clone(), attempt)).collect();
+        let succeeded =
+            self.journal
+                .state()
+                .runs
+                .iter()
+                .filter_map(|(run, history)| match &history.state {
+                    RunState::Finished {
+                        attempt,
+                        outcome: Outcome::Succeeded,
+                        ..
+                    } => Some((run, *attempt)),
+                    RunState::Finished { .. }
+                    | RunState::Open { .. }
+                    | RunState::Abandoned { .. } => None,
+                });
+        let missing: Vec<(RunId, u32)> = succeeded
+            .filter(|(run, _)| !there.contains(run.as_str()))
+            .map(|(run, attempt)| (run.clone(), attempt))
+            .collect();
         if missing.is_empty() {
             return Ok(());
         }
         for (run, attempt) in &missing {
             let reason = "its directory is missing".to_owned();
-            self.journal.write(Event::RunDiscarded { run: run.clone(), attempt: *attempt, reason })?;
+            self.journal.write(Event::RunDiscarded {
+                run: run.clone(),
+                attempt: *attempt,
+                reason,
+            })?;
         }
-        self.observer.on(&Progress::Missing { runs: missing.into_iter().map(|(run, _)| run).collect() });
+        self.observer.on(&Progress::Missing {
+            runs: missing.into_iter().map(|(run, _)| run).collect(),
+        });
         Ok(())
     }
 
@@ -506,15 +612,32 @@ impl CampaignRunner<'_> {
     fn take_in_whole_runs(&mut self, names: &BTreeSet<String>) -> Result<(), CampaignError> {
         let mut taken_in = Vec::new();
         for name in names {
-            let Ok(run) = RunId::try_from(name.clone()) else { continue };
+            let Ok(run) = RunId::try_from(name.clone()) else {
+                continue;
+            };
             match self.journal.state().run(&run) {
                 // what is open is recovered
-                Some(RunState::Open { .. } | RunState::Finished { outcome: Outcome::Succeeded, .. }) => continue,
+                Some(
+                    RunState::Open { .. }
+                    | RunState::Finished {
+                        outcome: Outcome::Succeeded,
+                        ..
+                    },
+                ) => continue,
                 Some(RunState::Abandoned { .. } | RunState::Finished { .. }) | None => {}
             }
-            let file = read_outcome(&self.dir.run(&run)).ok().filter(|file| file.outcome == Outcome::Succeeded);
-            let Some(file) = file.and_then(|file| sealed_outcome(&self.dir, &run, file.attempt)) else { continue };
-            self.journal.write(Event::RunIntended { run: run.clone(), attempt: file.attempt, nodes: Default::default() })?;
+            let file = read_outcome(&self.dir.run(&run))
+                .ok()
+                .filter(|file| file.outcome == Outcome::Succeeded);
+            let Some(file) = file.and_then(|file| sealed_outcome(&self.dir, &run, file.attempt))
+            else {
+                continue;
+            };
+            self.journal.write(Event::RunIntended {
+                run: run.clone(),
+                attempt: file.attempt,
+                nodes: Default::default(),
+            })?;
             self.journal.write(Event::finished(run.clone(), file))?;
             taken_in.push(run);
         }
@@ -528,7 +651,12 @@ impl CampaignRunner<'_> {
     /// would remove it.
     fn remove_partial_runs(&self, names: &BTreeSet<String>) -> Result<(), CampaignError> {
         for name in names {
-            let Some(Ok(run)) = name.strip_suffix(".partial").map(|run| RunId::try_from(run.to_owned())) else { continue };
+            let Some(Ok(run)) = name
+                .strip_suffix(".partial")
+                .map(|run| RunId::try_from(run.to_owned()))
+            else {
+                continue;
+            };
             if !matches!(self.journal.state().run(&run), Some(RunState::Open { .. })) {
                 remove_all(&self.dir.partial(&run))?;
             }
@@ -538,7 +666,10 @@ impl CampaignRunner<'_> {
 
     /// Whether a run of the plan is carried out on other machines.
     fn is_remote(&self, run: &RunId) -> bool {
-        let site = self.scheduler.point_of(run).and_then(|p| self.spec.sites.get(&p.site));
+        let site = self
+            .scheduler
+            .point_of(run)
+            .and_then(|p| self.spec.sites.get(&p.site));
         site.is_some_and(|s| s.kind != SiteKind::Local)
     }
 
@@ -562,13 +693,21 @@ impl CampaignRunner<'_> {
 
     /// Finds points that cannot run, because something is not installed or their site is not open, and reports them by reason.
     fn look_for_obstacles(&mut self, of_site: Option<&str>) -> Result<(), CampaignError> {
-        let runs: HashMap<&PointId, u64> = self.scheduler.runs_of_session().fold(HashMap::new(), |mut runs, r| {
-            *runs.entry(&r.point).or_default() += 1;
-            runs
-        });
+        let runs: HashMap<&PointId, u64> =
+            self.scheduler
+                .runs_of_session()
+                .fold(HashMap::new(), |mut runs, r| {
+                    *runs.entry(&r.point).or_default() += 1;
+                    runs
+                });
         let mut reasons: IndexMap<String, (Vec<PointId>, Vec<_>, u64)> = IndexMap::new();
         let is_meant = |site: &str| of_site.is_none_or(|of_site| of_site == site);
-        for planned in self.plan.points.iter().filter(|p| runs.contains_key(&p.id) && is_meant(&p.point.site)) {
+        for planned in self
+            .plan
+            .points
+            .iter()
+            .filter(|p| runs.contains_key(&p.id) && is_meant(&p.point.site))
+        {
             let obstacle = match self.sites.executor(&planned.point.site) {
                 Some(executor) => executor.obstacle(planned),
                 // it is not needed, or could not be opened
@@ -583,8 +722,15 @@ impl CampaignRunner<'_> {
         }
         for (reason, (ids, points, runs)) in reasons {
             self.scheduler.obstruct(ids.iter().cloned(), &reason);
-            self.journal.write(Event::PointsSkipped { points: ids, reason: reason.clone() })?;
-            self.observer.on(&Progress::Skipped { reason, points, runs });
+            self.journal.write(Event::PointsSkipped {
+                points: ids,
+                reason: reason.clone(),
+            })?;
+            self.observer.on(&Progress::Skipped {
+                reason,
+                points,
+                runs,
+            });
         }
         Ok(())
     }
@@ -594,12 +740,16 @@ impl CampaignRunner<'_> {
         let (runs, done) = self.scheduler.progress(self.journal.state());
         self.observer.on(&Progress::Started { runs, done });
         let mut attempts = Attempts::new();
-        let _forward = forward_stop_requests(self.stop_signal.clone(), vec![Arc::clone(&self.stops), Arc::clone(&self.cut)]);
+        let _forward = forward_stop_requests(
+            self.stop_signal.clone(),
+            vec![Arc::clone(&self.stops), Arc::clone(&self.cut)],
+        );
         let mut cut_off = false;
         while let Some(step) = self.step(&mut attempts).await? {
             cut_off |= self.take_in(step, &mut attempts)?;
         }
-        let interrupted = cut_off || (!self.goes_on() && !self.scheduler.is_done() && !self.limit.is_over());
+        let interrupted =
+            cut_off || (!self.goes_on() && !self.scheduler.is_done() && !self.limit.is_over());
         if let Some(error) = self.failure.take() {
             return Err(error);
         }
@@ -626,17 +776,30 @@ impl CampaignRunner<'_> {
             if !self.openings.is_empty() {
                 return Box::pin(self.next_opened()).await;
             }
-            let changed = self.goes_on() && !self.scheduler.is_done() && self.wait_for_nodes().await?;
-            return if changed { Ok(Some(Step::Changed)) } else { self.next_closed().await };
+            let changed =
+                self.goes_on() && !self.scheduler.is_done() && self.wait_for_nodes().await?;
+            return if changed {
+                Ok(Some(Step::Changed))
+            } else {
+                self.next_closed().await
+            };
         }
-        let books = self.books();
-        let lasts = self.budget.lasts(&books).filter(|_| self.cut.now() < StopRequest::StopNow);
-        drop(books);
-        self.share_means();
+        let view = self.budget_view();
+        let lasts = self
+            .budget
+            .lasts(&view)
+            .filter(|_| self.cut.now() < StopRequest::StopNow);
+        drop(view);
+        self.share_budget();
         // however often something else happens meanwhile
         let owner_check = self.owner_check;
         let mut stop_signal = self.stop_signal.clone();
-        let stop_asked = async { stop_signal.wait_for(|now| *now >= StopRequest::Finish).await.is_ok() };
+        let stop_asked = async {
+            stop_signal
+                .wait_for(|now| *now >= StopRequest::Finish)
+                .await
+                .is_ok()
+        };
         tokio::select! {
             // handle a run's events before its end
             biased;
@@ -662,18 +825,29 @@ impl CampaignRunner<'_> {
     fn start_all(&mut self, attempts: &mut Attempts) -> Result<(), CampaignError> {
         while let Some(number) = self.scheduler.next(self.journal.state(), &self.sites) {
             let planned = &self.plan.runs[number];
-            if self.limit.excludes(planned, &self.options.expected_s) && !self.scheduler.is_adopted(number) {
-                let of_point: Vec<&RunId> =
-                    self.scheduler.open_runs_of(self.journal.state(), &planned.point).into_iter().map(|r| &r.id).collect();
+            if self.limit.excludes(planned, &self.options.expected_s)
+                && !self.scheduler.is_adopted(number)
+            {
+                let of_point: Vec<&RunId> = self
+                    .scheduler
+                    .open_runs_of(self.journal.state(), &planned.point)
+                    .into_iter()
+                    .map(|r| &r.id)
+                    .collect();
                 self.scheduler.leave_out(self.journal.state(), of_point);
                 continue;
             }
-            match self.budget.unaffordable(&self.books(), planned) {
+            match self.budget.unaffordable(&self.budget_view(), planned) {
                 None => self.start(planned, number as u64 + 1, attempts)?,
                 Some(over) => {
                     self.budget.note_exceeded();
-                    let of_point = self.scheduler.open_runs_of(self.journal.state(), &planned.point);
-                    self.give_up(&of_point, format!("{over}; {}", OverBudget::hint("cvc run")))?;
+                    let of_point = self
+                        .scheduler
+                        .open_runs_of(self.journal.state(), &planned.point);
+                    self.give_up(
+                        &of_point,
+                        format!("{over}; {}", OverBudget::hint("cvc run")),
+                    )?;
                 }
             }
         }
@@ -693,7 +867,9 @@ impl CampaignRunner<'_> {
             Step::Closed(closed) => {
                 if let Err(error) = self.settle_closed(closed)? {
                     // the end of the campaign tries again, and reports what stays
-                    self.observer.on(&Progress::Site { what: error.to_string() });
+                    self.observer.on(&Progress::Site {
+                        what: error.to_string(),
+                    });
                 }
             }
             Step::Ended(run, result) => {
@@ -711,28 +887,54 @@ impl CampaignRunner<'_> {
 
     /// Journals and reports the end.
     fn conclude(&mut self, interrupted: bool) -> Result<Summary, CampaignError> {
-        let Tally { succeeded, failed, skipped, left } = self.scheduler.tally(self.journal.state());
+        let Tally {
+            succeeded,
+            failed,
+            skipped,
+            left,
+        } = self.scheduler.tally(self.journal.state());
         let now = *self.stop_signal.borrow() == StopRequest::StopNow;
         if !interrupted && left == 0 {
             self.journal.write(Event::Completed { succeeded, failed })?;
         } else if now || !self.journal.state().stop_asked {
             self.journal.write(Event::Interrupted { now })?;
         }
-        self.observer.on(&Progress::Ended { succeeded, failed, skipped, left });
-        Ok(Summary { succeeded, failed, skipped, left, interrupted, over_budget: self.budget.is_exceeded() })
+        self.observer.on(&Progress::Ended {
+            succeeded,
+            failed,
+            skipped,
+            left,
+        });
+        Ok(Summary {
+            succeeded,
+            failed,
+            skipped,
+            left,
+            interrupted,
+            over_budget: self.budget.is_exceeded(),
+        })
     }
 
     /// Begins no more runs that cost money, and ends those under way.
     fn out_of_money(&mut self) -> Result<(), CampaignError> {
-        let Some(limit) = self.budget.limit().map(|b| b.usd) else { return Ok(()) };
+        let Some(limit) = self.budget.limit().map(|b| b.usd) else {
+            return Ok(());
+        };
         self.budget.note_exceeded();
         let used_up = format!("the budget of ${limit:.2} is used up");
-        self.observer.on(&Progress::Site { what: format!("{used_up}: ending runs and giving machines back") });
+        self.observer.on(&Progress::Site {
+            what: format!("{used_up}: ending runs and giving machines back"),
+        });
         self.cut.request(StopRequest::StopNow);
-        let books = self.books();
-        let waiting = self.scheduler.open_runs(self.journal.state(), |site| self.budget.costs(&books, site));
-        drop(books);
-        self.give_up(&waiting, format!("{used_up}; {}", OverBudget::hint("cvc run")))?;
+        let view = self.budget_view();
+        let waiting = self
+            .scheduler
+            .open_runs(self.journal.state(), |site| self.budget.costs(&view, site));
+        drop(view);
+        self.give_up(
+            &waiting,
+            format!("{used_up}; {}", OverBudget::hint("cvc run")),
+        )?;
         // those on which nothing runs; the others follow when their runs have ended
         self.close_idle_clouds();
         Ok(())
@@ -740,49 +942,87 @@ impl CampaignRunner<'_> {
 
     /// The result of a run that was ended because the budget is used up; it does not count as an attempt.
     fn ended_by_budget(&self) -> Option<(Cause, String)> {
-        let limit = self.budget.limit().filter(|_| self.budget.is_exceeded())?.usd;
-        let detail = format!("ended because the budget of ${limit:.2} would have been exceeded; {}", OverBudget::hint("cvc run"));
+        let limit = self
+            .budget
+            .limit()
+            .filter(|_| self.budget.is_exceeded())?
+            .usd;
+        let detail = format!(
+            "ended because the budget of ${limit:.2} would have been exceeded; {}",
+            OverBudget::hint("cvc run")
+        );
         Some((Cause::Budget, detail))
     }
 
     /// Sets a point aside when too many of its runs have failed for good.
     fn set_aside(&mut self, point: &PointId) -> Result<(), CampaignError> {
-        let Some((failures, skipped)) = self.scheduler.to_quarantine(self.journal.state(), point) else { return Ok(()) };
-        self.journal.write(Event::PointQuarantined { point: point.clone(), failures })?;
-        self.observer.on(&Progress::Quarantined { point: point.clone(), skipped });
+        let Some((failures, skipped)) = self.scheduler.to_quarantine(self.journal.state(), point)
+        else {
+            return Ok(());
+        };
+        self.journal.write(Event::PointQuarantined {
+            point: point.clone(),
+            failures,
+        })?;
+        self.observer.on(&Progress::Quarantined {
+            point: point.clone(),
+            skipped,
+        });
         Ok(())
     }
 
     /// Notes that a point needs no further run, if the campaign says when that is.
     fn decide(&mut self, point: &PointId) -> Result<(), CampaignError> {
-        let Some(until) = self.spec.run.until.clone() else { return Ok(()) };
+        let Some(until) = self.spec.run.until.clone() else {
+            return Ok(());
+        };
         let state = self.journal.state();
         if state.decided.contains_key(point) || state.quarantined.contains(point) {
             return Ok(());
         }
         let (runs, open) = self.scheduler.counted_runs(state, point);
-        let Some(decision) = enough::decide(&until, &self.dir, &runs, open) else { return Ok(()) };
+        let Some(decision) = enough::decide(&until, &self.dir, &runs, open) else {
+            return Ok(());
+        };
         self.journal.write(Event::PointDecided {
             point: point.clone(),
             repeats: decision.repeats,
             is_narrow: decision.is_narrow,
             reason: decision.reason.clone(),
         })?;
-        self.observer.on(&Progress::Decided { point: point.clone(), reason: decision.reason, not_needed: open });
+        self.observer.on(&Progress::Decided {
+            point: point.clone(),
+            reason: decision.reason,
+            not_needed: open,
+        });
         Ok(())
     }
 
     /// Begins one attempt.
-    fn start(&mut self, planned: &PlannedRun, number: u64, attempts: &mut Attempts) -> Result<(), CampaignError> {
+    fn start(
+        &mut self,
+        planned: &PlannedRun,
+        number: u64,
+        attempts: &mut Attempts,
+    ) -> Result<(), CampaignError> {
         let run = planned.id.clone();
         let Some(point) = self.scheduler.point(&planned.point).cloned() else {
-            return Err(StoreError::damaged(self.dir.plan(), 0, format!("run {run} names a point that is not in the plan")).into());
+            return Err(StoreError::damaged(
+                self.dir.plan(),
+                0,
+                format!("run {run} names a point that is not in the plan"),
+            )
+            .into());
         };
         let state = self.journal.state();
         let attempt = self.scheduler.attempts_before(state, &run).unwrap_or(0) + 1;
         let nodes = self.scheduler.nodes_for(planned, &self.sites);
-        let (Some(executor), Some(mut nodes)) = (self.sites.executor(&point.site).cloned(), nodes) else {
-            return Err(CampaignError::internal(format!("site {} is not open", point.site)));
+        let (Some(executor), Some(mut nodes)) = (self.sites.executor(&point.site).cloned(), nodes)
+        else {
+            return Err(CampaignError::internal(format!(
+                "site {} is not open",
+                point.site
+            )));
         };
         self.observer.on(&Progress::RunStarted {
             run: run.clone(),
@@ -797,16 +1037,30 @@ impl CampaignRunner<'_> {
         let resumed = matches!(state.run(&run), Some(RunState::Open { .. }));
         if resumed {
             // it is where the earlier controller had it, unless that was of a version that did not say so
-            let before =
-                history.and_then(|history| history.attempts.last()).map(|a| a.nodes.iter().map(ToString::to_string).collect::<Vec<_>>());
+            let before = history
+                .and_then(|history| history.attempts.last())
+                .map(|a| a.nodes.iter().map(ToString::to_string).collect::<Vec<_>>());
             nodes = before.filter(|n| !n.is_empty()).unwrap_or(nodes);
         } else {
-            let elsewhere = if executor.local_context().is_none() { nodes.clone() } else { Vec::new() };
+            let elsewhere = if executor.local_context().is_none() {
+                nodes.clone()
+            } else {
+                Vec::new()
+            };
             let elsewhere: Vec<NodeName> = elsewhere.into_iter().map(Into::into).collect();
             let nodes = self.journal.state().node_sets.write(&elsewhere);
-            self.journal.write(Event::RunIntended { run: run.clone(), attempt, nodes })?;
+            self.journal.write(Event::RunIntended {
+                run: run.clone(),
+                attempt,
+                nodes,
+            })?;
         }
-        let dispatch = u32::try_from(if resumed { dispatches.saturating_sub(1) } else { dispatches }).unwrap_or(u32::MAX);
+        let dispatch = u32::try_from(if resumed {
+            dispatches.saturating_sub(1)
+        } else {
+            dispatches
+        })
+        .unwrap_or(u32::MAX);
         let task = Task {
             planned: planned.clone(),
             disk_bytes: self.options.disk_bytes.get(&planned.point).copied(),
@@ -817,9 +1071,16 @@ impl CampaignRunner<'_> {
         };
         self.limit.begin(&task.planned.id);
         self.scheduler.begin(task.clone());
-        let costs = self.budget.costs(&self.books(), &task.point.site);
-        let stop_signal = if costs { self.cut.subscribe() } else { self.stops.subscribe() };
-        let reporter = AttemptReporter { run: run.clone(), to: attempts.event_sender.clone() };
+        let costs = self.budget.costs(&self.budget_view(), &task.point.site);
+        let stop_signal = if costs {
+            self.cut.subscribe()
+        } else {
+            self.stops.subscribe()
+        };
+        let reporter = AttemptReporter {
+            run: run.clone(),
+            to: attempts.event_sender.clone(),
+        };
         let span = tracing::info_span!("run", run = %run, site = %task.point.site, point = %task.planned.point);
         attempts.tasks.spawn(
             async move {
@@ -837,11 +1098,21 @@ impl CampaignRunner<'_> {
         match event {
             AttemptEvent::Started(shepherd) => {
                 panic_if_asked("walk");
-                let Some(attempt) = self.scheduler.under_way().get(run).map(|t| t.attempt) else { return Ok(()) };
-                self.journal.write(Event::RunStarted { run: run.clone(), attempt, pid: shepherd.pid, start_ticks: shepherd.start_ticks })
+                let Some(attempt) = self.scheduler.under_way().get(run).map(|t| t.attempt) else {
+                    return Ok(());
+                };
+                self.journal.write(Event::RunStarted {
+                    run: run.clone(),
+                    attempt,
+                    pid: shepherd.pid,
+                    start_ticks: shepherd.start_ticks,
+                })
             }
             AttemptEvent::Stage(stage) => {
-                self.observer.on(&Progress::Stage { run: run.clone(), stage });
+                self.observer.on(&Progress::Stage {
+                    run: run.clone(),
+                    stage,
+                });
                 Ok(())
             }
         }
@@ -849,7 +1120,9 @@ impl CampaignRunner<'_> {
 
     /// Handles the end of an attempt. Returns whether the user cut it off.
     fn ended(&mut self, run: &RunId, attempted: AttemptResult) -> Result<bool, CampaignError> {
-        let Some(task) = self.scheduler.end(run) else { return Ok(false) };
+        let Some(task) = self.scheduler.end(run) else {
+            return Ok(false);
+        };
         self.limit.finish(run, &task.planned.point);
         let (run, attempt) = (run.clone(), task.attempt);
         let (cause, detail) = match attempted {
@@ -858,27 +1131,42 @@ impl CampaignRunner<'_> {
             AttemptResult::Interrupted => match self.ended_by_budget() {
                 Some(failure) => failure,
                 None => {
-                    self.journal.write(Event::RunAbandoned { run, attempt, ended: Vec::new(), lost: false, with_controller: false })?;
+                    self.journal.write(Event::RunAbandoned {
+                        run,
+                        attempt,
+                        ended: Vec::new(),
+                        lost: false,
+                        with_controller: false,
+                    })?;
                     return Ok(true);
                 }
             },
-            AttemptResult::Lost { reason, time_limit } => match self.scheduler.judge_loss(self.journal.state(), &run) {
-                Loss::Again => {
-                    self.journal.write(Event::RunAbandoned {
-                        run: run.clone(),
-                        attempt,
-                        ended: Vec::new(),
-                        lost: true,
-                        with_controller: false,
-                    })?;
-                    self.observer.on(&Progress::RunLost { run, reason });
-                    return Ok(false);
+            AttemptResult::Lost { reason, time_limit } => {
+                match self.scheduler.judge_loss(self.journal.state(), &run) {
+                    Loss::Again => {
+                        self.journal.write(Event::RunAbandoned {
+                            run: run.clone(),
+                            attempt,
+                            ended: Vec::new(),
+                            lost: true,
+                            with_controller: false,
+                        })?;
+                        self.observer.on(&Progress::RunLost { run, reason });
+                        return Ok(false);
+                    }
+                    Loss::TooOften(losses) => {
+                        let cause = if time_limit {
+                            Cause::Timeout
+                        } else {
+                            Cause::NodeLost
+                        };
+                        (
+                            cause,
+                            format!("lost {losses} times with its agent or nodes: {reason}"),
+                        )
+                    }
                 }
-                Loss::TooOften(losses) => {
-                    let cause = if time_limit { Cause::Timeout } else { Cause::NodeLost };
-                    (cause, format!("lost {losses} times with its agent or nodes: {reason}"))
-                }
-            },
+            }
         };
         let file = conclude_failed(&self.dir, &run, attempt, cause, detail)?;
         self.ended_with(&task, file).map(|()| false)
@@ -890,15 +1178,23 @@ impl CampaignRunner<'_> {
         let finished = Event::finished(run.clone(), file);
         match self.sites.executor(&task.point.site) {
             // its sealed directory tells the same: it may go to disk with the beginning of the next run
-            Some(here) if here.local_context().is_some() => self.journal.write_unsynced(finished)?,
+            Some(here) if here.local_context().is_some() => {
+                self.journal.write_unsynced(finished)?
+            }
             Some(executor) => {
                 self.journal.write(finished)?;
                 executor.forget(task);
             }
             None => self.journal.write(finished)?,
         }
-        let retry = outcome != Outcome::Succeeded && !self.scheduler.used_up(self.journal.state(), &run, attempt);
-        self.observer.on(&Progress::RunFinished { run, outcome, wall_s, retry });
+        let retry = outcome != Outcome::Succeeded
+            && !self.scheduler.used_up(self.journal.state(), &run, attempt);
+        self.observer.on(&Progress::RunFinished {
+            run,
+            outcome,
+            wall_s,
+            retry,
+        });
         if retry {
             return Ok(());
         }

@@ -43,12 +43,27 @@ enum Admission {
 
 /// Sites to open, in batches that are opened side by side. Instances cost as soon as they are launched, so they come last, and with a
 /// budget one after another, because each must know the cost of those before.
-fn batches(wanted: &BTreeSet<String>, left: &BTreeSet<String>, is_cloud: impl Fn(&str) -> bool, has_budget: bool) -> Vec<Vec<OpenPlan>> {
+fn batches(
+    wanted: &BTreeSet<String>,
+    left: &BTreeSet<String>,
+    is_cloud: impl Fn(&str) -> bool,
+    has_budget: bool,
+) -> Vec<Vec<OpenPlan>> {
     let plan = |site: &String| {
-        let purpose = if wanted.contains(site) { Purpose::Run } else { Purpose::Clear };
-        OpenPlan { site: site.clone(), purpose }
+        let purpose = if wanted.contains(site) {
+            Purpose::Run
+        } else {
+            Purpose::Clear
+        };
+        OpenPlan {
+            site: site.clone(),
+            purpose,
+        }
     };
-    let (clouds, others): (Vec<OpenPlan>, Vec<OpenPlan>) = wanted.union(left).map(plan).partition(|p| is_cloud(&p.site));
+    let (clouds, others): (Vec<OpenPlan>, Vec<OpenPlan>) = wanted
+        .union(left)
+        .map(plan)
+        .partition(|p| is_cloud(&p.site));
     let mut batches = vec![others];
     if has_budget {
         batches.extend(clouds.into_iter().map(|plan| vec![plan]));
@@ -67,9 +82,16 @@ impl CampaignRunner<'_> {
         let wanted = self.scheduler.wanted_sites(self.journal.state());
         let left: BTreeSet<String> = self.sites_with_something().into_iter().collect();
         let is_cloud = |site: &str| self.spec.sites.get(site).is_some_and(|s| s.ec2.is_some());
-        if wanted.iter().filter(|site| !self.sites.is_open(site)).count() > 1 {
+        if wanted
+            .iter()
+            .filter(|site| !self.sites.is_open(site))
+            .count()
+            > 1
+        {
             let batches = batches(&wanted, &left, is_cloud, false);
-            return self.begin_to_open(batches.into_iter().flatten().collect()).await;
+            return self
+                .begin_to_open(batches.into_iter().flatten().collect())
+                .await;
         }
         let mut failed = None;
         for batch in batches(&wanted, &left, is_cloud, self.spec.budget.is_some()) {
@@ -81,9 +103,16 @@ impl CampaignRunner<'_> {
 
     /// Begins to open sites, clouds last, and with a budget one cloud after another.
     async fn begin_to_open(&mut self, plans: Vec<OpenPlan>) -> Result<(), CampaignError> {
-        self.openings.forward = Some(forward_stop_requests(self.stop_signal.clone(), vec![Arc::clone(&self.openings.halt)]));
+        self.openings.forward = Some(forward_stop_requests(
+            self.stop_signal.clone(),
+            vec![Arc::clone(&self.openings.halt)],
+        ));
         for plan in plans {
-            let is_cloud = self.spec.sites.get(&plan.site).is_some_and(|s| s.ec2.is_some());
+            let is_cloud = self
+                .spec
+                .sites
+                .get(&plan.site)
+                .is_some_and(|s| s.ec2.is_some());
             if is_cloud && self.spec.budget.is_some() {
                 self.openings.waiting.push_back(plan);
             } else {
@@ -108,7 +137,9 @@ impl CampaignRunner<'_> {
 
     async fn begin_one(&mut self, plan: OpenPlan) -> Result<(), CampaignError> {
         let mut tasks = std::mem::take(&mut self.openings.tasks);
-        let begun = self.begin_opening(plan, self.openings.halt.subscribe(), &mut tasks).await;
+        let begun = self
+            .begin_opening(plan, self.openings.halt.subscribe(), &mut tasks)
+            .await;
         self.openings.tasks = tasks;
         begun
     }
@@ -141,7 +172,9 @@ impl CampaignRunner<'_> {
         self.openings.waiting.clear();
         while !self.openings.is_empty() {
             let settled = match self.next_opened().await? {
-                Some(Step::Opened(Ok((admitted, opened)))) => self.settle(admitted, opened, false).map(drop),
+                Some(Step::Opened(Ok((admitted, opened)))) => {
+                    self.settle(admitted, opened, false).map(drop)
+                }
                 Some(Step::Opened(Err(error))) => Err(CampaignError::of_task(error)),
                 Some(_) | None => break,
             };
@@ -152,13 +185,20 @@ impl CampaignRunner<'_> {
 
     /// Opens sites side by side. Returns the failure of the only wanted site. After an error that concerns the whole campaign the others
     /// stop opening; the caller closes those that are open by then.
-    async fn open_side_by_side(&mut self, batch: Vec<OpenPlan>, is_only: bool) -> Result<Option<CampaignError>, CampaignError> {
+    async fn open_side_by_side(
+        &mut self,
+        batch: Vec<OpenPlan>,
+        is_only: bool,
+    ) -> Result<Option<CampaignError>, CampaignError> {
         let halt = Arc::new(StopRequests::default());
         let _forward = forward_stop_requests(self.stop_signal.clone(), vec![Arc::clone(&halt)]);
         let mut opening: JoinSet<(Admitted, Opened)> = JoinSet::new();
         let (mut failed, mut first) = (None, Ok(()));
         for plan in batch {
-            if let Err(error) = self.begin_opening(plan, halt.subscribe(), &mut opening).await {
+            if let Err(error) = self
+                .begin_opening(plan, halt.subscribe(), &mut opening)
+                .await
+            {
                 first = Err(error);
                 break;
             }
@@ -168,7 +208,9 @@ impl CampaignRunner<'_> {
                 halt.request(StopRequest::StopNow);
             }
             // nothing may go on without a journal: openings under way end with the set
-            let Some(ended) = self.while_listening(opening.join_next()).await? else { break };
+            let Some(ended) = self.while_listening(opening.join_next()).await? else {
+                break;
+            };
             let settled = match ended {
                 Ok((admitted, opened)) => self.settle(admitted, opened, is_only),
                 Err(error) => Err(CampaignError::of_task(error)),
@@ -184,14 +226,21 @@ impl CampaignRunner<'_> {
     /// Whether a site may be opened now.
     fn admission(&self, plan: &OpenPlan) -> Admission {
         let state = self.journal.state();
-        let Some(mut context) = SiteContext::of(self.spec, &plan.site) else { return Admission::Forgotten };
+        let Some(mut context) = SiteContext::of(self.spec, &plan.site) else {
+            return Admission::Forgotten;
+        };
         context.lineage.clone_from(&self.journal.state().lineage);
         match plan.purpose {
-            Purpose::Clear => match kept_until(&state.leases_of(&plan.site)).filter(|_| !self.ends_kept) {
-                Some(until) => Admission::Kept(until),
-                None => Admission::Open(Box::new(context)),
-            },
-            Purpose::Run => match self.budget.unaffordable_fleet(&self.books(), &plan.site) {
+            Purpose::Clear => {
+                match kept_until(&state.leases_of(&plan.site)).filter(|_| !self.ends_kept) {
+                    Some(until) => Admission::Kept(until),
+                    None => Admission::Open(Box::new(context)),
+                }
+            }
+            Purpose::Run => match self
+                .budget
+                .unaffordable_fleet(&self.budget_view(), &plan.site)
+            {
                 Some(over) => Admission::Unaffordable(over),
                 None => Admission::Open(Box::new(context)),
             },
@@ -210,8 +259,13 @@ impl CampaignRunner<'_> {
         }
         if self.is_left_elsewhere(&plan.site) && !self.close_where_opened(&plan.site).await? {
             // a run that is still under way there must not begin a second time
-            let reason = format!("what an earlier session left of {} cannot be ended where it was opened", plan.site);
-            let points: Vec<_> = points_of(self.plan, &plan.site).map(|p| p.id.clone()).collect();
+            let reason = format!(
+                "what an earlier session left of {} cannot be ended where it was opened",
+                plan.site
+            );
+            let points: Vec<_> = points_of(self.plan, &plan.site)
+                .map(|p| p.id.clone())
+                .collect();
             self.scheduler.obstruct(points, &reason);
             return Ok(());
         }
@@ -219,16 +273,25 @@ impl CampaignRunner<'_> {
             Admission::Open(context) => *context,
             Admission::Kept(until) => {
                 let site = &plan.site;
-                let what = format!("{site}: its instances are kept until {until:.0}, and cost until then; `cvc down` ends them");
+                let what = format!(
+                    "{site}: its instances are kept until {until:.0}, and cost until then; `cvc down` ends them"
+                );
                 self.observer.on(&Progress::Site { what });
                 return Ok(());
             }
             Admission::Unaffordable(over) => {
                 self.budget.note_exceeded();
                 let points = points_of(self.plan, &plan.site).map(|p| p.id.clone());
-                self.scheduler.obstruct(points, &format!("{over}; {}", OverBudget::hint("cvc run")));
+                self.scheduler
+                    .obstruct(points, &format!("{over}; {}", OverBudget::hint("cvc run")));
                 // what an earlier session had there still costs
-                if self.journal.state().leases_of(&plan.site).iter().any(|l| !l.released) {
+                if self
+                    .journal
+                    .state()
+                    .leases_of(&plan.site)
+                    .iter()
+                    .any(|l| !l.released)
+                {
                     self.close_where_opened(&plan.site).await?;
                 }
                 return Ok(());
@@ -239,11 +302,19 @@ impl CampaignRunner<'_> {
         let was_open = self.journal.state().open_sites.contains(plan.site.as_str());
         let place = SitePlace::of(&context.site, &context.base);
         if !was_open || self.journal.state().places.get(plan.site.as_str()) != Some(&place) {
-            self.journal.write(Event::SiteOpened { site: plan.site.clone().into(), place: Some(Box::new(place)) })?;
+            self.journal.write(Event::SiteOpened {
+                site: plan.site.clone().into(),
+                place: Some(Box::new(place)),
+            })?;
         }
         let work = self.opening(&plan, context, stop_signal).await;
         let points = points_of(self.plan, &plan.site).cloned().collect();
-        let admitted = Admitted { site: plan.site, purpose: plan.purpose, was_open, points };
+        let admitted = Admitted {
+            site: plan.site,
+            purpose: plan.purpose,
+            was_open,
+            points,
+        };
         opening.spawn(async move { (admitted, work.await) }.in_current_span());
         Ok(())
     }
@@ -280,50 +351,85 @@ impl CampaignRunner<'_> {
 
     /// Runs that an earlier controller handed over to the agent of a site, and that are still in the plan.
     pub(super) fn handed_over(&self, site: &str) -> BTreeSet<RunId> {
-        let is_there = |run: &RunId| self.scheduler.point_of(run).is_some_and(|point| point.site == site);
-        let runs =
-            self.journal.state().runs.iter().filter(|(run, history)| matches!(history.state, RunState::Open { .. }) && is_there(run));
+        let is_there = |run: &RunId| {
+            self.scheduler
+                .point_of(run)
+                .is_some_and(|point| point.site == site)
+        };
+        let runs = self.journal.state().runs.iter().filter(|(run, history)| {
+            matches!(history.state, RunState::Open { .. }) && is_there(run)
+        });
         runs.map(|(run, _)| run.clone()).collect()
     }
 
     /// Handles the result of an opening. Returns its failure if the campaign cannot go on.
-    fn settle(&mut self, admitted: Admitted, opened: Opened, is_only: bool) -> Result<Option<CampaignError>, CampaignError> {
-        let Admitted { site, purpose, was_open, points } = admitted;
+    fn settle(
+        &mut self,
+        admitted: Admitted,
+        opened: Opened,
+        is_only: bool,
+    ) -> Result<Option<CampaignError>, CampaignError> {
+        let Admitted {
+            site,
+            purpose,
+            was_open,
+            points,
+        } = admitted;
         let points = points.into_iter().map(|p| p.id);
         if !matches!(opened, Ok(Some(_))) {
             self.sites.fleets.remove(&site);
         }
         match opened {
             Ok(Some(remote)) => {
-                let kept = Lock::keep(&self.dir, &site, &remote.ready().found, self.options.update_lock);
+                let kept = Lock::keep(
+                    &self.dir,
+                    &site,
+                    &remote.ready().found,
+                    self.options.update_lock,
+                );
                 // even so, it must be closed
                 self.sites.add(&site, remote);
                 kept?;
             }
             // the user wants to stop, or it was only to be closed: nothing is left there
-            Ok(None) => self.journal.write(Event::SiteClosed { site: site.into(), forgotten: false })?,
+            Ok(None) => self.journal.write(Event::SiteClosed {
+                site: site.into(),
+                forgotten: false,
+            })?,
             Err(error) if purpose == Purpose::Clear => {
                 // what is there stays for the next session, and does not affect other sites
-                self.observer.on(&Progress::Site { what: error.to_string() });
+                self.observer.on(&Progress::Site {
+                    what: error.to_string(),
+                });
                 let what = format!("cannot clear it: {error}");
-                self.leftover.get_or_insert(CampaignError::Leftover { site, what });
+                self.leftover
+                    .get_or_insert(CampaignError::Leftover { site, what });
             }
             Err(error @ CampaignError::OverBudget { .. }) => {
                 self.budget.note_exceeded();
                 // nothing is left there, otherwise that would be the error
-                self.journal.write(Event::SiteClosed { site: site.into(), forgotten: false })?;
-                self.scheduler.obstruct(points, &format!("{error}; {}", OverBudget::hint("cvc run")));
+                self.journal.write(Event::SiteClosed {
+                    site: site.into(),
+                    forgotten: false,
+                })?;
+                self.scheduler
+                    .obstruct(points, &format!("{error}; {}", OverBudget::hint("cvc run")));
             }
             Err(error) => {
                 self.scheduler.obstruct(points, &error.to_string());
                 if is_only {
                     if has_left_nothing(&error, self.journal.state(), &site, was_open) {
-                        self.journal.write(Event::SiteClosed { site: site.into(), forgotten: false })?;
+                        self.journal.write(Event::SiteClosed {
+                            site: site.into(),
+                            forgotten: false,
+                        })?;
                     }
                     // what earlier sessions left elsewhere is cleared nevertheless
                     return Ok(Some(error));
                 }
-                self.observer.on(&Progress::Site { what: error.to_string() });
+                self.observer.on(&Progress::Site {
+                    what: error.to_string(),
+                });
             }
         }
         Ok(None)
@@ -336,15 +442,24 @@ fn points_of<'p>(plan: &'p Plan, site: &str) -> impl Iterator<Item = &'p Planned
 }
 
 /// Whether a failed opening is known to have left nothing on the machines of its site.
-fn has_left_nothing(error: &CampaignError, state: &CampaignState, site: &str, was_open: bool) -> bool {
+fn has_left_nothing(
+    error: &CampaignError,
+    state: &CampaignState,
+    site: &str,
+    was_open: bool,
+) -> bool {
     let unreached = matches!(
         error,
         CampaignError::Run(RunError::Host(
-            HostError::KeyChanged(_) | HostError::KeyUnknown { .. } | HostError::Denied { .. } | HostError::Unreachable { .. }
+            HostError::KeyChanged(_)
+                | HostError::KeyUnknown { .. }
+                | HostError::Denied { .. }
+                | HostError::Unreachable { .. }
         ))
     );
     // a failed launch has left nothing, or says so
-    let never = matches!(error, CampaignError::Provider { .. }) && state.leases_of(site).iter().all(|l| l.released);
+    let never = matches!(error, CampaignError::Provider { .. })
+        && state.leases_of(site).iter().all(|l| l.released);
     (unreached && !was_open) || never
 }
 
@@ -357,23 +472,44 @@ mod tests {
     }
 
     fn shown(batches: &[Vec<OpenPlan>]) -> Vec<String> {
-        let show = |p: &OpenPlan| if p.purpose == Purpose::Run { p.site.clone() } else { format!("-{}", p.site) };
-        batches.iter().map(|b| b.iter().map(show).collect::<Vec<_>>().join(" ")).collect()
+        let show = |p: &OpenPlan| {
+            if p.purpose == Purpose::Run {
+                p.site.clone()
+            } else {
+                format!("-{}", p.site)
+            }
+        };
+        batches
+            .iter()
+            .map(|b| b.iter().map(show).collect::<Vec<_>>().join(" "))
+            .collect()
     }
 
     #[test]
     fn clouds_come_last_and_what_is_only_left_is_cleared() {
         let is_cloud = |site: &str| site.starts_with("ec2");
-        let (wanted, left) = (names(&["alpha", "ec2-a", "zeta"]), names(&["ec2-old", "old", "zeta"]));
-        assert_eq!(shown(&batches(&wanted, &left, is_cloud, false)), ["alpha -old zeta", "ec2-a -ec2-old"]);
+        let (wanted, left) = (
+            names(&["alpha", "ec2-a", "zeta"]),
+            names(&["ec2-old", "old", "zeta"]),
+        );
+        assert_eq!(
+            shown(&batches(&wanted, &left, is_cloud, false)),
+            ["alpha -old zeta", "ec2-a -ec2-old"]
+        );
     }
 
     #[test]
     fn with_a_budget_each_cloud_knows_what_the_ones_before_cost() {
         let is_cloud = |site: &str| site.starts_with("ec2");
         let wanted = names(&["ec2-a", "ec2-b"]);
-        assert_eq!(shown(&batches(&wanted, &names(&[]), is_cloud, true)), ["ec2-a", "ec2-b"]);
-        assert_eq!(shown(&batches(&wanted, &names(&[]), is_cloud, false)), ["ec2-a ec2-b"]);
+        assert_eq!(
+            shown(&batches(&wanted, &names(&[]), is_cloud, true)),
+            ["ec2-a", "ec2-b"]
+        );
+        assert_eq!(
+            shown(&batches(&wanted, &names(&[]), is_cloud, false)),
+            ["ec2-a ec2-b"]
+        );
         assert!(batches(&names(&[]), &names(&[]), is_cloud, false).is_empty());
     }
 }

@@ -20,14 +20,25 @@ pub(super) struct Queues<'a> {
 
 impl<'a> Queues<'a> {
     /// Begins with all runs, given by point.
-    pub(super) fn new<'r>(runs: usize, points: impl Iterator<Item = (&'a Point, &'r [usize])>) -> Self {
-        let mut all = Self { queues: Vec::new(), queue_of: vec![None; runs] };
+    pub(super) fn new<'r>(
+        runs: usize,
+        points: impl Iterator<Item = (&'a Point, &'r [usize])>,
+    ) -> Self {
+        let mut all = Self {
+            queues: Vec::new(),
+            queue_of: vec![None; runs],
+        };
         let mut places: HashMap<(&str, u32), usize> = HashMap::new();
         for (point, numbers) in points {
-            let place = *places.entry((&point.site, point.mapping.nodes())).or_insert_with(|| {
-                all.queues.push(Queue { site: &point.site, runs: BTreeSet::new() });
-                all.queues.len() - 1
-            });
+            let place = *places
+                .entry((&point.site, point.mapping.nodes()))
+                .or_insert_with(|| {
+                    all.queues.push(Queue {
+                        site: &point.site,
+                        runs: BTreeSet::new(),
+                    });
+                    all.queues.len() - 1
+                });
             for number in numbers {
                 all.queue_of[*number] = Some(place);
             }

@@ -27,7 +27,8 @@ pub(super) trait Capacity {
     fn are_neighbours(&self, site: &str, other: &str) -> bool;
 
     /// This many free nodes of a site; `None` if there are fewer.
-    fn free_nodes(&self, site: &str, wanted: usize, used: &BTreeSet<String>) -> Option<Vec<String>>;
+    fn free_nodes(&self, site: &str, wanted: usize, used: &BTreeSet<String>)
+    -> Option<Vec<String>>;
 }
 
 /// The consequence of losing an attempt.
@@ -124,8 +125,15 @@ impl Held {
 
 impl<'a> Scheduler<'a> {
     pub(super) fn new(plan: &'a Plan, settings: &'a RunSettings) -> Self {
-        let of_point = |point: &'a Point| OfPoint { point, runs: Vec::new() };
-        let mut points: HashMap<&PointId, OfPoint<'_>> = plan.points.iter().map(|p| (&p.id, of_point(&p.point))).collect();
+        let of_point = |point: &'a Point| OfPoint {
+            point,
+            runs: Vec::new(),
+        };
+        let mut points: HashMap<&PointId, OfPoint<'_>> = plan
+            .points
+            .iter()
+            .map(|p| (&p.id, of_point(&p.point)))
+            .collect();
         for (number, run) in plan.runs.iter().enumerate() {
             if let Some(of_point) = points.get_mut(&run.point) {
                 of_point.runs.push(number);
@@ -134,9 +142,19 @@ impl<'a> Scheduler<'a> {
         Self {
             plan,
             settings,
-            queues: Queues::new(plan.runs.len(), plan.points.iter().filter_map(|p| Some((&p.point, &points.get(&p.id)?.runs[..])))),
+            queues: Queues::new(
+                plan.runs.len(),
+                plan.points
+                    .iter()
+                    .filter_map(|p| Some((&p.point, &points.get(&p.id)?.runs[..]))),
+            ),
             points,
-            numbers: plan.runs.iter().enumerate().map(|(number, run)| (&run.id, number)).collect(),
+            numbers: plan
+                .runs
+                .iter()
+                .enumerate()
+                .map(|(number, run)| (&run.id, number))
+                .collect(),
             sites: plan.points.iter().map(|p| p.point.site.as_str()).collect(),
             obstacles: BTreeMap::new(),
             left_out: HashSet::new(),
@@ -185,9 +203,15 @@ impl<'a> Scheduler<'a> {
     }
 
     /// Leaves runs for later sessions, but for those that are done and those that an earlier controller handed over.
-    pub(super) fn leave_out<'r>(&mut self, state: &CampaignState, runs: impl IntoIterator<Item = &'r RunId>) {
+    pub(super) fn leave_out<'r>(
+        &mut self,
+        state: &CampaignState,
+        runs: impl IntoIterator<Item = &'r RunId>,
+    ) {
         for run in runs {
-            let Some(number) = self.numbers.get(run).copied() else { continue };
+            let Some(number) = self.numbers.get(run).copied() else {
+                continue;
+            };
             if self.attempts_before(state, run).is_some() && !self.is_adopted(number) {
                 self.queues.remove(number);
                 self.left_out.insert(number);
@@ -201,12 +225,19 @@ impl<'a> Scheduler<'a> {
     }
 
     fn is_left_out(&self, run: &RunId) -> bool {
-        !self.left_out.is_empty() && self.numbers.get(run).is_some_and(|number| self.left_out.contains(number))
+        !self.left_out.is_empty()
+            && self
+                .numbers
+                .get(run)
+                .is_some_and(|number| self.left_out.contains(number))
     }
 
     /// The runs of the plan that are not left for later sessions.
     pub(super) fn runs_of_session(&self) -> impl Iterator<Item = &'a PlannedRun> {
-        self.plan.runs.iter().filter(|run| !self.is_left_out(&run.id))
+        self.plan
+            .runs
+            .iter()
+            .filter(|run| !self.is_left_out(&run.id))
     }
 
     /// Forgives the past attempts of a run.
@@ -228,7 +259,10 @@ impl<'a> Scheduler<'a> {
             self.queues.remove(*number);
             self.taken_up.extend(self.adopted.take(number));
         }
-        self.held.entry(task.point.site.clone()).or_default().add(&task);
+        self.held
+            .entry(task.point.site.clone())
+            .or_default()
+            .add(&task);
         self.under_way.insert(task.planned.id.clone(), task);
     }
 
@@ -269,19 +303,34 @@ impl<'a> Scheduler<'a> {
         self.judge_losses(state, run, |attempt| attempt.with_controller)
     }
 
-    fn judge_losses(&self, state: &CampaignState, run: &RunId, counts: impl Fn(&Attempt) -> bool) -> Loss {
+    fn judge_losses(
+        &self,
+        state: &CampaignState,
+        run: &RunId,
+        counts: impl Fn(&Attempt) -> bool,
+    ) -> Loss {
         let forgiven = self.forgiven.get(run).copied().unwrap_or(0);
         let is_lost = |a: &&Attempt| counts(a) && a.number > forgiven;
-        let before = state.runs.get(run).map_or(0, |h| h.attempts.iter().filter(is_lost).count());
+        let before = state
+            .runs
+            .get(run)
+            .map_or(0, |h| h.attempts.iter().filter(is_lost).count());
         let losses = u32::try_from(before).unwrap_or(u32::MAX).saturating_add(1);
-        if losses <= MAX_LOST { Loss::Again } else { Loss::TooOften(losses) }
+        if losses <= MAX_LOST {
+            Loss::Again
+        } else {
+            Loss::TooOften(losses)
+        }
     }
 
     /// Attempts that failed through no fault of the run.
     fn blameless(state: &CampaignState, run: &RunId) -> u32 {
         let of = |cause: Cause| {
             let by = |a: &&Attempt| matches!(a.outcome, Some(Outcome::Failed { cause: c, .. }) if c == cause);
-            state.runs.get(run).map_or(0, |h| h.attempts.iter().filter(by).count() as u32)
+            state
+                .runs
+                .get(run)
+                .map_or(0, |h| h.attempts.iter().filter(by).count() as u32)
         };
         // a run whose nodes are reclaimed again and again is a problem of the plan
         of(Cause::Reclaimed).min(MAX_RECLAIMED) + of(Cause::Budget)
@@ -290,7 +339,10 @@ impl<'a> Scheduler<'a> {
     /// Whether a failed run has no attempt left.
     pub(super) fn used_up(&self, state: &CampaignState, run: &RunId, attempt: u32) -> bool {
         let forgiven = self.forgiven.get(run).copied().unwrap_or(0);
-        attempt.saturating_sub(forgiven).saturating_sub(Self::blameless(state, run)) > self.settings.retries
+        attempt
+            .saturating_sub(forgiven)
+            .saturating_sub(Self::blameless(state, run))
+            > self.settings.retries
     }
 
     /// Number of past attempts of a run, or `None` if it needs no further one.
@@ -298,10 +350,15 @@ impl<'a> Scheduler<'a> {
         match state.run(run) {
             None => Some(0),
             Some(RunState::Abandoned { attempts }) => Some(*attempts),
-            Some(RunState::Finished { outcome: Outcome::Succeeded, .. }) => None,
-            Some(RunState::Finished { attempt, outcome: Outcome::Failed { .. }, .. }) => {
-                (!self.used_up(state, run, *attempt)).then_some(*attempt)
-            }
+            Some(RunState::Finished {
+                outcome: Outcome::Succeeded,
+                ..
+            }) => None,
+            Some(RunState::Finished {
+                attempt,
+                outcome: Outcome::Failed { .. },
+                ..
+            }) => (!self.used_up(state, run, *attempt)).then_some(*attempt),
             // recovery has closed all other open ones
             Some(RunState::Open { attempt, .. }) => Some(attempt.saturating_sub(1)),
         }
@@ -320,8 +377,13 @@ impl<'a> Scheduler<'a> {
     /// Whether a run is not to be tried because its point failed too often, or needs no further run. What an earlier controller began is under way all the same, and
     /// nothing may start beside it.
     fn is_set_aside(&self, state: &CampaignState, planned: &PlannedRun) -> bool {
-        let is_adopted = || self.numbers.get(&planned.id).is_some_and(|n| self.is_adopted(*n));
-        (state.quarantined.contains(&planned.point) || state.decided.contains_key(&planned.point)) && !is_adopted()
+        let is_adopted = || {
+            self.numbers
+                .get(&planned.id)
+                .is_some_and(|n| self.is_adopted(*n))
+        };
+        (state.quarantined.contains(&planned.point) || state.decided.contains_key(&planned.point))
+            && !is_adopted()
     }
 
     fn is_open(&self, state: &CampaignState, planned: &PlannedRun) -> bool {
@@ -347,48 +409,105 @@ impl<'a> Scheduler<'a> {
     }
 
     /// Runs that remain and are not under way, of wanted sites, in the order of the plan.
-    pub(super) fn open_runs(&self, state: &CampaignState, wanted: impl Fn(&str) -> bool) -> Vec<&'a PlannedRun> {
-        let mut numbers: Vec<usize> = self.queues.iter().filter(|q| wanted(q.site)).flat_map(|q| q.runs.iter().copied()).collect();
+    pub(super) fn open_runs(
+        &self,
+        state: &CampaignState,
+        wanted: impl Fn(&str) -> bool,
+    ) -> Vec<&'a PlannedRun> {
+        let mut numbers: Vec<usize> = self
+            .queues
+            .iter()
+            .filter(|q| wanted(q.site))
+            .flat_map(|q| q.runs.iter().copied())
+            .collect();
         numbers.sort_unstable();
-        numbers.into_iter().map(|number| &self.plan.runs[number]).filter(|r| self.is_open(state, r)).collect()
+        numbers
+            .into_iter()
+            .map(|number| &self.plan.runs[number])
+            .filter(|r| self.is_open(state, r))
+            .collect()
     }
 
     /// The same of one point.
-    pub(super) fn open_runs_of(&self, state: &CampaignState, point: &PointId) -> Vec<&'a PlannedRun> {
+    pub(super) fn open_runs_of(
+        &self,
+        state: &CampaignState,
+        point: &PointId,
+    ) -> Vec<&'a PlannedRun> {
         let runs = self.points.get(point).map_or(&[][..], |of| &of.runs);
-        runs.iter().map(|number| &self.plan.runs[*number]).filter(|r| self.is_open(state, r)).collect()
+        runs.iter()
+            .map(|number| &self.plan.runs[*number])
+            .filter(|r| self.is_open(state, r))
+            .collect()
     }
 
     /// Sites that have something left to do.
     pub(super) fn wanted_sites(&self, state: &CampaignState) -> BTreeSet<String> {
-        let wanted =
-            |r: &&PlannedRun| !self.is_left_out(&r.id) && !self.is_set_aside(state, r) && self.attempts_before(state, &r.id).is_some();
-        self.plan.runs.iter().filter(wanted).filter_map(|r| Some(self.point(&r.point)?.site.clone())).collect()
+        let wanted = |r: &&PlannedRun| {
+            !self.is_left_out(&r.id)
+                && !self.is_set_aside(state, r)
+                && self.attempts_before(state, &r.id).is_some()
+        };
+        self.plan
+            .runs
+            .iter()
+            .filter(wanted)
+            .filter_map(|r| Some(self.point(&r.point)?.site.clone()))
+            .collect()
     }
 
     /// Whether something runs or remains to run on a site.
     pub(super) fn is_busy(&self, state: &CampaignState, site: &str) -> bool {
         let runs = self.held.get(site).is_some_and(|held| held.attempts > 0);
-        runs || self.queues.iter().any(|q| q.site == site && self.first_of(state, q).is_some())
+        runs || self
+            .queues
+            .iter()
+            .any(|q| q.site == site && self.first_of(state, q).is_some())
     }
 
     /// The first open run of a queue.
     fn first_of(&self, state: &CampaignState, queue: &Queue<'_>) -> Option<usize> {
-        queue.runs.iter().copied().find(|number| self.is_open(state, &self.plan.runs[*number]))
+        queue
+            .runs
+            .iter()
+            .copied()
+            .find(|number| self.is_open(state, &self.plan.runs[*number]))
     }
 
     /// The next run that may start beside those under way. Runs that an earlier controller began come first, and nothing starts beside
     /// them, because only their agent knows their nodes.
     pub(super) fn next(&self, state: &CampaignState, capacity: &impl Capacity) -> Option<usize> {
-        let adopted: Vec<usize> = self.adopted.iter().copied().filter(|number| self.is_open(state, &self.plan.runs[*number])).collect();
-        let site_of = |number: &usize| self.point(&self.plan.runs[*number].point).map(|point| point.site.as_str());
-        let taking_up: BTreeSet<&str> = self.taken_up.iter().chain(&adopted).filter_map(site_of).collect();
+        let adopted: Vec<usize> = self
+            .adopted
+            .iter()
+            .copied()
+            .filter(|number| self.is_open(state, &self.plan.runs[*number]))
+            .collect();
+        let site_of = |number: &usize| {
+            self.point(&self.plan.runs[*number].point)
+                .map(|point| point.site.as_str())
+        };
+        let taking_up: BTreeSet<&str> = self
+            .taken_up
+            .iter()
+            .chain(&adopted)
+            .filter_map(site_of)
+            .collect();
         if let Some(number) = self.first_with_nodes(adopted, capacity) {
             return Some(number);
         }
         // nothing begins beside what an earlier controller handed over
-        let is_free = |site: &str| taking_up.iter().all(|other| *other != site && !capacity.are_neighbours(site, other));
-        let mut first: Vec<usize> = self.queues.iter().filter(|q| is_free(q.site)).filter_map(|q| self.first_of(state, q)).collect();
+        let is_free = |site: &str| {
+            taking_up
+                .iter()
+                .all(|other| *other != site && !capacity.are_neighbours(site, other))
+        };
+        let mut first: Vec<usize> = self
+            .queues
+            .iter()
+            .filter(|q| is_free(q.site))
+            .filter_map(|q| self.first_of(state, q))
+            .collect();
         first.sort_unstable();
         self.first_with_nodes(first, capacity)
     }
@@ -398,7 +517,9 @@ impl<'a> Scheduler<'a> {
         let mut too_many: HashMap<&str, u32> = HashMap::new();
         numbers.into_iter().find(|number| {
             let planned = &self.plan.runs[*number];
-            let Some(point) = self.point(&planned.point) else { return false };
+            let Some(point) = self.point(&planned.point) else {
+                return false;
+            };
             let (site, wanted) = (point.site.as_str(), point.mapping.nodes());
             if too_many.get(site).is_some_and(|n| wanted >= *n) {
                 return false;
@@ -412,13 +533,23 @@ impl<'a> Scheduler<'a> {
     }
 
     /// Nodes that a run may have now. Neighbours disturb measurements, so it runs alone on its machines unless its site allows others beside it.
-    pub(super) fn nodes_for(&self, planned: &PlannedRun, capacity: &impl Capacity) -> Option<Vec<String>> {
+    pub(super) fn nodes_for(
+        &self,
+        planned: &PlannedRun,
+        capacity: &impl Capacity,
+    ) -> Option<Vec<String>> {
         let point = self.point(&planned.point)?;
         let site = point.site.as_str();
         let shares = capacity.side_by_side(site)?;
         let is_apart = |other: &str| other != site && !capacity.are_neighbours(site, other);
-        let disturbs = |other: &str| !is_apart(other) && !(shares && capacity.side_by_side(other) == Some(true));
-        if self.held.iter().any(|(other, held)| held.attempts > 0 && disturbs(other)) {
+        let disturbs = |other: &str| {
+            !is_apart(other) && !(shares && capacity.side_by_side(other) == Some(true))
+        };
+        if self
+            .held
+            .iter()
+            .any(|(other, held)| held.attempts > 0 && disturbs(other))
+        {
             return None;
         }
         static NONE: BTreeSet<String> = BTreeSet::new();
@@ -427,25 +558,63 @@ impl<'a> Scheduler<'a> {
     }
 
     /// Numbers of failed and remaining runs of a point, if it has failed often enough to be given up.
-    pub(super) fn to_quarantine(&self, state: &CampaignState, point: &PointId) -> Option<(u32, u64)> {
+    pub(super) fn to_quarantine(
+        &self,
+        state: &CampaignState,
+        point: &PointId,
+    ) -> Option<(u32, u64)> {
         if state.quarantined.contains(point) {
             return None;
         }
-        let of_point = || self.points.get(point).into_iter().flat_map(|of| &of.runs).map(|number| &self.plan.runs[*number].id);
-        let has_failed = |r: &&RunId| matches!(state.run(r), Some(RunState::Finished { outcome: Outcome::Failed { .. }, .. }));
+        let of_point = || {
+            self.points
+                .get(point)
+                .into_iter()
+                .flat_map(|of| &of.runs)
+                .map(|number| &self.plan.runs[*number].id)
+        };
+        let has_failed = |r: &&RunId| {
+            matches!(
+                state.run(r),
+                Some(RunState::Finished {
+                    outcome: Outcome::Failed { .. },
+                    ..
+                })
+            )
+        };
         let failures = u32::try_from(of_point().filter(has_failed).count()).unwrap_or(u32::MAX);
-        let skipped = of_point().filter(|r| self.attempts_before(state, r).is_some()).count() as u64;
+        let skipped = of_point()
+            .filter(|r| self.attempts_before(state, r).is_some())
+            .count() as u64;
         (failures >= self.settings.quarantine_after && skipped > 0).then_some((failures, skipped))
     }
 
     /// The counted runs of a point that succeeded, and how many of its runs may still be tried.
-    pub(super) fn counted_runs(&self, state: &CampaignState, point: &PointId) -> (Vec<&'a RunId>, u64) {
-        let of_point = || self.points.get(point).into_iter().flat_map(|of| &of.runs).map(|number| &self.plan.runs[*number]);
+    pub(super) fn counted_runs(
+        &self,
+        state: &CampaignState,
+        point: &PointId,
+    ) -> (Vec<&'a RunId>, u64) {
+        let of_point = || {
+            self.points
+                .get(point)
+                .into_iter()
+                .flat_map(|of| &of.runs)
+                .map(|number| &self.plan.runs[*number])
+        };
         let counts = |r: &&PlannedRun| {
-            let succeeded = matches!(state.run(&r.id), Some(RunState::Finished { outcome: Outcome::Succeeded, .. }));
+            let succeeded = matches!(
+                state.run(&r.id),
+                Some(RunState::Finished {
+                    outcome: Outcome::Succeeded,
+                    ..
+                })
+            );
             matches!(r.repeat, Repeat::Measured(_)) && succeeded
         };
-        let open = of_point().filter(|r| self.attempts_before(state, &r.id).is_some()).count() as u64;
+        let open = of_point()
+            .filter(|r| self.attempts_before(state, &r.id).is_some())
+            .count() as u64;
         (of_point().filter(counts).map(|r| &r.id).collect(), open)
     }
 
@@ -454,9 +623,20 @@ impl<'a> Scheduler<'a> {
         let mut tally = Tally::default();
         for planned in &self.plan.runs {
             match state.run(&planned.id) {
-                Some(RunState::Finished { outcome: Outcome::Succeeded, .. }) => tally.succeeded += 1,
-                Some(RunState::Finished { .. }) if self.attempts_before(state, &planned.id).is_none() => tally.failed += 1,
-                _ if self.obstacles.contains_key(&planned.point) || state.quarantined.contains(&planned.point) => tally.skipped += 1,
+                Some(RunState::Finished {
+                    outcome: Outcome::Succeeded,
+                    ..
+                }) => tally.succeeded += 1,
+                Some(RunState::Finished { .. })
+                    if self.attempts_before(state, &planned.id).is_none() =>
+                {
+                    tally.failed += 1
+                }
+                _ if self.obstacles.contains_key(&planned.point)
+                    || state.quarantined.contains(&planned.point) =>
+                {
+                    tally.skipped += 1
+                }
                 // a point that needs no further run has none left
                 _ if state.decided.contains_key(&planned.point) => {}
                 _ => tally.left += 1,
@@ -467,9 +647,20 @@ impl<'a> Scheduler<'a> {
 
     /// Number of runs that can run, and number of runs that need no further attempt.
     pub(super) fn progress(&self, state: &CampaignState) -> (u64, u64) {
-        let is_needed = |r: &&PlannedRun| !state.decided.contains_key(&r.point) || self.attempts_before(state, &r.id).is_none();
-        let can_run = self.runs_of_session().filter(|r| !self.obstacles.contains_key(&r.point)).filter(is_needed).count() as u64;
-        let done = self.plan.runs.iter().filter(|r| self.attempts_before(state, &r.id).is_none()).count() as u64;
+        let is_needed = |r: &&PlannedRun| {
+            !state.decided.contains_key(&r.point) || self.attempts_before(state, &r.id).is_none()
+        };
+        let can_run = self
+            .runs_of_session()
+            .filter(|r| !self.obstacles.contains_key(&r.point))
+            .filter(is_needed)
+            .count() as u64;
+        let done = self
+            .plan
+            .runs
+            .iter()
+            .filter(|r| self.attempts_before(state, &r.id).is_none())
+            .count() as u64;
         (can_run, done)
     }
 }
@@ -481,25 +672,26 @@ pub(super) mod tests {
         campaign::Order,
         journal::RunHistory,
         mapping::Mapping,
-        point::{CheckpointerKind, Compression, PlannedPoint, Repeat},
+        point::{PlannedPoint, Repeat},
     };
 
-    pub(in super::super) static SETTINGS: std::sync::LazyLock<RunSettings> = std::sync::LazyLock::new(|| RunSettings {
-        repeats: 2,
-        warmups: 0,
-        seed: 1,
-        order: Order::Interleaved,
-        timeout_s: 60.0,
-        max_output_mib: 1024,
-        retries: 1,
-        quarantine_after: 2,
-        sites_in_turn: false,
-        until: None,
-        blocks: None,
-        keep_images: false,
-        keep_outputs: false,
-        locale: cvc_core::campaign::DEFAULT_LOCALE.to_owned(),
-    });
+    pub(in super::super) static SETTINGS: std::sync::LazyLock<RunSettings> =
+        std::sync::LazyLock::new(|| RunSettings {
+            repeats: 2,
+            warmups: 0,
+            seed: 1,
+            order: Order::Interleaved,
+            timeout_s: 60.0,
+            max_output_mib: 1024,
+            retries: 1,
+            quarantine_after: 2,
+            sites_in_turn: false,
+            until: None,
+            blocks: None,
+            keep_images: false,
+            keep_outputs: false,
+            locale: cvc_core::campaign::DEFAULT_LOCALE.to_owned(),
+        });
 
     /// Sites with free nodes; those that begin with `s` take runs side by side, those that begin with `far` share no machine with others.
     struct Nodes(BTreeMap<&'static str, Vec<&'static str>>);
@@ -513,8 +705,18 @@ pub(super) mod tests {
             !(site.starts_with("far") || other.starts_with("far"))
         }
 
-        fn free_nodes(&self, site: &str, wanted: usize, used: &BTreeSet<String>) -> Option<Vec<String>> {
-            let free = self.0.get(site)?.iter().map(|n| (*n).to_owned()).filter(|n| !used.contains(n));
+        fn free_nodes(
+            &self,
+            site: &str,
+            wanted: usize,
+            used: &BTreeSet<String>,
+        ) -> Option<Vec<String>> {
+            let free = self
+                .0
+                .get(site)?
+                .iter()
+                .map(|n| (*n).to_owned())
+                .filter(|n| !used.contains(n));
             let free: Vec<String> = free.take(wanted).collect();
             (free.len() == wanted).then_some(free)
         }
@@ -533,15 +735,8 @@ pub(super) mod tests {
             class: "S".into(),
             mapping: Mapping::one_node(1),
             mpi: "mpich".into(),
-            checkpointer: CheckpointerKind::None,
-            compression: Compression::None,
-            aggregators: None,
-            cb_buffer: None,
             storage: "disk".into(),
-            restart_check: None,
-            moment: None,
-            tracer: None,
-            user: Default::default(),
+            ..Point::default()
         };
         let run = |site: &str, n: u32| PlannedRun {
             id: RunId::from_written(&format!("{site}-{n}")),
@@ -553,7 +748,14 @@ pub(super) mod tests {
             schema: 1,
             campaign: "c".into(),
             seed: 1,
-            points: sites.iter().map(|s| PlannedPoint { id: id(s), point: point(s), baseline: false }).collect(),
+            points: sites
+                .iter()
+                .map(|s| PlannedPoint {
+                    id: id(s),
+                    point: point(s),
+                    baseline: false,
+                })
+                .collect(),
             runs: sites.iter().flat_map(|s| [run(s, 1), run(s, 2)]).collect(),
             excluded: Vec::new(),
             predict: None,
@@ -564,7 +766,14 @@ pub(super) mod tests {
         let planned = scheduler.plan.runs[number].clone();
         let point = scheduler.point(&planned.point).expect("a point").clone();
         let nodes = scheduler.nodes_for(&planned, nodes).expect("nodes");
-        Task { planned, point, attempt: 1, dispatch: 0, nodes, disk_bytes: None }
+        Task {
+            planned,
+            point,
+            attempt: 1,
+            dispatch: 0,
+            nodes,
+            disk_bytes: None,
+        }
     }
 
     /// Starts all that may start, and gives their names.
@@ -572,7 +781,11 @@ pub(super) mod tests {
         start_on(scheduler, state, &nodes())
     }
 
-    fn start_on(scheduler: &mut Scheduler<'_>, state: &CampaignState, nodes: &Nodes) -> Vec<String> {
+    fn start_on(
+        scheduler: &mut Scheduler<'_>,
+        state: &CampaignState,
+        nodes: &Nodes,
+    ) -> Vec<String> {
         let mut started = Vec::new();
         while let Some(number) = scheduler.next(state, nodes) {
             started.push(scheduler.plan.runs[number].id.to_string());
@@ -581,10 +794,18 @@ pub(super) mod tests {
         started
     }
 
-    fn end(scheduler: &mut Scheduler<'_>, state: &mut CampaignState, run: &str, failures: &[Cause]) {
+    fn end(
+        scheduler: &mut Scheduler<'_>,
+        state: &mut CampaignState,
+        run: &str,
+        failures: &[Cause],
+    ) {
         let id = RunId::from_written(run);
         scheduler.end(&id);
-        let failed = |cause: &Cause| Outcome::Failed { cause: *cause, detail: String::new() };
+        let failed = |cause: &Cause| Outcome::Failed {
+            cause: *cause,
+            detail: String::new(),
+        };
         let attempt = |(n, cause): (usize, &Cause)| Attempt {
             number: n as u32 + 1,
             started: None,
@@ -596,15 +817,27 @@ pub(super) mod tests {
             nodes: Default::default(),
         };
         let outcome = failures.last().map_or(Outcome::Succeeded, failed);
-        let last = RunState::Finished { attempt: failures.len().max(1) as u32, outcome, records: None, manifest: None };
+        let last = RunState::Finished {
+            attempt: failures.len().max(1) as u32,
+            outcome,
+            records: None,
+            manifest: None,
+        };
         let attempts = failures.iter().enumerate().map(attempt).collect();
-        state.runs.insert(id, RunHistory { state: last, attempts });
+        state.runs.insert(
+            id,
+            RunHistory {
+                state: last,
+                attempts,
+            },
+        );
     }
 
     #[test]
     fn a_site_without_side_by_side_has_one_run_and_nothing_beside_it() {
         let plan = plan(&["alone", "shared"]);
-        let (mut scheduler, mut state) = (Scheduler::new(&plan, &SETTINGS), CampaignState::default());
+        let (mut scheduler, mut state) =
+            (Scheduler::new(&plan, &SETTINGS), CampaignState::default());
         assert_eq!(start_all(&mut scheduler, &state), ["alone-1"]);
         end(&mut scheduler, &mut state, "alone-1", &[]);
         assert_eq!(start_all(&mut scheduler, &state), ["alone-2"]);
@@ -616,7 +849,13 @@ pub(super) mod tests {
         end(&mut scheduler, &mut state, "shared-2", &[]);
         scheduler.advance(&state);
         assert!(scheduler.is_done());
-        assert_eq!(scheduler.tally(&state), Tally { succeeded: 4, ..Tally::default() });
+        assert_eq!(
+            scheduler.tally(&state),
+            Tally {
+                succeeded: 4,
+                ..Tally::default()
+            }
+        );
     }
 
     #[test]
@@ -624,7 +863,11 @@ pub(super) mod tests {
         let plan = plan(&["shared"]);
         let mut scheduler = Scheduler::new(&plan, &SETTINGS);
         start_all(&mut scheduler, &CampaignState::default());
-        let mut used: Vec<&String> = scheduler.under_way().values().flat_map(|t| &t.nodes).collect();
+        let mut used: Vec<&String> = scheduler
+            .under_way()
+            .values()
+            .flat_map(|t| &t.nodes)
+            .collect();
         used.sort();
         assert_eq!(used, ["s1", "s2"]);
     }
@@ -632,7 +875,8 @@ pub(super) mod tests {
     #[test]
     fn what_an_earlier_controller_has_begun_comes_first_and_nothing_beside_it() {
         let plan = plan(&["shared"]);
-        let (mut scheduler, mut state) = (Scheduler::new(&plan, &SETTINGS), CampaignState::default());
+        let (mut scheduler, mut state) =
+            (Scheduler::new(&plan, &SETTINGS), CampaignState::default());
         scheduler.adopt(&RunId::from_written("shared-2"));
         assert_eq!(start_all(&mut scheduler, &state), ["shared-2"]);
         end(&mut scheduler, &mut state, "shared-2", &[]);
@@ -641,10 +885,22 @@ pub(super) mod tests {
 
     #[test]
     fn sites_that_share_no_machine_run_at_the_same_time() {
-        let nodes = Nodes([("alone", vec!["a1"]), ("far", vec!["f1"]), ("far-too", vec!["g1"])].into());
+        let nodes = Nodes(
+            [
+                ("alone", vec!["a1"]),
+                ("far", vec!["f1"]),
+                ("far-too", vec!["g1"]),
+            ]
+            .into(),
+        );
         let plan = plan(&["alone", "far", "far-too"]);
-        let (mut scheduler, mut state) = (Scheduler::new(&plan, &SETTINGS), CampaignState::default());
-        assert_eq!(start_on(&mut scheduler, &state, &nodes), ["alone-1", "far-1", "far-too-1"], "one on each");
+        let (mut scheduler, mut state) =
+            (Scheduler::new(&plan, &SETTINGS), CampaignState::default());
+        assert_eq!(
+            start_on(&mut scheduler, &state, &nodes),
+            ["alone-1", "far-1", "far-too-1"],
+            "one on each"
+        );
         end(&mut scheduler, &mut state, "far-1", &[]);
         assert_eq!(start_on(&mut scheduler, &state, &nodes), ["far-2"]);
         // what an earlier controller handed over to one keeps only that one waiting
@@ -663,32 +919,56 @@ pub(super) mod tests {
         scheduler.obstruct([PointId::from_written("closed")], "gone");
         scheduler.advance(&state);
         assert!(scheduler.is_done() && scheduler.open_runs(&state, |_| true).is_empty());
-        assert_eq!(scheduler.tally(&state), Tally { skipped: 2, ..Tally::default() });
+        assert_eq!(
+            scheduler.tally(&state),
+            Tally {
+                skipped: 2,
+                ..Tally::default()
+            }
+        );
     }
 
     #[test]
     fn retries_do_not_count_what_was_no_fault_of_the_run() {
         let plan = plan(&["alone"]);
-        let (mut scheduler, mut state) = (Scheduler::new(&plan, &SETTINGS), CampaignState::default());
+        let (mut scheduler, mut state) =
+            (Scheduler::new(&plan, &SETTINGS), CampaignState::default());
         let run = RunId::from_written("alone-1");
         let mut left = |scheduler: &mut Scheduler<'_>, failures: &[Cause]| {
             end(scheduler, &mut state, "alone-1", failures);
             scheduler.attempts_before(&state, &run)
         };
         assert_eq!(left(&mut scheduler, &[Cause::Application]), Some(1));
-        assert_eq!(left(&mut scheduler, &[Cause::Application, Cause::Application]), None);
-        assert_eq!(left(&mut scheduler, &[Cause::Budget, Cause::Application]), Some(2));
+        assert_eq!(
+            left(&mut scheduler, &[Cause::Application, Cause::Application]),
+            None
+        );
+        assert_eq!(
+            left(&mut scheduler, &[Cause::Budget, Cause::Application]),
+            Some(2)
+        );
         assert_eq!(left(&mut scheduler, &[Cause::Reclaimed; 9]), Some(9));
-        assert_eq!(left(&mut scheduler, &[Cause::Reclaimed; 10]), None, "the cloud takes it back too often");
+        assert_eq!(
+            left(&mut scheduler, &[Cause::Reclaimed; 10]),
+            None,
+            "the cloud takes it back too often"
+        );
         scheduler.forgive(run.clone(), 10);
-        assert_eq!(left(&mut scheduler, &[Cause::Reclaimed; 10]), Some(10), "the user wants further attempts");
+        assert_eq!(
+            left(&mut scheduler, &[Cause::Reclaimed; 10]),
+            Some(10),
+            "the user wants further attempts"
+        );
     }
 
     #[test]
     fn a_lost_attempt_is_done_again_three_times_in_all_sessions_together() {
         let plan = plan(&["alone"]);
         let mut scheduler = Scheduler::new(&plan, &SETTINGS);
-        let (one, other) = (RunId::from_written("alone-1"), RunId::from_written("alone-2"));
+        let (one, other) = (
+            RunId::from_written("alone-1"),
+            RunId::from_written("alone-2"),
+        );
         let mut state = CampaignState::default();
         let mut lose = |scheduler: &Scheduler<'_>, lost: bool| {
             let loss = scheduler.judge_loss(&state, &one);
@@ -703,17 +983,31 @@ pub(super) mod tests {
                 nodes: Default::default(),
             };
             let history = state.runs.entry(one.clone());
-            let begun = || RunHistory { state: RunState::Abandoned { attempts: 0 }, attempts: Vec::new() };
+            let begun = || RunHistory {
+                state: RunState::Abandoned { attempts: 0 },
+                attempts: Vec::new(),
+            };
             history.or_insert_with(begun).attempts.push(attempt);
             loss
         };
         assert_eq!(lose(&scheduler, false), Loss::Again, "the user stopped it");
         let losses: Vec<Loss> = (0..4).map(|_| lose(&scheduler, true)).collect();
-        assert_eq!(losses, [Loss::Again, Loss::Again, Loss::Again, Loss::TooOften(4)]);
+        assert_eq!(
+            losses,
+            [Loss::Again, Loss::Again, Loss::Again, Loss::TooOften(4)]
+        );
         scheduler.forgive(one.clone(), 1);
-        assert_eq!(lose(&scheduler, true), Loss::Again, "the user wants further attempts");
+        assert_eq!(
+            lose(&scheduler, true),
+            Loss::Again,
+            "the user wants further attempts"
+        );
         assert_eq!(scheduler.judge_loss(&state, &other), Loss::Again);
-        assert_eq!(scheduler.judge_end_of_controller(&state, &one), Loss::Again, "its controller has outlived it each time");
+        assert_eq!(
+            scheduler.judge_end_of_controller(&state, &one),
+            Loss::Again,
+            "its controller has outlived it each time"
+        );
     }
 
     #[test]
@@ -732,28 +1026,63 @@ pub(super) mod tests {
                 with_controller: *with_controller,
                 nodes: Default::default(),
             });
-            let history = RunHistory { state: RunState::Abandoned { attempts: 0 }, attempts: attempts.collect() };
-            let state = CampaignState { runs: [(run.clone(), history)].into(), ..CampaignState::default() };
+            let history = RunHistory {
+                state: RunState::Abandoned { attempts: 0 },
+                attempts: attempts.collect(),
+            };
+            let state = CampaignState {
+                runs: [(run.clone(), history)].into(),
+                ..CampaignState::default()
+            };
             scheduler.judge_end_of_controller(&state, &run)
         };
-        assert_eq!(judge(&[true, false, false, true, false]), Loss::Again, "the user stopped the others");
+        assert_eq!(
+            judge(&[true, false, false, true, false]),
+            Loss::Again,
+            "the user stopped the others"
+        );
         assert_eq!(judge(&[true, true, false, true]), Loss::TooOften(4));
     }
 
     #[test]
     fn a_point_is_given_up_when_too_many_of_its_runs_have_failed_and_some_are_left() {
         let mut plan = plan(&["alone"]);
-        plan.runs.push(PlannedRun { id: RunId::from_written("alone-3"), ..plan.runs[0].clone() });
-        let (mut scheduler, mut state) = (Scheduler::new(&plan, &SETTINGS), CampaignState::default());
+        plan.runs.push(PlannedRun {
+            id: RunId::from_written("alone-3"),
+            ..plan.runs[0].clone()
+        });
+        let (mut scheduler, mut state) =
+            (Scheduler::new(&plan, &SETTINGS), CampaignState::default());
         let point = PointId::from_written("alone");
-        end(&mut scheduler, &mut state, "alone-1", &[Cause::Application; 2]);
+        end(
+            &mut scheduler,
+            &mut state,
+            "alone-1",
+            &[Cause::Application; 2],
+        );
         assert_eq!(scheduler.to_quarantine(&state, &point), None);
-        end(&mut scheduler, &mut state, "alone-2", &[Cause::Application; 2]);
+        end(
+            &mut scheduler,
+            &mut state,
+            "alone-2",
+            &[Cause::Application; 2],
+        );
         assert_eq!(scheduler.to_quarantine(&state, &point), Some((2, 1)));
         state.quarantined.insert(point.clone());
-        assert_eq!(scheduler.to_quarantine(&state, &point), None, "once is enough");
+        assert_eq!(
+            scheduler.to_quarantine(&state, &point),
+            None,
+            "once is enough"
+        );
         scheduler.advance(&state);
         assert!(scheduler.is_done());
-        assert_eq!(scheduler.tally(&state), Tally { failed: 2, skipped: 1, ..Tally::default() });
+        assert_eq!(
+            scheduler.tally(&state),
+            Tally {
+                failed: 2,
+                skipped: 1,
+                ..Tally::default()
+            }
+        );
     }
 }

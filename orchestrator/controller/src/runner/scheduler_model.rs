@@ -8,7 +8,7 @@ use cvc_core::{
     mapping::Mapping,
     outcome::{Cause, Outcome},
     plan::{Plan, PlannedRun},
-    point::{CheckpointerKind, Compression, PlannedPoint, Point, Repeat},
+    point::{PlannedPoint, Point, Repeat},
 };
 use cvc_engine::attempt::Task;
 use proptest::prelude::*;
@@ -35,7 +35,12 @@ impl Capacity for Nodes {
         site != SITES[2] && other != SITES[2]
     }
 
-    fn free_nodes(&self, site: &str, wanted: usize, used: &BTreeSet<String>) -> Option<Vec<String>> {
+    fn free_nodes(
+        &self,
+        site: &str,
+        wanted: usize,
+        used: &BTreeSet<String>,
+    ) -> Option<Vec<String>> {
         self.asked.set(self.asked.get() + 1);
         let at = SITES.iter().position(|s| *s == site)?;
         let names = (0..self.count[at]).map(|n| format!("{site}-{n}"));
@@ -51,17 +56,12 @@ fn plan(points: &[(usize, u32)], order: &[usize]) -> Plan {
         site: SITES[*site].to_owned(),
         app: "ep".into(),
         class: "S".into(),
-        mapping: format!("{nodes}Nx1P").parse::<Mapping>().expect("a mapping"),
+        mapping: format!("{nodes}Nx1P")
+            .parse::<Mapping>()
+            .expect("a mapping"),
         mpi: "mpich".into(),
-        checkpointer: CheckpointerKind::None,
-        compression: Compression::None,
-        aggregators: None,
-        cb_buffer: None,
         storage: "disk".into(),
-        restart_check: None,
-        moment: None,
-        tracer: None,
-        user: Default::default(),
+        ..Point::default()
     };
     let run = |(number, at): (usize, &usize)| PlannedRun {
         id: RunId::from_written(&format!("r{number}")),
@@ -73,7 +73,15 @@ fn plan(points: &[(usize, u32)], order: &[usize]) -> Plan {
         schema: 1,
         campaign: "c".into(),
         seed: 1,
-        points: points.iter().enumerate().map(|(at, p)| PlannedPoint { id: id(at), point: point(p), baseline: false }).collect(),
+        points: points
+            .iter()
+            .enumerate()
+            .map(|(at, p)| PlannedPoint {
+                id: id(at),
+                point: point(p),
+                baseline: false,
+            })
+            .collect(),
         runs: order.iter().enumerate().map(run).collect(),
         excluded: Vec::new(),
         predict: None,
@@ -90,10 +98,19 @@ struct Plain {
 }
 
 impl Plain {
-    fn is_settled(&self, plan: &Plan, scheduler: &Scheduler<'_>, state: &CampaignState, run: &PlannedRun) -> bool {
+    fn is_settled(
+        &self,
+        plan: &Plan,
+        scheduler: &Scheduler<'_>,
+        state: &CampaignState,
+        run: &PlannedRun,
+    ) -> bool {
         let _ = plan;
-        let is_set_aside = state.quarantined.contains(&run.point) && !self.adopted.contains(&run.id);
-        self.obstacles.contains(&run.point) || is_set_aside || scheduler.attempts_before(state, &run.id).is_none()
+        let is_set_aside =
+            state.quarantined.contains(&run.point) && !self.adopted.contains(&run.id);
+        self.obstacles.contains(&run.point)
+            || is_set_aside
+            || scheduler.attempts_before(state, &run.id).is_none()
     }
 
     fn advance(&mut self, plan: &Plan, scheduler: &Scheduler<'_>, state: &CampaignState) {
@@ -124,22 +141,55 @@ impl Plain {
         if self.under_way.values().any(|t| disturbs(&t)) {
             return None;
         }
-        let of_site = self.under_way.values().filter(|t| t.point.site == point.site);
+        let of_site = self
+            .under_way
+            .values()
+            .filter(|t| t.point.site == point.site);
         let used: BTreeSet<String> = of_site.flat_map(|t| t.nodes.iter().cloned()).collect();
         nodes.free_nodes(&point.site, point.mapping.nodes() as usize, &used)
     }
 
-    fn next(&self, plan: &Plan, scheduler: &Scheduler<'_>, state: &CampaignState, nodes: &Nodes) -> Option<usize> {
+    fn next(
+        &self,
+        plan: &Plan,
+        scheduler: &Scheduler<'_>,
+        state: &CampaignState,
+        nodes: &Nodes,
+    ) -> Option<usize> {
         let open = self.open(plan, scheduler, state);
         let adopted = |number: &usize| self.adopted.contains(&plan.runs[*number].id);
-        let site_of = |run: &PlannedRun| plan.points.iter().find(|p| p.id == run.point).expect("a point").point.site.clone();
-        let under_way = self.under_way.values().filter(|t| self.adopted.contains(&t.planned.id)).map(|t| t.point.site.clone());
-        let waiting = open.iter().filter(|n| adopted(n)).map(|n| site_of(&plan.runs[*n]));
+        let site_of = |run: &PlannedRun| {
+            plan.points
+                .iter()
+                .find(|p| p.id == run.point)
+                .expect("a point")
+                .point
+                .site
+                .clone()
+        };
+        let under_way = self
+            .under_way
+            .values()
+            .filter(|t| self.adopted.contains(&t.planned.id))
+            .map(|t| t.point.site.clone());
+        let waiting = open
+            .iter()
+            .filter(|n| adopted(n))
+            .map(|n| site_of(&plan.runs[*n]));
         let taking_up: BTreeSet<String> = under_way.chain(waiting).collect();
-        let is_free = |site: &str| taking_up.iter().all(|other| other != site && !nodes.are_neighbours(site, other));
+        let is_free = |site: &str| {
+            taking_up
+                .iter()
+                .all(|other| other != site && !nodes.are_neighbours(site, other))
+        };
         let has_nodes = |number: &usize| self.nodes_for(plan, &plan.runs[*number], nodes).is_some();
         let taken_up = open.iter().copied().filter(adopted).find(has_nodes);
-        taken_up.or_else(|| open.iter().copied().filter(|n| !adopted(n) && is_free(&site_of(&plan.runs[*n]))).find(has_nodes))
+        taken_up.or_else(|| {
+            open.iter()
+                .copied()
+                .filter(|n| !adopted(n) && is_free(&site_of(&plan.runs[*n])))
+                .find(has_nodes)
+        })
     }
 }
 
@@ -182,15 +232,25 @@ fn happens() -> impl Strategy<Value = Happens> {
 
 /// Takes the end of an attempt into the state, as its journal would.
 fn fold(state: &mut CampaignState, task: &Task, end: End) {
-    let failed = |cause| Outcome::Failed { cause, detail: String::new() };
+    let failed = |cause| Outcome::Failed {
+        cause,
+        detail: String::new(),
+    };
     let (outcome, abandoned) = match end {
         End::Succeeded => (Some(Outcome::Succeeded), false),
         End::Failed(cause) => (Some(failed(cause)), false),
         End::Abandoned => (None, true),
     };
     let last = match &outcome {
-        Some(outcome) => RunState::Finished { attempt: task.attempt, outcome: outcome.clone(), records: None, manifest: None },
-        None => RunState::Abandoned { attempts: task.attempt - 1 },
+        Some(outcome) => RunState::Finished {
+            attempt: task.attempt,
+            outcome: outcome.clone(),
+            records: None,
+            manifest: None,
+        },
+        None => RunState::Abandoned {
+            attempts: task.attempt - 1,
+        },
     };
     let attempt = Attempt {
         number: task.attempt,
@@ -202,18 +262,37 @@ fn fold(state: &mut CampaignState, task: &Task, end: End) {
         with_controller: false,
         nodes: Default::default(),
     };
-    let begun = || RunHistory { state: last.clone(), attempts: Vec::new() };
-    let history = state.runs.entry(task.planned.id.clone()).or_insert_with(begun);
+    let begun = || RunHistory {
+        state: last.clone(),
+        attempts: Vec::new(),
+    };
+    let history = state
+        .runs
+        .entry(task.planned.id.clone())
+        .or_insert_with(begun);
     history.state = last.clone();
     history.attempts.push(attempt);
 }
 
-fn task(plan: &Plan, scheduler: &Scheduler<'_>, state: &CampaignState, number: usize, nodes: &Nodes) -> Task {
+fn task(
+    plan: &Plan,
+    scheduler: &Scheduler<'_>,
+    state: &CampaignState,
+    number: usize,
+    nodes: &Nodes,
+) -> Task {
     let planned = plan.runs[number].clone();
     let point = scheduler.point(&planned.point).expect("a point").clone();
     let attempt = scheduler.attempts_before(state, &planned.id).unwrap_or(0) + 1;
     let nodes = scheduler.nodes_for(&planned, nodes).expect("nodes");
-    Task { planned, point, attempt, dispatch: 0, nodes, disk_bytes: None }
+    Task {
+        planned,
+        point,
+        attempt,
+        dispatch: 0,
+        nodes,
+        disk_bytes: None,
+    }
 }
 
 proptest! {
@@ -296,7 +375,10 @@ fn looks_for_each_run(runs: usize) -> u64 {
     let order: Vec<usize> = (0..runs).map(|n| n % points.len()).collect();
     let plan = plan(&points, &order);
     let mut state = CampaignState::default();
-    let nodes = Nodes { count: [1, 2, 5, 0], asked: Cell::new(0) };
+    let nodes = Nodes {
+        count: [1, 2, 5, 0],
+        asked: Cell::new(0),
+    };
     let mut scheduler = Scheduler::new(&plan, &SETTINGS);
     let mut ended = 0;
     loop {
@@ -305,12 +387,21 @@ fn looks_for_each_run(runs: usize) -> u64 {
             let task = task(&plan, &scheduler, &state, number, &nodes);
             scheduler.begin(task);
         }
-        let busy = SITES.iter().filter(|site| scheduler.is_busy(&state, site)).count();
+        let busy = SITES
+            .iter()
+            .filter(|site| scheduler.is_busy(&state, site))
+            .count();
         // the one that is not open stays
-        let Some(run) = scheduler.under_way().keys().min().cloned() else { break assert_eq!(busy, 1) };
+        let Some(run) = scheduler.under_way().keys().min().cloned() else {
+            break assert_eq!(busy, 1);
+        };
         let task = scheduler.end(&run).expect("it was under way");
         ended += 1;
-        let end = if ended % 7 == 0 && task.attempt == 1 { End::Failed(Cause::Budget) } else { End::Succeeded };
+        let end = if ended % 7 == 0 && task.attempt == 1 {
+            End::Failed(Cause::Budget)
+        } else {
+            End::Succeeded
+        };
         fold(&mut state, &task, end);
     }
     assert_eq!(scheduler.tally(&state).succeeded as usize, runs / 5 * 4);
@@ -320,5 +411,8 @@ fn looks_for_each_run(runs: usize) -> u64 {
 #[test]
 fn a_run_costs_as_many_looks_in_a_large_plan_as_in_a_small_one() {
     let (few, many) = (looks_for_each_run(500), looks_for_each_run(5000));
-    assert!(many <= few + 1 && many < 60, "{few} looks for each of 500 runs, {many} for each of 5000");
+    assert!(
+        many <= few + 1 && many < 60,
+        "{few} looks for each of 500 runs, {many} for each of 5000"
+    );
 }

@@ -23,28 +23,66 @@ pub(super) struct SessionLimit {
 }
 
 impl SessionLimit {
-    pub(super) fn new(selected: Option<HashSet<PointId>>, last_block: Option<u32>, end: Option<Instant>) -> Self {
-        Self { selected, last_block, end, begun: HashMap::new(), longest: HashMap::new() }
+    pub(super) fn new(
+        selected: Option<HashSet<PointId>>,
+        last_block: Option<u32>,
+        end: Option<Instant>,
+    ) -> Self {
+        Self {
+            selected,
+            last_block,
+            end,
+            begun: HashMap::new(),
+            longest: HashMap::new(),
+        }
     }
 
     /// Whether a run is not for this session: its point is not selected, its block comes later, or it would probably end too late.
     /// `expected_s` are estimates, by point; runs of the point that ended in this session count for more.
-    pub(super) fn excludes(&self, planned: &PlannedRun, expected_s: &HashMap<PointId, f64>) -> bool {
-        if self.selected.as_ref().is_some_and(|selected| !selected.contains(&planned.point)) {
+    pub(super) fn excludes(
+        &self,
+        planned: &PlannedRun,
+        expected_s: &HashMap<PointId, f64>,
+    ) -> bool {
+        if self
+            .selected
+            .as_ref()
+            .is_some_and(|selected| !selected.contains(&planned.point))
+        {
             return true;
         }
-        if self.last_block.is_some_and(|last| planned.block.is_some_and(|block| block.number > last)) {
+        if self
+            .last_block
+            .is_some_and(|last| planned.block.is_some_and(|block| block.number > last))
+        {
             return true;
         }
         let Some(end) = self.end else { return false };
-        let estimate = || Duration::try_from_secs_f64(expected_s.get(&planned.point).copied().unwrap_or(0.0)).unwrap_or_default();
-        let lasts = self.longest.get(&planned.point).copied().unwrap_or_else(estimate);
-        Instant::now().checked_add(lasts).is_none_or(|then| then > end)
+        let estimate = || {
+            Duration::try_from_secs_f64(expected_s.get(&planned.point).copied().unwrap_or(0.0))
+                .unwrap_or_default()
+        };
+        let lasts = self
+            .longest
+            .get(&planned.point)
+            .copied()
+            .unwrap_or_else(estimate);
+        Instant::now()
+            .checked_add(lasts)
+            .is_none_or(|then| then > end)
     }
 
     /// The runs of a plan that are not for this session, as far as that is known now.
-    pub(super) fn excluded<'p>(&self, plan: &'p Plan, expected_s: &HashMap<PointId, f64>) -> Vec<&'p RunId> {
-        plan.runs.iter().filter(|run| self.excludes(run, expected_s)).map(|run| &run.id).collect()
+    pub(super) fn excluded<'p>(
+        &self,
+        plan: &'p Plan,
+        expected_s: &HashMap<PointId, f64>,
+    ) -> Vec<&'p RunId> {
+        plan.runs
+            .iter()
+            .filter(|run| self.excludes(run, expected_s))
+            .map(|run| &run.id)
+            .collect()
     }
 
     /// Whether the time is over.
@@ -57,7 +95,9 @@ impl SessionLimit {
     }
 
     pub(super) fn finish(&mut self, run: &RunId, point: &PointId) {
-        let Some(begun) = self.begun.remove(run) else { return };
+        let Some(begun) = self.begun.remove(run) else {
+            return;
+        };
         let longest = self.longest.entry(point.clone()).or_default();
         *longest = (*longest).max(begun.elapsed());
     }

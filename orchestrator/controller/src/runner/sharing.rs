@@ -1,19 +1,32 @@
 //! Tells the fleets how long the budget lasts for them.
 
-use super::{CampaignRunner, fleet_end::means_of};
+use super::{CampaignRunner, fleet_end::share_of};
 use crate::cost;
 use cvc_core::clock;
 
 impl CampaignRunner<'_> {
     /// Tells each fleet what is left of the budget, so that without cvc all of them end before that is used up.
-    pub(super) fn share_means(&self) {
-        let Some(limit) = self.budget.limit().filter(|_| !self.sites.fleets.is_empty()) else { return };
-        let books = self.books();
-        let left_usd = limit.usd - books.spent_after(0.0);
-        let (pending, by_use_per_s) = (self.pending_fleets(), books.by_use_per_s());
+    pub(super) fn share_budget(&self) {
+        let Some(limit) = self
+            .budget
+            .limit()
+            .filter(|_| !self.sites.fleets.is_empty())
+        else {
+            return;
+        };
+        let view = self.budget_view();
+        let left_usd = limit.usd - view.spent_after(0.0);
+        let (pending, by_use_per_s) = (self.pending_fleets(), view.by_use_per_s());
         let at = clock::now();
         for (site, fleet) in &self.sites.fleets {
-            fleet.set_means(Some(means_of(site, at, left_usd, &books.state.leases, &pending, by_use_per_s)));
+            fleet.set_budget_share(Some(share_of(
+                site,
+                at,
+                left_usd,
+                &view.state.leases,
+                &pending,
+                by_use_per_s,
+            )));
         }
     }
 
@@ -22,15 +35,26 @@ impl CampaignRunner<'_> {
     fn pending_fleets(&self) -> Vec<(String, f64)> {
         let state = self.journal.state();
         let is_pending = |name: &&String| !self.sites.is_open(name) && !self.closing.has(name);
-        let clouds = self.spec.sites.iter().filter(|(name, site)| site.ec2.is_some() && is_pending(name));
+        let clouds = self
+            .spec
+            .sites
+            .iter()
+            .filter(|(name, site)| site.ec2.is_some() && is_pending(name));
         let mut pending = Vec::new();
         for (name, site) in clouds {
             let waiting = self.scheduler.open_runs(state, |s| s == name);
-            let nodes = waiting.iter().filter_map(|r| Some(self.scheduler.point(&r.point)?.mapping.nodes())).max();
-            let Some(nodes) = nodes.map(|n| site.nodes_for(n)) else { continue };
+            let nodes = waiting
+                .iter()
+                .filter_map(|r| Some(self.scheduler.point(&r.point)?.mapping.nodes()))
+                .max();
+            let Some(nodes) = nodes.map(|n| site.nodes_for(n)) else {
+                continue;
+            };
             let book = cost::PriceBook::open(&cost::cache_file()).for_budget();
             // a site of unknown price is not launched
-            let Ok(rate) = cost::dearest_rate(&book, site, None) else { continue };
+            let Ok(rate) = cost::dearest_rate(&book, site, None) else {
+                continue;
+            };
             let there: usize = state
                 .leases
                 .iter()

@@ -35,9 +35,22 @@ impl Sites {
     /// Begins with what is open from the first, since it needs no other machine.
     pub(super) fn new(executors: HashMap<String, SiteExecutor>, spec: &Spec) -> Self {
         let (event_sender, events) = mpsc::unbounded_channel();
-        let pairs = spec.sites.keys().flat_map(|one| spec.sites.keys().map(move |other| (one.clone(), other.clone())));
-        let apart = pairs.filter(|(one, other)| spec.are_apart(one, other)).collect();
-        Self { executors: executors.into_iter().collect(), remotes: BTreeMap::new(), fleets: BTreeMap::new(), events, event_sender, apart }
+        let pairs = spec.sites.keys().flat_map(|one| {
+            spec.sites
+                .keys()
+                .map(move |other| (one.clone(), other.clone()))
+        });
+        let apart = pairs
+            .filter(|(one, other)| spec.are_apart(one, other))
+            .collect();
+        Self {
+            executors: executors.into_iter().collect(),
+            remotes: BTreeMap::new(),
+            fleets: BTreeMap::new(),
+            events,
+            event_sender,
+            apart,
+        }
     }
 
     /// The reporter for sites' events.
@@ -96,7 +109,12 @@ impl Capacity for Sites {
         !self.apart.contains(&(site.to_owned(), other.to_owned()))
     }
 
-    fn free_nodes(&self, site: &str, wanted: usize, used: &BTreeSet<String>) -> Option<Vec<String>> {
+    fn free_nodes(
+        &self,
+        site: &str,
+        wanted: usize,
+        used: &BTreeSet<String>,
+    ) -> Option<Vec<String>> {
         self.executors.get(site)?.free_nodes(wanted, used)
     }
 }

@@ -20,7 +20,10 @@ const NODES_PATIENCE: f64 = 8.0;
 impl CampaignRunner<'_> {
     /// Waits for a future, handles events of sites meanwhile, and ends what costs when the money does. Not for long when another controller has
     /// the campaign: a head node may be waited for for a day, and what is being closed is the other's.
-    pub(super) async fn while_listening<T>(&mut self, work: impl Future<Output = T>) -> Result<T, CampaignError> {
+    pub(super) async fn while_listening<T>(
+        &mut self,
+        work: impl Future<Output = T>,
+    ) -> Result<T, CampaignError> {
         tokio::pin!(work);
         let mut owner_check = tokio::time::interval(OWNER_CHECK);
         loop {
@@ -44,11 +47,16 @@ impl CampaignRunner<'_> {
     /// Time at which what costs must be ended; `None` if the money lasts, or if there is nothing that could be ended.
     fn money_lasts(&self) -> Option<Duration> {
         self.budget.limit()?;
-        let can_end = self.sites.fleets.keys().any(|site| self.sites.is_open(site)) || !self.scheduler.under_way().is_empty();
+        let can_end = self
+            .sites
+            .fleets
+            .keys()
+            .any(|site| self.sites.is_open(site))
+            || !self.scheduler.under_way().is_empty();
         if !can_end || self.cut.now() == StopRequest::StopNow {
             return None;
         }
-        self.budget.lasts(&self.books())
+        self.budget.lasts(&self.budget_view())
     }
 
     /// Handles an event of a site; journals what the site is about to do before it does it.
@@ -60,13 +68,15 @@ impl CampaignRunner<'_> {
                 let changes_means = fleet_end::changes_means(&event);
                 self.journal.write(event)?;
                 if changes_means {
-                    self.share_means();
+                    self.share_budget();
                 }
                 // the site may have stopped waiting
                 let _ = written.send(());
             }
             // what is open must be closed nevertheless
-            SiteEvent::Panicked(panic) if self.is_closing => tracing::error!(panic, "a task of a site panicked"),
+            SiteEvent::Panicked(panic) if self.is_closing => {
+                tracing::error!(panic, "a task of a site panicked")
+            }
             SiteEvent::Panicked(panic) => return Err(CampaignError::internal(panic)),
         }
         Ok(())
@@ -82,18 +92,28 @@ impl CampaignRunner<'_> {
         for remote in remotes {
             let site = remote.name().to_owned();
             if self.keeps_results {
-                let what = format!("{site}: what runs there goes on, and results stay there; the next `cvc run` fetches them");
+                let what = format!(
+                    "{site}: what runs there goes on, and results stay there; the next `cvc run` fetches them"
+                );
                 self.observer.on(&Progress::Site { what });
                 continue;
             }
-            let closed = match self.while_listening(async move { remote.close().await }).await {
-                Ok(Ok(())) => self.journal.write(Event::SiteClosed { site: site.into(), forgotten: false }),
+            let closed = match self
+                .while_listening(async move { remote.close().await })
+                .await
+            {
+                Ok(Ok(())) => self.journal.write(Event::SiteClosed {
+                    site: site.into(),
+                    forgotten: false,
+                }),
                 Ok(Err(error)) | Err(error) => Err(error),
             };
             match closed {
                 Ok(()) => {}
                 Err(error) if first.is_none() => first = Some(error),
-                Err(error) => self.observer.on(&Progress::Site { what: error.to_string() }),
+                Err(error) => self.observer.on(&Progress::Site {
+                    what: error.to_string(),
+                }),
             }
             // what is open is the other controller's
             if self.journal.is_fenced() {
@@ -107,18 +127,28 @@ impl CampaignRunner<'_> {
     /// whether there is something to do again.
     pub(super) async fn wait_for_nodes(&mut self) -> Result<bool, CampaignError> {
         let waiting = self.scheduler.open_runs(self.journal.state(), |_| true);
-        let sites: BTreeSet<String> = waiting.iter().filter_map(|r| Some(self.scheduler.point(&r.point)?.site.clone())).collect();
+        let sites: BTreeSet<String> = waiting
+            .iter()
+            .filter_map(|r| Some(self.scheduler.point(&r.point)?.site.clone()))
+            .collect();
         let remotes: Vec<Arc<Remote>> = sites.iter().filter_map(|s| self.sites.remote(s)).collect();
         if remotes.is_empty() {
             return Ok(false);
         }
-        let counted: Vec<(Arc<Remote>, usize)> = remotes.iter().map(|r| (Arc::clone(r), r.nodes().len())).collect();
+        let counted: Vec<(Arc<Remote>, usize)> = remotes
+            .iter()
+            .map(|r| (Arc::clone(r), r.nodes().len()))
+            .collect();
         let sites: Vec<String> = sites.into_iter().collect();
         if self.repair_fleets(&sites, false).await? {
             return Ok(true);
         }
         // count again: a node may have come back meanwhile
-        if self.scheduler.next(self.journal.state(), &self.sites).is_some() {
+        if self
+            .scheduler
+            .next(self.journal.state(), &self.sites)
+            .is_some()
+        {
             return Ok(true);
         }
         if self.wait_for_change(counted).await? {
@@ -129,15 +159,26 @@ impl CampaignRunner<'_> {
             return Ok(true);
         }
         let reason = self.why_too_few(&remotes, &waiting);
-        self.give_up(&waiting, format!("{reason}; the next `cvc run` tries again"))?;
+        self.give_up(
+            &waiting,
+            format!("{reason}; the next `cvc run` tries again"),
+        )?;
         Ok(true)
     }
 
     /// Waits until the nodes of sites change or the user wants to stop; `false` if nothing changes for too long.
-    async fn wait_for_change(&mut self, counted: Vec<(Arc<Remote>, usize)>) -> Result<bool, CampaignError> {
-        let missed_s = counted.iter().map(|(r, _)| r.lost_after_s()).fold(0.0, f64::max);
+    async fn wait_for_change(
+        &mut self,
+        counted: Vec<(Arc<Remote>, usize)>,
+    ) -> Result<bool, CampaignError> {
+        let missed_s = counted
+            .iter()
+            .map(|(r, _)| r.lost_after_s())
+            .fold(0.0, f64::max);
         let patience = Duration::from_secs_f64(NODES_PATIENCE * missed_s);
-        self.observer.on(&Progress::Site { what: format!("waiting for lost nodes, {} s at most", patience.as_secs()) });
+        self.observer.on(&Progress::Site {
+            what: format!("waiting for lost nodes, {} s at most", patience.as_secs()),
+        });
         let mut changes = JoinSet::new();
         for (remote, before) in counted {
             changes.spawn(async move { remote.nodes_changed(before).await }.in_current_span());
@@ -165,18 +206,34 @@ impl CampaignRunner<'_> {
 
     /// The reason why runs have too few nodes.
     fn why_too_few(&self, remotes: &[Arc<Remote>], waiting: &[&PlannedRun]) -> String {
-        let lost: Vec<String> = remotes.iter().flat_map(|r| r.lost()).map(|(node, why)| format!("{node}: {why}")).collect();
+        let lost: Vec<String> = remotes
+            .iter()
+            .flat_map(|r| r.lost())
+            .map(|(node, why)| format!("{node}: {why}"))
+            .collect();
         if !lost.is_empty() {
-            return format!("too few nodes of the site are left; lost: {}", lost.join("; "));
+            return format!(
+                "too few nodes of the site are left; lost: {}",
+                lost.join("; ")
+            );
         }
         let has = remotes.iter().map(|r| r.nodes().len()).max().unwrap_or(0);
-        let needs = waiting.iter().filter_map(|r| self.scheduler.point(&r.point)).map(|p| p.mapping.nodes()).min().unwrap_or(0);
+        let needs = waiting
+            .iter()
+            .filter_map(|r| self.scheduler.point(&r.point))
+            .map(|p| p.mapping.nodes())
+            .min()
+            .unwrap_or(0);
         format!("the site has {has} nodes, and the mapping needs {needs}")
     }
 
     /// Handles an attempt that could not be carried out because its site no longer works: its remaining runs are skipped. The campaign ends
     /// if it has no other site.
-    pub(super) fn site_failed(&mut self, run: &RunId, error: CampaignError) -> Result<(), CampaignError> {
+    pub(super) fn site_failed(
+        &mut self,
+        run: &RunId,
+        error: CampaignError,
+    ) -> Result<(), CampaignError> {
         let of_site = matches!(
             error,
             CampaignError::Site { .. }
@@ -185,7 +242,9 @@ impl CampaignRunner<'_> {
                 | CampaignError::Run(RunError::Host(_) | RunError::Crew(_))
                 | CampaignError::Leftover { .. }
         );
-        let Some(task) = self.scheduler.end(run).filter(|_| of_site) else { return Err(error) };
+        let Some(task) = self.scheduler.end(run).filter(|_| of_site) else {
+            return Err(error);
+        };
         let site = task.point.site.as_str();
         // the next session repeats it
         self.journal.write(Event::RunAbandoned {
@@ -197,7 +256,9 @@ impl CampaignRunner<'_> {
         })?;
         let what = error.to_string();
         self.observer.on(&Progress::Site { what: what.clone() });
-        let waiting = self.scheduler.open_runs(self.journal.state(), |s| s == site);
+        let waiting = self
+            .scheduler
+            .open_runs(self.journal.state(), |s| s == site);
         if self.scheduler.is_only_site(site) {
             // other runs under way finish first
             self.failure.get_or_insert(error);
@@ -208,15 +269,29 @@ impl CampaignRunner<'_> {
     }
 
     /// Skips the points of these runs for the rest of this session.
-    pub(super) fn give_up(&mut self, waiting: &[&PlannedRun], reason: String) -> Result<(), CampaignError> {
+    pub(super) fn give_up(
+        &mut self,
+        waiting: &[&PlannedRun],
+        reason: String,
+    ) -> Result<(), CampaignError> {
         if waiting.is_empty() {
             return Ok(());
         }
         let ids: BTreeSet<PointId> = waiting.iter().map(|r| r.point.clone()).collect();
-        let points: Vec<Point> = ids.iter().filter_map(|p| self.scheduler.point(p).cloned()).collect();
+        let points: Vec<Point> = ids
+            .iter()
+            .filter_map(|p| self.scheduler.point(p).cloned())
+            .collect();
         self.scheduler.obstruct(ids.iter().cloned(), &reason);
-        self.journal.write(Event::PointsSkipped { points: ids.into_iter().collect(), reason: reason.clone() })?;
-        self.observer.on(&Progress::Skipped { reason, points, runs: waiting.len() as u64 });
+        self.journal.write(Event::PointsSkipped {
+            points: ids.into_iter().collect(),
+            reason: reason.clone(),
+        })?;
+        self.observer.on(&Progress::Skipped {
+            reason,
+            points,
+            runs: waiting.len() as u64,
+        });
         Ok(())
     }
 }

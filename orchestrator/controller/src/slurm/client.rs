@@ -64,7 +64,9 @@ struct Inner {
 
 impl std::fmt::Debug for Client {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Client").field("host", &self.0.host.name()).finish_non_exhaustive()
+        f.debug_struct("Client")
+            .field("host", &self.0.host.name())
+            .finish_non_exhaustive()
     }
 }
 
@@ -73,8 +75,17 @@ fn words(argv: &[&str]) -> Vec<String> {
 }
 
 fn message(output: &Output) -> String {
-    let message = if output.stderr.trim().is_empty() { &output.stdout } else { &output.stderr };
-    message.lines().map(str::trim).filter(|l| !l.is_empty()).collect::<Vec<_>>().join("; ")
+    let message = if output.stderr.trim().is_empty() {
+        &output.stdout
+    } else {
+        &output.stderr
+    };
+    message
+        .lines()
+        .map(str::trim)
+        .filter(|l| !l.is_empty())
+        .collect::<Vec<_>>()
+        .join("; ")
 }
 
 impl Client {
@@ -105,7 +116,11 @@ impl Client {
     }
 
     fn tool_error(&self, argv: &[String], output: &Output) -> SlurmError {
-        SlurmError::Tool { host: self.host(), tool: argv.join(" "), message: message(output) }
+        SlurmError::Tool {
+            host: self.host(),
+            tool: argv.join(" "),
+            message: message(output),
+        }
     }
 
     /// Runs a read-only tool, and repeats it while the controller does not answer. Other failures are returned.
@@ -121,7 +136,12 @@ impl Client {
             };
             if begin.elapsed() >= self.0.patience {
                 let waited_s = begin.elapsed().as_secs_f64();
-                return Err(SlurmError::Unreachable { host: self.host(), tool: argv.join(" "), message, waited_s });
+                return Err(SlurmError::Unreachable {
+                    host: self.host(),
+                    tool: argv.join(" "),
+                    message,
+                    waited_s,
+                });
             }
             delays.pause().await;
         }
@@ -131,8 +151,18 @@ impl Client {
         self.0
             .clock
             .get_or_try_init(|| async {
-                let zone = self.run(&words(&["sh", "-c", "echo ${TZ:-$(readlink -f /etc/localtime)}; date +%z"])).await?;
-                let (name, offset) = zone.stdout.trim().rsplit_once('\n').unwrap_or(("", zone.stdout.trim()));
+                let zone = self
+                    .run(&words(&[
+                        "sh",
+                        "-c",
+                        "echo ${TZ:-$(readlink -f /etc/localtime)}; date +%z",
+                    ]))
+                    .await?;
+                let (name, offset) = zone
+                    .stdout
+                    .trim()
+                    .rsplit_once('\n')
+                    .unwrap_or(("", zone.stdout.trim()));
                 Ok(Clock::new(name, offset).unwrap_or_default())
             })
             .await
@@ -142,14 +172,28 @@ impl Client {
     async fn user(&self) -> Result<&str, SlurmError> {
         let user = self.0.user.get_or_try_init(|| async {
             let output = self.run(&words(&["id", "-un"])).await?;
-            let user = output.stdout.trim().lines().last().unwrap_or_default().to_owned();
-            if output.code == Some(0) && !user.is_empty() { Ok(user) } else { Err(self.tool_error(&words(&["id", "-un"]), &output)) }
+            let user = output
+                .stdout
+                .trim()
+                .lines()
+                .last()
+                .unwrap_or_default()
+                .to_owned();
+            if output.code == Some(0) && !user.is_empty() {
+                Ok(user)
+            } else {
+                Err(self.tool_error(&words(&["id", "-un"]), &output))
+            }
         });
         user.await.map(String::as_str)
     }
 
     fn answer_error(&self, tool: &str, problem: AnswerError) -> SlurmError {
-        SlurmError::Answer { host: self.host(), tool: tool.to_owned(), problem }
+        SlurmError::Answer {
+            host: self.host(),
+            tool: tool.to_owned(),
+            problem,
+        }
     }
 
     /// Submits a job, unless one of its name is known already. After any error it may be called again without submitting twice.
@@ -158,7 +202,11 @@ impl Client {
     }
 
     /// The same, but ignores jobs of this name up to this one, which are over: of an earlier life of the campaign, or of this one.
-    pub async fn submit_after(&self, request: &JobRequest, past: Option<&JobId>) -> Result<JobId, SlurmError> {
+    pub async fn submit_after(
+        &self,
+        request: &JobRequest,
+        past: Option<&JobId>,
+    ) -> Result<JobId, SlurmError> {
         let counts = |job: &JobInfo| past.is_none_or(|past| past.number < job.id.number);
         if let Some(job) = self.find(&request.name).await?.filter(counts) {
             return Ok(job.id);
@@ -167,10 +215,17 @@ impl Client {
     }
 
     /// The same where it is known that there is no later job of this name.
-    pub async fn submit_new(&self, request: &JobRequest, past: Option<&JobId>) -> Result<JobId, SlurmError> {
+    pub async fn submit_new(
+        &self,
+        request: &JobRequest,
+        past: Option<&JobId>,
+    ) -> Result<JobId, SlurmError> {
         let script = request.script()?;
         let counts = |job: &JobInfo| past.is_none_or(|past| past.number < job.id.number);
-        self.0.host.put(script.as_bytes(), &request.script_path()).await?;
+        self.0
+            .host
+            .put(script.as_bytes(), &request.script_path())
+            .await?;
         let mut argv = words(&["sbatch", "--parsable"]);
         argv.extend(request.settings.sbatch_args.iter().cloned());
         argv.push(request.script_path().into_string());
@@ -183,7 +238,12 @@ impl Client {
                 Ok(output) if !reason::is_transient(&message(&output)) => {
                     let message = message(&output);
                     let hint = reason::hint_for_refusal(&message);
-                    return Err(SlurmError::Refused { host: self.host(), job: request.name.clone(), message, hint });
+                    return Err(SlurmError::Refused {
+                        host: self.host(),
+                        job: request.name.clone(),
+                        message,
+                        hint,
+                    });
                 }
                 Ok(output) => message(&output),
                 Err(HostError::Timeout { limit_s, .. }) => format!("no answer within {limit_s} s"),
@@ -198,7 +258,12 @@ impl Client {
             }
             if begin.elapsed() >= self.0.patience {
                 let waited_s = begin.elapsed().as_secs_f64();
-                return Err(SlurmError::Unreachable { host: self.host(), tool: argv.join(" "), message: problem, waited_s });
+                return Err(SlurmError::Unreachable {
+                    host: self.host(),
+                    tool: argv.join(" "),
+                    message: problem,
+                    waited_s,
+                });
             }
         }
     }
@@ -209,19 +274,36 @@ impl Client {
         if names.is_empty() {
             return Ok(BTreeMap::new());
         }
-        let found = self.0.queries.ask(names, |names| self.query_now(names)).await?;
+        let found = self
+            .0
+            .queries
+            .ask(names, |names| self.query_now(names))
+            .await?;
         let of = |name: &str| found.get(name).cloned().unwrap_or(JobLookup::Unknown);
-        Ok(names.iter().map(|name| ((*name).to_owned(), of(name))).collect())
+        Ok(names
+            .iter()
+            .map(|name| ((*name).to_owned(), of(name)))
+            .collect())
     }
 
-    async fn query_now(&self, names: Vec<String>) -> Result<BTreeMap<String, JobLookup>, SlurmError> {
+    async fn query_now(
+        &self,
+        names: Vec<String>,
+    ) -> Result<BTreeMap<String, JobLookup>, SlurmError> {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let mut found: BTreeMap<String, JobLookup> = names.iter().map(|n| ((*n).to_owned(), JobLookup::Unknown)).collect();
+        let mut found: BTreeMap<String, JobLookup> = names
+            .iter()
+            .map(|n| ((*n).to_owned(), JobLookup::Unknown))
+            .collect();
         // an argument of a program may have 128 KiB
         for names in names.chunks(MAX_NAMES) {
             take(&mut found, self.in_memory(names).await?);
         }
-        let missing: Vec<&str> = names.iter().copied().filter(|n| found.get(*n) == Some(&JobLookup::Unknown)).collect();
+        let missing: Vec<&str> = names
+            .iter()
+            .copied()
+            .filter(|n| found.get(*n) == Some(&JobLookup::Unknown))
+            .collect();
         for missing in missing.chunks(MAX_NAMES) {
             take(&mut found, self.ended(missing).await?);
         }
@@ -239,7 +321,13 @@ impl Client {
     /// Jobs that the controller has in memory.
     async fn in_memory(&self, names: &[&str]) -> Result<Vec<JobInfo>, SlurmError> {
         let user = self.user().await?;
-        let common = ["squeue", "--all", "--states=all", &format!("--user={user}"), &format!("--name={}", names.join(","))];
+        let common = [
+            "squeue",
+            "--all",
+            "--states=all",
+            &format!("--user={user}"),
+            &format!("--name={}", names.join(",")),
+        ];
         if !self.0.no_json.load(Ordering::Relaxed) {
             let argv = words(&[&common[..], &["--json"]].concat());
             let output = self.ask(&argv).await?;
@@ -247,7 +335,12 @@ impl Client {
             let whole = output.code == Some(0) && output.stdout.len() < MAX_OUTPUT;
             match info::read_squeue_json(&output.stdout) {
                 // older versions list those of others, too
-                Ok(jobs) if whole => return Ok(jobs.into_iter().filter(|j| j.user.as_deref().is_none_or(|u| u == user)).collect()),
+                Ok(jobs) if whole => {
+                    return Ok(jobs
+                        .into_iter()
+                        .filter(|j| j.user.as_deref().is_none_or(|u| u == user))
+                        .collect());
+                }
                 // if the controller does not answer, the list is empty and the exit code 0: the text form tells them apart
                 Err(AnswerError::Reported(_)) => {}
                 Ok(_) | Err(_) => self.0.no_json.store(true, Ordering::Relaxed),
@@ -258,7 +351,8 @@ impl Client {
         if output.code != Some(0) {
             return Err(self.tool_error(&argv, &output));
         }
-        info::read_squeue_text(&output.stdout, self.clock().await?).map_err(|e| self.answer_error("squeue", e))
+        info::read_squeue_text(&output.stdout, self.clock().await?)
+            .map_err(|e| self.answer_error("squeue", e))
     }
 
     /// Jobs of the accounting, or of the list of completed jobs.
@@ -268,36 +362,62 @@ impl Client {
         if !self.0.no_accounting.load(Ordering::Relaxed) {
             let mut argv = words(&["sacct", "-X"]);
             argv.extend(words(&common));
-            argv.extend([names.join(","), "-o".to_owned(), info::SACCT_FORMAT.to_owned()]);
+            argv.extend([
+                names.join(","),
+                "-o".to_owned(),
+                info::SACCT_FORMAT.to_owned(),
+            ]);
             let output = self.ask(&argv).await?;
-            if output.code == Some(0) && !message(&output).contains("accounting storage is disabled") {
-                return info::read_sacct(&output.stdout, self.clock().await?).map_err(|e| self.answer_error("sacct", e));
+            if output.code == Some(0)
+                && !message(&output).contains("accounting storage is disabled")
+            {
+                return info::read_sacct(&output.stdout, self.clock().await?)
+                    .map_err(|e| self.answer_error("sacct", e));
             }
             self.0.no_accounting.store(true, Ordering::Relaxed);
         }
         let mut argv = words(&["sacct", "-c"]);
         argv.extend(words(&common));
-        argv.extend([names.join(","), "-o".to_owned(), info::SACCT_COMPLETION_FORMAT.to_owned()]);
+        argv.extend([
+            names.join(","),
+            "-o".to_owned(),
+            info::SACCT_COMPLETION_FORMAT.to_owned(),
+        ]);
         let output = self.ask(&argv).await?;
         if output.code != Some(0) {
             // many sites keep no such list or hide it from users: then the job is unknown
             return Ok(Vec::new());
         }
-        info::read_sacct(&output.stdout, self.clock().await?).map_err(|e| self.answer_error("sacct -c", e))
+        info::read_sacct(&output.stdout, self.clock().await?)
+            .map_err(|e| self.answer_error("sacct -c", e))
     }
 
     /// Cancels the jobs of this name and waits until they are gone. Succeeds if there are none.
     pub async fn cancel(&self, name: &str, limit: Duration) -> Result<(), SlurmError> {
         let (begin, mut delays) = (Instant::now(), Delays::doubling(FIRST_PAUSE, MAX_PAUSE));
         loop {
-            let there: Vec<JobInfo> =
-                self.in_memory(&[name]).await?.into_iter().filter(|j| j.name == name && !matches!(j.stage(), Stage::Ended(_))).collect();
-            let Some(first) = there.first() else { return Ok(()) };
+            let there: Vec<JobInfo> = self
+                .in_memory(&[name])
+                .await?
+                .into_iter()
+                .filter(|j| j.name == name && !matches!(j.stage(), Stage::Ended(_)))
+                .collect();
+            let Some(first) = there.first() else {
+                return Ok(());
+            };
             if begin.elapsed() >= limit {
                 let state = first.state.to_string();
-                return Err(SlurmError::StillThere { name: name.to_owned(), state, limit_s: limit.as_secs_f64() });
+                return Err(SlurmError::StillThere {
+                    name: name.to_owned(),
+                    state,
+                    limit_s: limit.as_secs_f64(),
+                });
             }
-            let live: Vec<String> = there.iter().filter(|j| j.stage() != Stage::Ending).map(|j| j.id.to_string()).collect();
+            let live: Vec<String> = there
+                .iter()
+                .filter(|j| j.stage() != Stage::Ending)
+                .map(|j| j.id.to_string())
+                .collect();
             if !live.is_empty() {
                 let argv: Vec<String> = [vec!["scancel".to_owned()], live].concat();
                 let output = self.ask(&argv).await?;
@@ -321,7 +441,8 @@ impl Client {
         limit: Option<Duration>,
         mut tell: impl FnMut(String) + Send,
     ) -> Result<JobInfo, SlurmError> {
-        let (begin, mut delays, mut unknown) = (Instant::now(), Delays::doubling(FIRST_PAUSE, MAX_PAUSE), 0);
+        let (begin, mut delays, mut unknown) =
+            (Instant::now(), Delays::doubling(FIRST_PAUSE, MAX_PAUSE), 0);
         loop {
             match self.query(&[name]).await?.remove(name) {
                 Some(JobLookup::Known(job)) => {
@@ -329,19 +450,38 @@ impl Client {
                     match job.stage() {
                         Stage::Running => return Ok(*job),
                         Stage::Ended(end) => {
-                            let why = job.exit.map(|e| format!(", code {}, signal {}", e.code, e.signal)).unwrap_or_default();
+                            let why = job
+                                .exit
+                                .map(|e| format!(", code {}, signal {}", e.code, e.signal))
+                                .unwrap_or_default();
                             let state = job.state.to_string();
-                            return Err(SlurmError::Ended { job: job.id.to_string(), name: name.to_owned(), state, end, why });
+                            return Err(SlurmError::Ended {
+                                job: job.id.to_string(),
+                                name: name.to_owned(),
+                                state,
+                                end,
+                                why,
+                            });
                         }
                         Stage::Waiting | Stage::Ending => {}
                     }
                     let late = limit.is_some_and(|l| begin.elapsed() >= l);
-                    let hopeless = job.reason.as_deref().and_then(reason::explain).is_some_and(|e| e.hopeless) || job.state.is_held();
+                    let hopeless = job
+                        .reason
+                        .as_deref()
+                        .and_then(reason::explain)
+                        .is_some_and(|e| e.hopeless)
+                        || job.state.is_held();
                     // a job that looks hopeless at first may not have been considered by Slurm yet
                     if late || (hopeless && begin.elapsed() >= Duration::from_secs(10)) {
                         let why = self.why_waiting(&job).await;
                         let limit_s = begin.elapsed().as_secs_f64();
-                        return Err(SlurmError::Queue { job: job.id.to_string(), name: name.to_owned(), limit_s, why });
+                        return Err(SlurmError::Queue {
+                            job: job.id.to_string(),
+                            name: name.to_owned(),
+                            limit_s,
+                            why,
+                        });
                     }
                     // a short wait is not worth a report
                     if begin.elapsed() >= REPORT_AFTER && job.stage() == Stage::Waiting {
@@ -371,11 +511,24 @@ impl Client {
             let mut away: Vec<String> = nodes
                 .iter()
                 .filter(|n| !n.is_usable())
-                .map(|n| format!("{} {}{}", n.name, n.state, n.reason.as_ref().map(|r| format!(" ({r})")).unwrap_or_default()))
+                .map(|n| {
+                    format!(
+                        "{} {}{}",
+                        n.name,
+                        n.state,
+                        n.reason
+                            .as_ref()
+                            .map(|r| format!(" ({r})"))
+                            .unwrap_or_default()
+                    )
+                })
                 .collect();
             away.dedup();
             if !away.is_empty() {
-                text = format!("{text}; unavailable nodes (see `sinfo -R`): {}", away.join(", "));
+                text = format!(
+                    "{text}; unavailable nodes (see `sinfo -R`): {}",
+                    away.join(", ")
+                );
             }
         }
         text
@@ -403,30 +556,67 @@ impl Client {
     }
 
     /// Reserves nodes for this user from now on, if permitted. An existing reservation of this name is fine.
-    pub async fn reserve(&self, name: &str, nodes: u32, partition: Option<&str>, minutes: u64) -> Result<(), SlurmError> {
-        let user = self.run(&words(&["id", "-un"])).await?.stdout.trim().to_owned();
-        let mut argv = words(&["scontrol", "create", "reservation", &format!("reservationname={name}"), "starttime=now"]);
-        argv.extend([format!("duration={minutes}"), format!("users={user}"), format!("nodecnt={nodes}")]);
+    pub async fn reserve(
+        &self,
+        name: &str,
+        nodes: u32,
+        partition: Option<&str>,
+        minutes: u64,
+    ) -> Result<(), SlurmError> {
+        let user = self
+            .run(&words(&["id", "-un"]))
+            .await?
+            .stdout
+            .trim()
+            .to_owned();
+        let mut argv = words(&[
+            "scontrol",
+            "create",
+            "reservation",
+            &format!("reservationname={name}"),
+            "starttime=now",
+        ]);
+        argv.extend([
+            format!("duration={minutes}"),
+            format!("users={user}"),
+            format!("nodecnt={nodes}"),
+        ]);
         argv.extend(partition.map(|p| format!("partitionname={p}")));
         let output = self.ask(&argv).await?;
-        let exists = message(&output).to_lowercase().contains("already exists") || message(&output).contains("Duplicate reservation");
-        if output.code == Some(0) || exists { Ok(()) } else { Err(self.tool_error(&argv, &output)) }
+        let exists = message(&output).to_lowercase().contains("already exists")
+            || message(&output).contains("Duplicate reservation");
+        if output.code == Some(0) || exists {
+            Ok(())
+        } else {
+            Err(self.tool_error(&argv, &output))
+        }
     }
 
     /// Removes a reservation, if it exists.
     pub async fn unreserve(&self, name: &str) -> Result<(), SlurmError> {
         let argv = words(&["scontrol", "delete", &format!("reservationname={name}")]);
         let output = self.ask(&argv).await?;
-        let gone = message(&output).to_lowercase().contains("reservation is invalid");
-        if output.code == Some(0) || gone { Ok(()) } else { Err(self.tool_error(&argv, &output)) }
+        let gone = message(&output)
+            .to_lowercase()
+            .contains("reservation is invalid");
+        if output.code == Some(0) || gone {
+            Ok(())
+        } else {
+            Err(self.tool_error(&argv, &output))
+        }
     }
 }
 
 /// The number, and the cluster behind a semicolon. Lines before it may be a site's greeting.
 fn read_id(answer: &str) -> Option<JobId> {
     let line = answer.lines().map(str::trim).rfind(|l| !l.is_empty())?;
-    let (number, cluster) = line.split_once(';').map_or((line, None), |(n, c)| (n, Some(c.to_owned())));
-    Some(JobId { number: number.parse().ok()?, cluster })
+    let (number, cluster) = line
+        .split_once(';')
+        .map_or((line, None), |(n, c)| (n, Some(c.to_owned())));
+    Some(JobId {
+        number: number.parse().ok()?,
+        cluster,
+    })
 }
 
 /// Of several jobs of one name the latest counts; of several lines for one job the last.
@@ -458,7 +648,12 @@ mod tests {
             "login"
         }
 
-        async fn run(&self, argv: &[String], _: &BTreeMap<String, String>, _: Duration) -> Result<Output, HostError> {
+        async fn run(
+            &self,
+            argv: &[String],
+            _: &BTreeMap<String, String>,
+            _: Duration,
+        ) -> Result<Output, HostError> {
             let job = |id: u64, user: &str, state: &str| serde_json::json!({ "job_id": id, "name": "cvc-demo-1", "user_name": user, "job_state": state, "nodes": "n1" });
             let stdout = match argv[0].as_str() {
                 "id" => "ada\n".to_owned(),
@@ -468,7 +663,11 @@ mod tests {
                 }
                 other => panic!("{other} is not asked"),
             };
-            Ok(Output { code: Some(0), stdout, stderr: String::new() })
+            Ok(Output {
+                code: Some(0),
+                stdout,
+                stderr: String::new(),
+            })
         }
 
         async fn put(&self, _: &[u8], to: &Utf8Path) -> Result<(), HostError> {
@@ -483,7 +682,11 @@ mod tests {
     #[tokio::test]
     async fn a_job_of_another_user_with_the_same_name_does_not_count() {
         let client = Client::new(Arc::new(TwoUsers));
-        let found = client.find("cvc-demo-1").await.expect("an answer").expect("a job");
+        let found = client
+            .find("cvc-demo-1")
+            .await
+            .expect("an answer")
+            .expect("a job");
         assert_eq!((found.id.number, found.stage()), (7, Stage::Running));
     }
 
@@ -497,10 +700,19 @@ mod tests {
             "login"
         }
 
-        async fn run(&self, argv: &[String], env: &BTreeMap<String, String>, limit: Duration) -> Result<Output, HostError> {
+        async fn run(
+            &self,
+            argv: &[String],
+            env: &BTreeMap<String, String>,
+            limit: Duration,
+        ) -> Result<Output, HostError> {
             if argv[0] == "scancel" {
                 self.0.lock().extend(argv[1..].iter().cloned());
-                return Ok(Output { code: Some(0), stdout: String::new(), stderr: String::new() });
+                return Ok(Output {
+                    code: Some(0),
+                    stdout: String::new(),
+                    stderr: String::new(),
+                });
             }
             let output = TwoUsers.run(argv, env, limit).await?;
             let stdout = if argv[0] == "squeue" && !self.0.lock().is_empty() {
@@ -524,7 +736,10 @@ mod tests {
     async fn a_job_of_another_user_with_the_same_name_is_not_cancelled() {
         let login = Arc::new(TwoUsersCancelling::default());
         let client = Client::new(Arc::clone(&login) as Arc<dyn Host>);
-        client.cancel("cvc-demo-1", Duration::from_secs(5)).await.expect("cancelled");
+        client
+            .cancel("cvc-demo-1", Duration::from_secs(5))
+            .await
+            .expect("cancelled");
         assert_eq!(*login.0.lock(), ["7"], "the user's own, and no other");
     }
 
@@ -538,22 +753,34 @@ mod tests {
             "login"
         }
 
-        async fn run(&self, argv: &[String], _: &BTreeMap<String, String>, _: Duration) -> Result<Output, HostError> {
+        async fn run(
+            &self,
+            argv: &[String],
+            _: &BTreeMap<String, String>,
+            _: Duration,
+        ) -> Result<Output, HostError> {
             self.0.lock().push(argv[0].clone());
             let stdout = match argv[0].as_str() {
                 "id" => "ada\n".to_owned(),
                 "sbatch" => {
                     let (during, message) = ("while sbatch ran".into(), "broken pipe".into());
-                    return Err(HostError::Lost { host: "login".into(), during, message });
+                    return Err(HostError::Lost {
+                        host: "login".into(),
+                        during,
+                        message,
+                    });
                 }
                 "squeue" => {
-                    let job =
-                        serde_json::json!({ "job_id": 9, "name": "cvc-7f3a", "user_name": "ada", "job_state": "PENDING", "nodes": "" });
+                    let job = serde_json::json!({ "job_id": 9, "name": "cvc-7f3a", "user_name": "ada", "job_state": "PENDING", "nodes": "" });
                     serde_json::json!({ "jobs": [job], "errors": [] }).to_string()
                 }
                 other => panic!("{other} is not asked"),
             };
-            Ok(Output { code: Some(0), stdout, stderr: String::new() })
+            Ok(Output {
+                code: Some(0),
+                stdout,
+                stderr: String::new(),
+            })
         }
 
         async fn put(&self, _: &[u8], _: &Utf8Path) -> Result<(), HostError> {
@@ -569,15 +796,32 @@ mod tests {
     async fn a_job_that_was_submitted_as_the_connection_broke_is_found_by_its_name() {
         let host = Arc::new(LostMeanwhile::default());
         let client = Client::new(Arc::clone(&host) as Arc<dyn Host>);
-        let job = client.submit_new(&crate::slurm::job::tests::request(), None).await.expect("a job");
+        let job = client
+            .submit_new(&crate::slurm::job::tests::request(), None)
+            .await
+            .expect("a job");
         assert_eq!(job.number, 9);
-        assert_eq!(host.0.lock().iter().filter(|program| *program == "sbatch").count(), 1, "not a second one");
+        assert_eq!(
+            host.0
+                .lock()
+                .iter()
+                .filter(|program| *program == "sbatch")
+                .count(),
+            1,
+            "not a second one"
+        );
     }
 
     #[test]
     fn the_number_of_a_job_is_read_with_its_cluster() {
         assert_eq!(read_id("1234\n"), Some(JobId::new(1234)));
-        assert_eq!(read_id("Welcome!\n77;big\n"), Some(JobId { number: 77, cluster: Some("big".into()) }));
+        assert_eq!(
+            read_id("Welcome!\n77;big\n"),
+            Some(JobId {
+                number: 77,
+                cluster: Some("big".into())
+            })
+        );
         assert_eq!(read_id("Submitted batch job"), None);
     }
 }

@@ -26,8 +26,13 @@ impl Clock {
             _ => return None,
         };
         let offset = jiff::tz::Offset::from_seconds(seconds).ok()?;
-        let name = zone.trim().rsplit_once("zoneinfo/").map_or(zone.trim(), |(_, name)| name);
-        let named = TimeZone::get(name).ok().filter(|tz| tz.to_offset(now) == offset);
+        let name = zone
+            .trim()
+            .rsplit_once("zoneinfo/")
+            .map_or(zone.trim(), |(_, name)| name);
+        let named = TimeZone::get(name)
+            .ok()
+            .filter(|tz| tz.to_offset(now) == offset);
         Some(Self(named.unwrap_or_else(|| TimeZone::fixed(offset))))
     }
 
@@ -50,8 +55,14 @@ mod tests {
     fn local_times_are_read_in_the_zone_of_the_cluster() {
         let at = |clock: &Clock, text: &str| clock.read(text).map(|t| t.to_string());
         let clock = Clock::new("", "+0530").expect("an offset");
-        assert_eq!(at(&clock, "2026-11-21T18:11:58").as_deref(), Some("2026-11-21T12:41:58Z"));
-        assert_eq!(at(&clock, "1795284718").as_deref(), Some("2026-11-21T18:11:58Z"));
+        assert_eq!(
+            at(&clock, "2026-11-21T18:11:58").as_deref(),
+            Some("2026-11-21T12:41:58Z")
+        );
+        assert_eq!(
+            at(&clock, "1795284718").as_deref(),
+            Some("2026-11-21T18:11:58Z")
+        );
         for none in ["N/A", "Unknown", "None", "0", ""] {
             assert_eq!(at(&clock, none), None, "{none}");
         }
@@ -63,10 +74,28 @@ mod tests {
         let now = Timestamp::now().to_zoned(TimeZone::get("Europe/Madrid").expect("zones"));
         let offset = now.strftime("%z").to_string();
         let clock = Clock::new("/usr/share/zoneinfo/Europe/Madrid", &offset).expect("a zone");
-        assert_eq!(clock.read("2026-07-01T12:00:00").map(|t| t.to_string()).as_deref(), Some("2026-07-01T10:00:00Z"));
-        assert_eq!(clock.read("2026-12-01T12:00:00").map(|t| t.to_string()).as_deref(), Some("2026-12-01T11:00:00Z"));
+        assert_eq!(
+            clock
+                .read("2026-07-01T12:00:00")
+                .map(|t| t.to_string())
+                .as_deref(),
+            Some("2026-07-01T10:00:00Z")
+        );
+        assert_eq!(
+            clock
+                .read("2026-12-01T12:00:00")
+                .map(|t| t.to_string())
+                .as_deref(),
+            Some("2026-12-01T11:00:00Z")
+        );
         // a name that does not agree with the clock is not believed
         let clock = Clock::new("Europe/Madrid", "-0900").expect("an offset");
-        assert_eq!(clock.read("2026-07-01T12:00:00").map(|t| t.to_string()).as_deref(), Some("2026-07-01T21:00:00Z"));
+        assert_eq!(
+            clock
+                .read("2026-07-01T12:00:00")
+                .map(|t| t.to_string())
+                .as_deref(),
+            Some("2026-07-01T21:00:00Z")
+        );
     }
 }

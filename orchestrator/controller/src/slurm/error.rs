@@ -38,7 +38,9 @@ pub enum SlurmError {
         message: String,
     },
     /// The controller does not answer.
-    #[error("{host}: Slurm's controller did not answer {tool} for {waited_s:.0} s: {message}; see `scontrol ping` there")]
+    #[error(
+        "{host}: Slurm's controller did not answer {tool} for {waited_s:.0} s: {message}; see `scontrol ping` there"
+    )]
     Unreachable {
         /// Where.
         host: String,
@@ -86,10 +88,14 @@ pub enum SlurmError {
         why: String,
     },
     /// A submitted job is unknown to Slurm.
-    #[error("Slurm no longer knows job {0}: neither its controller nor its accounting lists it; see the job's files")]
+    #[error(
+        "Slurm no longer knows job {0}: neither its controller nor its accounting lists it; see the job's files"
+    )]
     Unknown(String),
     /// A job that was cancelled is still there.
-    #[error("job {name} was cancelled and is still {state} after {limit_s:.0} s; see `scontrol show job` and the state of its nodes")]
+    #[error(
+        "job {name} was cancelled and is still {state} after {limit_s:.0} s; see `scontrol show job` and the state of its nodes"
+    )]
     StillThere {
         /// Its name.
         name: String,

@@ -9,7 +9,9 @@ use serde_json::Value;
 use std::fmt;
 
 /// Number of a job.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+#[derive(
+    Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
 pub struct JobId {
     /// Its number.
     pub number: u64,
@@ -21,7 +23,10 @@ pub struct JobId {
 impl JobId {
     /// A job of the cluster that is asked by default.
     pub fn new(number: u64) -> Self {
-        Self { number, cluster: None }
+        Self {
+            number,
+            cluster: None,
+        }
     }
 }
 
@@ -111,21 +116,32 @@ fn number(value: Option<&Value>) -> Option<i64> {
 
 /// Seconds of the epoch; 0 stands for a time that is not known.
 fn moment(value: Option<&Value>) -> Option<jiff::Timestamp> {
-    number(value).filter(|s| *s > 0).and_then(|s| jiff::Timestamp::from_second(s).ok())
+    number(value)
+        .filter(|s| *s > 0)
+        .and_then(|s| jiff::Timestamp::from_second(s).ok())
 }
 
 /// A wait status until 22.05; since then the code, the signal, and whether it has ended at all.
 fn exit_of(value: Option<&Value>) -> Option<Exit> {
     match value? {
-        Value::Object(fields) if fields.contains_key("return_code") || fields.contains_key("signal") => {
+        Value::Object(fields)
+            if fields.contains_key("return_code") || fields.contains_key("signal") =>
+        {
             let code = number(fields.get("return_code"))?;
             let signal = fields.get("signal");
-            let signal = number(signal.and_then(|s| s.get("id").or_else(|| s.get("signal_id")))).unwrap_or(0);
-            Some(Exit { code: i32::try_from(code).ok()?, signal: i32::try_from(signal).ok()? })
+            let signal = number(signal.and_then(|s| s.get("id").or_else(|| s.get("signal_id"))))
+                .unwrap_or(0);
+            Some(Exit {
+                code: i32::try_from(code).ok()?,
+                signal: i32::try_from(signal).ok()?,
+            })
         }
         other => {
             let status = number(Some(other))?;
-            Some(Exit { code: i32::try_from(status >> 8 & 0xff).ok()?, signal: i32::try_from(status & 0x7f).ok()? })
+            Some(Exit {
+                code: i32::try_from(status >> 8 & 0xff).ok()?,
+                signal: i32::try_from(status & 0x7f).ok()?,
+            })
         }
     }
 }
@@ -140,17 +156,33 @@ fn state_of(value: Option<&Value>) -> Option<JobState> {
 
 /// Reads the answer of `squeue --json`, of any version that has it.
 pub fn read_squeue_json(answer: &str) -> Result<Vec<JobInfo>, AnswerError> {
-    let whole: Value = serde_json::from_str(answer).map_err(|e| AnswerError::Json(e.to_string()))?;
-    if let Some(errors) = whole.get("errors").and_then(Value::as_array).filter(|e| !e.is_empty()) {
-        let one = |e: &Value| text(e, "description").or_else(|| text(e, "error")).map_or_else(|| e.to_string(), str::to_owned);
-        return Err(AnswerError::Reported(errors.iter().map(one).collect::<Vec<_>>().join("; ")));
+    let whole: Value =
+        serde_json::from_str(answer).map_err(|e| AnswerError::Json(e.to_string()))?;
+    if let Some(errors) = whole
+        .get("errors")
+        .and_then(Value::as_array)
+        .filter(|e| !e.is_empty())
+    {
+        let one = |e: &Value| {
+            text(e, "description")
+                .or_else(|| text(e, "error"))
+                .map_or_else(|| e.to_string(), str::to_owned)
+        };
+        return Err(AnswerError::Reported(
+            errors.iter().map(one).collect::<Vec<_>>().join("; "),
+        ));
     }
-    let jobs = whole.get("jobs").and_then(Value::as_array).ok_or_else(|| AnswerError::Field("it has no list `jobs`".into()))?;
+    let jobs = whole
+        .get("jobs")
+        .and_then(Value::as_array)
+        .ok_or_else(|| AnswerError::Field("it has no list `jobs`".into()))?;
     jobs.iter().map(json_job).collect()
 }
 
 fn json_job(job: &Value) -> Result<JobInfo, AnswerError> {
-    let id = number(job.get("job_id")).and_then(|n| u64::try_from(n).ok()).ok_or_else(|| missing("job_id", None))?;
+    let id = number(job.get("job_id"))
+        .and_then(|n| u64::try_from(n).ok())
+        .ok_or_else(|| missing("job_id", None))?;
     let state = state_of(job.get("job_state")).ok_or_else(|| missing("job_state", Some(id)))?;
     let ended = matches!(state.stage(), Stage::Ended(_));
     Ok(JobInfo {
@@ -169,7 +201,9 @@ fn json_job(job: &Value) -> Result<JobInfo, AnswerError> {
 }
 
 fn missing(field: &str, job: Option<u64>) -> AnswerError {
-    let job = job.map(|id| format!("job {id}")).unwrap_or_else(|| "a job".into());
+    let job = job
+        .map(|id| format!("job {id}"))
+        .unwrap_or_else(|| "a job".into());
     AnswerError::Field(format!("{job} has no `{field}` that can be read"))
 }
 
@@ -185,7 +219,9 @@ pub fn read_squeue_text(answer: &str, clock: &Clock) -> Result<Vec<JobInfo>, Ans
     let line = |line: &str| -> Result<JobInfo, AnswerError> {
         let fields: Vec<&str> = line.splitn(8, '|').collect();
         let &[id, state, nodes, start, end, limit, why, name] = fields.as_slice() else {
-            return Err(AnswerError::Field(format!("`{line}` does not have the eight requested fields")));
+            return Err(AnswerError::Field(format!(
+                "`{line}` does not have the eight requested fields"
+            )));
         };
         Ok(JobInfo {
             id: job_id(id)?,
@@ -201,21 +237,28 @@ pub fn read_squeue_text(answer: &str, clock: &Clock) -> Result<Vec<JobInfo>, Ans
             time_limit_s: duration_s(limit),
         })
     };
-    answer.lines().filter(|l| !l.trim().is_empty()).map(line).collect()
+    answer
+        .lines()
+        .filter(|l| !l.trim().is_empty())
+        .map(line)
+        .collect()
 }
 
 /// What [`read_sacct`] reads: `sacct -X -n --parsable2 -o` with this format.
 pub const SACCT_FORMAT: &str = "JobIDRaw,State,NodeList,Start,End,Timelimit,ExitCode,JobName";
 
 /// What [`read_sacct`] reads of `sacct -c`, which knows fewer fields.
-pub const SACCT_COMPLETION_FORMAT: &str = "JobID,State,NodeList,Start,End,ExitCode,ExitCode,JobName";
+pub const SACCT_COMPLETION_FORMAT: &str =
+    "JobID,State,NodeList,Start,End,ExitCode,ExitCode,JobName";
 
 /// Reads the lines of `sacct -n --parsable2 -o` with [`SACCT_FORMAT`] or [`SACCT_COMPLETION_FORMAT`].
 pub fn read_sacct(answer: &str, clock: &Clock) -> Result<Vec<JobInfo>, AnswerError> {
     let line = |line: &str| -> Result<JobInfo, AnswerError> {
         let fields: Vec<&str> = line.splitn(8, '|').collect();
         let &[id, state, nodes, start, end, limit, exit, name] = fields.as_slice() else {
-            return Err(AnswerError::Field(format!("`{line}` does not have the eight requested fields")));
+            return Err(AnswerError::Field(format!(
+                "`{line}` does not have the eight requested fields"
+            )));
         };
         let state = JobState::read(state);
         Ok(JobInfo {
@@ -223,17 +266,25 @@ pub fn read_sacct(answer: &str, clock: &Clock) -> Result<Vec<JobInfo>, AnswerErr
             name: name.to_owned(),
             user: None,
             reason: None,
-            nodes: nodelist::expand(if nodes == "None assigned" { "" } else { null(nodes) })?,
+            nodes: nodelist::expand(if nodes == "None assigned" {
+                ""
+            } else {
+                null(nodes)
+            })?,
             start: clock.read(start),
             end: clock.read(end),
-            exit: matches!(state.stage(), Stage::Ended(_)).then(|| exit_pair(exit)).flatten(),
+            exit: matches!(state.stage(), Stage::Ended(_))
+                .then(|| exit_pair(exit))
+                .flatten(),
             restarts: None,
             time_limit_s: duration_s(limit),
             state,
         })
     };
     // steps (`7.batch`) are not jobs
-    let jobs = answer.lines().filter(|l| !l.trim().is_empty() && !l.split('|').next().is_some_and(|id| id.contains('.')));
+    let jobs = answer.lines().filter(|l| {
+        !l.trim().is_empty() && !l.split('|').next().is_some_and(|id| id.contains('.'))
+    });
     jobs.map(line).collect()
 }
 
@@ -252,12 +303,18 @@ pub fn read_scontrol(answer: &str, clock: &Clock) -> Result<Vec<JobInfo>, Answer
             let end = value
                 .match_indices(' ')
                 .map(|(at, _)| at)
-                .find(|at| value[at + 1..].split(' ').next().is_some_and(|w| w.contains('=')))
+                .find(|at| {
+                    value[at + 1..]
+                        .split(' ')
+                        .next()
+                        .is_some_and(|w| w.contains('='))
+                })
                 .unwrap_or(value.len());
             Some(value[..end].trim_end())
         };
         let id = job_id(field("JobId").unwrap_or_default())?;
-        let state = JobState::read(field("JobState").ok_or_else(|| missing("JobState", Some(id.number)))?);
+        let state =
+            JobState::read(field("JobState").ok_or_else(|| missing("JobState", Some(id.number)))?);
         Ok(JobInfo {
             name: field("JobName").unwrap_or_default().to_owned(),
             user: None,
@@ -265,36 +322,58 @@ pub fn read_scontrol(answer: &str, clock: &Clock) -> Result<Vec<JobInfo>, Answer
             nodes: nodelist::expand(null(field("NodeList").unwrap_or_default()))?,
             start: field("StartTime").and_then(|t| clock.read(t)),
             end: field("EndTime").and_then(|t| clock.read(t)),
-            exit: matches!(state.stage(), Stage::Ended(_)).then(|| field("ExitCode").and_then(exit_pair)).flatten(),
+            exit: matches!(state.stage(), Stage::Ended(_))
+                .then(|| field("ExitCode").and_then(exit_pair))
+                .flatten(),
             restarts: field("Restarts").and_then(|r| r.parse().ok()),
             time_limit_s: field("TimeLimit").and_then(duration_s),
             id,
             state,
         })
     };
-    answer.lines().filter(|l| l.contains("JobId=")).map(line).collect()
+    answer
+        .lines()
+        .filter(|l| l.contains("JobId="))
+        .map(line)
+        .collect()
 }
 
 fn null(nodes: &str) -> &str {
-    if matches!(nodes.trim(), "(null)" | "None" | "n/a") { "" } else { nodes }
+    if matches!(nodes.trim(), "(null)" | "None" | "n/a") {
+        ""
+    } else {
+        nodes
+    }
 }
 
 fn job_id(text: &str) -> Result<JobId, AnswerError> {
     // of `8_1` and `9+0` the job is the first number
     let digits: String = text.chars().take_while(char::is_ascii_digit).collect();
-    digits.parse().map(JobId::new).map_err(|_| AnswerError::Field(format!("`{text}` is not a job number")))
+    digits
+        .parse()
+        .map(JobId::new)
+        .map_err(|_| AnswerError::Field(format!("`{text}` is not a job number")))
 }
 
 /// `3:0` is code 3, no signal.
 fn exit_pair(text: &str) -> Option<Exit> {
     let (code, signal) = text.split_once(':')?;
-    Some(Exit { code: code.trim().parse().ok()?, signal: signal.trim().parse().ok()? })
+    Some(Exit {
+        code: code.trim().parse().ok()?,
+        signal: signal.trim().parse().ok()?,
+    })
 }
 
 /// Seconds of `5:00`, `1:00:00`, `2-03:00:00`, `INFINITE`; `None` for no limit.
 pub(super) fn duration_s(text: &str) -> Option<f64> {
-    let (days, rest) = text.trim().split_once('-').map_or((None, text.trim()), |(d, r)| (Some(d), r));
-    let numbers: Vec<u64> = rest.split(':').map(|n| n.parse().ok()).collect::<Option<_>>()?;
+    let (days, rest) = text
+        .trim()
+        .split_once('-')
+        .map_or((None, text.trim()), |(d, r)| (Some(d), r));
+    let numbers: Vec<u64> = rest
+        .split(':')
+        .map(|n| n.parse().ok())
+        .collect::<Option<_>>()?;
     let [hours, minutes, seconds] = match (days, numbers.as_slice()) {
         (None, &[minutes]) => [0, minutes, 0],
         (None, &[minutes, seconds]) => [0, minutes, seconds],
@@ -315,8 +394,14 @@ mod tests {
 
     #[test]
     fn a_duration_is_read_however_many_parts_it_has() {
-        let cases =
-            [("5", 300.0), ("5:30", 330.0), ("1:00:00", 3600.0), ("2-3", 183_600.0), ("2-03:00", 183_600.0), ("2-03:00:01", 183_601.0)];
+        let cases = [
+            ("5", 300.0),
+            ("5:30", 330.0),
+            ("1:00:00", 3600.0),
+            ("2-3", 183_600.0),
+            ("2-03:00", 183_600.0),
+            ("2-03:00:01", 183_601.0),
+        ];
         for (text, seconds) in cases {
             assert_eq!(duration_s(text), Some(seconds), "{text}");
         }

@@ -46,12 +46,18 @@ impl JobRequest {
         let mut options: Vec<(&str, Option<String>)> = vec![
             ("job-name", Some(self.name.clone())),
             ("nodes", Some(self.nodes.to_string())),
-            ("ntasks-per-node", self.tasks_per_node.map(|t| t.to_string())),
+            (
+                "ntasks-per-node",
+                self.tasks_per_node.map(|t| t.to_string()),
+            ),
             ("time", Some(self.time_limit_min().to_string())),
             ("signal", Some(format!("B:TERM@{WARNING_S}"))),
             ("chdir", Some(self.dir.to_string())),
             // a percent sign begins what Slurm fills in
-            ("output", Some(self.output_path().as_str().replace('%', "%%"))),
+            (
+                "output",
+                Some(self.output_path().as_str().replace('%', "%%")),
+            ),
             ("open-mode", Some("append".into())),
             ("partition", s.partition.clone()),
             ("account", s.account.clone()),
@@ -64,11 +70,15 @@ impl JobRequest {
         if s.exclusive {
             flags.push("exclusive");
         }
-        let values = options.iter().filter_map(|(name, value)| Some((*name, value.as_ref()?)));
+        let values = options
+            .iter()
+            .filter_map(|(name, value)| Some((*name, value.as_ref()?)));
         let mut all: Vec<serde_json::Value> = Vec::new();
         for (name, value) in values {
             if value.chars().any(char::is_control) {
-                return Err(SlurmError::Request(format!("--{name}={value:?} has a control character, which a job's script cannot hold")));
+                return Err(SlurmError::Request(format!(
+                    "--{name}={value:?} has a control character, which a job's script cannot hold"
+                )));
             }
             all.push(json!({ "name": name, "value": value }));
         }
@@ -88,7 +98,11 @@ pub(super) mod tests {
             nodes: 4,
             tasks_per_node: None,
             dir: "/shared/my runs/100%".into(),
-            argv: vec!["/shared/bin/cvc-node".into(), "agent".into(), "/shared/my runs/100%".into()],
+            argv: vec![
+                "/shared/bin/cvc-node".into(),
+                "agent".into(),
+                "/shared/my runs/100%".into(),
+            ],
             settings: SlurmSettings {
                 nodes: 4,
                 partition: Some("debug".into()),
@@ -109,10 +123,21 @@ pub(super) mod tests {
 
     #[test]
     fn the_script_asks_for_what_the_site_says() {
-        insta::assert_snapshot!(request().script().expect("renders").replace(env!("CARGO_PKG_VERSION"), "0.0.0"));
+        insta::assert_snapshot!(
+            request()
+                .script()
+                .expect("renders")
+                .replace(env!("CARGO_PKG_VERSION"), "0.0.0")
+        );
         let mut other = request();
         other.settings.constraint = Some("a\n#SBATCH --uid=0".into());
-        assert!(other.script().expect_err("two lines").to_string().contains("control character"));
+        assert!(
+            other
+                .script()
+                .expect_err("two lines")
+                .to_string()
+                .contains("control character")
+        );
     }
 
     #[test]

@@ -17,8 +17,8 @@ pub use client::{Client, JobLookup};
 pub use clock::Clock;
 pub use error::SlurmError;
 pub use info::{
-    AnswerError, Exit, JobId, JobInfo, SACCT_COMPLETION_FORMAT, SACCT_FORMAT, SQUEUE_FORMAT, read_sacct, read_scontrol, read_squeue_json,
-    read_squeue_text,
+    AnswerError, Exit, JobId, JobInfo, SACCT_COMPLETION_FORMAT, SACCT_FORMAT, SQUEUE_FORMAT,
+    read_sacct, read_scontrol, read_squeue_json, read_squeue_text,
 };
 pub use job::JobRequest;
 

@@ -31,7 +31,9 @@ pub struct NodeInfo {
 impl NodeInfo {
     /// Whether jobs can get it, now or after the jobs before them.
     pub fn is_usable(&self) -> bool {
-        const AWAY: [&str; 9] = ["down", "drained", "draining", "drain", "fail", "failing", "error", "unknown", "maint"];
+        const AWAY: [&str; 9] = [
+            "down", "drained", "draining", "drain", "fail", "failing", "error", "unknown", "maint",
+        ];
         !self.silent && !AWAY.contains(&self.state.as_str())
     }
 }
@@ -40,7 +42,19 @@ impl NodeInfo {
 pub fn read_sinfo(answer: &str) -> Vec<NodeInfo> {
     let line = |line: &str| -> Option<NodeInfo> {
         let fields: Vec<&str> = line.splitn(8, '|').map(str::trim).collect();
-        let &[name, state, cpus, memory, features, partition, limit, reason] = fields.as_slice() else { return None };
+        let &[
+            name,
+            state,
+            cpus,
+            memory,
+            features,
+            partition,
+            limit,
+            reason,
+        ] = fields.as_slice()
+        else {
+            return None;
+        };
         // behind the state stand marks: * no answer, ~ # % ! $ @ ^ - power and maintenance; `mixed+` has flags
         let state = state.split('+').next().unwrap_or(state);
         let bare = state.trim_end_matches(|c: char| !c.is_ascii_alphanumeric());
@@ -50,7 +64,11 @@ pub fn read_sinfo(answer: &str) -> Vec<NodeInfo> {
             silent: state[bare.len()..].contains('*'),
             cpus: cpus.trim_end_matches('+').parse().ok()?,
             memory_mib: memory.trim_end_matches('+').parse().ok()?,
-            features: features.split(',').filter(|f| *f != "(null)" && !f.is_empty()).map(str::to_owned).collect(),
+            features: features
+                .split(',')
+                .filter(|f| *f != "(null)" && !f.is_empty())
+                .map(str::to_owned)
+                .collect(),
             partition: partition.trim_end_matches('*').to_owned(),
             time_limit_s: duration_s(limit),
             reason: (!matches!(reason, "none" | "")).then(|| reason.to_owned()),

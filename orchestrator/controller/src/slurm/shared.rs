@@ -26,7 +26,10 @@ struct Waiting<A> {
 
 impl<A> Default for Shared<A> {
     fn default() -> Self {
-        Self { waiting: parking_lot::Mutex::default(), turn: tokio::sync::Mutex::default() }
+        Self {
+            waiting: parking_lot::Mutex::default(),
+            turn: tokio::sync::Mutex::default(),
+        }
     }
 }
 
@@ -42,13 +45,20 @@ impl<A> Shared<A> {
     ///
     /// # Errors
     /// Those of `ask`.
-    pub(super) async fn ask<E, F>(&self, names: &[&str], ask: impl Fn(Vec<String>) -> F) -> Result<Arc<A>, E>
+    pub(super) async fn ask<E, F>(
+        &self,
+        names: &[&str],
+        ask: impl Fn(Vec<String>) -> F,
+    ) -> Result<Arc<A>, E>
     where
         F: Future<Output = Result<A, E>>,
     {
         loop {
             let (to, answer) = oneshot::channel();
-            self.waiting.lock().push(Waiting { names: names.iter().map(|n| (*n).to_owned()).collect(), answer: to });
+            self.waiting.lock().push(Waiting {
+                names: names.iter().map(|n| (*n).to_owned()).collect(),
+                answer: to,
+            });
             tokio::select! {
                 biased;
                 answered = answer => {
@@ -83,12 +93,19 @@ mod tests {
     use tokio::task::JoinSet;
 
     fn block_on<T>(work: impl Future<Output = T>) -> T {
-        tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime").block_on(work)
+        tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .expect("a runtime")
+            .block_on(work)
     }
 
     #[test]
     fn all_who_ask_at_the_same_time_get_one_answer() {
-        let (shared, asked) = (Arc::new(Shared::<Vec<String>>::default()), Arc::new(AtomicUsize::new(0)));
+        let (shared, asked) = (
+            Arc::new(Shared::<Vec<String>>::default()),
+            Arc::new(AtomicUsize::new(0)),
+        );
         block_on(async {
             let mut askers = JoinSet::new();
             for number in 0..500 {
@@ -101,10 +118,22 @@ mod tests {
                         tokio::task::yield_now().await;
                         Ok::<_, ()>(names)
                     };
-                    assert!(shared.ask(&[&name], ask).await.expect("an answer").contains(&name));
+                    assert!(
+                        shared
+                            .ask(&[&name], ask)
+                            .await
+                            .expect("an answer")
+                            .contains(&name)
+                    );
                 });
             }
-            while askers.join_next().await.transpose().expect("no panic").is_some() {}
+            while askers
+                .join_next()
+                .await
+                .transpose()
+                .expect("no panic")
+                .is_some()
+            {}
         });
         assert!(asked.load(Ordering::Relaxed) <= 2, "{asked:?} questions");
     }
@@ -118,17 +147,28 @@ mod tests {
                 let fails = &fails;
                 async move {
                     tokio::task::yield_now().await;
-                    let failure = fails.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1));
-                    if failure.is_ok() { Err("no answer") } else { Ok(names.len()) }
+                    let failure = fails
+                        .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1));
+                    if failure.is_ok() {
+                        Err("no answer")
+                    } else {
+                        Ok(names.len())
+                    }
                 }
             };
             let (first, second) = tokio::join!(shared.ask(&["a"], ask), shared.ask(&["b"], ask));
-            assert_eq!((first.err(), second.map(|n| *n)), (Some("no answer"), Ok(1)));
+            assert_eq!(
+                (first.err(), second.map(|n| *n)),
+                (Some("no answer"), Ok(1))
+            );
         });
     }
 
     #[test]
     fn one_job_is_asked_for_at_once_and_many_more_rarely() {
-        assert_eq!([0, 1, 2, 11, 1000].map(|names| pause(names).as_millis()), [0, 0, 100, 1000, 5000]);
+        assert_eq!(
+            [0, 1, 2, 11, 1000].map(|names| pause(names).as_millis()),
+            [0, 0, 100, 1000, 5000]
+        );
     }
 }

@@ -158,7 +158,12 @@ impl JobState {
 
     /// From the names in a JSON list.
     pub fn from_words<'a>(words: impl IntoIterator<Item = &'a str>) -> Self {
-        Self(words.into_iter().map(|w| StateName::read(w.trim())).collect())
+        Self(
+            words
+                .into_iter()
+                .map(|w| StateName::read(w.trim()))
+                .collect(),
+        )
     }
 
     /// Its names.
@@ -168,7 +173,12 @@ impl JobState {
 
     /// Whether it is on hold until somebody releases it.
     pub fn is_held(&self) -> bool {
-        self.0.iter().any(|w| matches!(w, StateName::RequeueHold | StateName::SpecialExit | StateName::ResvDelHold))
+        self.0.iter().any(|w| {
+            matches!(
+                w,
+                StateName::RequeueHold | StateName::SpecialExit | StateName::ResvDelHold
+            )
+        })
     }
 
     /// The stage of the job. Flags take precedence over the base state: a job that is requeued has not ended.
@@ -199,9 +209,11 @@ impl JobState {
         for word in &self.0 {
             return match word {
                 StateName::Pending => Stage::Waiting,
-                StateName::Running | StateName::Suspended | StateName::Resizing | StateName::Stopped | StateName::Signaling => {
-                    Stage::Running
-                }
+                StateName::Running
+                | StateName::Suspended
+                | StateName::Resizing
+                | StateName::Stopped
+                | StateName::Signaling => Stage::Running,
                 StateName::Completed => Stage::Ended(End::Completed),
                 StateName::Cancelled => Stage::Ended(End::Cancelled),
                 StateName::Failed => Stage::Ended(End::Failed),
@@ -251,7 +263,11 @@ mod tests {
             .iter()
             .map(|word| {
                 assert_eq!(StateName::read(word.as_str()), *word);
-                format!("{:<14} {:?}", word.as_str(), JobState::read(word.as_str()).stage())
+                format!(
+                    "{:<14} {:?}",
+                    word.as_str(),
+                    JobState::read(word.as_str()).stage()
+                )
             })
             .collect();
         insta::assert_snapshot!(table.join("\n"));
@@ -272,7 +288,10 @@ mod tests {
         ] {
             assert_eq!(JobState::read(text).stage(), stage, "{text}");
         }
-        assert_eq!(JobState::read("NEW_WORD").words(), [StateName::Other("NEW_WORD".into())]);
+        assert_eq!(
+            JobState::read("NEW_WORD").words(),
+            [StateName::Other("NEW_WORD".into())]
+        );
         assert!(JobState::read("PENDING,REQUEUE_HOLD").is_held());
     }
 }

@@ -45,7 +45,9 @@ fn rules() -> Vec<(&'static str, String)> {
 
 /// The user's configuration: the file that the site names, else `~/.ssh/config`.
 pub(super) fn of_user(ssh: &SshSettings) -> Utf8PathBuf {
-    ssh.config.as_deref().map_or_else(|| paths::expand("~/.ssh/config"), paths::expand)
+    ssh.config
+        .as_deref()
+        .map_or_else(|| paths::expand("~/.ssh/config"), paths::expand)
 }
 
 /// The text of a configuration with these hops' keys, in front of the user's.
@@ -66,7 +68,10 @@ pub(super) fn text(ssh: &SshSettings, hops: &[Hop], fresh: &Utf8Path) -> String 
             }
             None => {
                 // new keys are written into the first one
-                let files: Vec<String> = std::iter::once(fresh).chain(hop.vouching.iter().map(Utf8PathBuf::as_path)).map(quoted).collect();
+                let files: Vec<String> = std::iter::once(fresh)
+                    .chain(hop.vouching.iter().map(Utf8PathBuf::as_path))
+                    .map(quoted)
+                    .collect();
                 line(format!("    UserKnownHostsFile {}", files.join(" ")));
             }
         }
@@ -88,7 +93,10 @@ pub(super) fn text(ssh: &SshSettings, hops: &[Hop], fresh: &Utf8Path) -> String 
         line("Match all".into());
     }
     // ssh takes the home directory from the password database; everything else uses HOME
-    let known: Vec<String> = ["~/.ssh/known_hosts", "~/.ssh/known_hosts2"].iter().map(|f| quoted(&paths::expand(f))).collect();
+    let known: Vec<String> = ["~/.ssh/known_hosts", "~/.ssh/known_hosts2"]
+        .iter()
+        .map(|f| quoted(&paths::expand(f)))
+        .collect();
     line(format!("    UserKnownHostsFile {}", known.join(" ")));
     out
 }
@@ -99,14 +107,24 @@ pub(super) fn options(pinned: &Utf8Path, ssh: &SshSettings) -> Vec<String> {
         HostKeys::Strict => "yes",
         HostKeys::AcceptNew => "accept-new",
     };
-    let wanted =
-        ["BatchMode", "ConnectTimeout", "ServerAliveInterval", "ServerAliveCountMax", "UpdateHostKeys", "CheckHostIP", "HashKnownHosts"];
+    let wanted = [
+        "BatchMode",
+        "ConnectTimeout",
+        "ServerAliveInterval",
+        "ServerAliveCountMax",
+        "UpdateHostKeys",
+        "CheckHostIP",
+        "HashKnownHosts",
+    ];
     let mut args: Vec<String> = Vec::new();
     for (key, value) in rules().into_iter().filter(|(key, _)| wanted.contains(key)) {
         args.extend(["-o".into(), format!("{key}={value}")]);
     }
     args.extend(["-o".into(), format!("StrictHostKeyChecking={strict}")]);
-    args.extend(["-o".into(), format!("UserKnownHostsFile={}", quoted(pinned))]);
+    args.extend([
+        "-o".into(),
+        format!("UserKnownHostsFile={}", quoted(pinned)),
+    ]);
     args.extend(["-o".into(), "GlobalKnownHostsFile=none".into()]);
     args
 }
@@ -131,12 +149,32 @@ mod tests {
             vouching: vec!["/k".into()],
             has_command: false,
         };
-        let accept = SshSettings { host_keys: HostKeys::AcceptNew, ..SshSettings::default() };
-        let head = |hop: Hop| text(&accept, &[hop], "/fresh".into()).lines().take(4).map(str::to_owned).collect::<Vec<_>>();
+        let accept = SshSettings {
+            host_keys: HostKeys::AcceptNew,
+            ..SshSettings::default()
+        };
+        let head = |hop: Hop| {
+            text(&accept, &[hop], "/fresh".into())
+                .lines()
+                .take(4)
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        };
         assert_eq!(
             head(hop(Some("/a b%"))),
-            ["Host n1", "    UserKnownHostsFile \"/a b%%\"", "    GlobalKnownHostsFile none", "    StrictHostKeyChecking yes"]
+            [
+                "Host n1",
+                "    UserKnownHostsFile \"/a b%%\"",
+                "    GlobalKnownHostsFile none",
+                "    StrictHostKeyChecking yes"
+            ]
         );
-        assert_eq!(head(hop(None))[1..3], ["    UserKnownHostsFile \"/fresh\" \"/k\"", "    StrictHostKeyChecking accept-new"]);
+        assert_eq!(
+            head(hop(None))[1..3],
+            [
+                "    UserKnownHostsFile \"/fresh\" \"/k\"",
+                "    StrictHostKeyChecking accept-new"
+            ]
+        );
     }
 }

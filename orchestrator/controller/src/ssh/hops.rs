@@ -17,12 +17,14 @@ const LIMIT: Duration = Duration::from_secs(20);
 /// The target, which comes first, and all machines before it.
 pub(super) async fn resolve(target: &Target, dir: &Utf8Path) -> Result<Vec<Hop>, HostError> {
     let base = dir.join("base");
-    std::fs::write(&base, config::text(&target.ssh, &[], &dir.join("fresh"))).map_err(|source| HostError::File {
-        host: "localhost".into(),
-        action: "write",
-        path: base.to_string(),
-        source,
-    })?;
+    std::fs::write(&base, config::text(&target.ssh, &[], &dir.join("fresh"))).map_err(
+        |source| HostError::File {
+            host: "localhost".into(),
+            action: "write",
+            path: base.to_string(),
+            source,
+        },
+    )?;
     let mut hops: Vec<Hop> = Vec::new();
     let mut open = vec![(target.destination().to_owned(), target.place())];
     while let Some((written, args)) = open.pop().filter(|_| hops.len() < MAX) {
@@ -30,18 +32,41 @@ pub(super) async fn resolve(target: &Target, dir: &Utf8Path) -> Result<Vec<Hop>,
             continue;
         }
         let answer = ask(target, &base, &written, &args).await?;
-        let value = |key: &str| answer.iter().find(|(k, _)| k == key).map(|(_, v)| v.as_str()).filter(|v| *v != "none");
+        let value = |key: &str| {
+            answer
+                .iter()
+                .find(|(k, _)| k == key)
+                .map(|(_, v)| v.as_str())
+                .filter(|v| *v != "none")
+        };
         let hostname = value("hostname").unwrap_or(&written).to_lowercase();
         let name = match (value("hostkeyalias"), value("port").unwrap_or("22")) {
             (Some(alias), _) => alias.to_lowercase(),
             (None, "22") => hostname.clone(),
             (None, port) => format!("[{hostname}]:{port}"),
         };
-        let of_user = value("userknownhostsfile").unwrap_or_default().split(' ').filter(|f| !f.is_empty()).map(paths::expand);
-        open.extend(value("proxyjump").unwrap_or_default().split(',').filter(|j| !j.is_empty()).map(jump));
+        let of_user = value("userknownhostsfile")
+            .unwrap_or_default()
+            .split(' ')
+            .filter(|f| !f.is_empty())
+            .map(paths::expand);
+        open.extend(
+            value("proxyjump")
+                .unwrap_or_default()
+                .split(',')
+                .filter(|j| !j.is_empty())
+                .map(jump),
+        );
         hops.push(Hop {
             pinned: pins::has(&target.pinned, &name)?.then(|| target.pinned.clone()),
-            vouching: target.ssh.known_hosts.as_deref().map(paths::expand).into_iter().chain(of_user).collect(),
+            vouching: target
+                .ssh
+                .known_hosts
+                .as_deref()
+                .map(paths::expand)
+                .into_iter()
+                .chain(of_user)
+                .collect(),
             has_command: value("knownhostscommand").is_some(),
             user: value("user").unwrap_or_default().to_owned(),
             written,
@@ -53,21 +78,46 @@ pub(super) async fn resolve(target: &Target, dir: &Utf8Path) -> Result<Vec<Hop>,
 }
 
 /// ssh's effective configuration for a host, from `ssh -G`.
-async fn ask(target: &Target, base: &Utf8Path, host: &str, args: &[String]) -> Result<Vec<(String, String)>, HostError> {
-    let mut argv: Vec<String> = ["ssh", "-G", "-F", base.as_str()].map(str::to_owned).to_vec();
+async fn ask(
+    target: &Target,
+    base: &Utf8Path,
+    host: &str,
+    args: &[String],
+) -> Result<Vec<(String, String)>, HostError> {
+    let mut argv: Vec<String> = ["ssh", "-G", "-F", base.as_str()]
+        .map(str::to_owned)
+        .to_vec();
     argv.extend_from_slice(args);
     argv.extend(["--".into(), host.into()]);
     let mut command = tool(&argv[0]);
     command.args(&argv[1..]).stdin(Stdio::null());
     let output = match output_within(&mut command, LIMIT).await {
-        Ok(output) => output.map_err(|source| HostError::Start { host: "localhost".into(), argv, source })?,
-        Err(_) => return Err(HostError::Timeout { host: "localhost".into(), argv, limit_s: LIMIT.as_secs_f64() }),
+        Ok(output) => output.map_err(|source| HostError::Start {
+            host: "localhost".into(),
+            argv,
+            source,
+        })?,
+        Err(_) => {
+            return Err(HostError::Timeout {
+                host: "localhost".into(),
+                argv,
+                limit_s: LIMIT.as_secs_f64(),
+            });
+        }
     };
     if !output.status.success() {
-        return Err(crate::ssh::diagnostics::interpret(&target.name, &[], &String::from_utf8_lossy(&output.stderr)));
+        return Err(crate::ssh::diagnostics::interpret(
+            &target.name,
+            &[],
+            &String::from_utf8_lossy(&output.stderr),
+        ));
     }
     let text = String::from_utf8_lossy(&output.stdout);
-    Ok(text.lines().filter_map(|l| l.split_once(' ')).map(|(k, v)| (k.to_ascii_lowercase(), v.trim().to_owned())).collect())
+    Ok(text
+        .lines()
+        .filter_map(|l| l.split_once(' '))
+        .map(|(k, v)| (k.to_ascii_lowercase(), v.trim().to_owned()))
+        .collect())
 }
 
 /// A word of `ProxyJump`, `[user@]host[:port]` or an ssh:// address, as host and arguments.
@@ -84,7 +134,9 @@ fn jump(word: &str) -> (String, Vec<String>) {
     let (host, port) = match rest.strip_prefix('[').and_then(|r| r.split_once(']')) {
         Some((host, after)) => (host, after.strip_prefix(':')),
         // an address of version 6 without brackets has more than one colon, and no port
-        None if rest.matches(':').count() == 1 => rest.split_once(':').map_or((rest, None), |(h, p)| (h, Some(p))),
+        None if rest.matches(':').count() == 1 => rest
+            .split_once(':')
+            .map_or((rest, None), |(h, p)| (h, Some(p))),
         None => (rest, None),
     };
     if let Some(port) = port {

@@ -10,7 +10,10 @@ use camino::{Utf8Path, Utf8PathBuf};
 use cvc_engine::host::{ChangedKey, HostError, THIS_MACHINE, tool};
 use openssh::Session;
 use parking_lot::Mutex;
-use std::{fs, io::ErrorKind, os::unix::net::UnixStream, path::Path, process::Stdio, sync::Arc, time::Duration};
+use std::{
+    fs, io::ErrorKind, os::unix::net::UnixStream, path::Path, process::Stdio, sync::Arc,
+    time::Duration,
+};
 use tempfile::TempDir;
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, BufReader},
@@ -47,7 +50,10 @@ impl Master {
     /// Whether it still answers.
     pub(super) async fn is_up(&self) -> bool {
         let runs = matches!(self.child.lock().try_wait(), Ok(None));
-        runs && matches!(timeout(Duration::from_secs(5), self.session.check()).await, Ok(Ok(())))
+        runs && matches!(
+            timeout(Duration::from_secs(5), self.session.check()).await,
+            Ok(Ok(()))
+        )
     }
 
     /// The last lines of ssh.
@@ -62,20 +68,49 @@ impl Master {
 }
 
 /// Connects once.
-pub(super) async fn connect(target: &Target, tell: &(dyn Fn(Notice) + Send + Sync)) -> Result<Master, HostError> {
+pub(super) async fn connect(
+    target: &Target,
+    tell: &(dyn Fn(Notice) + Send + Sync),
+) -> Result<Master, HostError> {
     let dir = directory()?;
     let path = Utf8Path::from_path(dir.path()).ok_or_else(|| HostError::Ssh {
         host: target.name.clone(),
-        message: format!("the path of the directory for its socket, {}, is not UTF-8", dir.path().display()),
+        message: format!(
+            "the path of the directory for its socket, {}, is not UTF-8",
+            dir.path().display()
+        ),
     })?;
     let hops = hops::resolve(target, path).await?;
     let (fresh, file) = (path.join("fresh"), path.join("config"));
-    let here = |source| HostError::File { host: THIS_MACHINE.into(), action: "write", path: file.to_string(), source };
+    let here = |source| HostError::File {
+        host: THIS_MACHINE.into(),
+        action: "write",
+        path: file.to_string(),
+        source,
+    };
     fs::write(&file, config::text(&target.ssh, &hops, &fresh)).map_err(here)?;
-    let mut argv: Vec<String> = ["ssh", "-T", "-M", "-S", path.join(SOCKET).as_str(), "-F", file.as_str()].map(str::to_owned).to_vec();
+    let mut argv: Vec<String> = [
+        "ssh",
+        "-T",
+        "-M",
+        "-S",
+        path.join(SOCKET).as_str(),
+        "-F",
+        file.as_str(),
+    ]
+    .map(str::to_owned)
+    .to_vec();
     argv.extend(target.place());
-    argv.extend(["--".to_owned(), target.destination().to_owned(), format!("echo {READY}; exec cat >/dev/null")]);
-    let start = |source| HostError::Start { host: THIS_MACHINE.into(), argv: argv.clone(), source };
+    argv.extend([
+        "--".to_owned(),
+        target.destination().to_owned(),
+        format!("echo {READY}; exec cat >/dev/null"),
+    ]);
+    let start = |source| HostError::Start {
+        host: THIS_MACHINE.into(),
+        argv: argv.clone(),
+        source,
+    };
     // a process group of its own: Ctrl-C is for cvc, which may still need the connection
     let mut child = tool(&argv[0])
         .args(&argv[1..])
@@ -86,15 +121,22 @@ pub(super) async fn connect(target: &Target, tell: &(dyn Fn(Notice) + Send + Syn
         .kill_on_drop(true)
         .spawn()
         .map_err(start)?;
-    let (Some(line), Some(out), Some(err)) = (child.stdin.take(), child.stdout.take(), child.stderr.take()) else {
-        return Err(start(std::io::Error::other("internal error (please report): ssh was started without standard streams")));
+    let (Some(line), Some(out), Some(err)) =
+        (child.stdin.take(), child.stdout.take(), child.stderr.take())
+    else {
+        return Err(start(std::io::Error::other(
+            "internal error (please report): ssh was started without standard streams",
+        )));
     };
     let log = Arc::new(Mutex::new(String::new()));
     let listener = tokio::spawn(listen(err, Arc::clone(&log)));
     if !matches!(timeout(LIMIT, ready(out)).await, Ok(true)) {
         let gave_up = child.try_wait().is_ok_and(|s| s.is_none());
         // of ssh all messages; it may be about to end by itself
-        if timeout(Duration::from_millis(500), child.wait()).await.is_err() {
+        if timeout(Duration::from_millis(500), child.wait())
+            .await
+            .is_err()
+        {
             let _ = child.start_kill();
         }
         let _ = timeout(Duration::from_millis(500), listener).await;
@@ -105,7 +147,13 @@ pub(super) async fn connect(target: &Target, tell: &(dyn Fn(Notice) + Send + Syn
     pin(target, &hops, &seen, &fresh, tell).await?;
     let socket = dir.path().join(SOCKET).into_boxed_path();
     let session = Arc::new(Session::resume_mux(socket, None));
-    Ok(Master { session, child: Mutex::new(child), log, _line: line, _dir: dir })
+    Ok(Master {
+        session,
+        child: Mutex::new(child),
+        log,
+        _line: line,
+        _dir: dir,
+    })
 }
 
 /// Waits until the shell there is ready.
@@ -127,7 +175,9 @@ async fn listen(err: tokio::process::ChildStderr, log: Arc<Mutex<String>>) {
         let line = String::from_utf8_lossy(&line);
         let mut log = log.lock();
         if log.len() + line.len() > 2 * MAX_LOG {
-            let cut = (MAX_LOG..=log.len()).find(|i| log.is_char_boundary(*i)).unwrap_or(log.len());
+            let cut = (MAX_LOG..=log.len())
+                .find(|i| log.is_char_boundary(*i))
+                .unwrap_or(log.len());
             *log = log.split_off(cut);
         }
         log.push_str(line.trim_end_matches('\r'));
@@ -150,47 +200,100 @@ async fn why(target: &Target, hops: &[Hop], log: &str, gave_up: bool) -> HostErr
     };
     if let Some(changed) = diagnostics::changed(log) {
         let known = show(known(&changed.file, changed.line).await);
-        let diagnostics::Changed { name, offered, file, line } = changed;
-        return HostError::KeyChanged(Box::new(ChangedKey { host, name, offered, known, file, line }));
+        let diagnostics::Changed {
+            name,
+            offered,
+            file,
+            line,
+        } = changed;
+        return HostError::KeyChanged(Box::new(ChangedKey {
+            host,
+            name,
+            offered,
+            known,
+            file,
+            line,
+        }));
     }
     if let Some(name) = diagnostics::unknown(log) {
         let offered = show(diagnostics::offered(log));
         let hop = hops.iter().find(|h| h.name == name);
         // pinned only with keys of other types: unknown to ssh, but changed to people
         if let Some(file) = hop.and_then(|h| h.pinned.as_ref())
-            && let Some(line) = pins::lines_of(file, &name).ok().and_then(|l| l.first().copied())
+            && let Some(line) = pins::lines_of(file, &name)
+                .ok()
+                .and_then(|l| l.first().copied())
         {
             let known = show(known(file.as_str(), line).await);
-            return HostError::KeyChanged(Box::new(ChangedKey { host, name, offered, known, file: file.to_string(), line }));
+            return HostError::KeyChanged(Box::new(ChangedKey {
+                host,
+                name,
+                offered,
+                known,
+                file: file.to_string(),
+                line,
+            }));
         }
-        let own = std::iter::once(&target.pinned).chain(hop.map(|h| h.vouching.as_slice()).unwrap_or_default());
-        return HostError::KeyUnknown { host, name, offered, files: own.map(ToString::to_string).collect() };
+        let own = std::iter::once(&target.pinned)
+            .chain(hop.map(|h| h.vouching.as_slice()).unwrap_or_default());
+        return HostError::KeyUnknown {
+            host,
+            name,
+            offered,
+            files: own.map(ToString::to_string).collect(),
+        };
     }
     if gave_up && diagnostics::plain(log).is_empty() {
         let message = format!("nothing within {} s", LIMIT.as_secs());
-        return HostError::Unreachable { host, cause: cvc_engine::host::Obstacle::Silence, message };
+        return HostError::Unreachable {
+            host,
+            cause: cvc_engine::host::Obstacle::Silence,
+            message,
+        };
     }
     diagnostics::interpret(&target.name, hops, log)
 }
 
 /// Pins the keys of all hosts on the way that are not pinned yet.
-async fn pin(target: &Target, hops: &[Hop], log: &str, fresh: &Utf8Path, tell: &(dyn Fn(Notice) + Send + Sync)) -> Result<(), HostError> {
+async fn pin(
+    target: &Target,
+    hops: &[Hop],
+    log: &str,
+    fresh: &Utf8Path,
+    tell: &(dyn Fn(Notice) + Send + Sync),
+) -> Result<(), HostError> {
     for found in diagnostics::recognised(log) {
         // ssh looks for `host` too where `[host]:port` is not known
-        let hop = hops.iter().find(|h| h.pinned.is_none() && (h.name == found.name || h.hostname == found.name));
-        let Some((hop, key)) = hop.zip(pins::key_at(Utf8Path::new(&found.file), found.line)) else { continue };
+        let hop = hops
+            .iter()
+            .find(|h| h.pinned.is_none() && (h.name == found.name || h.hostname == found.name));
+        let Some((hop, key)) = hop.zip(pins::key_at(Utf8Path::new(&found.file), found.line)) else {
+            continue;
+        };
         if pins::pin(&target.pinned, &hop.name, &key)? {
             let fingerprint = pins::fingerprint(&key).await.unwrap_or_default();
-            tell(Notice::Pinned { host: hop.name.clone(), fingerprint, vouched_by: Some(found.file), file: target.pinned.clone() });
+            tell(Notice::Pinned {
+                host: hop.name.clone(),
+                fingerprint,
+                vouched_by: Some(found.file),
+                file: target.pinned.clone(),
+            });
         }
     }
     // unknown keys, if the site accepts them
     for hop in hops.iter().filter(|h| h.pinned.is_none()) {
         for line in pins::lines_of(fresh, &hop.name)? {
-            let Some(key) = pins::key_at(fresh, line) else { continue };
+            let Some(key) = pins::key_at(fresh, line) else {
+                continue;
+            };
             if pins::pin(&target.pinned, &hop.name, &key)? {
                 let fingerprint = pins::fingerprint(&key).await.unwrap_or_default();
-                tell(Notice::Pinned { host: hop.name.clone(), fingerprint, vouched_by: None, file: target.pinned.clone() });
+                tell(Notice::Pinned {
+                    host: hop.name.clone(),
+                    fingerprint,
+                    vouched_by: None,
+                    file: target.pinned.clone(),
+                });
             }
         }
     }
@@ -199,17 +302,33 @@ async fn pin(target: &Target, hops: &[Hop], log: &str, fresh: &Utf8Path, tell: &
 
 /// Makes a private directory with a short path, and removes those that killed processes of cvc left.
 fn directory() -> Result<TempDir, HostError> {
-    let given = [std::env::var("XDG_RUNTIME_DIR").ok().map(Utf8PathBuf::from), Utf8PathBuf::from_path_buf(std::env::temp_dir()).ok()];
-    let fits = |dir: &Utf8PathBuf| dir.is_absolute() && dir.is_dir() && dir.as_str().len() <= MAX_DIR - PREFIX.len();
-    let place = given.into_iter().flatten().find(fits).unwrap_or_else(|| "/tmp".into());
+    let given = [
+        std::env::var("XDG_RUNTIME_DIR").ok().map(Utf8PathBuf::from),
+        Utf8PathBuf::from_path_buf(std::env::temp_dir()).ok(),
+    ];
+    let fits = |dir: &Utf8PathBuf| {
+        dir.is_absolute() && dir.is_dir() && dir.as_str().len() <= MAX_DIR - PREFIX.len()
+    };
+    let place = given
+        .into_iter()
+        .flatten()
+        .find(fits)
+        .unwrap_or_else(|| "/tmp".into());
     for old in fs::read_dir(&place).into_iter().flatten().flatten() {
-        if old.file_name().to_string_lossy().starts_with(PREFIX) && is_dead(&old.path().join(SOCKET)) {
+        if old.file_name().to_string_lossy().starts_with(PREFIX)
+            && is_dead(&old.path().join(SOCKET))
+        {
             // somebody else's cannot be removed
             let _ = fs::remove_dir_all(old.path());
         }
     }
     let made = tempfile::Builder::new().prefix(PREFIX).tempdir_in(&place);
-    made.map_err(|source| HostError::File { host: THIS_MACHINE.into(), action: "create a directory in", path: place.to_string(), source })
+    made.map_err(|source| HostError::File {
+        host: THIS_MACHINE.into(),
+        action: "create a directory in",
+        path: place.to_string(),
+        source,
+    })
 }
 
 /// Whether the process that listened on this socket has ended. A socket that is not there yet may still come.

@@ -84,7 +84,9 @@ pub struct SshHost(Arc<Inner>);
 
 impl fmt::Debug for SshHost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SshHost").field("target", &self.0.target).finish_non_exhaustive()
+        f.debug_struct("SshHost")
+            .field("target", &self.0.target)
+            .finish_non_exhaustive()
     }
 }
 
@@ -114,7 +116,10 @@ impl SshHost {
 
     /// Sets how long operations wait for a host that was reached before, including those that already wait.
     pub fn set_patience(&self, patience: Duration) {
-        self.0.patience_ms.store(u64::try_from(patience.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
+        self.0.patience_ms.store(
+            u64::try_from(patience.as_millis()).unwrap_or(u64::MAX),
+            Ordering::Relaxed,
+        );
     }
 
     /// Connects, if it is not connected. A host that was never reached gets one attempt, so that a wrong name is reported at once; one that
@@ -158,7 +163,12 @@ impl SshHost {
     }
 
     async fn up(&self) -> Result<Arc<Master>, HostError> {
-        self.up_within(if self.0.reached.load(Ordering::Relaxed) { Patience::OfHost } else { Patience::None }).await
+        self.up_within(if self.0.reached.load(Ordering::Relaxed) {
+            Patience::OfHost
+        } else {
+            Patience::None
+        })
+        .await
     }
 
     fn patience(&self) -> Duration {
@@ -173,19 +183,25 @@ impl SshHost {
             if master.is_up().await {
                 return Ok(Arc::clone(master));
             }
-            (inner.tell)(Notice::Lost { host: inner.target.name.clone(), message: master.stderr_tail() });
+            (inner.tell)(Notice::Lost {
+                host: inner.target.name.clone(),
+                message: master.stderr_tail(),
+            });
             *current = None;
         }
         let again = inner.reached.load(Ordering::Relaxed);
         let begin = Instant::now();
         let made = match patience {
             Patience::None => self.connect_once().await,
-            Patience::OfHost => self.patiently(|| self.patience()).await,
-            Patience::For(time) => self.patiently(|| time).await,
+            Patience::OfHost => self.with_patience(|| self.patience()).await,
+            Patience::For(time) => self.with_patience(|| time).await,
         };
         let master = Arc::new(made?);
         if again {
-            (inner.tell)(Notice::Back { host: inner.target.name.clone(), away_s: begin.elapsed().as_secs_f64() });
+            (inner.tell)(Notice::Back {
+                host: inner.target.name.clone(),
+                away_s: begin.elapsed().as_secs_f64(),
+            });
         }
         inner.reached.store(true, Ordering::Relaxed);
         *current = Some(Arc::clone(&master));
@@ -199,11 +215,16 @@ impl SshHost {
             Ok(_) => Ended::Exit(Some(0), ""),
             Err(error) => Ended::Failed(error),
         };
-        command_event(&inner.target.name, &self.command_line(), began.elapsed(), ended);
+        command_event(
+            &inner.target.name,
+            &self.command_line(),
+            began.elapsed(),
+            ended,
+        );
         made
     }
 
-    async fn patiently(&self, patience: impl Fn() -> Duration) -> Result<Master, HostError> {
+    async fn with_patience(&self, patience: impl Fn() -> Duration) -> Result<Master, HostError> {
         let inner = &self.0;
         let last = parking_lot::Mutex::new(None);
         let delays = ExponentialBuilder::default()
@@ -211,19 +232,35 @@ impl SshHost {
             .with_max_delay(Duration::from_secs(5))
             .without_max_times()
             .with_jitter();
-        let attempts = (|| self.connect_once()).retry(delays).when(HostError::is_transient).notify(|error, _| {
-            let message = error.to_string();
-            let mut last = last.lock();
-            // each reason is reported once
-            if last.as_ref().is_none_or(|l: &HostError| l.to_string() != message) {
-                (inner.tell)(Notice::Lost { host: inner.target.name.clone(), message });
-            }
-            *last = Some(HostError::Lost { host: inner.target.name.clone(), during: "for good".into(), message: error.to_string() });
-        });
+        let attempts = (|| self.connect_once())
+            .retry(delays)
+            .when(HostError::is_transient)
+            .notify(|error, _| {
+                let message = error.to_string();
+                let mut last = last.lock();
+                // each reason is reported once
+                if last
+                    .as_ref()
+                    .is_none_or(|l: &HostError| l.to_string() != message)
+                {
+                    (inner.tell)(Notice::Lost {
+                        host: inner.target.name.clone(),
+                        message,
+                    });
+                }
+                *last = Some(HostError::Lost {
+                    host: inner.target.name.clone(),
+                    during: "for good".into(),
+                    message: error.to_string(),
+                });
+            });
         // it may shrink meanwhile, for a machine that turns out to be gone
         let begin = Instant::now();
         let at_its_end = async {
-            while let Some(rest) = patience().checked_sub(begin.elapsed()).filter(|rest| !rest.is_zero()) {
+            while let Some(rest) = patience()
+                .checked_sub(begin.elapsed())
+                .filter(|rest| !rest.is_zero())
+            {
                 tokio::time::sleep(rest.min(LOOK)).await;
             }
         };
@@ -238,18 +275,29 @@ impl SshHost {
     }
 
     /// Starts a command there.
-    async fn start(&self, line: &str, during: &str) -> Result<(Child<Arc<Session>>, Arc<Master>, OwnedSemaphorePermit), HostError> {
-        let permit = Arc::clone(&self.0.permits).acquire_owned().await.map_err(|e| self.lost(during, e.to_string()))?;
+    async fn start(
+        &self,
+        line: &str,
+        during: &str,
+    ) -> Result<(Child<Arc<Session>>, Arc<Master>, OwnedSemaphorePermit), HostError> {
+        let permit = Arc::clone(&self.0.permits)
+            .acquire_owned()
+            .await
+            .map_err(|e| self.lost(during, e.to_string()))?;
         let begin = Instant::now();
         loop {
             let master = self.up().await?;
             let mut command = Arc::clone(&master.session).arc_raw_command(line);
-            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+            command
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped());
             let error = match command.spawn().await {
                 Ok(child) => return Ok((child, master, permit)),
                 Err(error) => error,
             };
-            let message = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
+            let message = std::error::Error::source(&error)
+                .map_or_else(|| error.to_string(), ToString::to_string);
             // sshd counts sessions until it has cleaned up after them; a refused command has not started
             if message.contains("refused") && begin.elapsed() < FULL && master.is_up().await {
                 tokio::time::sleep(Duration::from_millis(50)).await;
@@ -260,13 +308,20 @@ impl SshHost {
     }
 
     fn lost(&self, during: &str, message: String) -> HostError {
-        HostError::Lost { host: self.0.target.name.clone(), during: during.to_owned(), message }
+        HostError::Lost {
+            host: self.0.target.name.clone(),
+            during: during.to_owned(),
+            message,
+        }
     }
 
     /// The error of a failed command: `Lost` if the connection is lost.
     async fn ended(&self, master: &Master, during: &str, message: String) -> HostError {
         if master.is_up().await {
-            HostError::Ssh { host: self.0.target.name.clone(), message: format!("{message} {during}") }
+            HostError::Ssh {
+                host: self.0.target.name.clone(),
+                message: format!("{message} {during}"),
+            }
         } else {
             self.lost(during, master.stderr_tail())
         }

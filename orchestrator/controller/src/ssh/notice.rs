@@ -36,13 +36,31 @@ pub enum Notice {
 impl fmt::Display for Notice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Pinned { host, fingerprint, vouched_by: Some(by), file } => {
-                write!(f, "{host}: pinned host key {fingerprint}, known from {by}, in {file}")
+            Self::Pinned {
+                host,
+                fingerprint,
+                vouched_by: Some(by),
+                file,
+            } => {
+                write!(
+                    f,
+                    "{host}: pinned host key {fingerprint}, known from {by}, in {file}"
+                )
             }
-            Self::Pinned { host, fingerprint, vouched_by: None, file } => {
-                write!(f, "{host}: accepted unknown host key {fingerprint} (host_keys = \"accept-new\") and pinned it in {file}")
+            Self::Pinned {
+                host,
+                fingerprint,
+                vouched_by: None,
+                file,
+            } => {
+                write!(
+                    f,
+                    "{host}: accepted unknown host key {fingerprint} (host_keys = \"accept-new\") and pinned it in {file}"
+                )
             }
-            Self::Lost { host, message } => write!(f, "{host}: connection lost, trying again: {message}"),
+            Self::Lost { host, message } => {
+                write!(f, "{host}: connection lost, trying again: {message}")
+            }
             Self::Back { host, away_s } => write!(f, "{host}: connected again after {away_s:.0} s"),
         }
     }

@@ -36,27 +36,46 @@ pub(super) fn lines_of(file: &Utf8Path, name: &str) -> Result<Vec<usize>, HostEr
     };
     let has_name = |line: &str| {
         let mut words = line.split_whitespace().skip_while(|w| w.starts_with('@'));
-        words.next().is_some_and(|names| names.split(',').any(|n| n == name))
+        words
+            .next()
+            .is_some_and(|names| names.split(',').any(|n| n == name))
     };
-    Ok(text.lines().enumerate().filter(|(_, l)| !l.starts_with('#') && has_name(l)).map(|(i, _)| i + 1).collect())
+    Ok(text
+        .lines()
+        .enumerate()
+        .filter(|(_, l)| !l.starts_with('#') && has_name(l))
+        .map(|(i, _)| i + 1)
+        .collect())
 }
 
 /// The key on a line of a file, counted from 1.
 pub(super) fn key_at(file: &Utf8Path, line: usize) -> Option<Key> {
     let text = fs::read_to_string(file).ok()?;
-    let words: Vec<&str> = text.lines().nth(line.checked_sub(1)?)?.split_whitespace().collect();
+    let words: Vec<&str> = text
+        .lines()
+        .nth(line.checked_sub(1)?)?
+        .split_whitespace()
+        .collect();
     let (marker, words) = match words.split_first() {
         Some((first, rest)) if first.starts_with('@') => (format!("{first} "), rest),
         _ => (String::new(), words.as_slice()),
     };
-    Some(Key { marker, key: format!("{} {}", words.get(1)?, words.get(2)?) })
+    Some(Key {
+        marker,
+        key: format!("{} {}", words.get(1)?, words.get(2)?),
+    })
 }
 
 /// Pins a key, unless the name has one by now.
 pub(super) fn pin(file: &Utf8Path, name: &str, key: &Key) -> Result<bool, HostError> {
     let dir = file.parent().unwrap_or(Utf8Path::new("."));
     fs::create_dir_all(dir).map_err(|e| failed("create", dir, e))?;
-    let open = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(file);
+    let open = OpenOptions::new()
+        .read(true)
+        .append(true)
+        .create(true)
+        .mode(0o600)
+        .open(file);
     let mut pins: File = open.map_err(|e| failed("open", file, e))?;
     pins.lock().map_err(|e| failed("lock", file, e))?;
     // another host of the site, or another cvc, may have been first
@@ -64,15 +83,27 @@ pub(super) fn pin(file: &Utf8Path, name: &str, key: &Key) -> Result<bool, HostEr
         return Ok(false);
     }
     let mut text = String::new();
-    pins.read_to_string(&mut text).map_err(|e| failed("read", file, e))?;
-    let begin = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
+    pins.read_to_string(&mut text)
+        .map_err(|e| failed("read", file, e))?;
+    let begin = if text.is_empty() || text.ends_with('\n') {
+        ""
+    } else {
+        "\n"
+    };
     let line = format!("{begin}{}{name} {}\n", key.marker, key.key);
-    pins.write_all(line.as_bytes()).and_then(|()| pins.sync_all()).map_err(|e| failed("write", file, e))?;
+    pins.write_all(line.as_bytes())
+        .and_then(|()| pins.sync_all())
+        .map_err(|e| failed("write", file, e))?;
     Ok(true)
 }
 
 fn failed(action: &'static str, path: &Utf8Path, source: io::Error) -> HostError {
-    HostError::File { host: "localhost".into(), action, path: path.to_string(), source }
+    HostError::File {
+        host: "localhost".into(),
+        action,
+        path: path.to_string(),
+        source,
+    }
 }
 
 /// The fingerprint of a key, as ssh writes it; ssh-keygen computes it.
@@ -81,8 +112,14 @@ pub(super) async fn fingerprint(key: &Key) -> Option<String> {
     let path = dir.path().join("key");
     fs::write(&path, format!("{}\n", key.key)).ok()?;
     let mut command = tool("ssh-keygen");
-    command.arg("-lf").arg(&path).stdin(std::process::Stdio::null());
-    let output = output_within(&mut command, std::time::Duration::from_secs(10)).await.ok()?.ok()?;
+    command
+        .arg("-lf")
+        .arg(&path)
+        .stdin(std::process::Stdio::null());
+    let output = output_within(&mut command, std::time::Duration::from_secs(10))
+        .await
+        .ok()?
+        .ok()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     text.split_whitespace().nth(1).map(str::to_owned)
 }
@@ -95,12 +132,18 @@ mod tests {
     fn a_name_is_pinned_once() {
         let dir = tempfile::tempdir().expect("a directory");
         let file = Utf8PathBuf::from_path_buf(dir.path().join("deep/site")).expect("text");
-        let key = |n: u8| Key { marker: String::new(), key: format!("ssh-ed25519 AAAA{n}") };
+        let key = |n: u8| Key {
+            marker: String::new(),
+            key: format!("ssh-ed25519 AAAA{n}"),
+        };
         assert!(!has(&file, "n1").expect("reads"));
         assert!(pin(&file, "n1", &key(1)).expect("pins"));
         assert!(pin(&file, "[n1]:2222", &key(2)).expect("pins"));
         assert!(!pin(&file, "n1", &key(3)).expect("is there"));
-        assert_eq!(fs::read_to_string(&file).expect("a file"), "n1 ssh-ed25519 AAAA1\n[n1]:2222 ssh-ed25519 AAAA2\n");
+        assert_eq!(
+            fs::read_to_string(&file).expect("a file"),
+            "n1 ssh-ed25519 AAAA1\n[n1]:2222 ssh-ed25519 AAAA2\n"
+        );
         assert_eq!(lines_of(&file, "[n1]:2222").expect("reads"), [2]);
         assert_eq!(key_at(&file, 2), Some(key(2)));
         assert_eq!(key_at(&file, 3), None);
@@ -112,8 +155,17 @@ mod tests {
         let file = Utf8PathBuf::from_path_buf(dir.path().join("site")).expect("text");
         fs::write(&file, "@cert-authority *.x ssh-rsa AAAA").expect("writes");
         let ca = key_at(&file, 1).expect("a key");
-        assert_eq!(ca, Key { marker: "@cert-authority ".into(), key: "ssh-rsa AAAA".into() });
+        assert_eq!(
+            ca,
+            Key {
+                marker: "@cert-authority ".into(),
+                key: "ssh-rsa AAAA".into()
+            }
+        );
         assert!(pin(&file, "n1", &ca).expect("pins"));
-        assert_eq!(fs::read_to_string(&file).expect("a file").lines().nth(1), Some("@cert-authority n1 ssh-rsa AAAA"));
+        assert_eq!(
+            fs::read_to_string(&file).expect("a file").lines().nth(1),
+            Some("@cert-authority n1 ssh-rsa AAAA")
+        );
     }
 }

@@ -42,12 +42,18 @@ impl Pipe {
         drop(self.stdin.take());
         // drain the output, so that the program does not block on a full pipe
         let _ = tokio::io::copy(&mut self.stdout, &mut tokio::io::sink()).await;
-        let code = self.host.end(self.child, &self.master, &self.during).await?;
+        let code = self
+            .host
+            .end(self.child, &self.master, &self.during)
+            .await?;
         // its last output may still be on its way
         let _ = tokio::time::timeout(LAST_OUTPUT_LIMIT, self.hearing).await;
         let message = self.stderr.lock().clone();
         if code == Some(127) && message.trim_end().ends_with(remote::NO_PROGRAM) {
-            return Err(HostError::NoProgram { host: self.host.name().to_owned(), program: self.during });
+            return Err(HostError::NoProgram {
+                host: self.host.name().to_owned(),
+                program: self.during,
+            });
         }
         Ok((code, message))
     }
@@ -67,9 +73,18 @@ impl SshHost {
     pub async fn pipe(&self, argv: &[String]) -> Result<Pipe, HostError> {
         let during = argv.first().cloned().unwrap_or_default();
         let line = remote::program(argv, &BTreeMap::new(), None);
-        let (mut child, master, permit) = self.start(&line, &format!("while `{during}` was started")).await?;
-        let (Some(stdin), Some(stdout), Some(mut stderr)) = (child.stdin().take(), child.stdout().take(), child.stderr().take()) else {
-            return Err(HostError::Ssh { host: self.name().to_owned(), message: "a channel without streams".into() });
+        let (mut child, master, permit) = self
+            .start(&line, &format!("while `{during}` was started"))
+            .await?;
+        let (Some(stdin), Some(stdout), Some(mut stderr)) = (
+            child.stdin().take(),
+            child.stdout().take(),
+            child.stderr().take(),
+        ) else {
+            return Err(HostError::Ssh {
+                host: self.name().to_owned(),
+                message: "a channel without streams".into(),
+            });
         };
         let stderr_text = Arc::new(Mutex::new(String::new()));
         let kept = Arc::clone(&stderr_text);
@@ -79,7 +94,9 @@ impl SshHost {
                 let mut kept = kept.lock();
                 kept.push_str(&String::from_utf8_lossy(&buffer[..n]));
                 if kept.len() > MAX_MESSAGE {
-                    let from = (kept.len() - MAX_MESSAGE..=kept.len()).find(|i| kept.is_char_boundary(*i)).unwrap_or(kept.len());
+                    let from = (kept.len() - MAX_MESSAGE..=kept.len())
+                        .find(|i| kept.is_char_boundary(*i))
+                        .unwrap_or(kept.len());
                     *kept = kept.split_off(from);
                 }
             }

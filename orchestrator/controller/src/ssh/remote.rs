@@ -28,7 +28,11 @@ const UNEXPLAINED: i32 = 87;
 const KILL_AFTER_S: u64 = 2;
 
 /// The command line that runs a program in the login's environment and these variables, and ends it when the time is up.
-pub(super) fn program(argv: &[String], env: &BTreeMap<String, String>, limit: Option<Duration>) -> String {
+pub(super) fn program(
+    argv: &[String],
+    env: &BTreeMap<String, String>,
+    limit: Option<Duration>,
+) -> String {
     let words: Vec<String> = argv.iter().map(|a| shell_quote(a)).collect();
     let mut script = format!("set -- {}; ", words.join(" "));
     // before PATH changes; without timeout(1), only this side limits the time
@@ -39,8 +43,13 @@ pub(super) fn program(argv: &[String], env: &BTreeMap<String, String>, limit: Op
     for (name, value) in env {
         script += &format!("export {name}={}; ", shell_quote(value));
     }
-    script += &format!("command -v \"$1\" >/dev/null 2>&1 || {{ echo '{NO_PROGRAM}' >&2; exit 127; }}; ");
-    script += if limit.is_some() { "exec $t \"$@\"" } else { "exec \"$@\"" };
+    script +=
+        &format!("command -v \"$1\" >/dev/null 2>&1 || {{ echo '{NO_PROGRAM}' >&2; exit 127; }}; ");
+    script += if limit.is_some() {
+        "exec $t \"$@\""
+    } else {
+        "exec \"$@\""
+    };
     shell(&script)
 }
 
@@ -62,25 +71,40 @@ fn why() -> String {
 
 /// A script that writes a file to standard output.
 pub(super) fn give(from: &str) -> String {
-    shell(&format!("{}f={}; cat <\"$f\" && exit 0; why \"$f\"", why(), shell_quote(from)))
+    shell(&format!(
+        "{}f={}; cat <\"$f\" && exit 0; why \"$f\"",
+        why(),
+        shell_quote(from)
+    ))
 }
 
 /// A script that writes a directory to standard output as an archive, without what matches the patterns.
 pub(super) fn give_tree(from: &str, exclude: &[&str]) -> String {
-    let exclude: String = exclude.iter().map(|pattern| format!(" {}", shell_quote(&format!("--exclude=./{pattern}")))).collect();
-    let missing = format!("[ -d \"$d\" ] || {{ [ -e \"$d\" ] && exit {NOT_A_DIRECTORY}; why \"$d\"; }}");
-    shell(&format!("{}d={}; {missing}; exec tar -C \"$d\"{exclude} -cf - .", why(), shell_quote(from)))
+    let exclude: String = exclude
+        .iter()
+        .map(|pattern| format!(" {}", shell_quote(&format!("--exclude=./{pattern}"))))
+        .collect();
+    let missing =
+        format!("[ -d \"$d\" ] || {{ [ -e \"$d\" ] && exit {NOT_A_DIRECTORY}; why \"$d\"; }}");
+    shell(&format!(
+        "{}d={}; {missing}; exec tar -C \"$d\"{exclude} -cf - .",
+        why(),
+        shell_quote(from)
+    ))
 }
 
 /// A script that stores a file of a given size from standard input atomically, and synced where that is possible for one file.
 pub(super) fn take(to: &str, bytes: u64, mode: Option<u32>) -> String {
-    let mode = mode.map(|m| format!("chmod {:o} \"$t\" && ", m & 0o7777)).unwrap_or_default();
+    let mode = mode
+        .map(|m| format!("chmod {:o} \"$t\" && ", m & 0o7777))
+        .unwrap_or_default();
     // the shell cannot ask for these two; a program's message, always in English here, is shown too
     let told = format!(
         "told() {{ printf '%s\\n' \"$1\" >&2; case $1 in *'No space left'*|*'quota exceeded'*) exit {FULL};; *'Read-only file system'*) exit {READ_ONLY};; esac; }}; "
     );
-    let directory =
-        format!("[ -d \"$d\" ] || {{ [ -e \"$d\" ] && exit {NOT_A_DIRECTORY}; why \"$f\"; }}; [ -w \"$d\" ] || exit {DENIED}; exit 1");
+    let directory = format!(
+        "[ -d \"$d\" ] || {{ [ -e \"$d\" ] && exit {NOT_A_DIRECTORY}; why \"$f\"; }}; [ -w \"$d\" ] || exit {DENIED}; exit 1"
+    );
     shell(&format!(
         "{}{told}f={}; d=$(dirname \"$f\"); t=; t=$(mktemp \"$d/.cvc-XXXXXXXX\" 2>&1) || {{ told \"$t\"; {directory}; }}; \
          trap 'rm -f \"$t\"' EXIT; trap 'exit 1' HUP INT TERM PIPE; \
@@ -89,7 +113,11 @@ pub(super) fn take(to: &str, bytes: u64, mode: Option<u32>) -> String {
          {}{mode}{{ sync \"$t\" 2>/dev/null || :; }} && m=$(mv -f \"$t\" \"$f\" 2>&1) || {{ told \"$m\"; exit 1; }}",
         why(),
         shell_quote(to),
-        if mode.is_empty() { "chmod $(printf %o $((0666 & ~0$(umask)))) \"$t\" && " } else { "" },
+        if mode.is_empty() {
+            "chmod $(printf %o $((0666 & ~0$(umask)))) \"$t\" && "
+        } else {
+            ""
+        },
     ))
 }
 
@@ -107,7 +135,10 @@ pub(super) fn kind(code: Option<i32>, message: &str) -> ErrorKind {
     if let Some((_, kind)) = CODES.iter().find(|(own, _)| code == Some(*own)) {
         return *kind;
     }
-    KINDS.iter().find(|(phrase, _)| message.contains(phrase)).map_or(ErrorKind::Other, |(_, kind)| *kind)
+    KINDS
+        .iter()
+        .find(|(phrase, _)| message.contains(phrase))
+        .map_or(ErrorKind::Other, |(_, kind)| *kind)
 }
 
 #[cfg(test)]
@@ -155,11 +186,22 @@ mod tests {
         assert!(run(&take(to, 5, Some(0o750)), b"whole").status.success());
         assert_eq!(std::fs::read(&path).expect("a file"), b"whole");
         use std::os::unix::fs::PermissionsExt;
-        assert_eq!(path.metadata().expect("a file").permissions().mode() & 0o7777, 0o750);
+        assert_eq!(
+            path.metadata().expect("a file").permissions().mode() & 0o7777,
+            0o750
+        );
         let torn = run(&take(to, 9, None), b"torn");
-        assert!(!torn.status.success() && String::from_utf8_lossy(&torn.stderr).contains("got 4 bytes of 9"), "{torn:?}");
+        assert!(
+            !torn.status.success()
+                && String::from_utf8_lossy(&torn.stderr).contains("got 4 bytes of 9"),
+            "{torn:?}"
+        );
         assert_eq!(std::fs::read(&path).expect("a file"), b"whole");
-        assert_eq!(std::fs::read_dir(dir.path()).expect("a directory").count(), 1, "nothing is left beside it");
+        assert_eq!(
+            std::fs::read_dir(dir.path()).expect("a directory").count(),
+            1,
+            "nothing is left beside it"
+        );
         let nowhere = run(&take("/nonexistent/x", 1, None), b"x");
         assert_eq!(kind(nowhere.status.code(), ""), ErrorKind::NotFound);
     }
@@ -167,17 +209,26 @@ mod tests {
     /// A head of which every program that speaks of files does so in Portuguese.
     fn in_portuguese(line: &str, input: &[u8]) -> std::process::Output {
         // no locale of this machine is needed: these programs mind no locale at all
-        const SAYS: [(&str, &str); 3] =
-            [("cat", "Arquivo ou diretório inexistente"), ("mktemp", "Permissão negada"), ("tar", "Não existe")];
+        const SAYS: [(&str, &str); 3] = [
+            ("cat", "Arquivo ou diretório inexistente"),
+            ("mktemp", "Permissão negada"),
+            ("tar", "Não existe"),
+        ];
         let dir = tempfile::tempdir().expect("a directory");
         for (name, says) in SAYS {
             use std::os::unix::fs::PermissionsExt;
             let program = dir.path().join(name);
-            let text = format!("#!/bin/sh\n/bin/{name} \"$@\" 2>/dev/null && exit 0\necho '{name}: {says}' >&2\nexit 1\n");
+            let text = format!(
+                "#!/bin/sh\n/bin/{name} \"$@\" 2>/dev/null && exit 0\necho '{name}: {says}' >&2\nexit 1\n"
+            );
             std::fs::write(&program, text).expect("writes");
-            std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).expect("changes");
+            std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755))
+                .expect("changes");
         }
-        run(&format!("PATH={}:$PATH; export PATH; {line}", dir.path().display()), input)
+        run(
+            &format!("PATH={}:$PATH; export PATH; {line}", dir.path().display()),
+            input,
+        )
     }
 
     #[test]
@@ -191,12 +242,25 @@ mod tests {
         let of = |line: &str| in_portuguese(line, b"x").status.code();
         assert_eq!(in_portuguese(&give(&file), b"").stdout, b"content");
         assert_eq!(in_portuguese(&give(&odd), b"").stdout, b"odd");
-        for missing in [at("missing"), at("no/such/directory"), at("dangling"), "/missing".to_owned(), at("odd '*' [y]")] {
-            assert_eq!(kind(of(&give(&missing)), "Arquivo ou diretório inexistente"), ErrorKind::NotFound, "{missing}");
+        for missing in [
+            at("missing"),
+            at("no/such/directory"),
+            at("dangling"),
+            "/missing".to_owned(),
+            at("odd '*' [y]"),
+        ] {
+            assert_eq!(
+                kind(of(&give(&missing)), "Arquivo ou diretório inexistente"),
+                ErrorKind::NotFound,
+                "{missing}"
+            );
         }
         assert_eq!(of(&give(&at(""))), Some(IS_A_DIRECTORY));
         assert_eq!(of(&give(&at("file/x"))), Some(NOT_A_DIRECTORY));
-        assert_eq!(of(&take(&at("no/such/directory"), 1, None)), Some(NOT_FOUND));
+        assert_eq!(
+            of(&take(&at("no/such/directory"), 1, None)),
+            Some(NOT_FOUND)
+        );
         assert_eq!(of(&take(&at("file/x"), 1, None)), Some(NOT_A_DIRECTORY));
         assert_eq!(of(&take(&at("new"), 1, None)), Some(0));
         assert_eq!(of(&give_tree(&at("missing"), &[])), Some(NOT_FOUND));
@@ -206,9 +270,11 @@ mod tests {
             use std::os::unix::fs::PermissionsExt;
             std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0)).expect("changes");
             assert_eq!(of(&give(&file)), Some(DENIED));
-            std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o500)).expect("changes");
+            std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o500))
+                .expect("changes");
             assert_eq!(of(&take(&at("more"), 1, None)), Some(DENIED));
-            std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o700)).expect("changes");
+            std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o700))
+                .expect("changes");
         }
     }
 
@@ -224,28 +290,65 @@ mod tests {
         std::fs::set_permissions(&full, std::fs::Permissions::from_mode(0o755)).expect("changes");
         let line = take(to.to_str().expect("text"), 1, None);
         let out = run(
-            &format!("PATH={}:$PATH; export PATH; LANGUAGE=pt_BR LANG=C.UTF-8; export LANGUAGE LANG; {line}", dir.path().display()),
+            &format!(
+                "PATH={}:$PATH; export PATH; LANGUAGE=pt_BR LANG=C.UTF-8; export LANGUAGE LANG; {line}",
+                dir.path().display()
+            ),
             b"x",
         );
         assert_eq!(out.status.code(), Some(FULL), "{out:?}");
         assert_eq!(kind(Some(FULL), "anything"), ErrorKind::StorageFull);
-        assert!(String::from_utf8_lossy(&out.stderr).contains("No space left"), "{out:?}");
+        assert!(
+            String::from_utf8_lossy(&out.stderr).contains("No space left"),
+            "{out:?}"
+        );
     }
 
     #[test]
     fn programs_speak_english_whatever_the_caller_has_set() {
-        let line = program(&["printenv".into(), "LC_ALL".into()], &BTreeMap::new(), None);
-        assert_eq!(run(&format!("LC_ALL=pt_BR.UTF-8; LANGUAGE=pt_BR; export LC_ALL LANGUAGE; {line}"), b"").stdout, b"C\n");
-        let other = program(&["printenv".into(), "LC_ALL".into()], &BTreeMap::from([("LC_ALL".into(), "C.UTF-8".into())]), None);
+        let line = program(
+            &["printenv".into(), "LC_ALL".into()],
+            &BTreeMap::new(),
+            None,
+        );
+        assert_eq!(
+            run(
+                &format!("LC_ALL=pt_BR.UTF-8; LANGUAGE=pt_BR; export LC_ALL LANGUAGE; {line}"),
+                b""
+            )
+            .stdout,
+            b"C\n"
+        );
+        let other = program(
+            &["printenv".into(), "LC_ALL".into()],
+            &BTreeMap::from([("LC_ALL".into(), "C.UTF-8".into())]),
+            None,
+        );
         assert_eq!(run(&other, b"").stdout, b"C.UTF-8\n");
     }
 
     #[test]
     fn a_missing_program_is_distinguished_from_a_failing_one() {
-        let of = |argv: &[&str]| run(&program(&argv.iter().map(|a| (*a).to_owned()).collect::<Vec<_>>(), &BTreeMap::new(), None), b"");
+        let of = |argv: &[&str]| {
+            run(
+                &program(
+                    &argv.iter().map(|a| (*a).to_owned()).collect::<Vec<_>>(),
+                    &BTreeMap::new(),
+                    None,
+                ),
+                b"",
+            )
+        };
         let missing = of(&["no-such-program-anywhere"]);
-        assert!(missing.status.code() == Some(127) && String::from_utf8_lossy(&missing.stderr).contains(NO_PROGRAM), "{missing:?}");
+        assert!(
+            missing.status.code() == Some(127)
+                && String::from_utf8_lossy(&missing.stderr).contains(NO_PROGRAM),
+            "{missing:?}"
+        );
         let inner = of(&["sh", "-c", "exit 127"]);
-        assert!(inner.status.code() == Some(127) && inner.stderr.is_empty(), "{inner:?}");
+        assert!(
+            inner.status.code() == Some(127) && inner.stderr.is_empty(),
+            "{inner:?}"
+        );
     }
 }

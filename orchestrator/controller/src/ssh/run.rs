@@ -26,7 +26,13 @@ pub(super) struct Raw {
 
 impl SshHost {
     /// Runs a command line with some input, and waits for its end.
-    async fn exec(&self, line: &str, input: &[u8], most: u64, during: &str) -> Result<Raw, HostError> {
+    async fn exec(
+        &self,
+        line: &str,
+        input: &[u8],
+        most: u64,
+        during: &str,
+    ) -> Result<Raw, HostError> {
         let began = Instant::now();
         let ran = self.exec_unlogged(line, input, most, during).await;
         let ended = match &ran {
@@ -37,9 +43,19 @@ impl SshHost {
         ran
     }
 
-    async fn exec_unlogged(&self, line: &str, input: &[u8], most: u64, during: &str) -> Result<Raw, HostError> {
+    async fn exec_unlogged(
+        &self,
+        line: &str,
+        input: &[u8],
+        most: u64,
+        during: &str,
+    ) -> Result<Raw, HostError> {
         let (mut child, master, _permit) = self.start(line, during).await?;
-        let (stdin, stdout, stderr) = (child.stdin().take(), child.stdout().take(), child.stderr().take());
+        let (stdin, stdout, stderr) = (
+            child.stdin().take(),
+            child.stdout().take(),
+            child.stderr().take(),
+        );
         let feed = async {
             if let Some(mut stdin) = stdin {
                 // a program that does not read its input explains itself by its exit code
@@ -56,15 +72,26 @@ impl SshHost {
             kept
         };
         let (stdout, stderr, ()) = tokio::join!(read, bounded(stderr), feed);
-        Ok(Raw { code: self.end(child, &master, during).await?, stdout, stderr })
+        Ok(Raw {
+            code: self.end(child, &master, during).await?,
+            stdout,
+            stderr,
+        })
     }
 
     /// Waits for the end of a command whose output has ended, and drops any late output. A signal and a lost connection look the same here;
     /// the connection itself tells them apart.
-    pub(super) async fn end(&self, child: Child<Arc<Session>>, master: &super::Master, during: &str) -> Result<Option<i32>, HostError> {
+    pub(super) async fn end(
+        &self,
+        child: Child<Arc<Session>>,
+        master: &super::Master,
+        during: &str,
+    ) -> Result<Option<i32>, HostError> {
         match child.wait().await {
             Ok(status) => Ok(status.code()),
-            Err(openssh::Error::Remote(error)) if error.kind() == ErrorKind::NotFound => Ok(Some(127)),
+            Err(openssh::Error::Remote(error)) if error.kind() == ErrorKind::NotFound => {
+                Ok(Some(127))
+            }
             Err(openssh::Error::RemoteProcessTerminated | openssh::Error::Disconnected) => {
                 if master.is_up().await {
                     Ok(None)
@@ -80,7 +107,12 @@ impl SshHost {
     ///
     /// # Errors
     /// As [`Host::run`].
-    pub async fn ask(&self, argv: &[String], env: &BTreeMap<String, String>, limit: Duration) -> Result<Output, HostError> {
+    pub async fn ask(
+        &self,
+        argv: &[String],
+        env: &BTreeMap<String, String>,
+        limit: Duration,
+    ) -> Result<Output, HostError> {
         let mut attempt = 1;
         loop {
             match self.run(argv, env, limit).await {
@@ -91,10 +123,20 @@ impl SshHost {
     }
 
     /// Runs a short script that may be repeated, and returns its standard output.
-    pub(super) async fn script(&self, line: &str, input: &[u8], most: u64, during: &str) -> Result<Raw, HostError> {
+    pub(super) async fn script(
+        &self,
+        line: &str,
+        input: &[u8],
+        most: u64,
+        during: &str,
+    ) -> Result<Raw, HostError> {
         let mut attempt = 1;
         loop {
-            let limited = tokio::time::timeout(self.patience() + SHORT, self.exec(line, input, most, during)).await;
+            let limited = tokio::time::timeout(
+                self.patience() + SHORT,
+                self.exec(line, input, most, during),
+            )
+            .await;
             match limited {
                 Err(_) => return Err(self.timeout(&[during.to_owned()], SHORT)),
                 Ok(Err(HostError::Lost { .. })) if attempt < ATTEMPTS => attempt += 1,
@@ -109,14 +151,24 @@ impl SshHost {
     /// When the host cannot be reached or has none.
     pub async fn home(&self) -> Result<Utf8PathBuf, HostError> {
         let ask = || async {
-            let raw = self.script(&remote::shell("printf %s \"$HOME\""), b"", 1 << 16, "while its home was asked for").await?;
+            let raw = self
+                .script(
+                    &remote::shell("printf %s \"$HOME\""),
+                    b"",
+                    1 << 16,
+                    "while its home was asked for",
+                )
+                .await?;
             let home = String::from_utf8_lossy(&raw.stdout).into_owned();
             if home.starts_with('/') {
                 return Ok(Utf8PathBuf::from(home));
             }
             Err(HostError::Ssh {
                 host: self.name().to_owned(),
-                message: format!("the remote user has no home directory (HOME is `{home}`) {}", raw.stderr),
+                message: format!(
+                    "the remote user has no home directory (HOME is `{home}`) {}",
+                    raw.stderr
+                ),
             })
         };
         self.0.home.get_or_try_init(ask).await.cloned()
@@ -130,24 +182,47 @@ impl SshHost {
         match path.strip_prefix('~') {
             Some(rest) if rest.is_empty() || rest.starts_with('/') => {
                 let home = self.home().await?;
-                Ok(if rest.is_empty() { home } else { home.join(rest.trim_start_matches('/')) })
+                Ok(if rest.is_empty() {
+                    home
+                } else {
+                    home.join(rest.trim_start_matches('/'))
+                })
             }
             Some(_) | None => Ok(path.into()),
         }
     }
 
     /// The error of a script about a file that ended with this code, or did not end by itself.
-    pub(super) fn file_error(&self, action: &'static str, path: &str, code: Option<i32>, message: &str) -> HostError {
+    pub(super) fn file_error(
+        &self,
+        action: &'static str,
+        path: &str,
+        code: Option<i32>,
+        message: &str,
+    ) -> HostError {
         let message = message.trim();
         let source = io::Error::new(
             remote::kind(code, message),
-            if message.is_empty() { "it gave no message".to_owned() } else { message.to_owned() },
+            if message.is_empty() {
+                "it gave no message".to_owned()
+            } else {
+                message.to_owned()
+            },
         );
-        HostError::File { host: self.name().to_owned(), action, path: path.to_owned(), source }
+        HostError::File {
+            host: self.name().to_owned(),
+            action,
+            path: path.to_owned(),
+            source,
+        }
     }
 
     fn timeout(&self, argv: &[String], limit: Duration) -> HostError {
-        let error = HostError::Timeout { host: self.name().to_owned(), argv: argv.to_vec(), limit_s: limit.as_secs_f64() };
+        let error = HostError::Timeout {
+            host: self.name().to_owned(),
+            argv: argv.to_vec(),
+            limit_s: limit.as_secs_f64(),
+        };
         command_event(self.name(), argv, limit, Ended::Failed(&error));
         error
     }
@@ -160,44 +235,89 @@ impl Host for SshHost {
     }
 
     /// The environment is that of a login without terminal, and `env`. After `Lost` it is unknown whether the program ran or ended.
-    async fn run(&self, argv: &[String], env: &BTreeMap<String, String>, limit: Duration) -> Result<Output, HostError> {
+    async fn run(
+        &self,
+        argv: &[String],
+        env: &BTreeMap<String, String>,
+        limit: Duration,
+    ) -> Result<Output, HostError> {
         let Some(program) = argv.first() else {
             let source = io::Error::other("internal error (please report): no program to run");
-            return Err(HostError::Start { host: self.name().to_owned(), argv: Vec::new(), source });
+            return Err(HostError::Start {
+                host: self.name().to_owned(),
+                argv: Vec::new(),
+                source,
+            });
         };
         // the time to connect does not count for the program
         self.connect().await?;
         let begin = Instant::now();
         let line = remote::program(argv, env, Some(limit));
         let during = format!("while `{}` ran", short(argv));
-        let ran = tokio::time::timeout(limit + GRACE, self.exec(&line, b"", MAX_OUTPUT as u64, &during)).await;
+        let ran = tokio::time::timeout(
+            limit + GRACE,
+            self.exec(&line, b"", MAX_OUTPUT as u64, &during),
+        )
+        .await;
         let raw = ran.map_err(|_| self.timeout(argv, limit))??;
         // the codes of timeout(1), which did the ending there
         if matches!(raw.code, Some(124 | 137) | None) && begin.elapsed() >= limit {
             return Err(self.timeout(argv, limit));
         }
         if raw.code == Some(127) && raw.stderr.trim_end().ends_with(remote::NO_PROGRAM) {
-            return Err(HostError::NoProgram { host: self.name().to_owned(), program: program.clone() });
+            return Err(HostError::NoProgram {
+                host: self.name().to_owned(),
+                program: program.clone(),
+            });
         }
-        Ok(Output { code: raw.code, stdout: String::from_utf8_lossy(&raw.stdout).into_owned(), stderr: raw.stderr })
+        Ok(Output {
+            code: raw.code,
+            stdout: String::from_utf8_lossy(&raw.stdout).into_owned(),
+            stderr: raw.stderr,
+        })
     }
 
     async fn put(&self, content: &[u8], to: &Utf8Path) -> Result<(), HostError> {
         let path = self.expand(to.as_str()).await?;
-        let raw =
-            self.script(&remote::take(path.as_str(), content.len() as u64, None), content, 1 << 16, "while a file was written").await?;
-        if raw.code == Some(0) { Ok(()) } else { Err(self.file_error("write", path.as_str(), raw.code, &raw.stderr)) }
+        let raw = self
+            .script(
+                &remote::take(path.as_str(), content.len() as u64, None),
+                content,
+                1 << 16,
+                "while a file was written",
+            )
+            .await?;
+        if raw.code == Some(0) {
+            Ok(())
+        } else {
+            Err(self.file_error("write", path.as_str(), raw.code, &raw.stderr))
+        }
     }
 
     async fn get(&self, from: &Utf8Path) -> Result<Vec<u8>, HostError> {
         let path = self.expand(from.as_str()).await?;
-        let raw = self.script(&remote::give(path.as_str()), b"", MAX_FILE, "while a file was read").await?;
-        if raw.code == Some(0) { Ok(raw.stdout) } else { Err(self.file_error("read", path.as_str(), raw.code, &raw.stderr)) }
+        let raw = self
+            .script(
+                &remote::give(path.as_str()),
+                b"",
+                MAX_FILE,
+                "while a file was read",
+            )
+            .await?;
+        if raw.code == Some(0) {
+            Ok(raw.stdout)
+        } else {
+            Err(self.file_error("read", path.as_str(), raw.code, &raw.stderr))
+        }
     }
 }
 
 /// A command line for a message.
 fn short(argv: &[String]) -> String {
     let line = argv.join(" ").replace('\n', " ");
-    if line.chars().count() > 80 { format!("{}…", line.chars().take(79).collect::<String>()) } else { line }
+    if line.chars().count() > 80 {
+        format!("{}…", line.chars().take(79).collect::<String>())
+    } else {
+        line
+    }
 }

@@ -20,8 +20,16 @@ pub struct Target {
 impl Target {
     /// A host of a site.
     pub fn new(site: &str, entry: &HostEntry, ssh: &SshSettings) -> Self {
-        let pinned = ssh.pinned.as_ref().map_or_else(|| pins::file_of(site), Utf8PathBuf::from);
-        Self { name: entry.name.clone(), entry: entry.clone(), ssh: ssh.clone(), pinned }
+        let pinned = ssh
+            .pinned
+            .as_ref()
+            .map_or_else(|| pins::file_of(site), Utf8PathBuf::from);
+        Self {
+            name: entry.name.clone(),
+            entry: entry.clone(),
+            ssh: ssh.clone(),
+            pinned,
+        }
     }
 
     /// The destination for ssh.
@@ -39,7 +47,12 @@ impl Target {
             args.extend(["-p".to_owned(), port.to_string()]);
         }
         if let Some(file) = &self.entry.identity_file {
-            args.extend(["-i".to_owned(), cvc_core::paths::expand(file).to_string(), "-o".to_owned(), "IdentitiesOnly=yes".to_owned()]);
+            args.extend([
+                "-i".to_owned(),
+                cvc_core::paths::expand(file).to_string(),
+                "-o".to_owned(),
+                "IdentitiesOnly=yes".to_owned(),
+            ]);
         }
         args
     }

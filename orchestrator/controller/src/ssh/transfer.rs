@@ -45,7 +45,11 @@ struct TransferReporter<'a> {
 
 impl<'a> TransferReporter<'a> {
     fn new(tell: &'a mut (dyn FnMut(Progress) + Send)) -> Self {
-        Self { begin: Instant::now(), last: Instant::now(), tell }
+        Self {
+            begin: Instant::now(),
+            last: Instant::now(),
+            tell,
+        }
     }
 
     fn at(&mut self, done: u64, total: Option<u64>) {
@@ -63,7 +67,13 @@ impl SshHost {
     /// # Errors
     /// When it cannot be read here or written there. If the connection is lost, it is restored and the file is sent again from its
     /// beginning.
-    pub async fn upload(&self, from: &Utf8Path, to: &str, mode: u32, tell: &mut (dyn FnMut(Progress) + Send)) -> Result<(), HostError> {
+    pub async fn upload(
+        &self,
+        from: &Utf8Path,
+        to: &str,
+        mode: u32,
+        tell: &mut (dyn FnMut(Progress) + Send),
+    ) -> Result<(), HostError> {
         let to = self.expand(to).await?;
         let mut reporter = TransferReporter::new(tell);
         let mut attempt = 1;
@@ -86,15 +96,34 @@ impl SshHost {
         command_event(self.name(), words, began.elapsed(), ended);
     }
 
-    async fn upload_once(&self, from: &Utf8Path, to: &Utf8Path, mode: u32, reporter: &mut TransferReporter<'_>) -> Result<(), HostError> {
-        let here = |source| HostError::File { host: "localhost".into(), action: "read", path: from.to_string(), source };
+    async fn upload_once(
+        &self,
+        from: &Utf8Path,
+        to: &Utf8Path,
+        mode: u32,
+        reporter: &mut TransferReporter<'_>,
+    ) -> Result<(), HostError> {
+        let here = |source| HostError::File {
+            host: "localhost".into(),
+            action: "read",
+            path: from.to_string(),
+            source,
+        };
         let mut file = tokio::fs::File::open(from).await.map_err(here)?;
         let total = file.metadata().await.map_err(here)?.len();
         let during = format!("while {from} was sent");
-        let (mut child, master, _permit) = self.start(&remote::take(to.as_str(), total, Some(mode)), &during).await?;
-        let (stdin, stdout, stderr) = (child.stdin().take(), child.stdout().take(), child.stderr().take());
+        let (mut child, master, _permit) = self
+            .start(&remote::take(to.as_str(), total, Some(mode)), &during)
+            .await?;
+        let (stdin, stdout, stderr) = (
+            child.stdin().take(),
+            child.stdout().take(),
+            child.stderr().take(),
+        );
         let feed = async {
-            let Some(mut stdin) = stdin else { return Ok(()) };
+            let Some(mut stdin) = stdin else {
+                return Ok(());
+            };
             let (mut buffer, mut done) = (vec![0u8; BLOCK], 0u64);
             loop {
                 let n = file.read(&mut buffer).await.map_err(here)?;
@@ -152,7 +181,8 @@ impl SshHost {
         max_bytes: u64,
         tell: &mut (dyn FnMut(Progress) + Send),
     ) -> Result<(), HostError> {
-        self.download_counted(from, to, exclude, max_bytes, tell, &mut 0).await
+        self.download_counted(from, to, exclude, max_bytes, tell, &mut 0)
+            .await
     }
 
     /// The same; adds the bytes that came from the host, also in vain, to `bytes`.
@@ -173,7 +203,9 @@ impl SshHost {
         let mut attempt = 1;
         loop {
             let began = Instant::now();
-            let brought = self.download_once(&from, to, exclude, max_bytes, &mut reporter, bytes).await;
+            let brought = self
+                .download_once(&from, to, exclude, max_bytes, &mut reporter, bytes)
+                .await;
             self.log_transfer(&["download", from.as_str(), to.as_str()], began, &brought);
             match brought {
                 Err(HostError::Lost { .. }) if attempt < ATTEMPTS => attempt += 1,
@@ -192,17 +224,31 @@ impl SshHost {
         bytes: &mut u64,
     ) -> Result<(), HostError> {
         let during = format!("while {from} was brought");
-        let (mut child, master, _permit) = self.start(&remote::give_tree(from.as_str(), exclude), &during).await?;
+        let (mut child, master, _permit) = self
+            .start(&remote::give_tree(from.as_str(), exclude), &during)
+            .await?;
         drop(child.stdin().take());
         let (stdout, stderr) = (child.stdout().take(), child.stderr().take());
         let Some(stdout) = stdout else {
-            return Err(self.lost(&during, "internal error (please report): a channel without output".into()));
+            return Err(self.lost(
+                &during,
+                "internal error (please report): a channel without output".into(),
+            ));
         };
-        let stdout = stdout.into_owned_fd().map_err(|e| self.file_error("read", from.as_str(), None, &e.to_string()))?;
+        let stdout = stdout
+            .into_owned_fd()
+            .map_err(|e| self.file_error("read", from.as_str(), None, &e.to_string()))?;
         let (done, mut updates) = tokio::sync::watch::channel(0u64);
         let (host, place) = (self.name().to_owned(), to.to_owned());
         let unpack = tokio::task::spawn_blocking(move || {
-            let incoming = Counted { inner: File::from(stdout), bytes: 0, max_bytes, place: place.clone(), checked: 0, done };
+            let incoming = Counted {
+                inner: File::from(stdout),
+                bytes: 0,
+                max_bytes,
+                place: place.clone(),
+                checked: 0,
+                done,
+            };
             unpack(&host, incoming, &place, max_bytes)
         });
         let report = async {
@@ -217,8 +263,15 @@ impl SshHost {
         let code = self.end(child, &master, &during).await;
         let mut unpacked = unpacked.map_err(|e| self.lost(&during, e.to_string()))?;
         if *updates.borrow() > max_bytes {
-            let problem = format!("it has more than {} MiB, the most that it should have", max_bytes >> 20);
-            unpacked = Err(HostError::Refused { host: self.name().to_owned(), path: from.to_string(), problem });
+            let problem = format!(
+                "it has more than {} MiB, the most that it should have",
+                max_bytes >> 20
+            );
+            unpacked = Err(HostError::Refused {
+                host: self.name().to_owned(),
+                path: from.to_string(),
+                problem,
+            });
         }
         match code? {
             // 1: a file changed while it was read, which is no more than can be said of any file of a running program
@@ -226,9 +279,17 @@ impl SshHost {
             code => Err(match unpacked {
                 Err(refused @ HostError::Refused { .. }) => refused,
                 // tar there ended because nobody here read on
-                Err(HostError::File { host, action, path, source }) if cannot_be_of_archive(&source) => {
-                    HostError::File { host, action, path, source }
-                }
+                Err(HostError::File {
+                    host,
+                    action,
+                    path,
+                    source,
+                }) if cannot_be_of_archive(&source) => HostError::File {
+                    host,
+                    action,
+                    path,
+                    source,
+                },
                 Err(_) | Ok(()) => self.file_error("read", from.as_str(), code, &message),
             }),
         }
@@ -239,7 +300,10 @@ impl SshHost {
 /// other errors.
 fn cannot_be_of_archive(error: &io::Error) -> bool {
     use io::ErrorKind::{InvalidData, InvalidFilename, InvalidInput, Other, UnexpectedEof};
-    !matches!(error.kind(), InvalidData | InvalidFilename | InvalidInput | Other | UnexpectedEof)
+    !matches!(
+        error.kind(),
+        InvalidData | InvalidFilename | InvalidInput | Other | UnexpectedEof
+    )
 }
 
 /// A reader that counts the bytes that went through it, and ends with an error before they are too many for their purpose or this machine.
@@ -264,7 +328,8 @@ impl Read for Counted {
         }
         if self.bytes - self.checked > ROOM_INTERVAL_BYTES {
             self.checked = self.bytes;
-            let free = statvfs(self.place.as_std_path()).map_or(u64::MAX, |s| s.blocks_available() * s.fragment_size());
+            let free = statvfs(self.place.as_std_path())
+                .map_or(u64::MAX, |s| s.blocks_available() * s.fragment_size());
             if free < MIN_ROOM_BYTES {
                 let problem = format!("only {} MiB are left on its disk", free >> 20);
                 return Err(io::Error::new(io::ErrorKind::StorageFull, problem));
@@ -279,13 +344,30 @@ impl Read for Counted {
 ///
 /// # Errors
 /// When it cannot be read or written here, has larger files, or an entry that would leave `to`.
-pub fn unpack(host: &str, reader: impl Read, to: &Utf8Path, max_bytes: u64) -> Result<(), HostError> {
+pub fn unpack(
+    host: &str,
+    reader: impl Read,
+    to: &Utf8Path,
+    max_bytes: u64,
+) -> Result<(), HostError> {
     let here = |source: io::Error| {
-        let host = if cannot_be_of_archive(&source) { THIS_MACHINE } else { host };
-        HostError::File { host: host.to_owned(), action: "unpack into", path: to.to_string(), source }
+        let host = if cannot_be_of_archive(&source) {
+            THIS_MACHINE
+        } else {
+            host
+        };
+        HostError::File {
+            host: host.to_owned(),
+            action: "unpack into",
+            path: to.to_string(),
+            source,
+        }
     };
-    let refused =
-        |path: &str, problem: &str| HostError::Refused { host: host.to_owned(), path: path.to_owned(), problem: problem.to_owned() };
+    let refused = |path: &str, problem: &str| HostError::Refused {
+        host: host.to_owned(),
+        path: path.to_owned(),
+        problem: problem.to_owned(),
+    };
     std::fs::create_dir_all(to).map_err(here)?;
     let mut archive = tar::Archive::new(reader);
     archive.set_preserve_permissions(false);
@@ -300,11 +382,18 @@ pub fn unpack(host: &str, reader: impl Read, to: &Utf8Path, max_bytes: u64) -> R
             return Err(refused(path.as_str(), "it would be written outside"));
         }
         // tar itself never writes through a link, so this entry was made to leave the directory
-        if path.ancestors().skip(1).any(|a| to.join(a).is_symlink() && !a.as_str().is_empty()) {
+        if path
+            .ancestors()
+            .skip(1)
+            .any(|a| to.join(a).is_symlink() && !a.as_str().is_empty())
+        {
             return Err(refused(path.as_str(), "it would be written through a link"));
         }
         left = left.checked_sub(entry.size()).ok_or_else(|| {
-            let problem = format!("with it there would be more than {} MiB, the most that there should be", max_bytes >> 20);
+            let problem = format!(
+                "with it there would be more than {} MiB, the most that there should be",
+                max_bytes >> 20
+            );
             refused(path.as_str(), &problem)
         })?;
         let kind = entry.header().entry_type();
@@ -316,13 +405,28 @@ pub fn unpack(host: &str, reader: impl Read, to: &Utf8Path, max_bytes: u64) -> R
             }
             EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => {}
             EntryType::Symlink | EntryType::Link => {
-                let link = entry.link_name().map_err(here)?.map(|l| l.to_string_lossy().into_owned()).unwrap_or_default();
-                let base = if kind == EntryType::Symlink { path.parent().unwrap_or(Utf8Path::new("")) } else { Utf8Path::new("") };
+                let link = entry
+                    .link_name()
+                    .map_err(here)?
+                    .map(|l| l.to_string_lossy().into_owned())
+                    .unwrap_or_default();
+                let base = if kind == EntryType::Symlink {
+                    path.parent().unwrap_or(Utf8Path::new(""))
+                } else {
+                    Utf8Path::new("")
+                };
                 if !stays(base, Utf8Path::new(&link)) {
-                    return Err(refused(path.as_str(), &format!("it links to {link}, which is outside")));
+                    return Err(refused(
+                        path.as_str(),
+                        &format!("it links to {link}, which is outside"),
+                    ));
                 }
                 // one link can lead to another, and a second name of a link lead elsewhere than the first: no program needs such links
-                let is_chain = if kind == EntryType::Symlink { climbs_after_descent(&link) } else { goes_through_link(to, &link) };
+                let is_chain = if kind == EntryType::Symlink {
+                    climbs_after_descent(&link)
+                } else {
+                    goes_through_link(to, &link)
+                };
                 if is_chain {
                     tracing::warn!(host, %path, link, "left out a link that may lead outside");
                     continue;
@@ -351,19 +455,27 @@ pub fn unpack(host: &str, reader: impl Read, to: &Utf8Path, max_bytes: u64) -> R
 /// Lets its owner read and write a file, whatever rights it had on the other machine.
 fn make_readable(path: &Utf8Path) -> io::Result<()> {
     let mode = std::fs::metadata(path)?.permissions().mode();
-    if mode & OWNER_RW == OWNER_RW { Ok(()) } else { std::fs::set_permissions(path, Permissions::from_mode(mode | OWNER_RW)) }
+    if mode & OWNER_RW == OWNER_RW {
+        Ok(())
+    } else {
+        std::fs::set_permissions(path, Permissions::from_mode(mode | OWNER_RW))
+    }
 }
 
 /// Whether a path goes up after it has gone down: what is below may be a link, and then up leads elsewhere than it seems. Without that, each
 /// link begins in a directory that is one, and ends inside as the paths of all others do.
 fn climbs_after_descent(path: &str) -> bool {
     let mut components = Utf8Path::new(path).components();
-    components.any(|c| matches!(c, Utf8Component::Normal(_))) && components.any(|c| c == Utf8Component::ParentDir)
+    components.any(|c| matches!(c, Utf8Component::Normal(_)))
+        && components.any(|c| c == Utf8Component::ParentDir)
 }
 
 /// Whether a path in a directory is a link, or goes through one.
 fn goes_through_link(directory: &Utf8Path, path: &str) -> bool {
-    climbs_after_descent(path) || Utf8Path::new(path).ancestors().any(|a| !a.as_str().is_empty() && directory.join(a).is_symlink())
+    climbs_after_descent(path)
+        || Utf8Path::new(path)
+            .ancestors()
+            .any(|a| !a.as_str().is_empty() && directory.join(a).is_symlink())
 }
 
 /// Whether a path, seen from a directory inside, stays inside.
@@ -395,13 +507,21 @@ mod tests {
             header.set_mode(0o644);
             match target {
                 Some(target) => {
-                    header.set_entry_type(if target.starts_with("hard:") { EntryType::Link } else { EntryType::Symlink });
+                    header.set_entry_type(if target.starts_with("hard:") {
+                        EntryType::Link
+                    } else {
+                        EntryType::Symlink
+                    });
                     header.set_size(0);
-                    archive.append_link(&mut header, path, target.trim_start_matches("hard:")).expect("an entry");
+                    archive
+                        .append_link(&mut header, path, target.trim_start_matches("hard:"))
+                        .expect("an entry");
                 }
                 None => {
                     header.set_size(1);
-                    archive.append_data(&mut header, path, &b"x"[..]).expect("an entry");
+                    archive
+                        .append_data(&mut header, path, &b"x"[..])
+                        .expect("an entry");
                 }
             }
         }
@@ -421,11 +541,29 @@ mod tests {
     #[test]
     fn no_chain_of_links_leads_outside() {
         let chains: [&[(&str, Option<&str>)]; 5] = [
-            &[("a/b/c/up", Some("../../..")), ("stdout", Some("a/b/c/up/../../secret"))],
-            &[("stdout", Some("a/b/c/up/../../secret")), ("a/b/c/up", Some("../../.."))],
-            &[("a/b/up", Some("../..")), ("up", Some("hard:a/b/up")), ("stdout", Some("up/secret"))],
-            &[("a/b", None), ("up", Some("a/../..")), ("stdout", Some("up/secret"))],
-            &[("a/d/x", None), ("a/b/c/up", Some("../../../a")), ("stdout", Some("hard:a/b/c/up/d/x"))],
+            &[
+                ("a/b/c/up", Some("../../..")),
+                ("stdout", Some("a/b/c/up/../../secret")),
+            ],
+            &[
+                ("stdout", Some("a/b/c/up/../../secret")),
+                ("a/b/c/up", Some("../../..")),
+            ],
+            &[
+                ("a/b/up", Some("../..")),
+                ("up", Some("hard:a/b/up")),
+                ("stdout", Some("up/secret")),
+            ],
+            &[
+                ("a/b", None),
+                ("up", Some("a/../..")),
+                ("stdout", Some("up/secret")),
+            ],
+            &[
+                ("a/d/x", None),
+                ("a/b/c/up", Some("../../../a")),
+                ("stdout", Some("hard:a/b/c/up/d/x")),
+            ],
         ];
         for chain in chains {
             let (_dir, to) = unpacked(chain);
@@ -451,13 +589,22 @@ mod tests {
         header.set_mode(0o644);
         header.set_size(0);
         let gnu = header.as_gnu_mut().expect("a header of GNU");
-        for (field, value) in [(&mut gnu.realsize, 1_u64 << 32), (&mut gnu.sparse[0].offset, 1 << 32), (&mut gnu.sparse[0].numbytes, 0)] {
+        for (field, value) in [
+            (&mut gnu.realsize, 1_u64 << 32),
+            (&mut gnu.sparse[0].offset, 1 << 32),
+            (&mut gnu.sparse[0].numbytes, 0),
+        ] {
             field.copy_from_slice(format!("{value:011o}\0").as_bytes());
         }
         header.set_cksum();
         let bytes = [header.as_bytes().as_slice(), &[0; 1024]].concat();
-        let error = unpack("head", bytes.as_slice(), &to, 1 << 20).expect_err("too large").to_string();
-        assert!(error.contains("core") && error.contains("more than 1 MiB"), "{error}");
+        let error = unpack("head", bytes.as_slice(), &to, 1 << 20)
+            .expect_err("too large")
+            .to_string();
+        assert!(
+            error.contains("core") && error.contains("more than 1 MiB"),
+            "{error}"
+        );
         assert!(!to.join("core").exists());
         unpack("head", bytes.as_slice(), &to, 1 << 33).expect("unpacks");
         assert_eq!(to.join("core").metadata().expect("a file").len(), 1 << 32);
@@ -466,25 +613,51 @@ mod tests {
     #[test]
     fn what_has_no_rights_there_is_filled_read_and_removed_here() {
         let mut archive = tar::Builder::new(Vec::new());
-        for (path, kind, mode) in [("closed/", EntryType::Directory, 0o000), ("closed/file", EntryType::Regular, 0o000)] {
+        for (path, kind, mode) in [
+            ("closed/", EntryType::Directory, 0o000),
+            ("closed/file", EntryType::Regular, 0o000),
+        ] {
             let mut header = tar::Header::new_gnu();
             header.set_entry_type(kind);
             header.set_mode(mode);
             header.set_size(0);
-            archive.append_data(&mut header, path, io::empty()).expect("an entry");
+            archive
+                .append_data(&mut header, path, io::empty())
+                .expect("an entry");
         }
         let dir = tempfile::tempdir().expect("a directory");
         let to = Utf8PathBuf::from_path_buf(dir.path().join("run")).expect("UTF-8");
-        unpack("head", archive.into_inner().expect("an archive").as_slice(), &to, u64::MAX).expect("unpacks");
-        let owner = |path: &str| std::fs::metadata(to.join(path)).expect("metadata").permissions().mode() & 0o700;
+        unpack(
+            "head",
+            archive.into_inner().expect("an archive").as_slice(),
+            &to,
+            u64::MAX,
+        )
+        .expect("unpacks");
+        let owner = |path: &str| {
+            std::fs::metadata(to.join(path))
+                .expect("metadata")
+                .permissions()
+                .mode()
+                & 0o700
+        };
         assert_eq!((owner("closed"), owner("closed/file")), (0o700, 0o600));
     }
 
     #[test]
     fn ordinary_links_are_kept() {
-        let (_dir, to) = unpacked(&[("a/b", None), ("a/c/l", Some("../b")), ("l", Some("a/c/l")), ("h", Some("hard:a/b"))]);
+        let (_dir, to) = unpacked(&[
+            ("a/b", None),
+            ("a/c/l", Some("../b")),
+            ("l", Some("a/c/l")),
+            ("h", Some("hard:a/b")),
+        ]);
         for name in ["a/c/l", "l", "h"] {
-            assert_eq!(std::fs::read_to_string(to.join(name)).expect("a file"), "x", "{name}");
+            assert_eq!(
+                std::fs::read_to_string(to.join(name)).expect("a file"),
+                "x",
+                "{name}"
+            );
         }
     }
 }

@@ -17,7 +17,8 @@ use cvc_testkit::{
 use std::process::Command;
 use tokio::sync::watch;
 
-const STORE_LINK: &str = "/dev/disk/by-id/nvme-Amazon_EC2_NVMe_Instance_Storage_AWS0123456789ABCDEF";
+const STORE_LINK: &str =
+    "/dev/disk/by-id/nvme-Amazon_EC2_NVMe_Instance_Storage_AWS0123456789ABCDEF";
 
 /// A fleet whose instances are nodes of a lab.
 struct Site {
@@ -31,15 +32,22 @@ impl Site {
     /// With these keys of `[sites.s.ec2]`, and a storage area.
     fn new(nodes: u8, keys: &str, area: &str) -> Self {
         let lab = Lab::builder().nodes(nodes).build();
-        let dir = tempfile::Builder::new().prefix("cvc-test-").tempdir().expect("a directory");
+        let dir = tempfile::Builder::new()
+            .prefix("cvc-test-")
+            .tempdir()
+            .expect("a directory");
         let text = format!(
             "schema = 1\nname = \"t\"\n[sites.s]\nkind = \"ec2\"\n\
              [sites.s.ec2]\nregion = \"us-east-1\"\ninstance_types = [\"c5d.xlarge\"]\nnodes = {nodes}\n{keys}\n\
              [sites.s.storage.area]\n{area}\n[matrix]\napp = \"kernel-stencil\"\nclass = \"S\"\nmapping = \"{nodes}Nx1P\"\n"
         );
         let apps = Utf8Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/apps");
-        let mut spec =
-            campaign::load_text(&dir.path().join("t.toml"), &text, &[apps.into_std_path_buf()]).unwrap_or_else(|e| panic!("{e:?}"));
+        let mut spec = campaign::load_text(
+            &dir.path().join("t.toml"),
+            &text,
+            &[apps.into_std_path_buf()],
+        )
+        .unwrap_or_else(|e| panic!("{e:?}"));
         // as a fleet does
         let cluster = spec.sites["s"].cluster.as_mut().expect("several machines");
         let home = Utf8PathBuf::from_path_buf(lab.home()).expect("UTF-8");
@@ -54,7 +62,12 @@ impl Site {
             })
             .collect();
         let pinned = Some(home.join(".ssh/known_hosts").into_string());
-        cluster.ssh = SshSettings { config: Some("/dev/null".into()), known_hosts: None, host_keys: HostKeys::Strict, pinned };
+        cluster.ssh = SshSettings {
+            config: Some("/dev/null".into()),
+            known_hosts: None,
+            host_keys: HostKeys::Strict,
+            pinned,
+        };
         Self { lab, dir, spec }
     }
 
@@ -79,7 +92,10 @@ impl Site {
             limit: std::time::Duration::from_secs(300),
         };
         self.lab.on_network(|| {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .expect("a runtime");
             let (_wish, mut stop_signal) = watch::channel(StopRequest::GoOn);
             runtime.block_on(install::install(&request, &mut stop_signal, &mut |_| {}))
         })
@@ -132,7 +148,13 @@ fn blank_disks_are_formatted_and_mounted_and_a_second_time_changes_nothing() {
     // a look changes nothing
     let looked = site.play(true).unwrap_or_else(|e| panic!("{e}"));
     assert!(looked.hosts.values().all(|h| h.is_done()), "{looked:?}");
-    assert!(disks.iter().chain([&store]).all(|d| d.beginning().iter().all(|b| *b == 0)), "something was written");
+    assert!(
+        disks
+            .iter()
+            .chain([&store])
+            .all(|d| d.beginning().iter().all(|b| *b == 0)),
+        "something was written"
+    );
 
     site.sets_up(|changed| changed > 0);
     assert_eq!(mounted(n1, "/data"), "/dev/xvdf ext4 ada\n");
@@ -142,7 +164,10 @@ fn blank_disks_are_formatted_and_mounted_and_a_second_time_changes_nothing() {
     assert_eq!(mounted(n2, "/more/data"), "/dev/nvme1n1 ext4 ada\n");
     assert_eq!(mounted(n2, "/own"), "/dev/nvme3n1 ext4 ada\n");
     for node in [n1, n2] {
-        assert_eq!(node.shell("stat -c %U /data/runs; grep -c ^UUID= /etc/fstab"), "ada\n3\n");
+        assert_eq!(
+            node.shell("stat -c %U /data/runs; grep -c ^UUID= /etc/fstab"),
+            "ada\n3\n"
+        );
         node.shell("su ada -c 'echo kept >/data/runs/file'");
     }
 
@@ -157,7 +182,11 @@ fn blank_disks_are_formatted_and_mounted_and_a_second_time_changes_nothing() {
 fn what_is_not_blank_is_left_alone_and_named() {
     require!(Tool::Disks, Tool::Ansible);
     let disk = Disk::new(1024);
-    let site = Site::new(2, "volumes = [{ mount = \"/data\", size_gib = 1 }]", "path = \"/data/runs\"");
+    let site = Site::new(
+        2,
+        "volumes = [{ mount = \"/data\", size_gib = 1 }]",
+        "path = \"/data/runs\"",
+    );
     let (n1, n2) = (site.lab.node("n1"), site.lab.node("n2"));
     let good = Disk::new(1024);
     good.attach(n1, "/dev/xvdf");
@@ -165,13 +194,16 @@ fn what_is_not_blank_is_left_alone_and_named() {
     // it is not there at all
     let finished = site.fails();
     assert!(
-        finished.contains("n2: the volume /dev/sdf for /data is not there") && finished.contains("the other hosts are done: n1"),
+        finished.contains("n2: the volume /dev/sdf for /data is not there")
+            && finished.contains("the other hosts are done: n1"),
         "{finished}"
     );
 
     // with somebody's files on it
     disk.attach(n2, "/dev/xvdf");
-    n2.shell("mkfs.ext4 -q -L photos /dev/xvdf; mount /dev/xvdf /mnt; echo dear >/mnt/file; umount /mnt");
+    n2.shell(
+        "mkfs.ext4 -q -L photos /dev/xvdf; mount /dev/xvdf /mnt; echo dear >/mnt/file; umount /mnt",
+    );
     let before = disk.beginning();
     let finished = site.fails();
     assert!(
@@ -190,20 +222,29 @@ fn what_is_not_blank_is_left_alone_and_named() {
         "wipefs -q -a /dev/xvdf; printf '{table}' | dd of=/dev/xvdf bs=1 seek=446 2>/dev/null; printf '\\125\\252' | dd of=/dev/xvdf bs=1 seek=510 2>/dev/null"
     ));
     let finished = site.fails();
-    assert!(finished.contains("is not blank: it has partitions (dos); it is left alone"), "{finished}");
+    assert!(
+        finished.contains("is not blank: it has partitions (dos); it is left alone"),
+        "{finished}"
+    );
 
     // another one than was asked for
     n2.shell("wipefs -q -a /dev/xvdf; rm /dev/xvdf");
     let other = Disk::new(512);
     other.attach(n2, "/dev/xvdf");
     let finished = site.fails();
-    assert!(finished.contains("n2: volume /dev/sdf (/dev/xvdf) for /data is of 0.5 GiB and not of 1"), "{finished}");
+    assert!(
+        finished.contains("n2: volume /dev/sdf (/dev/xvdf) for /data is of 0.5 GiB and not of 1"),
+        "{finished}"
+    );
 
     // something else where it is to be mounted
     n2.shell("rm /dev/xvdf; mkdir -p /data; mount -t tmpfs somebodys /data");
     disk.attach(n2, "/dev/xvdf");
     let finished = site.fails();
-    assert!(finished.contains("cannot be mounted at /data: somebodys is mounted there"), "{finished}");
+    assert!(
+        finished.contains("cannot be mounted at /data: somebodys is mounted there"),
+        "{finished}"
+    );
     n2.shell("umount /data");
     site.sets_up(|_| true);
     assert_eq!(mounted(n2, "/data"), "/dev/xvdf ext4 ada\n");
@@ -216,14 +257,22 @@ fn several_disks_of_the_machine_are_one_or_none() {
     let site = Site::new(1, "instance_store = \"/own\"", "path = \"/own/runs\"");
     let n1 = site.lab.node("n1");
     let finished = site.fails();
-    assert!(finished.contains("n1: no instance store for /own"), "{finished}");
+    assert!(
+        finished.contains("n1: no instance store for /own"),
+        "{finished}"
+    );
     first.attach(n1, "/dev/xvdb");
     second.attach(n1, "/dev/xvdc");
     // as some old types come
     n1.shell("mkfs.ext3 -q /dev/xvdb");
     let before = first.beginning();
     let finished = site.fails();
-    assert!(finished.contains("instance store (/dev/xvdb, /dev/xvdc) for /own: /dev/xvdb has ext3; it is left alone"), "{finished}");
+    assert!(
+        finished.contains(
+            "instance store (/dev/xvdb, /dev/xvdc) for /own: /dev/xvdb has ext3; it is left alone"
+        ),
+        "{finished}"
+    );
     assert_eq!(first.beginning(), before);
     assert!(second.beginning().iter().all(|b| *b == 0));
 }
@@ -250,7 +299,15 @@ print(disks.name_in(identity("Amazon EC2 NVMe Instance Storage", b"sdf".ljust(32
 print(repr(disks.asked("/dev/null")), repr(disks.asked("/dev/nothing")))
 "#;
     let python = Tool::Python.find().expect("found before");
-    let finished = Command::new(python).args(["-c", script, role.as_str()]).output().expect("python3");
+    let finished = Command::new(python)
+        .args(["-c", script, role.as_str()])
+        .output()
+        .expect("python3");
     let text = String::from_utf8_lossy(&finished.stdout).into_owned();
-    assert_eq!(text, "f\nf\nf\n\n\n'' ''\n", "{}", String::from_utf8_lossy(&finished.stderr));
+    assert_eq!(
+        text,
+        "f\nf\nf\n\n\n'' ''\n",
+        "{}",
+        String::from_utf8_lossy(&finished.stderr)
+    );
 }

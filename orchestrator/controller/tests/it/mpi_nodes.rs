@@ -40,13 +40,25 @@ const MARK: &str = "r1@/shared/some campaign";
 
 /// The libraries that work between nodes here, with their launcher.
 fn libraries() -> Vec<(MpiFamily, PathBuf)> {
-    let mpich = Tool::Mpich5.find().or_else(|| Tool::MpichForRestart.find()).map(|p| (MpiFamily::Mpich, p));
-    mpich.into_iter().chain(Tool::OpenMpi.find().map(|p| (MpiFamily::OpenMpi, p))).collect()
+    let mpich = Tool::Mpich5
+        .find()
+        .or_else(|| Tool::MpichForRestart.find())
+        .map(|p| (MpiFamily::Mpich, p));
+    mpich
+        .into_iter()
+        .chain(Tool::OpenMpi.find().map(|p| (MpiFamily::OpenMpi, p)))
+        .collect()
 }
 
 async fn find(family: MpiFamily, launcher: &Path) -> MpiInstall {
     let source = MpiSource::Mpiexec(launcher.to_str().expect("a path").to_owned());
-    let library = MpiLibrary { family, source, io: None, env: Default::default(), args: vec![] };
+    let library = MpiLibrary {
+        family,
+        source,
+        io: None,
+        env: Default::default(),
+        args: vec![],
+    };
     mpi::find("m", &library).await.expect("the library")
 }
 
@@ -60,15 +72,36 @@ fn compile(lab: &Lab, family: MpiFamily, launcher: &Path) -> String {
         MpiFamily::OpenMpi => "mpicc.openmpi".into(),
     };
     let built = lab.directory().join(&name);
-    let done = Command::new(&compiler).arg(&source).arg("-o").arg(&built).output().expect("a compiler");
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let done = Command::new(&compiler)
+        .arg(&source)
+        .arg("-o")
+        .arg(&built)
+        .output()
+        .expect("a compiler");
+    assert!(
+        done.status.success(),
+        "{}",
+        String::from_utf8_lossy(&done.stderr)
+    );
     fs::copy(&built, lab.shared().join(&name)).expect("the shared folder");
     format!("/shared/{name}")
 }
 
 /// Starts the program and checks every rank's place.
-#[expect(clippy::too_many_arguments, reason = "each is a dimension of the table of cases")]
-fn run(lab: &Lab, install: &MpiInstall, name: &str, mapping: &str, hosts: &[&str], transport: Transport, head: &str, program: &str) {
+#[expect(
+    clippy::too_many_arguments,
+    reason = "each is a dimension of the table of cases"
+)]
+fn run(
+    lab: &Lab,
+    install: &MpiInstall,
+    name: &str,
+    mapping: &str,
+    hosts: &[&str],
+    transport: Transport,
+    head: &str,
+    program: &str,
+) {
     let dir = format!("/shared/run-{name}");
     let at = lab.shared().join(format!("run-{name}"));
     fs::create_dir_all(&at).expect("its directory");
@@ -90,31 +123,51 @@ fn run(lab: &Lab, install: &MpiInstall, name: &str, mapping: &str, hosts: &[&str
     let launch = mpi::launch(install, &request);
     for (file, template) in &launch.files {
         let path = at.join(file);
-        fs::write(&path, render::render(*template, &mpi::file_values(&request)).expect("renders")).expect("writes");
+        fs::write(
+            &path,
+            render::render(*template, &mpi::file_values(&request)).expect("renders"),
+        )
+        .expect("writes");
         if template.is_executable() {
             fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("executable");
         }
     }
     let mut script = format!("cd {dir}\nexport CVC_RUN={}\n", render::shell_quote(MARK));
-    launch.env.iter().for_each(|(name, value)| script += &format!("export {name}={}\n", render::shell_quote(value)));
+    launch.env.iter().for_each(|(name, value)| {
+        script += &format!("export {name}={}\n", render::shell_quote(value))
+    });
     let words: Vec<String> = launch.argv.iter().map(|w| render::shell_quote(w)).collect();
     script += &format!("exec timeout -s KILL 60 {} {program}\n", words.join(" "));
     fs::write(at.join("go.sh"), script).expect("writes");
     let mut command = lab.node(head).command("bash");
     match transport {
-        Transport::Slurm(_) => command.args(["-c", &format!("cd /shared; salloc -Q -N4 --exclusive -t 2 bash {dir}/go.sh")]),
+        Transport::Slurm(_) => command.args([
+            "-c",
+            &format!("cd /shared; salloc -Q -N4 --exclusive -t 2 bash {dir}/go.sh"),
+        ]),
         Transport::Ssh | Transport::Local => command.arg(format!("{dir}/go.sh")),
     };
     let begin = Instant::now();
     let output = output_within(command, Duration::from_secs(90));
-    let (finished, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let (finished, errors) = (
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
     eprintln!("{name}: {} in {:.2?}", output.status, begin.elapsed());
     assert!(output.status.success(), "{name}: {finished}{errors}");
-    let places = request.placement().flat_map(|(host, count)| std::iter::repeat_n(host, count as usize));
+    let places = request
+        .placement()
+        .flat_map(|(host, count)| std::iter::repeat_n(host, count as usize));
     let size = request.mapping.processes();
     for (rank, host) in places.enumerate() {
-        let line = format!("rank {rank} on {host} sum {} mark {MARK}\n", size * (size - 1) / 2);
-        assert!(finished.contains(&line), "{name}: no `{line}` in\n{finished}{errors}");
+        let line = format!(
+            "rank {rank} on {host} sum {} mark {MARK}\n",
+            size * (size - 1) / 2
+        );
+        assert!(
+            finished.contains(&line),
+            "{name}: no `{line}` in\n{finished}{errors}"
+        );
     }
 }
 
@@ -136,7 +189,16 @@ async fn ranks_are_where_the_mapping_says_by_ssh() {
         let program = compile(&lab, family, &launcher);
         for (mapping, hosts) in MAPPINGS {
             let name = format!("ssh-{family:?}-{mapping}");
-            run(&lab, &install, &name, mapping, hosts, Transport::Ssh, "n1", &program);
+            run(
+                &lab,
+                &install,
+                &name,
+                mapping,
+                hosts,
+                Transport::Ssh,
+                "n1",
+                &program,
+            );
         }
     }
 }
@@ -158,7 +220,16 @@ async fn ranks_are_where_the_mapping_says_inside_a_slurm_job() {
                     hosts.sort_unstable();
                 }
                 let hosts = &hosts;
-                run(&lab, &install, &name, mapping, hosts, Transport::Slurm(way), "login", &program);
+                run(
+                    &lab,
+                    &install,
+                    &name,
+                    mapping,
+                    hosts,
+                    Transport::Slurm(way),
+                    "login",
+                    &program,
+                );
             }
         }
     }

@@ -52,9 +52,20 @@ fn programs_run_with_their_limits_output_and_codes() {
             assert_eq!(output.await.expect("no panic"), format!("{i}\n0"));
         }
     });
-    assert!(matches!(heard.lock().expect("no panic").as_slice(), [Notice::Pinned { vouched_by: Some(_), .. }]), "{heard:?}");
+    assert!(
+        matches!(
+            heard.lock().expect("no panic").as_slice(),
+            [Notice::Pinned {
+                vouched_by: Some(_),
+                ..
+            }]
+        ),
+        "{heard:?}"
+    );
     drop(host);
-    cvc_testkit::wait_until("the end of the connection", SOON, || site.lab.node("n1").processes("sshd: root@").is_empty());
+    cvc_testkit::wait_until("the end of the connection", SOON, || {
+        site.lab.node("n1").processes("sshd: root@").is_empty()
+    });
 }
 
 #[test]
@@ -62,15 +73,27 @@ fn what_is_no_posix_word_arrives_as_it_was() {
     require!(Tool::Lab);
     let site = Site::new(1, false);
     let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig::with_cases(24));
-    let words = proptest::collection::vec(prop_oneof!["[^\0]{0,10}", "[ '\"\\\\\n;|&$`!*~#(){}<>=-]{0,8}"], 1..5);
-    let cases: Vec<Vec<String>> = (0..24).map(|_| words.new_tree(&mut runner).expect("words").current()).collect();
+    let words = proptest::collection::vec(
+        prop_oneof!["[^\0]{0,10}", "[ '\"\\\\\n;|&$`!*~#(){}<>=-]{0,8}"],
+        1..5,
+    );
+    let cases: Vec<Vec<String>> = (0..24)
+        .map(|_| words.new_tree(&mut runner).expect("words").current())
+        .collect();
     site.run(|| async {
         let (host, _) = site.host("n1");
         for case in cases {
             let mut all = argv(&["printf", "%s\\0"]);
             all.extend(case.iter().cloned());
-            let out = host.run(&all, &BTreeMap::new(), Duration::from_secs(10)).await.expect("runs");
-            assert_eq!(out.stdout, case.iter().map(|w| format!("{w}\0")).collect::<String>(), "{case:?}");
+            let out = host
+                .run(&all, &BTreeMap::new(), Duration::from_secs(10))
+                .await
+                .expect("runs");
+            assert_eq!(
+                out.stdout,
+                case.iter().map(|w| format!("{w}\0")).collect::<String>(),
+                "{case:?}"
+            );
         }
     });
 }
@@ -122,12 +145,21 @@ fn directories_come_without_what_would_leave_theirs() {
         let missing = host.download("/nonexistent", &to, &[], u64::MAX, &mut |_| ()).await;
         assert!(matches!(&missing, Err(HostError::File { source, .. }) if source.kind() == std::io::ErrorKind::NotFound), "{missing:?}");
     });
-    let mut names: Vec<String> =
-        fs::read_dir(&to).expect("a directory").flatten().map(|e| e.file_name().to_string_lossy().into_owned()).collect();
+    let mut names: Vec<String> = fs::read_dir(&to)
+        .expect("a directory")
+        .flatten()
+        .map(|e| e.file_name().to_string_lossy().into_owned())
+        .collect();
     names.sort();
     assert_eq!(names, ["a", "h", "sub dir"]);
-    assert_eq!(fs::read_to_string(to.join("sub dir/b\"")).expect("a file"), "b\n");
-    assert_eq!(fs::read_link(to.join("sub dir/l")).expect("a link"), std::path::Path::new("../a"));
+    assert_eq!(
+        fs::read_to_string(to.join("sub dir/b\"")).expect("a file"),
+        "b\n"
+    );
+    assert_eq!(
+        fs::read_link(to.join("sub dir/l")).expect("a link"),
+        std::path::Path::new("../a")
+    );
 }
 
 #[test]
@@ -136,19 +168,39 @@ fn a_channel_stays_open_and_tells_its_end() {
     let site = Site::new(1, false);
     let (host, _) = site.host("n1");
     site.run(|| async {
-        let mut pipe =
-            host.pipe(&argv(&["sh", "-c", "while read -r l; do echo \"got $l\"; done; echo bye >&2; exit 5"])).await.expect("starts");
+        let mut pipe = host
+            .pipe(&argv(&[
+                "sh",
+                "-c",
+                "while read -r l; do echo \"got $l\"; done; echo bye >&2; exit 5",
+            ]))
+            .await
+            .expect("starts");
         let mut line = String::new();
         for word in ["one", "two"] {
             line.clear();
             let stdin = pipe.stdin.as_mut().expect("open");
-            stdin.write_all(format!("{word}\n").as_bytes()).await.expect("writes");
+            stdin
+                .write_all(format!("{word}\n").as_bytes())
+                .await
+                .expect("writes");
             pipe.stdout.read_line(&mut line).await.expect("reads");
             assert_eq!(line, format!("got {word}\n"));
         }
-        assert_eq!(pipe.wait().await.expect("ends"), (Some(5), "bye\n".to_owned()));
-        let missing = host.pipe(&argv(&["no-such-program"])).await.expect("starts").wait().await;
-        assert!(matches!(missing, Err(HostError::NoProgram { .. })), "{missing:?}");
+        assert_eq!(
+            pipe.wait().await.expect("ends"),
+            (Some(5), "bye\n".to_owned())
+        );
+        let missing = host
+            .pipe(&argv(&["no-such-program"]))
+            .await
+            .expect("starts")
+            .wait()
+            .await;
+        assert!(
+            matches!(missing, Err(HostError::NoProgram { .. })),
+            "{missing:?}"
+        );
         // when the machine goes silent, the line ends by itself
         let mut silent = host.pipe(&argv(&["cat"])).await.expect("starts");
         site.lab.node("n1").poweroff();
@@ -163,10 +215,18 @@ fn a_channel_stays_open_and_tells_its_end() {
 #[test]
 fn files_of_a_head_that_speaks_portuguese_are_understood() {
     require!(Tool::Portuguese);
-    let site = Site::of(cvc_testkit::Lab::builder().nodes(1).portuguese("n1").build());
+    let site = Site::of(
+        cvc_testkit::Lab::builder()
+            .nodes(1)
+            .portuguese("n1")
+            .build(),
+    );
     // else this test shows nothing
     let said = site.lab.ssh("n1", "cat /nowhere");
-    assert!(String::from_utf8_lossy(&said.stderr).contains("Arquivo ou diretório inexistente"), "{said:?}");
+    assert!(
+        String::from_utf8_lossy(&said.stderr).contains("Arquivo ou diretório inexistente"),
+        "{said:?}"
+    );
     let (host, _) = site.host("n1");
     let kind = |result: Result<(), HostError>| match result {
         Err(HostError::File { source, .. }) => Some(source.kind()),
@@ -174,15 +234,43 @@ fn files_of_a_head_that_speaks_portuguese_are_understood() {
     };
     use std::io::ErrorKind::{NotADirectory, NotFound, StorageFull};
     site.run(|| async {
-        assert_eq!(kind(host.get(Utf8Path::new("/nowhere/orders.json")).await.map(|_| ())), Some(NotFound));
-        assert_eq!(kind(host.get(Utf8Path::new("/etc/passwd/x")).await.map(|_| ())), Some(NotADirectory));
-        assert_eq!(kind(host.put(b"x", Utf8Path::new("/nowhere/x")).await), Some(NotFound));
+        assert_eq!(
+            kind(
+                host.get(Utf8Path::new("/nowhere/orders.json"))
+                    .await
+                    .map(|_| ())
+            ),
+            Some(NotFound)
+        );
+        assert_eq!(
+            kind(host.get(Utf8Path::new("/etc/passwd/x")).await.map(|_| ())),
+            Some(NotADirectory)
+        );
+        assert_eq!(
+            kind(host.put(b"x", Utf8Path::new("/nowhere/x")).await),
+            Some(NotFound)
+        );
         let many = vec![0_u8; 2 << 20];
-        sh(&host, "mkdir /mnt/small && mount -t tmpfs -o size=1m tmpfs /mnt/small").await.expect("runs");
-        assert_eq!(kind(host.put(&many, Utf8Path::new("/mnt/small/x")).await), Some(StorageFull));
+        sh(
+            &host,
+            "mkdir /mnt/small && mount -t tmpfs -o size=1m tmpfs /mnt/small",
+        )
+        .await
+        .expect("runs");
+        assert_eq!(
+            kind(host.put(&many, Utf8Path::new("/mnt/small/x")).await),
+            Some(StorageFull)
+        );
         let to = site.dir.join("brought");
-        let brought = host.download("/nowhere", &to, &[], 1 << 20, &mut |_| ()).await;
+        let brought = host
+            .download("/nowhere", &to, &[], 1 << 20, &mut |_| ())
+            .await;
         assert_eq!(kind(brought), Some(NotFound));
-        assert!(sh(&host, "cat /nowhere").await.expect("runs").contains("No such file or directory"));
+        assert!(
+            sh(&host, "cat /nowhere")
+                .await
+                .expect("runs")
+                .contains("No such file or directory")
+        );
     });
 }

@@ -16,11 +16,17 @@ use std::{
 
 /// Waits until a command is under way on the node.
 async fn until_runs(site: &Site, command: &str) {
-    until(command, || !site.lab.node("n1").processes(command).is_empty()).await;
+    until(command, || {
+        !site.lab.node("n1").processes(command).is_empty()
+    })
+    .await;
 }
 
 fn kill(pid: u32) {
-    cvc_testkit::process::signal(i32::try_from(pid).expect("a process"), nix::sys::signal::Signal::SIGKILL);
+    cvc_testkit::process::signal(
+        i32::try_from(pid).expect("a process"),
+        nix::sys::signal::Signal::SIGKILL,
+    );
 }
 
 #[test]
@@ -38,9 +44,19 @@ fn a_cut_of_some_seconds_is_survived_by_the_same_connection() {
         site.lab.node("n1").link(false);
         tokio::time::sleep(Duration::from_secs(3)).await;
         site.lab.node("n1").link(true);
-        assert_eq!(running.await.expect("no panic").expect("runs on"), "done\n0");
+        assert_eq!(
+            running.await.expect("no panic").expect("runs on"),
+            "done\n0"
+        );
     });
-    assert!(!heard.lock().expect("no panic").iter().any(|n| matches!(n, Notice::Lost { .. })), "{heard:?}");
+    assert!(
+        !heard
+            .lock()
+            .expect("no panic")
+            .iter()
+            .any(|n| matches!(n, Notice::Lost { .. })),
+        "{heard:?}"
+    );
 }
 
 #[test]
@@ -58,7 +74,10 @@ fn silence_is_noticed_and_what_ran_is_lost_not_hanging() {
         site.lab.node("n1").link(false);
         // by the silence: the command goes on there, and its own limit would be another error
         let lost = running.await.expect("no panic").expect_err("is lost");
-        assert!(matches!(&lost, HostError::Lost { during, .. } if during.contains("sleep 600")), "{lost:?}");
+        assert!(
+            matches!(&lost, HostError::Lost { during, .. } if during.contains("sleep 600")),
+            "{lost:?}"
+        );
         // the next one waits until the node is back
         let next = {
             let host = host.clone();
@@ -73,11 +92,21 @@ fn silence_is_noticed_and_what_ran_is_lost_not_hanging() {
         host.disconnect().await;
         let begin = Instant::now();
         let gone = sh(&host, "true").await.expect_err("is away");
-        assert!(matches!(gone, HostError::Lost { .. } | HostError::Unreachable { .. }), "{gone:?}");
-        assert!(begin.elapsed() < PATIENCE / 2, "that is not the patience that it was given: {:?}", begin.elapsed());
+        assert!(
+            matches!(gone, HostError::Lost { .. } | HostError::Unreachable { .. }),
+            "{gone:?}"
+        );
+        assert!(
+            begin.elapsed() < PATIENCE / 2,
+            "that is not the patience that it was given: {:?}",
+            begin.elapsed()
+        );
     });
     let heard = heard.lock().expect("no panic");
-    assert!(heard.iter().any(|n| matches!(n, Notice::Back { .. })), "{heard:?}");
+    assert!(
+        heard.iter().any(|n| matches!(n, Notice::Back { .. })),
+        "{heard:?}"
+    );
 }
 
 #[test]
@@ -105,7 +134,14 @@ fn a_killed_sshd_loses_the_command_and_is_waited_for() {
         // what may be repeated is repeated, unseen
         let asked = {
             let host = host.clone();
-            tokio::spawn(async move { host.ask(&argv(&["sh", "-c", "sleep 4; echo x"]), &BTreeMap::new(), Duration::from_secs(20)).await })
+            tokio::spawn(async move {
+                host.ask(
+                    &argv(&["sh", "-c", "sleep 4; echo x"]),
+                    &BTreeMap::new(),
+                    Duration::from_secs(20),
+                )
+                .await
+            })
         };
         until_runs(&site, "sleep 4").await;
         kill(host.connection_pid().await.expect("is connected"));
@@ -116,7 +152,11 @@ fn a_killed_sshd_loses_the_command_and_is_waited_for() {
 /// Bytes of the largest file in the node's `/tmp`.
 fn bytes_in_tmp(site: &Site) -> u64 {
     let entries = fs::read_dir(site.lab.node("n1").path("/tmp")).expect("the node's /tmp");
-    entries.flatten().filter_map(|e| Some(e.metadata().ok()?.size())).max().unwrap_or(0)
+    entries
+        .flatten()
+        .filter_map(|e| Some(e.metadata().ok()?.size()))
+        .max()
+        .unwrap_or(0)
 }
 
 #[test]
@@ -134,12 +174,18 @@ fn a_killed_master_is_restarted_and_never_bypassed() {
         assert_eq!(sh(&host, "hostname").await.expect("runs"), "n1\n0");
         assert_ne!(host.connection_pid().await, Some(before));
         // in the middle of a file: it comes whole nevertheless, and nothing lies beside it
-        site.lab.node("n1").wire(Line { delay: Duration::from_millis(5), loss: 0.0, mbit_per_s: Some(80.0) });
+        site.lab.node("n1").wire(Line {
+            delay: Duration::from_millis(5),
+            loss: 0.0,
+            mbit_per_s: Some(80.0),
+        });
         let sending = {
             let (host, local) = (host.clone(), local.clone());
             tokio::spawn(async move {
                 let mut told = 0;
-                let sent = host.upload(&local, "/tmp/big", 0o644, &mut |_| told += 1).await;
+                let sent = host
+                    .upload(&local, "/tmp/big", 0o644, &mut |_| told += 1)
+                    .await;
                 (sent, told)
             })
         };
@@ -149,12 +195,28 @@ fn a_killed_master_is_restarted_and_never_bypassed() {
         let (sent, told) = sending.await.expect("no panic");
         sent.expect("arrives");
         assert!(told > 2, "progress was told {told} times");
-        assert_eq!(host.get(Utf8Path::new("/tmp/big")).await.expect("gets").len(), big.len());
+        assert_eq!(
+            host.get(Utf8Path::new("/tmp/big"))
+                .await
+                .expect("gets")
+                .len(),
+            big.len()
+        );
     });
     // the old connection still had bytes on the narrow wire
     site.lab.node("n1").wire(Line::default());
-    cvc_testkit::wait_until("the torn file to go", 2 * SOON, || site.lab.node("n1").shell("ls -A /tmp").trim() == "big");
-    assert!(heard.lock().expect("no panic").iter().filter(|n| matches!(n, Notice::Back { .. })).count() >= 2);
+    cvc_testkit::wait_until("the torn file to go", 2 * SOON, || {
+        site.lab.node("n1").shell("ls -A /tmp").trim() == "big"
+    });
+    assert!(
+        heard
+            .lock()
+            .expect("no panic")
+            .iter()
+            .filter(|n| matches!(n, Notice::Back { .. }))
+            .count()
+            >= 2
+    );
 }
 
 #[test]

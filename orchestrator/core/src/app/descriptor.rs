@@ -113,7 +113,11 @@ fn one() -> u32 {
 
 impl Default for ProcessRule {
     fn default() -> Self {
-        Self { rule: Counts::Any, min: 1, max: None }
+        Self {
+            rule: Counts::Any,
+            min: 1,
+            max: None,
+        }
     }
 }
 
@@ -328,7 +332,8 @@ pub struct Io {
 impl Descriptor {
     /// Whether its ranks write one file together, which all nodes must see.
     pub fn shares_files(&self, own_checkpoint: bool) -> bool {
-        self.io.collective && (own_checkpoint || self.checkpoint.as_ref().is_none_or(|own| own.always))
+        self.io.collective
+            && (own_checkpoint || self.checkpoint.as_ref().is_none_or(|own| own.always))
     }
 }
 
@@ -352,9 +357,14 @@ pub fn illegal_count(app: &str, rule: &ProcessRule, processes: u32) -> Option<St
         return Some(format!("{app} needs {family} processes, not {processes}"));
     }
     if processes < rule.min {
-        return Some(format!("{app} needs at least {} processes, not {processes}", rule.min));
+        return Some(format!(
+            "{app} needs at least {} processes, not {processes}",
+            rule.min
+        ));
     }
-    rule.max.filter(|max| processes > *max).map(|max| format!("{app} runs on at most {max} processes, not {processes}"))
+    rule.max
+        .filter(|max| processes > *max)
+        .map(|max| format!("{app} runs on at most {max} processes, not {processes}"))
 }
 
 #[cfg(test)]
@@ -366,10 +376,14 @@ mod tests {
     fn near_squares_are_the_counts_that_lu_accepts() {
         let found: Vec<u32> = (0..=100).filter(|p| Counts::NearSquare.has(*p)).collect();
         let wanted = [
-            1, 2, 4, 6, 8, 9, 12, 15, 16, 18, 20, 24, 25, 28, 30, 32, 35, 36, 40, 42, 45, 48, 49, 50, 54, 56, 60, 63, 64, 66, 70, 72, 77,
-            80, 81, 84, 88, 90, 91, 96, 98, 99, 100,
+            1, 2, 4, 6, 8, 9, 12, 15, 16, 18, 20, 24, 25, 28, 30, 32, 35, 36, 40, 42, 45, 48, 49,
+            50, 54, 56, 60, 63, 64, 66, 70, 72, 77, 80, 81, 84, 88, 90, 91, 96, 98, 99, 100,
         ];
         assert_eq!(found, wanted);
-        assert!(Counts::NearSquare.has(324) && !Counts::NearSquare.has(326) && !Counts::NearSquare.has(2 * 97));
+        assert!(
+            Counts::NearSquare.has(324)
+                && !Counts::NearSquare.has(326)
+                && !Counts::NearSquare.has(2 * 97)
+        );
     }
 }

@@ -23,7 +23,9 @@ pub fn find(name: &str, dirs: &[PathBuf]) -> Option<PathBuf> {
     if name.contains(['/', '\\', '\0']) || name.starts_with('.') {
         return None;
     }
-    dirs.iter().map(|dir| dir.join(format!("{name}.toml"))).find(|path| path.is_file())
+    dirs.iter()
+        .map(|dir| dir.join(format!("{name}.toml")))
+        .find(|path| path.is_file())
 }
 
 /// Names of all descriptors in these directories, sorted, each once.
@@ -32,7 +34,13 @@ pub fn known(dirs: &[PathBuf]) -> Vec<String> {
         .iter()
         .filter_map(|dir| std::fs::read_dir(dir).ok())
         .flat_map(|entries| entries.flatten())
-        .filter_map(|entry| entry.file_name().to_str()?.strip_suffix(".toml").map(str::to_owned))
+        .filter_map(|entry| {
+            entry
+                .file_name()
+                .to_str()?
+                .strip_suffix(".toml")
+                .map(str::to_owned)
+        })
         .collect();
     names.sort_unstable();
     names.dedup();
@@ -49,7 +57,10 @@ pub fn load(path: &Path) -> Result<LoadedApp, SourceErrors> {
     let value = Spanned::new(0..source.text.len(), DeValue::Table(table.clone()));
     let descriptor: Descriptor = source.decode(&value).map_err(|mut e| {
         // What is missing at the top level has no place but the beginning.
-        e.span = e.span.filter(|s| *s != (0..source.text.len())).or(Some(0..0));
+        e.span = e
+            .span
+            .filter(|s| *s != (0..source.text.len()))
+            .or(Some(0..0));
         e
     })?;
     let errors = check(&source, &table, &descriptor);
@@ -57,17 +68,31 @@ pub fn load(path: &Path) -> Result<LoadedApp, SourceErrors> {
         return Err(SourceErrors(errors));
     }
     let canonical = crate::ids::canonical_json(&descriptor);
-    Ok(LoadedApp { digest: blake3::hash(canonical.as_bytes()).to_hex().to_string(), descriptor, path: path.to_owned() })
+    Ok(LoadedApp {
+        digest: blake3::hash(canonical.as_bytes()).to_hex().to_string(),
+        descriptor,
+        path: path.to_owned(),
+    })
 }
 
 fn check(source: &Source, table: &DeTable<'_>, app: &Descriptor) -> Vec<SourceError> {
     let mut errors = Vec::new();
-    let mut fail = |way: &[Step<'_>], message: String, hint: &str| errors.push(source.error(span_of(table, way), message, hint.to_owned()));
+    let mut fail = |way: &[Step<'_>], message: String, hint: &str| {
+        errors.push(source.error(span_of(table, way), message, hint.to_owned()))
+    };
 
     if app.schema != SCHEMA {
-        fail(&["schema".into()], format!("unknown descriptor format {}", app.schema), "this version reads `schema = 1`");
+        fail(
+            &["schema".into()],
+            format!("unknown descriptor format {}", app.schema),
+            "this version reads `schema = 1`",
+        );
     }
-    let stem = source.path.file_stem().and_then(|s| s.to_str()).unwrap_or_default();
+    let stem = source
+        .path
+        .file_stem()
+        .and_then(|s| s.to_str())
+        .unwrap_or_default();
     if app.name != stem {
         fail(
             &["name".into()],
@@ -76,21 +101,41 @@ fn check(source: &Source, table: &DeTable<'_>, app: &Descriptor) -> Vec<SourceEr
         );
     }
     if app.program.names.is_empty() {
-        fail(&["program".into(), "names".into()], "the list of program names is empty".to_owned(), "give at least one file name");
+        fail(
+            &["program".into(), "names".into()],
+            "the list of program names is empty".to_owned(),
+            "give at least one file name",
+        );
     }
     if app.workloads.is_empty() {
-        fail(&["workloads".into()], "the application has no workload".to_owned(), "add a table [workloads.NAME]; it may be empty");
+        fail(
+            &["workloads".into()],
+            "the application has no workload".to_owned(),
+            "add a table [workloads.NAME]; it may be empty",
+        );
     }
     if app.success.exit_codes.is_empty() {
-        fail(&["success".into(), "exit_codes".into()], "no exit code is accepted".to_owned(), "remove the key to accept 0");
+        fail(
+            &["success".into(), "exit_codes".into()],
+            "no exit code is accepted".to_owned(),
+            "remove the key to accept 0",
+        );
     }
     let rule = &app.processes;
     if rule.min == 0 || rule.max.is_some_and(|max| max < rule.min) {
         let key = if rule.min == 0 { "min" } else { "max" };
-        fail(&["processes".into(), key.into()], "no process count can satisfy these limits".to_owned(), "let 1 <= min <= max");
+        fail(
+            &["processes".into(), key.into()],
+            "no process count can satisfy these limits".to_owned(),
+            "let 1 <= min <= max",
+        );
     }
     for (name, workload) in &app.workloads {
-        for (key, value) in [("core_s", workload.core_s), ("data_mib", workload.data_mib), ("output_mib", workload.output_mib)] {
+        for (key, value) in [
+            ("core_s", workload.core_s),
+            ("data_mib", workload.data_mib),
+            ("output_mib", workload.output_mib),
+        ] {
             if value.is_some_and(|v| !v.is_finite() || v < 0.0) {
                 fail(
                     &["workloads".into(), name.as_str().into(), key.into()],
@@ -102,7 +147,11 @@ fn check(source: &Source, table: &DeTable<'_>, app: &Descriptor) -> Vec<SourceEr
     }
     for (name, value) in &app.command.env {
         if let Some((message, hint)) = wrong_variable(name, value) {
-            fail(&["command".into(), "env".into(), name.as_str().into()], message, hint);
+            fail(
+                &["command".into(), "env".into(), name.as_str().into()],
+                message,
+                hint,
+            );
         }
     }
     for (i, figure) in app.figures.iter().enumerate() {
@@ -114,15 +163,28 @@ fn check(source: &Source, table: &DeTable<'_>, app: &Descriptor) -> Vec<SourceEr
             );
         }
         if !figure.scale.is_finite() || figure.scale == 0.0 {
-            fail(&["figures".into(), i.into(), "scale".into()], "`scale` is not a valid factor".to_owned(), "write a number other than 0");
+            fail(
+                &["figures".into(), i.into(), "scale".into()],
+                "`scale` is not a valid factor".to_owned(),
+                "write a number other than 0",
+            );
         }
     }
     for (i, outputs) in app.outputs.iter().enumerate() {
-        let others = || app.figures.iter().map(|f| &f.name).chain(app.outputs[..i].iter().filter_map(|o| o.name.as_ref()));
+        let others = || {
+            app.figures
+                .iter()
+                .map(|f| &f.name)
+                .chain(app.outputs[..i].iter().filter_map(|o| o.name.as_ref()))
+        };
         if let Some(name) = &outputs.name
             && others().any(|other| other == name)
         {
-            fail(&["outputs".into(), i.into(), "name".into()], format!("the name `{name}` is given twice"), "rename or remove one");
+            fail(
+                &["outputs".into(), i.into(), "name".into()],
+                format!("the name `{name}` is given twice"),
+                "rename or remove one",
+            );
         }
         if outputs.at_least && outputs.header_bytes > 0 {
             fail(
@@ -132,17 +194,30 @@ fn check(source: &Source, table: &DeTable<'_>, app: &Descriptor) -> Vec<SourceEr
             );
         }
         if outputs.files.is_empty() {
-            fail(&["outputs".into(), i.into(), "files".into()], "no file pattern".to_owned(), "give at least one pattern");
+            fail(
+                &["outputs".into(), i.into(), "files".into()],
+                "no file pattern".to_owned(),
+                "give at least one pattern",
+            );
         }
         if !outputs.scale.is_finite() || outputs.scale <= 0.0 {
-            fail(&["outputs".into(), i.into(), "scale".into()], "`scale` is not a valid factor".to_owned(), "write a number above 0");
+            fail(
+                &["outputs".into(), i.into(), "scale".into()],
+                "`scale` is not a valid factor".to_owned(),
+                "write a number above 0",
+            );
         }
     }
     for (way, pattern, groups) in patterns(app) {
         match regex::Regex::new(&format!("(?m){pattern}")) {
             Err(e) => {
                 let last = e.to_string();
-                let reason = last.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
+                let reason = last
+                    .lines()
+                    .last()
+                    .unwrap_or_default()
+                    .trim_start_matches("error: ")
+                    .to_owned();
                 fail(
                     &way,
                     format!("the regular expression does not compile: {reason}"),
@@ -175,21 +250,43 @@ fn check(source: &Source, table: &DeTable<'_>, app: &Descriptor) -> Vec<SourceEr
 
 /// All regular expressions, with whether each needs one group.
 fn patterns(app: &Descriptor) -> Vec<(Vec<Step<'static>>, &str, bool)> {
-    let mut all: Vec<(Vec<Step<'static>>, &str, bool)> = vec![(vec!["success".into(), "pattern".into()], &app.success.pattern, false)];
+    let mut all: Vec<(Vec<Step<'static>>, &str, bool)> = vec![(
+        vec!["success".into(), "pattern".into()],
+        &app.success.pattern,
+        false,
+    )];
     let optional: [(&'static str, &'static str, Option<&str>, bool); 4] = [
         ("success", "forbid", app.success.forbid.as_deref(), false),
-        ("progress", "step", app.progress.as_ref().map(|p| p.step.as_str()), true),
-        ("checkpoint", "time_s", app.checkpoint.as_ref().and_then(|c| c.time_s.as_deref()), true),
+        (
+            "progress",
+            "step",
+            app.progress.as_ref().map(|p| p.step.as_str()),
+            true,
+        ),
+        (
+            "checkpoint",
+            "time_s",
+            app.checkpoint.as_ref().and_then(|c| c.time_s.as_deref()),
+            true,
+        ),
         ("io", "writers", app.io.writers.as_deref(), true),
     ];
     for (section, key, pattern, groups) in optional {
         all.extend(pattern.map(|pattern| (vec![section.into(), key.into()], pattern, groups)));
     }
     for (i, figure) in app.figures.iter().enumerate() {
-        all.push((vec!["figures".into(), i.into(), "pattern".into()], &figure.pattern, true));
+        all.push((
+            vec!["figures".into(), i.into(), "pattern".into()],
+            &figure.pattern,
+            true,
+        ));
     }
     for (i, outputs) in app.outputs.iter().enumerate() {
-        all.push((vec!["outputs".into(), i.into(), "size".into()], &outputs.size, true));
+        all.push((
+            vec!["outputs".into(), i.into(), "size".into()],
+            &outputs.size,
+            true,
+        ));
     }
     all
 }
@@ -200,28 +297,56 @@ fn all_templates(app: &Descriptor) -> Vec<(Vec<Step<'_>>, &str)> {
     let lists: [(&'static str, &'static str, &[String]); 4] = [
         ("program", "names", &app.program.names),
         ("command", "args", &app.command.args),
-        ("command", "restart_args", app.command.restart_args.as_deref().unwrap_or_default()),
-        ("checkpoint", "files", app.checkpoint.as_ref().map_or(&[][..], |c| &c.files)),
+        (
+            "command",
+            "restart_args",
+            app.command.restart_args.as_deref().unwrap_or_default(),
+        ),
+        (
+            "checkpoint",
+            "files",
+            app.checkpoint.as_ref().map_or(&[][..], |c| &c.files),
+        ),
     ];
     for (section, key, texts) in lists {
-        all.extend(texts.iter().enumerate().map(|(i, text)| (vec![section.into(), key.into(), i.into()], text.as_str())));
+        all.extend(
+            texts
+                .iter()
+                .enumerate()
+                .map(|(i, text)| (vec![section.into(), key.into(), i.into()], text.as_str())),
+        );
     }
     for (name, value) in &app.command.env {
-        all.push((vec!["command".into(), "env".into(), name.as_str().into()], value));
+        all.push((
+            vec!["command".into(), "env".into(), name.as_str().into()],
+            value,
+        ));
     }
     for (i, file) in app.command.files.iter().enumerate() {
-        all.push((vec!["command".into(), "files".into(), i.into(), "content".into()], &file.content));
+        all.push((
+            vec!["command".into(), "files".into(), i.into(), "content".into()],
+            &file.content,
+        ));
     }
     for (i, outputs) in app.outputs.iter().enumerate() {
         let way = |j: usize| vec!["outputs".into(), i.into(), "files".into(), j.into()];
-        all.extend(outputs.files.iter().enumerate().map(|(j, text)| (way(j), text.as_str())));
+        all.extend(
+            outputs
+                .files
+                .iter()
+                .enumerate()
+                .map(|(j, text)| (way(j), text.as_str())),
+        );
     }
     all
 }
 
 /// Renders every template for every workload with sample values, to find templates that do not compile or name an unknown value.
 /// `users` are the free factors that there are; `None` takes every name that a template uses.
-pub fn template_errors<'a>(app: &'a Descriptor, users: Option<&[&str]>) -> Vec<(Vec<Step<'a>>, String)> {
+pub fn template_errors<'a>(
+    app: &'a Descriptor,
+    users: Option<&[&str]>,
+) -> Vec<(Vec<Step<'a>>, String)> {
     let mut errors = Vec::new();
     for (way, text) in all_templates(app) {
         if !text.contains("{{") {
@@ -229,8 +354,8 @@ pub fn template_errors<'a>(app: &'a Descriptor, users: Option<&[&str]>) -> Vec<(
         }
         let template = match templates::compile(text) {
             Ok(template) => template,
-            Err(message) => {
-                errors.push((way, message));
+            Err(problem) => {
+                errors.push((way, problem.to_string()));
                 continue;
             }
         };
@@ -238,25 +363,47 @@ pub fn template_errors<'a>(app: &'a Descriptor, users: Option<&[&str]>) -> Vec<(
         engine.set_strict_mode(true);
         engine.register_escape_fn(handlebars::no_escape);
         engine.register_template("t", template);
-        let named = users.map_or_else(|| user_names(text), |names| names.iter().map(|n| (*n).to_owned()).collect());
-        let user: IndexMap<String, UserValue> = named.into_iter().map(|n| (n, UserValue::Integer(1))).collect();
+        let named = users.map_or_else(
+            || user_names(text),
+            |names| names.iter().map(|n| (*n).to_owned()).collect(),
+        );
+        let user: IndexMap<String, UserValue> = named
+            .into_iter()
+            .map(|n| (n, UserValue::Integer(1)))
+            .collect();
         // With and without own checkpoints, so that both branches of a condition are seen.
-        for ((workload, content), own_checkpoint) in app.workloads.iter().flat_map(|w| [(w, true), (w, false)]) {
+        for ((workload, content), own_checkpoint) in
+            app.workloads.iter().flat_map(|w| [(w, true), (w, false)])
+        {
             let sample = serde_json::json!({
                 "program": "program", "class": workload, "processes": 1, "mapping": "1Nx1P", "nodes": 1, "rundir": "rundir",
                 "storage": "storage", "own_checkpoint": own_checkpoint, "user": user, "w": content.vars,
             });
             // Strict mode does not reach conditions: a misspelt one would always be false.
-            if let Some(name) = conditions(text).find(|name| sample.pointer(&format!("/{}", name.replace('.', "/"))).is_none()) {
-                errors.push((way.clone(), format!("the template fails for the workload {workload}: unknown value `{name}`")));
+            if let Some(name) = conditions(text).find(|name| {
+                sample
+                    .pointer(&format!("/{}", name.replace('.', "/")))
+                    .is_none()
+            }) {
+                errors.push((
+                    way.clone(),
+                    format!(
+                        "the template fails for the workload {workload}: unknown value `{name}`"
+                    ),
+                ));
                 break;
             }
             if let Err(e) = engine.render("t", &sample) {
                 let reason = match e.reason() {
-                    handlebars::RenderErrorReason::MissingVariable(Some(name)) => format!("unknown value `{name}`"),
+                    handlebars::RenderErrorReason::MissingVariable(Some(name)) => {
+                        format!("unknown value `{name}`")
+                    }
                     other => other.to_string().replace('\n', " "),
                 };
-                errors.push((way.clone(), format!("the template fails for the workload {workload}: {reason}")));
+                errors.push((
+                    way.clone(),
+                    format!("the template fails for the workload {workload}: {reason}"),
+                ));
                 break;
             }
         }
@@ -268,9 +415,14 @@ pub fn template_errors<'a>(app: &'a Descriptor, users: Option<&[&str]>) -> Vec<(
 fn conditions(text: &str) -> impl Iterator<Item = &str> {
     text.split("{{").filter_map(|part| {
         let tag = part.trim_start_matches('~').strip_prefix('#')?;
-        let condition = tag.strip_prefix("if ").or_else(|| tag.strip_prefix("unless "))?;
+        let condition = tag
+            .strip_prefix("if ")
+            .or_else(|| tag.strip_prefix("unless "))?;
         let name = condition.split("}}").next()?.trim_matches([' ', '~']);
-        let plain = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.'));
+        let plain = !name.is_empty()
+            && name
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.'));
         (plain && !name.starts_with('.')).then_some(name)
     })
 }
@@ -278,7 +430,12 @@ fn conditions(text: &str) -> impl Iterator<Item = &str> {
 /// The names after `user.` in a template.
 fn user_names(text: &str) -> Vec<String> {
     text.match_indices("user.")
-        .map(|(at, found)| text[at + found.len()..].chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect::<String>())
+        .map(|(at, found)| {
+            text[at + found.len()..]
+                .chars()
+                .take_while(|c| c.is_ascii_alphanumeric() || *c == '_')
+                .collect::<String>()
+        })
         .filter(|name| !name.is_empty())
         .collect()
 }

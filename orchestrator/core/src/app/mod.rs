@@ -5,10 +5,7 @@ pub mod embedded;
 pub mod load;
 mod templates;
 
-use crate::{
-    app::descriptor::Descriptor,
-    point::{CheckpointerKind, Point},
-};
+use crate::{app::descriptor::Descriptor, point::Point};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -25,8 +22,18 @@ pub struct LoadedApp {
 }
 
 /// The values that templates of a descriptor may use.
-pub fn template_values(app: &Descriptor, point: &Point, program: &str, rundir: &str, storage: &str) -> Value {
-    let vars = app.workloads.get(&point.class).map(|w| json!(w.vars)).unwrap_or_else(|| json!({}));
+pub fn template_values(
+    app: &Descriptor,
+    point: &Point,
+    program: &str,
+    rundir: &str,
+    storage: &str,
+) -> Value {
+    let vars = app
+        .workloads
+        .get(&point.class)
+        .map(|w| json!(w.vars))
+        .unwrap_or_else(|| json!({}));
     json!({
         "program": program,
         "class": point.class,
@@ -38,7 +45,7 @@ pub fn template_values(app: &Descriptor, point: &Point, program: &str, rundir: &
         "storage": storage,
         "user": point.user,
         "w": vars,
-        "own_checkpoint": point.checkpointer == CheckpointerKind::Application,
+        "own_checkpoint": point.checkpointer.has_own_files(),
     })
 }
 

@@ -12,15 +12,29 @@ const MAX_NESTED: usize = 256;
 /// The blocks that there are. Loops would take exponential time in their depth.
 const BLOCKS: [&str; 2] = ["if", "unless"];
 
-/// Compiles a template, or says what is wrong with it.
-pub(super) fn compile(text: &str) -> Result<Template, String> {
+/// Why a template of a descriptor is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum TemplateProblem {
+    /// The compiler would need too much of the stack.
+    #[error("the template has more than {MAX_NESTED} blocks, branches and brackets")]
+    Nested,
+    /// The compiler refuses it.
+    #[error("the template does not compile: {0}")]
+    Compile(String),
+    /// What templates of descriptors cannot have.
+    #[error("the template has {0}")]
+    Unusable(String),
+}
+
+/// Compiles a template.
+pub(super) fn compile(text: &str) -> Result<Template, TemplateProblem> {
     if nested_at_most(text) > MAX_NESTED {
-        return Err(format!("the template has more than {MAX_NESTED} blocks, branches and brackets"));
+        return Err(TemplateProblem::Nested);
     }
-    let template =
-        Template::compile(text).map_err(|e| format!("the template does not compile: {}", e.reason().to_string().replace('\n', " ")))?;
+    let template = Template::compile(text)
+        .map_err(|e| TemplateProblem::Compile(e.reason().to_string().replace('\n', " ")))?;
     match unusable(&template) {
-        Some(what) => Err(format!("the template has {what}")),
+        Some(what) => Err(TemplateProblem::Unusable(what)),
         None => Ok(template),
     }
 }
@@ -40,8 +54,12 @@ fn nested_at_most(text: &str) -> usize {
 /// What a template has that templates of descriptors cannot have.
 fn unusable(template: &Template) -> Option<String> {
     template.elements.iter().find_map(|element| match element {
-        TemplateElement::PartialExpression(_) | TemplateElement::PartialBlock(_) => Some("a partial (`{{> NAME}}`)".to_owned()),
-        TemplateElement::DecoratorExpression(_) | TemplateElement::DecoratorBlock(_) => Some("a decorator (`{{* NAME}}`)".to_owned()),
+        TemplateElement::PartialExpression(_) | TemplateElement::PartialBlock(_) => {
+            Some("a partial (`{{> NAME}}`)".to_owned())
+        }
+        TemplateElement::DecoratorExpression(_) | TemplateElement::DecoratorBlock(_) => {
+            Some("a decorator (`{{* NAME}}`)".to_owned())
+        }
         TemplateElement::HelperBlock(block) => unusable_block(block),
         TemplateElement::RawString(_)
         | TemplateElement::HtmlExpression(_)
@@ -57,7 +75,10 @@ fn unusable_block(block: &HelperTemplate) -> Option<String> {
     if !BLOCKS.contains(&name) {
         return Some(format!("a block `{name}`; there are `#if` and `#unless`"));
     }
-    [&block.template, &block.inverse].into_iter().flatten().find_map(unusable)
+    [&block.template, &block.inverse]
+        .into_iter()
+        .flatten()
+        .find_map(unusable)
 }
 
 #[cfg(test)]
@@ -95,21 +116,34 @@ mod tests {
 
     #[test]
     fn templates_that_are_nested_too_deep_are_refused_before_they_are_parsed() {
-        let deep = |open: &str, close: &str| format!("{}x{}", open.repeat(20_000), close.repeat(20_000));
+        let deep =
+            |open: &str, close: &str| format!("{}x{}", open.repeat(20_000), close.repeat(20_000));
         let bad = [
             deep("{{#if a}}", "{{/if}}"),
             deep("{{~ #if a}}", "{{/if}}"),
             deep("{{#if a}}\"{{!-- {{/if}} --}}", "{{/if}}"),
-            format!("{{{{#if a}}}}{}x{{{{/if}}}}", "{{else if a}}".repeat(20_000)),
+            format!(
+                "{{{{#if a}}}}{}x{{{{/if}}}}",
+                "{{else if a}}".repeat(20_000)
+            ),
             format!("{{{{#if a}}}}{}x{{{{/if}}}}", "{{^if a}}".repeat(20_000)),
             format!("{{{{{}}}}}", deep("(not ", ")")),
             format!("{{{{len {}}}}}", deep("[", "]")),
             format!("{{{{len {}}}}}", "(not \"{{\" ".repeat(20_000)),
         ];
         for text in bad {
-            assert!(compile(&text).is_err_and(|e| e.contains("more than")), "{}", &text[..40]);
+            assert!(
+                compile(&text).is_err_and(|e| e.to_string().contains("more than")),
+                "{}",
+                &text[..40]
+            );
         }
         let most = MAX_NESTED;
-        compile(&format!("{}x{}", "{{#if a}}".repeat(most), "{{/if}}".repeat(most))).expect("not too deep");
+        compile(&format!(
+            "{}x{}",
+            "{{#if a}}".repeat(most),
+            "{{/if}}".repeat(most)
+        ))
+        .expect("not too deep");
     }
 }

@@ -3,14 +3,14 @@
 use super::{
     checker::Checker,
     factor::{Entry, Factor, Value},
-    grid::{Column, Grid, Rule, Shadows},
+    grid::{Column, Grid, Rule, SettingColumns, Shadows},
     model::{CheckpointSettings, Site, TraceSettings},
 };
 use crate::{
     app::LoadedApp,
     source::{Span, suggestion},
 };
-use crate::{mapping::Mapping, point::CheckpointerKind, point::Compression};
+use crate::{factor_registry::settings, mapping::Mapping};
 use indexmap::IndexMap;
 
 /// Maximum number of combinations of a matrix; more are more likely a typing error than intended.
@@ -40,7 +40,10 @@ struct Axes<'a> {
 impl<'a> Axes<'a> {
     /// Puts the axes behind a constant one; `None` if one of them has no factor.
     fn of(axes: &'a [Vec<Entry>]) -> Option<Self> {
-        let mut found = Self { sizes: vec![1], factors: Vec::new() };
+        let mut found = Self {
+            sizes: vec![1],
+            factors: Vec::new(),
+        };
         for axis in axes {
             let size = axis.first()?.values.len();
             for entry in axis {
@@ -52,19 +55,53 @@ impl<'a> Axes<'a> {
     }
 
     fn find(&self, factor: &Factor) -> Option<(usize, &'a Entry)> {
-        self.factors.iter().find(|(_, e)| e.factor == *factor).copied()
+        self.factors
+            .iter()
+            .find(|(_, e)| e.factor == *factor)
+            .copied()
     }
 
     /// The column of a factor, or its default on the constant axis.
-    fn column<T: Clone>(&self, factor: &Factor, default: T, read: impl Fn(&Value) -> Option<T>) -> Column<T> {
+    fn column<T: Clone>(
+        &self,
+        factor: &Factor,
+        default: T,
+        read: impl Fn(&Value) -> Option<T>,
+    ) -> Column<T> {
         match self.find(factor) {
-            Some((axis, entry)) => {
-                Column { axis, values: entry.values.iter().map(|(v, _)| read(v).unwrap_or_else(|| default.clone())).collect() }
-            }
-            None => Column { axis: 0, values: vec![default] },
+            Some((axis, entry)) => Column {
+                axis,
+                values: entry
+                    .values
+                    .iter()
+                    .map(|(v, _)| read(v).unwrap_or_else(|| default.clone()))
+                    .collect(),
+            },
+            None => Column {
+                axis: 0,
+                values: vec![default],
+            },
         }
     }
 }
+
+macro_rules! define_setting_columns {
+    ($($Name:ident $name:ident: $type:ty, $level:ty = $default:expr, $needs:ident, $digest:ident;)*) => {
+        /// The columns of all settings; what the file does not give has its default.
+        fn setting_columns(found: &Axes<'_>, known: &Known<'_>) -> SettingColumns {
+            SettingColumns {
+                $($name: {
+                    let default: fn(&Known<'_>) -> $level = $default;
+                    found.column(&Factor::$Name, default(known), |value| match value {
+                        Value::$Name(level) => Some(level.clone()),
+                        _ => None,
+                    })
+                },)*
+            }
+        }
+    };
+}
+settings!(define_setting_columns);
 
 fn name(value: &Value) -> Option<String> {
     match value {
@@ -74,7 +111,12 @@ fn name(value: &Value) -> Option<String> {
 }
 
 /// Builds a grid; `whole` is the position of the table that it comes from. `None` after an error.
-pub fn grid(check: &mut Checker<'_>, known: &Known<'_>, axes: &[Vec<Entry>], whole: Option<Span>) -> Option<Grid> {
+pub fn grid(
+    check: &mut Checker<'_>,
+    known: &Known<'_>,
+    axes: &[Vec<Entry>],
+    whole: Option<Span>,
+) -> Option<Grid> {
     let before = check.errors.len();
     let mut found = Axes::of(axes)?;
     let site = site_column(check, known, &mut found);
@@ -86,19 +128,46 @@ pub fn grid(check: &mut Checker<'_>, known: &Known<'_>, axes: &[Vec<Entry>], who
     let (app, mapping) = (app?, mapping?);
     let class = class_column(check, known, &found, &app, whole);
     let of_sites = |names: &dyn Fn(&Site) -> Vec<String>| -> Vec<Vec<String>> {
-        site.values.iter().map(|i| known.sites.get_index(*i).map(|(_, s)| names(s)).unwrap_or_default()).collect()
+        site.values
+            .iter()
+            .map(|i| {
+                known
+                    .sites
+                    .get_index(*i)
+                    .map(|(_, s)| names(s))
+                    .unwrap_or_default()
+            })
+            .collect()
     };
     let libraries = of_sites(&|s| s.mpi.keys().cloned().collect());
-    let mpi = column_of_sites(check, &found, Factor::Mpi, "MPI library", &libraries, site.axis);
+    let mpi = column_of_sites(
+        check,
+        &found,
+        Factor::Mpi,
+        "MPI library",
+        &libraries,
+        site.axis,
+    );
     let areas = of_sites(&|s| s.storage.keys().cloned().collect());
-    let storage = column_of_sites(check, &found, Factor::Storage, "storage area", &areas, site.axis);
+    let storage = column_of_sites(
+        check,
+        &found,
+        Factor::Storage,
+        "storage area",
+        &areas,
+        site.axis,
+    );
 
     let mut combinations: usize = 1;
     for size in &found.sizes {
         combinations = combinations.saturating_mul(*size);
     }
     if combinations > MAX_COMBINATIONS {
-        let span = found.factors.iter().max_by_key(|(_, e)| e.values.len()).map(|(_, e)| e.key.clone());
+        let span = found
+            .factors
+            .iter()
+            .max_by_key(|(_, e)| e.values.len())
+            .map(|(_, e)| e.key.clone());
         check.fail(
             span,
             format!("the matrix has more than {MAX_COMBINATIONS} combinations"),
@@ -117,36 +186,12 @@ pub fn grid(check: &mut Checker<'_>, known: &Known<'_>, axes: &[Vec<Entry>], who
         mapping,
         processes,
         mpi,
-        checkpointer: found.column(&Factor::Checkpointer, CheckpointerKind::None, |v| match v {
-            Value::Checkpointer(kind) => Some(*kind),
-            _ => None,
-        }),
-        compression: found.column(&Factor::Compression, Compression::None, |v| match v {
-            Value::Compression(kind) => Some(*kind),
-            _ => None,
-        }),
-        aggregators: found.column(&Factor::Aggregators, None, |v| match v {
-            Value::Aggregators(count) => Some(*count),
-            _ => None,
-        }),
-        cb_buffer: found.column(&Factor::CbBuffer, None, |v| match v {
-            Value::Buffer(size) => Some(*size),
-            _ => None,
-        }),
         storage,
-        restart_check: found.column(&Factor::RestartCheck, known.checkpoint.restart_check, |v| match v {
-            Value::Flag(flag) => Some(*flag),
-            _ => None,
-        }),
-        moment: found.column(&Factor::Moment, known.checkpoint.moment.clone(), |v| match v {
-            Value::Moment(moment) => Some(moment.clone()),
-            _ => None,
-        }),
-        tracer: found.column(&Factor::Tracer, known.trace.tracer, |v| match v {
-            Value::Tracer(kind) => Some(*kind),
-            _ => None,
-        }),
-        first_user: user.iter().filter_map(|(name, column)| Some((name.clone(), column.values.first()?.clone()))).collect(),
+        settings: setting_columns(&found, known),
+        first_user: user
+            .iter()
+            .filter_map(|(name, column)| Some((name.clone(), column.values.first()?.clone())))
+            .collect(),
         user,
         shadows: Shadows::find(found.sizes.len(), &found.factors),
         rules: Vec::new(),
@@ -168,9 +213,18 @@ fn column_of_sites(
     match found.find(&factor) {
         Some((axis, entry)) => {
             check_names(check, entry, what, &names.concat());
-            Column { axis, values: entry.values.iter().filter_map(|(v, _)| name(v)).collect() }
+            Column {
+                axis,
+                values: entry.values.iter().filter_map(|(v, _)| name(v)).collect(),
+            }
         }
-        None => Column { axis: site_axis, values: names.iter().map(|names| names.first().cloned().unwrap_or_default()).collect() },
+        None => Column {
+            axis: site_axis,
+            values: names
+                .iter()
+                .map(|names| names.first().cloned().unwrap_or_default())
+                .collect(),
+        },
     }
 }
 
@@ -179,7 +233,9 @@ fn user_columns(found: &Axes<'_>) -> Vec<(String, Column<crate::point::UserValue
         .factors
         .iter()
         .filter_map(|(axis, entry)| {
-            let Factor::User(name) = &entry.factor else { return None };
+            let Factor::User(name) = &entry.factor else {
+                return None;
+            };
             let values = entry
                 .values
                 .iter()
@@ -188,7 +244,13 @@ fn user_columns(found: &Axes<'_>) -> Vec<(String, Column<crate::point::UserValue
                     _ => None,
                 })
                 .collect();
-            Some((name.clone(), Column { axis: *axis, values }))
+            Some((
+                name.clone(),
+                Column {
+                    axis: *axis,
+                    values,
+                },
+            ))
         })
         .collect()
 }
@@ -196,9 +258,16 @@ fn user_columns(found: &Axes<'_>) -> Vec<(String, Column<crate::point::UserValue
 fn attach_rules(known: &Known<'_>, grid: &mut Grid) {
     for rule in known.rules {
         // A rule about a factor that this grid does not have never matches in it.
-        let conditions: Option<Vec<_>> = rule.when.iter().map(|e| grid.condition(e, known.sites, known.apps)).collect();
+        let conditions: Option<Vec<_>> = rule
+            .when
+            .iter()
+            .map(|e| grid.condition(e, known.sites, known.apps))
+            .collect();
         if let Some(conditions) = conditions {
-            grid.rules.push(Rule { conditions, reason: rule.reason.clone() });
+            grid.rules.push(Rule {
+                conditions,
+                reason: rule.reason.clone(),
+            });
         }
     }
 }
@@ -211,7 +280,11 @@ pub fn check_names(check: &mut Checker<'_>, entry: &Entry, what: &str, known: &[
             let mut list: Vec<&str> = known.iter().map(String::as_str).collect();
             list.sort_unstable();
             list.dedup();
-            check.fail(Some(span.clone()), format!("unknown {what} `{name}`"), suggestion(name, "known here", list));
+            check.fail(
+                Some(span.clone()),
+                format!("unknown {what} `{name}`"),
+                suggestion(name, "known here", list),
+            );
         }
     }
 }
@@ -221,26 +294,56 @@ fn site_column(check: &mut Checker<'_>, known: &Known<'_>, found: &mut Axes<'_>)
     match found.find(&Factor::Site) {
         Some((axis, entry)) => {
             check_names(check, entry, "site", &names);
-            let index = |v: &Value| name(v).and_then(|n| known.sites.get_index_of(&n)).unwrap_or(0);
-            Column { axis, values: entry.values.iter().map(|(v, _)| index(v)).collect() }
+            let index = |v: &Value| {
+                name(v)
+                    .and_then(|n| known.sites.get_index_of(&n))
+                    .unwrap_or(0)
+            };
+            Column {
+                axis,
+                values: entry.values.iter().map(|(v, _)| index(v)).collect(),
+            }
         }
         None => {
             found.sizes.push(names.len());
-            Column { axis: found.sizes.len() - 1, values: (0..names.len()).collect() }
+            Column {
+                axis: found.sizes.len() - 1,
+                values: (0..names.len()).collect(),
+            }
         }
     }
 }
 
-fn app_column(check: &mut Checker<'_>, known: &Known<'_>, found: &Axes<'_>, whole: Option<Span>) -> Option<Column<usize>> {
+fn app_column(
+    check: &mut Checker<'_>,
+    known: &Known<'_>,
+    found: &Axes<'_>,
+    whole: Option<Span>,
+) -> Option<Column<usize>> {
     let Some((axis, entry)) = found.find(&Factor::App) else {
-        check.fail(whole, "the key `app` is missing", "add `app = \"NAME\"`, the name of a descriptor");
+        check.fail(
+            whole,
+            "the key `app` is missing",
+            "add `app = \"NAME\"`, the name of a descriptor",
+        );
         return None;
     };
     let index = |v: &Value| name(v).and_then(|n| known.apps.get_index_of(&n));
-    Some(Column { axis, values: entry.values.iter().map(|(v, _)| index(v)).collect::<Option<Vec<_>>>()? })
+    Some(Column {
+        axis,
+        values: entry
+            .values
+            .iter()
+            .map(|(v, _)| index(v))
+            .collect::<Option<Vec<_>>>()?,
+    })
 }
 
-fn mapping_columns(check: &mut Checker<'_>, found: &Axes<'_>, whole: Option<Span>) -> (Option<Column<Mapping>>, Option<Column<u32>>) {
+fn mapping_columns(
+    check: &mut Checker<'_>,
+    found: &Axes<'_>,
+    whole: Option<Span>,
+) -> (Option<Column<Mapping>>, Option<Column<u32>>) {
     let count = |v: &Value| match v {
         Value::Count(count) => Some(*count),
         _ => None,
@@ -251,16 +354,35 @@ fn mapping_columns(check: &mut Checker<'_>, found: &Axes<'_>, whole: Option<Span
     };
     match (found.find(&Factor::Mapping), found.find(&Factor::Processes)) {
         (Some((axis, entry)), given) => {
-            let mappings = Column { axis, values: entry.values.iter().filter_map(|(v, _)| mapping(v)).collect() };
-            let processes = given.map(|(axis, entry)| Column { axis, values: entry.values.iter().filter_map(|(v, _)| count(v)).collect() });
+            let mappings = Column {
+                axis,
+                values: entry
+                    .values
+                    .iter()
+                    .filter_map(|(v, _)| mapping(v))
+                    .collect(),
+            };
+            let processes = given.map(|(axis, entry)| Column {
+                axis,
+                values: entry.values.iter().filter_map(|(v, _)| count(v)).collect(),
+            });
             (Some(mappings), processes)
         }
         (None, Some((axis, entry))) => {
-            let values = entry.values.iter().filter_map(|(v, _)| count(v)).map(Mapping::one_node).collect();
+            let values = entry
+                .values
+                .iter()
+                .filter_map(|(v, _)| count(v))
+                .map(Mapping::one_node)
+                .collect();
             (Some(Column { axis, values }), None)
         }
         (None, None) => {
-            check.fail(whole, "neither `processes` nor `mapping` is given", "add `processes = [1, 4]`, or `mapping = [\"1Nx4P\"]`");
+            check.fail(
+                whole,
+                "neither `processes` nor `mapping` is given",
+                "add `processes = [1, 4]`, or `mapping = [\"1Nx4P\"]`",
+            );
             (None, None)
         }
     }
@@ -274,20 +396,38 @@ fn class_column(
     whole: Option<Span>,
 ) -> Option<Column<String>> {
     if let Some((axis, entry)) = found.find(&Factor::Class) {
-        return Some(Column { axis, values: entry.values.iter().filter_map(|(v, _)| name(v)).collect() });
+        return Some(Column {
+            axis,
+            values: entry.values.iter().filter_map(|(v, _)| name(v)).collect(),
+        });
     }
     let mut values = Vec::new();
     for index in &app.values {
         let (name, app) = known.apps.get_index(*index)?;
-        let workloads: Vec<&str> = app.descriptor.workloads.keys().map(String::as_str).collect();
+        let workloads: Vec<&str> = app
+            .descriptor
+            .workloads
+            .keys()
+            .map(String::as_str)
+            .collect();
         match workloads.as_slice() {
             [only] => values.push((*only).to_owned()),
             several => {
                 let hint = format!("add `class`; {name} has: {}", several.join(", "));
-                check.fail(whole, format!("`class` is missing, and {name} has {} workloads", several.len()), hint);
+                check.fail(
+                    whole,
+                    format!(
+                        "`class` is missing, and {name} has {} workloads",
+                        several.len()
+                    ),
+                    hint,
+                );
                 return None;
             }
         }
     }
-    Some(Column { axis: app.axis, values })
+    Some(Column {
+        axis: app.axis,
+        values,
+    })
 }

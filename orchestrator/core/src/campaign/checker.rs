@@ -25,8 +25,14 @@ pub struct Checker<'a> {
 }
 
 impl Checker<'_> {
-    pub fn fail(&mut self, span: Option<Span>, message: impl Into<String>, hint: impl Into<String>) {
-        self.errors.push(self.source.error(span, message, hint.into()));
+    pub fn fail(
+        &mut self,
+        span: Option<Span>,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) {
+        self.errors
+            .push(self.source.error(span, message, hint.into()));
     }
 
     /// Checks that a whole number is in a range. Otherwise reports it and returns the nearest legal one, so that further errors are found.
@@ -34,7 +40,11 @@ impl Checker<'_> {
         if (low..=high).contains(&value) {
             return value;
         }
-        self.fail(place(&[key.into()]), format!("`{key}` is {value}"), format!("write a whole number from {low} to {high}"));
+        self.fail(
+            place(&[key.into()]),
+            format!("`{key}` is {value}"),
+            format!("write a whole number from {low} to {high}"),
+        );
         value.clamp(low, high)
     }
 
@@ -48,20 +58,31 @@ impl Checker<'_> {
 /// What is wrong with a number of seconds, and a hint.
 pub fn wrong_seconds(what: &str, value: f64) -> Option<(String, String)> {
     let hint = "write a number of seconds above 0 and at most 31536000, a year";
-    (!(value > 0.0 && value <= MAX_S)).then(|| (format!("{what} is {value} seconds"), hint.to_owned()))
+    (!(value > 0.0 && value <= MAX_S))
+        .then(|| (format!("{what} is {value} seconds"), hint.to_owned()))
 }
 
 /// A name that becomes a part of paths and of text in tables.
 pub fn is_name(name: &str) -> bool {
     name.len() <= 64
         && name.starts_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit())
-        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '_' | '.'))
+        && name
+            .chars()
+            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '_' | '.'))
 }
 
 pub fn path_text(check: &mut Checker<'_>, path: &str, span: Option<Span>) {
     if path.trim().is_empty() {
-        check.fail(span, "an empty path", "write a path, or remove the key to get its default");
+        check.fail(
+            span,
+            "an empty path",
+            "write a path, or remove the key to get its default",
+        );
     } else if path.contains(char::is_control) {
-        check.fail(span, "the path has a line feed or another control character", "write a path of one line");
+        check.fail(
+            span,
+            "the path has a line feed or another control character",
+            "write a path of one line",
+        );
     }
 }

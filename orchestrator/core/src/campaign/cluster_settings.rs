@@ -18,7 +18,13 @@ use std::path::Path;
 const LOST_AFTER_S: f64 = 15.0;
 
 /// The machines of a site; `None` for a local one.
-pub fn cluster(check: &mut Checker<'_>, kind: SiteKind, name: &str, raw: &RawSite, place: &Place<'_>) -> Option<Cluster> {
+pub fn cluster(
+    check: &mut Checker<'_>,
+    kind: SiteKind,
+    name: &str,
+    raw: &RawSite,
+    place: &Place<'_>,
+) -> Option<Cluster> {
     let given: [(&str, bool, &[SiteKind]); 14] = [
         ("hosts", !raw.hosts.is_empty(), &[SiteKind::Ssh]),
         ("inventory", raw.inventory.is_some(), &[SiteKind::Ssh]),
@@ -27,19 +33,60 @@ pub fn cluster(check: &mut Checker<'_>, kind: SiteKind, name: &str, raw: &RawSit
         ("login", raw.login.is_some(), &[SiteKind::Slurm]),
         ("slurm", raw.slurm.is_some(), &[SiteKind::Slurm]),
         ("ec2", raw.ec2.is_some(), &[SiteKind::Ec2]),
-        ("user", raw.user.is_some(), &[SiteKind::Ssh, SiteKind::Slurm, SiteKind::Ec2]),
-        ("ssh", raw.ssh.config.is_some() || raw.ssh.known_hosts.is_some(), &[SiteKind::Ssh, SiteKind::Slurm]),
-        ("base", raw.base.is_some(), &[SiteKind::Ssh, SiteKind::Slurm, SiteKind::Ec2]),
-        ("interface", raw.interface.is_some(), &[SiteKind::Ssh, SiteKind::Slurm, SiteKind::Ec2]),
-        ("cores", raw.cores.is_some(), &[SiteKind::Ssh, SiteKind::Slurm, SiteKind::Ec2]),
-        ("side_by_side", raw.side_by_side, &[SiteKind::Ssh, SiteKind::Slurm, SiteKind::Ec2]),
-        ("lost_after_s", raw.lost_after_s.is_some(), &[SiteKind::Ssh, SiteKind::Slurm, SiteKind::Ec2]),
+        (
+            "user",
+            raw.user.is_some(),
+            &[SiteKind::Ssh, SiteKind::Slurm, SiteKind::Ec2],
+        ),
+        (
+            "ssh",
+            raw.ssh.config.is_some() || raw.ssh.known_hosts.is_some(),
+            &[SiteKind::Ssh, SiteKind::Slurm],
+        ),
+        (
+            "base",
+            raw.base.is_some(),
+            &[SiteKind::Ssh, SiteKind::Slurm, SiteKind::Ec2],
+        ),
+        (
+            "interface",
+            raw.interface.is_some(),
+            &[SiteKind::Ssh, SiteKind::Slurm, SiteKind::Ec2],
+        ),
+        (
+            "cores",
+            raw.cores.is_some(),
+            &[SiteKind::Ssh, SiteKind::Slurm, SiteKind::Ec2],
+        ),
+        (
+            "side_by_side",
+            raw.side_by_side,
+            &[SiteKind::Ssh, SiteKind::Slurm, SiteKind::Ec2],
+        ),
+        (
+            "lost_after_s",
+            raw.lost_after_s.is_some(),
+            &[SiteKind::Ssh, SiteKind::Slurm, SiteKind::Ec2],
+        ),
     ];
     for (key, given, kinds) in given {
         if given && !kinds.contains(&kind) {
-            let names: Vec<String> = kinds.iter().map(|k| format!("`{}`", kind_name(*k))).collect();
-            let hint = format!("remove it; it belongs to sites of the kind {}", names.join(" and "));
-            check.fail(place(&[key.into()]), format!("`{key}` has no meaning for a site of the kind `{}`", kind_name(kind)), hint);
+            let names: Vec<String> = kinds
+                .iter()
+                .map(|k| format!("`{}`", kind_name(*k)))
+                .collect();
+            let hint = format!(
+                "remove it; it belongs to sites of the kind {}",
+                names.join(" and ")
+            );
+            check.fail(
+                place(&[key.into()]),
+                format!(
+                    "`{key}` has no meaning for a site of the kind `{}`",
+                    kind_name(kind)
+                ),
+                hint,
+            );
         }
     }
     if kind == SiteKind::Local {
@@ -48,7 +95,10 @@ pub fn cluster(check: &mut Checker<'_>, kind: SiteKind, name: &str, raw: &RawSit
     if let Some(user) = &raw.user {
         login_name(check, user, place(&["user".into()]));
     }
-    for (key, path) in [("config", &raw.ssh.config), ("known_hosts", &raw.ssh.known_hosts)] {
+    for (key, path) in [
+        ("config", &raw.ssh.config),
+        ("known_hosts", &raw.ssh.known_hosts),
+    ] {
         if let Some(path) = path {
             path_text(check, path, place(&["ssh".into(), key.into()]));
         }
@@ -59,15 +109,35 @@ pub fn cluster(check: &mut Checker<'_>, kind: SiteKind, name: &str, raw: &RawSit
         }
     }
     let lost_after_s = raw.lost_after_s.unwrap_or(LOST_AFTER_S);
-    check.seconds("`lost_after_s`", lost_after_s, place(&["lost_after_s".into()]));
+    check.seconds(
+        "`lost_after_s`",
+        lost_after_s,
+        place(&["lost_after_s".into()]),
+    );
     // an ec2 site's hosts are known when its instances are there
-    let (hosts, inventory) = if kind == SiteKind::Ssh { hosts(check, name, raw, place) } else { (Vec::new(), None) };
-    let slurm = if kind == SiteKind::Slurm { slurm(check, raw.slurm.as_ref(), place) } else { None };
-    let (key, head) = if kind == SiteKind::Ssh { ("head", &raw.head) } else { ("login", &raw.login) };
+    let (hosts, inventory) = if kind == SiteKind::Ssh {
+        hosts(check, name, raw, place)
+    } else {
+        (Vec::new(), None)
+    };
+    let slurm = if kind == SiteKind::Slurm {
+        slurm(check, raw.slurm.as_ref(), place)
+    } else {
+        None
+    };
+    let (key, head) = if kind == SiteKind::Ssh {
+        ("head", &raw.head)
+    } else {
+        ("login", &raw.login)
+    };
     Some(Cluster {
         hosts,
         inventory,
-        head: head.as_ref().map(|h| host(check, h, raw.user.as_deref(), &|rest| place(&[&[key.into()], rest].concat()))),
+        head: head.as_ref().map(|h| {
+            host(check, h, raw.user.as_deref(), &|rest| {
+                place(&[&[key.into()], rest].concat())
+            })
+        }),
         ssh: SshSettings {
             config: raw.ssh.config.clone(),
             known_hosts: raw.ssh.known_hosts.clone(),
@@ -76,7 +146,9 @@ pub fn cluster(check: &mut Checker<'_>, kind: SiteKind, name: &str, raw: &RawSit
         },
         base: raw.base.clone().unwrap_or_else(|| "~/.cvc".into()),
         interface: raw.interface.clone(),
-        cores: raw.cores.map(|c| check.whole("cores", c, 1, 100_000, place) as u32),
+        cores: raw
+            .cores
+            .map(|c| check.whole("cores", c, 1, 100_000, place) as u32),
         side_by_side: raw.side_by_side,
         lost_after_s,
         slurm,
@@ -93,27 +165,56 @@ pub(super) fn kind_name(kind: SiteKind) -> &'static str {
 }
 
 /// The nodes of an ssh site.
-fn hosts(check: &mut Checker<'_>, site: &str, raw: &RawSite, place: &Place<'_>) -> (Vec<HostEntry>, Option<InventorySource>) {
+fn hosts(
+    check: &mut Checker<'_>,
+    site: &str,
+    raw: &RawSite,
+    place: &Place<'_>,
+) -> (Vec<HostEntry>, Option<InventorySource>) {
     let mut hosts = Vec::new();
     let mut source = None;
     match (&raw.inventory, raw.hosts.is_empty()) {
         (Some(_), false) => {
-            check.fail(place(&["inventory".into()]), "`inventory` beside `hosts`", "say once which machines there are");
+            check.fail(
+                place(&["inventory".into()]),
+                "`inventory` beside `hosts`",
+                "say once which machines there are",
+            );
         }
         (Some(text), true) => {
             let at = place(&["inventory".into()]);
             path_text(check, text, at.clone());
-            let base = check.source.path.parent().unwrap_or(Path::new("")).to_owned();
-            let path = crate::paths::expand_path(text, &base, crate::paths::variable).unwrap_or_else(|_| base.join(text));
-            let mut failed = |error: &InventoryError| check.errors.push(check.source.error(at.clone(), error.to_string(), error.hint()));
+            let base = check
+                .source
+                .path
+                .parent()
+                .unwrap_or(Path::new(""))
+                .to_owned();
+            let path = crate::paths::expand_path(text, &base, crate::paths::variable)
+                .unwrap_or_else(|_| base.join(text));
+            let mut failed = |error: &InventoryError| {
+                check.errors.push(
+                    check
+                        .source
+                        .error(at.clone(), error.to_string(), error.hint()),
+                )
+            };
             match check.hosts.get(site) {
-                Some(Ok(known)) if !known.is_empty() => (hosts, source) = (known.clone(), Some(InventorySource::Known)),
+                Some(Ok(known)) if !known.is_empty() => {
+                    (hosts, source) = (known.clone(), Some(InventorySource::Known))
+                }
                 Some(Err(error)) => failed(error),
-                Some(Ok(_)) | None => match inventory::read(&path, raw.group.as_deref().unwrap_or("all")) {
-                    Ok(Inventory::Hosts(found)) => (hosts, source) = (found, Some(InventorySource::Text)),
-                    Ok(Inventory::Program(program)) => source = Some(InventorySource::Program(program)),
-                    Err(error) => failed(&error),
-                },
+                Some(Ok(_)) | None => {
+                    match inventory::read(&path, raw.group.as_deref().unwrap_or("all")) {
+                        Ok(Inventory::Hosts(found)) => {
+                            (hosts, source) = (found, Some(InventorySource::Text))
+                        }
+                        Ok(Inventory::Program(program)) => {
+                            source = Some(InventorySource::Program(program))
+                        }
+                        Err(error) => failed(&error),
+                    }
+                }
             }
             for host in &mut hosts {
                 host.user = host.user.take().or_else(|| raw.user.clone());
@@ -126,24 +227,42 @@ fn hosts(check: &mut Checker<'_>, site: &str, raw: &RawSite, place: &Place<'_>) 
         (None, false) => {
             for (i, raw_host) in raw.hosts.iter().enumerate() {
                 let way: Vec<Step<'_>> = vec!["hosts".into(), i.into()];
-                hosts.push(host(check, raw_host, raw.user.as_deref(), &|rest| place(&[&way, rest].concat())));
+                hosts.push(host(check, raw_host, raw.user.as_deref(), &|rest| {
+                    place(&[&way, rest].concat())
+                }));
             }
         }
     }
     for (i, host) in hosts.iter().enumerate() {
         if hosts[..i].iter().any(|h| h.name == host.name) {
-            let at = if raw.hosts.is_empty() { place(&["inventory".into()]) } else { place(&["hosts".into(), i.into()]) };
-            check.fail(at, format!("the host `{}` is given twice", host.name), "remove one");
+            let at = if raw.hosts.is_empty() {
+                place(&["inventory".into()])
+            } else {
+                place(&["hosts".into(), i.into()])
+            };
+            check.fail(
+                at,
+                format!("the host `{}` is given twice", host.name),
+                "remove one",
+            );
         }
     }
     // those that were kept come from a file that anybody may have written
-    for host in hosts.iter().filter(|_| source == Some(InventorySource::Known)) {
+    for host in hosts
+        .iter()
+        .filter(|_| source == Some(InventorySource::Known))
+    {
         entry_names(check, host, || place(&["inventory".into()]));
     }
     (hosts, source)
 }
 
-fn host(check: &mut Checker<'_>, raw: &RawHost, user: Option<&str>, place: &Place<'_>) -> HostEntry {
+fn host(
+    check: &mut Checker<'_>,
+    raw: &RawHost,
+    user: Option<&str>,
+    place: &Place<'_>,
+) -> HostEntry {
     let mut entry = match raw {
         RawHost::Name(name) => HostEntry::named(name),
         RawHost::Table(table) => HostEntry {
@@ -162,7 +281,14 @@ fn host(check: &mut Checker<'_>, raw: &RawHost, user: Option<&str>, place: &Plac
 
 /// Checks what becomes part of ssh's command line.
 fn entry_names(check: &mut Checker<'_>, entry: &HostEntry, place: impl Fn() -> Option<Span>) {
-    for text in [Some(&entry.name), entry.address.as_ref(), entry.internal.as_ref()].into_iter().flatten() {
+    for text in [
+        Some(&entry.name),
+        entry.address.as_ref(),
+        entry.internal.as_ref(),
+    ]
+    .into_iter()
+    .flatten()
+    {
         if !is_host_or_login(text) {
             check.fail(
                 place(),
@@ -181,13 +307,25 @@ fn entry_names(check: &mut Checker<'_>, entry: &HostEntry, place: impl Fn() -> O
 
 fn login_name(check: &mut Checker<'_>, user: &str, span: Option<Span>) {
     if !is_host_or_login(user) {
-        check.fail(span, format!("`{user}` is not a valid user name"), "write the login name");
+        check.fail(
+            span,
+            format!("`{user}` is not a valid user name"),
+            "write the login name",
+        );
     }
 }
 
-fn slurm(check: &mut Checker<'_>, raw: Option<&RawSlurm>, place: &Place<'_>) -> Option<SlurmSettings> {
+fn slurm(
+    check: &mut Checker<'_>,
+    raw: Option<&RawSlurm>,
+    place: &Place<'_>,
+) -> Option<SlurmSettings> {
     let Some(raw) = raw else {
-        check.fail(place(&[]), "a site of the kind `slurm` without the table `slurm`", "add [sites.NAME.slurm] with `nodes = 4`");
+        check.fail(
+            place(&[]),
+            "a site of the kind `slurm` without the table `slurm`",
+            "add [sites.NAME.slurm] with `nodes = 4`",
+        );
         return None;
     };
     let at = |rest: &[Step<'_>]| place(&[&["slurm".into()], rest].concat());
@@ -204,8 +342,15 @@ fn slurm(check: &mut Checker<'_>, raw: Option<&RawSlurm>, place: &Place<'_>) -> 
         ("reservation", &raw.reservation),
     ];
     for (key, word) in words {
-        if word.as_ref().is_some_and(|w| w.trim().is_empty() || w.contains(char::is_control)) {
-            check.fail(at(&[key.into()]), format!("`{key}` is empty or has line feeds"), "write it as sbatch takes it, or remove the key");
+        if word
+            .as_ref()
+            .is_some_and(|w| w.trim().is_empty() || w.contains(char::is_control))
+        {
+            check.fail(
+                at(&[key.into()]),
+                format!("`{key}` is empty or has line feeds"),
+                "write it as sbatch takes it, or remove the key",
+            );
         }
     }
     for (i, arg) in raw.sbatch_args.iter().enumerate() {

@@ -11,9 +11,25 @@ pub struct Ec2Settings {
     pub profile: Option<String>,
     /// Instead of the cloud's own addresses, as in `http://127.0.0.1:5000`.
     pub endpoint: Option<String>,
+    /// Which instances.
+    #[serde(flatten)]
+    pub instances: InstanceSpec,
+    /// Where the disks of the machine itself are mounted, striped if there are several; `None` leaves them alone.
+    pub instance_store: Option<String>,
+    /// Directory that the first node exports by NFS and all others mount; `None`: none.
+    pub nfs: Option<String>,
+    /// Time for which instances are kept after the campaign for the next one, seconds; `None`: not at all.
+    pub keep_s: Option<f64>,
+    /// Whether what the campaign needs is installed on fresh instances.
+    pub install: bool,
+}
+
+/// The instances that a site wants, in terms of no particular cloud.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct InstanceSpec {
     /// Instance types; the next one is used if the one before is not available.
     pub instance_types: Vec<String>,
-    /// Instances at most.
+    /// Maximum number of instances.
     pub nodes: u32,
     /// Zones, in order of preference; empty is every zone that has the type.
     pub zones: Vec<String>,
@@ -25,7 +41,7 @@ pub struct Ec2Settings {
     pub market: Market,
     /// Spot market: US dollars for an hour of one instance at most; `None` is the price on demand.
     pub max_price_usd: Option<f64>,
-    /// Whether they are near each other; `None`: where the type allows it and there is more than one.
+    /// Whether they are in a cluster placement group; `None`: where the type allows it and there is more than one.
     pub placement_group: Option<bool>,
     /// Whether they have the Elastic Fabric Adapter.
     pub efa: bool,
@@ -33,14 +49,8 @@ pub struct Ec2Settings {
     pub root: Disk,
     /// Further volumes, formatted and mounted.
     pub volumes: Vec<Volume>,
-    /// Where the disks of the machine itself are mounted, striped if there are several; `None` leaves them alone.
-    pub instance_store: Option<String>,
-    /// Directory that the first node exports by NFS and all others mount; `None`: none.
-    pub nfs: Option<String>,
-    /// Seconds after which an instance terminates itself once cvc no longer extends its deadline.
+    /// Time after the last contact with cvc at which an instance ends itself, seconds.
     pub lifetime_s: f64,
-    /// Time for which instances are kept after the campaign for the next one, seconds; `None`: not at all.
-    pub keep_s: Option<f64>,
     /// Time limit for an instance to answer by ssh, seconds.
     pub ready_limit_s: f64,
     /// Addresses from which ssh is allowed, as in `203.0.113.7/32`; `None` for the caller's own.
@@ -51,8 +61,13 @@ pub struct Ec2Settings {
     /// What burstable instances do when their processor credits are used up; `None` is the cloud's default for the type.
     #[serde(default)]
     pub credits: Option<Credits>,
-    /// Whether what the campaign needs is installed on fresh instances.
-    pub install: bool,
+}
+
+impl InstanceSpec {
+    /// What instances of this type do when their processor credits are used up; `None` if they are not burstable.
+    pub fn credits_of(&self, instance_type: &str) -> Option<Credits> {
+        Credits::of(instance_type, self.credits)
+    }
 }
 
 /// The image of instances.
@@ -102,8 +117,12 @@ pub enum Credits {
 
 impl Credits {
     /// Families of burstable types, with what they do unless somebody says otherwise.
-    const FAMILIES: [(&str, Self); 4] =
-        [("t2", Self::Standard), ("t3", Self::Unlimited), ("t3a", Self::Unlimited), ("t4g", Self::Unlimited)];
+    const FAMILIES: [(&str, Self); 4] = [
+        ("t2", Self::Standard),
+        ("t3", Self::Unlimited),
+        ("t3a", Self::Unlimited),
+        ("t4g", Self::Unlimited),
+    ];
 
     /// What instances of this type do; `None` if they are not burstable. `wanted` is what the user says.
     pub fn of(instance_type: &str, wanted: Option<Self>) -> Option<Self> {
@@ -161,7 +180,12 @@ fn gp3() -> String {
 
 impl Default for Disk {
     fn default() -> Self {
-        Self { kind: gp3(), size_gib: None, iops: None, throughput_mib_s: None }
+        Self {
+            kind: gp3(),
+            size_gib: None,
+            iops: None,
+            throughput_mib_s: None,
+        }
     }
 }
 
@@ -226,15 +250,45 @@ pub enum WhenShort {
 mod tests {
     use super::*;
 
+    /// Fleets that are kept, and agents of the version before, know them in this form.
+    #[test]
+    fn settings_of_instances_are_written_without_a_table_of_their_own() {
+        let text = "schema = 1\nname = 'x'\n[matrix]\napp = 'npb-bt'\nclass = 'S'\nprocesses = 1\n[sites.cloud]\nkind = 'ec2'\n\
+            [sites.cloud.ec2]\nregion = 'us-east-1'\ninstance_types = ['c5.large']\nnodes = 2\n";
+        let apps = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/apps");
+        let spec = crate::campaign::load_text(std::path::Path::new("x.toml"), text, &[apps])
+            .expect("a campaign");
+        let settings = spec.sites["cloud"].ec2.as_ref().expect("settings");
+        assert_eq!(
+            crate::ids::canonical_json(settings),
+            r#"{"allow_from":null,"credits":null,"efa":false,"encrypted":true,"endpoint":null,"image":{"known":"debian-12"},"install":true,"instance_store":null,"instance_types":["c5.large"],"keep_s":null,"lifetime_s":14400.0,"market":"on-demand","max_price_usd":null,"nfs":null,"nodes":2,"placement_group":null,"profile":null,"ready_limit_s":300.0,"region":"us-east-1","root":{"type":"gp3"},"subnet":null,"volumes":[],"zones":[]}"#
+        );
+        let written = serde_json::to_string(settings).expect("JSON");
+        assert_eq!(
+            serde_json::from_str::<Ec2Settings>(&written).expect("settings"),
+            *settings
+        );
+    }
+
     #[test]
     fn only_burstable_families_have_credits_and_the_user_may_choose() {
         let of = |name| Credits::of(name, None);
         assert_eq!(
             (of("t2.micro"), of("t3.micro"), of("t3a.small")),
-            (Some(Credits::Standard), Some(Credits::Unlimited), Some(Credits::Unlimited))
+            (
+                Some(Credits::Standard),
+                Some(Credits::Unlimited),
+                Some(Credits::Unlimited)
+            )
         );
-        assert_eq!((of("c5.xlarge"), of("t1.micro"), of("trn1.2xlarge"), of("")), (None, None, None, None));
-        assert_eq!(Credits::of("t3.micro", Some(Credits::Standard)), Some(Credits::Standard));
+        assert_eq!(
+            (of("c5.xlarge"), of("t1.micro"), of("trn1.2xlarge"), of("")),
+            (None, None, None, None)
+        );
+        assert_eq!(
+            Credits::of("t3.micro", Some(Credits::Standard)),
+            Some(Credits::Standard)
+        );
         assert_eq!(Credits::of("c5.xlarge", Some(Credits::Standard)), None);
     }
 }

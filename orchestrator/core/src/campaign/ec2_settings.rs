@@ -3,7 +3,7 @@
 use super::{
     checker::{Checker, Place, path_text},
     cluster_settings::kind_name,
-    ec2::{Budget, Credits, Ec2Settings, Image, PriceSettings},
+    ec2::{Budget, Credits, Ec2Settings, Image, InstanceSpec, PriceSettings},
     model::SiteKind,
     raw::{RawBudget, RawEc2, RawImage},
 };
@@ -14,7 +14,13 @@ use crate::{
 };
 
 /// Images that cvc finds by their publisher and name.
-pub const KNOWN_IMAGES: [&str; 5] = ["debian-12", "debian-13", "ubuntu-22.04", "ubuntu-24.04", "amazon-linux-2023"];
+pub const KNOWN_IMAGES: [&str; 5] = [
+    "debian-12",
+    "debian-13",
+    "ubuntu-22.04",
+    "ubuntu-24.04",
+    "amazon-linux-2023",
+];
 /// Default lifetime of an instance, after which it terminates itself: most of a working day, but not a weekend.
 const LIFETIME_S: f64 = 4.0 * 3600.0;
 /// Default limit for an instance to answer by ssh after the order; a minute is usual.
@@ -23,65 +29,138 @@ const READY_LIMIT_S: f64 = 300.0;
 const DISKS: [&str; 7] = ["gp3", "gp2", "io1", "io2", "st1", "sc1", "standard"];
 
 /// Checks the settings of instances; `None` for sites of other kinds.
-pub fn ec2(check: &mut Checker<'_>, kind: SiteKind, raw: Option<&RawEc2>, place: &Place<'_>) -> Option<Ec2Settings> {
+pub fn ec2(
+    check: &mut Checker<'_>,
+    kind: SiteKind,
+    raw: Option<&RawEc2>,
+    place: &Place<'_>,
+) -> Option<Ec2Settings> {
     if kind != SiteKind::Ec2 {
         return None;
     }
     let Some(raw) = raw else {
         let hint = "add [sites.NAME.ec2] with `region`, `instance_types` and `nodes`";
-        check.fail(place(&[]), "a site of kind `ec2` needs the table `ec2`", hint);
+        check.fail(
+            place(&[]),
+            "a site of kind `ec2` needs the table `ec2`",
+            hint,
+        );
         return None;
     };
     let at = |rest: &[Step<'_>]| place(&[&["ec2".into()], rest].concat());
-    let plain = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '.'));
+    let plain = |text: &str| {
+        !text.is_empty()
+            && text
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '.'))
+    };
     if !plain(&raw.region) {
-        check.fail(at(&["region".into()]), format!("`{}` is not a valid region", raw.region), "write it as in `us-east-1`");
+        check.fail(
+            at(&["region".into()]),
+            format!("`{}` is not a valid region", raw.region),
+            "write it as in `us-east-1`",
+        );
     }
     if raw.instance_types.is_empty() {
-        check.fail(at(&["instance_types".into()]), "the list of instance types is empty", "write at least one, as in [\"c5.xlarge\"]");
+        check.fail(
+            at(&["instance_types".into()]),
+            "the list of instance types is empty",
+            "write at least one, as in [\"c5.xlarge\"]",
+        );
     }
     for (i, name) in raw.instance_types.iter().enumerate() {
         if !plain(name) || !name.contains('.') {
-            check.fail(at(&["instance_types".into(), i.into()]), format!("unknown instance type `{name}`"), "write it as in `c5.xlarge`");
+            check.fail(
+                at(&["instance_types".into(), i.into()]),
+                format!("unknown instance type `{name}`"),
+                "write it as in `c5.xlarge`",
+            );
         }
     }
     for (i, zone) in raw.zones.iter().enumerate() {
         if !plain(zone) || !zone.starts_with(&raw.region) {
             let hint = format!("write it as in `{}a`", raw.region);
-            check.fail(at(&["zones".into(), i.into()]), format!("`{zone}` is not a zone of {}", raw.region), hint);
+            check.fail(
+                at(&["zones".into(), i.into()]),
+                format!("`{zone}` is not a zone of {}", raw.region),
+                hint,
+            );
         }
     }
     if raw.subnet.is_some() && raw.zones.len() > 1 {
-        check.fail(at(&["subnet".into()]), "`subnet` beside several `zones`", "a subnet lies in one zone: remove `zones`");
+        check.fail(
+            at(&["subnet".into()]),
+            "`subnet` beside several `zones`",
+            "a subnet lies in one zone: remove `zones`",
+        );
     }
     if let Some(endpoint) = &raw.endpoint
         && !endpoint.starts_with("http://")
         && !endpoint.starts_with("https://")
     {
-        check.fail(at(&["endpoint".into()]), format!("`{endpoint}` is not a valid service address"), "begin with http:// or https://");
+        check.fail(
+            at(&["endpoint".into()]),
+            format!("`{endpoint}` is not a valid service address"),
+            "begin with http:// or https://",
+        );
     }
     for (key, limit) in [("max_price_usd", raw.max_price_usd)] {
         if limit.is_some_and(|usd| !(usd > 0.0 && usd.is_finite())) {
-            check.fail(at(&[key.into()]), format!("`{key}` must be above zero"), "write US dollars for an hour of one instance");
+            check.fail(
+                at(&[key.into()]),
+                format!("`{key}` must be above zero"),
+                "write US dollars for an hour of one instance",
+            );
         }
     }
     if raw.max_price_usd.is_some() && raw.market == super::Market::OnDemand {
-        check.fail(at(&["max_price_usd".into()]), "`max_price_usd` needs spot instances", "set `market = \"spot\"`, or remove it");
+        check.fail(
+            at(&["max_price_usd".into()]),
+            "`max_price_usd` needs spot instances",
+            "set `market = \"spot\"`, or remove it",
+        );
     }
     if let Some(from) = &raw.allow_from
         && !is_network(from)
     {
         let hint = "write a network as in 203.0.113.7/32";
-        check.fail(at(&["allow_from".into()]), format!("`{from}` is not a valid network"), hint);
+        check.fail(
+            at(&["allow_from".into()]),
+            format!("`{from}` is not a valid network"),
+            hint,
+        );
     }
-    if raw.credits.is_some() && raw.instance_types.iter().all(|name| Credits::of(name, None).is_none()) {
+    if raw.credits.is_some()
+        && raw
+            .instance_types
+            .iter()
+            .all(|name| Credits::of(name, None).is_none())
+    {
         let hint = "only t2, t3, t3a and t4g are burstable: remove it";
-        check.fail(at(&["credits".into()]), "`credits` without a burstable instance type", hint);
+        check.fail(
+            at(&["credits".into()]),
+            "`credits` without a burstable instance type",
+            hint,
+        );
     }
-    disk(check, "root", &raw.root.kind, raw.root.iops, raw.root.throughput_mib_s, &|rest| at(&[&["root".into()], rest].concat()));
+    disk(
+        check,
+        "root",
+        &raw.root.kind,
+        raw.root.iops,
+        raw.root.throughput_mib_s,
+        &|rest| at(&[&["root".into()], rest].concat()),
+    );
     for (i, volume) in raw.volumes.iter().enumerate() {
         let place = |rest: &[Step<'_>]| at(&[&["volumes".into(), i.into()], rest].concat());
-        disk(check, "the volume", &volume.kind, volume.iops, volume.throughput_mib_s, &place);
+        disk(
+            check,
+            "the volume",
+            &volume.kind,
+            volume.iops,
+            volume.throughput_mib_s,
+            &place,
+        );
         mount(check, &volume.mount, &|| place(&["mount".into()]));
     }
     for (key, path) in [("instance_store", &raw.instance_store), ("nfs", &raw.nfs)] {
@@ -90,35 +169,49 @@ pub fn ec2(check: &mut Checker<'_>, kind: SiteKind, raw: Option<&RawEc2>, place:
         }
     }
     let ready_limit_s = raw.ready_limit_s.unwrap_or(READY_LIMIT_S);
-    check.seconds("`ready_limit_s`", ready_limit_s, at(&["ready_limit_s".into()]));
-    let lifetime_s = raw.lifetime.as_ref().map(|text| time(check, "lifetime", text, &at)).unwrap_or(LIFETIME_S);
+    check.seconds(
+        "`ready_limit_s`",
+        ready_limit_s,
+        at(&["ready_limit_s".into()]),
+    );
+    let lifetime_s = raw
+        .lifetime
+        .as_ref()
+        .map(|text| time(check, "lifetime", text, &at))
+        .unwrap_or(LIFETIME_S);
     if lifetime_s < 300.0 {
         let hint = "an instance needs minutes to boot and set up: write at least 5m";
-        check.fail(at(&["lifetime".into()]), "`lifetime` is shorter than five minutes", hint);
+        check.fail(
+            at(&["lifetime".into()]),
+            "`lifetime` is shorter than five minutes",
+            hint,
+        );
     }
     Some(Ec2Settings {
         region: raw.region.clone(),
         profile: raw.profile.clone(),
         endpoint: raw.endpoint.clone(),
-        instance_types: raw.instance_types.clone(),
-        nodes: check.whole("nodes", raw.nodes, 1, 10_000, &at) as u32,
-        zones: raw.zones.clone(),
-        subnet: raw.subnet.clone(),
-        image: image(check, raw.image.as_ref(), &at),
-        market: raw.market,
-        max_price_usd: raw.max_price_usd,
-        placement_group: raw.placement_group,
-        efa: raw.efa,
-        root: raw.root.clone(),
-        volumes: raw.volumes.clone(),
+        instances: InstanceSpec {
+            instance_types: raw.instance_types.clone(),
+            nodes: check.whole("nodes", raw.nodes, 1, 10_000, &at) as u32,
+            zones: raw.zones.clone(),
+            subnet: raw.subnet.clone(),
+            image: image(check, raw.image.as_ref(), &at),
+            market: raw.market,
+            max_price_usd: raw.max_price_usd,
+            placement_group: raw.placement_group,
+            efa: raw.efa,
+            root: raw.root.clone(),
+            volumes: raw.volumes.clone(),
+            lifetime_s,
+            ready_limit_s,
+            allow_from: raw.allow_from.clone(),
+            encrypted: raw.encrypted,
+            credits: raw.credits,
+        },
         instance_store: raw.instance_store.clone(),
         nfs: raw.nfs.clone(),
-        lifetime_s,
         keep_s: raw.keep.as_ref().map(|text| time(check, "keep", text, &at)),
-        ready_limit_s,
-        allow_from: raw.allow_from.clone(),
-        encrypted: raw.encrypted,
-        credits: raw.credits,
         install: raw.install,
     })
 }
@@ -127,14 +220,20 @@ fn time(check: &mut Checker<'_>, key: &str, text: &str, at: &Place<'_>) -> f64 {
     match units::seconds(text) {
         Ok(seconds) => seconds,
         Err(wrong) => {
-            check.fail(at(&[key.into()]), format!("`{key}`: {wrong}"), "as in \"30m\"");
+            check.fail(
+                at(&[key.into()]),
+                format!("`{key}`: {wrong}"),
+                "as in \"30m\"",
+            );
             LIFETIME_S
         }
     }
 }
 
 fn is_network(text: &str) -> bool {
-    let Some((address, bits)) = text.split_once('/') else { return false };
+    let Some((address, bits)) = text.split_once('/') else {
+        return false;
+    };
     let most = match address.parse::<std::net::IpAddr>() {
         Ok(std::net::IpAddr::V4(_)) => 32,
         Ok(std::net::IpAddr::V6(_)) => 128,
@@ -151,12 +250,27 @@ fn mount(check: &mut Checker<'_>, path: &str, span: &dyn Fn() -> Option<crate::s
     }
 }
 
-fn disk(check: &mut Checker<'_>, what: &str, kind: &str, iops: Option<u32>, throughput: Option<u32>, place: &Place<'_>) {
+fn disk(
+    check: &mut Checker<'_>,
+    what: &str,
+    kind: &str,
+    iops: Option<u32>,
+    throughput: Option<u32>,
+    place: &Place<'_>,
+) {
     if !DISKS.contains(&kind) {
-        check.fail(place(&["type".into()]), format!("unknown volume type `{kind}`"), suggestion(kind, "known types", DISKS));
+        check.fail(
+            place(&["type".into()]),
+            format!("unknown volume type `{kind}`"),
+            suggestion(kind, "known types", DISKS),
+        );
     }
     if iops.is_some() && !matches!(kind, "gp3" | "io1" | "io2") {
-        check.fail(place(&["iops".into()]), format!("`iops` for {what} of the type {kind}"), "only gp3, io1 and io2 have this setting");
+        check.fail(
+            place(&["iops".into()]),
+            format!("`iops` for {what} of the type {kind}"),
+            "only gp3, io1 and io2 have this setting",
+        );
     }
     if iops.is_none() && matches!(kind, "io1" | "io2") {
         check.fail(
@@ -181,17 +295,31 @@ fn image(check: &mut Checker<'_>, raw: Option<&RawImage>, at: &Place<'_>) -> Ima
         Some(RawImage::Name(name)) if name.starts_with("ami-") => Image::Id(name.clone()),
         Some(RawImage::Name(name)) => {
             if !KNOWN_IMAGES.contains(&name.as_str()) {
-                let hint = format!("{}; or an id as in ami-0123, or a table", suggestion(name, "known images", KNOWN_IMAGES));
-                check.fail(at(&["image".into()]), format!("unknown image `{name}`"), hint);
+                let hint = format!(
+                    "{}; or an id as in ami-0123, or a table",
+                    suggestion(name, "known images", KNOWN_IMAGES)
+                );
+                check.fail(
+                    at(&["image".into()]),
+                    format!("unknown image `{name}`"),
+                    hint,
+                );
             }
             Image::Known(name.clone())
         }
         Some(RawImage::Table(table)) => match (&table.owner, &table.name, &table.ssm) {
-            (Some(owner), Some(name), None) => Image::Named { owner: owner.clone(), name: name.clone() },
+            (Some(owner), Some(name), None) => Image::Named {
+                owner: owner.clone(),
+                name: name.clone(),
+            },
             (None, None, Some(parameter)) => Image::Parameter(parameter.clone()),
             _ => {
                 let hint = "write { owner = \"136693071363\", name = \"debian-12-amd64-*\" } or { ssm = \"/aws/service/...\" }";
-                check.fail(at(&["image".into()]), "an image needs `owner` and `name`, or `ssm`", hint);
+                check.fail(
+                    at(&["image".into()]),
+                    "an image needs `owner` and `name`, or `ssm`",
+                    hint,
+                );
                 known()
             }
         },
@@ -199,23 +327,42 @@ fn image(check: &mut Checker<'_>, raw: Option<&RawImage>, at: &Place<'_>) -> Ima
 }
 
 /// Checks the user's price of a node or a core.
-pub fn price(check: &mut Checker<'_>, kind: Option<SiteKind>, raw: PriceSettings, place: &Place<'_>) -> PriceSettings {
-    for (key, usd) in [("per_node_hour_usd", raw.per_node_hour_usd), ("per_core_hour_usd", raw.per_core_hour_usd)] {
+pub fn price(
+    check: &mut Checker<'_>,
+    kind: Option<SiteKind>,
+    raw: PriceSettings,
+    place: &Place<'_>,
+) -> PriceSettings {
+    for (key, usd) in [
+        ("per_node_hour_usd", raw.per_node_hour_usd),
+        ("per_core_hour_usd", raw.per_core_hour_usd),
+    ] {
         let Some(usd) = usd else { continue };
         let at = place(&["price".into(), key.into()]);
         if !(usd >= 0.0 && usd.is_finite()) {
-            check.fail(at.clone(), format!("`{key}` is {usd}"), "write US dollars, 0 or more");
+            check.fail(
+                at.clone(),
+                format!("`{key}` is {usd}"),
+                "write US dollars, 0 or more",
+            );
         }
         if kind == Some(SiteKind::Ec2) {
             check.fail(
                 at,
-                format!("`{key}` for a site of the kind `{}`", kind_name(SiteKind::Ec2)),
+                format!(
+                    "`{key}` for a site of the kind `{}`",
+                    kind_name(SiteKind::Ec2)
+                ),
                 "its prices come from the cloud: remove it",
             );
         }
     }
     if raw.per_node_hour_usd.is_some() && raw.per_core_hour_usd.is_some() {
-        check.fail(place(&["price".into()]), "`per_node_hour_usd` beside `per_core_hour_usd`", "give the price once");
+        check.fail(
+            place(&["price".into()]),
+            "`per_node_hour_usd` beside `per_core_hour_usd`",
+            "give the price once",
+        );
     }
     raw
 }
@@ -223,7 +370,14 @@ pub fn price(check: &mut Checker<'_>, kind: Option<SiteKind>, raw: PriceSettings
 /// Checks the budget.
 pub fn budget(check: &mut Checker<'_>, raw: RawBudget, place: &Place<'_>) -> Budget {
     if !(raw.usd > 0.0 && raw.usd.is_finite()) {
-        check.fail(place(&["usd".into()]), format!("`usd` is {}", raw.usd), "write US dollars above zero, or remove the table");
+        check.fail(
+            place(&["usd".into()]),
+            format!("`usd` is {}", raw.usd),
+            "write US dollars above zero, or remove the table",
+        );
     }
-    Budget { usd: raw.usd, when_short: raw.when_short }
+    Budget {
+        usd: raw.usd,
+        when_short: raw.when_short,
+    }
 }

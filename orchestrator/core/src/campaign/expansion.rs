@@ -1,9 +1,13 @@
 //! The combinations of a campaign, walked as index vectors: only the current combination is in memory.
 
-use super::{grid::Grid, model::StorageKind, spec::Spec};
+use super::{
+    grid::{Grid, silence},
+    model::StorageKind,
+    spec::Spec,
+};
 use crate::{
     app::descriptor::{Descriptor, illegal_count, not_shared},
-    point::{CheckpointerKind, Compression, Excluded, ExcludedBy, Moment, Point, TracerKind},
+    point::{Excluded, ExcludedBy, Moment, Point},
     units::counted,
 };
 use std::borrow::Cow;
@@ -20,37 +24,42 @@ pub enum Combination {
 impl Grid {
     fn point(&self, spec: &Spec, index: &[usize]) -> Point {
         let text = |map: Option<&String>| map.cloned().unwrap_or_default();
-        let checkpointer = *self.checkpointer.at(index);
         let mut user = self.first_user.clone();
         for (value, (_, column)) in user.values_mut().zip(&self.user) {
             value.clone_from(column.at(index));
         }
-        Point {
-            site: text(spec.sites.get_index(*self.site.at(index)).map(|(name, _)| name)),
-            app: text(spec.apps.get_index(*self.app.at(index)).map(|(name, _)| name)),
+        let mut point = Point {
+            site: text(
+                spec.sites
+                    .get_index(*self.site.at(index))
+                    .map(|(name, _)| name),
+            ),
+            app: text(
+                spec.apps
+                    .get_index(*self.app.at(index))
+                    .map(|(name, _)| name),
+            ),
             class: self.class.at(index).clone(),
             mapping: self.mapping.at(index).clone(),
             mpi: self.mpi.at(index).clone(),
-            checkpointer,
-            compression: *self.compression.at(index),
-            aggregators: *self.aggregators.at(index),
-            cb_buffer: *self.cb_buffer.at(index),
             storage: self.storage.at(index).clone(),
-            restart_check: (checkpointer != CheckpointerKind::None).then(|| *self.restart_check.at(index)),
-            moment: (checkpointer == CheckpointerKind::Dmtcp).then(|| self.moment.at(index).clone()),
-            tracer: Some(*self.tracer.at(index)),
             user,
-        }
+            ..Point::default()
+        };
+        self.settings.set(&mut point, index);
+        point
     }
 
     fn judge(&self, spec: &Spec, index: &[usize]) -> Combination {
         let mut point = self.point(spec, index);
         match self.excluded(spec, index) {
-            Some((by, reason)) => Combination::Excluded(Excluded { point, by, reason: reason.into_owned() }),
+            Some((by, reason)) => Combination::Excluded(Excluded {
+                point,
+                by,
+                reason: reason.into_owned(),
+            }),
             None => {
-                if point.checkpointer != CheckpointerKind::Dmtcp {
-                    point.compression = Compression::None;
-                }
+                silence(&mut point);
                 Combination::Runs(point)
             }
         }
@@ -69,78 +78,119 @@ impl Grid {
         let processes = mapping.processes();
         let no = |by, reason: String| Some((by, Cow::Owned(reason)));
 
-        if let Some(given) = self.processes.as_ref().map(|p| *p.at(index)).filter(|p| *p != processes) {
-            return no(ExcludedBy::Combination, format!("{given} processes, but the mapping {mapping} has {processes}"));
+        if let Some(given) = self
+            .processes
+            .as_ref()
+            .map(|p| *p.at(index))
+            .filter(|p| *p != processes)
+        {
+            return no(
+                ExcludedBy::Combination,
+                format!("{given} processes, but the mapping {mapping} has {processes}"),
+            );
         }
         if mapping.nodes() > site.nodes() {
             return no(
                 ExcludedBy::Site,
-                format!("{mapping} needs {}; the site `{site_name}` has {}", counted(mapping.nodes(), "node"), site.nodes()),
+                format!(
+                    "{mapping} needs {}; the site `{site_name}` has {}",
+                    counted(mapping.nodes(), "node"),
+                    site.nodes()
+                ),
             );
         }
         let mpi = self.mpi.at(index);
         if !site.mpi.contains_key(mpi) {
-            return no(ExcludedBy::Site, format!("the site `{site_name}` has no MPI library `{mpi}`"));
+            return no(
+                ExcludedBy::Site,
+                format!("the site `{site_name}` has no MPI library `{mpi}`"),
+            );
         }
         let storage = self.storage.at(index);
         if !site.storage.contains_key(storage) {
-            return no(ExcludedBy::Site, format!("the site `{site_name}` has no storage area `{storage}`"));
+            return no(
+                ExcludedBy::Site,
+                format!("the site `{site_name}` has no storage area `{storage}`"),
+            );
         }
         let class = self.class.at(index);
         if !descriptor.workloads.contains_key(class) {
-            let known = descriptor.workloads.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
-            return no(ExcludedBy::Application, format!("{app_name} has no workload `{class}`; it has: {known}"));
+            let known = descriptor
+                .workloads
+                .keys()
+                .map(String::as_str)
+                .collect::<Vec<_>>()
+                .join(", ");
+            return no(
+                ExcludedBy::Application,
+                format!("{app_name} has no workload `{class}`; it has: {known}"),
+            );
         }
         if let Some(reason) = illegal_count(app_name, &descriptor.processes, processes) {
             return no(ExcludedBy::Application, reason);
         }
         // whether an area without a path is shared is only known once the nodes are checked
-        let apart = site.storage.get(storage).is_some_and(|a| a.path.is_some() && a.kind == StorageKind::NodeLocal);
-        let own_checkpoint = *self.checkpointer.at(index) == CheckpointerKind::Application;
+        let apart = site
+            .storage
+            .get(storage)
+            .is_some_and(|a| a.path.is_some() && a.kind == StorageKind::NodeLocal);
+        let own_checkpoint = self.settings.checkpointer.at(index).has_own_files();
         if mapping.nodes() > 1 && apart && descriptor.shares_files(own_checkpoint) {
-            return no(ExcludedBy::Combination, not_shared(app_name, mapping, storage));
+            return no(
+                ExcludedBy::Combination,
+                not_shared(app_name, mapping, storage),
+            );
         }
         self.senseless(index, app_name, descriptor)
     }
 
     /// Finds combinations without meaning, and known hazards.
-    fn senseless<'a>(&'a self, index: &[usize], app: &str, descriptor: &Descriptor) -> Option<(ExcludedBy, Cow<'a, str>)> {
+    fn senseless<'a>(
+        &'a self,
+        index: &[usize],
+        app: &str,
+        descriptor: &Descriptor,
+    ) -> Option<(ExcludedBy, Cow<'a, str>)> {
         let no = |reason: String| Some((ExcludedBy::Combination, Cow::Owned(reason)));
-        let checkpointer = *self.checkpointer.at(index);
-        let aggregators = *self.aggregators.at(index);
+        let checkpointer = *self.settings.checkpointer.at(index);
+        let aggregators = *self.settings.aggregators.at(index);
         let processes = self.mapping.at(index).processes();
         if let Some(count) = aggregators.filter(|a| *a > processes) {
             let plural = if processes == 1 { "" } else { "es" };
-            return no(format!("{count} aggregators, but only {processes} process{plural}"));
+            return no(format!(
+                "{count} aggregators, but only {processes} process{plural}"
+            ));
         }
         if !descriptor.io.collective {
-            let factor = match (aggregators, self.cb_buffer.at(index)) {
+            let factor = match (aggregators, self.settings.cb_buffer.at(index)) {
                 (Some(_), _) => Some("aggregators have"),
                 (None, Some(_)) => Some("the collective buffer has"),
                 (None, None) => None,
             };
             if let Some(factor) = factor {
-                return no(format!("{app} does no collective I/O: {factor} no effect on it"));
+                return no(format!(
+                    "{app} does no collective I/O: {factor} no effect on it"
+                ));
             }
         }
-        match checkpointer {
-            CheckpointerKind::Application if descriptor.checkpoint.is_none() => {
-                return no(format!("{app} writes no checkpoints of its own"));
-            }
-            CheckpointerKind::Dmtcp => {
-                if *self.tracer.at(index) == TracerKind::Darshan {
-                    let reason = "Darshan and DMTCP cannot run together: Darshan's dup2 wrapper recurses until the stack overflows; trace with strace, or run Darshan without checkpoints";
-                    return Some((ExcludedBy::Hazard, Cow::Borrowed(reason)));
-                }
-                if let Moment::AfterStep(step @ 2..) | Moment::SizeOnlyAfterStep(step @ 2..) = self.moment.at(index)
-                    && descriptor.progress.is_none()
-                {
-                    return no(format!("the output of {app} does not show its steps, so cvc cannot wait for step {step}; use at_s"));
-                }
-            }
-            CheckpointerKind::Application | CheckpointerKind::None => {}
+        if checkpointer.has_own_files() && descriptor.checkpoint.is_none() {
+            return no(format!("{app} writes no checkpoints of its own"));
         }
-        self.shadows.reason(checkpointer, index).map(|reason| (ExcludedBy::Combination, Cow::Borrowed(reason)))
+        if let Some(reason) = checkpointer.hazard_with(*self.settings.tracer.at(index)) {
+            return Some((ExcludedBy::Hazard, Cow::Borrowed(reason)));
+        }
+        if checkpointer.is_driven()
+            && let Moment::AfterStep(step @ 2..) | Moment::SizeOnlyAfterStep(step @ 2..) =
+                self.settings.moment.at(index)
+            && descriptor.progress.is_none()
+        {
+            return no(format!(
+                "the output of {app} does not show its steps, so cvc cannot wait for step {step}; use at_s"
+            ));
+        }
+        self.shadows
+            .reason(checkpointer, index)
+            .map(|reason| (ExcludedBy::Combination, Cow::Borrowed(reason)))
     }
 }
 
@@ -155,7 +205,12 @@ pub struct Expansion<'a> {
 impl<'a> Expansion<'a> {
     /// Starts at the first combination.
     pub fn new(spec: &'a Spec) -> Self {
-        let mut all = Self { spec, grid: 0, index: Vec::new(), done: false };
+        let mut all = Self {
+            spec,
+            grid: 0,
+            index: Vec::new(),
+            done: false,
+        };
         all.enter(0);
         all
     }

@@ -1,103 +1,104 @@
 //! Factors and their values, as written in `[matrix]`, `[[zip]]`, `[[points]]` and `when`.
 
-use super::{checker::Checker, raw::RawMoment};
-use crate::source::{Source, SourceError, Span, plain_words, suggestion};
+use super::{
+    checker::Checker,
+    level::{Level, MAX_PROCESSES, WrongValue, integer, kind, wrong_kind},
+};
+use crate::factor_registry::settings;
+use crate::source::{Source, SourceError, Span, suggestion};
 use crate::{
     mapping::Mapping,
-    point::{CheckpointerKind, Compression, Moment, Point, TracerKind, UserValue},
-    units::ByteSize,
+    point::{Point, UserValue},
 };
-use serde::Deserialize;
 use toml::{
     Spanned,
-    de::{DeTable, DeValue, ValueDeserializer},
+    de::{DeTable, DeValue},
 };
 
-/// Maximum number of processes of a point, as in [`Mapping`].
-const MAX_PROCESSES: i64 = 1 << 20;
+macro_rules! define_factor {
+    ($(
+        places { $(
+            $(#[$place_doc:meta])+
+            $Place:ident $place:ident: $place_type:ty, heading $place_heading:literal $(, also {
+                $(#[$also_doc:meta])+
+                $Also:ident $also:ident: $also_type:ty, heading $also_heading:literal
+            })?;
+        )* }
+        settings { $($(#[$doc:meta])+ $Name:ident $name:ident: $type:ty { $($setting:tt)* })* }
+    )*) => {
+        /// A factor.
+        #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+        pub enum Factor {
+            $($($Place, $($Also,)?)* $($Name,)*)*
+            User(String),
+        }
 
-/// A factor.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Factor {
-    Site,
-    App,
-    Class,
-    Processes,
-    Mapping,
-    Mpi,
-    Checkpointer,
-    Compression,
-    Aggregators,
-    CbBuffer,
-    Storage,
-    RestartCheck,
-    Moment,
-    Tracer,
-    User(String),
+        impl Factor {
+            /// A built-in factor.
+            pub fn built_in(name: &str) -> Option<Self> {
+                match name {
+                    $(
+                        $(stringify!($place) => Some(Self::$Place), $(stringify!($also) => Some(Self::$Also),)?)*
+                        $(stringify!($name) => Some(Self::$Name),)*
+                    )*
+                    _ => None,
+                }
+            }
+
+            /// Its name in files and tables.
+            pub fn name(&self) -> &str {
+                match self {
+                    $(
+                        $(Self::$Place => stringify!($place), $(Self::$Also => stringify!($also),)?)*
+                        $(Self::$Name => stringify!($name),)*
+                    )*
+                    Self::User(name) => name,
+                }
+            }
+        }
+    };
 }
+crate::factors!(define_factor);
 
 /// Names of the built-in factors.
-pub const BUILT_IN: [&str; 14] = Point::FACTORS;
+pub const BUILT_IN: &[&str] = Point::FACTORS;
 
-impl Factor {
-    /// A built-in factor.
-    pub fn built_in(name: &str) -> Option<Self> {
-        Some(match name {
-            "site" => Self::Site,
-            "app" => Self::App,
-            "class" => Self::Class,
-            "processes" => Self::Processes,
-            "mapping" => Self::Mapping,
-            "mpi" => Self::Mpi,
-            "checkpointer" => Self::Checkpointer,
-            "compression" => Self::Compression,
-            "aggregators" => Self::Aggregators,
-            "cb_buffer" => Self::CbBuffer,
-            "storage" => Self::Storage,
-            "restart_check" => Self::RestartCheck,
-            "moment" => Self::Moment,
-            "tracer" => Self::Tracer,
-            _ => return None,
-        })
-    }
-
-    /// Its name in files and tables.
-    pub fn name(&self) -> &str {
-        match self {
-            Self::Site => "site",
-            Self::App => "app",
-            Self::Class => "class",
-            Self::Processes => "processes",
-            Self::Mapping => "mapping",
-            Self::Mpi => "mpi",
-            Self::Checkpointer => "checkpointer",
-            Self::Compression => "compression",
-            Self::Aggregators => "aggregators",
-            Self::CbBuffer => "cb_buffer",
-            Self::Storage => "storage",
-            Self::RestartCheck => "restart_check",
-            Self::Moment => "moment",
-            Self::Tracer => "tracer",
-            Self::User(name) => name,
+macro_rules! define_value {
+    ($($Name:ident $name:ident: $type:ty, $level:ty = $default:expr, $needs:ident, $digest:ident;)*) => {
+        /// The value of a factor; each setting has its own kind.
+        #[derive(Clone, Debug, PartialEq)]
+        pub enum Value {
+            Name(String),
+            Count(u32),
+            Mapping(Mapping),
+            User(UserValue),
+            $($Name($level),)*
         }
-    }
-}
 
-/// The value of a factor.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Value {
-    Name(String),
-    Count(u32),
-    Mapping(Mapping),
-    Checkpointer(CheckpointerKind),
-    Compression(Compression),
-    Aggregators(Option<u32>),
-    Buffer(Option<ByteSize>),
-    Flag(bool),
-    Moment(Moment),
-    Tracer(TracerKind),
-    User(UserValue),
+        impl Value {
+            /// Whether it is a setting that says that nothing is done.
+            pub fn is_plain(&self) -> bool {
+                match self {
+                    $(Self::$Name(level) => level.is_plain(),)*
+                    Self::Name(_) | Self::Count(_) | Self::Mapping(_) | Self::User(_) => false,
+                }
+            }
+        }
+
+        /// Reads one value of a factor.
+        pub fn parse(factor: &Factor, value: &DeValue<'_>) -> Result<Value, WrongValue> {
+            let name = factor.name();
+            match factor {
+                Factor::Site | Factor::App | Factor::Class | Factor::Mpi | Factor::Storage => parse_name(name, value).map(Value::Name),
+                Factor::Processes => parse_count(name, value).map(Value::Count),
+                Factor::Mapping => parse_mapping(name, value).map(Value::Mapping),
+                Factor::User(_) => parse_user(name, value).map(Value::User),
+                $(Factor::$Name => <$level>::read(name, value).map(Value::$Name),)*
+            }
+        }
+    };
 }
+settings!(define_value);
 
 /// A factor with the values that one table gives it.
 #[derive(Clone, Debug)]
@@ -130,7 +131,12 @@ pub enum Amount {
 }
 
 /// Reads a table of factors.
-pub fn entries(source: &Source, table: &DeTable<'_>, amount: Amount, errors: &mut Vec<SourceError>) -> Vec<Entry> {
+pub fn entries(
+    source: &Source,
+    table: &DeTable<'_>,
+    amount: Amount,
+    errors: &mut Vec<SourceError>,
+) -> Vec<Entry> {
     let mut found = Vec::new();
     for (key, value) in table {
         let name = key.get_ref().as_ref();
@@ -138,7 +144,10 @@ pub fn entries(source: &Source, table: &DeTable<'_>, amount: Amount, errors: &mu
             let Some(users) = value.get_ref().as_table() else {
                 errors.push(source.error(
                     Some(value.span()),
-                    format!("expected a table of free factors, found {}", kind(value.get_ref())),
+                    format!(
+                        "expected a table of free factors, found {}",
+                        kind(value.get_ref())
+                    ),
                     "write `user = { NAME = [..] }`, or a table [matrix.user]".to_owned(),
                 ));
                 continue;
@@ -146,14 +155,24 @@ pub fn entries(source: &Source, table: &DeTable<'_>, amount: Amount, errors: &mu
             for (key, value) in users {
                 let name = key.get_ref().as_ref();
                 match user_name(name) {
-                    Ok(()) => found.extend(entry(source, Factor::User(name.to_owned()), key.span(), value, amount, errors)),
-                    Err((message, hint)) => errors.push(source.error(Some(key.span()), message, hint)),
+                    Ok(()) => found.extend(entry(
+                        source,
+                        Factor::User(name.to_owned()),
+                        key.span(),
+                        value,
+                        amount,
+                        errors,
+                    )),
+                    Err((message, hint)) => {
+                        errors.push(source.error(Some(key.span()), message, hint))
+                    }
                 }
             }
         } else if let Some(factor) = Factor::built_in(name) {
             found.extend(entry(source, factor, key.span(), value, amount, errors));
         } else {
-            let hint = suggestion(name, "factors", BUILT_IN) + "; free factors go under `user`";
+            let hint = suggestion(name, "factors", BUILT_IN.iter().copied())
+                + "; free factors go under `user`";
             errors.push(source.error(Some(key.span()), format!("unknown factor `{name}`"), hint));
         }
     }
@@ -165,16 +184,23 @@ fn user_name(name: &str) -> Result<(), (String, String)> {
     if Factor::built_in(name).is_some() || name == "user" {
         return Err((
             format!("the free factor `{name}` has the name of a built-in one"),
-            format!("rename it, or put `{name}` directly into the table if the built-in factor is meant"),
+            format!(
+                "rename it, or put `{name}` directly into the table if the built-in factor is meant"
+            ),
         ));
     }
     let mut chars = name.chars();
-    let good = chars.next().is_some_and(|c| c.is_ascii_lowercase() || c == '_')
+    let good = chars
+        .next()
+        .is_some_and(|c| c.is_ascii_lowercase() || c == '_')
         && chars.all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
     if good {
         Ok(())
     } else {
-        Err((format!("`{name}` is not a valid name for a free factor"), "use small letters, digits and _, with a letter first".to_owned()))
+        Err((
+            format!("`{name}` is not a valid name for a free factor"),
+            "use small letters, digits and _, with a letter first".to_owned(),
+        ))
     }
 }
 
@@ -192,27 +218,48 @@ fn entry(
     let span = value.span();
     let items: Vec<&Spanned<DeValue<'_>>> = match (value.get_ref(), amount) {
         (DeValue::Array(_), Amount::One) => {
-            let hint =
-                format!("a point has one value for each factor: write `{} = VALUE`, and a [[points]] for each further one", factor.name());
+            let hint = format!(
+                "a point has one value for each factor: write `{} = VALUE`, and a [[points]] for each further one",
+                factor.name()
+            );
             errors.push(source.error(Some(span), "expected one value, found a list", hint));
             return None;
         }
         (DeValue::Array(list), Amount::Some | Amount::List) => list.iter().collect(),
         (_, Amount::List) => {
-            let hint = format!("a zip varies lists together: write `{} = [.., ..]`", factor.name());
-            errors.push(source.error(Some(span), format!("expected a list, found {}", kind(value.get_ref())), hint));
+            let hint = format!(
+                "a zip varies lists together: write `{} = [.., ..]`",
+                factor.name()
+            );
+            errors.push(source.error(
+                Some(span),
+                format!("expected a list, found {}", kind(value.get_ref())),
+                hint,
+            ));
             return None;
         }
         (_, Amount::Some | Amount::One) => vec![value],
     };
     if items.is_empty() {
         let hint = "give at least one value, or remove the key to get its default".to_owned();
-        errors.push(source.error(Some(span), format!("the list of `{}` is empty", factor.name()), hint));
+        errors.push(source.error(
+            Some(span),
+            format!("the list of `{}` is empty", factor.name()),
+            hint,
+        ));
         return None;
     }
     if items.len() > MAX_VALUES {
-        let message = format!("`{}` has {} values, more than {MAX_VALUES}", factor.name(), items.len());
-        errors.push(source.error(Some(key), message, "divide them among several campaigns".to_owned()));
+        let message = format!(
+            "`{}` has {} values, more than {MAX_VALUES}",
+            factor.name(),
+            items.len()
+        );
+        errors.push(source.error(
+            Some(key),
+            message,
+            "divide them among several campaigns".to_owned(),
+        ));
         return None;
     }
     let mut values: Vec<(Value, Span)> = Vec::with_capacity(items.len());
@@ -224,7 +271,11 @@ fn entry(
             Ok(value) if amount == Amount::Some && !seen.insert(format!("{value:?}")) => {
                 let written = source.text.get(item.span()).unwrap_or_default().trim();
                 let message = format!("{written} is given twice for `{}`", factor.name());
-                errors.push(source.error(Some(item.span()), message, "remove one; more runs of a point are `repeats`".to_owned()));
+                errors.push(source.error(
+                    Some(item.span()),
+                    message,
+                    "remove one; more runs of a point are `repeats`".to_owned(),
+                ));
                 bad = true;
             }
             Ok(value) => values.push((value, item.span())),
@@ -234,161 +285,103 @@ fn entry(
             }
         }
     }
-    (!bad).then_some(Entry { factor, key, span, values })
-}
-
-/// The kind of a value, in words.
-pub fn kind(value: &DeValue<'_>) -> &'static str {
-    match value {
-        DeValue::String(_) => "a text",
-        DeValue::Integer(_) => "a whole number",
-        DeValue::Float(_) => "a fractional number",
-        DeValue::Boolean(_) => "true or false",
-        DeValue::Datetime(_) => "a date",
-        DeValue::Array(_) => "a list",
-        DeValue::Table(_) => "a table",
-    }
-}
-
-fn integer(value: &DeValue<'_>) -> Option<i64> {
-    value.as_integer().and_then(|v| i64::from_str_radix(v.as_str(), v.radix()).ok())
-}
-
-/// Compressions by their names in campaign files.
-const COMPRESSIONS: [(&str, Compression); 2] = [("none", Compression::None), ("gzip", Compression::Gzip)];
-
-/// Reads one value of a factor.
-pub fn parse(factor: &Factor, value: &DeValue<'_>) -> Result<Value, (String, Option<String>)> {
-    let name = factor.name();
-    let wrong = |expected: &str| match value.as_integer() {
-        Some(number) if integer(value).is_none() => {
-            (format!("the number {} is out of range", number.as_str()), Some(format!("write a smaller number for `{name}`")))
-        }
-        _ => (format!("expected {expected}, found {}", kind(value)), Some(format!("write {expected} for `{name}`"))),
-    };
-    match factor {
-        Factor::Site | Factor::App | Factor::Class | Factor::Mpi | Factor::Storage => match value.as_str() {
-            Some("") => Err((format!("an empty name for `{name}`"), Some("write the name between the quotes".to_owned()))),
-            Some(text) if text.contains(char::is_control) => Err(no_control(name)),
-            Some(text) => Ok(Value::Name(text.to_owned())),
-            None => Err(wrong("a name in quotes")),
-        },
-        Factor::Processes => match integer(value) {
-            Some(count @ 1..=MAX_PROCESSES) => Ok(Value::Count(count as u32)),
-            Some(count) => {
-                Err((format!("{count} processes are impossible"), Some(format!("write a number between 1 and {MAX_PROCESSES}"))))
-            }
-            None => Err(wrong("a whole number")),
-        },
-        Factor::Mapping => match value.as_str() {
-            Some(text) => text
-                .parse()
-                .map(Value::Mapping)
-                .map_err(|e: String| (e, Some("a mapping is NODESNxPROCESSESP: 1Nx4P is one node with 4 processes".to_owned()))),
-            None => Err(wrong("a mapping in quotes, as in \"1Nx4P\",")),
-        },
-        Factor::Checkpointer => match value.as_str() {
-            Some(text) => {
-                named(text, "checkpointer", CheckpointerKind::ALL.iter().map(|kind| (kind.word(), *kind))).map(Value::Checkpointer)
-            }
-            None => Err(wrong("\"none\", \"application\" or \"dmtcp\"")),
-        },
-        Factor::Compression => match value.as_str() {
-            Some(text) => named(text, "compression", COMPRESSIONS.into_iter()).map(Value::Compression),
-            None => Err(wrong("\"none\" or \"gzip\"")),
-        },
-        Factor::Aggregators => match (value.as_str(), integer(value)) {
-            (Some("default"), _) => Ok(Value::Aggregators(None)),
-            (_, Some(count @ 1..=MAX_PROCESSES)) => Ok(Value::Aggregators(Some(count as u32))),
-            (_, Some(count)) => Err((
-                format!("{count} aggregators are impossible"),
-                Some("write 1 or more, or \"default\" to leave it to the MPI library".to_owned()),
-            )),
-            _ => Err(wrong("a whole number or \"default\"")),
-        },
-        Factor::CbBuffer => match (value.as_str(), integer(value)) {
-            (Some("default"), _) => Ok(Value::Buffer(None)),
-            (None, None) => Err(wrong("a size in quotes")),
-            (text, bytes) => buffer(text, bytes).map(|size| Value::Buffer(Some(size))),
-        },
-        Factor::RestartCheck => match value {
-            DeValue::Boolean(flag) => Ok(Value::Flag(*flag)),
-            _ => Err(wrong("true or false")),
-        },
-        Factor::Moment => moment(value).map(Value::Moment),
-        Factor::Tracer => match value.as_str() {
-            Some(text) => named(text, "tracer", TracerKind::ALL.iter().map(|kind| (kind.word(), *kind))).map(Value::Tracer),
-            None => Err(wrong("the name of a tracer, as in \"strace\",")),
-        },
-        Factor::User(_) => Ok(Value::User(match value {
-            DeValue::String(text) if text.contains(char::is_control) => return Err(no_control(name)),
-            DeValue::String(text) => UserValue::Text(text.clone().into_owned()),
-            DeValue::Boolean(v) => UserValue::Bool(*v),
-            DeValue::Integer(_) => UserValue::Integer(
-                integer(value).ok_or_else(|| ("the number is too large".to_owned(), Some("write it as text, in quotes".to_owned())))?,
-            ),
-            DeValue::Float(v) => match v.as_str().replace('_', "").parse::<f64>() {
-                Ok(v) if v.is_finite() => UserValue::Float(v),
-                Ok(_) | Err(_) => return Err(("a number that is not finite".to_owned(), Some("write a finite number".to_owned()))),
-            },
-            DeValue::Datetime(_) | DeValue::Array(_) | DeValue::Table(_) => return Err(wrong("a text, a number, true or false")),
-        })),
-    }
-}
-
-/// Values are shown in tables and in comments of scripts, where the rest of a second line would be a command.
-fn no_control(name: &str) -> (String, Option<String>) {
-    let hint = "write it in one line; what needs several goes into a file, whose name can be the value";
-    (format!("the value of `{name}` has a line feed or another control character"), Some(hint.to_owned()))
-}
-
-/// Reads a value that has one of these names.
-fn named<T>(text: &str, what: &str, all: impl Iterator<Item = (&'static str, T)> + Clone) -> Result<T, (String, Option<String>)> {
-    let found = all.clone().find(|(name, _)| *name == text);
-    found.map(|(_, value)| value).ok_or_else(|| {
-        let hint = suggestion(text, &format!("{what}s"), all.map(|(name, _)| name));
-        (format!("unknown {what} `{text}`"), Some(hint))
+    (!bad).then_some(Entry {
+        factor,
+        key,
+        span,
+        values,
     })
 }
 
-/// Reads the size of a collective buffer: a text with its unit, or bytes.
-fn buffer(text: Option<&str>, bytes: Option<i64>) -> Result<ByteSize, (String, Option<String>)> {
-    let hint = || Some("write a size as in \"16MiB\", or \"default\" to leave it to the MPI library".to_owned());
-    let bytes = bytes.unwrap_or_default();
-    let size = match text {
-        Some(text) => text.parse::<ByteSize>().map_err(|e| (e, hint()))?,
-        None => ByteSize(u64::try_from(bytes).map_err(|_| (format!("a buffer of {bytes} bytes is impossible"), hint()))?),
-    };
-    // The MPI hint for it is a C int.
-    if size.0 == 0 || size.0 > i32::MAX as u64 {
-        return Err((format!("a buffer of {size} is impossible"), Some("write a size between 1B and 2047MiB".to_owned())));
+fn parse_name(factor: &str, value: &DeValue<'_>) -> Result<String, WrongValue> {
+    match value.as_str() {
+        Some("") => Err((
+            format!("an empty name for `{factor}`"),
+            Some("write the name between the quotes".to_owned()),
+        )),
+        Some(text) if text.contains(char::is_control) => Err(no_control(factor)),
+        Some(text) => Ok(text.to_owned()),
+        None => Err(wrong_kind(factor, value, "a name in quotes")),
     }
-    Ok(size)
 }
 
-/// Reads a moment, in the form that `[checkpoint]` has.
-fn moment(value: &DeValue<'_>) -> Result<Moment, (String, Option<String>)> {
-    let hint = || Some("write \"size-only\", { at_s = 5 }, { after_step = 3 } or { size_only_after_step = 3 }".to_owned());
-    let read = RawMoment::deserialize(ValueDeserializer::from(Spanned::new(0..0, value.clone())));
-    let raw = read.map_err(|e| (plain_words(e.message().trim()).0, hint()))?;
-    let mut wrong = None;
-    let moment = raw.check(&mut |_, message, hint| {
-        wrong.get_or_insert((message, Some(hint)));
-    });
-    wrong.map_or(Ok(moment), Err)
+fn parse_count(factor: &str, value: &DeValue<'_>) -> Result<u32, WrongValue> {
+    match integer(value) {
+        Some(count @ 1..=MAX_PROCESSES) => Ok(count as u32),
+        Some(count) => Err((
+            format!("{count} processes are impossible"),
+            Some(format!("write a number between 1 and {MAX_PROCESSES}")),
+        )),
+        None => Err(wrong_kind(factor, value, "a whole number")),
+    }
+}
+
+fn parse_mapping(factor: &str, value: &DeValue<'_>) -> Result<Mapping, WrongValue> {
+    let text = value
+        .as_str()
+        .ok_or_else(|| wrong_kind(factor, value, "a mapping in quotes, as in \"1Nx4P\","))?;
+    text.parse().map_err(|e: String| {
+        (
+            e,
+            Some("a mapping is NODESNxPROCESSESP: 1Nx4P is one node with 4 processes".to_owned()),
+        )
+    })
+}
+
+fn parse_user(factor: &str, value: &DeValue<'_>) -> Result<UserValue, WrongValue> {
+    Ok(match value {
+        DeValue::String(text) if text.contains(char::is_control) => return Err(no_control(factor)),
+        DeValue::String(text) => UserValue::Text(text.clone().into_owned()),
+        DeValue::Boolean(v) => UserValue::Bool(*v),
+        DeValue::Integer(_) => UserValue::Integer(integer(value).ok_or_else(|| {
+            (
+                "the number is too large".to_owned(),
+                Some("write it as text, in quotes".to_owned()),
+            )
+        })?),
+        DeValue::Float(v) => match v.as_str().replace('_', "").parse::<f64>() {
+            Ok(v) if v.is_finite() => UserValue::Float(v),
+            Ok(_) | Err(_) => {
+                return Err((
+                    "a number that is not finite".to_owned(),
+                    Some("write a finite number".to_owned()),
+                ));
+            }
+        },
+        DeValue::Datetime(_) | DeValue::Array(_) | DeValue::Table(_) => {
+            return Err(wrong_kind(factor, value, "a text, a number, true or false"));
+        }
+    })
+}
+
+/// Values are shown in tables and in comments of scripts, where the rest of a second line would be a command.
+fn no_control(name: &str) -> WrongValue {
+    let hint =
+        "write it in one line; what needs several goes into a file, whose name can be the value";
+    (
+        format!("the value of `{name}` has a line feed or another control character"),
+        Some(hint.to_owned()),
+    )
 }
 
 /// Conditions: like a matrix, but free factors may be named without `user`.
 pub fn conditions_of(check: &mut Checker<'_>, table: &DeTable<'_>) -> Vec<Entry> {
     let (mut plain, mut users) = (DeTable::new(), DeTable::new());
     for (key, value) in table {
-        let target = if BUILT_IN.contains(&key.get_ref().as_ref()) || key.get_ref() == "user" { &mut plain } else { &mut users };
+        let target = if BUILT_IN.contains(&key.get_ref().as_ref()) || key.get_ref() == "user" {
+            &mut plain
+        } else {
+            &mut users
+        };
         target.insert(key.clone(), value.clone());
     }
     let mut found = entries(check.source, &plain, Amount::Some, check.errors);
     if !users.is_empty() {
         let mut wrapped = DeTable::new();
-        wrapped.insert(Spanned::new(0..0, "user".into()), Spanned::new(0..0, DeValue::Table(users)));
+        wrapped.insert(
+            Spanned::new(0..0, "user".into()),
+            Spanned::new(0..0, DeValue::Table(users)),
+        );
         found.extend(entries(check.source, &wrapped, Amount::Some, check.errors));
     }
     found
@@ -397,7 +390,8 @@ pub fn conditions_of(check: &mut Checker<'_>, table: &DeTable<'_>) -> Vec<Entry>
 /// Whether two values of a free factor are equal; 1 and 1.0 are.
 pub fn same_user(a: &UserValue, b: &UserValue) -> bool {
     match (a, b) {
-        (UserValue::Integer(i), UserValue::Float(f)) | (UserValue::Float(f), UserValue::Integer(i)) => *i as f64 == *f,
+        (UserValue::Integer(i), UserValue::Float(f))
+        | (UserValue::Float(f), UserValue::Integer(i)) => *i as f64 == *f,
         _ => a == b,
     }
 }

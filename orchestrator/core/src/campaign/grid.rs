@@ -5,13 +5,14 @@
 
 use super::{
     factor::{Entry, Factor, Value, same_user},
+    level::OfPoint,
     model::Site,
 };
 use crate::{
     app::LoadedApp,
+    factor_registry::settings,
     mapping::Mapping,
-    point::{CheckpointerKind, Compression, Moment, TracerKind, UserValue},
-    units::ByteSize,
+    point::{CheckpointerKind, Needs, Point, UserValue},
 };
 use indexmap::IndexMap;
 use std::collections::HashMap;
@@ -53,67 +54,142 @@ pub struct Shadow {
     pub reason: String,
 }
 
-/// Shadows by the checkpointer of a point. With DMTCP every factor has an effect.
+/// Shadows by the checkpointer of a point, in the order of [`CheckpointerKind::ALL`].
 #[derive(Clone, Debug, Default)]
-pub struct Shadows {
-    of_none: Vec<Shadow>,
-    of_application: Vec<Shadow>,
-}
+pub struct Shadows(Vec<(CheckpointerKind, Vec<Shadow>)>);
 
 impl Shadows {
     /// Finds the shadows of a grid with these axes, whose factors each stand on one of them.
     pub fn find(axes: usize, factors: &[(usize, &Entry)]) -> Self {
-        let of = |kind| (0..axes).filter_map(|axis| Shadow::find(kind, axis, factors)).collect();
-        Self { of_none: of(CheckpointerKind::None), of_application: of(CheckpointerKind::Application) }
+        let of = |kind| {
+            (0..axes)
+                .filter_map(|axis| Shadow::find(kind, axis, factors))
+                .collect()
+        };
+        Self(
+            CheckpointerKind::ALL
+                .iter()
+                .map(|kind| (*kind, of(*kind)))
+                .collect(),
+        )
     }
 
     /// Why a combination is not run on its own, if another one stands for it.
     pub fn reason(&self, checkpointer: CheckpointerKind, index: &[usize]) -> Option<&str> {
-        let shadows = match checkpointer {
-            CheckpointerKind::None => &self.of_none,
-            CheckpointerKind::Application => &self.of_application,
-            CheckpointerKind::Dmtcp => return None,
-        };
-        shadows.iter().find(|s| s.hidden[index[s.axis]]).map(|s| s.reason.as_str())
+        let (_, shadows) = self.0.iter().find(|(kind, _)| *kind == checkpointer)?;
+        shadows
+            .iter()
+            .find(|s| s.hidden[index[s.axis]])
+            .map(|s| s.reason.as_str())
     }
 }
 
 impl Shadow {
     fn find(kind: CheckpointerKind, axis: usize, factors: &[(usize, &Entry)]) -> Option<Self> {
-        let mute = |entry: &Entry| match &entry.factor {
-            Factor::Compression | Factor::Moment => kind != CheckpointerKind::Dmtcp,
-            Factor::RestartCheck => kind == CheckpointerKind::None,
-            _ => false,
-        };
-        let on_axis = factors.iter().filter(|(of, _)| *of == axis).map(|(_, entry)| *entry);
+        let mute = |entry: &Entry| !entry.factor.needs().are_met_by(kind);
+        let on_axis = factors
+            .iter()
+            .filter(|(of, _)| *of == axis)
+            .map(|(_, entry)| *entry);
         let (mute, others): (Vec<&Entry>, Vec<&Entry>) = on_axis.partition(|entry| mute(entry));
         let positions = mute.first()?.values.len();
         // the one that says `none` or false stands for the others, else the first
-        let plain = |i: usize| mute.iter().filter(|e| is_plain(&e.values[i].0)).count();
+        let plain = |i: usize| mute.iter().filter(|e| e.values[i].0.is_plain()).count();
         let mut kept: HashMap<String, usize> = HashMap::new();
-        let rows: Vec<String> = (0..positions).map(|i| others.iter().map(|e| format!("{:?};", e.values[i].0)).collect()).collect();
+        let rows: Vec<String> = (0..positions)
+            .map(|i| {
+                others
+                    .iter()
+                    .map(|e| format!("{:?};", e.values[i].0))
+                    .collect()
+            })
+            .collect();
         for (i, row) in rows.iter().enumerate() {
             let best = kept.entry(row.clone()).or_insert(i);
             if plain(i) > plain(*best) {
                 *best = i;
             }
         }
-        let hidden: Vec<bool> = rows.iter().enumerate().map(|(i, row)| kept.get(row) != Some(&i)).collect();
-        let names = mute.iter().map(|e| e.factor.name()).collect::<Vec<_>>().join(" and ");
-        let (have, without) = (
-            if mute.len() == 1 { "has" } else { "have" },
-            if kind == CheckpointerKind::None { "checkpoints by DMTCP or the program" } else { "DMTCP" },
+        let hidden: Vec<bool> = rows
+            .iter()
+            .enumerate()
+            .map(|(i, row)| kept.get(row) != Some(&i))
+            .collect();
+        let names = mute
+            .iter()
+            .map(|e| e.factor.name())
+            .collect::<Vec<_>>()
+            .join(" and ");
+        let have = if mute.len() == 1 { "has" } else { "have" };
+        let without = mute.iter().map(|e| e.factor.needs()).min()?.words();
+        let reason = format!(
+            "{names} {have} no effect without {without}; see the point that differs in nothing else"
         );
-        let without = if mute.iter().all(|e| e.factor != Factor::RestartCheck) { "DMTCP" } else { without };
-        let reason = format!("{names} {have} no effect without {without}; see the point that differs in nothing else");
-        hidden.contains(&true).then_some(Self { axis, hidden, reason })
+        hidden.contains(&true).then_some(Self {
+            axis,
+            hidden,
+            reason,
+        })
     }
 }
 
-/// Whether a value of a factor without effect says that nothing is done.
-fn is_plain(value: &Value) -> bool {
-    matches!(value, Value::Compression(Compression::None) | Value::Flag(false))
+/// The positions of a column at which a factor has one of the values of a condition.
+fn among<T>(column: &Column<T>, entry: &Entry, same: impl Fn(&Value, &T) -> bool) -> Condition {
+    let matches = column
+        .values
+        .iter()
+        .map(|v| entry.values.iter().any(|(wanted, _)| same(wanted, v)))
+        .collect();
+    Condition {
+        axis: column.axis,
+        matches,
+    }
 }
+
+macro_rules! define_columns {
+    ($($Name:ident $name:ident: $type:ty, $level:ty = $default:expr, $needs:ident, $digest:ident;)*) => {
+        /// The columns of the settings.
+        #[derive(Clone, Debug)]
+        pub struct SettingColumns {
+            $(pub $name: Column<$level>,)*
+        }
+
+        impl SettingColumns {
+            /// Sets the settings of the point at a position.
+            pub fn set(&self, point: &mut Point, index: &[usize]) {
+                let checkpointer = *self.checkpointer.at(index);
+                $(point.$name = OfPoint::of_level(self.$name.at(index), Needs::$needs.are_met_by(checkpointer));)*
+            }
+
+            /// The conditions of a rule's setting; `None` for any other factor.
+            fn condition(&self, entry: &Entry) -> Option<Condition> {
+                match &entry.factor {
+                    $(Factor::$Name => Some(among(&self.$name, entry, |v, level| matches!(v, Value::$Name(w) if w == level))),)*
+                    _ => None,
+                }
+            }
+        }
+
+        /// Makes points equal that differ only in settings that say nothing of them.
+        pub fn silence(point: &mut Point) {
+            let checkpointer = point.checkpointer;
+            $(if !Needs::$needs.are_met_by(checkpointer) {
+                OfPoint::<$level>::silence(&mut point.$name);
+            })*
+        }
+
+        impl Factor {
+            /// What a checkpointer must do for it to say something of a point.
+            fn needs(&self) -> Needs {
+                match self {
+                    $(Self::$Name => Needs::$needs,)*
+                    _ => Needs::Nothing,
+                }
+            }
+        }
+    };
+}
+settings!(define_columns);
 
 /// A matrix, or one extra point (every axis has one position).
 #[derive(Clone, Debug)]
@@ -129,14 +205,8 @@ pub struct Grid {
     /// Only if the file gives both this and the mapping.
     pub processes: Option<Column<u32>>,
     pub mpi: Column<String>,
-    pub checkpointer: Column<CheckpointerKind>,
-    pub compression: Column<Compression>,
-    pub aggregators: Column<Option<u32>>,
-    pub cb_buffer: Column<Option<ByteSize>>,
     pub storage: Column<String>,
-    pub restart_check: Column<bool>,
-    pub moment: Column<Moment>,
-    pub tracer: Column<TracerKind>,
+    pub settings: SettingColumns,
     pub user: Vec<(String, Column<UserValue>)>,
     /// The free factors of the first combination: cloning a map is cheaper than building one for each point.
     pub first_user: IndexMap<String, UserValue>,
@@ -152,34 +222,45 @@ impl Grid {
     }
 
     /// The conditions of a rule's factor in this grid: `None` if the grid does not have the factor.
-    pub fn condition(&self, entry: &Entry, sites: &IndexMap<String, Site>, apps: &IndexMap<String, LoadedApp>) -> Option<Condition> {
-        fn among<T>(column: &Column<T>, entry: &Entry, same: impl Fn(&Value, &T) -> bool) -> Condition {
-            let matches = column.values.iter().map(|v| entry.values.iter().any(|(wanted, _)| same(wanted, v))).collect();
-            Condition { axis: column.axis, matches }
-        }
+    pub fn condition(
+        &self,
+        entry: &Entry,
+        sites: &IndexMap<String, Site>,
+        apps: &IndexMap<String, LoadedApp>,
+    ) -> Option<Condition> {
         let name_is = |value: &Value, name: &str| matches!(value, Value::Name(n) if n == name);
         Some(match &entry.factor {
-            Factor::Site => among(&self.site, entry, |v, i| sites.get_index(*i).is_some_and(|(name, _)| name_is(v, name))),
-            Factor::App => among(&self.app, entry, |v, i| apps.get_index(*i).is_some_and(|(name, _)| name_is(v, name))),
+            Factor::Site => among(&self.site, entry, |v, i| {
+                sites
+                    .get_index(*i)
+                    .is_some_and(|(name, _)| name_is(v, name))
+            }),
+            Factor::App => among(&self.app, entry, |v, i| {
+                apps.get_index(*i).is_some_and(|(name, _)| name_is(v, name))
+            }),
             Factor::Class => among(&self.class, entry, |v, name| name_is(v, name)),
             Factor::Mpi => among(&self.mpi, entry, |v, name| name_is(v, name)),
             Factor::Storage => among(&self.storage, entry, |v, name| name_is(v, name)),
-            Factor::Mapping => among(&self.mapping, entry, |v, m| matches!(v, Value::Mapping(w) if w == m)),
+            Factor::Mapping => among(
+                &self.mapping,
+                entry,
+                |v, m| matches!(v, Value::Mapping(w) if w == m),
+            ),
             Factor::Processes => match &self.processes {
                 Some(given) => among(given, entry, |v, p| *v == Value::Count(*p)),
-                None => among(&self.mapping, entry, |v, m| *v == Value::Count(m.processes())),
+                None => among(&self.mapping, entry, |v, m| {
+                    *v == Value::Count(m.processes())
+                }),
             },
-            Factor::Checkpointer => among(&self.checkpointer, entry, |v, k| *v == Value::Checkpointer(*k)),
-            Factor::Compression => among(&self.compression, entry, |v, k| *v == Value::Compression(*k)),
-            Factor::Aggregators => among(&self.aggregators, entry, |v, a| *v == Value::Aggregators(*a)),
-            Factor::CbBuffer => among(&self.cb_buffer, entry, |v, b| *v == Value::Buffer(*b)),
-            Factor::RestartCheck => among(&self.restart_check, entry, |v, flag| *v == Value::Flag(*flag)),
-            Factor::Moment => among(&self.moment, entry, |v, m| matches!(v, Value::Moment(w) if w == m)),
-            Factor::Tracer => among(&self.tracer, entry, |v, kind| *v == Value::Tracer(*kind)),
             Factor::User(name) => {
                 let (_, column) = self.user.iter().find(|(n, _)| n == name)?;
-                among(column, entry, |v, u| matches!(v, Value::User(w) if same_user(w, u)))
+                among(
+                    column,
+                    entry,
+                    |v, u| matches!(v, Value::User(w) if same_user(w, u)),
+                )
             }
+            _ => self.settings.condition(entry)?,
         })
     }
 }

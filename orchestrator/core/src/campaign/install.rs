@@ -23,6 +23,13 @@ pub struct InstallSettings {
 
 impl Default for InstallSettings {
     fn default() -> Self {
-        Self { packages: true, build: true, spack: None, spack_dir: None, specs: IndexMap::new(), ssh_keys: false }
+        Self {
+            packages: true,
+            build: true,
+            spack: None,
+            spack_dir: None,
+            specs: IndexMap::new(),
+            ssh_keys: false,
+        }
     }
 }

@@ -7,7 +7,12 @@ use super::{
     raw::RawSite,
 };
 
-pub fn install(check: &mut Checker<'_>, kind: Option<SiteKind>, raw: &RawSite, place: &Place<'_>) -> InstallSettings {
+pub fn install(
+    check: &mut Checker<'_>,
+    kind: Option<SiteKind>,
+    raw: &RawSite,
+    place: &Place<'_>,
+) -> InstallSettings {
     let install = &raw.install;
     for (key, path) in [("spack", &install.spack), ("spack_dir", &install.spack_dir)] {
         if let Some(path) = path {
@@ -17,7 +22,11 @@ pub fn install(check: &mut Checker<'_>, kind: Option<SiteKind>, raw: &RawSite, p
     for (name, spec) in &install.specs {
         let at = || place(&["install".into(), "specs".into(), name.as_str().into()]);
         if spec.trim().is_empty() || spec.starts_with('-') || spec.contains(char::is_control) {
-            check.fail(at(), format!("`{spec}` is not a Spack spec"), "write it as for `spack install`, as in \"mpich@4.2.3 netmod=ofi\"");
+            check.fail(
+                at(),
+                format!("`{spec}` is not a Spack spec"),
+                "write it as for `spack install`, as in \"mpich@4.2.3 netmod=ofi\"",
+            );
         }
     }
     InstallSettings {

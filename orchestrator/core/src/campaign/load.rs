@@ -6,6 +6,7 @@ use super::{
     ec2_settings,
     factor::{self, Amount, BUILT_IN, Entry, Factor, Value, conditions_of},
     grid::Grid,
+    level,
     model::{Site, TraceSettings},
     predict::PredictSettings,
     predict_settings,
@@ -48,7 +49,11 @@ pub fn load(path: &Path, app_dirs: &[PathBuf]) -> Result<Spec, SourceErrors> {
 ///
 /// # Errors
 /// All problems, in the order of the file, including a missing variant.
-pub fn load_variant(path: &Path, variant: Option<&str>, app_dirs: &[PathBuf]) -> Result<Spec, SourceErrors> {
+pub fn load_variant(
+    path: &Path,
+    variant: Option<&str>,
+    app_dirs: &[PathBuf],
+) -> Result<Spec, SourceErrors> {
     load_with_hosts(path, variant, app_dirs, &KnownHosts::new())
 }
 
@@ -56,7 +61,12 @@ pub fn load_variant(path: &Path, variant: Option<&str>, app_dirs: &[PathBuf]) ->
 ///
 /// # Errors
 /// All problems, in the order of the file, those of the hosts included.
-pub fn load_with_hosts(path: &Path, variant: Option<&str>, app_dirs: &[PathBuf], hosts: &KnownHosts) -> Result<Spec, SourceErrors> {
+pub fn load_with_hosts(
+    path: &Path,
+    variant: Option<&str>,
+    app_dirs: &[PathBuf],
+    hosts: &KnownHosts,
+) -> Result<Spec, SourceErrors> {
     let source = Source::read(path)?;
     load_source(&source, variant, app_dirs, hosts)
 }
@@ -66,26 +76,62 @@ pub fn load_with_hosts(path: &Path, variant: Option<&str>, app_dirs: &[PathBuf],
 /// # Errors
 /// All problems, in the order of the file.
 pub fn load_text(path: &Path, text: &str, app_dirs: &[PathBuf]) -> Result<Spec, SourceErrors> {
-    load_source(&Source { path: path.to_owned(), text: text.into() }, None, app_dirs, &KnownHosts::new())
+    load_source(
+        &Source {
+            path: path.to_owned(),
+            text: text.into(),
+        },
+        None,
+        app_dirs,
+        &KnownHosts::new(),
+    )
 }
 
-fn load_source(source: &Source, variant: Option<&str>, app_dirs: &[PathBuf], hosts: &KnownHosts) -> Result<Spec, SourceErrors> {
+fn load_source(
+    source: &Source,
+    variant: Option<&str>,
+    app_dirs: &[PathBuf],
+    hosts: &KnownHosts,
+) -> Result<Spec, SourceErrors> {
     let mut table = source.parse().map_err(SourceErrors)?;
     let mut errors = Vec::new();
     let variants = variant::names(&table);
-    let applied = variant::apply(&mut Checker { source, hosts, errors: &mut errors }, &mut table, variant);
+    let applied = variant::apply(
+        &mut Checker {
+            source,
+            hosts,
+            errors: &mut errors,
+        },
+        &mut table,
+        variant,
+    );
     let variant = applied.as_ref().map(|applied| applied.name.as_str());
     // without the requested variant, all other errors would be about another campaign
-    let spec = errors.is_empty().then(|| read(source, &table, app_dirs, hosts, &mut errors)).flatten().map(|spec| match variant {
-        Some(variant) => spec.into_variant(variant, &variant::fixed_text(source, Some(variant))),
-        None => spec,
-    });
+    let spec = errors
+        .is_empty()
+        .then(|| read(source, &table, app_dirs, hosts, &mut errors))
+        .flatten()
+        .map(|spec| match variant {
+            Some(variant) => {
+                spec.into_variant(variant, &variant::fixed_text(source, Some(variant)))
+            }
+            None => spec,
+        });
     let unchanged = applied.map(|applied| applied.unchanged).unwrap_or_default();
-    let spec = spec.map(|spec| Spec { variants, unchanged, ..spec });
+    let spec = spec.map(|spec| Spec {
+        variants,
+        unchanged,
+        ..spec
+    });
     match spec {
         Some(spec) if errors.is_empty() => Ok(spec),
         _ => {
-            errors.sort_by_key(|e| (e.path != source.path, e.span.as_ref().map_or(0, |s| s.start)));
+            errors.sort_by_key(|e| {
+                (
+                    e.path != source.path,
+                    e.span.as_ref().map_or(0, |s| s.start),
+                )
+            });
             Err(SourceErrors(errors))
         }
     }
@@ -102,47 +148,91 @@ struct Tables {
 impl Tables {
     /// Every factor that is given anywhere.
     fn entries(&self) -> impl Iterator<Item = &Entry> {
-        self.matrix.iter().chain(self.zips.iter().flatten()).chain(self.points.iter().flat_map(|(point, _)| point))
+        self.matrix
+            .iter()
+            .chain(self.zips.iter().flatten())
+            .chain(self.points.iter().flat_map(|(point, _)| point))
     }
 }
 
-fn read(source: &Source, table: &DeTable<'_>, app_dirs: &[PathBuf], hosts: &KnownHosts, errors: &mut Vec<SourceError>) -> Option<Spec> {
-    let mut check = Checker { source, hosts, errors };
+fn read(
+    source: &Source,
+    table: &DeTable<'_>,
+    app_dirs: &[PathBuf],
+    hosts: &KnownHosts,
+    errors: &mut Vec<SourceError>,
+) -> Option<Spec> {
+    let mut check = Checker {
+        source,
+        hosts,
+        errors,
+    };
     for (key, _) in table {
         let key_name = key.get_ref().as_ref();
         if !SECTIONS.contains(&key_name) {
-            check.fail(Some(key.span()), format!("unknown key `{key_name}`"), suggestion(key_name, "known keys here", SECTIONS));
+            check.fail(
+                Some(key.span()),
+                format!("unknown key `{key_name}`"),
+                suggestion(key_name, "known keys here", SECTIONS),
+            );
         }
     }
     version(&mut check, table);
     let name = name(&mut check, table);
     let description = text(&mut check, table, "description").unwrap_or_default();
     let sites = sites(&mut check, table);
-    let run = settings_section(&mut check, table, "run", |check, raw: RawRun, place| settings::run(check, &raw, place));
+    let run = settings_section(&mut check, table, "run", |check, raw: RawRun, place| {
+        settings::run(check, &raw, place)
+    });
     if let Some(run) = &run {
         let place = |rest: &[Step<'_>]| span_of(table, &[&["run".into()], rest].concat());
         settings::kept(&mut check, run, &sites, &place);
         settings::fleets(&mut check, run, &sites, &place);
     }
-    let checkpoint =
-        settings_section(&mut check, table, "checkpoint", |check, raw: RawCheckpoint, place| settings::checkpoint(check, &raw, place));
-    let trace = settings_section(&mut check, table, "trace", |_, raw: RawTrace, _| TraceSettings { tracer: raw.tracer });
+    let checkpoint = settings_section(
+        &mut check,
+        table,
+        "checkpoint",
+        |check, raw: RawCheckpoint, place| settings::checkpoint(check, &raw, place),
+    );
+    let trace = settings_section(&mut check, table, "trace", |_, raw: RawTrace, _| {
+        TraceSettings { tracer: raw.tracer }
+    });
     let title = name.clone().unwrap_or_default();
-    let report = settings_section(&mut check, table, "report", |check, raw: RawReport, place| settings::report(check, raw, &title, place));
-    let budget = table.contains_key("budget").then(|| settings_section(&mut check, table, "budget", ec2_settings::budget)).flatten();
+    let report = settings_section(
+        &mut check,
+        table,
+        "report",
+        |check, raw: RawReport, place| settings::report(check, raw, &title, place),
+    );
+    let budget = table
+        .contains_key("budget")
+        .then(|| settings_section(&mut check, table, "budget", ec2_settings::budget))
+        .flatten();
     let predict = predict_settings::read(&mut check, table);
     let tables = tables(&mut check, table);
 
     let mut app_dirs = app_dirs.to_vec();
-    app_dirs.insert(0, source.path.parent().unwrap_or(Path::new("")).join("apps"));
-    let wants_baseline = checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.baseline);
+    app_dirs.insert(
+        0,
+        source.path.parent().unwrap_or(Path::new("")).join("apps"),
+    );
+    let wants_baseline = checkpoint
+        .as_ref()
+        .is_some_and(|checkpoint| checkpoint.baseline);
     let apps = apps(&mut check, &tables, &app_dirs, wants_baseline);
     // Names are looked up only when all tables are sound: a broken one would make every mention of it an error.
     if !check.errors.is_empty() {
         return None;
     }
     let (checkpoint, trace) = (checkpoint?, trace?);
-    let known = Known { sites: &sites, apps: &apps, rules: &tables.rules, checkpoint: &checkpoint, trace: &trace };
+    let known = Known {
+        sites: &sites,
+        apps: &apps,
+        rules: &tables.rules,
+        checkpoint: &checkpoint,
+        trace: &trace,
+    };
     let grids = grids(&mut check, &known, &tables, table);
     check_classes(&mut check, &known, &tables);
     check_rules(&mut check, &known, &tables, predict.as_ref());
@@ -178,19 +268,34 @@ fn given(table: &DeTable<'_>) -> BTreeSet<String> {
     let mut all = BTreeSet::new();
     for (section, value) in table {
         let inner = value.get_ref().as_table();
-        all.extend(inner.into_iter().flat_map(DeTable::keys).map(|key| format!("{}.{}", section.get_ref(), key.get_ref())));
+        all.extend(
+            inner
+                .into_iter()
+                .flat_map(DeTable::keys)
+                .map(|key| format!("{}.{}", section.get_ref(), key.get_ref())),
+        );
     }
     all
 }
 
 fn version(check: &mut Checker<'_>, table: &DeTable<'_>) {
     match table.get("schema") {
-        None => check.fail(Some(0..0), "the key `schema` is missing", "add `schema = 1` at the top: the version of the format"),
+        None => check.fail(
+            Some(0..0),
+            "the key `schema` is missing",
+            "add `schema = 1` at the top: the version of the format",
+        ),
         Some(value) => match check.source.decode::<i64>(value) {
             Ok(SCHEMA) => {}
             Ok(other) => {
-                let hint = format!("write `schema = {SCHEMA}`, or use a version of cvc that knows format {other}");
-                check.fail(Some(value.span()), format!("unknown campaign format {other}"), hint);
+                let hint = format!(
+                    "write `schema = {SCHEMA}`, or use a version of cvc that knows format {other}"
+                );
+                check.fail(
+                    Some(value.span()),
+                    format!("unknown campaign format {other}"),
+                    hint,
+                );
             }
             Err(e) => check.errors.push(e),
         },
@@ -209,7 +314,11 @@ fn text(check: &mut Checker<'_>, table: &DeTable<'_>, key: &str) -> Option<Strin
 
 fn name(check: &mut Checker<'_>, table: &DeTable<'_>) -> Option<String> {
     if !table.contains_key("name") {
-        check.fail(Some(0..0), "the key `name` is missing", "add `name = \"...\"`; the campaign's directory gets this name");
+        check.fail(
+            Some(0..0),
+            "the key `name` is missing",
+            "add `name = \"...\"`; the campaign's directory gets this name",
+        );
     }
     let name = text(check, table, "name")?;
     if !is_name(&name) || name.contains('.') {
@@ -231,7 +340,14 @@ fn sites(check: &mut Checker<'_>, table: &DeTable<'_>) -> IndexMap<String, Site>
         return sites;
     };
     let Some(inner) = value.get_ref().as_table() else {
-        check.fail(Some(value.span()), format!("expected a table of sites, found {}", factor::kind(value.get_ref())), hint);
+        check.fail(
+            Some(value.span()),
+            format!(
+                "expected a table of sites, found {}",
+                level::kind(value.get_ref())
+            ),
+            hint,
+        );
         return sites;
     };
     if inner.is_empty() {
@@ -263,7 +379,10 @@ fn settings_section<'t, R: Deserialize<'t> + Default, T>(
     section: &str,
     read: impl FnOnce(&mut Checker<'_>, R, &Place<'_>) -> T,
 ) -> Option<T> {
-    let raw = match table.get(section).map(|value| check.source.decode::<R>(value)) {
+    let raw = match table
+        .get(section)
+        .map(|value| check.source.decode::<R>(value))
+    {
         None => R::default(),
         Some(Ok(raw)) => raw,
         Some(Err(e)) => {
@@ -280,12 +399,25 @@ fn settings_section<'t, R: Deserialize<'t> + Default, T>(
 }
 
 /// The tables of a `[[list]]`; anything but a list of tables is an error.
-fn list_of_tables<'d, 't>(check: &mut Checker<'_>, table: &'d DeTable<'t>, key: &str) -> Vec<(&'d DeTable<'t>, Span)> {
-    let Some(value) = table.get(key) else { return Vec::new() };
+fn list_of_tables<'d, 't>(
+    check: &mut Checker<'_>,
+    table: &'d DeTable<'t>,
+    key: &str,
+) -> Vec<(&'d DeTable<'t>, Span)> {
+    let Some(value) = table.get(key) else {
+        return Vec::new();
+    };
     let mut all = Vec::new();
     let mut wrong = |value: &Spanned<DeValue<'_>>| {
-        let message = format!("expected tables [[{key}]], found {}", factor::kind(value.get_ref()));
-        check.fail(Some(value.span()), message, format!("write [[{key}]] with two brackets, one for each"));
+        let message = format!(
+            "expected tables [[{key}]], found {}",
+            level::kind(value.get_ref())
+        );
+        check.fail(
+            Some(value.span()),
+            message,
+            format!("write [[{key}]] with two brackets, one for each"),
+        );
     };
     match value.get_ref() {
         DeValue::Array(list) => {
@@ -306,11 +438,18 @@ fn tables(check: &mut Checker<'_>, table: &DeTable<'_>) -> Tables {
         None => Vec::new(),
         Some((Some(inner), _)) => factor::entries(check.source, inner, Amount::Some, check.errors),
         Some((None, value)) => {
-            check.fail(Some(value.span()), format!("expected a table, found {}", factor::kind(value.get_ref())), "write [matrix]");
+            check.fail(
+                Some(value.span()),
+                format!("expected a table, found {}", level::kind(value.get_ref())),
+                "write [matrix]",
+            );
             Vec::new()
         }
     };
-    let mut taken: Vec<(Factor, Span, &str)> = matrix.iter().map(|e| (e.factor.clone(), e.key.clone(), "[matrix]")).collect();
+    let mut taken: Vec<(Factor, Span, &str)> = matrix
+        .iter()
+        .map(|e| (e.factor.clone(), e.key.clone(), "[matrix]"))
+        .collect();
     let mut zips = Vec::new();
     for (inner, span) in list_of_tables(check, table, "zip") {
         let before = check.errors.len();
@@ -324,21 +463,48 @@ fn tables(check: &mut Checker<'_>, table: &DeTable<'_>) -> Tables {
     let mut points = Vec::new();
     for (inner, span) in list_of_tables(check, table, "points") {
         if inner.is_empty() {
-            check.fail(Some(span.clone()), "the extra point is empty", "give its factors, or remove it");
+            check.fail(
+                Some(span.clone()),
+                "the extra point is empty",
+                "give its factors, or remove it",
+            );
         }
-        points.push((factor::entries(check.source, inner, Amount::One, check.errors), span));
+        points.push((
+            factor::entries(check.source, inner, Amount::One, check.errors),
+            span,
+        ));
     }
-    let rules = list_of_tables(check, table, "exclude").into_iter().filter_map(|(inner, span)| rule(check, inner, span)).collect();
-    Tables { matrix, zips, points, rules }
+    let rules = list_of_tables(check, table, "exclude")
+        .into_iter()
+        .filter_map(|(inner, span)| rule(check, inner, span))
+        .collect();
+    Tables {
+        matrix,
+        zips,
+        points,
+        rules,
+    }
 }
 
-fn zip(check: &mut Checker<'_>, entries: &[Entry], taken: &mut Vec<(Factor, Span, &str)>, span: Span) {
+fn zip(
+    check: &mut Checker<'_>,
+    entries: &[Entry],
+    taken: &mut Vec<(Factor, Span, &str)>,
+    span: Span,
+) {
     let Some(first) = entries.first() else {
-        check.fail(Some(span), "the zip is empty", "give at least two lists of equal length, or remove it");
+        check.fail(
+            Some(span),
+            "the zip is empty",
+            "give at least two lists of equal length, or remove it",
+        );
         return;
     };
     if entries.len() == 1 {
-        let hint = format!("zip it with another factor, or move `{}` to [matrix]", first.factor.name());
+        let hint = format!(
+            "zip it with another factor, or move `{}` to [matrix]",
+            first.factor.name()
+        );
         check.fail(Some(first.key.clone()), "a zip of one factor", hint);
     }
     for entry in entries {
@@ -350,7 +516,11 @@ fn zip(check: &mut Checker<'_>, entries: &[Entry], taken: &mut Vec<(Factor, Span
                 first.factor.name(),
                 first.values.len()
             );
-            check.fail(Some(entry.span.clone()), message, "zipped lists go value by value: make them equally long");
+            check.fail(
+                Some(entry.span.clone()),
+                message,
+                "zipped lists go value by value: make them equally long",
+            );
         }
         if let Some((_, _, place)) = taken.iter().find(|(f, _, _)| *f == entry.factor) {
             let message = format!("`{}` already varies in {place}", entry.factor.name());
@@ -365,14 +535,25 @@ fn zip(check: &mut Checker<'_>, entries: &[Entry], taken: &mut Vec<(Factor, Span
     let mut seen = std::collections::HashMap::new();
     for i in 0..entries.iter().map(|e| e.values.len()).min().unwrap_or(0) {
         // The debug form tells values apart as `==` does, and can be looked up, which long lists need.
-        let row: Vec<String> = entries.iter().map(|e| format!("{:?}", e.values[i].0)).collect();
+        let row: Vec<String> = entries
+            .iter()
+            .map(|e| format!("{:?}", e.values[i].0))
+            .collect();
         if let Some(j) = seen.insert(row, i) {
             let message = format!("value {} of the zip repeats value {}", i + 1, j + 1);
-            check.fail(Some(first.values[i].1.clone()), message, "remove one; more runs of a point are `repeats`");
+            check.fail(
+                Some(first.values[i].1.clone()),
+                message,
+                "remove one; more runs of a point are `repeats`",
+            );
             break;
         }
     }
-    taken.extend(entries.iter().map(|e| (e.factor.clone(), e.key.clone(), "another [[zip]]")));
+    taken.extend(
+        entries
+            .iter()
+            .map(|e| (e.factor.clone(), e.key.clone(), "another [[zip]]")),
+    );
 }
 
 fn rule(check: &mut Checker<'_>, inner: &DeTable<'_>, span: Span) -> Option<WrittenRule> {
@@ -383,10 +564,17 @@ fn rule(check: &mut Checker<'_>, inner: &DeTable<'_>, span: Span) -> Option<Writ
             check.fail(Some(key.span()), format!("unknown key `{key_name}`"), hint);
         }
     }
-    let reason = match inner.get("reason").map(|v| (v.span(), check.source.decode::<String>(v))) {
+    let reason = match inner
+        .get("reason")
+        .map(|v| (v.span(), check.source.decode::<String>(v)))
+    {
         Some((_, Ok(reason))) if !reason.trim().is_empty() => Some(reason),
         Some((span, Ok(_))) => {
-            check.fail(Some(span), "the reason is empty", "say why these combinations are not run; plans and reports show it");
+            check.fail(
+                Some(span),
+                "the reason is empty",
+                "say why these combinations are not run; plans and reports show it",
+            );
             None
         }
         Some((_, Err(e))) => {
@@ -394,27 +582,54 @@ fn rule(check: &mut Checker<'_>, inner: &DeTable<'_>, span: Span) -> Option<Writ
             None
         }
         None => {
-            check.fail(Some(span.clone()), "the key `reason` is missing", "say why these combinations are not run: reason = \"...\"");
+            check.fail(
+                Some(span.clone()),
+                "the key `reason` is missing",
+                "say why these combinations are not run: reason = \"...\"",
+            );
             None
         }
     };
     let Some(when) = inner.get("when") else {
-        check.fail(Some(span), "the key `when` is missing", "say what is excluded, as in when = { mpi = \"openmpi\" }");
+        check.fail(
+            Some(span),
+            "the key `when` is missing",
+            "say what is excluded, as in when = { mpi = \"openmpi\" }",
+        );
         return None;
     };
     let Some(conditions) = when.get_ref().as_table().filter(|t| !t.is_empty()) else {
-        let message = if when.get_ref().is_table() { "`when` is empty and would exclude everything" } else { "`when` is not a table" };
-        check.fail(Some(when.span()), message, "name at least one factor, as in when = { mpi = \"openmpi\" }");
+        let message = if when.get_ref().is_table() {
+            "`when` is empty and would exclude everything"
+        } else {
+            "`when` is not a table"
+        };
+        check.fail(
+            Some(when.span()),
+            message,
+            "name at least one factor, as in when = { mpi = \"openmpi\" }",
+        );
         return None;
     };
-    Some(WrittenRule { when: conditions_of(check, conditions), reason: reason? })
+    Some(WrittenRule {
+        when: conditions_of(check, conditions),
+        reason: reason?,
+    })
 }
 
 /// Loads all named applications, in the order of first use, and the smallest one if it is wanted.
-fn apps(check: &mut Checker<'_>, tables: &Tables, dirs: &[PathBuf], wants_baseline: bool) -> IndexMap<String, LoadedApp> {
+fn apps(
+    check: &mut Checker<'_>,
+    tables: &Tables,
+    dirs: &[PathBuf],
+    wants_baseline: bool,
+) -> IndexMap<String, LoadedApp> {
     let mut apps = IndexMap::new();
     let mut tried = std::collections::HashSet::new();
-    let named = tables.entries().filter(|e| e.factor == Factor::App).flat_map(|e| &e.values);
+    let named = tables
+        .entries()
+        .filter(|e| e.factor == Factor::App)
+        .flat_map(|e| &e.values);
     let named = named.filter_map(|(value, span)| match value {
         Value::Name(name) => Some((name.clone(), span.clone())),
         _ => None,
@@ -428,7 +643,11 @@ fn apps(check: &mut Checker<'_>, tables: &Tables, dirs: &[PathBuf], wants_baseli
             let known = app::load::known(dirs);
             let hint = suggestion(&name, "descriptors found", known.iter().map(String::as_str))
                 + &format!("; an application is a file apps/{name}.toml");
-            check.fail(Some(span.clone()), format!("unknown application `{name}`: no descriptor found"), hint);
+            check.fail(
+                Some(span.clone()),
+                format!("unknown application `{name}`: no descriptor found"),
+                hint,
+            );
             continue;
         };
         match app::load::load(&path) {
@@ -441,12 +660,28 @@ fn apps(check: &mut Checker<'_>, tables: &Tables, dirs: &[PathBuf], wants_baseli
     apps
 }
 
-fn grids(check: &mut Checker<'_>, known: &Known<'_>, tables: &Tables, table: &DeTable<'_>) -> Vec<Grid> {
+fn grids(
+    check: &mut Checker<'_>,
+    known: &Known<'_>,
+    tables: &Tables,
+    table: &DeTable<'_>,
+) -> Vec<Grid> {
     let mut grids = Vec::new();
-    let names_app = tables.matrix.iter().chain(tables.zips.iter().flatten()).any(|e| e.factor == Factor::App);
+    let names_app = tables
+        .matrix
+        .iter()
+        .chain(tables.zips.iter().flatten())
+        .any(|e| e.factor == Factor::App);
     if names_app || tables.points.is_empty() {
-        let axes: Vec<Vec<Entry>> = tables.matrix.iter().map(|e| vec![e.clone()]).chain(tables.zips.iter().cloned()).collect();
-        let span = key_span(table, "matrix").or_else(|| key_span(table, "zip")).or(Some(0..0));
+        let axes: Vec<Vec<Entry>> = tables
+            .matrix
+            .iter()
+            .map(|e| vec![e.clone()])
+            .chain(tables.zips.iter().cloned())
+            .collect();
+        let span = key_span(table, "matrix")
+            .or_else(|| key_span(table, "zip"))
+            .or(Some(0..0));
         grids.extend(build::grid(check, known, &axes, span));
     }
     for (point, span) in &tables.points {
@@ -455,7 +690,9 @@ fn grids(check: &mut Checker<'_>, known: &Known<'_>, tables: &Tables, table: &De
         for entry in tables.matrix.iter().filter(|e| e.single().is_some()) {
             // Processes and mapping are alternatives: either one in the point replaces both.
             let message = match entry.factor {
-                Factor::Processes | Factor::Mapping => has(&axis, &Factor::Processes) || has(&axis, &Factor::Mapping),
+                Factor::Processes | Factor::Mapping => {
+                    has(&axis, &Factor::Processes) || has(&axis, &Factor::Mapping)
+                }
                 _ => has(&axis, &entry.factor),
             };
             if !message {
@@ -467,7 +704,12 @@ fn grids(check: &mut Checker<'_>, known: &Known<'_>, tables: &Tables, table: &De
             && known.sites.len() > 1
         {
             let value = (Value::Name(first.clone()), span.clone());
-            axis.push(Entry { factor: Factor::Site, key: span.clone(), span: span.clone(), values: vec![value] });
+            axis.push(Entry {
+                factor: Factor::Site,
+                key: span.clone(),
+                span: span.clone(),
+                values: vec![value],
+            });
         }
         grids.extend(build::grid(check, known, &[axis], Some(span.clone())));
     }
@@ -488,49 +730,92 @@ fn check_classes(check: &mut Checker<'_>, known: &Known<'_>, tables: &Tables) {
 
 /// The workloads of all applications.
 fn workloads(known: &Known<'_>) -> Vec<String> {
-    known.apps.values().flat_map(|a| a.descriptor.workloads.keys().cloned()).collect()
+    known
+        .apps
+        .values()
+        .flat_map(|a| a.descriptor.workloads.keys().cloned())
+        .collect()
 }
 
 /// Names in rules and in conditions of `[predict]` must exist, or a misspelt one would silently match nothing.
-fn check_rules(check: &mut Checker<'_>, known: &Known<'_>, tables: &Tables, predict: Option<&PredictSettings>) {
+fn check_rules(
+    check: &mut Checker<'_>,
+    known: &Known<'_>,
+    tables: &Tables,
+    predict: Option<&PredictSettings>,
+) {
     for entry in predict_settings::entries_of(known, predict) {
-        let names = |of: &dyn Fn(&Site) -> Vec<String>| known.sites.values().flat_map(of).collect::<Vec<_>>();
+        let names = |of: &dyn Fn(&Site) -> Vec<String>| {
+            known.sites.values().flat_map(of).collect::<Vec<_>>()
+        };
         match &entry.factor {
-            Factor::Site => build::check_names(check, entry, "site", &known.sites.keys().cloned().collect::<Vec<_>>()),
-            Factor::App => build::check_names(check, entry, "application", &known.apps.keys().cloned().collect::<Vec<_>>()),
-            Factor::Mpi => build::check_names(check, entry, "MPI library", &names(&|s| s.mpi.keys().cloned().collect())),
-            Factor::Storage => build::check_names(check, entry, "storage area", &names(&|s| s.storage.keys().cloned().collect())),
+            Factor::Site => build::check_names(
+                check,
+                entry,
+                "site",
+                &known.sites.keys().cloned().collect::<Vec<_>>(),
+            ),
+            Factor::App => build::check_names(
+                check,
+                entry,
+                "application",
+                &known.apps.keys().cloned().collect::<Vec<_>>(),
+            ),
+            Factor::Mpi => build::check_names(
+                check,
+                entry,
+                "MPI library",
+                &names(&|s| s.mpi.keys().cloned().collect()),
+            ),
+            Factor::Storage => build::check_names(
+                check,
+                entry,
+                "storage area",
+                &names(&|s| s.storage.keys().cloned().collect()),
+            ),
             Factor::Class => build::check_names(check, entry, "workload", &workloads(known)),
             Factor::User(name) => {
                 if !tables.entries().any(|e| e.factor == entry.factor) {
-                    let free = tables.entries().filter(|e| matches!(e.factor, Factor::User(_))).map(|e| e.factor.name());
-                    let hint = suggestion(name, "factors", BUILT_IN.into_iter().chain(free));
-                    check.fail(Some(entry.key.clone()), format!("unknown factor `{name}`"), hint);
+                    let free = tables
+                        .entries()
+                        .filter(|e| matches!(e.factor, Factor::User(_)))
+                        .map(|e| e.factor.name());
+                    let hint = suggestion(name, "factors", BUILT_IN.iter().copied().chain(free));
+                    check.fail(
+                        Some(entry.key.clone()),
+                        format!("unknown factor `{name}`"),
+                        hint,
+                    );
                 }
             }
-            Factor::Processes
-            | Factor::Mapping
-            | Factor::Checkpointer
-            | Factor::Compression
-            | Factor::Aggregators
-            | Factor::CbBuffer
-            | Factor::RestartCheck
-            | Factor::Moment
-            | Factor::Tracer => {}
+            // the others have no names
+            _ => {}
         }
     }
 }
 
 /// Templates that name a free factor need it.
-fn check_templates(check: &mut Checker<'_>, apps: &IndexMap<String, LoadedApp>, grids: &[Grid], tables: &Tables) {
+fn check_templates(
+    check: &mut Checker<'_>,
+    apps: &IndexMap<String, LoadedApp>,
+    grids: &[Grid],
+    tables: &Tables,
+) {
     // Many extra points share an application and its free factors.
     let mut tried = std::collections::HashSet::new();
     let mut done = std::collections::HashSet::new();
     for grid in grids {
         let users: Vec<&str> = grid.user.iter().map(|(name, _)| name.as_str()).collect();
         for index in &grid.app.values {
-            let Some((name, app)) = apps.get_index(*index).filter(|_| tried.insert((*index, users.clone()))) else { continue };
-            if let Some((_, message)) = app::load::template_errors(&app.descriptor, Some(&users)).into_iter().next()
+            let Some((name, app)) = apps
+                .get_index(*index)
+                .filter(|_| tried.insert((*index, users.clone())))
+            else {
+                continue;
+            };
+            if let Some((_, message)) = app::load::template_errors(&app.descriptor, Some(&users))
+                .into_iter()
+                .next()
                 && done.insert(name)
             {
                 let span = tables
@@ -539,7 +824,11 @@ fn check_templates(check: &mut Checker<'_>, apps: &IndexMap<String, LoadedApp>, 
                     .flat_map(|e| &e.values)
                     .find(|(v, _)| *v == Value::Name(name.clone()))
                     .map(|(_, span)| span.clone());
-                check.fail(span, format!("{name}: {message}"), "give the free factor, as in [matrix.user] NAME = [..]");
+                check.fail(
+                    span,
+                    format!("{name}: {message}"),
+                    "give the free factor, as in [matrix.user] NAME = [..]",
+                );
             }
         }
     }

@@ -13,6 +13,7 @@ mod grid;
 mod install;
 mod install_settings;
 mod kept_hosts;
+mod level;
 mod load;
 mod model;
 mod predict;
@@ -27,15 +28,19 @@ mod variant;
 pub use blocks::{Block, BlockKind, Blocks};
 pub use checker::KnownHosts;
 pub use cluster::{Allocation, Cluster, InventorySource, SlurmLauncher, SlurmSettings, WARNING_S};
-pub use ec2::{Budget, Credits, Disk, Ec2Settings, Image, Market, PriceSettings, Volume, WhenShort};
+pub use ec2::{
+    Budget, Credits, Disk, Ec2Settings, Image, InstanceSpec, Market, PriceSettings, Volume,
+    WhenShort,
+};
 pub use ec2_settings::KNOWN_IMAGES;
 pub use expansion::{Combination, Expansion};
 pub use install::InstallSettings;
 pub use kept_hosts::{keep_hosts, kept_hosts};
 pub use load::{load, load_text, load_variant, load_with_hosts};
 pub use model::{
-    CheckpointSettings, DEFAULT_LOCALE, DmtcpSettings, Format, MpiFamily, MpiIo, MpiLibrary, MpiSource, Order, ReportSettings, RunSettings,
-    Site, SiteKind, StorageArea, StorageKind, TraceSettings, Until,
+    CheckpointSettings, DEFAULT_LOCALE, DmtcpSettings, Format, MpiFamily, MpiIo, MpiLibrary,
+    MpiSource, Order, ReportSettings, RunSettings, Site, SiteKind, StorageArea, StorageKind,
+    TraceSettings, Until,
 };
 pub use predict::{PredictSettings, Role};
 #[cfg(feature = "schema")]

@@ -51,7 +51,7 @@ impl Site {
     /// The same; `None` while nobody has asked for them.
     pub fn known_nodes(&self) -> Option<u32> {
         match (&self.ec2, &self.cluster) {
-            (Some(ec2), _) => Some(ec2.nodes),
+            (Some(ec2), _) => Some(ec2.instances.nodes),
             (None, Some(cluster)) => cluster.known_nodes(),
             (None, None) => Some(1),
         }
@@ -66,21 +66,38 @@ impl Site {
         let host = |entry: &HostEntry| {
             let address = entry.address.as_deref().unwrap_or(&entry.name);
             let is_here = address == "localhost" || address == "::1" || address.starts_with("127.");
-            if is_here { HERE.to_owned() } else { address.to_owned() }
+            if is_here {
+                HERE.to_owned()
+            } else {
+                address.to_owned()
+            }
         };
         match (self.kind, &self.cluster) {
             (SiteKind::Ec2, _) => [format!("instances of {name}")].into(),
             (SiteKind::Local, _) | (_, None) => [HERE.to_owned()].into(),
-            (SiteKind::Ssh, Some(cluster)) => cluster.hosts.iter().chain(&cluster.head).map(host).collect(),
+            (SiteKind::Ssh, Some(cluster)) => cluster
+                .hosts
+                .iter()
+                .chain(&cluster.head)
+                .map(host)
+                .collect(),
             // which nodes it gives is not known: two sites of one Slurm may get the same
-            (SiteKind::Slurm, Some(cluster)) => [format!("Slurm of {}", cluster.head.as_ref().map_or(HERE.to_owned(), host))].into(),
+            (SiteKind::Slurm, Some(cluster)) => [format!(
+                "Slurm of {}",
+                cluster.head.as_ref().map_or(HERE.to_owned(), host)
+            )]
+            .into(),
         }
     }
 
     /// Number of nodes to ask for when the largest mapping of the points needs `most`.
     pub fn nodes_for(&self, most: u32) -> u32 {
         let side_by_side = self.cluster.as_ref().is_some_and(|c| c.side_by_side);
-        if side_by_side { self.nodes() } else { most.min(self.nodes()) }
+        if side_by_side {
+            self.nodes()
+        } else {
+            most.min(self.nodes())
+        }
     }
 }
 
@@ -220,7 +237,9 @@ impl RunSettings {
     /// The runs of each point in a block, which is counted from 1: its warm-ups, then the counted ones, each numbered on from the block before.
     pub fn of_block(&self, block: u32) -> impl Iterator<Item = Repeat> + use<> {
         let numbers = |in_each: u32| block.saturating_sub(1) * in_each + 1..=block * in_each;
-        numbers(self.warmups).map(Repeat::Warmup).chain(numbers(self.repeats / self.block_count()).map(Repeat::Measured))
+        numbers(self.warmups)
+            .map(Repeat::Warmup)
+            .chain(numbers(self.repeats / self.block_count()).map(Repeat::Measured))
     }
 }
 
@@ -328,7 +347,13 @@ pub enum Format {
 
 impl Format {
     /// Every format.
-    pub const ALL: [Self; 5] = [Self::Html, Self::Csv, Self::Json, Self::Markdown, Self::Latex];
+    pub const ALL: [Self; 5] = [
+        Self::Html,
+        Self::Csv,
+        Self::Json,
+        Self::Markdown,
+        Self::Latex,
+    ];
 
     /// The default formats of a report.
     pub const USUAL: [Self; 4] = [Self::Html, Self::Csv, Self::Json, Self::Markdown];

@@ -1,7 +1,10 @@
 //! `[predict]`: the points that models are fitted on, the points that they are judged on, and the bounds that they must keep.
 
-use super::factor::{Entry, Factor, Value, same_user};
-use crate::{point::Point, quantity::Quantity, source::Span};
+use super::{
+    factor::{Entry, Factor, Value, same_user},
+    level::OfPoint,
+};
+use crate::{factor_registry::settings, point::Point, quantity::Quantity, source::Span};
 use indexmap::IndexMap;
 
 /// Which side of the split a point is on.
@@ -41,12 +44,18 @@ impl PredictSettings {
         if any(&self.train, point) {
             return Some(Role::Train);
         }
-        self.held_out.as_ref().is_none_or(|held_out| any(held_out, point)).then_some(Role::HeldOut)
+        self.held_out
+            .as_ref()
+            .is_none_or(|held_out| any(held_out, point))
+            .then_some(Role::HeldOut)
     }
 
     /// Every factor that is named, with its values.
     pub fn entries(&self) -> impl Iterator<Item = &Entry> {
-        self.train.iter().chain(self.held_out.iter().flatten()).flat_map(|w| &w.entries)
+        self.train
+            .iter()
+            .chain(self.held_out.iter().flatten())
+            .flat_map(|w| &w.entries)
     }
 }
 
@@ -58,28 +67,32 @@ pub(super) fn any(conditions: &[When], point: &Point) -> bool {
 impl When {
     /// Whether a point meets them.
     pub(super) fn matches(&self, point: &Point) -> bool {
-        self.entries.iter().all(|entry| entry.values.iter().any(|(value, _)| is(&entry.factor, value, point)))
+        self.entries.iter().all(|entry| {
+            entry
+                .values
+                .iter()
+                .any(|(value, _)| is(&entry.factor, value, point))
+        })
     }
 }
 
-/// Whether a factor of a point has a value.
-fn is(factor: &Factor, value: &Value, point: &Point) -> bool {
-    let name = |of: &str| matches!(value, Value::Name(n) if n == of);
-    match factor {
-        Factor::Site => name(&point.site),
-        Factor::App => name(&point.app),
-        Factor::Class => name(&point.class),
-        Factor::Mpi => name(&point.mpi),
-        Factor::Storage => name(&point.storage),
-        Factor::Mapping => matches!(value, Value::Mapping(m) if *m == point.mapping),
-        Factor::Processes => *value == Value::Count(point.processes()),
-        Factor::Checkpointer => *value == Value::Checkpointer(point.checkpointer),
-        Factor::Compression => *value == Value::Compression(point.compression),
-        Factor::Aggregators => *value == Value::Aggregators(point.aggregators),
-        Factor::CbBuffer => *value == Value::Buffer(point.cb_buffer),
-        Factor::RestartCheck => point.restart_check.is_some_and(|flag| *value == Value::Flag(flag)),
-        Factor::Moment => matches!(value, Value::Moment(m) if point.moment.as_ref() == Some(m)),
-        Factor::Tracer => point.tracer.is_some_and(|tracer| *value == Value::Tracer(tracer)),
-        Factor::User(user) => matches!(value, Value::User(v) if point.user.get(user).is_some_and(|of| same_user(v, of))),
-    }
+macro_rules! define_is {
+    ($($Name:ident $name:ident: $type:ty, $level:ty = $default:expr, $needs:ident, $digest:ident;)*) => {
+        /// Whether a factor of a point has a value.
+        fn is(factor: &Factor, value: &Value, point: &Point) -> bool {
+            let name = |of: &str| matches!(value, Value::Name(n) if n == of);
+            match factor {
+                Factor::Site => name(&point.site),
+                Factor::App => name(&point.app),
+                Factor::Class => name(&point.class),
+                Factor::Mpi => name(&point.mpi),
+                Factor::Storage => name(&point.storage),
+                Factor::Mapping => matches!(value, Value::Mapping(m) if *m == point.mapping),
+                Factor::Processes => *value == Value::Count(point.processes()),
+                Factor::User(user) => matches!(value, Value::User(v) if point.user.get(user).is_some_and(|of| same_user(v, of))),
+                $(Factor::$Name => matches!(value, Value::$Name(level) if OfPoint::level(&point.$name) == Some(level)),)*
+            }
+        }
+    };
 }
+settings!(define_is);

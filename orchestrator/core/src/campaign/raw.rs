@@ -116,7 +116,10 @@ pub struct RawSite {
 #[derive(Clone, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "Ec2"))]
-#[serde(deny_unknown_fields, expecting = "a table with settings of EC2 instances")]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a table with settings of EC2 instances"
+)]
 pub struct RawEc2 {
     /// Region, as in `us-east-1`.
     pub region: String,
@@ -195,7 +198,10 @@ pub struct RawEc2 {
 #[derive(Clone, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "Image"))]
-#[serde(untagged, expecting = "the name of an image, or a table with `owner` and `name`, or with `ssm`")]
+#[serde(
+    untagged,
+    expecting = "the name of an image, or a table with `owner` and `name`, or with `ssm`"
+)]
 pub enum RawImage {
     /// A name that cvc knows, or `ami-...`.
     Name(String),
@@ -237,7 +243,11 @@ pub struct RawBudget {
 #[derive(Clone, Default, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "Install"))]
-#[serde(deny_unknown_fields, default, expecting = "a table that says how software is installed")]
+#[serde(
+    deny_unknown_fields,
+    default,
+    expecting = "a table that says how software is installed"
+)]
 pub struct RawInstall {
     /// Whether packages of the distribution may be installed, as root. Default: true, but false for Slurm.
     pub packages: Option<bool>,
@@ -294,7 +304,11 @@ pub struct RawHostTable {
 #[derive(Clone, Default, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "Ssh"))]
-#[serde(deny_unknown_fields, default, expecting = "a table with settings of ssh")]
+#[serde(
+    deny_unknown_fields,
+    default,
+    expecting = "a table with settings of ssh"
+)]
 pub struct RawSsh {
     /// Configuration file instead of `~/.ssh/config`.
     pub config: Option<String>,
@@ -361,7 +375,10 @@ fn yes() -> bool {
 #[derive(Clone, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "Storage"))]
-#[serde(deny_unknown_fields, expecting = "a table that describes a storage area")]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a table that describes a storage area"
+)]
 pub struct RawStorage {
     /// The directory. `~` and `$VARS` are allowed; a relative one is relative to this file. Default: the run's own directory.
     #[serde(default)]
@@ -375,7 +392,10 @@ pub struct RawStorage {
 #[derive(Clone, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "Mpi"))]
-#[serde(deny_unknown_fields, expecting = "a table that describes an MPI library")]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a table that describes an MPI library"
+)]
 pub struct RawMpi {
     /// Which launcher and which settings it understands.
     pub family: MpiFamily,
@@ -414,7 +434,11 @@ pub struct RawDmtcp {
 #[derive(Clone, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "Run"))]
-#[serde(deny_unknown_fields, default, expecting = "a table with settings of the runs")]
+#[serde(
+    deny_unknown_fields,
+    default,
+    expecting = "a table with settings of the runs"
+)]
 pub struct RawRun {
     /// Counted runs of each point: a number, or as many as a narrow interval needs: `{ max = 20, until = "5 %" }`.
     pub repeats: RawRepeats,
@@ -480,7 +504,11 @@ impl Default for RawRun {
 #[derive(Clone, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "Checkpoint"))]
-#[serde(deny_unknown_fields, default, expecting = "a table with settings of the checkpoints")]
+#[serde(
+    deny_unknown_fields,
+    default,
+    expecting = "a table with settings of the checkpoints"
+)]
 pub struct RawCheckpoint {
     /// When DMTCP takes them. Default: after the first step.
     pub moment: RawMoment,
@@ -495,7 +523,12 @@ pub struct RawCheckpoint {
 
 impl Default for RawCheckpoint {
     fn default() -> Self {
-        Self { moment: RawMoment::AfterStep(1), restart_check: false, baseline: false, timeout_s: 120.0 }
+        Self {
+            moment: RawMoment::AfterStep(1),
+            restart_check: false,
+            baseline: false,
+            timeout_s: 120.0,
+        }
     }
 }
 
@@ -522,30 +555,43 @@ impl RawMoment {
     pub fn check(&self, wrong: &mut dyn FnMut(&[Step<'_>], String, String)) -> Moment {
         let mut step = |key: &str, step: i64| {
             if step < 1 {
-                wrong(&[key.into()], format!("`{key}` is {step}"), "steps are counted from 1".to_owned());
+                wrong(
+                    &[key.into()],
+                    format!("`{key}` is {step}"),
+                    "steps are counted from 1".to_owned(),
+                );
             }
             step.max(1) as u64
         };
         match self {
             Self::SizeOnly => Moment::SizeOnly,
             Self::AfterStep(number) => Moment::AfterStep(step("after_step", *number)),
-            Self::SizeOnlyAfterStep(number) => Moment::SizeOnlyAfterStep(step("size_only_after_step", *number)),
+            Self::SizeOnlyAfterStep(number) => {
+                Moment::SizeOnlyAfterStep(step("size_only_after_step", *number))
+            }
             Self::AtS(seconds) => {
                 let list = match seconds {
                     Seconds::One(s) => std::slice::from_ref(s),
                     Seconds::Many(list) => list.as_slice(),
                 };
-                let mut wrong = |i: usize, message: String, hint: String| wrong(&["at_s".into(), i.into()], message, hint);
+                let mut wrong = |i: usize, message: String, hint: String| {
+                    wrong(&["at_s".into(), i.into()], message, hint)
+                };
                 if list.is_empty() {
                     let hint = "give at least one number of seconds, as in { at_s = 5 }".to_owned();
-                    wrong(0, "the list of checkpoint moments is empty".to_owned(), hint);
+                    wrong(
+                        0,
+                        "the list of checkpoint moments is empty".to_owned(),
+                        hint,
+                    );
                 }
                 for (i, s) in list.iter().enumerate() {
                     if let Some((message, hint)) = wrong_seconds("a checkpoint moment", *s) {
                         wrong(i, message, hint);
                     }
                     if i > 0 && *s <= list[i - 1] {
-                        let message = format!("the checkpoint moment {s} is not after the one before it");
+                        let message =
+                            format!("the checkpoint moment {s} is not after the one before it");
                         wrong(i, message, "write increasing seconds".to_owned());
                     }
                 }
@@ -559,7 +605,10 @@ impl RawMoment {
 #[derive(Clone, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "Repeats"))]
-#[serde(untagged, expecting = "expected a number of runs, or a table with `max` and `until`, as in { max = 20, until = \"5 %\" }")]
+#[serde(
+    untagged,
+    expecting = "expected a number of runs, or a table with `max` and `until`, as in { max = 20, until = \"5 %\" }"
+)]
 pub enum RawRepeats {
     /// So often.
     Number(#[cfg_attr(feature = "schema", schemars(range(min = 1, max = 10_000)))] i64),
@@ -591,7 +640,10 @@ pub struct RawUntil {
 /// A number of seconds, or several.
 #[derive(Clone, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(untagged, expecting = "expected seconds: a number or a list of numbers")]
+#[serde(
+    untagged,
+    expecting = "expected seconds: a number or a list of numbers"
+)]
 pub enum Seconds {
     /// One.
     One(f64),
@@ -613,7 +665,11 @@ pub struct RawTrace {
 #[derive(Clone, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "Report"))]
-#[serde(deny_unknown_fields, default, expecting = "a table with settings of the report")]
+#[serde(
+    deny_unknown_fields,
+    default,
+    expecting = "a table with settings of the report"
+)]
 pub struct RawReport {
     /// Files that a report consists of. Default: all of them.
     pub formats: Vec<Format>,
@@ -623,6 +679,9 @@ pub struct RawReport {
 
 impl Default for RawReport {
     fn default() -> Self {
-        Self { formats: Format::USUAL.to_vec(), title: None }
+        Self {
+            formats: Format::USUAL.to_vec(),
+            title: None,
+        }
     }
 }

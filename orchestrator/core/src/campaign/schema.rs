@@ -7,12 +7,11 @@
 
 #![expect(dead_code, reason = "these types only describe the file")]
 
-use super::raw::{RawBudget, RawCheckpoint, RawMoment, RawReport, RawRun, RawSite, RawTrace};
-use crate::{
-    mapping::Mapping,
-    point::{CheckpointerKind, Compression, TracerKind, UserValue},
-    units::ByteSize,
+use super::{
+    level::Level,
+    raw::{RawBudget, RawCheckpoint, RawReport, RawRun, RawSite, RawTrace},
 };
+use crate::point::UserValue;
 use indexmap::IndexMap;
 use schemars::JsonSchema;
 
@@ -126,77 +125,51 @@ struct RawVariant {
     predict: Option<IndexMap<String, serde_json::Value>>,
 }
 
-macro_rules! factors {
-    ($(#[$doc:meta])* $name:ident, $title:literal, $one:ident) => {
-        $(#[$doc])*
+macro_rules! define_table {
+    ($(#[$about:meta])* $table:ident, $title:literal, $one:ident; $(
+        places { $(
+            $(#[$place_doc:meta])+
+            $Place:ident $place:ident: $place_type:ty, heading $place_heading:literal $(, also {
+                $(#[$also_doc:meta])+
+                $Also:ident $also:ident: $also_type:ty, heading $also_heading:literal
+            })?;
+        )* }
+        settings { $(
+            $(#[doc = $doc:literal])+
+            $(#[serde($($serde:tt)*)])?
+            $Name:ident $name:ident: $type:ty { level: $level:ty = $default:expr, $($rest:tt)* }
+        )* }
+    )*) => {
+        $(#[$about])*
         #[derive(JsonSchema)]
         #[schemars(rename = $title)]
         #[serde(deny_unknown_fields)]
-        struct $name {
-            /// Sites of this file. Default: all of them.
-            site: Option<$one<String>>,
-            /// Application descriptors (`apps/NAME.toml`).
-            app: Option<$one<String>>,
-            /// Workloads of the descriptor. Default: its only one.
-            class: Option<$one<String>>,
-            /// Total processes; without `mapping` they run on one node.
-            processes: Option<$one<u32>>,
-            /// Processes on nodes, as in `1Nx4P`.
-            mapping: Option<$one<Mapping>>,
-            /// MPI libraries of the site. Default: its first.
-            mpi: Option<$one<String>>,
-            /// What writes the checkpoints. Default: `none`.
-            checkpointer: Option<$one<CheckpointerKind>>,
-            /// How DMTCP stores images. Default: `none`.
-            compression: Option<$one<Compression>>,
-            /// Total collective-buffering aggregators, or `default`.
-            aggregators: Option<$one<OrDefault<u32>>>,
-            /// Collective buffer of one aggregator, or `default`.
-            cb_buffer: Option<$one<OrDefault<ByteSize>>>,
-            /// Storage areas of the site. Default: its first.
-            storage: Option<$one<String>>,
-            /// Whether runs are restarted from their last checkpoint and must verify again. Default: as `checkpoint` says.
-            restart_check: Option<$one<bool>>,
-            /// When DMTCP takes checkpoints. Default: as `checkpoint` says.
-            moment: Option<$one<RawMoment>>,
-            /// What traces the runs. Default: as `trace` says.
-            tracer: Option<$one<TracerKind>>,
+        struct $table {
+            $(
+                $($($(#[$also_doc])+ $also: Option<$one<$also_type>>,)? $(#[$place_doc])+ $place: Option<$one<$place_type>>,)*
+                $($(#[doc = $doc])+ $name: Option<$one<<$level as Level>::Written>>,)*
+            )*
             /// Free factors, for templates as `{{user.NAME}}`.
             user: Option<IndexMap<String, $one<UserValue>>>,
         }
     };
 }
 
-/// A value, or `default` to leave it to the MPI library.
-#[derive(JsonSchema)]
-#[serde(untagged)]
-enum OrDefault<T> {
-    /// The word `default`.
-    Default(DefaultWord),
-    /// A value.
-    Value(T),
-}
-
-/// The word `default`.
-#[derive(JsonSchema)]
-#[serde(rename_all = "lowercase")]
-enum DefaultWord {
-    /// Left to the MPI library.
-    Default,
-}
-
 type Single<T> = T;
 type List<T> = Vec<T>;
 
-factors! {
+crate::factors! {
+    define_table,
     /// Each key is a factor with a value or a list of values.
     RawMatrix, "Matrix", OneOrMany
 }
-factors! {
+crate::factors! {
+    define_table,
     /// Lists of equal length; their n-th values go together.
     RawZip, "Zip", List
 }
-factors! {
+crate::factors! {
+    define_table,
     /// One value for each factor.
     RawPoint, "Point", Single
 }

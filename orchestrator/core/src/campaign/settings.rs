@@ -5,8 +5,8 @@ use super::{
     checker::{Checker, Place, is_name, path_text},
     cluster_settings, ec2_settings, install_settings,
     model::{
-        CheckpointSettings, DmtcpSettings, MpiFamily, MpiLibrary, MpiSource, ReportSettings, RunSettings, Site, SiteKind, StorageArea,
-        StorageKind, Until,
+        CheckpointSettings, DmtcpSettings, MpiFamily, MpiLibrary, MpiSource, ReportSettings,
+        RunSettings, Site, SiteKind, StorageArea, StorageKind, Until,
     },
     raw::{RawCheckpoint, RawMpi, RawRepeats, RawReport, RawRun, RawSite, RawUntil},
 };
@@ -22,12 +22,18 @@ const MAX_LOCALE: usize = 64;
 pub fn run(check: &mut Checker<'_>, raw: &RawRun, place: &Place<'_>) -> RunSettings {
     check.seconds("`timeout_s`", raw.timeout_s, place(&["timeout_s".into()]));
     let (repeats, until) = match &raw.repeats {
-        RawRepeats::Number(repeats) => (check.whole("repeats", *repeats, 1, 10_000, place) as u32, None),
+        RawRepeats::Number(repeats) => (
+            check.whole("repeats", *repeats, 1, 10_000, place) as u32,
+            None,
+        ),
         RawRepeats::Until(raw) => until(check, raw, place),
     };
     let blocks = blocks(check, raw, repeats, until.is_some(), place);
     let is_of_locales = |c: char| c.is_ascii_alphanumeric() || "_-.@".contains(c);
-    if raw.locale.is_empty() || raw.locale.len() > MAX_LOCALE || !raw.locale.chars().all(is_of_locales) {
+    if raw.locale.is_empty()
+        || raw.locale.len() > MAX_LOCALE
+        || !raw.locale.chars().all(is_of_locales)
+    {
         let message = format!("`locale` is {:?}", raw.locale);
         check.fail(
             place(&["locale".into()]),
@@ -45,7 +51,8 @@ pub fn run(check: &mut Checker<'_>, raw: &RawRun, place: &Place<'_>) -> RunSetti
         timeout_s: raw.timeout_s,
         max_output_mib: check.whole("max_output_mib", raw.max_output_mib, 1, 1 << 20, place) as u64,
         retries: check.whole("retries", raw.retries, 0, 100, place) as u32,
-        quarantine_after: check.whole("quarantine_after", raw.quarantine_after, 1, 10_000, place) as u32,
+        quarantine_after: check.whole("quarantine_after", raw.quarantine_after, 1, 10_000, place)
+            as u32,
         sites_in_turn: raw.sites_in_turn,
         keep_images: raw.keep_images,
         keep_outputs: raw.keep_outputs,
@@ -54,7 +61,13 @@ pub fn run(check: &mut Checker<'_>, raw: &RawRun, place: &Place<'_>) -> RunSetti
 }
 
 /// Days or fleets among which the counted runs of each point are divided.
-fn blocks(check: &mut Checker<'_>, raw: &RawRun, repeats: u32, ends_early: bool, place: &Place<'_>) -> Option<Blocks> {
+fn blocks(
+    check: &mut Checker<'_>,
+    raw: &RawRun,
+    repeats: u32,
+    ends_early: bool,
+    place: &Place<'_>,
+) -> Option<Blocks> {
     let (of, count) = match (raw.days, raw.fleets) {
         (None, None) => return None,
         (Some(days), None) => (BlockKind::Days, days),
@@ -69,18 +82,38 @@ fn blocks(check: &mut Checker<'_>, raw: &RawRun, repeats: u32, ends_early: bool,
     let count = check.whole(key, count, 2, 1000, place) as u32;
     let at = || place(&[key.into()]);
     if ends_early {
-        let hint = format!("give a number of repeats: the rule that ends them does not know of {key}");
-        check.fail(at(), format!("`{key}` beside repeats that end when their interval is narrow"), hint);
+        let hint =
+            format!("give a number of repeats: the rule that ends them does not know of {key}");
+        check.fail(
+            at(),
+            format!("`{key}` beside repeats that end when their interval is narrow"),
+            hint,
+        );
     } else if repeats % count != 0 {
-        let hint = format!("write a multiple of {count} as `repeats`, such as {}", repeats.next_multiple_of(count));
-        check.fail(at(), format!("{repeats} repeats cannot be divided equally among {count} {key}"), hint);
+        let hint = format!(
+            "write a multiple of {count} as `repeats`, such as {}",
+            repeats.next_multiple_of(count)
+        );
+        check.fail(
+            at(),
+            format!("{repeats} repeats cannot be divided equally among {count} {key}"),
+            hint,
+        );
     }
     Some(Blocks { of, count })
 }
 
 /// Fleets are of instances, and a kept one would serve the next block too.
-pub fn fleets(check: &mut Checker<'_>, run: &RunSettings, sites: &IndexMap<String, Site>, place: &Place<'_>) {
-    if run.blocks.is_none_or(|blocks| blocks.of != BlockKind::Fleets) {
+pub fn fleets(
+    check: &mut Checker<'_>,
+    run: &RunSettings,
+    sites: &IndexMap<String, Site>,
+    place: &Place<'_>,
+) {
+    if run
+        .blocks
+        .is_none_or(|blocks| blocks.of != BlockKind::Fleets)
+    {
         return;
     }
     let at = || place(&["fleets".into()]);
@@ -91,8 +124,14 @@ pub fn fleets(check: &mut Checker<'_>, run: &RunSettings, sites: &IndexMap<Strin
                 check.fail(at(), format!("`fleets` with the site `{name}`"), hint);
             }
             Some(ec2) if ec2.keep_s.is_some() => {
-                let hint = format!("remove `keep` from [sites.{name}.ec2]: each fleet ends before the next begins");
-                check.fail(at(), format!("`fleets` with the site `{name}`, which keeps its instances"), hint);
+                let hint = format!(
+                    "remove `keep` from [sites.{name}.ec2]: each fleet ends before the next begins"
+                );
+                check.fail(
+                    at(),
+                    format!("`fleets` with the site `{name}`, which keeps its instances"),
+                    hint,
+                );
             }
             Some(_) => {}
         }
@@ -112,16 +151,32 @@ const WIDEST_PCT: f64 = 100.0;
 fn until(check: &mut Checker<'_>, raw: &RawUntil, place: &Place<'_>) -> (u32, Option<Until>) {
     let at = |key: &'static str| place(&["repeats".into(), key.into()]);
     let min = raw.min.unwrap_or(USUAL_LEAST.min(raw.max));
-    for (key, value) in [("min", raw.min), ("max", Some(raw.max))].into_iter().filter_map(|(key, value)| Some((key, value?))) {
+    for (key, value) in [("min", raw.min), ("max", Some(raw.max))]
+        .into_iter()
+        .filter_map(|(key, value)| Some((key, value?)))
+    {
         if !(LEAST_REPEATS..=10_000).contains(&value) {
-            check.fail(at(key), format!("`{key}` is {value}"), format!("write a whole number from {LEAST_REPEATS} to 10000"));
+            check.fail(
+                at(key),
+                format!("`{key}` is {value}"),
+                format!("write a whole number from {LEAST_REPEATS} to 10000"),
+            );
         }
     }
     if min > raw.max {
         let max = raw.max;
-        check.fail(at("min"), format!("`min` is {min}, more than `max`, {max}"), "write the smaller number as `min`");
+        check.fail(
+            at("min"),
+            format!("`min` is {min}, more than `max`, {max}"),
+            "write the smaller number as `min`",
+        );
     }
-    let number = raw.until.trim().strip_suffix('%').map(str::trim_end).and_then(|text| text.parse::<f64>().ok());
+    let number = raw
+        .until
+        .trim()
+        .strip_suffix('%')
+        .map(str::trim_end)
+        .and_then(|text| text.parse::<f64>().ok());
     let half_width_pct = match number {
         Some(pct) if pct > 0.0 && pct < WIDEST_PCT => pct,
         Some(_) | None => {
@@ -142,12 +197,27 @@ fn until(check: &mut Checker<'_>, raw: &RawUntil, place: &Place<'_>) -> (u32, Op
         );
     }
     let runs = |value: i64| value.clamp(LEAST_REPEATS, 10_000) as u32;
-    (runs(raw.max), Some(Until { min: runs(min), half_width_pct, of: raw.of.clone() }))
+    (
+        runs(raw.max),
+        Some(Until {
+            min: runs(min),
+            half_width_pct,
+            of: raw.of.clone(),
+        }),
+    )
 }
 
 /// On other machines cvc's own directory is removed with the campaign, so kept files need another place.
-pub fn kept(check: &mut Checker<'_>, run: &RunSettings, sites: &IndexMap<String, Site>, place: &Place<'_>) {
-    let kept = [("keep_images", run.keep_images), ("keep_outputs", run.keep_outputs)];
+pub fn kept(
+    check: &mut Checker<'_>,
+    run: &RunSettings,
+    sites: &IndexMap<String, Site>,
+    place: &Place<'_>,
+) {
+    let kept = [
+        ("keep_images", run.keep_images),
+        ("keep_outputs", run.keep_outputs),
+    ];
     for (key, _) in kept.into_iter().filter(|(_, kept)| *kept) {
         for (name, site) in sites.iter().filter(|(_, s)| s.cluster.is_some()) {
             if let Some((area, _)) = site.storage.iter().find(|(_, a)| a.path.is_none()) {
@@ -161,25 +231,55 @@ pub fn kept(check: &mut Checker<'_>, run: &RunSettings, sites: &IndexMap<String,
     }
 }
 
-pub fn checkpoint(check: &mut Checker<'_>, raw: &RawCheckpoint, place: &Place<'_>) -> CheckpointSettings {
+pub fn checkpoint(
+    check: &mut Checker<'_>,
+    raw: &RawCheckpoint,
+    place: &Place<'_>,
+) -> CheckpointSettings {
     check.seconds("`timeout_s`", raw.timeout_s, place(&["timeout_s".into()]));
     let moment = raw.moment.check(&mut |way, message, hint| {
-        let way: Vec<Step<'_>> = std::iter::once("moment".into()).chain(way.iter().copied()).collect();
+        let way: Vec<Step<'_>> = std::iter::once("moment".into())
+            .chain(way.iter().copied())
+            .collect();
         check.fail(place(&way), message, hint);
     });
-    CheckpointSettings { moment, restart_check: raw.restart_check, baseline: raw.baseline, timeout_s: raw.timeout_s }
+    CheckpointSettings {
+        moment,
+        restart_check: raw.restart_check,
+        baseline: raw.baseline,
+        timeout_s: raw.timeout_s,
+    }
 }
 
-pub fn report(check: &mut Checker<'_>, raw: RawReport, name: &str, place: &Place<'_>) -> ReportSettings {
+pub fn report(
+    check: &mut Checker<'_>,
+    raw: RawReport,
+    name: &str,
+    place: &Place<'_>,
+) -> ReportSettings {
     for (i, format) in raw.formats.iter().enumerate() {
         if raw.formats[..i].contains(format) {
-            check.fail(place(&["formats".into(), i.into()]), "the format is given twice", "remove one");
+            check.fail(
+                place(&["formats".into(), i.into()]),
+                "the format is given twice",
+                "remove one",
+            );
         }
     }
     if raw.formats.is_empty() {
-        check.fail(place(&["formats".into()]), "the list of formats is empty", "give at least one of html, csv, json, markdown, latex");
+        check.fail(
+            place(&["formats".into()]),
+            "the list of formats is empty",
+            "give at least one of html, csv, json, markdown, latex",
+        );
     }
-    ReportSettings { formats: raw.formats, title: raw.title.filter(|t| !t.trim().is_empty()).unwrap_or_else(|| name.to_owned()) }
+    ReportSettings {
+        formats: raw.formats,
+        title: raw
+            .title
+            .filter(|t| !t.trim().is_empty())
+            .unwrap_or_else(|| name.to_owned()),
+    }
 }
 
 /// A site; `place` starts inside its table.
@@ -219,12 +319,28 @@ pub fn site(check: &mut Checker<'_>, name: &str, raw: RawSite, place: &Place<'_>
             );
         }
         if let Some(path) = &raw.path {
-            path_text(check, path, place(&["storage".into(), area.as_str().into(), "path".into()]));
+            path_text(
+                check,
+                path,
+                place(&["storage".into(), area.as_str().into(), "path".into()]),
+            );
         }
-        storage.insert(area, StorageArea { path: raw.path, kind: raw.kind });
+        storage.insert(
+            area,
+            StorageArea {
+                path: raw.path,
+                kind: raw.kind,
+            },
+        );
     }
     if storage.is_empty() {
-        storage.insert("run".to_owned(), StorageArea { path: None, kind: StorageKind::NodeLocal });
+        storage.insert(
+            "run".to_owned(),
+            StorageArea {
+                path: None,
+                kind: StorageKind::NodeLocal,
+            },
+        );
     }
     let mut mpi = IndexMap::new();
     for (library, raw) in raw.mpi {
@@ -245,12 +361,22 @@ pub fn site(check: &mut Checker<'_>, name: &str, raw: RawSite, place: &Place<'_>
     }
     if mpi.is_empty() {
         for family in MpiFamily::ALL {
-            let found = MpiLibrary { family: *family, source: MpiSource::Path, env: IndexMap::new(), args: Vec::new(), io: None };
+            let found = MpiLibrary {
+                family: *family,
+                source: MpiSource::Path,
+                env: IndexMap::new(),
+                args: Vec::new(),
+                io: None,
+            };
             mpi.insert(family.word().to_owned(), found);
         }
     }
     if !is_name(name) {
-        check.fail(place(&[]), format!("`{name}` is not a valid site name"), "use small letters, digits, `-`, `_` and `.`");
+        check.fail(
+            place(&[]),
+            format!("`{name}` is not a valid site name"),
+            "use small letters, digits, `-`, `_` and `.`",
+        );
     }
     Some(Site {
         kind: kind?,
@@ -258,7 +384,9 @@ pub fn site(check: &mut Checker<'_>, name: &str, raw: RawSite, place: &Place<'_>
         oversubscribe: raw.oversubscribe.unwrap_or(kind == Some(SiteKind::Local)),
         storage,
         mpi,
-        dmtcp: DmtcpSettings { prefix: raw.dmtcp.prefix },
+        dmtcp: DmtcpSettings {
+            prefix: raw.dmtcp.prefix,
+        },
         cluster,
         login: raw.user.clone().filter(|_| kind == Some(SiteKind::Ec2)),
         ec2,
@@ -269,11 +397,19 @@ pub fn site(check: &mut Checker<'_>, name: &str, raw: RawSite, place: &Place<'_>
 
 fn mpi_library(check: &mut Checker<'_>, raw: RawMpi, place: &Place<'_>) -> MpiLibrary {
     let mut sources = Vec::new();
-    for (key, value) in [("prefix", raw.prefix), ("module", raw.module), ("mpiexec", raw.mpiexec)] {
+    for (key, value) in [
+        ("prefix", raw.prefix),
+        ("module", raw.module),
+        ("mpiexec", raw.mpiexec),
+    ] {
         let Some(value) = value else { continue };
         path_text(check, &value, place(&[key.into()]));
         if let Some((first, _)) = sources.first() {
-            check.fail(place(&[key.into()]), format!("`{key}` beside `{first}`"), "give one of prefix, module and mpiexec");
+            check.fail(
+                place(&[key.into()]),
+                format!("`{key}` beside `{first}`"),
+                "give one of prefix, module and mpiexec",
+            );
         }
         sources.push((key, value));
     }
@@ -284,7 +420,11 @@ fn mpi_library(check: &mut Checker<'_>, raw: RawMpi, place: &Place<'_>) -> MpiLi
         Some((_, value)) => MpiSource::Mpiexec(value),
     };
     if raw.io.is_some() && raw.family != MpiFamily::OpenMpi {
-        check.fail(place(&["io".into()]), "only Open MPI has a choice of I/O layers", "remove `io`: MPICH always uses ROMIO");
+        check.fail(
+            place(&["io".into()]),
+            "only Open MPI has a choice of I/O layers",
+            "remove `io`: MPICH always uses ROMIO",
+        );
     }
     for (key, value) in &raw.env {
         if let Some((message, hint)) = wrong_variable(key, value) {
@@ -293,8 +433,18 @@ fn mpi_library(check: &mut Checker<'_>, raw: RawMpi, place: &Place<'_>) -> MpiLi
     }
     for (i, arg) in raw.args.iter().enumerate() {
         if arg.contains('\0') {
-            check.fail(place(&["args".into(), i.into()]), "an argument cannot contain a zero byte", "remove it");
+            check.fail(
+                place(&["args".into(), i.into()]),
+                "an argument cannot contain a zero byte",
+                "remove it",
+            );
         }
     }
-    MpiLibrary { family: raw.family, source, env: raw.env, args: raw.args, io: raw.io }
+    MpiLibrary {
+        family: raw.family,
+        source,
+        env: raw.env,
+        args: raw.args,
+        io: raw.io,
+    }
 }

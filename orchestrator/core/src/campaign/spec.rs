@@ -53,21 +53,42 @@ pub struct Spec {
 impl Spec {
     /// The directory of the campaign file, to which relative paths in it refer; empty for the working directory.
     pub fn directory(&self) -> &Utf8Path {
-        Utf8Path::from_path(&self.path).and_then(Utf8Path::parent).unwrap_or(Utf8Path::new(""))
+        Utf8Path::from_path(&self.path)
+            .and_then(Utf8Path::parent)
+            .unwrap_or(Utf8Path::new(""))
     }
 
     /// Whether runs of two sites may be under way at the same time: they do not disturb each other, as far as the file says. A site of this
     /// machine is apart from none, because here cvc fetches and checks the results of the others.
     pub fn are_apart(&self, one: &str, other: &str) -> bool {
-        let (Some(a), Some(b)) = (self.sites.get(one), self.sites.get(other)) else { return false };
+        let (Some(a), Some(b)) = (self.sites.get(one), self.sites.get(other)) else {
+            return false;
+        };
         let is_here = |site: &Site| site.kind == SiteKind::Local;
-        !self.run.sites_in_turn && one != other && !is_here(a) && !is_here(b) && a.machines(one).is_disjoint(&b.machines(other))
+        !self.run.sites_in_turn
+            && one != other
+            && !is_here(a)
+            && !is_here(b)
+            && a.machines(one).is_disjoint(&b.machines(other))
     }
 
     /// Renames the campaign after its variant, and the title too if it was the campaign's name.
     pub fn into_variant(self, variant: &str, text: &str) -> Self {
         let name = format!("{}-{variant}", self.name);
-        let title = if self.report.title == self.name { name.clone() } else { self.report.title };
-        Self { text: text.into(), name, variant: Some(variant.to_owned()), report: ReportSettings { title, ..self.report }, ..self }
+        let title = if self.report.title == self.name {
+            name.clone()
+        } else {
+            self.report.title
+        };
+        Self {
+            text: text.into(),
+            name,
+            variant: Some(variant.to_owned()),
+            report: ReportSettings {
+                title,
+                ..self.report
+            },
+            ..self
+        }
     }
 }

@@ -5,7 +5,7 @@
 
 use super::{
     checker::{Checker, is_name},
-    factor::kind,
+    level::kind,
     raw::SECTIONS,
 };
 use crate::source::{Source, Span, suggestion};
@@ -27,22 +27,42 @@ pub fn keys() -> impl Iterator<Item = &'static str> {
 /// Names of the variants of a file, in its order.
 pub fn names(table: &DeTable<'_>) -> Vec<String> {
     let inner = table.get("variants").and_then(|v| v.get_ref().as_table());
-    inner.into_iter().flat_map(DeTable::keys).map(|key| key.get_ref().to_string()).collect()
+    inner
+        .into_iter()
+        .flat_map(DeTable::keys)
+        .map(|key| key.get_ref().to_string())
+        .collect()
 }
 
 /// The variants of a file, each a table; whatever else stands under `variants` is reported.
-fn tables<'d, 't>(check: &mut Checker<'_>, table: &'d DeTable<'t>) -> Vec<(&'d str, Span, &'d DeTable<'t>)> {
-    let Some(value) = table.get("variants") else { return Vec::new() };
+fn tables<'d, 't>(
+    check: &mut Checker<'_>,
+    table: &'d DeTable<'t>,
+) -> Vec<(&'d str, Span, &'d DeTable<'t>)> {
+    let Some(value) = table.get("variants") else {
+        return Vec::new();
+    };
     let hint = "write [variants.NAME], and in it what differs";
     let Some(inner) = value.get_ref().as_table() else {
-        check.fail(Some(value.span()), format!("expected a table of variants, found {}", kind(value.get_ref())), hint);
+        check.fail(
+            Some(value.span()),
+            format!(
+                "expected a table of variants, found {}",
+                kind(value.get_ref())
+            ),
+            hint,
+        );
         return Vec::new();
     };
     let mut all = Vec::new();
     for (key, value) in inner {
         match value.get_ref().as_table() {
             Some(variant) => all.push((key.get_ref().as_ref(), key.span(), variant)),
-            None => check.fail(Some(value.span()), format!("expected a variant, found {}", kind(value.get_ref())), hint),
+            None => check.fail(
+                Some(value.span()),
+                format!("expected a variant, found {}", kind(value.get_ref())),
+                hint,
+            ),
         }
     }
     all
@@ -58,8 +78,15 @@ pub struct Applied {
 /// Merges the requested variant with the file, or else the one that the file itself names.
 ///
 /// Names and top-level keys of all variants are checked; their contents only if they are used.
-pub fn apply(check: &mut Checker<'_>, table: &mut DeTable<'_>, asked: Option<&str>) -> Option<Applied> {
-    let named = match table.get("variant").map(|value| (value.span(), check.source.decode::<String>(value))) {
+pub fn apply(
+    check: &mut Checker<'_>,
+    table: &mut DeTable<'_>,
+    asked: Option<&str>,
+) -> Option<Applied> {
+    let named = match table
+        .get("variant")
+        .map(|value| (value.span(), check.source.decode::<String>(value)))
+    {
         None => None,
         Some((span, Ok(name))) => Some((name, span)),
         Some((_, Err(e))) => {
@@ -71,28 +98,51 @@ pub fn apply(check: &mut Checker<'_>, table: &mut DeTable<'_>, asked: Option<&st
     for (name, span, variant) in &all {
         if !is_name(name) || name.contains('.') {
             let hint = "use small letters, digits, `-` and `_`, beginning with a letter or digit";
-            check.fail(Some(span.clone()), format!("`{name}` is not a valid variant name"), hint);
+            check.fail(
+                Some(span.clone()),
+                format!("`{name}` is not a valid variant name"),
+                hint,
+            );
         }
         for (key, _) in *variant {
             let key_name = key.get_ref().as_ref();
             if FIXED.contains(&key_name) {
-                let hint = format!("a variant can change: {}", keys().collect::<Vec<_>>().join(", "));
-                check.fail(Some(key.span()), format!("a variant cannot change `{key_name}`"), hint);
+                let hint = format!(
+                    "a variant can change: {}",
+                    keys().collect::<Vec<_>>().join(", ")
+                );
+                check.fail(
+                    Some(key.span()),
+                    format!("a variant cannot change `{key_name}`"),
+                    hint,
+                );
             } else if !keys().any(|k| k == key_name) {
-                check.fail(Some(key.span()), format!("unknown key `{key_name}`"), suggestion(key_name, "known keys here", keys()));
+                check.fail(
+                    Some(key.span()),
+                    format!("unknown key `{key_name}`"),
+                    suggestion(key_name, "known keys here", keys()),
+                );
             }
         }
     }
     let names: Vec<&str> = all.iter().map(|(name, _, _)| *name).collect();
     let (wanted, span) = match (asked, named) {
-        (Some(asked), named) => {
-            (asked.to_owned(), named.map(|n| n.1).or_else(|| crate::source::key_span(table, "variants")).or(Some(0..0)))
-        }
+        (Some(asked), named) => (
+            asked.to_owned(),
+            named
+                .map(|n| n.1)
+                .or_else(|| crate::source::key_span(table, "variants"))
+                .or(Some(0..0)),
+        ),
         (None, Some((name, span))) => (name, Some(span)),
         (None, None) => return None,
     };
     let Some((_, _, variant)) = all.iter().find(|(name, _, _)| *name == wanted) else {
-        check.fail(span, format!("unknown variant `{wanted}`"), suggestion(&wanted, "variants of this file", names));
+        check.fail(
+            span,
+            format!("unknown variant `{wanted}`"),
+            suggestion(&wanted, "variants of this file", names),
+        );
         return None;
     };
     let variant = (*variant).clone();
@@ -100,16 +150,23 @@ pub fn apply(check: &mut Checker<'_>, table: &mut DeTable<'_>, asked: Option<&st
     add_unchanged(table, &variant, "", &mut unchanged);
     remove(check, table, &variant);
     merge_tables(table, variant);
-    Some(Applied { name: wanted, unchanged })
+    Some(Applied {
+        name: wanted,
+        unchanged,
+    })
 }
 
 /// Adds the keys of a variant whose values are those of the file, as in `run.repeats`.
 fn add_unchanged(below: &DeTable<'_>, above: &DeTable<'_>, path: &str, all: &mut Vec<String>) {
     for (key, new) in above {
-        let Some(old) = below.get(key.get_ref().as_ref()) else { continue };
+        let Some(old) = below.get(key.get_ref().as_ref()) else {
+            continue;
+        };
         let way = format!("{path}{}", key.get_ref());
         match (old.get_ref(), new.get_ref()) {
-            (DeValue::Table(old), DeValue::Table(new)) => add_unchanged(old, new, &format!("{way}."), all),
+            (DeValue::Table(old), DeValue::Table(new)) => {
+                add_unchanged(old, new, &format!("{way}."), all)
+            }
             (old, new) if is_same(old, new) => all.push(way),
             _ => {}
         }
@@ -120,16 +177,24 @@ fn add_unchanged(below: &DeTable<'_>, above: &DeTable<'_>, path: &str, all: &mut
 fn is_same(a: &DeValue<'_>, b: &DeValue<'_>) -> bool {
     match (a, b) {
         (DeValue::String(a), DeValue::String(b)) => a == b,
-        (DeValue::Integer(a), DeValue::Integer(b)) => (a.radix(), a.as_str()) == (b.radix(), b.as_str()),
+        (DeValue::Integer(a), DeValue::Integer(b)) => {
+            (a.radix(), a.as_str()) == (b.radix(), b.as_str())
+        }
         (DeValue::Float(a), DeValue::Float(b)) => a.as_str() == b.as_str(),
         (DeValue::Boolean(a), DeValue::Boolean(b)) => a == b,
         (DeValue::Datetime(a), DeValue::Datetime(b)) => a == b,
         (DeValue::Array(a), DeValue::Array(b)) => {
-            a.len() == b.len() && a.iter().zip(b.iter()).all(|(a, b)| is_same(a.get_ref(), b.get_ref()))
+            a.len() == b.len()
+                && a.iter()
+                    .zip(b.iter())
+                    .all(|(a, b)| is_same(a.get_ref(), b.get_ref()))
         }
         (DeValue::Table(a), DeValue::Table(b)) => {
             a.len() == b.len()
-                && a.iter().all(|(key, value)| b.get(key.get_ref().as_ref()).is_some_and(|b| is_same(value.get_ref(), b.get_ref())))
+                && a.iter().all(|(key, value)| {
+                    b.get(key.get_ref().as_ref())
+                        .is_some_and(|b| is_same(value.get_ref(), b.get_ref()))
+                })
         }
         _ => false,
     }
@@ -137,7 +202,9 @@ fn is_same(a: &DeValue<'_>, b: &DeValue<'_>) -> bool {
 
 /// Removes the keys of `remove` from the file.
 fn remove(check: &mut Checker<'_>, table: &mut DeTable<'_>, variant: &DeTable<'_>) {
-    let Some(list) = variant.get(REMOVE) else { return };
+    let Some(list) = variant.get(REMOVE) else {
+        return;
+    };
     let ways = match check.source.decode::<Vec<Spanned<String>>>(list) {
         Ok(ways) => ways,
         Err(e) => return check.errors.push(e),
@@ -146,7 +213,14 @@ fn remove(check: &mut Checker<'_>, table: &mut DeTable<'_>, variant: &DeTable<'_
         let steps: Vec<&str> = way.get_ref().split('.').collect();
         if FIXED.contains(&steps[0]) || !taken_out(table, &steps) {
             let hint = "name a key of this file, as in \"matrix.aggregators\" or \"zip\"";
-            check.fail(Some(way.span()), format!("cannot remove `{}`: the file does not have it", way.get_ref()), hint);
+            check.fail(
+                Some(way.span()),
+                format!(
+                    "cannot remove `{}`: the file does not have it",
+                    way.get_ref()
+                ),
+                hint,
+            );
         }
     }
 }
@@ -166,9 +240,10 @@ fn taken_out(table: &mut DeTable<'_>, steps: &[&str]) -> bool {
 /// each other. `processes` and `mapping` of the matrix are alternatives, too: either one in the variant replaces both.
 fn merge_tables<'t>(below: &mut DeTable<'t>, mut above: DeTable<'t>) {
     above.remove(REMOVE);
-    if let (Some(DeValue::Table(new)), Some(DeValue::Table(old))) =
-        (above.get("matrix").map(Spanned::get_ref), below.get_mut("matrix").map(Spanned::get_mut))
-        && (new.contains_key("processes") || new.contains_key("mapping"))
+    if let (Some(DeValue::Table(new)), Some(DeValue::Table(old))) = (
+        above.get("matrix").map(Spanned::get_ref),
+        below.get_mut("matrix").map(Spanned::get_mut),
+    ) && (new.contains_key("processes") || new.contains_key("mapping"))
     {
         old.remove("processes");
         old.remove("mapping");
@@ -180,11 +255,15 @@ fn merge_tables<'t>(below: &mut DeTable<'t>, mut above: DeTable<'t>) {
             below.insert(key, value);
             continue;
         };
-        let Some(new) = above.remove(name) else { continue };
+        let Some(new) = above.remove(name) else {
+            continue;
+        };
         match (value.get_ref().is_table(), new.get_ref().is_table()) {
             (true, true) if name != "moment" => {
                 let span = value.span();
-                if let (DeValue::Table(mut old), DeValue::Table(new)) = (value.into_inner(), new.into_inner()) {
+                if let (DeValue::Table(mut old), DeValue::Table(new)) =
+                    (value.into_inner(), new.into_inner())
+                {
                     merge_tables(&mut old, new);
                     below.insert(key, Spanned::new(span, DeValue::Table(old)));
                 }
@@ -200,7 +279,9 @@ fn merge_tables<'t>(below: &mut DeTable<'t>, mut above: DeTable<'t>) {
 /// The text of a campaign file with its variant named in it, so that reading it again needs no option.
 pub fn fixed_text(source: &Source, variant: Option<&str>) -> String {
     let text = source.text.as_ref();
-    let Some(variant) = variant else { return text.to_owned() };
+    let Some(variant) = variant else {
+        return text.to_owned();
+    };
     let line = format!("variant = \"{variant}\"");
     let written = source.parse().ok().and_then(|table| {
         let key = crate::source::key_span(&table, "variant")?;

@@ -9,8 +9,13 @@ use crate::store::{CampaignDir, StoreError};
 /// When a file cannot be read, or was written by a newer cvc.
 pub fn check(dir: &CampaignDir, tell: impl FnMut(usize, usize)) -> Result<Findings, StoreError> {
     let old = OldJournal::read(dir)?;
-    let mended = old.mend(dir);
-    let mut problems = old.problems(dir, &mended);
-    let directories = runs::check(dir, &mended.state, &mut problems, tell)?;
-    Ok(Findings { entries: old.entries.len(), directories, problems, state: mended.state })
+    let salvaged = old.salvage(dir);
+    let mut problems = old.problems(dir, &salvaged);
+    let directories = runs::check(dir, &salvaged.state, &mut problems, tell)?;
+    Ok(Findings {
+        entries: old.entries.len(),
+        directories,
+        problems,
+        state: salvaged.state,
+    })
 }

@@ -3,7 +3,10 @@
 use super::problem::{Problem, Remedy};
 use crate::{
     ids::NodeName,
-    journal::{CampaignState, Entry, Event, FORMAT, Lineage, Mark, RunState, WrittenNodes, newer_format},
+    journal::{
+        CampaignState, Entry, Event, EventProblem, FORMAT, Lineage, Mark, RunState, WrittenNodes,
+        newer_format,
+    },
     store::{
         CampaignDir, StoreError, claimed_lineage,
         line_file::{self, BadLine},
@@ -29,13 +32,13 @@ pub(super) struct OldJournal {
 }
 
 /// A journal that can be continued.
-pub(super) struct Mended {
+pub(super) struct Salvaged {
     /// Its entries, numbered anew.
     pub(super) entries: Vec<Entry>,
     /// The state that follows from them.
     pub(super) state: CampaignState,
     /// Entries that do not follow from what is left: their line, and why not.
-    pub(super) left_out: Vec<(usize, String)>,
+    pub(super) left_out: Vec<(usize, EventProblem)>,
 }
 
 impl OldJournal {
@@ -43,10 +46,15 @@ impl OldJournal {
         let path = dir.journal();
         let file = match File::open(&path) {
             Ok(file) => file,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Self::default()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Ok(Self::default());
+            }
             Err(error) => return Err(StoreError::io("read", &path)(error)),
         };
-        let mut old = Self { exists: true, ..Self::default() };
+        let mut old = Self {
+            exists: true,
+            ..Self::default()
+        };
         let (mark, mut marked) = (Mark::read(&path), None);
         let (mut last, mut newer) = (0_u64, None);
         let scan = line_file::scan(file, |line, json| {
@@ -82,7 +90,9 @@ impl OldJournal {
 
     /// Number of entries that are lost.
     pub(super) fn lost(&self) -> u64 {
-        let missing = self.missing.iter().fold(0_u64, |sum, (_, first, last)| sum.saturating_add((last - first).saturating_add(1)));
+        let missing = self.missing.iter().fold(0_u64, |sum, (_, first, last)| {
+            sum.saturating_add((last - first).saturating_add(1))
+        });
         missing.max(self.damaged.len() as u64)
     }
 
@@ -91,8 +101,8 @@ impl OldJournal {
         !self.damaged.is_empty() || !self.missing.is_empty()
     }
 
-    /// What is wrong; `mended` is what is left of it.
-    pub(super) fn problems(&self, dir: &CampaignDir, mended: &Mended) -> Vec<Problem> {
+    /// What is wrong; `salvaged` is what is left of it.
+    pub(super) fn problems(&self, dir: &CampaignDir, salvaged: &Salvaged) -> Vec<Problem> {
         let path = dir.journal();
         let rewrite = |line, what: String, consequence: String| Problem {
             path: path.clone(),
@@ -105,26 +115,45 @@ impl OldJournal {
         if !self.exists {
             let consequence = "which runs were made, and what was left on sites and in clouds, is told by nothing else: the directories of runs \
                                tell the former, `cvc sweep` finds the latter";
-            return vec![rewrite(None, "the journal is missing".into(), consequence.into())];
+            return vec![rewrite(
+                None,
+                "the journal is missing".into(),
+                consequence.into(),
+            )];
         }
         let mut problems = Vec::new();
         for bad in &self.damaged {
             let bytes = bad.bytes.end - bad.bytes.start;
-            let consequence = format!("what its {bytes} bytes said is lost; the lines before and behind it are whole");
+            let consequence = format!(
+                "what its {bytes} bytes said is lost; the lines before and behind it are whole"
+            );
             problems.push(rewrite(Some(bad.number), bad.problem.clone(), consequence));
         }
         for (line, first, last) in &self.missing {
             // damaged lines in front of it are what is missing
-            if !self.damaged.iter().any(|bad| bad.number < *line && bad.number as u64 >= *first) {
-                let which =
-                    if first == last { format!("entry {first} is missing") } else { format!("entries {first} to {last} are missing") };
+            if !self
+                .damaged
+                .iter()
+                .any(|bad| bad.number < *line && bad.number as u64 >= *first)
+            {
+                let which = if first == last {
+                    format!("entry {first} is missing")
+                } else {
+                    format!("entries {first} to {last} are missing")
+                };
                 problems.push(rewrite(Some(*line), which, "what they said is lost".into()));
             }
         }
-        for (line, why) in &mended.left_out {
-            let in_cloud = if why.starts_with("lease") { "; what it left in a cloud is found by `cvc sweep`" } else { "" };
-            let consequence = format!("it does not follow from the entries that are left, and is left out{in_cloud}");
-            problems.push(rewrite(Some(*line), why.clone(), consequence));
+        for (line, why) in &salvaged.left_out {
+            let in_cloud = if matches!(why, EventProblem::NoLease { .. }) {
+                "; what it left in a cloud is found by `cvc sweep`"
+            } else {
+                ""
+            };
+            let consequence = format!(
+                "it does not follow from the entries that are left, and is left out{in_cloud}"
+            );
+            problems.push(rewrite(Some(*line), why.to_string(), consequence));
         }
         if let Some(what) = &self.went_back {
             problems.push(Problem {
@@ -140,7 +169,11 @@ impl OldJournal {
             });
         }
         if self.torn_bytes > 0 {
-            let had_followed = if self.went_back.is_some() { "" } else { ", and nothing had followed from it" };
+            let had_followed = if self.went_back.is_some() {
+                ""
+            } else {
+                ", and nothing had followed from it"
+            };
             problems.push(Problem {
                 path: path.clone(),
                 line: None,
@@ -154,41 +187,74 @@ impl OldJournal {
     }
 
     /// What is left, in a form that can be continued. What must have been said is put in; nothing else is.
-    pub(super) fn mend(&self, dir: &CampaignDir) -> Mended {
-        let mut mended = Mended { entries: Vec::new(), state: CampaignState::default(), left_out: Vec::new() };
-        let first_at = self.entries.first().map_or(jiff::Timestamp::now(), |(_, entry)| entry.at);
-        if !matches!(self.entries.first(), Some((_, Entry { event: Event::Opened { .. }, .. }))) {
+    pub(super) fn salvage(&self, dir: &CampaignDir) -> Salvaged {
+        let mut salvaged = Salvaged {
+            entries: Vec::new(),
+            state: CampaignState::default(),
+            left_out: Vec::new(),
+        };
+        let first_at = self
+            .entries
+            .first()
+            .map_or(jiff::Timestamp::now(), |(_, entry)| entry.at);
+        if !matches!(
+            self.entries.first(),
+            Some((
+                _,
+                Entry {
+                    event: Event::Opened { .. },
+                    ..
+                }
+            ))
+        ) {
             let campaign = dir.root().file_name().unwrap_or("campaign").to_owned();
             // lost with its first line, unless it was given later; this machine may remember it
-            let is_given = self.entries.iter().any(|(_, entry)| matches!(entry.event, Event::LineageGiven { .. }));
-            let remembered = || claimed_lineage(dir.root()).map(|written| Lineage::from_written(&written));
-            let lineage = if is_given { None } else { remembered().or_else(|| Lineage::random().ok()) };
-            let opened = Event::Opened { format: FORMAT, campaign, cvc: env!("CARGO_PKG_VERSION").to_owned(), lineage };
-            mended.push(first_at, opened);
+            let is_given = self
+                .entries
+                .iter()
+                .any(|(_, entry)| matches!(entry.event, Event::LineageGiven { .. }));
+            let remembered =
+                || claimed_lineage(dir.root()).map(|written| Lineage::from_written(&written));
+            let lineage = if is_given {
+                None
+            } else {
+                remembered().or_else(|| Lineage::random().ok())
+            };
+            let opened = Event::Opened {
+                format: FORMAT,
+                campaign,
+                cvc: env!("CARGO_PKG_VERSION").to_owned(),
+                lineage,
+            };
+            salvaged.push(first_at, opened);
         }
         let mut sets: BTreeMap<u32, Vec<NodeName>> = BTreeMap::new();
         for (line, Entry { at, event, .. }) in &self.entries {
-            let mut event = mended.with_own_nodes(event.clone(), &mut sets);
+            let mut event = salvaged.with_own_nodes(event.clone(), &mut sets);
             if let Event::Opened { format, .. } = &mut event {
                 // every line gets a checksum
                 *format = FORMAT;
             }
             let event = &event;
-            for implied in mended.implied(dir, event) {
-                mended.push(*at, implied);
+            for implied in salvaged.implied(dir, event) {
+                salvaged.push(*at, implied);
             }
-            match mended.state.check(event) {
-                Ok(()) => mended.push(*at, event.clone()),
-                Err(why) => mended.left_out.push((*line, why)),
+            match salvaged.state.check(event) {
+                Ok(()) => salvaged.push(*at, event.clone()),
+                Err(why) => salvaged.left_out.push((*line, why)),
             }
         }
-        mended
+        salvaged
     }
 }
 
-impl Mended {
+impl Salvaged {
     pub(super) fn push(&mut self, at: jiff::Timestamp, event: Event) {
-        let entry = Entry { seq: self.entries.len() as u64 + 1, at, event };
+        let entry = Entry {
+            seq: self.entries.len() as u64 + 1,
+            at,
+            event,
+        };
         if self.state.apply(&entry).is_ok() {
             self.entries.push(entry);
         }
@@ -200,12 +266,20 @@ impl Mended {
         if let Event::RunIntended { nodes, .. } = &mut event {
             let names = match &*nodes {
                 WrittenNodes::Names(names) => names.clone(),
-                WrittenNodes::Set { set, names: Some(names) } => {
-                    let names = names.expand().map(|names| names.to_vec()).unwrap_or_default();
+                WrittenNodes::Set {
+                    set,
+                    names: Some(names),
+                } => {
+                    let names = names
+                        .expand()
+                        .map(|names| names.to_vec())
+                        .unwrap_or_default();
                     sets.insert(*set, names.clone());
                     names
                 }
-                WrittenNodes::Set { set, names: None } => sets.get(set).cloned().unwrap_or_default(),
+                WrittenNodes::Set { set, names: None } => {
+                    sets.get(set).cloned().unwrap_or_default()
+                }
             };
             *nodes = self.state.node_sets.write(&names);
         }
@@ -216,9 +290,9 @@ impl Mended {
     fn implied(&self, dir: &CampaignDir, event: &Event) -> Vec<Event> {
         let (run, attempt, is_begin) = match event {
             Event::RunIntended { run, attempt, .. } => (run, *attempt, true),
-            Event::RunStarted { run, attempt, .. } | Event::RunFinished { run, attempt, .. } | Event::RunAbandoned { run, attempt, .. } => {
-                (run, *attempt, false)
-            }
+            Event::RunStarted { run, attempt, .. }
+            | Event::RunFinished { run, attempt, .. }
+            | Event::RunAbandoned { run, attempt, .. } => (run, *attempt, false),
             Event::Opened { .. }
             | Event::LineageGiven { .. }
             | Event::Started { .. }
@@ -246,21 +320,40 @@ impl Mended {
             Some(RunState::Open { attempt: open, .. }) if is_begin || *open != attempt => {
                 implied.push(match sealed_outcome(dir, run, *open) {
                     Some(file) => Event::finished(run.clone(), file),
-                    None => {
-                        Event::RunAbandoned { run: run.clone(), attempt: *open, ended: Vec::new(), lost: false, with_controller: false }
-                    }
+                    None => Event::RunAbandoned {
+                        run: run.clone(),
+                        attempt: *open,
+                        ended: Vec::new(),
+                        lost: false,
+                        with_controller: false,
+                    },
                 });
                 if !is_begin {
-                    implied.push(Event::RunIntended { run: run.clone(), attempt, nodes: Default::default() });
+                    implied.push(Event::RunIntended {
+                        run: run.clone(),
+                        attempt,
+                        nodes: Default::default(),
+                    });
                 }
             }
             Some(RunState::Abandoned { .. }) | None if !is_begin => {
-                implied.push(Event::RunIntended { run: run.clone(), attempt, nodes: Default::default() });
+                implied.push(Event::RunIntended {
+                    run: run.clone(),
+                    attempt,
+                    nodes: Default::default(),
+                });
             }
             Some(RunState::Finished { attempt: ended, .. }) if !is_begin && *ended < attempt => {
-                implied.push(Event::RunIntended { run: run.clone(), attempt, nodes: Default::default() });
+                implied.push(Event::RunIntended {
+                    run: run.clone(),
+                    attempt,
+                    nodes: Default::default(),
+                });
             }
-            Some(RunState::Open { .. } | RunState::Abandoned { .. } | RunState::Finished { .. }) | None => {}
+            Some(
+                RunState::Open { .. } | RunState::Abandoned { .. } | RunState::Finished { .. },
+            )
+            | None => {}
         }
         implied
     }

@@ -21,15 +21,24 @@ enum Name {
 }
 
 fn parse(name: &str) -> Name {
-    let (run, rest) = name.split_once('.').map_or((name, None), |(run, rest)| (run, Some(rest)));
-    let Ok(run) = RunId::try_from(run.to_owned()) else { return Name::Other };
+    let (run, rest) = name
+        .split_once('.')
+        .map_or((name, None), |(run, rest)| (run, Some(rest)));
+    let Ok(run) = RunId::try_from(run.to_owned()) else {
+        return Name::Other;
+    };
     match rest {
         None => Name::Succeeded(run),
         Some("partial") => Name::Partial(run),
         Some(rest) if rest.starts_with("damaged-") => Name::PutAside,
         Some(rest) => {
-            let (attempt, aside) = rest.split_once('.').map_or((rest, None), |(attempt, aside)| (attempt, Some(aside)));
-            match (attempt.strip_prefix("failed-").and_then(|n| n.parse().ok()), aside) {
+            let (attempt, aside) = rest
+                .split_once('.')
+                .map_or((rest, None), |(attempt, aside)| (attempt, Some(aside)));
+            match (
+                attempt.strip_prefix("failed-").and_then(|n| n.parse().ok()),
+                aside,
+            ) {
                 (Some(attempt), None) => Name::Failed(run, attempt),
                 (Some(_), Some(aside)) if aside.starts_with("damaged-") => Name::PutAside,
                 (Some(_) | None, _) => Name::Other,
@@ -51,7 +60,12 @@ pub(super) fn check(
     let total = runs.len() + names.len();
     for (done, (run, history)) in runs.into_iter().enumerate() {
         tell(done, total);
-        if let RunState::Finished { attempt, outcome: Outcome::Succeeded, manifest, .. } = &history.state
+        if let RunState::Finished {
+            attempt,
+            outcome: Outcome::Succeeded,
+            manifest,
+            ..
+        } = &history.state
             && let Some(what) = problem_of(&dir.run(run), *attempt, manifest.as_deref())
         {
             problems.push(Problem {
@@ -78,13 +92,18 @@ fn problem_of(dir: &Utf8Path, attempt: u32, manifest: Option<&str>) -> Option<St
         return Some("the directory is missing".to_owned());
     }
     match read_outcome(dir) {
-        Err(error) => return Some(error),
+        Err(error) => return Some(error.to_string()),
         Ok(file) if file.attempt != attempt => {
-            return Some(format!("outcome.json is of attempt {}, and the journal has attempt {attempt}", file.attempt));
+            return Some(format!(
+                "outcome.json is of attempt {}, and the journal has attempt {attempt}",
+                file.attempt
+            ));
         }
         Ok(_) => {}
     }
-    manifest.and_then(|digest| check_manifest(dir, digest).err()).map(|problem| problem.to_string())
+    manifest
+        .and_then(|digest| check_manifest(dir, digest).err())
+        .map(|problem| problem.to_string())
 }
 
 /// What is remarkable about a name below `runs/` that the journal does not explain.
@@ -100,11 +119,17 @@ fn unrecorded(dir: &CampaignDir, state: &CampaignState, name: &str) -> Option<Pr
     };
     match parse(name) {
         Name::Succeeded(run) => match state.run(&run) {
-            Some(RunState::Finished { outcome: Outcome::Succeeded, .. }) => None,
+            Some(RunState::Finished {
+                outcome: Outcome::Succeeded,
+                ..
+            }) => None,
             // its controller was killed in between, or it is under way: the next session takes it as it is
             Some(RunState::Open { .. }) => None,
             Some(RunState::Finished { .. } | RunState::Abandoned { .. }) | None => {
-                match read_outcome(&path).ok().and_then(|f| sealed_outcome(dir, &run, f.attempt)) {
+                match read_outcome(&path)
+                    .ok()
+                    .and_then(|f| sealed_outcome(dir, &run, f.attempt))
+                {
                     Some(file) => Some(Problem {
                         remedy: Some(Remedy::RecordRun(run, file)),
                         is_damage: true,
@@ -113,17 +138,28 @@ fn unrecorded(dir: &CampaignDir, state: &CampaignState, name: &str) -> Option<Pr
                             "the next `cvc run` would make it again in its place",
                         )
                     }),
-                    None => Some(note("the journal does not know this run, and it is not whole", "nothing reads it")),
+                    None => Some(note(
+                        "the journal does not know this run, and it is not whole",
+                        "nothing reads it",
+                    )),
                 }
             }
         },
         Name::Failed(run, attempt) => {
-            let known = state.runs.get(&run).is_some_and(|h| h.attempts.iter().any(|a| a.number == attempt));
+            let known = state
+                .runs
+                .get(&run)
+                .is_some_and(|h| h.attempts.iter().any(|a| a.number == attempt));
             (!known).then(|| note("the journal does not know this attempt", "nothing reads it"))
         }
         Name::Partial(run) => {
             let open = matches!(state.run(&run), Some(RunState::Open { .. }));
-            (!open).then(|| note("an attempt that the journal does not know, or that has ended", "the next `cvc run` removes it"))
+            (!open).then(|| {
+                note(
+                    "an attempt that the journal does not know, or that has ended",
+                    "the next `cvc run` removes it",
+                )
+            })
         }
         Name::PutAside => None,
         Name::Other => Some(note("cvc gives no such name", "nothing reads it")),
@@ -133,7 +169,10 @@ fn unrecorded(dir: &CampaignDir, state: &CampaignState, name: &str) -> Option<Pr
 /// Names below `runs/`; none if it does not exist.
 fn names(runs: &Utf8Path) -> Result<BTreeSet<String>, StoreError> {
     match runs.read_dir_utf8() {
-        Ok(entries) => entries.map(|e| e.map(|e| e.file_name().to_owned())).collect::<Result<_, _>>().map_err(StoreError::io("list", runs)),
+        Ok(entries) => entries
+            .map(|e| e.map(|e| e.file_name().to_owned()))
+            .collect::<Result<_, _>>()
+            .map_err(StoreError::io("list", runs)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(BTreeSet::new()),
         Err(error) => Err(StoreError::io("list", runs)(error)),
     }
@@ -148,9 +187,15 @@ mod tests {
         let run = "0123456789abcdef";
         let aside = |rest: &str| matches!(parse(&format!("{run}{rest}")), Name::PutAside);
         assert!(aside(".damaged-1") && aside(".failed-1.damaged-2"));
-        assert!(matches!(parse(&format!("{run}.failed-3")), Name::Failed(_, 3)));
+        assert!(matches!(
+            parse(&format!("{run}.failed-3")),
+            Name::Failed(_, 3)
+        ));
         for other in [".failed-x.damaged-1", ".failed-1.old", ".old"] {
-            assert!(matches!(parse(&format!("{run}{other}")), Name::Other), "{other}");
+            assert!(
+                matches!(parse(&format!("{run}{other}")), Name::Other),
+                "{other}"
+            );
         }
     }
 }

@@ -63,22 +63,31 @@ impl InventoryError {
     /// How to fix it.
     pub fn hint(&self) -> String {
         match self {
-            Self::Read { .. } => "give the path of an inventory; relative ones are relative to this file".into(),
-            Self::Line { .. } => "correct the line; `ansible-inventory --list` may tell more".into(),
+            Self::Read { .. } => {
+                "give the path of an inventory; relative ones are relative to this file".into()
+            }
+            Self::Line { .. } => {
+                "correct the line; `ansible-inventory --list` may tell more".into()
+            }
             Self::NoGroup { known, .. } => format!("its groups are {}", known.join(", ")),
             Self::Empty { .. } => "give another `group`, or add hosts to it".into(),
             Self::NeedsAnsible { path, .. } => format!(
                 "install ansible-core (Debian, Ubuntu: apt-get install ansible-core), or write its output to a file: {}",
                 to_file(path)
             ),
-            Self::Ansible { path, .. } => format!("see ansible-inventory -i {} --list", path.display()),
+            Self::Ansible { path, .. } => {
+                format!("see ansible-inventory -i {} --list", path.display())
+            }
         }
     }
 }
 
 /// The command that writes the hosts of an inventory to a file.
 pub(super) fn to_file(path: &Path) -> String {
-    format!("ansible-inventory -i {} --list --yaml --output hosts.yml", path.display())
+    format!(
+        "ansible-inventory -i {} --list --yaml --output hosts.yml",
+        path.display()
+    )
 }
 
 /// The problem of a line, before the file is known.
@@ -90,5 +99,8 @@ pub(super) struct Complaint {
 
 /// Fails with a complaint.
 pub(super) fn complain<T>(line: usize, problem: impl Into<String>) -> Result<T, Complaint> {
-    Err(Complaint { line, problem: problem.into() })
+    Err(Complaint {
+        line,
+        problem: problem.into(),
+    })
 }

@@ -57,7 +57,10 @@ impl Groups {
                 let port = port.map(|port| ("ansible_port".to_owned(), (port.to_string(), line)));
                 self.hosts.insert(name.clone(), port.into_iter().collect());
             }
-            self.hosts.entry(name.clone()).or_default().extend(vars.clone());
+            self.hosts
+                .entry(name.clone())
+                .or_default()
+                .extend(vars.clone());
             self.group(group).hosts.insert(name);
         }
         Ok(())
@@ -69,7 +72,10 @@ impl Groups {
         self.group(parent);
         // before it is: what follows relies on groups without circles
         if self.below(child).contains(parent) {
-            return complain(line, format!("the group `{child}` is part of itself, by way of `{parent}`"));
+            return complain(
+                line,
+                format!("the group `{child}` is part of itself, by way of `{parent}`"),
+            );
         }
         self.group(parent).children.insert(child.to_owned());
         Ok(())
@@ -80,7 +86,11 @@ impl Groups {
     }
 
     pub(super) fn names(&self) -> Vec<String> {
-        let own = self.groups.keys().filter(|n| !matches!(n.as_str(), ALL | UNGROUPED)).cloned();
+        let own = self
+            .groups
+            .keys()
+            .filter(|n| !matches!(n.as_str(), ALL | UNGROUPED))
+            .cloned();
         std::iter::once(ALL.to_owned()).chain(own).collect()
     }
 
@@ -89,7 +99,12 @@ impl Groups {
         let (mut found, mut open) = (IndexSet::new(), vec![group]);
         while let Some(name) = open.pop() {
             if found.insert(name) {
-                open.extend(self.groups.get(name).into_iter().flat_map(|g| g.children.iter().map(String::as_str)));
+                open.extend(
+                    self.groups
+                        .get(name)
+                        .into_iter()
+                        .flat_map(|g| g.children.iter().map(String::as_str)),
+                );
             }
         }
         found
@@ -97,7 +112,11 @@ impl Groups {
 
     /// The distance of each group from `all`, by the longest path.
     fn depths(&self) -> IndexMap<&str, usize> {
-        let mut depths: IndexMap<&str, usize> = self.groups.keys().map(|n| (n.as_str(), usize::from(n != ALL))).collect();
+        let mut depths: IndexMap<&str, usize> = self
+            .groups
+            .keys()
+            .map(|n| (n.as_str(), usize::from(n != ALL)))
+            .collect();
         // no group is part of itself, so this ends
         let mut changed = true;
         while changed {
@@ -119,16 +138,31 @@ impl Groups {
     pub(super) fn entries(&self, group: &str) -> Result<Vec<HostEntry>, Complaint> {
         let depths = self.depths();
         let mut order: Vec<&str> = self.groups.keys().map(String::as_str).collect();
-        order.sort_by_key(|n| (depths.get(n).copied().unwrap_or(0), self.groups.get(*n).map_or(1, |g| g.priority), *n));
+        order.sort_by_key(|n| {
+            (
+                depths.get(n).copied().unwrap_or(0),
+                self.groups.get(*n).map_or(1, |g| g.priority),
+                *n,
+            )
+        });
         let of_group = |name: &str| -> IndexSet<&str> {
             self.below(name)
                 .into_iter()
-                .flat_map(|g| self.groups.get(g).into_iter().flat_map(|g| g.hosts.iter().map(String::as_str)))
+                .flat_map(|g| {
+                    self.groups
+                        .get(g)
+                        .into_iter()
+                        .flat_map(|g| g.hosts.iter().map(String::as_str))
+                })
                 .collect()
         };
-        let members: IndexMap<&str, IndexSet<&str>> = order.iter().map(|n| (*n, of_group(n))).collect();
-        let grouped: IndexSet<&str> =
-            members.iter().filter(|(n, _)| !matches!(**n, ALL | UNGROUPED)).flat_map(|(_, hosts)| hosts.iter().copied()).collect();
+        let members: IndexMap<&str, IndexSet<&str>> =
+            order.iter().map(|n| (*n, of_group(n))).collect();
+        let grouped: IndexSet<&str> = members
+            .iter()
+            .filter(|(n, _)| !matches!(**n, ALL | UNGROUPED))
+            .flat_map(|(_, hosts)| hosts.iter().copied())
+            .collect();
         let is_in = |host: &str, group: &str| match group {
             ALL => true,
             UNGROUPED => !grouped.contains(host),
@@ -138,10 +172,19 @@ impl Groups {
         for (name, own) in self.hosts.iter().filter(|(name, _)| is_in(name, group)) {
             let mut vars = Vars::new();
             for group in order.iter().filter(|g| is_in(name, g)) {
-                vars.extend(self.groups.get(*group).map(|g| g.vars.clone()).unwrap_or_default());
+                vars.extend(
+                    self.groups
+                        .get(*group)
+                        .map(|g| g.vars.clone())
+                        .unwrap_or_default(),
+                );
             }
             vars.extend(own.clone());
-            entries.push(entry(name, self.lines.get(name).copied().unwrap_or(1), &vars)?);
+            entries.push(entry(
+                name,
+                self.lines.get(name).copied().unwrap_or(1),
+                &vars,
+            )?);
         }
         Ok(entries)
     }
@@ -149,16 +192,31 @@ impl Groups {
 
 /// A host, from the variables that Ansible's ssh looks at; the later name of each counts more.
 fn entry(name: &str, line: usize, vars: &Vars) -> Result<HostEntry, Complaint> {
-    let of = |names: [&str; 2]| names.into_iter().rev().find_map(|n| vars.get(n).map(|(value, line)| (n.to_owned(), value.clone(), *line)));
+    let of = |names: [&str; 2]| {
+        names.into_iter().rev().find_map(|n| {
+            vars.get(n)
+                .map(|(value, line)| (n.to_owned(), value.clone(), *line))
+        })
+    };
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':');
     // not shown: any line of any file is such a name
     if name.is_empty() || name.starts_with('-') || !name.chars().all(fits) {
-        let template = if name.contains("{{") { ": a template, which only Ansible can evaluate" } else { "" };
-        return complain(line, format!("ssh cannot take the name of the host here{template}"));
+        let template = if name.contains("{{") {
+            ": a template, which only Ansible can evaluate"
+        } else {
+            ""
+        };
+        return complain(
+            line,
+            format!("ssh cannot take the name of the host here{template}"),
+        );
     }
     let plain = |what: &str, text: &str, line: usize| {
         if text.contains("{{") {
-            return complain(line, format!("{what} `{text}` is a template, which only Ansible can evaluate"));
+            return complain(
+                line,
+                format!("{what} `{text}` is a template, which only Ansible can evaluate"),
+            );
         }
         if text.is_empty() || text.starts_with('-') || !text.chars().all(fits) {
             return complain(line, format!("ssh cannot take {what} `{text}`"));
@@ -180,7 +238,9 @@ fn entry(name: &str, line: usize, vars: &Vars) -> Result<HostEntry, Complaint> {
             Ok(0) | Err(_) => return complain(line, format!("{key} `{port}` is not a valid port")),
         }
     }
-    if let Some((key, file, line)) = of(["ansible_private_key_file", "ansible_ssh_private_key_file"]) {
+    if let Some((key, file, line)) =
+        of(["ansible_private_key_file", "ansible_ssh_private_key_file"])
+    {
         if file.contains("{{") || file.trim().is_empty() || file.contains(char::is_control) {
             return complain(line, format!("{key} `{file}` is not a valid path"));
         }
@@ -190,15 +250,30 @@ fn entry(name: &str, line: usize, vars: &Vars) -> Result<HostEntry, Complaint> {
 }
 
 /// The hosts of a group, or what is wrong with the file.
-pub(super) fn entries(path: &Path, groups: Result<Groups, Complaint>, group: &str) -> Result<Vec<HostEntry>, InventoryError> {
-    let line = |complaint: Complaint| InventoryError::Line { path: path.to_owned(), line: complaint.line, problem: complaint.problem };
+pub(super) fn entries(
+    path: &Path,
+    groups: Result<Groups, Complaint>,
+    group: &str,
+) -> Result<Vec<HostEntry>, InventoryError> {
+    let line = |complaint: Complaint| InventoryError::Line {
+        path: path.to_owned(),
+        line: complaint.line,
+        problem: complaint.problem,
+    };
     let groups = groups.map_err(line)?;
     if !groups.has(group) {
-        return Err(InventoryError::NoGroup { path: path.to_owned(), group: group.to_owned(), known: groups.names() });
+        return Err(InventoryError::NoGroup {
+            path: path.to_owned(),
+            group: group.to_owned(),
+            known: groups.names(),
+        });
     }
     let hosts = groups.entries(group).map_err(line)?;
     if hosts.is_empty() {
-        return Err(InventoryError::Empty { path: path.to_owned(), group: group.to_owned() });
+        return Err(InventoryError::Empty {
+            path: path.to_owned(),
+            group: group.to_owned(),
+        });
     }
     Ok(hosts)
 }

@@ -45,13 +45,21 @@ pub(super) fn read(text: &str) -> Result<Groups, Complaint> {
                     Section::Vars(name.to_owned())
                 }
                 Some(kind) => {
-                    return complain(number, format!("unknown kind of section [{name}:{kind}]: expected `vars`, `children` or none"));
+                    return complain(
+                        number,
+                        format!(
+                            "unknown kind of section [{name}:{kind}]: expected `vars`, `children` or none"
+                        ),
+                    );
                 }
             };
             continue;
         }
         if line.starts_with('[') && line.ends_with(']') {
-            return complain(number, "not a section: write [GROUP], [GROUP:vars] or [GROUP:children], without spaces");
+            return complain(
+                number,
+                "not a section: write [GROUP], [GROUP:vars] or [GROUP:children], without spaces",
+            );
         }
         match &section {
             Section::Hosts(group) => host(&mut groups, &group.clone(), line, number)?,
@@ -64,7 +72,10 @@ pub(super) fn read(text: &str) -> Result<Groups, Complaint> {
             }
             Section::Children(group) => {
                 let name = line.split('#').next().unwrap_or(line).trim();
-                if name.is_empty() || name.contains([':', ']']) || name.contains(char::is_whitespace) {
+                if name.is_empty()
+                    || name.contains([':', ']'])
+                    || name.contains(char::is_whitespace)
+                {
                     return complain(number, "not a valid group name");
                 }
                 children.push((group.clone(), name.to_owned(), number));
@@ -73,17 +84,28 @@ pub(super) fn read(text: &str) -> Result<Groups, Complaint> {
     }
     for (parent, child, line) in children {
         if !groups.has(&child) {
-            return complain(line, format!("unknown group `{child}` below `{parent}`: the file has no [{child}]"));
+            return complain(
+                line,
+                format!("unknown group `{child}` below `{parent}`: the file has no [{child}]"),
+            );
         }
         groups.nest(&parent, &child, line)?;
     }
     for (group, line, vars) in vars {
         if !groups.has(&group) {
-            return complain(line, format!("variables of the unknown group `{group}`: the file has no [{group}]"));
+            return complain(
+                line,
+                format!("variables of the unknown group `{group}`: the file has no [{group}]"),
+            );
         }
         let group = groups.group(&group);
         if let Some((priority, line)) = vars.get("ansible_group_priority") {
-            group.priority = priority.parse().or_else(|_| complain(*line, format!("the priority `{priority}` is not a whole number")))?;
+            group.priority = priority.parse().or_else(|_| {
+                complain(
+                    *line,
+                    format!("the priority `{priority}` is not a whole number"),
+                )
+            })?;
         }
         group.vars.extend(vars);
     }
@@ -94,7 +116,9 @@ pub(super) fn read(text: &str) -> Result<Groups, Complaint> {
 fn header(line: &str) -> Option<(&str, Option<&str>)> {
     let (inside, after) = line.strip_prefix('[')?.split_once(']')?;
     let after = after.trim_start();
-    let (name, kind) = inside.split_once(':').map_or((inside, None), |(name, kind)| (name, Some(kind)));
+    let (name, kind) = inside
+        .split_once(':')
+        .map_or((inside, None), |(name, kind)| (name, Some(kind)));
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let is_sound = !name.is_empty()
         && !name.contains(char::is_whitespace)
@@ -104,13 +128,18 @@ fn header(line: &str) -> Option<(&str, Option<&str>)> {
 }
 
 fn host(groups: &mut Groups, group: &str, line: &str, number: usize) -> Result<(), Complaint> {
-    let words = words(line).or_else(|problem| complain(number, problem))?;
-    let Some((pattern, rest)) = words.split_first() else { return Ok(()) };
-    let named = ranges::expand(pattern).or_else(|problem| complain(number, problem))?;
+    let words = words(line).or_else(|problem| complain(number, problem.to_string()))?;
+    let Some((pattern, rest)) = words.split_first() else {
+        return Ok(());
+    };
+    let named = ranges::expand(pattern).or_else(|problem| complain(number, problem.to_string()))?;
     let mut vars = Vars::new();
     for (i, word) in rest.iter().enumerate() {
         let Some((key, value)) = word.split_once('=') else {
-            let problem = format!("word {} is not a variable of the host: write KEY=VALUE, in quotes where there are blanks", i + 2);
+            let problem = format!(
+                "word {} is not a variable of the host: write KEY=VALUE, in quotes where there are blanks",
+                i + 2
+            );
             return complain(number, problem);
         };
         vars.insert(key.to_owned(), (literal(value), number));
@@ -118,15 +147,26 @@ fn host(groups: &mut Groups, group: &str, line: &str, number: usize) -> Result<(
     groups.add(group, named, &vars, number)
 }
 
+/// Why a line has no words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+enum WordsProblem {
+    #[error("the line ends with a backslash")]
+    Backslash,
+    #[error("a quote is not closed")]
+    Quote,
+}
+
 /// Words of a line as a POSIX shell splits them, up to a comment.
-fn words(line: &str) -> Result<Vec<String>, String> {
+fn words(line: &str) -> Result<Vec<String>, WordsProblem> {
     let mut all = Vec::new();
     let mut word: Option<String> = None;
     let mut quote: Option<char> = None;
     let mut chars = line.chars().peekable();
     while let Some(c) = chars.next() {
         match (quote, c) {
-            (Some('"'), '\\') if matches!(chars.peek(), Some('"' | '\\')) => word.get_or_insert_default().extend(chars.next()),
+            (Some('"'), '\\') if matches!(chars.peek(), Some('"' | '\\')) => {
+                word.get_or_insert_default().extend(chars.next())
+            }
             (Some(open), c) if c == open => quote = None,
             (Some(_), c) => word.get_or_insert_default().push(c),
             (None, '#') => break,
@@ -136,14 +176,14 @@ fn words(line: &str) -> Result<Vec<String>, String> {
             }
             (None, '\\') => match chars.next() {
                 Some(next) => word.get_or_insert_default().push(next),
-                None => return Err("the line ends with a backslash".to_owned()),
+                None => return Err(WordsProblem::Backslash),
             },
             (None, c) if c.is_whitespace() => all.extend(word.take()),
             (None, c) => word.get_or_insert_default().push(c),
         }
     }
     if quote.is_some() {
-        return Err("a quote is not closed".to_owned());
+        return Err(WordsProblem::Quote);
     }
     all.extend(word);
     Ok(all)
@@ -164,16 +204,31 @@ fn literal(value: &str) -> String {
                     Some((_, other)) => text.extend(['\\', other]),
                     None => return value.to_owned(),
                 },
-                c if c == quote => return if before(&value[i + 2..]) { text } else { value.to_owned() },
+                c if c == quote => {
+                    return if before(&value[i + 2..]) {
+                        text
+                    } else {
+                        value.to_owned()
+                    };
+                }
                 c => text.push(c),
             }
         }
         return value.to_owned();
     }
-    let digits = value.find(|c: char| !c.is_ascii_digit()).unwrap_or(value.len());
+    let digits = value
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(value.len());
     let (number, rest) = value.split_at(digits);
-    let is_number = !number.is_empty() && (!number.starts_with('0') || number.bytes().all(|b| b == b'0'));
-    if is_number && before(rest) { number.parse::<u128>().map_or_else(|_| number.to_owned(), |n| n.to_string()) } else { value.to_owned() }
+    let is_number =
+        !number.is_empty() && (!number.starts_with('0') || number.bytes().all(|b| b == b'0'));
+    if is_number && before(rest) {
+        number
+            .parse::<u128>()
+            .map_or_else(|_| number.to_owned(), |n| n.to_string())
+    } else {
+        value.to_owned()
+    }
 }
 
 #[cfg(test)]
@@ -182,12 +237,23 @@ mod tests {
 
     #[test]
     fn words_and_literals_as_python_has_them() {
-        assert_eq!(words(r#"n1 a='b c' d="e \"f\"" g=h\ i # j"#), Ok(["n1", "a=b c", "d=e \"f\"", "g=h i"].map(str::to_owned).to_vec()));
+        assert_eq!(
+            words(r#"n1 a='b c' d="e \"f\"" g=h\ i # j"#),
+            Ok(["n1", "a=b c", "d=e \"f\"", "g=h i"]
+                .map(str::to_owned)
+                .to_vec())
+        );
         assert_eq!(words("n1#x y"), Ok(vec!["n1".to_owned()]));
         assert!(words("n1 a='b").is_err() && words("n1 \\").is_err());
-        for (value, text) in
-            [("22 # x", "22"), ("'a b' # x", "a b"), ("022", "022"), ("a # x", "a # x"), ("'a' b", "'a' b"), (r"'it\'s'", "it's"), ("", "")]
-        {
+        for (value, text) in [
+            ("22 # x", "22"),
+            ("'a b' # x", "a b"),
+            ("022", "022"),
+            ("a # x", "a # x"),
+            ("'a' b", "'a' b"),
+            (r"'it\'s'", "it's"),
+            ("", ""),
+        ] {
             assert_eq!(literal(value), text, "{value}");
         }
     }

@@ -45,9 +45,16 @@ impl InventoryProgram {
 /// When the file cannot be read or understood, or the group has no host.
 pub fn read(path: &Path, group: &str) -> Result<Inventory, InventoryError> {
     if let Some(reason) = program::reason(path)? {
-        return Ok(Inventory::Program(InventoryProgram { path: path.to_owned(), group: group.to_owned(), reason }));
+        return Ok(Inventory::Program(InventoryProgram {
+            path: path.to_owned(),
+            group: group.to_owned(),
+            reason,
+        }));
     }
-    let text = program::read_regular(path).map_err(|source| InventoryError::Read { path: path.to_owned(), source })?;
+    let text = program::read_regular(path).map_err(|source| InventoryError::Read {
+        path: path.to_owned(),
+        source,
+    })?;
     parse(path, &text, group).map(Inventory::Hosts)
 }
 
@@ -56,7 +63,14 @@ pub fn read(path: &Path, group: &str) -> Result<Inventory, InventoryError> {
 /// # Errors
 /// When the text cannot be understood, or the group has no host.
 pub fn parse(path: &Path, text: &str, group: &str) -> Result<Vec<HostEntry>, InventoryError> {
-    let is_yaml = matches!(path.extension().and_then(|e| e.to_str()), Some("yml" | "yaml" | "json"));
-    let groups = if is_yaml { yaml::read(text) } else { ini::read(text) };
+    let is_yaml = matches!(
+        path.extension().and_then(|e| e.to_str()),
+        Some("yml" | "yaml" | "json")
+    );
+    let groups = if is_yaml {
+        yaml::read(text)
+    } else {
+        ini::read(text)
+    };
     groups::entries(path, groups, group)
 }

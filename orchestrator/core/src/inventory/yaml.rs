@@ -16,15 +16,24 @@ const MAX_NESTING: usize = 2 * MAX_DEPTH + 16;
 /// Reads an inventory.
 pub(super) fn read(text: &str) -> Result<Groups, Complaint> {
     check_nesting(text)?;
-    let documents =
-        MarkedYaml::load_from_str(text).or_else(|error| complain(error.marker().line(), format!("cannot parse YAML: {}", error.info())))?;
+    let documents = MarkedYaml::load_from_str(text).or_else(|error| {
+        complain(
+            error.marker().line(),
+            format!("cannot parse YAML: {}", error.info()),
+        )
+    })?;
     let mut groups = Groups::default();
     groups.group(ALL);
     groups.group(UNGROUPED);
-    let Some(top) = documents.first() else { return complain(1, "it is empty") };
+    let Some(top) = documents.first() else {
+        return complain(1, "it is empty");
+    };
     for (name, value, line) in table(top, "the inventory")? {
         if name == "_meta" || name == "plugin" {
-            return complain(line, format!("`{name}` is for Ansible's plugins, not for a file of groups"));
+            return complain(
+                line,
+                format!("`{name}` is for Ansible's plugins, not for a file of groups"),
+            );
         }
         group(&mut groups, &name, value, 0)?;
     }
@@ -41,22 +50,34 @@ fn check_nesting(text: &str) -> Result<(), Complaint> {
             _ => {}
         }
         if depth > MAX_NESTING {
-            return complain(span.start.line(), format!("values are nested more than {MAX_NESTING} levels deep"));
+            return complain(
+                span.start.line(),
+                format!("values are nested more than {MAX_NESTING} levels deep"),
+            );
         }
     }
     Ok(())
 }
 
-fn group(groups: &mut Groups, name: &str, value: &MarkedYaml<'_>, depth: usize) -> Result<(), Complaint> {
+fn group(
+    groups: &mut Groups,
+    name: &str,
+    value: &MarkedYaml<'_>,
+    depth: usize,
+) -> Result<(), Complaint> {
     if depth > MAX_DEPTH {
-        return complain(line_of(value), format!("groups are nested more than {MAX_DEPTH} levels deep"));
+        return complain(
+            line_of(value),
+            format!("groups are nested more than {MAX_DEPTH} levels deep"),
+        );
     }
     groups.group(name);
     for (key, value, line) in table(value, &format!("the group `{name}`"))? {
         match key.as_str() {
             "hosts" => {
                 for (pattern, value, line) in table(value, &format!("`hosts` of `{name}`"))? {
-                    let named = ranges::expand(&pattern).or_else(|problem| complain(line, problem))?;
+                    let named = ranges::expand(&pattern)
+                        .or_else(|problem| complain(line, problem.to_string()))?;
                     let vars = vars(value, &format!("the host `{pattern}`"))?;
                     groups.add(name, named, &vars, line)?;
                 }
@@ -65,8 +86,12 @@ fn group(groups: &mut Groups, name: &str, value: &MarkedYaml<'_>, depth: usize) 
                 let vars = vars(value, &format!("`vars` of `{name}`"))?;
                 let group = groups.group(name);
                 if let Some((priority, line)) = vars.get("ansible_group_priority") {
-                    group.priority =
-                        priority.parse().or_else(|_| complain(*line, format!("the priority `{priority}` is not a whole number")))?;
+                    group.priority = priority.parse().or_else(|_| {
+                        complain(
+                            *line,
+                            format!("the priority `{priority}` is not a whole number"),
+                        )
+                    })?;
                 }
                 group.vars.extend(vars);
             }
@@ -76,7 +101,14 @@ fn group(groups: &mut Groups, name: &str, value: &MarkedYaml<'_>, depth: usize) 
                     group(groups, &child, value, depth + 1)?;
                 }
             }
-            other => return complain(line, format!("unknown key `{other}` of the group `{name}`: expected `hosts`, `vars` or `children`")),
+            other => {
+                return complain(
+                    line,
+                    format!(
+                        "unknown key `{other}` of the group `{name}`: expected `hosts`, `vars` or `children`"
+                    ),
+                );
+            }
         }
     }
     Ok(())
@@ -94,7 +126,10 @@ fn vars(value: &MarkedYaml<'_>, what: &str) -> Result<Vars, Complaint> {
 }
 
 /// A mapping, in order; nothing is an empty one.
-fn table<'a, 'b>(value: &'a MarkedYaml<'b>, what: &str) -> Result<Vec<(String, &'a MarkedYaml<'b>, usize)>, Complaint> {
+fn table<'a, 'b>(
+    value: &'a MarkedYaml<'b>,
+    what: &str,
+) -> Result<Vec<(String, &'a MarkedYaml<'b>, usize)>, Complaint> {
     match &value.data {
         YamlData::Mapping(mapping) => mapping
             .iter()
@@ -104,7 +139,10 @@ fn table<'a, 'b>(value: &'a MarkedYaml<'b>, what: &str) -> Result<Vec<(String, &
             })
             .collect(),
         YamlData::Value(Scalar::Null) => Ok(Vec::new()),
-        _ => complain(line_of(value), format!("{what} is not a mapping: write `NAME:` on lines of their own")),
+        _ => complain(
+            line_of(value),
+            format!("{what} is not a mapping: write `NAME:` on lines of their own"),
+        ),
     }
 }
 
@@ -130,9 +168,17 @@ mod tests {
     #[test]
     fn values_that_are_nested_too_deep_are_refused() {
         let lines = |line: &dyn Fn(usize) -> String| (0..5000).map(line).collect::<String>();
-        for text in ["- ".repeat(20_000), "[".repeat(20_000), "{a: ".repeat(20_000), lines(&|i| format!("{}a:\n", " ".repeat(i)))] {
+        for text in [
+            "- ".repeat(20_000),
+            "[".repeat(20_000),
+            "{a: ".repeat(20_000),
+            lines(&|i| format!("{}a:\n", " ".repeat(i))),
+        ] {
             let problem = read(&text).expect_err("too deep").problem;
-            assert!(problem.contains("nested more than") || problem.contains("cannot parse"), "{problem}");
+            assert!(
+                problem.contains("nested more than") || problem.contains("cannot parse"),
+                "{problem}"
+            );
         }
     }
 }

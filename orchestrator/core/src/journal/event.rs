@@ -260,8 +260,20 @@ pub enum Event {
 impl Event {
     /// The end of a run, as it is recorded in its directory.
     pub fn finished(run: RunId, file: OutcomeFile) -> Self {
-        let OutcomeFile { attempt, outcome, records, wall_s: _, manifest } = file;
-        Self::RunFinished { run, attempt, outcome, records, manifest }
+        let OutcomeFile {
+            attempt,
+            outcome,
+            records,
+            wall_s: _,
+            manifest,
+        } = file;
+        Self::RunFinished {
+            run,
+            attempt,
+            outcome,
+            records,
+            manifest,
+        }
     }
 }
 
@@ -280,7 +292,12 @@ impl Acquired {
     /// commas.
     pub fn from_text(text: &str) -> Self {
         if text.starts_with("i-") {
-            Self::Instances(text.split(',').filter(|id| !id.is_empty()).map(InstanceId::from).collect())
+            Self::Instances(
+                text.split(',')
+                    .filter(|id| !id.is_empty())
+                    .map(InstanceId::from)
+                    .collect(),
+            )
         } else {
             Self::Job(text.into())
         }

@@ -13,7 +13,7 @@ use crate::{
     },
 };
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_probe::disk;
+use cvc_os::disk;
 use std::{
     fs::{self, File, OpenOptions},
     io::{BufRead, BufReader, ErrorKind},
@@ -38,11 +38,15 @@ pub fn read(path: &Utf8Path) -> Result<Vec<Entry>, StoreError> {
 ///
 /// # Errors
 /// When the file cannot be read, was written by a newer cvc, or is damaged.
-pub fn read_each(path: &Utf8Path, mut take: impl FnMut(Entry) -> Result<(), String>) -> Result<(), StoreError> {
+pub fn read_each(
+    path: &Utf8Path,
+    mut take: impl FnMut(Entry) -> Result<(), String>,
+) -> Result<(), StoreError> {
     let file = File::open(path).map_err(StoreError::io("read", path))?;
     let mut reader = EntryReader::default();
-    let scan =
-        line_file::scan(file, |_, json| reader.read(json).and_then(&mut take)).map_err(StoreError::io("read", path))?.with_synced_lines();
+    let scan = line_file::scan(file, |_, json| reader.read(json).and_then(&mut take))
+        .map_err(StoreError::io("read", path))?
+        .with_synced_lines();
     reader.check(path, &scan)
 }
 
@@ -70,19 +74,33 @@ impl EntryReader {
         }
         let entry: Entry = serde_json::from_slice(json).map_err(|error| {
             self.newer = newer_format(json);
-            let known = if error.to_string().contains("unknown variant") { ": a newer cvc may have written it" } else { "" };
+            let known = if error.to_string().contains("unknown variant") {
+                ": a newer cvc may have written it"
+            } else {
+                ""
+            };
             format!("{error}{known}")
         })?;
-        if self.mark.as_ref().is_some_and(|mark| mark.entry == entry.seq) {
+        if self
+            .mark
+            .as_ref()
+            .is_some_and(|mark| mark.entry == entry.seq)
+        {
             self.marked = line_file::sum_of(json).map(str::to_owned);
         }
         // a damaged number may be the largest
         let expected = self.last.saturating_add(1);
         self.last = entry.seq;
         if entry.seq != expected {
-            return Err(format!("expected entry {expected}, found entry {}", entry.seq));
+            return Err(format!(
+                "expected entry {expected}, found entry {}",
+                entry.seq
+            ));
         }
-        if let Event::Opened { format, lineage, .. } = &entry.event {
+        if let Event::Opened {
+            format, lineage, ..
+        } = &entry.event
+        {
             self.newer = Some(*format).filter(|format| *format > FORMAT);
             // an error, so that nothing is cut off at its end: this program does not know what is torn there
             if self.newer.is_some() {
@@ -104,8 +122,16 @@ impl EntryReader {
 
     /// Checks that nothing is missing that was there.
     fn check_mark(&self, path: &Utf8Path, scan: &Scan) -> Result<(), StoreError> {
-        let missing = self.mark.as_ref().and_then(|mark| mark.missing(scan.good as u64, self.marked.as_deref()));
-        missing.map_or(Ok(()), |what| Err(StoreError::WentBack { path: path.into(), what }))
+        let missing = self
+            .mark
+            .as_ref()
+            .and_then(|mark| mark.missing(scan.good as u64, self.marked.as_deref()));
+        missing.map_or(Ok(()), |what| {
+            Err(StoreError::WentBack {
+                path: path.into(),
+                what,
+            })
+        })
     }
 }
 
@@ -129,7 +155,13 @@ fn raise_format(path: &Utf8Path) -> std::io::Result<()> {
     if line_file::check_sum(line) != Sum::Missing {
         return Ok(());
     }
-    let Some(at) = line.windows(KEY.len()).position(|part| part == KEY).map(|at| at + KEY.len()) else { return Ok(()) };
+    let Some(at) = line
+        .windows(KEY.len())
+        .position(|part| part == KEY)
+        .map(|at| at + KEY.len())
+    else {
+        return Ok(());
+    };
     if let [old @ (b'1' | b'2'), b',' | b'}', ..] = line[at..]
         && u32::from(old - b'0') < FORMAT
     {
@@ -144,7 +176,11 @@ fn sync_names(path: &Utf8Path) -> Result<(), StoreError> {
     let device = |directory: &Utf8Path| fs::metadata(directory).ok().map(|metadata| metadata.dev());
     let mut below = None;
     for directory in path.ancestors().skip(1) {
-        let directory = if directory.as_str().is_empty() { Utf8Path::new(".") } else { directory };
+        let directory = if directory.as_str().is_empty() {
+            Utf8Path::new(".")
+        } else {
+            directory
+        };
         // what lies beyond was there before: it is mounted, or is others' to read
         if below.is_some_and(|below| device(directory) != device(below)) {
             break;
@@ -179,13 +215,22 @@ impl Journal {
     /// # Errors
     /// When the file cannot be read or written, was written by a newer cvc, is damaged, has less than it had, or another process writes it;
     /// `take` says what is wrong with an entry.
-    pub fn open(path: &Utf8Path, campaign: &str, mut take: impl FnMut(&Entry) -> Result<(), String>) -> Result<Self, StoreError> {
-        let mut reader = EntryReader { mark: Mark::read(path), ..EntryReader::default() };
+    pub fn open(
+        path: &Utf8Path,
+        campaign: &str,
+        mut take: impl FnMut(&Entry) -> Result<(), String>,
+    ) -> Result<Self, StoreError> {
+        let mut reader = EntryReader {
+            mark: Mark::read(path),
+            ..EntryReader::default()
+        };
         // what was there is not cut before it is known that nothing is missing
         if reader.mark.is_some() {
             let scan = match File::open(path) {
                 Err(error) if error.kind() == ErrorKind::NotFound => Ok(Scan::default()),
-                file => file.and_then(|file| line_file::scan(file, |_, json| reader.read(json).map(|_| ()))),
+                file => file.and_then(|file| {
+                    line_file::scan(file, |_, json| reader.read(json).map(|_| ()))
+                }),
             };
             let scan = scan.map_err(StoreError::io("read", path))?;
             if scan.damaged.is_empty() {
@@ -215,14 +260,28 @@ impl Journal {
         };
         let mut begin = |event| -> Result<(), StoreError> {
             let entry = journal.append(event)?;
-            take(&entry).map_err(|problem| StoreError::damaged(path, usize::try_from(entry.seq).unwrap_or(usize::MAX), problem))
+            take(&entry).map_err(|problem| {
+                StoreError::damaged(
+                    path,
+                    usize::try_from(entry.seq).unwrap_or(usize::MAX),
+                    problem,
+                )
+            })
         };
         if scan.good == 0 {
-            let lineage = Some(Lineage::random().map_err(StoreError::io("make a lineage for", path))?);
-            begin(Event::Opened { format: FORMAT, campaign: campaign.to_owned(), cvc: env!("CARGO_PKG_VERSION").to_owned(), lineage })?;
+            let lineage =
+                Some(Lineage::random().map_err(StoreError::io("make a lineage for", path))?);
+            begin(Event::Opened {
+                format: FORMAT,
+                campaign: campaign.to_owned(),
+                cvc: env!("CARGO_PKG_VERSION").to_owned(),
+                lineage,
+            })?;
         } else if !has_lineage {
             raise_format(path).map_err(StoreError::io("write the format of", path))?;
-            begin(Event::LineageGiven { lineage: Lineage::of_place(path.parent().unwrap_or(path)) })?;
+            begin(Event::LineageGiven {
+                lineage: Lineage::of_place(path.parent().unwrap_or(path)),
+            })?;
         }
         Ok(journal)
     }
@@ -273,8 +332,13 @@ impl Journal {
     }
 
     fn write(&mut self, event: Event, synced: bool) -> Result<Entry, StoreError> {
-        let entry = Entry { seq: self.next, at: self.clock.now(), event };
-        let json = serde_json::to_vec(&entry).map_err(|e| StoreError::damaged(&self.path, self.next as usize, e.to_string()))?;
+        let entry = Entry {
+            seq: self.next,
+            at: self.clock.now(),
+            event,
+        };
+        let json = serde_json::to_vec(&entry)
+            .map_err(|e| StoreError::damaged(&self.path, self.next as usize, e.to_string()))?;
         #[cfg(debug_assertions)]
         die_if_asked("before", self.next);
         self.unmarked = self.file.append(json, synced)?;
@@ -312,9 +376,24 @@ mod tests {
     fn events() -> Vec<Event> {
         let run = RunId::of(b"run");
         vec![
-            Event::Started { plan: "p".into(), runs: 1, pid: 1, cvc: String::new() },
-            Event::RunIntended { run: run.clone(), attempt: 1, nodes: Default::default() },
-            Event::RunFinished { run, attempt: 1, outcome: Outcome::Succeeded, records: Some("d".into()), manifest: None },
+            Event::Started {
+                plan: "p".into(),
+                runs: 1,
+                pid: 1,
+                cvc: String::new(),
+            },
+            Event::RunIntended {
+                run: run.clone(),
+                attempt: 1,
+                nodes: Default::default(),
+            },
+            Event::RunFinished {
+                run,
+                attempt: 1,
+                outcome: Outcome::Succeeded,
+                records: Some("d".into()),
+                manifest: None,
+            },
         ]
     }
 
@@ -343,7 +422,10 @@ mod tests {
         let (mut journal, entries) = open(&path).expect("opens");
         // and it keeps the name by which the earlier version called it elsewhere
         let place = Lineage::of_place(path.parent().expect("a directory"));
-        assert!(matches!(&entries[1].event, Event::LineageGiven { lineage } if *lineage == place), "{entries:?}");
+        assert!(
+            matches!(&entries[1].event, Event::LineageGiven { lineage } if *lineage == place),
+            "{entries:?}"
+        );
         journal.append(events().remove(0)).expect("appends");
         drop(journal);
         let continued = read(&path).expect("reads");
@@ -358,7 +440,11 @@ mod tests {
             "{{\"seq\":1,\"at\":\"2026-01-01T00:00:00Z\",\"event\":\"opened\",\"format\":1,\"campaign\":\"{}\",\"cvc\":\"0.1.0\"}}",
             "c".repeat(600)
         );
-        std::fs::write(&path, line_file::with_sum(line.into_bytes()).expect("a line")).expect("writes");
+        std::fs::write(
+            &path,
+            line_file::with_sum(line.into_bytes()).expect("a line"),
+        )
+        .expect("writes");
         open(&path).expect("opens");
         assert_eq!(read(&path).expect("reads again").len(), 2);
     }
@@ -377,9 +463,12 @@ mod tests {
             std::fs::remove_file(mark_file(&path)).expect("removes");
             std::fs::write(&path, &text[..cut]).expect("writes");
             let whole = text[..cut].iter().filter(|b| **b == b'\n').count();
-            let (mut journal, entries) = open(&path).unwrap_or_else(|e| panic!("cut at {cut}: {e}"));
+            let (mut journal, entries) =
+                open(&path).unwrap_or_else(|e| panic!("cut at {cut}: {e}"));
             assert_eq!(entries.len(), whole.max(1), "cut at {cut}");
-            journal.append(Event::Interrupted { now: false }).expect("appends");
+            journal
+                .append(Event::Interrupted { now: false })
+                .expect("appends");
             drop(journal);
             let again = read(&path).unwrap_or_else(|e| panic!("cut at {cut}: {e}"));
             assert_eq!(again.len(), whole.max(1) + 1);
@@ -398,11 +487,23 @@ mod tests {
         let lines: Vec<&[u8]> = text.split_inclusive(|b| *b == b'\n').collect();
         let mut zeroed = text.clone();
         zeroed[lines[0].len()..].fill(0);
-        for older in [lines[..2].concat(), [lines[..2].concat(), b"{\"seq\":3".to_vec()].concat(), zeroed] {
+        for older in [
+            lines[..2].concat(),
+            [lines[..2].concat(), b"{\"seq\":3".to_vec()].concat(),
+            zeroed,
+        ] {
             std::fs::write(&path, &older).expect("writes");
             let error = open(&path).expect_err("less than it had").to_string();
-            assert!(error.contains("journal.jsonl went back: it has") && error.contains("entries, and had 4"), "{error}");
-            assert_eq!(std::fs::read(&path).expect("reads"), older, "nothing is changed");
+            assert!(
+                error.contains("journal.jsonl went back: it has")
+                    && error.contains("entries, and had 4"),
+                "{error}"
+            );
+            assert_eq!(
+                std::fs::read(&path).expect("reads"),
+                older,
+                "nothing is changed"
+            );
         }
         // as long, and another one
         let (other_dir, other) = super::tests::journal();
@@ -417,7 +518,9 @@ mod tests {
         // the mark is behind what was not synced, and one that cannot be read says nothing
         std::fs::write(&path, &text).expect("writes");
         let (mut journal, _) = open(&path).expect("opens");
-        journal.append_unsynced(Event::Interrupted { now: false }).expect("appends");
+        journal
+            .append_unsynced(Event::Interrupted { now: false })
+            .expect("appends");
         drop(journal);
         std::fs::write(&path, &text).expect("writes");
         open(&path).expect("an entry that was never synced");
@@ -432,7 +535,10 @@ mod tests {
         let (mut first, _) = open(&path).expect("opens");
         assert!(matches!(open(&path), Err(StoreError::Locked { .. })));
         std::fs::rename(&path, path.with_extension("moved")).expect("renames");
-        let error = first.append(events().remove(0)).expect_err("moved").to_string();
+        let error = first
+            .append(events().remove(0))
+            .expect_err("moved")
+            .to_string();
         assert!(error.contains("no longer this cvc's"), "{error}");
     }
 
@@ -448,34 +554,65 @@ mod tests {
             std::fs::write(&path, text).expect("writes");
             let error = open(&path).expect_err("damaged").to_string();
             assert_eq!(read(&path).expect_err("damaged").to_string(), error);
-            assert_eq!(std::fs::read_to_string(&path).expect("reads"), text, "nothing is changed");
+            assert_eq!(
+                std::fs::read_to_string(&path).expect("reads"),
+                text,
+                "nothing is changed"
+            );
             assert!(error.contains("journal.jsonl"), "{error}");
             error
         };
         let error = told(&text.replacen("\"attempt\":1", "\"attempt\":2", 1));
-        assert!(error.contains("line 3") && error.contains("checksum"), "{error}");
+        assert!(
+            error.contains("line 3") && error.contains("checksum"),
+            "{error}"
+        );
         let lines: Vec<&str> = text.split_inclusive('\n').collect();
         let error = told(&[lines[0], lines[1], lines[3]].concat());
-        assert!(error.contains("line 3: expected entry 3, found entry 4"), "{error}");
-        let last = format!("{{\"seq\":{},\"at\":\"2026-01-01T00:00:00Z\",\"event\":\"interrupted\",\"now\":false}}", u64::MAX);
-        let last = String::from_utf8(line_file::with_sum(last.into_bytes()).expect("a line")).expect("text");
+        assert!(
+            error.contains("line 3: expected entry 3, found entry 4"),
+            "{error}"
+        );
+        let last = format!(
+            "{{\"seq\":{},\"at\":\"2026-01-01T00:00:00Z\",\"event\":\"interrupted\",\"now\":false}}",
+            u64::MAX
+        );
+        let last = String::from_utf8(line_file::with_sum(last.into_bytes()).expect("a line"))
+            .expect("text");
         let error = told(&[lines[0], &last, lines[1]].concat());
-        assert!(error.contains("line 2: expected entry 2") && error.contains("and 1 further"), "{error}");
-        let error = told(&lines[0].replacen("\"format\":3", "\"format\":7", 1).replace(",\"sum\"", ",\"old\""));
+        assert!(
+            error.contains("line 2: expected entry 2") && error.contains("and 1 further"),
+            "{error}"
+        );
+        let error = told(
+            &lines[0]
+                .replacen("\"format\":3", "\"format\":7", 1)
+                .replace(",\"sum\"", ",\"old\""),
+        );
         assert!(error.contains('7') && error.contains("newer"), "{error}");
         // its end may only look torn
-        let error = told(&(lines[0].replacen("\"format\":3", "\"format\":7", 1).replace(",\"sum\"", ",\"old\"") + "a new kind of line"));
+        let error = told(
+            &(lines[0]
+                .replacen("\"format\":3", "\"format\":7", 1)
+                .replace(",\"sum\"", ",\"old\"")
+                + "a new kind of line"),
+        );
         assert!(error.contains("newer"), "{error}");
         let unknown = br#"{"seq":1,"at":"2026-01-01T00:00:00Z","event":"teleported"}"#;
-        let unknown = String::from_utf8(line_file::with_sum(unknown.to_vec()).expect("a line")).expect("text");
+        let unknown = String::from_utf8(line_file::with_sum(unknown.to_vec()).expect("a line"))
+            .expect("text");
         let error = told(&unknown);
-        assert!(error.contains("teleported") && error.contains("a newer cvc may have written it"), "{error}");
+        assert!(
+            error.contains("teleported") && error.contains("a newer cvc may have written it"),
+            "{error}"
+        );
     }
 
     #[test]
     fn an_append_that_failed_leaves_a_journal_that_can_be_continued() {
         let dir = tempfile::tempdir().expect("a directory");
-        let path = Utf8PathBuf::from_path_buf(dir.path().join("failing-journal.jsonl")).expect("UTF-8");
+        let path =
+            Utf8PathBuf::from_path_buf(dir.path().join("failing-journal.jsonl")).expect("UTF-8");
         let (mut journal, _) = open(&path).expect("opens");
         for fault in ["1*return(short:30)", "1*return(enospc)"] {
             fail::cfg("failing-journal.jsonl.append", fault).expect("a fault");

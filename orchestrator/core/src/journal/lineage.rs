@@ -46,7 +46,10 @@ impl Lineage {
     /// By what versions without lineages called a campaign: a digest of the machine's name and the directory.
     pub fn of_place(directory: &Utf8Path) -> Self {
         let machine = paths::host_name().unwrap_or_default();
-        Self(digest_prefix(format!("{machine}:{directory}").as_bytes(), 8))
+        Self(digest_prefix(
+            format!("{machine}:{directory}").as_bytes(),
+            8,
+        ))
     }
 
     /// Wraps one that was written before.
@@ -72,8 +75,14 @@ mod tests {
 
     #[test]
     fn no_two_campaigns_have_the_same() {
-        let (one, other) = (Lineage::random().expect("random"), Lineage::random().expect("random"));
+        let (one, other) = (
+            Lineage::random().expect("random"),
+            Lineage::random().expect("random"),
+        );
         assert_ne!(one, other);
-        assert!(one.as_str().len() == 16 && one.as_str().bytes().all(|b| b.is_ascii_hexdigit()), "{one}");
+        assert!(
+            one.as_str().len() == 16 && one.as_str().bytes().all(|b| b.is_ascii_hexdigit()),
+            "{one}"
+        );
     }
 }

@@ -32,7 +32,9 @@ pub(crate) struct Mark {
 pub(crate) fn forget_mark(journal: &Utf8Path) -> Result<(), StoreError> {
     let mark = mark_file(journal);
     match fs::remove_file(&mark) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(StoreError::io("remove", &mark)(error)),
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(StoreError::io("remove", &mark)(error))
+        }
         Ok(()) | Err(_) => Ok(()),
     }
 }
@@ -47,7 +49,11 @@ impl Mark {
     pub fn read(journal: &Utf8Path) -> Option<Self> {
         let text = fs::read(mark_file(journal)).ok()?;
         let line = text.trim_ascii_end();
-        if check_sum(line) == Sum::Right { serde_json::from_slice(line).ok() } else { None }
+        if check_sum(line) == Sum::Right {
+            serde_json::from_slice(line).ok()
+        } else {
+            None
+        }
     }
 
     /// What is missing in a journal of so many entries; `sum` is the checksum of the one that the mark is about, if the journal has it.
@@ -70,14 +76,27 @@ impl MarkWriter {
     /// Opens or creates the mark. Without one, which is not essential, the journal is written all the same.
     pub fn open(journal: &Utf8Path) -> Self {
         let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(false).custom_flags(nix::libc::O_NOFOLLOW);
-        Self { file: options.open(mark_file(journal)).ok() }
+        options
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .custom_flags(nix::libc::O_NOFOLLOW);
+        Self {
+            file: options.open(mark_file(journal)).ok(),
+        }
     }
 
     /// Notes that this line, which has this number, is on disk.
     pub fn note(&self, entry: u64, line: &[u8]) {
-        let (Some(file), Some(sum)) = (&self.file, sum_of(line)) else { return };
-        let text = serde_json::to_vec(&Mark { entry, sum: sum.to_owned() }).map_err(std::io::Error::from).and_then(with_sum);
+        let (Some(file), Some(sum)) = (&self.file, sum_of(line)) else {
+            return;
+        };
+        let text = serde_json::to_vec(&Mark {
+            entry,
+            sum: sum.to_owned(),
+        })
+        .map_err(std::io::Error::from)
+        .and_then(with_sum);
         let Ok(mut text) = text else { return };
         // its line feed comes last
         text.pop();
@@ -95,14 +114,19 @@ mod tests {
     #[test]
     fn a_mark_that_was_torn_in_the_middle_says_nothing() {
         let dir = tempfile::tempdir().expect("a directory");
-        let journal = Utf8Path::from_path(dir.path()).expect("UTF-8").join("journal.jsonl");
+        let journal = Utf8Path::from_path(dir.path())
+            .expect("UTF-8")
+            .join("journal.jsonl");
         let written = |entry: u64, name: &str| {
             let line = with_sum(format!("{{\"seq\":\"{name}\"}}").into_bytes()).expect("a line");
             MarkWriter::open(&journal).note(entry, &line);
             fs::read(mark_file(&journal)).expect("reads")
         };
         let (old, new) = (written(u64::MAX - 1, "old"), written(u64::MAX, "new"));
-        assert_eq!((old.len(), Mark::read(&journal).map(|mark| mark.entry)), (BYTES, Some(u64::MAX)));
+        assert_eq!(
+            (old.len(), Mark::read(&journal).map(|mark| mark.entry)),
+            (BYTES, Some(u64::MAX))
+        );
         for cut in 0..BYTES {
             let torn = [&new[..cut], &old[cut..]].concat();
             fs::write(mark_file(&journal), &torn).expect("writes");

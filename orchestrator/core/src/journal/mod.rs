@@ -6,6 +6,7 @@ mod lineage;
 mod mark;
 mod node_set;
 mod place;
+mod problem;
 mod state;
 
 pub use event::{Acquired, Entry, Event};
@@ -15,4 +16,7 @@ pub use lineage::Lineage;
 pub(crate) use mark::{Mark, forget_mark};
 pub use node_set::{NodeSets, WrittenNodes};
 pub use place::SitePlace;
-pub use state::{Attempt, CampaignState, Decision, Fetched, IllegalEvent, Lease, RunHistory, RunState};
+pub use problem::EventProblem;
+pub use state::{
+    Attempt, CampaignState, Decision, Fetched, IllegalEvent, Lease, RunHistory, RunState,
+};

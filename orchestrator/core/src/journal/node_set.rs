@@ -1,6 +1,7 @@
 //! The nodes of attempts in a journal. A campaign uses few sets of nodes again and again, so each is written once, with a number, and is
 //! referred to by that number afterwards.
 
+use super::problem::EventProblem;
 use crate::{ids::NodeName, nodelist};
 use serde::{Deserialize, Serialize};
 use std::{collections::HashMap, sync::Arc};
@@ -57,12 +58,12 @@ impl SetNames {
     ///
     /// # Errors
     /// What is wrong with the list.
-    pub fn expand(&self) -> Result<Arc<[NodeName]>, String> {
+    pub fn expand(&self) -> Result<Arc<[NodeName]>, EventProblem> {
         match self {
-            Self::Short(list) => {
-                let names = nodelist::expand(list).map_err(|e| e.to_string())?;
-                names.into_iter().map(|name| NodeName::read(name).map_err(|e| e.to_string())).collect()
-            }
+            Self::Short(list) => Ok(nodelist::expand(list)?
+                .into_iter()
+                .map(NodeName::read)
+                .collect::<Result<_, _>>()?),
             Self::All(names) => Ok(names.as_slice().into()),
         }
     }
@@ -82,8 +83,14 @@ impl NodeSets {
     pub fn write(&self, nodes: &[NodeName]) -> WrittenNodes {
         match self.known.get(nodes) {
             _ if nodes.is_empty() => WrittenNodes::default(),
-            Some(Some(set)) => WrittenNodes::Set { set: *set, names: None },
-            Some(None) | None => WrittenNodes::Set { set: self.next(), names: Some(SetNames::of(nodes)) },
+            Some(Some(set)) => WrittenNodes::Set {
+                set: *set,
+                names: None,
+            },
+            Some(None) | None => WrittenNodes::Set {
+                set: self.next(),
+                names: Some(SetNames::of(nodes)),
+            },
         }
     }
 
@@ -99,17 +106,23 @@ impl NodeSets {
     ///
     /// # Errors
     /// The problem, if it may not.
-    pub(super) fn check(&self, written: &WrittenNodes) -> Result<(), String> {
+    pub(super) fn check(&self, written: &WrittenNodes) -> Result<(), EventProblem> {
         match written {
             WrittenNodes::Names(_) => Ok(()),
             WrittenNodes::Set { set, names: None } => match self.numbered(*set) {
                 Some(_) => Ok(()),
-                None => Err(format!("the nodes of set {set} are not known")),
+                None => Err(EventProblem::UnknownNodes(*set)),
             },
-            WrittenNodes::Set { set, names: Some(_) } if *set != self.next() => {
-                Err(format!("expected the set of nodes {}, found {set}", self.next()))
-            }
-            WrittenNodes::Set { names: Some(names), .. } => names.expand().map(drop),
+            WrittenNodes::Set {
+                set,
+                names: Some(_),
+            } if *set != self.next() => Err(EventProblem::NodeSetOutOfOrder {
+                expected: self.next(),
+                found: *set,
+            }),
+            WrittenNodes::Set {
+                names: Some(names), ..
+            } => names.expand().map(drop),
         }
     }
 
@@ -125,8 +138,13 @@ impl NodeSets {
                     nodes
                 }
             },
-            WrittenNodes::Set { set, names: None } => self.numbered(*set).cloned().unwrap_or_default(),
-            WrittenNodes::Set { set, names: Some(names) } => {
+            WrittenNodes::Set { set, names: None } => {
+                self.numbered(*set).cloned().unwrap_or_default()
+            }
+            WrittenNodes::Set {
+                set,
+                names: Some(names),
+            } => {
                 let nodes = names.expand().unwrap_or_default();
                 self.numbered.push(Arc::clone(&nodes));
                 self.known.insert(Arc::clone(&nodes), Some(*set));
@@ -142,7 +160,11 @@ mod tests {
     use proptest::prelude::*;
 
     fn names(list: &str) -> Vec<NodeName> {
-        nodelist::expand(list).expect("a list").into_iter().map(NodeName::from).collect()
+        nodelist::expand(list)
+            .expect("a list")
+            .into_iter()
+            .map(NodeName::from)
+            .collect()
     }
 
     fn json(written: &WrittenNodes) -> String {
@@ -189,13 +211,23 @@ mod tests {
     #[test]
     fn a_set_that_is_not_known_or_has_another_number_is_refused() {
         let sets = NodeSets::default();
-        let problem = |text: &str| sets.check(&serde_json::from_str(text).expect("read")).expect_err("refused");
+        let problem = |text: &str| {
+            sets.check(&serde_json::from_str(text).expect("read"))
+                .expect_err("refused")
+                .to_string()
+        };
         assert_eq!(problem(r#"{"set":1}"#), "the nodes of set 1 are not known");
         assert_eq!(problem(r#"{"set":0}"#), "the nodes of set 0 are not known");
-        assert_eq!(problem(r#"{"set":2,"names":"n1"}"#), "expected the set of nodes 1, found 2");
+        assert_eq!(
+            problem(r#"{"set":2,"names":"n1"}"#),
+            "expected the set of nodes 1, found 2"
+        );
         assert!(problem(r#"{"set":1,"names":"n["}"#).contains("a bracket is not closed"));
         let climbs = problem(r#"{"set":1,"names":"n1,../n2"}"#);
-        assert!(climbs.starts_with("`../n2` is no name of a node"), "{climbs}");
+        assert!(
+            climbs.starts_with("`../n2` is no name of a node"),
+            "{climbs}"
+        );
     }
 
     proptest! {

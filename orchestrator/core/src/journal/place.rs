@@ -34,13 +34,19 @@ impl SitePlace {
         let cluster = site.cluster.as_ref().filter(|_| site.kind != SiteKind::Ec2);
         let head = cluster.and_then(|cluster| match site.kind {
             SiteKind::Slurm => cluster.head.as_ref(),
-            SiteKind::Ssh | SiteKind::Local | SiteKind::Ec2 => cluster.head.as_ref().or(cluster.hosts.first()),
+            SiteKind::Ssh | SiteKind::Local | SiteKind::Ec2 => {
+                cluster.head.as_ref().or(cluster.hosts.first())
+            }
         });
         Self {
             kind: site.kind,
             head: head.map(|head| head.below(directory)),
-            ssh: cluster.map(|cluster| cluster.ssh.below(directory)).unwrap_or_default(),
-            base: cluster.map(|cluster| cluster.base.clone()).unwrap_or_default(),
+            ssh: cluster
+                .map(|cluster| cluster.ssh.below(directory))
+                .unwrap_or_default(),
+            base: cluster
+                .map(|cluster| cluster.base.clone())
+                .unwrap_or_default(),
         }
     }
 
@@ -48,7 +54,11 @@ impl SitePlace {
     pub fn is_same(&self, other: &Self) -> bool {
         let host = |place: &Self| {
             let head = place.head.as_ref()?;
-            Some((head.address.clone().unwrap_or_else(|| head.name.clone()), head.port, head.user.clone()))
+            Some((
+                head.address.clone().unwrap_or_else(|| head.name.clone()),
+                head.port,
+                head.user.clone(),
+            ))
         };
         self.kind == other.kind && host(self) == host(other) && self.base == other.base
     }
@@ -57,11 +67,19 @@ impl SitePlace {
     pub fn cluster(&self) -> Option<Cluster> {
         let slurm = match self.kind {
             SiteKind::Local | SiteKind::Ec2 => return None,
-            SiteKind::Slurm => Some(SlurmSettings { nodes: 1, ..SlurmSettings::default() }),
+            SiteKind::Slurm => Some(SlurmSettings {
+                nodes: 1,
+                ..SlurmSettings::default()
+            }),
             SiteKind::Ssh => None,
         };
         Some(Cluster {
-            hosts: self.head.iter().filter(|_| slurm.is_none()).cloned().collect(),
+            hosts: self
+                .head
+                .iter()
+                .filter(|_| slurm.is_none())
+                .cloned()
+                .collect(),
             inventory: None,
             head: self.head.clone(),
             ssh: self.ssh.clone(),
@@ -93,7 +111,12 @@ mod tests {
     use super::*;
 
     fn place(kind: SiteKind, head: &str) -> SitePlace {
-        SitePlace { kind, head: Some(HostEntry::named(head)), ssh: SshSettings::default(), base: "~/.cvc".into() }
+        SitePlace {
+            kind,
+            head: Some(HostEntry::named(head)),
+            ssh: SshSettings::default(),
+            base: "~/.cvc".into(),
+        }
     }
 
     #[test]
@@ -106,18 +129,39 @@ mod tests {
         assert!(old.is_same(&key));
         assert!(!old.is_same(&place(SiteKind::Ssh, "n2")));
         assert!(!old.is_same(&place(SiteKind::Slurm, "n1")));
-        assert!(!old.is_same(&SitePlace { base: "~/x".into(), ..old.clone() }));
-        let port = HostEntry { port: Some(2222), ..HostEntry::named("n1") };
-        assert!(!old.is_same(&SitePlace { head: Some(port), ..old.clone() }));
-        let address = HostEntry { address: Some("n1".into()), ..HostEntry::named("renamed") };
-        assert!(old.is_same(&SitePlace { head: Some(address), ..old.clone() }), "only its name here is another");
+        assert!(!old.is_same(&SitePlace {
+            base: "~/x".into(),
+            ..old.clone()
+        }));
+        let port = HostEntry {
+            port: Some(2222),
+            ..HostEntry::named("n1")
+        };
+        assert!(!old.is_same(&SitePlace {
+            head: Some(port),
+            ..old.clone()
+        }));
+        let address = HostEntry {
+            address: Some("n1".into()),
+            ..HostEntry::named("renamed")
+        };
+        assert!(
+            old.is_same(&SitePlace {
+                head: Some(address),
+                ..old.clone()
+            }),
+            "only its name here is another"
+        );
     }
 
     #[test]
     fn what_is_written_is_enough_to_get_there_again() {
         let old = place(SiteKind::Slurm, "login");
         let text = serde_json::to_string(&old).expect("JSON");
-        assert_eq!(text, r#"{"kind":"slurm","head":{"name":"login"},"base":"~/.cvc"}"#);
+        assert_eq!(
+            text,
+            r#"{"kind":"slurm","head":{"name":"login"},"base":"~/.cvc"}"#
+        );
         let read: SitePlace = serde_json::from_str(&text).expect("the same");
         let cluster = read.cluster().expect("a cluster");
         assert!(cluster.slurm.is_some() && cluster.head.is_some_and(|head| head.name == "login"));

@@ -5,6 +5,7 @@ use super::{
     lineage::Lineage,
     node_set::NodeSets,
     place::SitePlace,
+    problem::EventProblem,
 };
 use crate::{
     ids::{InstanceId, LeaseId, NodeName, PointId, RunId, SiteName},
@@ -81,7 +82,12 @@ pub struct RunHistory {
 impl RunHistory {
     /// Cause and detail, if the last attempt to finish failed.
     pub fn failure(&self) -> Option<(Cause, &str)> {
-        match self.attempts.iter().rev().find_map(|a| a.outcome.as_ref())? {
+        match self
+            .attempts
+            .iter()
+            .rev()
+            .find_map(|a| a.outcome.as_ref())?
+        {
             Outcome::Failed { cause, detail } => Some((*cause, detail)),
             Outcome::Succeeded => None,
         }
@@ -89,7 +95,11 @@ impl RunHistory {
 
     /// The attempt of this number that is under way; a new one if there is none.
     fn under_way(&mut self, number: u32) -> &mut Attempt {
-        let at = match self.attempts.iter().rposition(|a| a.number == number && a.outcome.is_none() && !a.abandoned) {
+        let at = match self
+            .attempts
+            .iter()
+            .rposition(|a| a.number == number && a.outcome.is_none() && !a.abandoned)
+        {
             Some(at) => at,
             None => {
                 self.attempts.push(Attempt {
@@ -235,13 +245,17 @@ pub struct IllegalEvent {
     /// Number of the entry, which is its line in the journal.
     pub line: u64,
     /// What is wrong.
-    pub problem: String,
+    pub problem: EventProblem,
 }
 
 impl IllegalEvent {
     /// The error of the journal in which it was found.
     pub fn in_file(self, path: &Utf8Path) -> StoreError {
-        StoreError::damaged(path, usize::try_from(self.line).unwrap_or(usize::MAX), self.problem)
+        StoreError::damaged(
+            path,
+            usize::try_from(self.line).unwrap_or(usize::MAX),
+            self.problem.to_string(),
+        )
     }
 }
 
@@ -264,7 +278,11 @@ impl CampaignState {
     /// When the file cannot be read, is damaged, or has an event that does not follow from those before it.
     pub fn read(path: &Utf8Path) -> Result<Self, StoreError> {
         let mut state = Self::default();
-        super::read_each(path, |entry| state.apply(&entry).map_err(|illegal| illegal.problem))?;
+        super::read_each(path, |entry| {
+            state
+                .apply(&entry)
+                .map_err(|illegal| illegal.problem.to_string())
+        })?;
         Ok(state)
     }
 
@@ -275,44 +293,88 @@ impl CampaignState {
 
     /// Points of these runs that the last controller could not run, and none of whose runs was ever tried, with the reason.
     pub fn never_tried(&self, runs: &[PlannedRun]) -> HashMap<&PointId, &str> {
-        let tried: HashSet<&PointId> = runs.iter().filter(|r| self.runs.contains_key(&r.id)).map(|r| &r.point).collect();
-        self.skipped.iter().filter(|(point, _)| !tried.contains(point)).map(|(point, reason)| (point, reason.as_str())).collect()
+        let tried: HashSet<&PointId> = runs
+            .iter()
+            .filter(|r| self.runs.contains_key(&r.id))
+            .map(|r| &r.point)
+            .collect();
+        self.skipped
+            .iter()
+            .filter(|(point, _)| !tried.contains(point))
+            .map(|(point, reason)| (point, reason.as_str()))
+            .collect()
     }
 
     /// Leases of a site that were requested from schedulers, in order.
     pub fn leases_of(&self, site: &str) -> Vec<Lease> {
-        self.leases.iter().filter(|l| l.site == site).cloned().collect()
+        self.leases
+            .iter()
+            .filter(|l| l.site == site)
+            .cloned()
+            .collect()
     }
 
     /// Checks whether an event may follow. Events that 0.1.0 wrote twice stay legal: the closing of a site and the release of a lease.
     ///
     /// # Errors
     /// The problem, if it may not.
-    pub fn check(&self, event: &Event) -> Result<(), String> {
+    pub fn check(&self, event: &Event) -> Result<(), EventProblem> {
         match event {
-            Event::Opened { .. } if self.span.is_some() => Err("the journal is opened a second time".to_owned()),
-            Event::RunIntended { run, attempt, nodes } => match self.run(run) {
-                Some(RunState::Open { attempt: open, .. }) => {
-                    Err(format!("attempt {attempt} at run {run} is intended while attempt {open} is under way"))
+            Event::Opened { .. } if self.span.is_some() => Err(EventProblem::OpenedTwice),
+            Event::RunIntended {
+                run,
+                attempt,
+                nodes,
+            } => match self.run(run) {
+                Some(RunState::Open { attempt: open, .. }) => Err(EventProblem::OtherUnderWay {
+                    run: run.clone(),
+                    attempt: *attempt,
+                    what: "intended",
+                    open: *open,
+                }),
+                Some(RunState::Finished {
+                    outcome: Outcome::Succeeded,
+                    ..
+                }) => Err(EventProblem::HasSucceeded {
+                    run: run.clone(),
+                    attempt: *attempt,
+                }),
+                Some(RunState::Abandoned { .. } | RunState::Finished { .. }) | None => {
+                    self.node_sets.check(nodes)
                 }
-                Some(RunState::Finished { outcome: Outcome::Succeeded, .. }) => {
-                    Err(format!("attempt {attempt} at run {run} is intended although the run has succeeded"))
-                }
-                Some(RunState::Abandoned { .. } | RunState::Finished { .. }) | None => self.node_sets.check(nodes),
             },
-            Event::RunStarted { run, attempt, .. } => self.check_under_way(run, *attempt, "started"),
-            Event::RunFinished { run, attempt, .. } => self.check_under_way(run, *attempt, "finished"),
-            Event::RunAbandoned { run, attempt, .. } => self.check_under_way(run, *attempt, "abandoned"),
+            Event::RunStarted { run, attempt, .. } => {
+                self.check_under_way(run, *attempt, "started")
+            }
+            Event::RunFinished { run, attempt, .. } => {
+                self.check_under_way(run, *attempt, "finished")
+            }
+            Event::RunAbandoned { run, attempt, .. } => {
+                self.check_under_way(run, *attempt, "abandoned")
+            }
             Event::RunDiscarded { run, attempt, .. } => match self.run(run) {
-                Some(RunState::Finished { attempt: finished, .. }) if finished == attempt => Ok(()),
-                _ => Err(format!("attempt {attempt} at run {run} is discarded but was not the one that finished")),
+                Some(RunState::Finished {
+                    attempt: finished, ..
+                }) if finished == attempt => Ok(()),
+                _ => Err(EventProblem::NotFinished {
+                    run: run.clone(),
+                    attempt: *attempt,
+                }),
             },
             Event::PointQuarantined { point, .. } if self.quarantined.contains(point) => {
-                Err(format!("point {point} is quarantined a second time"))
+                Err(EventProblem::PointTwice {
+                    point: point.clone(),
+                    what: "quarantined",
+                })
             }
-            Event::PointDecided { point, .. } if self.decided.contains_key(point) => Err(format!("point {point} is decided a second time")),
+            Event::PointDecided { point, .. } if self.decided.contains_key(point) => {
+                Err(EventProblem::PointTwice {
+                    point: point.clone(),
+                    what: "decided",
+                })
+            }
             Event::PointReleased { point } if !self.quarantined.contains(point) => {
-                Err(format!("point {point} is released but was not quarantined"))
+                Err(EventProblem::NotQuarantined(point.clone()))
             }
             Event::LeaseAcquired { lease, .. } => self.check_lease(lease, "acquired"),
             Event::LeaseExtended { lease, .. } => self.check_lease(lease, "extended"),
@@ -320,7 +382,9 @@ impl CampaignState {
             Event::LeaseKept { lease, .. } => self.check_lease(lease, "kept"),
             Event::LeaseLost { lease, .. } => self.check_lease(lease, "lost"),
             Event::LeaseReleased { lease, .. } => self.check_lease(lease, "released"),
-            Event::LineageGiven { .. } if self.lineage.is_some() => Err("the campaign is given a second lineage".to_owned()),
+            Event::LineageGiven { .. } if self.lineage.is_some() => {
+                Err(EventProblem::SecondLineage)
+            }
             Event::Opened { .. }
             | Event::LineageGiven { .. }
             | Event::Repaired { .. }
@@ -338,25 +402,44 @@ impl CampaignState {
         }
     }
 
-    fn check_under_way(&self, run: &RunId, attempt: u32, what: &str) -> Result<(), String> {
+    fn check_under_way(
+        &self,
+        run: &RunId,
+        attempt: u32,
+        what: &'static str,
+    ) -> Result<(), EventProblem> {
         match self.run(run) {
             Some(RunState::Open { attempt: open, .. }) if *open == attempt => Ok(()),
-            Some(RunState::Open { attempt: open, .. }) => {
-                Err(format!("attempt {attempt} at run {run} is {what} while attempt {open} is under way"))
-            }
+            Some(RunState::Open { attempt: open, .. }) => Err(EventProblem::OtherUnderWay {
+                run: run.clone(),
+                attempt,
+                what,
+                open: *open,
+            }),
             Some(RunState::Abandoned { .. } | RunState::Finished { .. }) => {
-                Err(format!("attempt {attempt} at run {run} is {what} after the run has ended"))
+                Err(EventProblem::HasEnded {
+                    run: run.clone(),
+                    attempt,
+                    what,
+                })
             }
-            None => Err(format!("attempt {attempt} at run {run} is {what} but was never intended")),
+            None => Err(EventProblem::NeverIntended {
+                run: run.clone(),
+                attempt,
+                what,
+            }),
         }
     }
 
-    fn check_lease(&self, name: &LeaseId, what: &str) -> Result<(), String> {
+    fn check_lease(&self, name: &LeaseId, what: &'static str) -> Result<(), EventProblem> {
         // events mostly concern the last ones
         if self.leases.iter().rev().any(|l| l.name == *name) {
             return Ok(());
         }
-        Err(format!("lease {name} is {what} but was never intended"))
+        Err(EventProblem::NoLease {
+            lease: name.clone(),
+            what,
+        })
     }
 
     /// Adds one entry.
@@ -364,7 +447,10 @@ impl CampaignState {
     /// # Errors
     /// When the event does not follow from those before it; the state is then as it was.
     pub fn apply(&mut self, entry: &Entry) -> Result<(), IllegalEvent> {
-        self.check(&entry.event).map_err(|problem| IllegalEvent { line: entry.seq, problem })?;
+        self.check(&entry.event).map_err(|problem| IllegalEvent {
+            line: entry.seq,
+            problem,
+        })?;
         self.take_in(entry);
         Ok(())
     }
@@ -391,32 +477,76 @@ impl CampaignState {
             }
             Event::SiteOpened { site, place } => {
                 self.open_sites.insert(site.clone());
-                self.places.extend(place.as_ref().map(|place| (site.clone(), (**place).clone())));
+                self.places.extend(
+                    place
+                        .as_ref()
+                        .map(|place| (site.clone(), (**place).clone())),
+                );
             }
             Event::SiteClosed { site, .. } => {
                 self.open_sites.remove(site);
                 self.places.remove(site);
             }
-            Event::RunIntended { run, attempt, nodes } => {
-                let state = RunState::Open { attempt: *attempt, shepherd: None };
+            Event::RunIntended {
+                run,
+                attempt,
+                nodes,
+            } => {
+                let state = RunState::Open {
+                    attempt: *attempt,
+                    shepherd: None,
+                };
                 let nodes = self.node_sets.take_in(nodes);
                 let attempt = self.set_run(run, *attempt, state);
                 attempt.started = Some(*at);
                 attempt.nodes = nodes;
             }
-            Event::RunStarted { run, attempt, pid, start_ticks } => {
-                let state = RunState::Open { attempt: *attempt, shepherd: Some((*pid, *start_ticks)) };
-                self.set_run(run, *attempt, state).started.get_or_insert(*at);
+            Event::RunStarted {
+                run,
+                attempt,
+                pid,
+                start_ticks,
+            } => {
+                let state = RunState::Open {
+                    attempt: *attempt,
+                    shepherd: Some((*pid, *start_ticks)),
+                };
+                self.set_run(run, *attempt, state)
+                    .started
+                    .get_or_insert(*at);
             }
-            Event::RunFinished { run, attempt, outcome, records, manifest } => {
+            Event::RunFinished {
+                run,
+                attempt,
+                outcome,
+                records,
+                manifest,
+            } => {
                 let (records, manifest) = (records.clone(), manifest.clone());
-                let state = RunState::Finished { attempt: *attempt, outcome: outcome.clone(), records, manifest };
+                let state = RunState::Finished {
+                    attempt: *attempt,
+                    outcome: outcome.clone(),
+                    records,
+                    manifest,
+                };
                 let attempt = self.set_run(run, *attempt, state);
                 attempt.ended = Some(*at);
                 attempt.outcome = Some(outcome.clone());
             }
-            Event::RunAbandoned { run, attempt, ended: _, lost, with_controller } => {
-                let attempt = self.set_run(run, *attempt, RunState::Abandoned { attempts: attempt.saturating_sub(1) });
+            Event::RunAbandoned {
+                run,
+                attempt,
+                ended: _,
+                lost,
+                with_controller,
+            } => {
+                let attempt = self.set_run(
+                    run,
+                    *attempt,
+                    RunState::Abandoned {
+                        attempts: attempt.saturating_sub(1),
+                    },
+                );
                 attempt.ended = Some(*at);
                 attempt.abandoned = true;
                 attempt.lost = *lost;
@@ -424,7 +554,14 @@ impl CampaignState {
             }
             Event::RunDiscarded { run, attempt, .. } => {
                 // it counts as one that was cut off: the next has the same number
-                self.set_run(run, *attempt, RunState::Abandoned { attempts: attempt.saturating_sub(1) }).abandoned = true;
+                self.set_run(
+                    run,
+                    *attempt,
+                    RunState::Abandoned {
+                        attempts: attempt.saturating_sub(1),
+                    },
+                )
+                .abandoned = true;
                 self.completed = false;
                 self.decided.clear();
             }
@@ -436,7 +573,9 @@ impl CampaignState {
                 self.interruptions += u64::from(!self.stop_asked);
                 self.stop_asked = true;
             }
-            Event::LeaseIntended { lease, site, order, .. } => {
+            Event::LeaseIntended {
+                lease, site, order, ..
+            } => {
                 self.leases.push(Lease {
                     name: lease.clone(),
                     site: site.clone(),
@@ -477,9 +616,13 @@ impl CampaignState {
                     lease.deadline = Some(*until);
                 }
             }
-            Event::LeaseLost { lease, instances, .. } => {
+            Event::LeaseLost {
+                lease, instances, ..
+            } => {
                 if let Some(lease) = self.lease(lease) {
-                    lease.lost.extend(instances.iter().map(|id| (id.clone(), *at)));
+                    lease
+                        .lost
+                        .extend(instances.iter().map(|id| (id.clone(), *at)));
                 }
             }
             Event::LeaseReleased { lease, .. } => {
@@ -488,19 +631,34 @@ impl CampaignState {
                     lease.ended = Some(*at);
                 }
             }
-            Event::ResultsFetched { site, bytes, usd, .. } => {
-                let fetched = self.fetched.entry(site.clone()).or_insert_with(|| Fetched { bytes: 0, usd: Some(0.0) });
+            Event::ResultsFetched {
+                site, bytes, usd, ..
+            } => {
+                let fetched = self.fetched.entry(site.clone()).or_insert_with(|| Fetched {
+                    bytes: 0,
+                    usd: Some(0.0),
+                });
                 fetched.bytes = fetched.bytes.saturating_add(*bytes);
                 fetched.usd = fetched.usd.zip(*usd).map(|(all, one)| all + one);
             }
             Event::PointsSkipped { points, reason } => {
-                self.skipped.extend(points.iter().map(|point| (point.clone(), reason.clone())));
+                self.skipped
+                    .extend(points.iter().map(|point| (point.clone(), reason.clone())));
             }
             Event::PointReleased { point } => {
                 self.quarantined.remove(point);
             }
-            Event::PointDecided { point, repeats, is_narrow, reason } => {
-                let decision = Decision { repeats: *repeats, is_narrow: *is_narrow, reason: reason.clone() };
+            Event::PointDecided {
+                point,
+                repeats,
+                is_narrow,
+                reason,
+            } => {
+                let decision = Decision {
+                    repeats: *repeats,
+                    is_narrow: *is_narrow,
+                    reason: reason.clone(),
+                };
                 self.decided.insert(point.clone(), decision);
             }
             Event::Completed { .. } => self.completed = true,
@@ -513,7 +671,10 @@ impl CampaignState {
 
     /// Sets the state of a run and returns the attempt that the event is about.
     fn set_run(&mut self, run: &RunId, attempt: u32, state: RunState) -> &mut Attempt {
-        let history = self.runs.entry(run.clone()).or_insert_with(|| RunHistory { state: state.clone(), attempts: Vec::new() });
+        let history = self.runs.entry(run.clone()).or_insert_with(|| RunHistory {
+            state: state.clone(),
+            attempts: Vec::new(),
+        });
         history.state = state;
         history.under_way(attempt)
     }
@@ -525,7 +686,14 @@ mod tests {
     use crate::{journal::WrittenNodes, price::NodeRate};
 
     fn entries(events: Vec<Event>) -> Vec<Entry> {
-        (1..).zip(events).map(|(seq, event)| Entry { seq, at: Timestamp::from_second(seq as i64).expect("a time"), event }).collect()
+        (1..)
+            .zip(events)
+            .map(|(seq, event)| Entry {
+                seq,
+                at: Timestamp::from_second(seq as i64).expect("a time"),
+                event,
+            })
+            .collect()
     }
 
     fn folded(entries: &[Entry]) -> CampaignState {
@@ -535,48 +703,115 @@ mod tests {
     #[test]
     fn the_last_finish_wins_and_what_was_cut_off_is_no_attempt_that_counts() {
         let (a, b) = (RunId::from_written("a"), RunId::from_written("b"));
-        let failed = Outcome::Failed { cause: Cause::Timeout, detail: "too slow".to_owned() };
-        let finished = |run: &RunId, attempt, outcome: &Outcome, records: Option<&str>| Event::RunFinished {
-            run: run.clone(),
-            attempt,
-            outcome: outcome.clone(),
-            records: records.map(str::to_owned),
-            manifest: None,
+        let failed = Outcome::Failed {
+            cause: Cause::Timeout,
+            detail: "too slow".to_owned(),
         };
+        let finished =
+            |run: &RunId, attempt, outcome: &Outcome, records: Option<&str>| Event::RunFinished {
+                run: run.clone(),
+                attempt,
+                outcome: outcome.clone(),
+                records: records.map(str::to_owned),
+                manifest: None,
+            };
         let state = CampaignState::of(&entries(vec![
-            Event::RunIntended { run: a.clone(), attempt: 1, nodes: WrittenNodes::default() },
+            Event::RunIntended {
+                run: a.clone(),
+                attempt: 1,
+                nodes: WrittenNodes::default(),
+            },
             finished(&a, 1, &failed, None),
-            Event::RunIntended { run: a.clone(), attempt: 2, nodes: WrittenNodes::default() },
+            Event::RunIntended {
+                run: a.clone(),
+                attempt: 2,
+                nodes: WrittenNodes::default(),
+            },
             finished(&a, 2, &Outcome::Succeeded, Some("digest")),
-            Event::RunIntended { run: b.clone(), attempt: 1, nodes: WrittenNodes::default() },
-            Event::RunAbandoned { run: b.clone(), attempt: 1, ended: vec![], lost: false, with_controller: false },
-            Event::RunIntended { run: b.clone(), attempt: 1, nodes: WrittenNodes::default() },
-            Event::RunAbandoned { run: b.clone(), attempt: 1, ended: vec![], lost: false, with_controller: false },
+            Event::RunIntended {
+                run: b.clone(),
+                attempt: 1,
+                nodes: WrittenNodes::default(),
+            },
+            Event::RunAbandoned {
+                run: b.clone(),
+                attempt: 1,
+                ended: vec![],
+                lost: false,
+                with_controller: false,
+            },
+            Event::RunIntended {
+                run: b.clone(),
+                attempt: 1,
+                nodes: WrittenNodes::default(),
+            },
+            Event::RunAbandoned {
+                run: b.clone(),
+                attempt: 1,
+                ended: vec![],
+                lost: false,
+                with_controller: false,
+            },
         ]))
         .expect("a legal journal");
-        let end = RunState::Finished { attempt: 2, outcome: Outcome::Succeeded, records: Some("digest".to_owned()), manifest: None };
-        assert_eq!((state.run(&a), state.runs[&a].attempts.len(), state.runs[&a].failure()), (Some(&end), 2, None));
-        assert_eq!((state.run(&b), state.runs[&b].attempts.len()), (Some(&RunState::Abandoned { attempts: 0 }), 2));
+        let end = RunState::Finished {
+            attempt: 2,
+            outcome: Outcome::Succeeded,
+            records: Some("digest".to_owned()),
+            manifest: None,
+        };
+        assert_eq!(
+            (
+                state.run(&a),
+                state.runs[&a].attempts.len(),
+                state.runs[&a].failure()
+            ),
+            (Some(&end), 2, None)
+        );
+        assert_eq!(
+            (state.run(&b), state.runs[&b].attempts.len()),
+            (Some(&RunState::Abandoned { attempts: 0 }), 2)
+        );
     }
 
     #[test]
     fn what_ended_with_its_controller_is_told_from_what_the_user_stopped() {
         let read = |text: &str| serde_json::from_str::<Event>(text).expect("an event");
         let intended = || read(r#"{"event":"run-intended","run":"a","attempt":1}"#);
-        let started = || Event::Started { plan: "p".to_owned(), runs: 1, pid: 1, cvc: String::new() };
+        let started = || Event::Started {
+            plan: "p".to_owned(),
+            runs: 1,
+            pid: 1,
+            cvc: String::new(),
+        };
         let mut state = folded(&entries(vec![
             started(),
             intended(),
             // as earlier versions wrote it
             read(r#"{"event":"run-abandoned","run":"a","attempt":1,"ended":[]}"#),
             intended(),
-            read(r#"{"event":"run-abandoned","run":"a","attempt":1,"ended":[7],"with_controller":true}"#),
+            read(
+                r#"{"event":"run-abandoned","run":"a","attempt":1,"ended":[7],"with_controller":true}"#,
+            ),
             Event::Interrupted { now: false },
             Event::Interrupted { now: true },
         ]));
-        let counted: Vec<bool> = state.runs[&RunId::from_written("a")].attempts.iter().map(|a| a.with_controller).collect();
-        assert_eq!((counted, state.interruptions, state.stop_asked), (vec![false, true], 1, true));
-        state.apply(&Entry { seq: 8, at: Timestamp::UNIX_EPOCH, event: started() }).expect("a new session");
+        let counted: Vec<bool> = state.runs[&RunId::from_written("a")]
+            .attempts
+            .iter()
+            .map(|a| a.with_controller)
+            .collect();
+        assert_eq!(
+            (counted, state.interruptions, state.stop_asked),
+            (vec![false, true], 1, true)
+        );
+        state
+            .apply(&Entry {
+                seq: 8,
+                at: Timestamp::UNIX_EPOCH,
+                event: started(),
+            })
+            .expect("a new session");
         assert!(!state.stop_asked);
     }
 
@@ -584,29 +819,87 @@ mod tests {
     fn a_run_that_began_is_open_and_its_shepherd_is_known() {
         let run = RunId::from_written("a");
         let mut journal = entries(vec![
-            Event::Started { plan: "p".to_owned(), runs: 1, pid: 1, cvc: String::new() },
-            Event::RunIntended { run: run.clone(), attempt: 1, nodes: WrittenNodes::default() },
-            Event::RunStarted { run: run.clone(), attempt: 1, pid: 7, start_ticks: 9 },
+            Event::Started {
+                plan: "p".to_owned(),
+                runs: 1,
+                pid: 1,
+                cvc: String::new(),
+            },
+            Event::RunIntended {
+                run: run.clone(),
+                attempt: 1,
+                nodes: WrittenNodes::default(),
+            },
+            Event::RunStarted {
+                run: run.clone(),
+                attempt: 1,
+                pid: 7,
+                start_ticks: 9,
+            },
         ]);
-        assert_eq!(folded(&journal[..2]).run(&run), Some(&RunState::Open { attempt: 1, shepherd: None }));
+        assert_eq!(
+            folded(&journal[..2]).run(&run),
+            Some(&RunState::Open {
+                attempt: 1,
+                shepherd: None
+            })
+        );
         let state = folded(&journal);
-        assert_eq!(state.run(&run), Some(&RunState::Open { attempt: 1, shepherd: Some((7, 9)) }));
+        assert_eq!(
+            state.run(&run),
+            Some(&RunState::Open {
+                attempt: 1,
+                shepherd: Some((7, 9))
+            })
+        );
         // the intent is the start, and there is one attempt of it
         assert_eq!(state.runs[&run].attempts.len(), 1);
         assert_eq!(state.runs[&run].attempts[0].started, Some(journal[1].at));
-        journal.push(Entry { seq: 4, at: journal[2].at, event: Event::Completed { succeeded: 0, failed: 0 } });
+        journal.push(Entry {
+            seq: 4,
+            at: journal[2].at,
+            event: Event::Completed {
+                succeeded: 0,
+                failed: 0,
+            },
+        });
         assert!(folded(&journal).completed && state.sessions == 1);
     }
 
     #[test]
     fn an_event_that_does_not_follow_is_refused_with_its_line_and_changes_nothing() {
         let (run, point) = (RunId::from_written("a"), PointId::from_written("p"));
-        let intended = |attempt| Event::RunIntended { run: run.clone(), attempt, nodes: WrittenNodes::default() };
-        let finished =
-            |attempt| Event::RunFinished { run: run.clone(), attempt, outcome: Outcome::Succeeded, records: None, manifest: None };
-        let started = |attempt| Event::RunStarted { run: run.clone(), attempt, pid: 1, start_ticks: 1 };
-        let abandoned = |attempt| Event::RunAbandoned { run: run.clone(), attempt, ended: vec![], lost: false, with_controller: false };
-        let opened = || Event::Opened { format: 2, campaign: "c".to_owned(), cvc: "0.2.0".to_owned(), lineage: None };
+        let intended = |attempt| Event::RunIntended {
+            run: run.clone(),
+            attempt,
+            nodes: WrittenNodes::default(),
+        };
+        let finished = |attempt| Event::RunFinished {
+            run: run.clone(),
+            attempt,
+            outcome: Outcome::Succeeded,
+            records: None,
+            manifest: None,
+        };
+        let started = |attempt| Event::RunStarted {
+            run: run.clone(),
+            attempt,
+            pid: 1,
+            start_ticks: 1,
+        };
+        let abandoned = |attempt| Event::RunAbandoned {
+            run: run.clone(),
+            attempt,
+            ended: vec![],
+            lost: false,
+            with_controller: false,
+        };
+        let opened = || Event::Opened {
+            format: 2,
+            campaign: "c".to_owned(),
+            cvc: "0.2.0".to_owned(),
+            lineage: None,
+        };
         let lease = || LeaseId::from("l");
         let until = Timestamp::UNIX_EPOCH;
         let cases: Vec<(Vec<Event>, Event, &str)> = vec![
@@ -619,38 +912,117 @@ mod tests {
             (vec![intended(1), finished(1)], finished(1), "has ended"),
             (vec![intended(1), finished(1)], intended(2), "has succeeded"),
             (vec![intended(1), abandoned(1)], started(1), "has ended"),
-            (vec![], Event::PointReleased { point: point.clone() }, "not quarantined"),
             (
-                vec![Event::PointQuarantined { point: point.clone(), failures: 2 }],
+                vec![],
+                Event::PointReleased {
+                    point: point.clone(),
+                },
+                "not quarantined",
+            ),
+            (
+                vec![Event::PointQuarantined {
+                    point: point.clone(),
+                    failures: 2,
+                }],
                 Event::PointQuarantined { point, failures: 2 },
                 "a second time",
             ),
-            (vec![], Event::LeaseAcquired { lease: lease(), by: Acquired::Job("1".into()) }, "never intended"),
-            (vec![], Event::LeaseExtended { lease: lease(), until }, "never intended"),
-            (vec![], Event::LeasePriced { lease: lease(), rate: Box::new(NodeRate::new(vec![], 0.0)), since: until }, "never intended"),
-            (vec![], Event::LeaseKept { lease: lease(), until }, "never intended"),
-            (vec![], Event::LeaseLost { lease: lease(), instances: vec![], why: "gone".into() }, "never intended"),
-            (vec![], Event::LeaseReleased { lease: lease(), how: String::new() }, "never intended"),
+            (
+                vec![],
+                Event::LeaseAcquired {
+                    lease: lease(),
+                    by: Acquired::Job("1".into()),
+                },
+                "never intended",
+            ),
+            (
+                vec![],
+                Event::LeaseExtended {
+                    lease: lease(),
+                    until,
+                },
+                "never intended",
+            ),
+            (
+                vec![],
+                Event::LeasePriced {
+                    lease: lease(),
+                    rate: Box::new(NodeRate::new(vec![], 0.0)),
+                    since: until,
+                },
+                "never intended",
+            ),
+            (
+                vec![],
+                Event::LeaseKept {
+                    lease: lease(),
+                    until,
+                },
+                "never intended",
+            ),
+            (
+                vec![],
+                Event::LeaseLost {
+                    lease: lease(),
+                    instances: vec![],
+                    why: "gone".into(),
+                },
+                "never intended",
+            ),
+            (
+                vec![],
+                Event::LeaseReleased {
+                    lease: lease(),
+                    how: String::new(),
+                },
+                "never intended",
+            ),
         ];
         for (before, event, problem) in cases {
             let line = before.len() as u64 + 1;
             let mut state = folded(&entries(before));
             let untouched = state.clone();
-            let illegal = state.apply(&Entry { seq: line, at: Timestamp::UNIX_EPOCH, event: event.clone() }).expect_err("illegal");
-            assert!(illegal.line == line && illegal.problem.contains(problem), "{event:?}: {illegal}");
+            let illegal = state
+                .apply(&Entry {
+                    seq: line,
+                    at: Timestamp::UNIX_EPOCH,
+                    event: event.clone(),
+                })
+                .expect_err("illegal");
+            assert!(
+                illegal.line == line && illegal.problem.to_string().contains(problem),
+                "{event:?}: {illegal}"
+            );
             assert_eq!(state, untouched);
-            let error = illegal.in_file(Utf8Path::new("c/journal.jsonl")).to_string();
-            assert!(error.contains(&format!("c/journal.jsonl is damaged, line {line}: ")), "{error}");
+            let error = illegal
+                .in_file(Utf8Path::new("c/journal.jsonl"))
+                .to_string();
+            assert!(
+                error.contains(&format!("c/journal.jsonl is damaged, line {line}: ")),
+                "{error}"
+            );
         }
     }
 
     #[test]
     fn a_lease_has_a_job_or_instances_in_both_forms_of_the_journal() {
         let by = |text: &str| serde_json::from_str::<Event>(text).expect("an event");
-        let event = |by| Event::LeaseAcquired { lease: "l".into(), by };
-        let (job, instances) = (Acquired::Job("17".into()), Acquired::instances(["i-1", "i-2"]));
-        assert_eq!(by(r#"{"event":"lease-acquired","lease":"l","job":"17"}"#), event(job.clone()));
-        assert_eq!(by(r#"{"event":"lease-acquired","lease":"l","job":"i-1,i-2"}"#), event(instances.clone()));
+        let event = |by| Event::LeaseAcquired {
+            lease: "l".into(),
+            by,
+        };
+        let (job, instances) = (
+            Acquired::Job("17".into()),
+            Acquired::instances(["i-1", "i-2"]),
+        );
+        assert_eq!(
+            by(r#"{"event":"lease-acquired","lease":"l","job":"17"}"#),
+            event(job.clone())
+        );
+        assert_eq!(
+            by(r#"{"event":"lease-acquired","lease":"l","job":"i-1,i-2"}"#),
+            event(instances.clone())
+        );
         for acquired in [job, instances] {
             let text = serde_json::to_string(&event(acquired.clone())).expect("json");
             assert!(text.contains("\"by\":{"), "{text}");

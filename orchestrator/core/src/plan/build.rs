@@ -1,7 +1,7 @@
 //! Turns a checked campaign into a plan.
 
 use super::{Plan, PlannedRun, SCHEMA, digest::Digester};
-use crate::point::{CheckpointerKind, Compression, Excluded, ExcludedBy, Moment, Point, TracerKind};
+use crate::point::{Excluded, ExcludedBy, Moment, Point, TracerKind};
 use crate::{
     app::{SMALLEST, SMALLEST_WORKLOAD},
     campaign::{Block, Combination, Order, PredictSettings, Role, RunSettings, Spec},
@@ -26,9 +26,17 @@ pub fn build(spec: &Spec) -> Plan {
                 let id = digester.point(&point);
                 if may_repeat && !seen.insert(id.clone()) {
                     let reason = "an earlier point is the same".to_owned();
-                    excluded.push(Excluded { point, by: ExcludedBy::Combination, reason });
+                    excluded.push(Excluded {
+                        point,
+                        by: ExcludedBy::Combination,
+                        reason,
+                    });
                 } else {
-                    points.push(PlannedPoint { id, point, baseline: false });
+                    points.push(PlannedPoint {
+                        id,
+                        point,
+                        baseline: false,
+                    });
                 }
             }
         }
@@ -36,44 +44,82 @@ pub fn build(spec: &Spec) -> Plan {
     let baselines = baselines(spec, &points, &mut digester);
     points.extend(baselines);
     let runs = runs(&points, &spec.run, &mut digester);
-    let predict = spec.predict.as_ref().map(|settings| split(&points, settings));
-    Plan { schema: SCHEMA, campaign: spec.name.clone(), seed: spec.run.seed, points, runs, excluded, predict }
+    let predict = spec
+        .predict
+        .as_ref()
+        .map(|settings| split(&points, settings));
+    Plan {
+        schema: SCHEMA,
+        campaign: spec.name.clone(),
+        seed: spec.run.seed,
+        points,
+        runs,
+        excluded,
+        predict,
+    }
 }
 
 /// The smallest MPI program under DMTCP, once for each site, library and mapping of a point under it; none unless the campaign asks for it.
-fn baselines(spec: &Spec, points: &[PlannedPoint], digester: &mut Digester<'_>) -> Vec<PlannedPoint> {
+fn baselines(
+    spec: &Spec,
+    points: &[PlannedPoint],
+    digester: &mut Digester<'_>,
+) -> Vec<PlannedPoint> {
     let mut found: IndexMap<(String, String, String), PlannedPoint> = IndexMap::new();
     if !spec.checkpoint.baseline {
         return Vec::new();
     }
-    for Point { site, mpi, mapping, storage, .. } in points.iter().map(|p| &p.point).filter(|p| p.checkpointer == CheckpointerKind::Dmtcp) {
-        found.entry((site.clone(), mpi.clone(), mapping.to_string())).or_insert_with(|| {
-            let point = Point {
-                site: site.clone(),
-                app: SMALLEST.to_owned(),
-                class: SMALLEST_WORKLOAD.to_owned(),
-                mapping: mapping.clone(),
-                mpi: mpi.clone(),
-                checkpointer: CheckpointerKind::Dmtcp,
-                compression: Compression::None,
-                aggregators: None,
-                cb_buffer: None,
-                storage: storage.clone(),
-                restart_check: Some(false),
-                moment: Some(Moment::SizeOnly),
-                tracer: Some(TracerKind::None),
-                user: IndexMap::new(),
-            };
-            PlannedPoint { id: digester.point(&point), point, baseline: true }
-        });
+    for Point {
+        site,
+        mpi,
+        mapping,
+        storage,
+        checkpointer,
+        ..
+    } in points
+        .iter()
+        .map(|p| &p.point)
+        .filter(|p| p.checkpointer.restarts_images())
+    {
+        found
+            .entry((site.clone(), mpi.clone(), mapping.to_string()))
+            .or_insert_with(|| {
+                let point = Point {
+                    site: site.clone(),
+                    app: SMALLEST.to_owned(),
+                    class: SMALLEST_WORKLOAD.to_owned(),
+                    mapping: mapping.clone(),
+                    mpi: mpi.clone(),
+                    checkpointer: *checkpointer,
+                    storage: storage.clone(),
+                    restart_check: Some(false),
+                    moment: Some(Moment::SizeOnly),
+                    tracer: Some(TracerKind::None),
+                    ..Point::default()
+                };
+                PlannedPoint {
+                    id: digester.point(&point),
+                    point,
+                    baseline: true,
+                }
+            });
     }
     // one that is in the matrix serves as well
-    found.into_values().filter(|baseline| points.iter().all(|p| p.id != baseline.id)).collect()
+    found
+        .into_values()
+        .filter(|baseline| points.iter().all(|p| p.id != baseline.id))
+        .collect()
 }
 
 /// The points on both sides; a point is on one of them at most.
 fn split(points: &[PlannedPoint], settings: &PredictSettings) -> Split {
-    let of = |role: Role| points.iter().filter(|p| !p.baseline && settings.role(&p.point) == Some(role)).map(|p| p.id.clone()).collect();
+    let of = |role: Role| {
+        points
+            .iter()
+            .filter(|p| !p.baseline && settings.role(&p.point) == Some(role))
+            .map(|p| p.id.clone())
+            .collect()
+    };
     Split {
         train: of(Role::Train),
         held_out: of(Role::HeldOut),
@@ -83,12 +129,27 @@ fn split(points: &[PlannedPoint], settings: &PredictSettings) -> Split {
 }
 
 /// The runs in the order of execution: block by block.
-fn runs(points: &[PlannedPoint], settings: &RunSettings, digester: &mut Digester<'_>) -> Vec<PlannedRun> {
-    let (baselines, points): (Vec<&PlannedPoint>, Vec<&PlannedPoint>) = points.iter().partition(|p| p.baseline);
-    let block = |number| settings.blocks.map(|blocks| Block { of: blocks.of, number });
+fn runs(
+    points: &[PlannedPoint],
+    settings: &RunSettings,
+    digester: &mut Digester<'_>,
+) -> Vec<PlannedRun> {
+    let (baselines, points): (Vec<&PlannedPoint>, Vec<&PlannedPoint>) =
+        points.iter().partition(|p| p.baseline);
+    let block = |number| {
+        settings.blocks.map(|blocks| Block {
+            of: blocks.of,
+            number,
+        })
+    };
     let first = |p: &&PlannedPoint| {
         let repeat = Repeat::Measured(1);
-        PlannedRun { id: digester.run(&p.id, repeat), point: p.id.clone(), repeat, block: block(1) }
+        PlannedRun {
+            id: digester.run(&p.id, repeat),
+            point: p.id.clone(),
+            repeat,
+            block: block(1),
+        }
     };
     let mut runs: Vec<PlannedRun> = baselines.iter().map(first).collect();
     let of_block = |number| {
@@ -106,11 +167,18 @@ fn runs_of_block(
     settings: &RunSettings,
     digester: &mut Digester<'_>,
 ) -> Vec<PlannedRun> {
-    let mut run = |point: &PlannedPoint, repeat| PlannedRun { id: digester.run(&point.id, repeat), point: point.id.clone(), repeat, block };
+    let mut run = |point: &PlannedPoint, repeat| PlannedRun {
+        id: digester.run(&point.id, repeat),
+        point: point.id.clone(),
+        repeat,
+        block,
+    };
     match settings.order {
-        Order::AsWritten => {
-            points.iter().flat_map(|point| repeats.iter().map(move |repeat| (point, *repeat))).map(|(p, r)| run(p, r)).collect()
-        }
+        Order::AsWritten => points
+            .iter()
+            .flat_map(|point| repeats.iter().map(move |repeat| (point, *repeat)))
+            .map(|(p, r)| run(p, r))
+            .collect(),
         Order::Interleaved => {
             let mut all = Vec::with_capacity(points.len() * repeats.len());
             for &repeat in repeats {
@@ -118,8 +186,11 @@ fn runs_of_block(
                     Repeat::Warmup(n) => format!("warmup {n}"),
                     Repeat::Measured(n) => format!("measured {n}"),
                 };
-                let mut shuffled: Vec<([u8; 32], usize)> =
-                    points.iter().enumerate().map(|(i, p)| (key(settings.seed, &[&kind, p.id.as_str()]), i)).collect();
+                let mut shuffled: Vec<([u8; 32], usize)> = points
+                    .iter()
+                    .enumerate()
+                    .map(|(i, p)| (key(settings.seed, &[&kind, p.id.as_str()]), i))
+                    .collect();
                 shuffled.sort_unstable();
                 all.extend(shuffled.into_iter().map(|(_, i)| run(&points[i], repeat)));
             }
@@ -151,7 +222,10 @@ fn runs_of_block(
                     own.into_iter()
                 })
                 .collect();
-            owners.into_iter().filter_map(|i| queues[i].next()).collect()
+            owners
+                .into_iter()
+                .filter_map(|i| queues[i].next())
+                .collect()
         }
     }
 }

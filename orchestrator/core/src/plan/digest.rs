@@ -5,7 +5,7 @@
 //! | key | content |
 //! |---|---|
 //! | `format` | [`super::SCHEMA`] |
-//! | `point` | every factor value, defaults filled in |
+//! | `point` | every factor value, defaults filled in; of factors that are newer than identifiers, only values that are not neutral |
 //! | `app` | digest of the descriptor's content |
 //! | `site` | digest of the site as far as the point touches it: kind, `app_dirs`, its storage area, its MPI library, DMTCP if it
 //! checkpoints with it, of a cluster `ClusterPart` |
@@ -18,14 +18,17 @@
 use crate::ids::canonical_json;
 use crate::{
     campaign::{DEFAULT_LOCALE, MpiLibrary, SiteKind, Spec, StorageArea},
+    factor_value::FactorValue,
     ids::{PointId, RunId},
-    point::{CheckpointerKind, Moment, Point, Repeat, TracerKind, UserValue},
+    point::{DigestPart, Point, Repeat},
 };
-use serde::Serialize;
-use std::collections::BTreeMap;
+use serde::{Serialize, Serializer, ser::SerializeMap};
+use std::{collections::BTreeMap, sync::LazyLock};
 
 fn digest<T: Serialize>(value: &T) -> String {
-    blake3::hash(canonical_json(value).as_bytes()).to_hex().to_string()
+    blake3::hash(canonical_json(value).as_bytes())
+        .to_hex()
+        .to_string()
 }
 
 /// The part of a site that a point touches.
@@ -73,16 +76,83 @@ impl<'a> ClusterPart<'a> {
     }
 }
 
+/// The values of a point.
+struct PointPart<'a>(&'a Point);
+
 /// The settings that a point is subject to.
-#[derive(Serialize)]
 struct SettingsPart<'a> {
-    tracer: TracerKind,
-    restart_check: Option<bool>,
-    moment: Option<&'a Moment>,
+    point: &'a Point,
     /// Unless it is the default: digests are older than this setting.
-    #[serde(skip_serializing_if = "Option::is_none")]
     locale: Option<&'a str>,
 }
+
+macro_rules! define_parts {
+    ($(
+        places { $(
+            $(#[$place_doc:meta])+
+            $Place:ident $place:ident: $place_type:ty, heading $place_heading:literal $(, also { $($also:tt)* })?;
+        )* }
+        settings { $(
+            $(#[$doc:meta])+
+            $Name:ident $name:ident: $type:ty {
+                level: $level:ty = $default:expr,
+                heading: $heading:literal,
+                column: $column:literal,
+                needs: $needs:ident,
+                digest: $part:ident,
+            }
+        )* }
+    )*) => {
+        /// The keys of [`PointPart`], sorted, so that serde writes canonical JSON at once: this is done for every point.
+        static KEYS: LazyLock<Vec<&str>> = LazyLock::new(|| {
+            let places = [$($(stringify!($place),)*)* "user"];
+            let settings = [$($((stringify!($name), DigestPart::$part),)*)*];
+            let settings = settings.into_iter().filter(|(_, part)| *part != DigestPart::Settings).map(|(name, _)| name);
+            let mut keys: Vec<&str> = places.into_iter().chain(settings).collect();
+            keys.sort_unstable();
+            keys
+        });
+
+        impl Serialize for PointPart<'_> {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                let mut map = serializer.serialize_map(None)?;
+                for key in KEYS.iter() {
+                    match *key {
+                        $(
+                            $(stringify!($place) => map.serialize_entry(key, &self.0.$place.digested())?,)*
+                            $(stringify!($name) => {
+                                if DigestPart::$part == DigestPart::Point || self.0.$name != <$type>::default() {
+                                    map.serialize_entry(key, &self.0.$name.digested())?;
+                                }
+                            })*
+                        )*
+                        _ => map.serialize_entry(key, &self.0.user.iter().collect::<BTreeMap<_, _>>())?,
+                    }
+                }
+                map.end()
+            }
+        }
+
+        impl Serialize for SettingsPart<'_> {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                let mut map = serializer.serialize_map(None)?;
+                $($(if DigestPart::$part == DigestPart::Settings {
+                    map.serialize_entry(stringify!($name), &self.point.$name.digested())?;
+                })*)*
+                if let Some(locale) = self.locale {
+                    map.serialize_entry("locale", locale)?;
+                }
+                map.end()
+            }
+        }
+
+        /// Whether two points have the same [`SettingsPart`].
+        fn have_same_settings(one: &Point, other: &Point) -> bool {
+            $($((DigestPart::$part != DigestPart::Settings || one.$name == other.$name) &&)*)* true
+        }
+    };
+}
+crate::factors!(define_parts);
 
 /// Fields in the order of their names, so that serde writes canonical JSON at once: this is done for every point.
 #[derive(Serialize)]
@@ -95,21 +165,6 @@ struct Inputs<'a> {
 }
 
 #[derive(Serialize)]
-struct PointPart<'a> {
-    aggregators: Option<u32>,
-    app: &'a str,
-    cb_buffer: Option<u64>,
-    checkpointer: CheckpointerKind,
-    class: &'a str,
-    compression: crate::point::Compression,
-    mapping: &'a crate::mapping::Mapping,
-    mpi: &'a str,
-    site: &'a str,
-    storage: &'a str,
-    user: BTreeMap<&'a str, &'a UserValue>,
-}
-
-#[derive(Serialize)]
 struct RunPart<'a> {
     point: &'a PointId,
     repeat: Repeat,
@@ -119,7 +174,7 @@ struct RunPart<'a> {
 pub struct Digester<'a> {
     spec: &'a Spec,
     /// Few entries, and neighbouring points share them: lists, latest last.
-    settings: Vec<(SettingsKey, String)>,
+    settings: Vec<(Point, String)>,
     sites: Vec<(SiteKey, String)>,
     buffer: Vec<u8>,
 }
@@ -127,12 +182,14 @@ pub struct Digester<'a> {
 /// Site, storage, MPI library, whether DMTCP is used.
 type SiteKey = (String, String, String, bool);
 
-/// Tracer, whether it is restarted, when checkpoints are taken.
-type SettingsKey = (TracerKind, Option<bool>, Option<Moment>);
-
 impl<'a> Digester<'a> {
     pub fn new(spec: &'a Spec) -> Self {
-        Self { spec, settings: Vec::new(), sites: Vec::new(), buffer: Vec::with_capacity(1024) }
+        Self {
+            spec,
+            settings: Vec::new(),
+            sites: Vec::new(),
+            buffer: Vec::with_capacity(1024),
+        }
     }
 
     pub fn point(&mut self, point: &Point) -> PointId {
@@ -140,21 +197,13 @@ impl<'a> Digester<'a> {
         let settings = self.settings(point);
         let settings = &self.settings[settings].1;
         let inputs = Inputs {
-            app: self.spec.apps.get(&point.app).map_or("", |app| app.digest.as_str()),
+            app: self
+                .spec
+                .apps
+                .get(&point.app)
+                .map_or("", |app| app.digest.as_str()),
             format: super::SCHEMA,
-            point: PointPart {
-                aggregators: point.aggregators,
-                app: &point.app,
-                cb_buffer: point.cb_buffer.map(|size| size.0),
-                checkpointer: point.checkpointer,
-                class: &point.class,
-                compression: point.compression,
-                mapping: &point.mapping,
-                mpi: &point.mpi,
-                site: &point.site,
-                storage: &point.storage,
-                user: point.user.iter().map(|(name, value)| (name.as_str(), value)).collect(),
-            },
+            point: PointPart(point),
             settings,
             site: &self.sites[site].1,
         };
@@ -172,24 +221,25 @@ impl<'a> Digester<'a> {
 
     /// Where the digest of the point's settings is.
     fn settings(&mut self, point: &Point) -> usize {
-        let tracer = point.tracer.unwrap_or_default();
-        let same = |(of, restart_check, moment): &SettingsKey| {
-            *of == tracer && *restart_check == point.restart_check && moment.as_ref() == point.moment.as_ref()
-        };
-        if let Some(found) = self.settings.iter().position(|(key, _)| same(key)) {
+        if let Some(found) = self
+            .settings
+            .iter()
+            .position(|(of, _)| have_same_settings(of, point))
+        {
             return found;
         }
         let locale = Some(self.spec.run.locale.as_str()).filter(|locale| *locale != DEFAULT_LOCALE);
-        let digest = digest(&SettingsPart { tracer, restart_check: point.restart_check, moment: point.moment.as_ref(), locale });
-        self.settings.push(((tracer, point.restart_check, point.moment.clone()), digest));
+        let digest = digest(&SettingsPart { point, locale });
+        self.settings.push((point.clone(), digest));
         self.settings.len() - 1
     }
 
     /// Where the digest of the point's part of its site is.
     fn site(&mut self, point: &Point) -> usize {
-        let dmtcp = point.checkpointer == CheckpointerKind::Dmtcp;
-        let same =
-            |(site, storage, mpi, with): &SiteKey| *site == point.site && *storage == point.storage && *mpi == point.mpi && *with == dmtcp;
+        let dmtcp = point.checkpointer.is_driven();
+        let same = |(site, storage, mpi, with): &SiteKey| {
+            *site == point.site && *storage == point.storage && *mpi == point.mpi && *with == dmtcp
+        };
         if let Some(found) = self.sites.iter().position(|(key, _)| same(key)) {
             return found;
         }
@@ -204,7 +254,15 @@ impl<'a> Digester<'a> {
                 cluster: site.cluster.as_ref().map(ClusterPart::of),
             }),
         };
-        self.sites.push(((point.site.clone(), point.storage.clone(), point.mpi.clone(), dmtcp), digest));
+        self.sites.push((
+            (
+                point.site.clone(),
+                point.storage.clone(),
+                point.mpi.clone(),
+                dmtcp,
+            ),
+            digest,
+        ));
         self.sites.len() - 1
     }
 }

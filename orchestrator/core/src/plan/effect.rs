@@ -5,20 +5,37 @@ use crate::{campaign::Spec, point::CheckpointerKind};
 
 /// Returns a sentence for each key of the file that changes nothing.
 pub fn without_effect(spec: &Spec, plan: &Plan) -> Vec<String> {
-    let uses = |kinds: &[CheckpointerKind]| plan.points.iter().any(|p| kinds.contains(&p.point.checkpointer));
-    let (dmtcp, any) = (uses(&[CheckpointerKind::Dmtcp]), uses(&[CheckpointerKind::Dmtcp, CheckpointerKind::Application]));
+    let uses =
+        |is: fn(CheckpointerKind) -> bool| plan.points.iter().any(|p| is(p.point.checkpointer));
+    let (driven, any) = (
+        uses(CheckpointerKind::is_driven),
+        uses(CheckpointerKind::takes_checkpoints),
+    );
     let given = |key: &str| spec.given.contains(key);
     let mut all = Vec::new();
-    let mut none_takes =
-        |key: &str, by: &str, remedy: &str| all.push(format!("`{key}` has no effect: no point takes checkpoints{by}; {remedy}"));
+    let mut none_takes = |key: &str, by: &str, remedy: &str| {
+        all.push(format!(
+            "`{key}` has no effect: no point takes checkpoints{by}; {remedy}"
+        ))
+    };
     if (spec.checkpoint.restart_check || given("matrix.restart_check")) && !any {
-        none_takes("restart_check", "", "add checkpointer = \"dmtcp\" or \"application\" to [matrix]");
+        none_takes(
+            "restart_check",
+            "",
+            "add checkpointer = \"dmtcp\" or \"application\" to [matrix]",
+        );
     }
-    if !dmtcp {
+    if !driven {
         for (key, is_given) in [
-            ("moment", given("checkpoint.moment") || given("matrix.moment")),
+            (
+                "moment",
+                given("checkpoint.moment") || given("matrix.moment"),
+            ),
             ("timeout_s", given("checkpoint.timeout_s")),
-            ("keep_images", given("run.keep_images") && spec.run.keep_images),
+            (
+                "keep_images",
+                given("run.keep_images") && spec.run.keep_images,
+            ),
         ] {
             if is_given {
                 none_takes(key, " by DMTCP", "add checkpointer = \"dmtcp\" to [matrix]");
@@ -26,9 +43,20 @@ pub fn without_effect(spec: &Spec, plan: &Plan) -> Vec<String> {
         }
     }
     if let (Some(variant), false) = (&spec.variant, spec.unchanged.is_empty()) {
-        let keys = spec.unchanged.iter().map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", ");
-        let are = if spec.unchanged.len() == 1 { "is" } else { "are" };
-        all.push(format!("variant `{variant}`: {keys} {are} as in the file without it"));
+        let keys = spec
+            .unchanged
+            .iter()
+            .map(|key| format!("`{key}`"))
+            .collect::<Vec<_>>()
+            .join(", ");
+        let are = if spec.unchanged.len() == 1 {
+            "is"
+        } else {
+            "are"
+        };
+        all.push(format!(
+            "variant `{variant}`: {keys} {are} as in the file without it"
+        ));
     }
     all
 }

@@ -11,7 +11,7 @@ use super::Plan;
 use crate::{
     campaign::Spec,
     ids::PointId,
-    point::{CheckpointerKind, Compression, Moment, PlannedPoint, Point, Repeat, TracerKind},
+    point::{Compression, Moment, PlannedPoint, Point, Repeat, TracerKind},
 };
 use serde::Serialize;
 use std::collections::HashMap;
@@ -90,10 +90,23 @@ pub struct Estimates {
 }
 
 /// Estimates a plan. `stored_bytes` are those of all files of one checkpoint by DMTCP, by point; points without are taken to store nothing.
-pub fn estimate(spec: &Spec, plan: &Plan, machines: &Machines, stored_bytes: &HashMap<PointId, u64>) -> Estimates {
+pub fn estimate(
+    spec: &Spec,
+    plan: &Plan,
+    machines: &Machines,
+    stored_bytes: &HashMap<PointId, u64>,
+) -> Estimates {
     let of = |p: &PlannedPoint| {
-        let stored_mib = stored_bytes.get(&p.id).map_or(0.0, |bytes| *bytes as f64 / MIB);
-        of_point(spec, &p.id, &p.point, machines.cores_of(&p.point.site), stored_mib)
+        let stored_mib = stored_bytes
+            .get(&p.id)
+            .map_or(0.0, |bytes| *bytes as f64 / MIB);
+        of_point(
+            spec,
+            &p.id,
+            &p.point,
+            machines.cores_of(&p.point.site),
+            stored_mib,
+        )
     };
     let points: Vec<PointEstimate> = plan.points.iter().map(of).collect();
     let mut runs: HashMap<&PointId, u64> = HashMap::new();
@@ -107,7 +120,9 @@ pub fn estimate(spec: &Spec, plan: &Plan, machines: &Machines, stored_bytes: &Ha
     for (planned, own) in plan.points.iter().zip(&points) {
         let count = runs.get(&planned.id).copied().unwrap_or(0);
         total_s += own.seconds * count as f64;
-        let (peak, kept) = areas.entry((&planned.point.site, &planned.point.storage)).or_default();
+        let (peak, kept) = areas
+            .entry((&planned.point.site, &planned.point.storage))
+            .or_default();
         *peak = (*peak).max(own.peak_bytes);
         *kept = kept.saturating_add(own.kept_bytes.saturating_mul(count));
     }
@@ -119,11 +134,25 @@ pub fn estimate(spec: &Spec, plan: &Plan, machines: &Machines, stored_bytes: &Ha
             bytes: peak.saturating_add(kept),
         })
         .collect();
-    Estimates { total_s, unknown: points.iter().filter(|p| !p.known).count(), points, disk }
+    Estimates {
+        total_s,
+        unknown: points.iter().filter(|p| !p.known).count(),
+        points,
+        disk,
+    }
 }
 
-fn of_point(spec: &Spec, id: &PointId, point: &Point, cores: u32, stored_mib: f64) -> PointEstimate {
-    let workload = spec.apps.get(&point.app).and_then(|app| app.descriptor.workloads.get(&point.class));
+fn of_point(
+    spec: &Spec,
+    id: &PointId,
+    point: &Point,
+    cores: u32,
+    stored_mib: f64,
+) -> PointEstimate {
+    let workload = spec
+        .apps
+        .get(&point.app)
+        .and_then(|app| app.descriptor.workloads.get(&point.class));
     let core_s = workload.and_then(|w| w.core_s);
     let processes = f64::from(point.processes());
     // the processes that compute at the same time: on each node as many as it has cores
@@ -133,9 +162,9 @@ fn of_point(spec: &Spec, id: &PointId, point: &Point, cores: u32, stored_mib: f6
     let mut seconds = LAUNCH_S + LAUNCH_PER_PROCESS_S * processes + compute_s;
 
     let checkpoint = spec.checkpoint.of(point);
-    let dmtcp = point.checkpointer == CheckpointerKind::Dmtcp;
+    let is_driven = point.checkpointer.is_driven();
     let (mut stored_peak, mut checkpoints) = (0.0, 0.0);
-    if dmtcp {
+    if is_driven {
         checkpoints = match &checkpoint.moment {
             Moment::AtS(list) => list.len() as f64,
             Moment::AfterStep(_) | Moment::SizeOnly | Moment::SizeOnlyAfterStep(_) => 1.0,
@@ -154,9 +183,9 @@ fn of_point(spec: &Spec, id: &PointId, point: &Point, cores: u32, stored_mib: f6
         }
         seconds += DMTCP_S + DMTCP_PER_PROCESS_S * processes + checkpoints * stored_mib / rate;
     }
-    if checkpoint.restart_check && point.checkpointer != CheckpointerKind::None {
+    if checkpoint.restart_check && point.checkpointer.takes_checkpoints() {
         seconds += LAUNCH_S + compute_s / 2.0;
-        if dmtcp {
+        if point.checkpointer.restarts_images() {
             seconds += DMTCP_S + stored_mib / IMAGE_MIB_PER_S;
         }
     }
@@ -169,8 +198,16 @@ fn of_point(spec: &Spec, id: &PointId, point: &Point, cores: u32, stored_mib: f6
         };
     let outputs_mib = workload.and_then(|w| w.output_mib).unwrap_or(0.0);
     let kept_mib = traces_mib
-        + if spec.run.keep_images && checkpoints > 0.0 { stored_mib } else { 0.0 }
-        + if spec.run.keep_outputs { outputs_mib } else { 0.0 };
+        + if spec.run.keep_images && checkpoints > 0.0 {
+            stored_mib
+        } else {
+            0.0
+        }
+        + if spec.run.keep_outputs {
+            outputs_mib
+        } else {
+            0.0
+        };
     PointEstimate {
         point: id.clone(),
         seconds: seconds.min(spec.run.timeout_s),

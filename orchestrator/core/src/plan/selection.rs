@@ -23,14 +23,25 @@ type Conditions = IndexMap<String, IndexSet<String>>;
 /// # Errors
 /// When a text has not this form, names a factor or value that no point has, or when no point meets all conditions.
 pub fn select_points(plan: &Plan, texts: &[String]) -> Result<HashSet<PointId>, SelectionError> {
-    let any: Vec<Conditions> = texts.iter().map(|text| conditions(plan, text)).collect::<Result<_, _>>()?;
-    let meets =
-        |point: &Point, all: &Conditions| all.iter().all(|(factor, values)| value(point, factor).is_some_and(|v| values.contains(&v)));
-    let selected = plan.points.iter().filter(|p| any.iter().any(|all| meets(&p.point, all)));
+    let any: Vec<Conditions> = texts
+        .iter()
+        .map(|text| conditions(plan, text))
+        .collect::<Result<_, _>>()?;
+    let meets = |point: &Point, all: &Conditions| {
+        all.iter()
+            .all(|(factor, values)| value(point, factor).is_some_and(|v| values.contains(&v)))
+    };
+    let selected = plan
+        .points
+        .iter()
+        .filter(|p| any.iter().any(|all| meets(&p.point, all)));
     let selected: HashSet<PointId> = selected.map(|p| p.id.clone()).collect();
     if selected.is_empty() {
         let message = format!("no point has {}", texts.join(", or "));
-        return Err(SelectionError { message, hint: "`cvc plan` shows the points with their factors".to_owned() });
+        return Err(SelectionError {
+            message,
+            hint: "`cvc plan` shows the points with their factors".to_owned(),
+        });
     }
     Ok(selected)
 }
@@ -42,27 +53,50 @@ fn conditions(plan: &Plan, text: &str) -> Result<Conditions, SelectionError> {
     let mut all = Conditions::new();
     for word in text.split_whitespace() {
         let Some((factor, values)) = word.split_once('=') else {
-            return wrong(format!("`{word}` is not a valid condition"), form.to_owned());
+            return wrong(
+                format!("`{word}` is not a valid condition"),
+                form.to_owned(),
+            );
         };
         if !factors.contains(&factor) {
-            return wrong(format!("unknown factor `{factor}`"), suggestion(factor, "factors of this campaign", factors));
+            return wrong(
+                format!("unknown factor `{factor}`"),
+                suggestion(factor, "factors of this campaign", factors),
+            );
         }
-        let known: IndexSet<String> = plan.points.iter().filter_map(|p| value(&p.point, factor)).collect();
+        let known: IndexSet<String> = plan
+            .points
+            .iter()
+            .filter_map(|p| value(&p.point, factor))
+            .collect();
         for wanted in values.split(',') {
             if !known.contains(wanted) {
-                let hint = suggestion(wanted, &format!("values of {factor}"), known.iter().map(String::as_str));
+                let hint = suggestion(
+                    wanted,
+                    &format!("values of {factor}"),
+                    known.iter().map(String::as_str),
+                );
                 return wrong(format!("no point has {factor} `{wanted}`"), hint);
             }
-            all.entry(factor.to_owned()).or_default().insert(wanted.to_owned());
+            all.entry(factor.to_owned())
+                .or_default()
+                .insert(wanted.to_owned());
         }
     }
-    if all.is_empty() { wrong("the condition is empty".to_owned(), form.to_owned()) } else { Ok(all) }
+    if all.is_empty() {
+        wrong("the condition is empty".to_owned(), form.to_owned())
+    } else {
+        Ok(all)
+    }
 }
 
 /// The factors of the points of a plan.
 fn factors(plan: &Plan) -> IndexSet<&str> {
-    let own = plan.points.iter().flat_map(|p| p.point.user.keys().map(String::as_str));
-    Point::FACTORS.into_iter().chain(own).collect()
+    let own = plan
+        .points
+        .iter()
+        .flat_map(|p| p.point.user.keys().map(String::as_str));
+    Point::FACTORS.iter().copied().chain(own).collect()
 }
 
 /// The value of a factor in one word.

@@ -2,6 +2,26 @@
 
 use std::{fmt, ops::Range, path::PathBuf, sync::Arc};
 
+/// What is wrong with a part of what people write, for whoever knows the place.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Explained {
+    /// What is wrong.
+    pub message: String,
+    /// What to do; `None` if there is nothing to advise here.
+    pub hint: Option<String>,
+}
+
+impl Explained {
+    /// With a hint.
+    pub fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            hint: Some(hint.into()),
+        }
+    }
+}
+
 /// One problem in a file. Texts are lower-case fragments; the hint is separate.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct SourceError {
@@ -22,7 +42,10 @@ impl SourceError {
     pub fn position(&self) -> Option<(usize, usize)> {
         let start = self.span.as_ref()?.start.min(self.text.len());
         // A span from the parser is on a character boundary; one that is not must not panic.
-        let start = (0..=start).rev().find(|at| self.text.is_char_boundary(*at)).unwrap_or(0);
+        let start = (0..=start)
+            .rev()
+            .find(|at| self.text.is_char_boundary(*at))
+            .unwrap_or(0);
         let before = &self.text[..start];
         let line = before.matches('\n').count() + 1;
         let column = before.rsplit('\n').next().unwrap_or("").chars().count() + 1;

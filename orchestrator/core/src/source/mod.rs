@@ -3,5 +3,7 @@
 mod error;
 mod text;
 
-pub use error::{SourceError, SourceErrors};
-pub use text::{Source, Span, Step, closest, key_span, plain_words, read_regular, span_of, suggestion};
+pub use error::{Explained, SourceError, SourceErrors};
+pub use text::{
+    Source, Span, Step, closest, key_span, plain_words, read_regular, span_of, suggestion,
+};

@@ -36,18 +36,27 @@ const MAX_BYTES: u64 = 16 << 20;
 /// When it cannot be read, is no regular file, or has more than 16 MiB.
 pub fn read_regular(path: &Path) -> io::Result<Vec<u8>> {
     // without waiting for a writer, should it be a pipe
-    let file = OpenOptions::new().read(true).custom_flags(nix::libc::O_NONBLOCK).open(path)?;
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(nix::libc::O_NONBLOCK)
+        .open(path)?;
     let metadata = file.metadata()?;
     if metadata.is_dir() {
         return Err(io::ErrorKind::IsADirectory.into());
     }
     if !metadata.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "it is not a regular file",
+        ));
     }
     let mut bytes = Vec::new();
     file.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > MAX_BYTES {
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it has more than {} MiB", MAX_BYTES >> 20)));
+        return Err(io::Error::new(
+            io::ErrorKind::FileTooLarge,
+            format!("it has more than {} MiB", MAX_BYTES >> 20),
+        ));
     }
     Ok(bytes)
 }
@@ -64,7 +73,9 @@ impl Source {
         };
         let bytes = read_regular(path).map_err(|e| {
             let hint = match e.kind() {
-                io::ErrorKind::FileTooLarge | io::ErrorKind::InvalidInput => "give the path of a text file that people wrote",
+                io::ErrorKind::FileTooLarge | io::ErrorKind::InvalidInput => {
+                    "give the path of a text file that people wrote"
+                }
                 io::ErrorKind::IsADirectory => "give the path of a file in it",
                 io::ErrorKind::PermissionDenied => "give the path of a file that you may read",
                 _ => "give the path of a file that exists",
@@ -72,16 +83,31 @@ impl Source {
             fail(format!("cannot read the file: {e}"), hint)
         })?;
         match String::from_utf8(bytes) {
-            Ok(text) => Ok(Self { path: path.to_owned(), text: text.into() }),
-            Err(e) => {
-                Err(fail(format!("byte {} is not UTF-8 text", e.utf8_error().valid_up_to()), "a TOML file is UTF-8 text; save it as such"))
-            }
+            Ok(text) => Ok(Self {
+                path: path.to_owned(),
+                text: text.into(),
+            }),
+            Err(e) => Err(fail(
+                format!("byte {} is not UTF-8 text", e.utf8_error().valid_up_to()),
+                "a TOML file is UTF-8 text; save it as such",
+            )),
         }
     }
 
     /// An error in this file.
-    pub fn error(&self, span: Option<Span>, message: impl Into<String>, hint: impl Into<Option<String>>) -> SourceError {
-        SourceError { message: message.into(), hint: hint.into(), span, path: self.path.clone(), text: self.text.clone() }
+    pub fn error(
+        &self,
+        span: Option<Span>,
+        message: impl Into<String>,
+        hint: impl Into<Option<String>>,
+    ) -> SourceError {
+        SourceError {
+            message: message.into(),
+            hint: hint.into(),
+            span,
+            path: self.path.clone(),
+            text: self.text.clone(),
+        }
     }
 
     /// The whole file as a table, or every error of syntax.
@@ -90,7 +116,8 @@ impl Source {
         if errors.is_empty() {
             return Ok(table.into_inner());
         }
-        let mut errors: Vec<SourceError> = errors.into_iter().map(|e| self.syntax_error(&e)).collect();
+        let mut errors: Vec<SourceError> =
+            errors.into_iter().map(|e| self.syntax_error(&e)).collect();
         errors.sort_by_key(|e| e.span.as_ref().map_or(0, |s| s.start));
         Err(errors)
     }
@@ -100,16 +127,26 @@ impl Source {
         // A few errors of the parser (nesting without end) have no place.
         let span = e.span().or(Some(0..0));
         let message = e.message().trim().replace('\n', ", ");
-        let written = span.clone().and_then(|s| self.text.get(s)).unwrap_or_default().trim();
+        let written = span
+            .clone()
+            .and_then(|s| self.text.get(s))
+            .unwrap_or_default()
+            .trim();
         if message.contains("duplicate key") {
             let hint = "a key or table may be given once; remove one of the two";
             return self.error(span, format!("`{written}` is given twice"), hint.to_owned());
         }
         if message.starts_with("string values must be quoted") {
             let (message, hint) = if written.is_empty() {
-                ("the value after the `=` is missing".to_owned(), "write a value, or remove the key".to_owned())
+                (
+                    "the value after the `=` is missing".to_owned(),
+                    "write a value, or remove the key".to_owned(),
+                )
             } else {
-                (format!("`{written}` is not a valid value"), "write texts in \"quotes\"; true, false and numbers without".to_owned())
+                (
+                    format!("`{written}` is not a valid value"),
+                    "write texts in \"quotes\"; true, false and numbers without".to_owned(),
+                )
             };
             return self.error(span, message, hint);
         }
@@ -118,7 +155,10 @@ impl Source {
     }
 
     /// A section as a typed value.
-    pub fn decode<'t, T: Deserialize<'t>>(&self, value: &Spanned<DeValue<'t>>) -> Result<T, SourceError> {
+    pub fn decode<'t, T: Deserialize<'t>>(
+        &self,
+        value: &Spanned<DeValue<'t>>,
+    ) -> Result<T, SourceError> {
         T::deserialize(ValueDeserializer::from(value.clone())).map_err(|e| {
             let (message, hint) = plain_words(e.message().trim());
             self.error(e.span().or_else(|| Some(value.span())), message, hint)
@@ -149,7 +189,9 @@ impl From<usize> for Step<'_> {
 
 /// The position of a value, or of the deepest existing part of its path.
 pub fn span_of(table: &DeTable<'_>, way: &[Step<'_>]) -> Option<Span> {
-    let Some(Step::Key(first)) = way.first() else { return None };
+    let Some(Step::Key(first)) = way.first() else {
+        return None;
+    };
     let mut value = table.get(*first)?;
     for step in &way[1..] {
         let next = match (step, value.get_ref()) {
@@ -172,7 +214,12 @@ pub fn key_span(table: &DeTable<'_>, key: &str) -> Option<Span> {
 
 /// The candidate that a misspelt name probably meant.
 pub fn closest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let comparable = |text: &str| text.chars().take(64).flat_map(char::to_lowercase).collect::<String>();
+    let comparable = |text: &str| {
+        text.chars()
+            .take(64)
+            .flat_map(char::to_lowercase)
+            .collect::<String>()
+    };
     let name = comparable(name);
     let length = name.chars().count();
     candidates
@@ -187,7 +234,11 @@ pub fn closest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
 /// `did you mean X? WHAT: a, b, c`.
 pub fn suggestion<'a>(name: &str, what: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     let known: Vec<&str> = known.into_iter().collect();
-    let list = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+    let list = if known.is_empty() {
+        "none".to_owned()
+    } else {
+        known.join(", ")
+    };
     match closest(name, known.iter().copied()) {
         Some(close) => format!("did you mean `{close}`? {what}: {list}"),
         None => format!("{what}: {list}"),
@@ -196,25 +247,58 @@ pub fn suggestion<'a>(name: &str, what: &str, known: impl IntoIterator<Item = &'
 
 /// Rewords an error of the decoder.
 pub fn plain_words(message: &str) -> (String, Option<String>) {
-    let names = |text: &str| text.split('`').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>();
+    let names = |text: &str| {
+        text.split('`')
+            .skip(1)
+            .step_by(2)
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
     if let Some(rest) = message.strip_prefix("unknown field ") {
         let names = names(rest);
-        let (wrong, known) = names.split_first().map_or(("", &[][..]), |(w, k)| (w.as_str(), k));
-        return (format!("unknown key `{wrong}`"), Some(suggestion(wrong, "known keys here", known.iter().map(String::as_str))));
+        let (wrong, known) = names
+            .split_first()
+            .map_or(("", &[][..]), |(w, k)| (w.as_str(), k));
+        return (
+            format!("unknown key `{wrong}`"),
+            Some(suggestion(
+                wrong,
+                "known keys here",
+                known.iter().map(String::as_str),
+            )),
+        );
     }
     if let Some(rest) = message.strip_prefix("unknown variant ") {
         let names = names(rest);
-        let (wrong, known) = names.split_first().map_or(("", &[][..]), |(w, k)| (w.as_str(), k));
-        return (format!("unknown value `{wrong}`"), Some(suggestion(wrong, "known values here", known.iter().map(String::as_str))));
+        let (wrong, known) = names
+            .split_first()
+            .map_or(("", &[][..]), |(w, k)| (w.as_str(), k));
+        return (
+            format!("unknown value `{wrong}`"),
+            Some(suggestion(
+                wrong,
+                "known values here",
+                known.iter().map(String::as_str),
+            )),
+        );
     }
     if let Some(rest) = message.strip_prefix("missing field ") {
         let key = names(rest).concat();
-        return (format!("the key `{key}` is missing"), Some(format!("add `{key} = ...` to this table")));
+        return (
+            format!("the key `{key}` is missing"),
+            Some(format!("add `{key} = ...` to this table")),
+        );
     }
     for prefix in ["invalid type: ", "invalid value: "] {
-        if let Some((found, expected)) = message.strip_prefix(prefix).and_then(|rest| rest.rsplit_once(", expected ")) {
-            let found =
-                found.replace("string ", "text ").replace("sequence", "list").replace("map", "table").replace("floating point", "number");
+        if let Some((found, expected)) = message
+            .strip_prefix(prefix)
+            .and_then(|rest| rest.rsplit_once(", expected "))
+        {
+            let found = found
+                .replace("string ", "text ")
+                .replace("sequence", "list")
+                .replace("map", "table")
+                .replace("floating point", "number");
             let expected = match expected {
                 "i64" | "i32" => "a whole number",
                 "u64" | "u32" => "a whole number that is not negative",
@@ -230,16 +314,31 @@ pub fn plain_words(message: &str) -> (String, Option<String>) {
         }
     }
     let known = [
-        ("wanted exactly 1 element", "more than one form of a setting", "keep one of these keys and remove the others"),
-        ("expected exactly 1 element", "more than one form of a setting", "keep one of these keys and remove the others"),
-        ("expected seconds", "expected seconds", "write a number or a list of numbers without a unit, as in { at_s = [5, 10] }"),
+        (
+            "wanted exactly 1 element",
+            "more than one form of a setting",
+            "keep one of these keys and remove the others",
+        ),
+        (
+            "expected exactly 1 element",
+            "more than one form of a setting",
+            "keep one of these keys and remove the others",
+        ),
+        (
+            "expected seconds",
+            "expected seconds",
+            "write a number or a list of numbers without a unit, as in { at_s = [5, 10] }",
+        ),
     ];
     for (beginning, message_here, hint) in known {
         if message.starts_with(beginning) {
             return (message_here.to_owned(), Some(hint.to_owned()));
         }
     }
-    (message.replace('\n', ", "), Some("compare with the file's JSON Schema (`cvc schema`) or its reference page".to_owned()))
+    (
+        message.replace('\n', ", "),
+        Some("compare with the file's JSON Schema (`cvc schema`) or its reference page".to_owned()),
+    )
 }
 
 #[cfg(test)]

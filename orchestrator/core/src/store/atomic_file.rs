@@ -2,22 +2,24 @@
 
 use super::error::StoreError;
 use camino::Utf8Path;
-use cvc_probe::{
-    atomic_file::{self, Durability},
-    tree::remove_tree,
-};
+use cvc_os::atomic_file::{self, Durability};
+use cvc_os::tree::remove_tree;
 use std::io::{self, BufWriter, Write};
 
 /// Writes a file so that after a crash or a loss of power it has the old content or the new one.
 pub fn write_whole(path: &Utf8Path, bytes: &[u8]) -> Result<(), StoreError> {
-    atomic_file::write(path.as_std_path(), bytes, Durability::Synced).map_err(StoreError::io("write", path))
+    atomic_file::write(path.as_std_path(), bytes, Durability::Synced)
+        .map_err(StoreError::io("write", path))
 }
 
 /// The same with a content that is too long to be held in memory: `write` writes it piece by piece.
 ///
 /// # Errors
 /// When the file cannot be written, and those of `write`; the old content is then untouched.
-pub fn write_whole_by<E: From<StoreError>>(path: &Utf8Path, write: impl FnOnce(&mut dyn Write) -> Result<(), E>) -> Result<(), E> {
+pub fn write_whole_by<E: From<StoreError>>(
+    path: &Utf8Path,
+    write: impl FnOnce(&mut dyn Write) -> Result<(), E>,
+) -> Result<(), E> {
     let mut failure = None;
     let written = atomic_file::write_by(path.as_std_path(), Durability::Synced, |file| {
         let mut out = BufWriter::new(file);
@@ -35,21 +37,30 @@ pub fn write_whole_by<E: From<StoreError>>(path: &Utf8Path, write: impl FnOnce(&
 /// # Errors
 /// When something is there and cannot be removed.
 pub fn remove_all(path: &Utf8Path) -> Result<(), StoreError> {
-    let Ok(metadata) = std::fs::symlink_metadata(path) else { return Ok(()) };
-    let removed = if metadata.is_dir() { remove_tree(path.as_std_path()) } else { std::fs::remove_file(path) };
+    let Ok(metadata) = std::fs::symlink_metadata(path) else {
+        return Ok(());
+    };
+    let removed = if metadata.is_dir() {
+        remove_tree(path.as_std_path())
+    } else {
+        std::fs::remove_file(path)
+    };
     removed.map_err(StoreError::io("remove", path))
 }
 
 /// Copies a file, or a directory with all below it. What is neither (sockets, pipes) is left out.
 pub fn copy_tree(from: &Utf8Path, to: &Utf8Path) -> Result<(), StoreError> {
     let fail = |e| StoreError::io("copy to", to)(e);
-    let kind = std::fs::symlink_metadata(from).map_err(StoreError::io("read", from))?.file_type();
+    let kind = std::fs::symlink_metadata(from)
+        .map_err(StoreError::io("read", from))?
+        .file_type();
     if kind.is_dir() {
         std::fs::create_dir_all(to).map_err(fail)?;
         for entry in from.read_dir_utf8().map_err(fail)?.flatten() {
             match copy_tree(entry.path(), &to.join(entry.file_name())) {
                 // session files come and go while their owners run
-                Err(StoreError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {}
+                Err(StoreError::Io { source, .. })
+                    if source.kind() == std::io::ErrorKind::NotFound => {}
                 other => other?,
             }
         }

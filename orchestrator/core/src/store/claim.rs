@@ -19,7 +19,11 @@ impl Claim {
     /// The claim of a directory; `None` if it is not there.
     fn of(root: &Utf8Path) -> Option<Self> {
         let metadata = fs::metadata(root).ok()?;
-        Some(Self { root: root.to_owned(), device: metadata.dev(), inode: metadata.ino() })
+        Some(Self {
+            root: root.to_owned(),
+            device: metadata.dev(),
+            inode: metadata.ino(),
+        })
     }
 
     fn is_same_directory(&self, other: &Self) -> bool {
@@ -49,10 +53,14 @@ pub fn claim(
 /// The lineage that this directory had last, if this machine remembers it.
 pub fn claimed_lineage(root: &Utf8Path) -> Option<String> {
     let root = root.canonicalize_utf8().ok()?;
-    claims(&paths::state()).read_dir_utf8().ok()?.flatten().find_map(|entry| {
-        let claim: Claim = serde_json::from_slice(&fs::read(entry.path()).ok()?).ok()?;
-        (claim.root == root).then(|| entry.file_name().to_owned())
-    })
+    claims(&paths::state())
+        .read_dir_utf8()
+        .ok()?
+        .flatten()
+        .find_map(|entry| {
+            let claim: Claim = serde_json::from_slice(&fs::read(entry.path()).ok()?).ok()?;
+            (claim.root == root).then(|| entry.file_name().to_owned())
+        })
 }
 
 fn claim_in(
@@ -61,22 +69,35 @@ fn claim_in(
     root: &Utf8Path,
     lineage_of: impl Fn(&Utf8Path) -> Option<String>,
 ) -> Result<Option<String>, StoreError> {
-    let Some(mine) = Claim::of(root) else { return Ok(None) };
+    let Some(mine) = Claim::of(root) else {
+        return Ok(None);
+    };
     let file = below(claims, lineage);
-    let before = fs::read(&file).ok().and_then(|text| serde_json::from_slice::<Claim>(&text).ok());
+    let before = fs::read(&file)
+        .ok()
+        .and_then(|text| serde_json::from_slice::<Claim>(&text).ok());
     if before.as_ref() == Some(&mine) {
         return Ok(None);
     }
-    let other = before.filter(|before| before.root != mine.root).and_then(|before| Claim::of(&before.root));
+    let other = before
+        .filter(|before| before.root != mine.root)
+        .and_then(|before| Claim::of(&before.root));
     if let Some(other) = other
         && !other.is_same_directory(&mine)
         && lineage_of(&other.root).as_deref() == Some(lineage)
     {
-        return Err(StoreError::Copied { path: root.into(), original: other.root.into() });
+        return Err(StoreError::Copied {
+            path: root.into(),
+            original: other.root.into(),
+        });
     }
     let text = serde_json::to_vec(&mine).unwrap_or_default();
-    let kept = fs::create_dir_all(claims).map_err(StoreError::io("make", claims)).and_then(|()| write_whole(&file, &text));
-    Ok(kept.err().map(|error| format!("a copy of this campaign would not be noticed: {error}")))
+    let kept = fs::create_dir_all(claims)
+        .map_err(StoreError::io("make", claims))
+        .and_then(|()| write_whole(&file, &text));
+    Ok(kept
+        .err()
+        .map(|error| format!("a copy of this campaign would not be noticed: {error}")))
 }
 
 #[cfg(test)]
@@ -101,7 +122,10 @@ mod tests {
         assert_eq!(claim(&two).expect("moved"), None);
         made(&one);
         let error = claim(&one).expect_err("a copy").to_string();
-        assert!(error.contains("one is a copy of") && error.contains("two"), "{error}");
+        assert!(
+            error.contains("one is a copy of") && error.contains("two"),
+            "{error}"
+        );
         // the same directory by another path
         std::os::unix::fs::symlink(&two, dir.join("link")).expect("links");
         assert_eq!(claim(&dir.join("link")).expect("the same"), None);

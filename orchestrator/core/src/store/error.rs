@@ -88,8 +88,13 @@ impl StoreError {
 
     /// Whether the disk is full, or the user's part of it.
     pub fn is_full_disk(&self) -> bool {
-        let Self::Io { source, .. } = self else { return false };
-        matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+        let Self::Io { source, .. } = self else {
+            return false;
+        };
+        matches!(
+            source.kind(),
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+        )
     }
 
     /// The file that it is about.
@@ -108,17 +113,30 @@ impl StoreError {
 
     /// Whether a file or its directory may only be read.
     pub fn is_read_only(&self) -> bool {
-        let Self::Io { source, .. } = self else { return false };
-        matches!(source.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
+        let Self::Io { source, .. } = self else {
+            return false;
+        };
+        matches!(
+            source.kind(),
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
+        )
     }
 
     /// Damaged content; line 0 stands for the file as a whole.
     pub fn damaged(path: impl AsRef<Path>, line: usize, detail: impl Into<String>) -> Self {
-        Self::Damaged { path: path.as_ref().to_owned(), line: Some(line).filter(|l| *l > 0), detail: detail.into() }
+        Self::Damaged {
+            path: path.as_ref().to_owned(),
+            line: Some(line).filter(|l| *l > 0),
+            detail: detail.into(),
+        }
     }
 
     /// A newer format.
     pub fn newer(path: impl AsRef<Path>, found: u32, known: u32) -> Self {
-        Self::Newer { path: path.as_ref().to_owned(), found, known }
+        Self::Newer {
+            path: path.as_ref().to_owned(),
+            found,
+            known,
+        }
     }
 }

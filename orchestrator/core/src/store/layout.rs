@@ -12,12 +12,16 @@ pub struct CampaignDir {
 impl CampaignDir {
     /// The directory of this campaign below `campaigns`.
     pub fn new(campaigns: &Utf8Path, name: &str) -> Self {
-        Self { root: below(campaigns, name) }
+        Self {
+            root: below(campaigns, name),
+        }
     }
 
     /// An existing directory of a campaign.
     pub fn at(root: &Utf8Path) -> Self {
-        Self { root: root.to_owned() }
+        Self {
+            root: root.to_owned(),
+        }
     }
 
     /// The directory itself.

@@ -7,7 +7,7 @@
 use super::error::StoreError;
 use crate::ids::{DIGITS, short_digest};
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_probe::disk;
+use cvc_os::disk;
 use std::{
     fs::{File, OpenOptions, TryLockError},
     io::{self, BufRead, BufReader, Read},
@@ -30,11 +30,17 @@ const END: &[u8] = br#""}"#;
 /// When the JSON is no object with at least one field, or too long.
 pub fn with_sum(mut json: Vec<u8>) -> io::Result<Vec<u8>> {
     if json.len() < 3 || json.pop() != Some(b'}') {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "a line must be a JSON object with a field"));
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "a line must be a JSON object with a field",
+        ));
     }
     // nobody would read it
     if json.len() as u64 + 64 > MAX_LINE_BYTES {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "a line may not be that long"));
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "a line may not be that long",
+        ));
     }
     let sum = short_digest(&json);
     json.extend_from_slice(SUM);
@@ -57,9 +63,14 @@ pub enum Sum {
 
 /// Checks the checksum of a line without its line feed.
 pub fn check_sum(line: &[u8]) -> Sum {
-    let Some(at) = line.len().checked_sub(SUM.len() + DIGITS + END.len()) else { return Sum::Missing };
+    let Some(at) = line.len().checked_sub(SUM.len() + DIGITS + END.len()) else {
+        return Sum::Missing;
+    };
     let (content, rest) = line.split_at(at);
-    match rest.strip_prefix(SUM).and_then(|rest| rest.strip_suffix(END)) {
+    match rest
+        .strip_prefix(SUM)
+        .and_then(|rest| rest.strip_suffix(END))
+    {
         Some(sum) if sum == short_digest(content).as_bytes() => Sum::Right,
         Some(_) => Sum::Wrong,
         None => Sum::Missing,
@@ -70,7 +81,8 @@ pub fn check_sum(line: &[u8]) -> Sum {
 pub(crate) fn sum_of(line: &[u8]) -> Option<&str> {
     let content = line.trim_ascii_end().strip_suffix(END)?;
     let (rest, sum) = content.split_at_checked(content.len().checked_sub(DIGITS)?)?;
-    rest.ends_with(SUM).then_some(std::str::from_utf8(sum).ok()?)
+    rest.ends_with(SUM)
+        .then_some(std::str::from_utf8(sum).ok()?)
 }
 
 /// A line that cannot be used.
@@ -108,14 +120,27 @@ impl Scan {
     /// Of a file whose lines are synced one by one or by twos, at most the last two can be torn: more at the end are damaged, and so is an end
     /// that is longer than a line can be.
     pub fn with_synced_lines(mut self) -> Self {
-        let unended = self.bytes - self.torn.last().map_or(self.whole_bytes, |last| last.bytes.end);
+        let unended = self.bytes
+            - self
+                .torn
+                .last()
+                .map_or(self.whole_bytes, |last| last.bytes.end);
         if unended > MAX_TORN_BYTES {
             let number = self.good + self.damaged.len() + self.torn.len() + 1;
-            let problem = format!("{unended} bytes at the end are no line, and too many for one that was torn");
-            self.torn.push(BadLine { number, bytes: self.bytes - unended..self.bytes, problem });
+            let problem = format!(
+                "{unended} bytes at the end are no line, and too many for one that was torn"
+            );
+            self.torn.push(BadLine {
+                number,
+                bytes: self.bytes - unended..self.bytes,
+                problem,
+            });
         }
         if self.torn.len() > 2 || unended > MAX_TORN_BYTES {
-            self.whole_bytes = self.torn.last().map_or(self.whole_bytes, |last| last.bytes.end);
+            self.whole_bytes = self
+                .torn
+                .last()
+                .map_or(self.whole_bytes, |last| last.bytes.end);
             self.damaged.append(&mut self.torn);
         }
         self
@@ -129,9 +154,11 @@ impl Scan {
         match self.damaged.as_slice() {
             [] => Ok(()),
             [only] => Err(StoreError::damaged(path, only.number, only.problem.clone())),
-            [first, more @ ..] => {
-                Err(StoreError::damaged(path, first.number, format!("{} (and {} further lines)", first.problem, more.len())))
-            }
+            [first, more @ ..] => Err(StoreError::damaged(
+                path,
+                first.number,
+                format!("{} (and {} further lines)", first.problem, more.len()),
+            )),
         }
     }
 }
@@ -153,7 +180,10 @@ fn next_line(reader: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<u64> {
 ///
 /// # Errors
 /// When reading fails.
-pub fn scan(file: impl io::Read, mut take: impl FnMut(usize, &[u8]) -> Result<(), String>) -> io::Result<Scan> {
+pub fn scan(
+    file: impl io::Read,
+    mut take: impl FnMut(usize, &[u8]) -> Result<(), String>,
+) -> io::Result<Scan> {
     let mut reader = BufReader::with_capacity(1 << 16, file);
     let (mut scan, mut line, mut number, mut summed) = (Scan::default(), Vec::new(), 0, false);
     loop {
@@ -166,13 +196,21 @@ pub fn scan(file: impl io::Read, mut take: impl FnMut(usize, &[u8]) -> Result<()
         number += 1;
         if length > MAX_LINE_BYTES {
             // no append was that long: what stands there is no torn one
-            let problem = format!("the line has {length} bytes, and none that cvc writes has more than {MAX_LINE_BYTES}");
+            let problem = format!(
+                "the line has {length} bytes, and none that cvc writes has more than {MAX_LINE_BYTES}"
+            );
             scan.damaged.append(&mut scan.torn);
             scan.whole_bytes = bytes.end;
-            scan.damaged.push(BadLine { number, bytes, problem });
+            scan.damaged.push(BadLine {
+                number,
+                bytes,
+                problem,
+            });
             continue;
         }
-        let Some(json) = line.strip_suffix(b"\n") else { return Ok(scan) };
+        let Some(json) = line.strip_suffix(b"\n") else {
+            return Ok(scan);
+        };
         let sum = check_sum(json);
         let problem = match sum {
             Sum::Right => None,
@@ -180,11 +218,16 @@ pub fn scan(file: impl io::Read, mut take: impl FnMut(usize, &[u8]) -> Result<()
             Sum::Missing => Some("the line has no checksum, as the lines before it have"),
             Sum::Wrong => Some("the line does not agree with its checksum"),
         };
-        let is_json = sum == Sum::Right || serde_json::from_slice::<serde::de::IgnoredAny>(json).is_ok();
+        let is_json =
+            sum == Sum::Right || serde_json::from_slice::<serde::de::IgnoredAny>(json).is_ok();
         if !is_json {
             let problem = problem.unwrap_or("the line is not JSON").to_owned();
             // damaged if a whole one follows
-            scan.torn.push(BadLine { number, bytes, problem });
+            scan.torn.push(BadLine {
+                number,
+                bytes,
+                problem,
+            });
             continue;
         }
         // no torn write leaves JSON: what is wrong with it is damage, and so is what stands before it
@@ -193,7 +236,11 @@ pub fn scan(file: impl io::Read, mut take: impl FnMut(usize, &[u8]) -> Result<()
         summed |= sum == Sum::Right;
         match problem.map_or_else(|| take(number, json), |problem| Err(problem.to_owned())) {
             Ok(()) => scan.good += 1,
-            Err(problem) => scan.damaged.push(BadLine { number, bytes, problem }),
+            Err(problem) => scan.damaged.push(BadLine {
+                number,
+                bytes,
+                problem,
+            }),
         }
     }
 }
@@ -225,15 +272,33 @@ impl LineFile {
         take: impl FnMut(usize, &[u8]) -> Result<(), String>,
     ) -> Result<(Self, Scan), StoreError> {
         let fail = |action| StoreError::io(action, path);
-        let file = OpenOptions::new().read(true).append(true).create(true).open(path).map_err(fail("open"))?;
+        let file = OpenOptions::new()
+            .read(true)
+            .append(true)
+            .create(true)
+            .open(path)
+            .map_err(fail("open"))?;
         let scan = scan(&file, take).map_err(fail("read"))?;
-        let scan = if is_synced { scan.with_synced_lines() } else { scan };
+        let scan = if is_synced {
+            scan.with_synced_lines()
+        } else {
+            scan
+        };
         let point = path.file_name().unwrap_or_default().to_owned();
-        let mut lines = Self { path: path.to_owned(), point, file, length: scan.whole_bytes, fenced: None, refused: None };
+        let mut lines = Self {
+            path: path.to_owned(),
+            point,
+            file,
+            length: scan.whole_bytes,
+            fenced: None,
+            refused: None,
+        };
         if !scan.damaged.is_empty() {
             lines.refused = Some((io::ErrorKind::InvalidData, "the file is damaged".to_owned()));
         } else if scan.torn_bytes() > 0 {
-            lines.cut_back().map_err(fail("cut the torn last line of"))?;
+            lines
+                .cut_back()
+                .map_err(fail("cut the torn last line of"))?;
         }
         Ok((lines, scan))
     }
@@ -245,7 +310,8 @@ impl LineFile {
     /// When the line cannot be written, or an earlier failure forbids it.
     pub fn append(&mut self, json: Vec<u8>, synced: bool) -> Result<Vec<u8>, StoreError> {
         self.check_owner()?;
-        self.try_append(json, synced).map_err(StoreError::io("append to", &self.path))
+        self.try_append(json, synced)
+            .map_err(StoreError::io("append to", &self.path))
     }
 
     /// Checks that the path still names the file that was opened, and that nobody else has written to it: neither a lock that does not reach
@@ -258,7 +324,10 @@ impl LineFile {
             self.fenced = self.changed_by_others();
         }
         match &self.fenced {
-            Some(what) => Err(StoreError::Fenced { path: self.path.clone().into(), what: what.clone() }),
+            Some(what) => Err(StoreError::Fenced {
+                path: self.path.clone().into(),
+                what: what.clone(),
+            }),
             None => Ok(()),
         }
     }
@@ -267,11 +336,17 @@ impl LineFile {
         // what cannot be asked now is no sign of anybody; the append tells
         let mine = self.file.metadata().ok()?;
         match std::fs::metadata(&self.path) {
-            Ok(named) if (named.dev(), named.ino()) != (mine.dev(), mine.ino()) => Some("another file has its name".to_owned()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Some("it was moved or deleted".to_owned()),
-            Ok(_) if mine.len() != self.length => {
-                Some(format!("it has {} bytes, and this process left it with {}", mine.len(), self.length))
+            Ok(named) if (named.dev(), named.ino()) != (mine.dev(), mine.ino()) => {
+                Some("another file has its name".to_owned())
             }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                Some("it was moved or deleted".to_owned())
+            }
+            Ok(_) if mine.len() != self.length => Some(format!(
+                "it has {} bytes, and this process left it with {}",
+                mine.len(),
+                self.length
+            )),
             Ok(_) | Err(_) => None,
         }
     }
@@ -282,17 +357,26 @@ impl LineFile {
     /// When another process has it. A file system without locks is no error: [`check_owner`](Self::check_owner) is there too.
     pub fn lock(&self) -> Result<(), StoreError> {
         match self.file.try_lock() {
-            Err(TryLockError::WouldBlock) => Err(StoreError::Locked { path: self.path.clone().into(), holder: String::new(), beat: None }),
+            Err(TryLockError::WouldBlock) => Err(StoreError::Locked {
+                path: self.path.clone().into(),
+                holder: String::new(),
+                beat: None,
+            }),
             Ok(()) | Err(TryLockError::Error(_)) => Ok(()),
         }
     }
 
     fn try_append(&mut self, json: Vec<u8>, synced: bool) -> io::Result<Vec<u8>> {
         if let Some((kind, why)) = &self.refused {
-            return Err(io::Error::new(*kind, format!("{why} (after this nothing more was written to it)")));
+            return Err(io::Error::new(
+                *kind,
+                format!("{why} (after this nothing more was written to it)"),
+            ));
         }
         let line = with_sum(json)?;
-        if let Err(error) = disk::write_all(&format!("{}.append", self.point), &mut self.file, &line) {
+        if let Err(error) =
+            disk::write_all(&format!("{}.append", self.point), &mut self.file, &line)
+        {
             if self.cut_back().is_err() {
                 self.refused = Some((error.kind(), error.to_string()));
             }
@@ -328,7 +412,8 @@ impl LineFile {
             None => disk::sync_data(&format!("{}.sync", self.point), &self.file),
         };
         result.map_err(|error| {
-            self.refused.get_or_insert((error.kind(), error.to_string()));
+            self.refused
+                .get_or_insert((error.kind(), error.to_string()));
             StoreError::io("sync", &self.path)(error)
         })
     }
@@ -338,7 +423,8 @@ impl LineFile {
     /// # Errors
     /// When it cannot be cut.
     pub fn go_on_behind_damage(&mut self) -> Result<(), StoreError> {
-        self.cut_back().map_err(StoreError::io("cut the torn last line of", &self.path))?;
+        self.cut_back()
+            .map_err(StoreError::io("cut the torn last line of", &self.path))?;
         self.refused = None;
         Ok(())
     }
@@ -363,7 +449,8 @@ mod tests {
     fn open(path: &Utf8Path) -> (LineFile, Scan, Vec<usize>) {
         let mut read = Vec::new();
         let (lines, scan) = LineFile::open(path, true, |_, json| {
-            let value: serde_json::Value = serde_json::from_slice(json).map_err(|e| e.to_string())?;
+            let value: serde_json::Value =
+                serde_json::from_slice(json).map_err(|e| e.to_string())?;
             read.push(value["seq"].as_u64().ok_or("no number")? as usize);
             Ok(())
         })
@@ -398,16 +485,42 @@ mod tests {
         .expect("reads");
         assert_eq!((found.good, read, found.torn.len()), (1, vec![1], 0));
         let begin = first.len() as u64;
-        let problem = format!("the line has {} bytes, and none that cvc writes has more than {MAX_LINE_BYTES}", 3 * MAX_LINE_BYTES);
-        assert_eq!(found.damaged, [BadLine { number: 2, bytes: begin..begin + 3 * MAX_LINE_BYTES, problem }]);
+        let problem = format!(
+            "the line has {} bytes, and none that cvc writes has more than {MAX_LINE_BYTES}",
+            3 * MAX_LINE_BYTES
+        );
+        assert_eq!(
+            found.damaged,
+            [BadLine {
+                number: 2,
+                bytes: begin..begin + 3 * MAX_LINE_BYTES,
+                problem
+            }]
+        );
         // what follows it is read
         let endless = io::repeat(0).take(2 * MAX_LINE_BYTES);
-        let found = scan(endless.chain(b"\n".as_slice()).chain(first.as_slice()), |_, _| Ok(())).expect("reads");
-        assert_eq!((found.good, found.damaged.len(), found.torn_bytes()), (1, 1, 0));
+        let found = scan(
+            endless.chain(b"\n".as_slice()).chain(first.as_slice()),
+            |_, _| Ok(()),
+        )
+        .expect("reads");
+        assert_eq!(
+            (found.good, found.damaged.len(), found.torn_bytes()),
+            (1, 1, 0)
+        );
         let mut buffer = Vec::new();
-        let length = next_line(&mut BufReader::new(io::repeat(0).take(3 * MAX_LINE_BYTES)), &mut buffer).expect("reads");
+        let length = next_line(
+            &mut BufReader::new(io::repeat(0).take(3 * MAX_LINE_BYTES)),
+            &mut buffer,
+        )
+        .expect("reads");
         assert_eq!(length, 3 * MAX_LINE_BYTES);
-        assert!(buffer.len() as u64 == MAX_LINE_BYTES + 1 && buffer.capacity() as u64 <= 3 * MAX_LINE_BYTES, "{}", buffer.capacity());
+        assert!(
+            buffer.len() as u64 == MAX_LINE_BYTES + 1
+                && buffer.capacity() as u64 <= 3 * MAX_LINE_BYTES,
+            "{}",
+            buffer.capacity()
+        );
     }
 
     #[test]
@@ -422,7 +535,11 @@ mod tests {
         for cut in last..text.len() {
             std::fs::write(&path, &text[..cut]).expect("writes");
             let (mut lines, scan, read) = open(&path);
-            assert_eq!((read, scan.torn_bytes()), (vec![1, 2], (cut - last) as u64), "cut at {cut}");
+            assert_eq!(
+                (read, scan.torn_bytes()),
+                (vec![1, 2], (cut - last) as u64),
+                "cut at {cut}"
+            );
             lines.append(line(3), true).expect("appends");
             assert_eq!(std::fs::read(&path).expect("reads"), text);
             // a loss of power may also leave zeros in front of what was written, line feed included
@@ -443,13 +560,20 @@ mod tests {
             lines.append(line(1), true).expect("appends");
             harm(&path);
             let left = std::fs::read(&path).ok();
-            let error = lines.append(line(2), true).expect_err("somebody else's").to_string();
+            let error = lines
+                .append(line(2), true)
+                .expect_err("somebody else's")
+                .to_string();
             assert_eq!(std::fs::read(&path).ok(), left, "nothing was written");
             assert_eq!(lines.sync().expect_err("stays so").to_string(), error);
             error
         };
-        let error = told(&|path| std::fs::rename(path, path.with_extension("moved")).expect("renames"));
-        assert!(error.contains("shared") && error.contains("moved or deleted"), "{error}");
+        let error =
+            told(&|path| std::fs::rename(path, path.with_extension("moved")).expect("renames"));
+        assert!(
+            error.contains("shared") && error.contains("moved or deleted"),
+            "{error}"
+        );
         let error = told(&|path| {
             let text = std::fs::read(path).expect("reads");
             std::fs::rename(path, path.with_extension("moved")).expect("renames");
@@ -457,7 +581,10 @@ mod tests {
         });
         assert!(error.contains("another file has its name"), "{error}");
         let error = told(&|path| drop(open(path).0.append(line(2), true).expect("appends")));
-        assert!(error.contains("bytes, and this process left it with"), "{error}");
+        assert!(
+            error.contains("bytes, and this process left it with"),
+            "{error}"
+        );
         let error = told(&|path| std::fs::write(path, "").expect("cuts"));
         assert!(error.contains("it has 0 bytes"), "{error}");
     }
@@ -484,9 +611,16 @@ mod tests {
         grown.set_len(whole + MAX_TORN_BYTES + 1).expect("grows");
         io::Write::flush(&mut grown).expect("flushes");
         let (_, scan, read) = open(&path);
-        assert_eq!((read.len(), scan.damaged.len(), scan.torn_bytes()), (1, 1, 0));
+        assert_eq!(
+            (read.len(), scan.damaged.len(), scan.torn_bytes()),
+            (1, 1, 0)
+        );
         assert_eq!(scan.damaged[0].number, 2);
-        assert_eq!(std::fs::metadata(&path).expect("the file").len(), whole + MAX_TORN_BYTES + 1, "nothing is cut off");
+        assert_eq!(
+            std::fs::metadata(&path).expect("the file").len(),
+            whole + MAX_TORN_BYTES + 1,
+            "nothing is cut off"
+        );
     }
 
     #[test]
@@ -504,10 +638,15 @@ mod tests {
             std::fs::write(&path, &damaged).expect("writes");
             let (mut lines, scan, read) = open(&path);
             assert_eq!(read, [1, 3, 4]);
-            assert!(scan.damaged.iter().all(|bad| bad.number >= 2) && !scan.damaged.is_empty(), "{scan:?}");
+            assert!(
+                scan.damaged.iter().all(|bad| bad.number >= 2) && !scan.damaged.is_empty(),
+                "{scan:?}"
+            );
             assert_eq!(scan.torn_bytes(), 0);
             scan.undamaged(&path).expect_err("damaged");
-            lines.append(line(5), true).expect_err("nothing is written behind damage");
+            lines
+                .append(line(5), true)
+                .expect_err("nothing is written behind damage");
             assert_eq!(std::fs::read(&path).expect("reads"), damaged);
         }
     }
@@ -527,7 +666,10 @@ mod tests {
         }
         std::fs::write(&path, &damaged).expect("writes");
         let (_, scan, read) = open(&path);
-        assert_eq!((read, scan.damaged.len(), scan.torn_bytes()), (vec![1], 3, 0));
+        assert_eq!(
+            (read, scan.damaged.len(), scan.torn_bytes()),
+            (vec![1], 3, 0)
+        );
         assert_eq!(std::fs::read(&path).expect("reads"), damaged);
         let (_, scan) = LineFile::open(&path, false, |_, _| Ok(())).expect("opens");
         assert_eq!((scan.damaged.len(), scan.torn.len()), (0, 3));
@@ -535,8 +677,14 @@ mod tests {
         damaged[length(1)] = text[length(1)];
         std::fs::write(&path, &damaged).expect("writes");
         let (_, scan, read) = open(&path);
-        assert_eq!((read, scan.damaged.len(), scan.torn.len()), (vec![1, 2], 0, 2));
-        assert_eq!(std::fs::read(&path).expect("reads").len(), length(1) + length(2));
+        assert_eq!(
+            (read, scan.damaged.len(), scan.torn.len()),
+            (vec![1, 2], 0, 2)
+        );
+        assert_eq!(
+            std::fs::read(&path).expect("reads").len(),
+            length(1) + length(2)
+        );
     }
 
     #[test]
@@ -545,10 +693,17 @@ mod tests {
         let (mut lines, ..) = open(&path);
         lines.append(line(1), true).expect("appends");
         let whole = std::fs::read_to_string(&path).expect("reads");
-        for edited in ["{\"seq\":2}\n".to_owned(), whole.replace("\"seq\":1", "\"seq\":2")] {
+        for edited in [
+            "{\"seq\":2}\n".to_owned(),
+            whole.replace("\"seq\":1", "\"seq\":2"),
+        ] {
             std::fs::write(&path, format!("{whole}{edited}")).expect("writes");
             let (_, scan, read) = open(&path);
-            assert_eq!((read, scan.damaged.len(), scan.torn_bytes()), (vec![1], 1, 0), "{edited}");
+            assert_eq!(
+                (read, scan.damaged.len(), scan.torn_bytes()),
+                (vec![1], 1, 0),
+                "{edited}"
+            );
         }
     }
 
@@ -569,7 +724,10 @@ mod tests {
         lines.append(line(1), true).expect("appends");
         let before = std::fs::read(&path).expect("reads");
         let length = with_sum(line(2)).expect("a line").len();
-        for fault in (0..=length).map(|n| format!("1*return(short:{n})")).chain(["1*return(eio)".into(), "1*return(enospc)".into()]) {
+        for fault in (0..=length)
+            .map(|n| format!("1*return(short:{n})"))
+            .chain(["1*return(eio)".into(), "1*return(enospc)".into()])
+        {
             fail::cfg("short-append.append", &fault).expect("a fault");
             lines.append(line(2), true).expect_err(&fault);
             assert_eq!(std::fs::read(&path).expect("reads"), before, "{fault}");
@@ -587,7 +745,10 @@ mod tests {
         fail::cfg("uncut.cut", "1*return(eio)").expect("a fault");
         lines.append(line(2), true).expect_err("no space");
         for _ in 0..2 {
-            let error = lines.append(line(2), true).expect_err("nothing more").to_string();
+            let error = lines
+                .append(line(2), true)
+                .expect_err("nothing more")
+                .to_string();
             assert!(error.contains("No space left"), "{error}");
         }
         let (mut lines, scan, read) = open(&path);

@@ -2,7 +2,7 @@
 
 use super::error::StoreError;
 use camino::Utf8Path;
-use cvc_probe::proc::ProcessId;
+use cvc_os::proc::ProcessId;
 use serde::{Deserialize, Serialize};
 use std::{
     fmt,
@@ -58,21 +58,40 @@ struct Holder {
 
 impl Holder {
     fn this(operation: &str) -> Self {
-        let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok().map(|id| id.trim().to_owned());
+        let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
+            .ok()
+            .map(|id| id.trim().to_owned());
         let start_ticks = ProcessId::own().ok().map(|own| own.start_ticks);
-        Self { pid: std::process::id(), operation: operation.to_owned(), host: cvc_probe::host_name(), boot_id, start_ticks, beat: 0 }
+        Self {
+            pid: std::process::id(),
+            operation: operation.to_owned(),
+            host: cvc_os::host_name(),
+            boot_id,
+            start_ticks,
+            beat: 0,
+        }
     }
 
     /// Whether it is a living process of this machine other than this one.
     fn is_alive_here(&self) -> bool {
         let this = Self::this("");
-        let is_here = self.host == this.host && self.boot_id.is_some() && self.boot_id == this.boot_id && self.pid != this.pid;
-        is_here && self.start_ticks.is_some_and(|start_ticks| ProcessId { pid: self.pid, start_ticks }.is_alive())
+        let is_here = self.host == this.host
+            && self.boot_id.is_some()
+            && self.boot_id == this.boot_id
+            && self.pid != this.pid;
+        is_here
+            && self.start_ticks.is_some_and(|start_ticks| {
+                ProcessId {
+                    pid: self.pid,
+                    start_ticks,
+                }
+                .is_alive()
+            })
     }
 
     /// Whether it is of another machine, so that only its signs of life tell whether it has ended.
     fn is_elsewhere(&self) -> bool {
-        self.host.is_some() && self.host != cvc_probe::host_name()
+        self.host.is_some() && self.host != cvc_os::host_name()
     }
 
     /// Writes it in place of what the file says.
@@ -87,14 +106,23 @@ impl Holder {
     fn read(file: impl Read) -> Option<Self> {
         let mut text = String::new();
         file.take(MAX_BYTES).read_to_string(&mut text).ok()?;
-        serde_json::from_str(&text).ok().or_else(|| Self::of_earlier_versions(&text))
+        serde_json::from_str(&text)
+            .ok()
+            .or_else(|| Self::of_earlier_versions(&text))
     }
 
     /// Earlier versions wrote the process id, and a sweep what it is.
     fn of_earlier_versions(text: &str) -> Option<Self> {
         let (pid, operation) = text.trim().split_once(' ').unwrap_or((text.trim(), ""));
         let operation = operation.to_owned();
-        Some(Self { pid: pid.parse().ok()?, operation, host: None, boot_id: None, start_ticks: None, beat: 0 })
+        Some(Self {
+            pid: pid.parse().ok()?,
+            operation,
+            host: None,
+            boot_id: None,
+            start_ticks: None,
+            beat: 0,
+        })
     }
 }
 
@@ -129,7 +157,9 @@ impl CampaignLock {
     /// Takes the lock, and waits for [`SILENCE`] if the holder is on another machine and may have ended.
     pub fn take_waiting(path: &Utf8Path, operation: &str) -> Result<Self, StoreError> {
         match Self::take(path, operation) {
-            Err(StoreError::Locked { beat: Some(beat), .. }) => {
+            Err(StoreError::Locked {
+                beat: Some(beat), ..
+            }) => {
                 std::thread::sleep(SILENCE);
                 Self::take_over(path, operation, beat)
             }
@@ -142,7 +172,9 @@ impl CampaignLock {
         let mut beat = None;
         loop {
             match Self::take_from(path, operation, beat) {
-                Err(StoreError::Locked { beat: Some(of_old), .. }) if beat != Some(of_old) => beat = Some(of_old),
+                Err(StoreError::Locked {
+                    beat: Some(of_old), ..
+                }) if beat != Some(of_old) => beat = Some(of_old),
                 taken => return taken,
             }
         }
@@ -150,15 +182,31 @@ impl CampaignLock {
 
     fn take_from(path: &Utf8Path, operation: &str, dead: Option<u64>) -> Result<Self, StoreError> {
         let mut options = OpenOptions::new();
-        let file = open(options.read(true).write(true).create(true).truncate(false), path)?;
+        let file = open(
+            options.read(true).write(true).create(true).truncate(false),
+            path,
+        )?;
         let locked = |holder: Option<&Holder>, beat| {
-            let holder = holder.map(|holder| format!(" ({holder})")).unwrap_or_default();
-            StoreError::Locked { path: path.into(), holder, beat }
+            let holder = holder
+                .map(|holder| format!(" ({holder})"))
+                .unwrap_or_default();
+            StoreError::Locked {
+                path: path.into(),
+                holder,
+                beat,
+            }
         };
         match file.try_lock() {
             Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(locked(Holder::read(&file).as_ref(), None)),
-            Err(TryLockError::Error(source)) if has_no_locks(&source) => return Err(StoreError::NoLocks { path: path.into(), source }),
+            Err(TryLockError::WouldBlock) => {
+                return Err(locked(Holder::read(&file).as_ref(), None));
+            }
+            Err(TryLockError::Error(source)) if has_no_locks(&source) => {
+                return Err(StoreError::NoLocks {
+                    path: path.into(),
+                    source,
+                });
+            }
             Err(TryLockError::Error(e)) => return Err(StoreError::io("lock", path)(e)),
         }
         if let Some(before) = Holder::read(&file) {
@@ -169,8 +217,13 @@ impl CampaignLock {
                 return Err(locked(Some(&before), Some(before.beat)));
             }
         }
-        Holder::this(operation).write(&file).map_err(StoreError::io("write", path))?;
-        Ok(Self { file: Arc::new(file), beats: None })
+        Holder::this(operation)
+            .write(&file)
+            .map_err(StoreError::io("write", path))?;
+        Ok(Self {
+            file: Arc::new(file),
+            beats: None,
+        })
     }
 
     /// Gives signs of life from now on, for those on other machines whom the lock does not reach.
@@ -180,13 +233,15 @@ impl CampaignLock {
     pub fn give_signs_of_life(&mut self, operation: &str) -> io::Result<()> {
         let (sender, ended) = mpsc::channel();
         let (file, mut holder) = (Arc::clone(&self.file), Holder::this(operation));
-        let thread = std::thread::Builder::new().name("lock".to_owned()).spawn(move || {
-            while ended.recv_timeout(BEAT) == Err(mpsc::RecvTimeoutError::Timeout) {
-                holder.beat += 1;
-                // what cannot be written now is written at the next one
-                let _ = holder.write(&file);
-            }
-        })?;
+        let thread = std::thread::Builder::new()
+            .name("lock".to_owned())
+            .spawn(move || {
+                while ended.recv_timeout(BEAT) == Err(mpsc::RecvTimeoutError::Timeout) {
+                    holder.beat += 1;
+                    // what cannot be written now is written at the next one
+                    let _ = holder.write(&file);
+                }
+            })?;
         self.beats = Some((sender, thread));
         Ok(())
     }
@@ -199,7 +254,9 @@ impl CampaignLock {
     /// Whether another process holds the lock. Nothing is written for it, and no file is made.
     pub fn is_held(path: &Utf8Path) -> Result<bool, StoreError> {
         let file = match open(OpenOptions::new().read(true), path) {
-            Err(StoreError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(StoreError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                return Ok(false);
+            }
             other => other?,
         };
         // a shared one can be had with a file that is only read, everywhere; it ends with the file
@@ -234,19 +291,35 @@ fn open(options: &mut OpenOptions, path: &Utf8Path) -> Result<File, StoreError> 
     let fail = |error: io::Error| {
         // what `O_NOFOLLOW` says of a link
         let is_link = error.raw_os_error() == Some(nix::libc::ELOOP);
-        StoreError::io("open", path)(if is_link { io::Error::other("it is a link, and a lock is a file: remove it") } else { error })
+        StoreError::io("open", path)(if is_link {
+            io::Error::other("it is a link, and a lock is a file: remove it")
+        } else {
+            error
+        })
     };
-    let file = options.mode(0o644).custom_flags(nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK).open(path).map_err(fail)?;
-    if file.metadata().map_err(StoreError::io("read", path))?.is_file() {
+    let file = options
+        .mode(0o644)
+        .custom_flags(nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK)
+        .open(path)
+        .map_err(fail)?;
+    if file
+        .metadata()
+        .map_err(StoreError::io("read", path))?
+        .is_file()
+    {
         return Ok(file);
     }
-    Err(StoreError::io("open", path)(io::Error::other("it is not a regular file, and a lock is one: remove it")))
+    Err(StoreError::io("open", path)(io::Error::other(
+        "it is not a regular file, and a lock is one: remove it",
+    )))
 }
 
 /// Whether an error says that a file system cannot lock: Lustre that is mounted without `flock`, NFS without its lock daemon.
 fn has_no_locks(error: &std::io::Error) -> bool {
     use nix::libc::{ENOLCK, ENOSYS, EOPNOTSUPP};
-    error.raw_os_error().is_some_and(|code| [ENOSYS, EOPNOTSUPP, ENOLCK].contains(&code))
+    error
+        .raw_os_error()
+        .is_some_and(|code| [ENOSYS, EOPNOTSUPP, ENOLCK].contains(&code))
 }
 
 #[cfg(test)]
@@ -258,7 +331,9 @@ mod tests {
 
     fn in_directory() -> (tempfile::TempDir, Utf8PathBuf) {
         let temporary = tempfile::tempdir().expect("a directory");
-        let path = Utf8Path::from_path(temporary.path()).expect("UTF-8").join("lock");
+        let path = Utf8Path::from_path(temporary.path())
+            .expect("UTF-8")
+            .join("lock");
         (temporary, path)
     }
 
@@ -268,8 +343,13 @@ mod tests {
         let target = path.with_file_name("precious");
         fs::write(&target, "precious").expect("writes");
         std::os::unix::fs::symlink(&target, &path).expect("links");
-        let refused = CampaignLock::take(&path, "cvc run").expect_err("it is a link").to_string();
-        assert!(refused.contains("it is a link") && CampaignLock::is_held(&path).is_err(), "{refused}");
+        let refused = CampaignLock::take(&path, "cvc run")
+            .expect_err("it is a link")
+            .to_string();
+        assert!(
+            refused.contains("it is a link") && CampaignLock::is_held(&path).is_err(),
+            "{refused}"
+        );
         assert_eq!(fs::read_to_string(&target).expect("reads"), "precious");
         fs::remove_file(&path).expect("removes");
         nix::unistd::mkfifo(path.as_std_path(), nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
@@ -281,16 +361,24 @@ mod tests {
     fn who_is_kept_out_is_told_by_whom() {
         let (_temporary, path) = in_directory();
         let lock = CampaignLock::take(&path, "cvc fsck --repair").expect("free");
-        let told = CampaignLock::take(&path, "cvc run").expect_err("it is held").to_string();
-        let host = cvc_probe::host_name().expect("a name");
+        let told = CampaignLock::take(&path, "cvc run")
+            .expect_err("it is held")
+            .to_string();
+        let host = cvc_os::host_name().expect("a name");
         let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").expect("Linux");
-        let holder = format!("(`cvc fsck --repair`, process {} on {host}, boot {})", std::process::id(), boot.trim());
+        let holder = format!(
+            "(`cvc fsck --repair`, process {} on {host}, boot {})",
+            std::process::id(),
+            boot.trim()
+        );
         assert!(told.contains(&holder), "{told}");
         drop(lock);
         fs::write(&path, "4711\n").expect("writes");
         let old = fs::File::open(&path).expect("opens");
         old.lock().expect("free");
-        let told = CampaignLock::take(&path, "cvc run").expect_err("it is held").to_string();
+        let told = CampaignLock::take(&path, "cvc run")
+            .expect_err("it is held")
+            .to_string();
         assert!(told.contains("(process 4711)"), "{told}");
     }
 
@@ -306,16 +394,22 @@ mod tests {
         let (_temporary, path) = in_directory();
         // of this machine: the parent of this test lives
         let parent = nix::unistd::getppid().as_raw() as u32;
-        let living = cvc_probe::proc::ProcessId::of(parent).expect("it lives");
+        let living = cvc_os::proc::ProcessId::of(parent).expect("it lives");
         let lock = CampaignLock::take(&path, "cvc run").expect("free");
         let mine = fs::read_to_string(&path).expect("reads");
         drop(lock);
-        assert_eq!(fs::read_to_string(&path).expect("reads"), "", "nobody holds it");
+        assert_eq!(
+            fs::read_to_string(&path).expect("reads"),
+            "",
+            "nobody holds it"
+        );
         let mut holder: serde_json::Value = serde_json::from_str(&mine).expect("JSON");
         holder["pid"] = parent.into();
         holder["start_ticks"] = living.start_ticks.into();
         fs::write(&path, holder.to_string()).expect("writes");
-        let told = CampaignLock::take(&path, "cvc run").expect_err("it lives").to_string();
+        let told = CampaignLock::take(&path, "cvc run")
+            .expect_err("it lives")
+            .to_string();
         assert!(told.contains(&format!("process {parent} on")), "{told}");
         holder["start_ticks"] = (living.start_ticks + 1).into();
         fs::write(&path, holder.to_string()).expect("writes");
@@ -323,10 +417,20 @@ mod tests {
         // of another machine: its signs of life count
         fs::write(&path, elsewhere(7)).expect("writes");
         let error = CampaignLock::take(&path, "cvc run").expect_err("it may live");
-        let StoreError::Locked { beat: Some(beat), .. } = error else { panic!("{error}") };
+        let StoreError::Locked {
+            beat: Some(beat), ..
+        } = error
+        else {
+            panic!("{error}")
+        };
         fs::write(&path, elsewhere(8)).expect("writes");
         let error = CampaignLock::take_over(&path, "cvc run", beat).expect_err("it lives");
-        let StoreError::Locked { beat: Some(beat), .. } = error else { panic!("{error}") };
+        let StoreError::Locked {
+            beat: Some(beat), ..
+        } = error
+        else {
+            panic!("{error}")
+        };
         CampaignLock::take_over(&path, "cvc run", beat).expect("it has given no sign since");
     }
 
@@ -339,7 +443,10 @@ mod tests {
         assert_eq!(fs::read_to_string(&path).expect("reads"), "4711\n");
         let _lock = CampaignLock::take_for_sweep(&path).expect("free");
         assert!(CampaignLock::is_held(&path).expect("a file"));
-        assert_eq!(CampaignLock::sweeping(&path), Some(std::process::id().to_string()));
+        assert_eq!(
+            CampaignLock::sweeping(&path),
+            Some(std::process::id().to_string())
+        );
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use super::error::StoreError;
 use crate::ids::short_digest;
 use camino::{Utf8Component, Utf8Path, Utf8PathBuf};
-use cvc_probe::disk;
+use cvc_os::disk;
 use std::{
     fmt::Write,
     fs::{self, File},
@@ -65,14 +65,27 @@ pub fn write_manifest(directory: &Utf8Path, left_out: &[&str]) -> Result<String,
         let digest = match digest_of(&path) {
             Ok(digest) => digest,
             // a program may remove what it wrote, or keep it to itself
-            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) => continue,
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied
+                ) =>
+            {
+                continue;
+            }
             Err(error) => return Err(StoreError::io("read", &path)(error)),
         };
         // text can always be written to
         let _ = writeln!(text, "{digest}  {file}");
     }
     let path = directory.join(MANIFEST);
-    let write = |text: &str| disk::write_all("manifest.b3.write", &mut File::create(&path)?, text.as_bytes());
+    let write = |text: &str| {
+        disk::write_all(
+            "manifest.b3.write",
+            &mut File::create(&path)?,
+            text.as_bytes(),
+        )
+    };
     write(&text).map_err(StoreError::io("write", &path))?;
     Ok(short_digest(text.as_bytes()))
 }
@@ -92,14 +105,24 @@ pub fn check_manifest(directory: &Utf8Path, digest: &str) -> Result<(), Manifest
     }
     let text = String::from_utf8(text).map_err(|_| ManifestProblem::Malformed { line: 1 })?;
     for (at, line) in text.lines().enumerate() {
-        let (sealed, file) = line.split_once("  ").ok_or(ManifestProblem::Malformed { line: at + 1 })?;
+        let (sealed, file) = line
+            .split_once("  ")
+            .ok_or(ManifestProblem::Malformed { line: at + 1 })?;
         let file = Utf8Path::new(file);
         // whoever wrote the manifest must not choose what is read here
-        if !file.components().all(|part| matches!(part, Utf8Component::Normal(_))) {
-            return Err(ManifestProblem::Outside { line: at + 1, file: file.to_owned() });
+        if !file
+            .components()
+            .all(|part| matches!(part, Utf8Component::Normal(_)))
+        {
+            return Err(ManifestProblem::Outside {
+                line: at + 1,
+                file: file.to_owned(),
+            });
         }
         if digest_of(&directory.join(file)).map_err(unreadable(file))? != sealed {
-            return Err(ManifestProblem::Changed { file: file.to_owned() });
+            return Err(ManifestProblem::Changed {
+                file: file.to_owned(),
+            });
         }
     }
     Ok(())
@@ -115,7 +138,9 @@ fn digest_of(path: &Utf8Path) -> io::Result<String> {
 fn list(directory: &Utf8Path, below: &Utf8Path, files: &mut Vec<Utf8PathBuf>) -> io::Result<()> {
     for entry in fs::read_dir(directory.join(below))? {
         let entry = entry?;
-        let Ok(name) = entry.file_name().into_string() else { continue };
+        let Ok(name) = entry.file_name().into_string() else {
+            continue;
+        };
         let (path, kind) = (below.join(&name), entry.file_type()?);
         if kind.is_dir() {
             list(directory, &path, files)?;
@@ -139,11 +164,19 @@ mod tests {
         fs::write(dir.join("secret"), "s").expect("writes");
         let secret = blake3::hash(b"s").to_hex().to_string();
         // the last one would be read for ever
-        for file in ["../secret", dir.join("secret").as_str(), "a/../../secret", "/dev/zero"] {
+        for file in [
+            "../secret",
+            dir.join("secret").as_str(),
+            "a/../../secret",
+            "/dev/zero",
+        ] {
             let text = format!("{secret}  {file}\n");
             fs::write(run.join(MANIFEST), &text).expect("writes");
             let problem = check_manifest(&run, &short_digest(text.as_bytes())).expect_err(file);
-            assert!(matches!(problem, ManifestProblem::Outside { line: 1, .. }), "{problem}");
+            assert!(
+                matches!(problem, ManifestProblem::Outside { line: 1, .. }),
+                "{problem}"
+            );
         }
     }
 
@@ -159,9 +192,17 @@ mod tests {
         // written later, and no part of it
         put("outcome.json", "{}");
         check_manifest(dir, &digest).expect("whole");
-        let problem = || check_manifest(dir, &digest).expect_err("changed").to_string();
+        let problem = || {
+            check_manifest(dir, &digest)
+                .expect_err("changed")
+                .to_string()
+        };
         put("trace/log", "TWO");
-        assert!(problem().starts_with("trace/log is not what was sealed"), "{}", problem());
+        assert!(
+            problem().starts_with("trace/log is not what was sealed"),
+            "{}",
+            problem()
+        );
         fs::remove_file(dir.join("trace/log")).expect("removes");
         assert!(problem().starts_with("trace/log: "), "{}", problem());
         put("trace/log", "two");

@@ -1,6 +1,8 @@
 //! The file in a run's directory that says how it ended.
 
-use super::{atomic_file::remove_all, error::StoreError, layout::CampaignDir, manifest::check_manifest};
+use super::{
+    atomic_file::remove_all, error::StoreError, layout::CampaignDir, manifest::check_manifest,
+};
 use crate::{ids::RunId, outcome::Outcome};
 use camino::Utf8Path;
 use serde::{Deserialize, Serialize};
@@ -24,22 +26,40 @@ pub struct OutcomeFile {
     pub manifest: Option<String>,
 }
 
+/// The file of an outcome cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum OutcomeError {
+    /// It cannot be read.
+    #[error("{OUTCOME}: {0}")]
+    Read(std::io::Error),
+    /// It is not what a run writes.
+    #[error("{OUTCOME}: {0}")]
+    Parse(serde_json::Error),
+}
+
 /// Reads how the run of a directory ended.
 ///
 /// # Errors
-/// What is wrong with the file, in words.
-pub fn read_outcome(run: &Utf8Path) -> Result<OutcomeFile, String> {
-    let text = std::fs::read(run.join(OUTCOME)).map_err(|error| format!("{OUTCOME}: {error}"))?;
-    serde_json::from_slice(&text).map_err(|error| format!("{OUTCOME}: {error}"))
+/// What is wrong with the file.
+pub fn read_outcome(run: &Utf8Path) -> Result<OutcomeFile, OutcomeError> {
+    let text = std::fs::read(run.join(OUTCOME)).map_err(OutcomeError::Read)?;
+    serde_json::from_slice(&text).map_err(OutcomeError::Parse)
 }
 
 /// The outcome of an attempt whose directory has its final name, and everything that was sealed in it.
 pub fn sealed_outcome(campaign: &CampaignDir, run: &RunId, attempt: u32) -> Option<OutcomeFile> {
-    [campaign.run(run), campaign.failed(run, attempt)].iter().find_map(|dir| {
-        let file = read_outcome(dir).ok().filter(|file| file.attempt == attempt)?;
-        let is_whole = file.manifest.as_ref().is_none_or(|digest| check_manifest(dir, digest).is_ok());
-        is_whole.then_some(file)
-    })
+    [campaign.run(run), campaign.failed(run, attempt)]
+        .iter()
+        .find_map(|dir| {
+            let file = read_outcome(dir)
+                .ok()
+                .filter(|file| file.attempt == attempt)?;
+            let is_whole = file
+                .manifest
+                .as_ref()
+                .is_none_or(|digest| check_manifest(dir, digest).is_ok());
+            is_whole.then_some(file)
+        })
 }
 
 /// Removes what is left of an attempt that has not ended, and whose directory got its final name before its content was on disk: the machine

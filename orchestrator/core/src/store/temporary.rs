@@ -2,7 +2,8 @@
 
 use super::error::StoreError;
 use camino::Utf8Path;
-use cvc_probe::{host_name, proc::ProcessId};
+use cvc_os::host_name;
+use cvc_os::proc::ProcessId;
 use std::{fs, io};
 
 /// What the names of those begin with that this process makes for `name`, where others may make one at the same time.
@@ -11,13 +12,20 @@ use std::{fs, io};
 /// When the system does not tell this process's own times.
 pub fn own_prefix(name: &str) -> io::Result<String> {
     let own = ProcessId::own()?;
-    Ok(format!("{}{}-{}-", host_prefix(name), own.pid, own.start_ticks))
+    Ok(format!(
+        "{}{}-{}-",
+        host_prefix(name),
+        own.pid,
+        own.start_ticks
+    ))
 }
 
 /// What of it is the same for all processes of this machine.
 fn host_prefix(name: &str) -> String {
     // it becomes part of a file's name
-    let host = host_name().unwrap_or_default().replace(|c: char| !c.is_ascii_alphanumeric(), "_");
+    let host = host_name()
+        .unwrap_or_default()
+        .replace(|c: char| !c.is_ascii_alphanumeric(), "_");
     format!(".{name}-{host}-")
 }
 
@@ -27,7 +35,10 @@ pub fn remove_abandoned(directory: &Utf8Path, name: &str) {
     for entry in directory.read_dir_utf8().into_iter().flatten().flatten() {
         let maker = entry.file_name().strip_prefix(&prefix).and_then(|rest| {
             let mut parts = rest.split('-');
-            Some(ProcessId { pid: parts.next()?.parse().ok()?, start_ticks: parts.next()?.parse().ok()? })
+            Some(ProcessId {
+                pid: parts.next()?.parse().ok()?,
+                start_ticks: parts.next()?.parse().ok()?,
+            })
         });
         if maker.is_some_and(|maker| !maker.is_alive()) {
             let _ = fs::remove_file(entry.path());
@@ -40,7 +51,9 @@ pub fn remove_abandoned(directory: &Utf8Path, name: &str) {
 /// # Errors
 /// When one cannot be removed.
 pub fn remove_half_written(path: &Utf8Path) -> Result<(), StoreError> {
-    let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else { return Ok(()) };
+    let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else {
+        return Ok(());
+    };
     let prefix = format!(".{name}.");
     for entry in directory.read_dir_utf8().into_iter().flatten().flatten() {
         if entry.file_name().starts_with(&prefix) && entry.file_name().ends_with(".tmp") {
@@ -61,15 +74,28 @@ mod tests {
         let own = own_prefix("index").expect("own times");
         let gone = own.replace(&format!("-{}-", std::process::id()), "-4194305-");
         assert_ne!(own, gone);
-        let kept =
-            [format!("{own}x.sqlite"), ".index-other-7-7-x".into(), "index.sqlite".into(), ".plan.json".into(), ".plan.json-1.tmp".into()];
-        for name in kept.iter().cloned().chain([format!("{gone}x.sqlite"), ".plan.json.12-0.tmp".into()]) {
+        let kept = [
+            format!("{own}x.sqlite"),
+            ".index-other-7-7-x".into(),
+            "index.sqlite".into(),
+            ".plan.json".into(),
+            ".plan.json-1.tmp".into(),
+        ];
+        for name in kept
+            .iter()
+            .cloned()
+            .chain([format!("{gone}x.sqlite"), ".plan.json.12-0.tmp".into()])
+        {
             fs::write(dir.join(name), "x").expect("writes");
         }
         remove_abandoned(dir, "index");
         remove_half_written(&dir.join("plan.json")).expect("removes");
-        let left: std::collections::BTreeSet<String> =
-            dir.read_dir_utf8().expect("lists").flatten().map(|e| e.file_name().to_owned()).collect();
+        let left: std::collections::BTreeSet<String> = dir
+            .read_dir_utf8()
+            .expect("lists")
+            .flatten()
+            .map(|e| e.file_name().to_owned())
+            .collect();
         assert_eq!(left, kept.into());
     }
 }

@@ -21,7 +21,10 @@ impl Machine {
             fs::create_dir_all(machine.at(dir)).expect("makes");
         }
         // time passes at once, as often as the test wants
-        machine.program("sleep", "n=$(cat $ROOT/looks); [ $n -gt 0 ] || exit 1; echo $((n - 1)) >$ROOT/looks");
+        machine.program(
+            "sleep",
+            "n=$(cat $ROOT/looks); [ $n -gt 0 ] || exit 1; echo $((n - 1)) >$ROOT/looks",
+        );
         machine.program("shutdown", "echo shutdown >>$ROOT/ended");
         machine.program("setsid", "echo \"$@\" >>$ROOT/background");
         machine.program("systemctl", "echo \"$@\" >>$ROOT/systemctl");
@@ -45,18 +48,33 @@ impl Machine {
 
     /// Makes a pipe, so that the end of what goes on in the background can be waited for.
     fn expect_background(&self) {
-        let made = Command::new("mkfifo").arg(self.at("background")).status().expect("mkfifo");
+        let made = Command::new("mkfifo")
+            .arg(self.at("background"))
+            .status()
+            .expect("mkfifo");
         assert!(made.success());
     }
 
     /// Runs a script with its paths below the directory.
     fn run(&self, script: &str) {
         let root = self.0.path().display().to_string();
-        let script =
-            ["/etc/", "/usr/local/", "/var/lib/", "/run/"].iter().fold(script.to_owned(), |s, dir| s.replace(dir, &format!("{root}{dir}")));
+        let script = ["/etc/", "/usr/local/", "/var/lib/", "/run/"]
+            .iter()
+            .fold(script.to_owned(), |s, dir| {
+                s.replace(dir, &format!("{root}{dir}"))
+            });
         let path = format!("{root}/bin:{}", std::env::var("PATH").expect("a path"));
-        let ran = Command::new("sh").args(["-c", &script]).env("PATH", path).env("ROOT", &root).output().expect("sh");
-        assert!(ran.stderr.is_empty(), "{}", String::from_utf8_lossy(&ran.stderr));
+        let ran = Command::new("sh")
+            .args(["-c", &script])
+            .env("PATH", path)
+            .env("ROOT", &root)
+            .output()
+            .expect("sh");
+        assert!(
+            ran.stderr.is_empty(),
+            "{}",
+            String::from_utf8_lossy(&ran.stderr)
+        );
     }
 
     /// What watches the deadline, when it has looked so often. Returns whether it has ended the machine.
@@ -65,20 +83,29 @@ impl Machine {
         fs::write(self.at("looks"), times.to_string()).expect("writes");
         // its paths are below the directory since it was written
         let root = self.0.path().display().to_string();
-        let script = fs::read_to_string(self.at("usr/local/sbin/cvc-deadline")).expect("a script").replace(&root, "");
+        let script = fs::read_to_string(self.at("usr/local/sbin/cvc-deadline"))
+            .expect("a script")
+            .replace(&root, "");
         self.run(&script);
         self.at("ended").exists()
     }
 
     fn deadline(&self) -> i64 {
-        fs::read_to_string(self.at("etc/cvc-deadline")).expect("a deadline").trim().parse().expect("seconds")
+        fs::read_to_string(self.at("etc/cvc-deadline"))
+            .expect("a deadline")
+            .trim()
+            .parse()
+            .expect("seconds")
     }
 }
 
 fn user_data(lifetime_s: u64, expires_s: i64) -> String {
     let expires = jiff::Timestamp::from_second(expires_s).expect("a time");
     LaunchOrder {
-        tags: Tags { expires: Some(expires), ..Tags::default() },
+        tags: Tags {
+            expires: Some(expires),
+            ..Tags::default()
+        },
         region: String::new(),
         profile: None,
         endpoint: None,
@@ -120,7 +147,15 @@ fn a_deadline_that_cannot_be_read_twice_has_passed() {
         Some(text) => fs::write(path, text).expect("writes"),
         None => fs::remove_file(path).expect("removes"),
     };
-    for text in [Some(""), Some("\n"), Some("abc\n"), Some("12 34\n"), Some("-5\n"), Some("99999999999999999999\n"), None] {
+    for text in [
+        Some(""),
+        Some("\n"),
+        Some("abc\n"),
+        Some("12 34\n"),
+        Some("-5\n"),
+        Some("99999999999999999999\n"),
+        None,
+    ] {
         written(&file, text);
         assert!(!machine.looks(1), "{text:?}: it may be being written");
         assert!(machine.looks(2), "{text:?}");
@@ -140,7 +175,10 @@ fn an_instance_ends_after_its_deadline_and_not_before() {
 fn the_time_to_boot_does_not_extend_the_deadline_unless_clocks_disagree() {
     let of = |lifetime_s: u64, ordered: i64| {
         let machine = Machine::new();
-        machine.run(&user_data(lifetime_s, ordered + i64::try_from(lifetime_s).expect("small")));
+        machine.run(&user_data(
+            lifetime_s,
+            ordered + i64::try_from(lifetime_s).expect("small"),
+        ));
         machine.deadline()
     };
     let start = now();
@@ -148,7 +186,10 @@ fn the_time_to_boot_does_not_extend_the_deadline_unless_clocks_disagree() {
     // an hour apart, either way: only the lifetime is certain
     for ordered in [start - 3600, start + 3600] {
         let deadline = of(1800, ordered);
-        assert!((start + 1800..=now() + 1800).contains(&deadline), "{deadline}");
+        assert!(
+            (start + 1800..=now() + 1800).contains(&deadline),
+            "{deadline}"
+        );
     }
 }
 
@@ -158,16 +199,27 @@ fn what_watches_the_deadline_is_started_again_with_and_without_systemd() {
     machine.expect_background();
     machine.run(&user_data(3600, now() + 3600));
     let background = machine.background();
-    assert!(background.contains("while :; do") && !machine.at("systemctl").exists(), "{background}");
-    assert!(machine.at("var/lib/cloud/scripts/per-boot/cvc-deadline").is_file());
+    assert!(
+        background.contains("while :; do") && !machine.at("systemctl").exists(),
+        "{background}"
+    );
+    assert!(
+        machine
+            .at("var/lib/cloud/scripts/per-boot/cvc-deadline")
+            .is_file()
+    );
 
     let machine = Machine::new();
     fs::create_dir_all(machine.at("run/systemd/system")).expect("makes");
     machine.run(&user_data(3600, now() + 3600));
-    let unit = fs::read_to_string(machine.at("etc/systemd/system/cvc-deadline.service")).expect("a unit");
+    let unit =
+        fs::read_to_string(machine.at("etc/systemd/system/cvc-deadline.service")).expect("a unit");
     assert!(unit.contains("Restart=always"), "{unit}");
     let calls = fs::read_to_string(machine.at("systemctl")).expect("calls");
-    assert!(calls.contains("enable --now cvc-deadline.service") && !machine.at("background").exists(), "{calls}");
+    assert!(
+        calls.contains("enable --now cvc-deadline.service") && !machine.at("background").exists(),
+        "{calls}"
+    );
 
     // systemd that does not take it
     let machine = Machine::new();

@@ -21,10 +21,24 @@ fn outcome(outcome: Option<&Outcome>) -> String {
 }
 
 fn attempt(a: &Attempt) -> String {
-    let nodes = a.nodes.iter().map(|n| n.to_string()).collect::<Vec<_>>().join(" ");
-    let end = if a.abandoned { "abandoned".to_owned() } else { outcome(a.outcome.as_ref()) };
+    let nodes = a
+        .nodes
+        .iter()
+        .map(|n| n.to_string())
+        .collect::<Vec<_>>()
+        .join(" ");
+    let end = if a.abandoned {
+        "abandoned".to_owned()
+    } else {
+        outcome(a.outcome.as_ref())
+    };
     let at = |t: Option<jiff::Timestamp>| t.map_or("-".to_owned(), |t| t.to_string());
-    format!("    attempt {} on [{nodes}] {} .. {}: {end}", a.number, at(a.started), at(a.ended))
+    format!(
+        "    attempt {} on [{nodes}] {} .. {}: {end}",
+        a.number,
+        at(a.started),
+        at(a.ended)
+    )
 }
 
 fn lease(l: &Lease) -> String {
@@ -38,13 +52,24 @@ fn lease(l: &Lease) -> String {
             order.count,
             order.instance_type,
             order.zone.as_deref().unwrap_or("-"),
-            order.rate.as_ref().map_or("-".to_owned(), |r| r.sources().join(", ")),
+            order
+                .rate
+                .as_ref()
+                .map_or("-".to_owned(), |r| r.sources().join(", ")),
             order.config_digest.as_deref().unwrap_or("-"),
-            l.instances().iter().map(|i| i.to_string()).collect::<Vec<_>>().join(" "),
+            l.instances()
+                .iter()
+                .map(|i| i.to_string())
+                .collect::<Vec<_>>()
+                .join(" "),
         ),
     }
     .expect("text");
-    let lost: Vec<String> = l.lost.iter().map(|(id, since)| format!("{id} {since}")).collect();
+    let lost: Vec<String> = l
+        .lost
+        .iter()
+        .map(|(id, since)| format!("{id} {since}"))
+        .collect();
     write!(
         text,
         "\n    {} .. {} .. {}, released {}, kept until {}, deadline {}, lost [{}]",
@@ -67,12 +92,38 @@ fn lease(l: &Lease) -> String {
 fn describe(state: &CampaignState) -> String {
     let mut text = String::new();
     let mut line = |l: String| text.push_str(&(l + "\n"));
-    line(format!("cvc {:?}, plan {:?}, {} sessions, {} interruptions", state.cvc, state.plan, state.sessions, state.interruptions));
-    line(format!("completed {}, span {:?}", state.completed, state.span.map(|(a, b)| (a.to_string(), b.to_string()))));
-    line(format!("open sites: {}", state.open_sites.iter().map(|s| s.to_string()).collect::<Vec<_>>().join(" ")));
-    line(format!("quarantined: {}", state.quarantined.iter().map(|p| p.to_string()).collect::<Vec<_>>().join(" ")));
+    line(format!(
+        "cvc {:?}, plan {:?}, {} sessions, {} interruptions",
+        state.cvc, state.plan, state.sessions, state.interruptions
+    ));
+    line(format!(
+        "completed {}, span {:?}",
+        state.completed,
+        state.span.map(|(a, b)| (a.to_string(), b.to_string()))
+    ));
+    line(format!(
+        "open sites: {}",
+        state
+            .open_sites
+            .iter()
+            .map(|s| s.to_string())
+            .collect::<Vec<_>>()
+            .join(" ")
+    ));
+    line(format!(
+        "quarantined: {}",
+        state
+            .quarantined
+            .iter()
+            .map(|p| p.to_string())
+            .collect::<Vec<_>>()
+            .join(" ")
+    ));
     for (point, d) in &state.decided {
-        line(format!("decided {point} after {} repeats, narrow {}: {}", d.repeats, d.is_narrow, d.reason));
+        line(format!(
+            "decided {point} after {} repeats, narrow {}: {}",
+            d.repeats, d.is_narrow, d.reason
+        ));
     }
     for (point, reason) in &state.skipped {
         line(format!("skipped {point}: {reason}"));
@@ -81,10 +132,22 @@ fn describe(state: &CampaignState) -> String {
     runs.sort_by_key(|(run, _)| (*run).clone());
     for (run, history) in runs {
         line(match &history.state {
-            RunState::Open { attempt, shepherd } => format!("run {run}: open, attempt {attempt}, shepherd {shepherd:?}"),
-            RunState::Abandoned { attempts } => format!("run {run}: abandoned after {attempts} attempts"),
-            RunState::Finished { attempt, outcome: how, records, manifest: _ } => {
-                format!("run {run}: attempt {attempt} {}, records {records:?}", outcome(Some(how)))
+            RunState::Open { attempt, shepherd } => {
+                format!("run {run}: open, attempt {attempt}, shepherd {shepherd:?}")
+            }
+            RunState::Abandoned { attempts } => {
+                format!("run {run}: abandoned after {attempts} attempts")
+            }
+            RunState::Finished {
+                attempt,
+                outcome: how,
+                records,
+                manifest: _,
+            } => {
+                format!(
+                    "run {run}: attempt {attempt} {}, records {records:?}",
+                    outcome(Some(how))
+                )
             }
         });
         history.attempts.iter().for_each(|a| line(attempt(a)));
@@ -104,8 +167,10 @@ fn journals_of_version_0_1_0_are_read(#[case] kind: &str) {
     let state = CampaignState::of(&entries).unwrap_or_else(|e| panic!("{e}"));
     insta::assert_snapshot!(format!("journal_{kind}"), describe(&state));
     // written in the form of today they say the same
-    let today: Vec<journal::Entry> =
-        entries.iter().map(|e| serde_json::from_str(&serde_json::to_string(e).expect("json")).expect("an entry")).collect();
+    let today: Vec<journal::Entry> = entries
+        .iter()
+        .map(|e| serde_json::from_str(&serde_json::to_string(e).expect("json")).expect("an entry"))
+        .collect();
     assert_eq!(CampaignState::of(&today), Ok(state));
     assert_eq!(today, entries);
 }
@@ -117,7 +182,8 @@ fn journals_of_version_0_1_0_are_read(#[case] kind: &str) {
 // begun by version 0.1.0
 #[case("continued")]
 fn journals_of_format_3_are_read(#[case] name: &str) {
-    let entries = journal::read(&golden(&format!("{name}.jsonl"))).unwrap_or_else(|e| panic!("{e}"));
+    let entries =
+        journal::read(&golden(&format!("{name}.jsonl"))).unwrap_or_else(|e| panic!("{e}"));
     let state = CampaignState::of(&entries).unwrap_or_else(|e| panic!("{e}"));
     insta::assert_snapshot!(format!("journal_{name}"), describe(&state));
 }
@@ -155,10 +221,22 @@ fn name_of(event: &Event) -> &'static str {
 
 #[test]
 fn every_event_occurs_in_a_golden_journal_of_the_newest_format() {
-    let all = ["format-3", "format-3-prices", "format-3-decided", "continued"]
-        .map(|name| journal::read(&golden(&format!("{name}.jsonl"))).unwrap_or_else(|e| panic!("{e}")));
-    let found: BTreeSet<&str> = all.iter().flatten().map(|entry| name_of(&entry.event)).collect();
+    let all = [
+        "format-3",
+        "format-3-prices",
+        "format-3-decided",
+        "continued",
+    ]
+    .map(|name| journal::read(&golden(&format!("{name}.jsonl"))).unwrap_or_else(|e| panic!("{e}")));
+    let found: BTreeSet<&str> = all
+        .iter()
+        .flatten()
+        .map(|entry| name_of(&entry.event))
+        .collect();
     assert_eq!(found.len(), 25, "{found:?}");
     let text = std::fs::read_to_string(golden("format-3.jsonl")).expect("one");
-    assert!(text.lines().all(|line| line.contains("\"sum\":\"")), "each line has its checksum");
+    assert!(
+        text.lines().all(|line| line.contains("\"sum\":\"")),
+        "each line has its checksum"
+    );
 }

@@ -20,7 +20,8 @@ fn apps() -> PathBuf {
 fn spec(rest: &str) -> Spec {
     let text = format!("schema = 1\nname = \"test\"\n[sites.local]\nkind = \"local\"\n{rest}");
     let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/apps");
-    campaign::load_text(Path::new("test.toml"), &text, &[apps(), ours]).unwrap_or_else(|e| panic!("{e}"))
+    campaign::load_text(Path::new("test.toml"), &text, &[apps(), ours])
+        .unwrap_or_else(|e| panic!("{e}"))
 }
 
 fn plan(rest: &str) -> Plan {
@@ -30,7 +31,11 @@ fn plan(rest: &str) -> Plan {
 /// The only excluded point's reason.
 fn reason(rest: &str) -> (ExcludedBy, String) {
     let plan = plan(rest);
-    assert_eq!((plan.points.len(), plan.excluded.len()), (0, 1), "{plan:#?}");
+    assert_eq!(
+        (plan.points.len(), plan.excluded.len()),
+        (0, 1),
+        "{plan:#?}"
+    );
     (plan.excluded[0].by, plan.excluded[0].reason.clone())
 }
 
@@ -40,12 +45,36 @@ fn reason(rest: &str) -> (ExcludedBy, String) {
     ExcludedBy::Application,
     "square needs a square number (1, 4, 9, 16, ...) of processes, not 8"
 )]
-#[case::power("app = 'two'\nprocesses = 6", ExcludedBy::Application, "two needs a power of two (1, 2, 4, 8, ...) of processes, not 6")]
-#[case::cube("app = 'cube'\nprocesses = 9", ExcludedBy::Application, "cube needs a cube number (1, 8, 27, ...) of processes, not 9")]
-#[case::fewest("app = 'two'\nprocesses = 1", ExcludedBy::Application, "two needs at least 2 processes, not 1")]
-#[case::most("app = 'two'\nprocesses = 32", ExcludedBy::Application, "two runs on at most 16 processes, not 32")]
-#[case::nodes("app = 'cube'\nmapping = '2Nx4P'", ExcludedBy::Site, "2Nx4P needs 2 nodes; the site `local` has 1")]
-#[case::both("app = 'cube'\nmapping = '1Nx8P'\nprocesses = 1", ExcludedBy::Combination, "1 processes, but the mapping 1Nx8P has 8")]
+#[case::power(
+    "app = 'two'\nprocesses = 6",
+    ExcludedBy::Application,
+    "two needs a power of two (1, 2, 4, 8, ...) of processes, not 6"
+)]
+#[case::cube(
+    "app = 'cube'\nprocesses = 9",
+    ExcludedBy::Application,
+    "cube needs a cube number (1, 8, 27, ...) of processes, not 9"
+)]
+#[case::fewest(
+    "app = 'two'\nprocesses = 1",
+    ExcludedBy::Application,
+    "two needs at least 2 processes, not 1"
+)]
+#[case::most(
+    "app = 'two'\nprocesses = 32",
+    ExcludedBy::Application,
+    "two runs on at most 16 processes, not 32"
+)]
+#[case::nodes(
+    "app = 'cube'\nmapping = '2Nx4P'",
+    ExcludedBy::Site,
+    "2Nx4P needs 2 nodes; the site `local` has 1"
+)]
+#[case::both(
+    "app = 'cube'\nmapping = '1Nx8P'\nprocesses = 1",
+    ExcludedBy::Combination,
+    "1 processes, but the mapping 1Nx8P has 8"
+)]
 #[case::many_aggregators(
     "app = 'demo'\nclass = 'S'\nprocesses = 1\naggregators = 2",
     ExcludedBy::Combination,
@@ -71,25 +100,48 @@ fn reason(rest: &str) -> (ExcludedBy, String) {
     ExcludedBy::Combination,
     "the output of cube does not show its steps, so cvc cannot wait for step 2; use at_s"
 )]
-#[case::user("app = 'cube'\nprocesses = 8\n[[exclude]]\nwhen = { processes = [8, 27] }\nreason = 'too many'", ExcludedBy::Rule, "too many")]
-fn what_cannot_run_is_excluded_with_its_reason(#[case] matrix: &str, #[case] by: ExcludedBy, #[case] text: &str) {
-    assert_eq!(reason(&format!("[matrix]\n{matrix}")), (by, text.to_owned()));
+#[case::user(
+    "app = 'cube'\nprocesses = 8\n[[exclude]]\nwhen = { processes = [8, 27] }\nreason = 'too many'",
+    ExcludedBy::Rule,
+    "too many"
+)]
+fn what_cannot_run_is_excluded_with_its_reason(
+    #[case] matrix: &str,
+    #[case] by: ExcludedBy,
+    #[case] text: &str,
+) {
+    assert_eq!(
+        reason(&format!("[matrix]\n{matrix}")),
+        (by, text.to_owned())
+    );
 }
 
 #[test]
 fn a_workload_that_only_some_applications_have_leaves_the_others_out() {
     let plan = plan("[matrix]\napp = ['demo', 'cube']\nclass = 'W'\nprocesses = 1");
     assert_eq!((plan.points.len(), plan.excluded.len()), (1, 1));
-    assert_eq!((plan.excluded[0].by, plan.excluded[0].reason.as_str()), (ExcludedBy::Application, "cube has no workload `W`; it has: S"));
+    assert_eq!(
+        (plan.excluded[0].by, plan.excluded[0].reason.as_str()),
+        (
+            ExcludedBy::Application,
+            "cube has no workload `W`; it has: S"
+        )
+    );
 }
 
 #[test]
 fn darshan_with_dmtcp_is_a_hazard_and_without_it_is_none() {
-    let plan = plan("[matrix]\napp = 'cube'\nprocesses = 1\ncheckpointer = ['none', 'dmtcp']\n[trace]\ntracer = 'darshan'");
+    let plan = plan(
+        "[matrix]\napp = 'cube'\nprocesses = 1\ncheckpointer = ['none', 'dmtcp']\n[trace]\ntracer = 'darshan'",
+    );
     assert_eq!(plan.points.len(), 1);
     assert_eq!(plan.points[0].point.checkpointer, CheckpointerKind::None);
     assert_eq!(plan.excluded[0].by, ExcludedBy::Hazard);
-    assert!(plan.excluded[0].reason.contains("dup2"), "{}", plan.excluded[0].reason);
+    assert!(
+        plan.excluded[0].reason.contains("dup2"),
+        "{}",
+        plan.excluded[0].reason
+    );
 }
 
 #[test]
@@ -99,19 +151,39 @@ fn compression_without_dmtcp_leaves_one_point() {
         let plan = plan(&format!(
             "[matrix]\napp = 'demo'\nclass = 'S'\nprocesses = 1\ncheckpointer = ['none', 'application', 'dmtcp']\ncompression = {list}"
         ));
-        let of = |kind| plan.points.iter().filter(|p| p.point.checkpointer == kind).map(|p| p.point.compression).collect::<Vec<_>>();
+        let of = |kind| {
+            plan.points
+                .iter()
+                .filter(|p| p.point.checkpointer == kind)
+                .map(|p| p.point.compression)
+                .collect::<Vec<_>>()
+        };
         assert_eq!(of(CheckpointerKind::None), [Compression::None], "{list}");
-        assert_eq!(of(CheckpointerKind::Application), [Compression::None], "{list}");
-        assert_eq!(of(CheckpointerKind::Dmtcp).len(), if list.contains("none") { 2 } else { 1 }, "{list}");
+        assert_eq!(
+            of(CheckpointerKind::Application),
+            [Compression::None],
+            "{list}"
+        );
+        assert_eq!(
+            of(CheckpointerKind::Dmtcp).len(),
+            if list.contains("none") { 2 } else { 1 },
+            "{list}"
+        );
     }
 }
 
 #[test]
 fn a_zipped_compression_that_differs_in_more_than_itself_stays() {
-    let plan = plan("[matrix]\napp = 'demo'\nclass = 'S'\n[[zip]]\ncompression = ['none', 'gzip', 'gzip']\nprocesses = [1, 2, 1]");
+    let plan = plan(
+        "[matrix]\napp = 'demo'\nclass = 'S'\n[[zip]]\ncompression = ['none', 'gzip', 'gzip']\nprocesses = [1, 2, 1]",
+    );
     let kept: Vec<u32> = plan.points.iter().map(|p| p.point.processes()).collect();
     assert_eq!(kept, [1, 2]);
-    assert!(plan.points.iter().all(|p| p.point.compression == Compression::None));
+    assert!(
+        plan.points
+            .iter()
+            .all(|p| p.point.compression == Compression::None)
+    );
 }
 
 #[test]
@@ -123,20 +195,46 @@ fn defaults_are_filled_in_and_extra_points_inherit_single_values() {
     );
     assert_eq!(plan.points.len(), 5);
     let first = &plan.points[0].point;
-    assert_eq!((first.site.as_str(), first.storage.as_str(), first.mpi.as_str()), ("local", "fast", "openmpi"));
-    assert_eq!((first.aggregators, first.cb_buffer, first.checkpointer), (None, None, CheckpointerKind::None));
+    assert_eq!(
+        (
+            first.site.as_str(),
+            first.storage.as_str(),
+            first.mpi.as_str()
+        ),
+        ("local", "fast", "openmpi")
+    );
+    assert_eq!(
+        (first.aggregators, first.cb_buffer, first.checkpointer),
+        (None, None, CheckpointerKind::None)
+    );
     let extra = &plan.points[4].point;
-    assert_eq!((extra.class.as_str(), extra.mpi.as_str(), extra.mapping.to_string().as_str()), ("S", "mpich", "1Nx9P"));
+    assert_eq!(
+        (
+            extra.class.as_str(),
+            extra.mpi.as_str(),
+            extra.mapping.to_string().as_str()
+        ),
+        ("S", "mpich", "1Nx9P")
+    );
     assert_eq!(extra.factor("work").as_deref(), Some("3"));
-    assert_eq!(plan.excluded.len(), 1, "the second extra point is in the matrix already");
+    assert_eq!(
+        plan.excluded.len(),
+        1,
+        "the second extra point is in the matrix already"
+    );
     assert_eq!(plan.excluded[0].reason, "an earlier point is the same");
 }
 
 #[test]
 fn only_another_locale_than_the_default_changes_identifiers() {
     let ids = |run: &str| {
-        let plan = plan(&format!("[matrix]\napp = 'demo'\nclass = 'S'\nprocesses = 1\n{run}"));
-        plan.points.iter().map(|point| point.id.clone()).collect::<Vec<_>>()
+        let plan = plan(&format!(
+            "[matrix]\napp = 'demo'\nclass = 'S'\nprocesses = 1\n{run}"
+        ));
+        plan.points
+            .iter()
+            .map(|point| point.id.clone())
+            .collect::<Vec<_>>()
     };
     let default = ids("");
     assert_eq!(ids("[run]\nlocale = 'C.UTF-8'"), default);
@@ -145,7 +243,12 @@ fn only_another_locale_than_the_default_changes_identifiers() {
 
 #[test]
 fn rules_match_free_factors_by_either_name_and_derived_factors() {
-    for when in ["{ work = [1, 2] }", "{ user.work = [1.0, 2] }", "{ mapping = ['1Nx4P', '1Nx8P'] }", "{ class = 'S', mpi = 'mpich' }"] {
+    for when in [
+        "{ work = [1, 2] }",
+        "{ user.work = [1.0, 2] }",
+        "{ mapping = ['1Nx4P', '1Nx8P'] }",
+        "{ class = 'S', mpi = 'mpich' }",
+    ] {
         let plan = plan(&format!(
             "[matrix]\napp = 'demo'\nclass = 'S'\nprocesses = [4, 8]\n[matrix.user]\nwork = [1, 2]\n[[exclude]]\nwhen = {when}\nreason = 'r'\n"
         ));
@@ -160,11 +263,20 @@ fn interleaved_runs_go_block_by_block_with_a_different_shuffle_in_each() {
     let plan = plan(ORDERED);
     assert_eq!(plan.runs.len(), 8 * 5);
     let blocks: Vec<_> = plan.runs.chunks(8).collect();
-    let wanted = [Repeat::Warmup(1), Repeat::Warmup(2), Repeat::Measured(1), Repeat::Measured(2), Repeat::Measured(3)];
+    let wanted = [
+        Repeat::Warmup(1),
+        Repeat::Warmup(2),
+        Repeat::Measured(1),
+        Repeat::Measured(2),
+        Repeat::Measured(3),
+    ];
     let mut orders = HashSet::new();
     for (block, repeat) in blocks.iter().zip(wanted) {
         assert!(block.iter().all(|r| r.repeat == repeat));
-        assert_eq!(block.iter().map(|r| &r.point).collect::<HashSet<_>>().len(), 8);
+        assert_eq!(
+            block.iter().map(|r| &r.point).collect::<HashSet<_>>().len(),
+            8
+        );
         orders.insert(block.iter().map(|r| r.point.clone()).collect::<Vec<_>>());
     }
     assert_eq!(orders.len(), 5);
@@ -176,7 +288,14 @@ fn interleaved_runs_go_block_by_block_with_a_different_shuffle_in_each() {
 #[case("as-written")]
 fn every_order_has_every_run_once_and_warmups_first(#[case] order: &str) {
     let plan = plan(&format!("{ORDERED}order = '{order}'"));
-    assert_eq!(plan.runs.iter().map(|r| &r.id).collect::<HashSet<_>>().len(), 40);
+    assert_eq!(
+        plan.runs
+            .iter()
+            .map(|r| &r.id)
+            .collect::<HashSet<_>>()
+            .len(),
+        40
+    );
     let mut seen: HashMap<&str, Vec<Repeat>> = HashMap::new();
     for run in &plan.runs {
         seen.entry(run.point.as_str()).or_default().push(run.repeat);
@@ -186,15 +305,29 @@ fn every_order_has_every_run_once_and_warmups_first(#[case] order: &str) {
         assert_eq!(repeats.len(), 5);
     }
     if order == "as-written" {
-        assert!(plan.runs.chunks(5).zip(&plan.points).all(|(runs, p)| runs.iter().all(|r| r.point == p.id)));
+        assert!(
+            plan.runs
+                .chunks(5)
+                .zip(&plan.points)
+                .all(|(runs, p)| runs.iter().all(|r| r.point == p.id))
+        );
     }
 }
 
 #[test]
 fn another_seed_gives_another_order_of_the_same_runs() {
-    let [a, b] = ["seed = 1", "seed = 2"].map(|seed| plan(&format!("{ORDERED}{seed}")).runs.into_iter().map(|r| r.id).collect::<Vec<_>>());
+    let [a, b] = ["seed = 1", "seed = 2"].map(|seed| {
+        plan(&format!("{ORDERED}{seed}"))
+            .runs
+            .into_iter()
+            .map(|r| r.id)
+            .collect::<Vec<_>>()
+    });
     assert_ne!(a, b);
-    assert_eq!(a.into_iter().collect::<HashSet<_>>(), b.into_iter().collect::<HashSet<_>>());
+    assert_eq!(
+        a.into_iter().collect::<HashSet<_>>(),
+        b.into_iter().collect::<HashSet<_>>()
+    );
 }
 
 #[test]
@@ -205,7 +338,10 @@ fn identifiers_depend_on_what_affects_results_and_on_nothing_else() {
         format!("{base}[run]\nrepeats = 9\ntimeout_s = 5\nkeep_images = true\n"),
         format!("# a comment\n{base}[report]\ntitle = 't'\n"),
         format!("{base}[checkpoint]\nmoment = 'size-only'\n"),
-        base.replace("[matrix]", "[sites.local.mpi.b]\nfamily = 'mpich'\n[sites.local.dmtcp]\nprefix = '/d'\n[matrix]"),
+        base.replace(
+            "[matrix]",
+            "[sites.local.mpi.b]\nfamily = 'mpich'\n[sites.local.dmtcp]\nprefix = '/d'\n[matrix]",
+        ),
     ];
     for text in same {
         assert_eq!(id(&text), id(base), "{text}");
@@ -216,38 +352,73 @@ fn identifiers_depend_on_what_affects_results_and_on_nothing_else() {
         base.replace("'S'", "'W'"),
         format!("{base}[trace]\ntracer = 'strace'\n"),
         base.replace("processes = 1", "processes = 1\n[matrix.user]\nwork = 1"),
-        base.replace("[sites.local.mpi", "[sites.local.storage.x]\npath = '/x'\n[sites.local.mpi"),
+        base.replace(
+            "[sites.local.mpi",
+            "[sites.local.storage.x]\npath = '/x'\n[sites.local.mpi",
+        ),
     ];
     for text in &other {
         assert_ne!(id(text), id(base), "{text}");
     }
     let dmtcp = base.replace("processes = 1", "processes = 1\ncheckpointer = 'dmtcp'");
-    assert_ne!(id(&dmtcp), id(&format!("{dmtcp}[checkpoint]\nmoment = 'size-only'\n")));
+    assert_ne!(
+        id(&dmtcp),
+        id(&format!("{dmtcp}[checkpoint]\nmoment = 'size-only'\n"))
+    );
 }
 
 /// The plan of a fixed file, so that a change of what enters an identifier is noticed: it orphans every finished run.
 #[test]
 fn identifiers_do_not_change_unnoticed() {
-    let plan =
-        plan("[matrix]\napp = 'demo'\nclass = 'S'\nprocesses = [1, 2]\ncheckpointer = 'dmtcp'\naggregators = 1\ncb_buffer = '1MiB'\n");
+    let plan = plan(
+        "[matrix]\napp = 'demo'\nclass = 'S'\nprocesses = [1, 2]\ncheckpointer = 'dmtcp'\naggregators = 1\ncb_buffer = '1MiB'\n",
+    );
     insta::assert_json_snapshot!(plan);
 }
 
 #[test]
 fn estimates_follow_the_descriptor_and_the_machine() {
-    let spec = spec("[matrix]\napp = 'demo'\nclass = ['S', 'W']\nprocesses = 4\ncheckpointer = ['none', 'dmtcp']\n[run]\nrepeats = 2");
+    let spec = spec(
+        "[matrix]\napp = 'demo'\nclass = ['S', 'W']\nprocesses = 4\ncheckpointer = ['none', 'dmtcp']\n[run]\nrepeats = 2",
+    );
     let plan = plan::build(&spec);
-    let stored = plan.points.iter().filter(|p| p.point.class == "S").map(|p| (p.id.clone(), 170 << 20)).collect();
-    let on = |cores| plan::estimate(&spec, &plan, &Machines { cores, sites: HashMap::new() }, &stored);
+    let stored = plan
+        .points
+        .iter()
+        .filter(|p| p.point.class == "S")
+        .map(|p| (p.id.clone(), 170 << 20))
+        .collect();
+    let on = |cores| {
+        plan::estimate(
+            &spec,
+            &plan,
+            &Machines {
+                cores,
+                sites: HashMap::new(),
+            },
+            &stored,
+        )
+    };
     let (two, four) = (on(2), on(4));
     assert!(four.total_s < two.total_s);
     assert_eq!(two.unknown, 0);
     assert!((two.total_s - 2.0 * two.points.iter().map(|p| p.seconds).sum::<f64>()).abs() < 1e-9);
     // class S under DMTCP: its checkpoint, and 2 MiB of output
-    let dmtcp = plan.points.iter().position(|p| p.point.checkpointer == CheckpointerKind::Dmtcp).expect("a point");
+    let dmtcp = plan
+        .points
+        .iter()
+        .position(|p| p.point.checkpointer == CheckpointerKind::Dmtcp)
+        .expect("a point");
     assert_eq!(two.points[dmtcp].peak_bytes, 172 << 20);
     assert_eq!(two.disk.len(), 1);
-    assert_eq!(two.disk[0].bytes, two.points.iter().map(|p| p.peak_bytes).max().expect("points"));
+    assert_eq!(
+        two.disk[0].bytes,
+        two.points
+            .iter()
+            .map(|p| p.peak_bytes)
+            .max()
+            .expect("points")
+    );
 }
 
 /// Loads every campaign of the repository whose descriptors are there.
@@ -258,7 +429,10 @@ fn committed_campaigns_load() {
         let path = entry.expect("an entry").path();
         if path.extension().is_some_and(|e| e == "toml") {
             if !experiments.join("apps").is_dir() {
-                cvc_testkit::tool::skipped(&format!("plan::committed_campaigns_load {}", path.display()), "experiments/apps");
+                cvc_testkit::tool::skipped(
+                    &format!("plan::committed_campaigns_load {}", path.display()),
+                    "experiments/apps",
+                );
                 continue;
             }
             let spec = campaign::load(&path, &[]).unwrap_or_else(|e| panic!("{e}"));
@@ -407,7 +581,8 @@ formats = ["html", "csv"]
 
 #[test]
 fn the_file_with_every_section_is_sound() {
-    let spec = campaign::load_text(Path::new("whole.toml"), WHOLE, &[apps()]).unwrap_or_else(|e| panic!("{e}"));
+    let spec = campaign::load_text(Path::new("whole.toml"), WHOLE, &[apps()])
+        .unwrap_or_else(|e| panic!("{e}"));
     assert_eq!(spec.combinations(), 2 * 2 * 2 * 2 * 2 * 2 * 2 * 2 + 1);
 }
 
@@ -416,14 +591,33 @@ fn the_file_with_every_section_is_sound() {
 fn the_quickstart_is_as_large_as_promised_and_short() {
     let experiments = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
     if !experiments.join("apps/kernel-stencil.toml").is_file() {
-        cvc_testkit::tool::skipped("plan::the_quickstart_is_as_large_as_promised_and_short", "experiments/apps/kernel-stencil.toml");
+        cvc_testkit::tool::skipped(
+            "plan::the_quickstart_is_as_large_as_promised_and_short",
+            "experiments/apps/kernel-stencil.toml",
+        );
         return;
     }
-    let spec = campaign::load(&experiments.join("quickstart.toml"), &[]).unwrap_or_else(|e| panic!("{e}"));
+    let spec =
+        campaign::load(&experiments.join("quickstart.toml"), &[]).unwrap_or_else(|e| panic!("{e}"));
     let plan = plan::build(&spec);
-    let own = plan.points.iter().filter(|p| p.point.checkpointer == CheckpointerKind::Application).count();
-    assert_eq!((own, plan.points.len(), plan.runs.len(), plan.excluded.len()), (12, 14, 42, 0));
-    let estimates = plan::estimate(&spec, &plan, &Machines { cores: 2, sites: HashMap::new() }, &HashMap::new());
+    let own = plan
+        .points
+        .iter()
+        .filter(|p| p.point.checkpointer == CheckpointerKind::Application)
+        .count();
+    assert_eq!(
+        (own, plan.points.len(), plan.runs.len(), plan.excluded.len()),
+        (12, 14, 42, 0)
+    );
+    let estimates = plan::estimate(
+        &spec,
+        &plan,
+        &Machines {
+            cores: 2,
+            sites: HashMap::new(),
+        },
+        &HashMap::new(),
+    );
     assert_eq!(estimates.unknown, 0);
     assert!(estimates.total_s < 240.0, "{} s", estimates.total_s);
 }
@@ -432,16 +626,44 @@ fn the_quickstart_is_as_large_as_promised_and_short() {
 fn strange_sizes_and_depths_neither_hang_nor_panic() {
     let head = "schema = 1\nname = 'x'\n[sites.local]\nkind = 'local'\n[matrix]\napp = 'demo'\nclass = 'S'\n";
     let list = |n: usize| (0..n).map(|i| i.to_string()).collect::<Vec<_>>().join(", ");
-    let deep = format!("{head}processes = {}1{}", "[".repeat(100_000), "]".repeat(100_000));
-    let nested = format!("{head}processes = 1\n[matrix.user]\nx = {}1{}", "{a=".repeat(10_000), "}".repeat(10_000));
+    let deep = format!(
+        "{head}processes = {}1{}",
+        "[".repeat(100_000),
+        "]".repeat(100_000)
+    );
+    let nested = format!(
+        "{head}processes = 1\n[matrix.user]\nx = {}1{}",
+        "{a=".repeat(10_000),
+        "}".repeat(10_000)
+    );
     let dotted = format!("{head}processes = 1\n[{}]\n", vec!["a"; 20_000].join("."));
-    for text in [deep, nested, dotted, "\u{feff}".to_owned(), "=".repeat(10_000), "'".repeat(9_999)] {
-        let errors = campaign::load_text(Path::new("strange.toml"), &text, &[apps()]).expect_err("no campaign");
-        assert!(errors.0.iter().all(|e| e.position().is_some()), "{:?}", errors.0[0].message);
+    for text in [
+        deep,
+        nested,
+        dotted,
+        "\u{feff}".to_owned(),
+        "=".repeat(10_000),
+        "'".repeat(9_999),
+    ] {
+        let errors = campaign::load_text(Path::new("strange.toml"), &text, &[apps()])
+            .expect_err("no campaign");
+        assert!(
+            errors.0.iter().all(|e| e.position().is_some()),
+            "{:?}",
+            errors.0[0].message
+        );
     }
     let gzip = vec!["'gzip'"; 100_000].join(", ");
-    let long = format!("{head}processes = 1\n[[zip]]\ncompression = [{gzip}]\nuser = {{ x = [{}] }}", list(100_000));
-    assert_eq!(campaign::load_text(Path::new("long.toml"), &long, &[apps()]).unwrap_or_else(|e| panic!("{e}")).combinations(), 100_000);
+    let long = format!(
+        "{head}processes = 1\n[[zip]]\ncompression = [{gzip}]\nuser = {{ x = [{}] }}",
+        list(100_000)
+    );
+    assert_eq!(
+        campaign::load_text(Path::new("long.toml"), &long, &[apps()])
+            .unwrap_or_else(|e| panic!("{e}"))
+            .combinations(),
+        100_000
+    );
 }
 
 #[test]
@@ -456,23 +678,53 @@ fn the_smallest_program_runs_once_for_each_library_and_mapping_under_dmtcp_if_it
     let (baselines, points): (Vec<_>, Vec<_>) = with.points.iter().partition(|p| p.baseline);
     assert_eq!(points.len(), without.points.len());
     let labels: HashSet<String> = baselines.iter().map(|p| p.point.label()).collect();
-    let wanted = ["1Nx1P mpich", "1Nx2P mpich", "1Nx1P openmpi", "1Nx2P openmpi"].map(|rest| format!("kernel-idle.S {rest}"));
+    let wanted = [
+        "1Nx1P mpich",
+        "1Nx2P mpich",
+        "1Nx1P openmpi",
+        "1Nx2P openmpi",
+    ]
+    .map(|rest| format!("kernel-idle.S {rest}"));
     assert_eq!(labels, HashSet::from(wanted));
     // before all others, on the first day, once
     let ids: HashSet<_> = baselines.iter().map(|p| &p.id).collect();
     let first: Vec<_> = with.runs.iter().take(4).collect();
-    assert!(first.iter().all(|r| ids.contains(&r.point) && r.repeat == Repeat::Measured(1) && r.block.is_some_and(|b| b.number == 1)));
-    assert_eq!(with.runs[4..], without.runs, "the runs of the campaign are as they were");
+    assert!(first.iter().all(|r| ids.contains(&r.point)
+        && r.repeat == Repeat::Measured(1)
+        && r.block.is_some_and(|b| b.number == 1)));
+    assert_eq!(
+        with.runs[4..],
+        without.runs,
+        "the runs of the campaign are as they were"
+    );
 }
 
 #[test]
 fn days_come_one_after_another_and_each_has_its_warm_ups() {
-    let plan = plan("[matrix]\napp = 'demo'\nclass = 'S'\nprocesses = [1, 2]\n[run]\nrepeats = 4\nwarmups = 1\ndays = 2\n");
-    let blocks: Vec<u32> = plan.runs.iter().filter_map(|r| r.block).map(|b| b.number).collect();
+    let plan = plan(
+        "[matrix]\napp = 'demo'\nclass = 'S'\nprocesses = [1, 2]\n[run]\nrepeats = 4\nwarmups = 1\ndays = 2\n",
+    );
+    let blocks: Vec<u32> = plan
+        .runs
+        .iter()
+        .filter_map(|r| r.block)
+        .map(|b| b.number)
+        .collect();
     let per_day = plan.points.len() * 3;
     assert_eq!(blocks, [vec![1; per_day], vec![2; per_day]].concat());
-    let of =
-        |day: u32| -> HashSet<Repeat> { plan.runs.iter().filter(|r| r.block.is_some_and(|b| b.number == day)).map(|r| r.repeat).collect() };
-    assert_eq!(of(1), HashSet::from([Repeat::Warmup(1), Repeat::Measured(1), Repeat::Measured(2)]));
-    assert_eq!(of(2), HashSet::from([Repeat::Warmup(2), Repeat::Measured(3), Repeat::Measured(4)]));
+    let of = |day: u32| -> HashSet<Repeat> {
+        plan.runs
+            .iter()
+            .filter(|r| r.block.is_some_and(|b| b.number == day))
+            .map(|r| r.repeat)
+            .collect()
+    };
+    assert_eq!(
+        of(1),
+        HashSet::from([Repeat::Warmup(1), Repeat::Measured(1), Repeat::Measured(2)])
+    );
+    assert_eq!(
+        of(2),
+        HashSet::from([Repeat::Warmup(2), Repeat::Measured(3), Repeat::Measured(4)])
+    );
 }

@@ -1,6 +1,6 @@
 //! Whether another campaign measured on the same machine while an attempt was under way. It is noted, and no reason to call a run a failure.
 
-use cvc_probe::measuring::Measuring;
+use cvc_os::measuring::Measuring;
 use serde_json::{Value, json};
 use std::{
     sync::{
@@ -36,12 +36,19 @@ impl Neighbours {
                 seen.store(true, Ordering::Relaxed);
             })
         });
-        Self { measuring, seen, watch }
+        Self {
+            measuring,
+            seen,
+            watch,
+        }
     }
 
     /// Notes in the facts of a run whether there were others.
     pub(super) fn note(&self, facts: &mut Value) {
-        let now = self.measuring.as_ref().is_some_and(|measuring| measuring.has_others());
+        let now = self
+            .measuring
+            .as_ref()
+            .is_some_and(|measuring| measuring.has_others());
         if let (true, Value::Object(facts)) = (now || self.seen.load(Ordering::Relaxed), facts) {
             facts.insert(FACT.to_owned(), json!("another campaign"));
         }

@@ -1,25 +1,13 @@
 //! Turns what a run left into its outcome and its records. Evidence decides the outcome, never exit code 0 alone.
 
 use super::{
-    dmtcp::Checkpoint,
-    error::RunError,
-    evidence::{last_lines, node_of, text, text_until},
     judge::{Evidence, Judge},
     noise,
-    numbers::{CUT_HINT, numbers},
-    outputs,
-    prepare::Prepared,
-    restart::Restarted,
-    script_exit::ScriptFailure,
+    restarted::Restarted,
 };
 use crate::{
-    ckpt::{
-        Restart,
-        dmtcp::images_by_host,
-        merged::{Merged, Placed, merge},
-        repairs,
-    },
     mpi::{self, IoEvidence},
+    run::{CUT_HINT, Findings, RunError, ScriptFailure, last_lines, numbers, text, text_until},
     transport::Transport,
 };
 use camino::Utf8Path;
@@ -27,14 +15,10 @@ use cvc_core::{
     app::descriptor::{Figure, Take},
     campaign::Credits,
     outcome::{Cause, Outcome},
-    point::Compression,
     record::{Record, Source, Unit, names},
 };
-use cvc_probe::{
-    image::{Image, OwnerSums, OwnerZone, Part, Role, Zone},
-    sentinel::{FileFound, InstanceFacts},
-    shepherd::EndedBy,
-};
+use cvc_probe::sentinel::InstanceFacts;
+use cvc_probe::shepherd::EndedBy;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::{
@@ -43,90 +27,122 @@ use std::{
     sync::LazyLock,
 };
 
-/// Name and value of a label of a record.
-type Label = (&'static str, String);
-
 /// Outcome, records and facts of a run.
 pub(super) fn collect(evidence: &Evidence<'_>) -> Result<(Outcome, Vec<Record>, Value), RunError> {
-    let dir = &evidence.prepared.dir;
-    let mut judge =
-        Judge { evidence, stdout: text(&dir.join("stdout")), stderr: text(&dir.join("stderr")), records: Vec::new(), failure: None };
+    let run = &evidence.prepared.run;
+    let findings = Findings::new(run.id.clone());
+    let mut judge = Judge {
+        evidence,
+        stdout: text(&run.dir.join("stdout")),
+        stderr: text(&run.dir.join("stderr")),
+        findings,
+    };
     // a restarted program continues its output: both parts together are its output
-    let after = evidence.restarted.map(|r| (r.stdout.as_str(), r.stderr.as_str())).unwrap_or_default();
-    let (stdout, stderr) = (format!("{}\n{}", judge.stdout, after.0), format!("{}\n{}", judge.stderr, after.1));
+    let after = evidence
+        .restarted
+        .map(|r| (r.stdout.as_str(), r.stderr.as_str()))
+        .unwrap_or_default();
+    let (stdout, stderr) = (
+        format!("{}\n{}", judge.stdout, after.0),
+        format!("{}\n{}", judge.stderr, after.1),
+    );
     let seen = mpi::check_io(
         &evidence.prepared.install,
         &evidence.prepared.request,
-        &mpi::Output { stdout: &stdout, stderr: &stderr, writers: judge.writers(&stdout)? },
+        &mpi::Output {
+            stdout: &stdout,
+            stderr: &stderr,
+            writers: judge.writers(&stdout)?,
+        },
     );
     if let Some(failure) = &evidence.cut_off {
         judge.fail(failure.cause, failure.detail.clone());
     }
     judge.disk();
     judge.script();
-    judge.checkpoints();
+    judge.checkpoints()?;
     judge.end()?;
     judge.outputs()?;
-    judge.own_checkpoint()?;
+    if !evidence.course.on_request {
+        // what a program writes itself is judged after its end
+        judge.measure_checkpoints()?;
+    }
     judge.io(&seen);
     judge.figures()?;
     judge.restart()?;
     judge.noise();
-    keep_logs(evidence.prepared);
+    evidence.session.keep_logs();
     let facts = facts(evidence, &seen);
-    let outcome = judge.failure.map_or(Outcome::Succeeded, Outcome::from);
-    Ok((outcome, judge.records, facts))
-}
-
-/// Keeps DMTCP's own logs beside the run.
-fn keep_logs(prepared: &Prepared) {
-    let Some((_, layout)) = &prepared.dmtcp else { return };
-    let Ok(entries) = layout.kvdir.read_dir_utf8() else { return };
-    for entry in entries.flatten() {
-        if entry.path().is_file() && entry.file_name() != "port" {
-            // a missing log is not an error
-            let _ = std::fs::copy(entry.path(), prepared.dir.join(entry.file_name()));
-        }
-    }
-    let _ = std::fs::copy(layout.ckptdir.join("dmtcp_restart_script.sh"), prepared.dir.join("dmtcp_restart_script.sh"));
+    let Findings {
+        records, failure, ..
+    } = judge.findings;
+    Ok((
+        failure.map_or(Outcome::Succeeded, Outcome::from),
+        records,
+        facts,
+    ))
 }
 
 impl Judge<'_> {
     fn writers(&self, stdout: &str) -> Result<Option<u64>, RunError> {
-        let Some(pattern) = &self.evidence.prepared.app.io.writers else { return Ok(None) };
-        let found = self.regex(pattern)?.captures_iter(stdout).filter_map(|c| c.get(1)?.as_str().parse().ok()).last();
+        let Some(pattern) = &self.evidence.prepared.run.app.io.writers else {
+            return Ok(None);
+        };
+        let found = self
+            .regex(pattern)?
+            .captures_iter(stdout)
+            .filter_map(|c| c.get(1)?.as_str().parse().ok())
+            .last();
         Ok(found)
     }
 
     /// A full disk is the cause of whatever else went wrong; so is output without end.
     fn disk(&mut self) {
-        let exits = || self.evidence.exit.iter().chain(self.evidence.restarted.and_then(|r| r.exit.as_ref()));
+        let exits = || {
+            self.evidence
+                .exit
+                .iter()
+                .chain(self.evidence.restarted.and_then(|r| r.exit.as_ref()))
+        };
         if exits().any(|exit| exit.disk_full) {
-            let dir = self.evidence.prepared.dir.clone();
+            let dir = self.evidence.prepared.run.dir.clone();
             self.fail(Cause::DiskFull, format!("no space left below {dir}, and its output had to make room: the end of it is cut off"));
         } else if exits().any(|exit| exit.ended_by == Some(EndedBy::Output)) {
             let mib = self.evidence.prepared.job.max_output_bytes >> 20;
-            let detail = format!("it wrote more than {mib} MiB to its standard output and error (run.max_output_mib); the rest is cut off");
+            let detail = format!(
+                "it wrote more than {mib} MiB to its standard output and error (run.max_output_mib); the rest is cut off"
+            );
             self.fail(Cause::Output, detail);
         }
         let full = |text: &str| text.contains("No space left on device");
         if full(&self.stderr) || full(&self.stdout) {
-            let (stderr, work) = (last_lines(&self.stderr), self.evidence.prepared.work.clone());
-            self.fail(Cause::DiskFull, format!("no space left below {work}: {stderr}"));
+            let (stderr, work) = (
+                last_lines(&self.stderr),
+                self.evidence.prepared.run.work.clone(),
+            );
+            self.fail(
+                Cause::DiskFull,
+                format!("no space left below {work}: {stderr}"),
+            );
         }
     }
 
     /// A run that could not begin is not a failure of the program or its checkpoint.
     fn script(&mut self) {
-        let dir = &self.evidence.prepared.dir;
+        let dir = &self.evidence.prepared.run.dir;
         let code = self.evidence.exit.as_ref().and_then(|exit| exit.code);
         match ScriptFailure::find(dir, code) {
             Some(ScriptFailure::Setup) => {
-                self.fail(Cause::Launch, format!("the run's directory could not be set up: {}", self.message()));
+                self.fail(
+                    Cause::Launch,
+                    format!(
+                        "the run's directory could not be set up: {}",
+                        self.message()
+                    ),
+                );
             }
-            Some(ScriptFailure::Coordinator) => {
-                let message = text(&dir.join("coordinator.out"));
-                self.fail(Cause::Launch, format!("DMTCP's coordinator did not start: {}", last_lines(&message)));
+            Some(ScriptFailure::Checkpointer) => {
+                self.fail(Cause::Launch, self.evidence.session.start_failure())
             }
             None => {}
         }
@@ -134,147 +150,63 @@ impl Judge<'_> {
 
     /// The last words of the run: its errors, or its output if there are none.
     fn message(&self) -> String {
-        last_lines(if self.stderr.trim().is_empty() { &self.stdout } else { &self.stderr })
+        last_lines(if self.stderr.trim().is_empty() {
+            &self.stdout
+        } else {
+            &self.stderr
+        })
     }
 
     /// The time limit of the run, and its checkpoints.
-    fn checkpoints(&mut self) {
-        for checkpoint in &self.evidence.driven.checkpoints {
-            self.checkpoint(checkpoint);
+    fn checkpoints(&mut self) -> Result<(), RunError> {
+        if self.evidence.course.on_request {
+            self.measure_checkpoints()?;
         }
         // what DMTCP says while the time limit ends a run follows from that
-        if self.evidence.exit.as_ref().is_some_and(|exit| exit.ended_by == Some(EndedBy::Timeout)) {
+        if self
+            .evidence
+            .exit
+            .as_ref()
+            .is_some_and(|exit| exit.ended_by == Some(EndedBy::Timeout))
+        {
             let limit = self.evidence.prepared.job.timeout_s;
-            self.fail(Cause::Timeout, format!("it did not end within {limit} s (run.timeout_s)"));
+            self.fail(
+                Cause::Timeout,
+                format!("it did not end within {limit} s (run.timeout_s)"),
+            );
         }
-        if let Some(failure) = &self.evidence.driven.failure {
+        if let Some(failure) = &self.evidence.halted {
             // a program that failed by itself is the reason that there was no checkpoint
-            let own_end = self.evidence.exit.as_ref().filter(|e| e.ended_by.is_none() && e.code != Some(0));
+            let own_end = self
+                .evidence
+                .exit
+                .as_ref()
+                .filter(|e| e.ended_by.is_none() && e.code != Some(0));
             match own_end {
                 Some(exit) => {
-                    let how = exit.code.map_or_else(|| exit.signal.clone().unwrap_or_default(), |code| format!("exit code {code}"));
+                    let how = exit.code.map_or_else(
+                        || exit.signal.clone().unwrap_or_default(),
+                        |code| format!("exit code {code}"),
+                    );
                     let message = last_lines(&self.stderr);
-                    self.fail(Cause::Application, format!("it ended before its checkpoint, {how}: {message}"));
+                    self.fail(
+                        Cause::Application,
+                        format!("it ended before its checkpoint, {how}: {message}"),
+                    );
                 }
                 None => self.fail(failure.cause, failure.detail.clone()),
             }
         }
-        if self.evidence.prepared.dmtcp.is_some() && self.evidence.driven.checkpoints.is_empty() {
+        if self.evidence.course.on_request && self.evidence.session.taken() == 0 {
             self.fail(Cause::Checkpoint, "no checkpoint was taken");
         }
+        Ok(())
     }
 
-    /// Measures a checkpoint: its times, and what was stored, which must be where the mapping puts ranks.
-    fn checkpoint(&mut self, checkpoint: &Checkpoint) {
-        let label = ("ckpt", checkpoint.number.to_string());
-        self.checkpoint_times(checkpoint, &label);
-        if checkpoint.dirs.is_empty() {
-            return;
-        }
-        let prepared = self.evidence.prepared;
-        let used = &prepared.used;
-        let hosts = match &prepared.dmtcp {
-            Some((_, layout)) => images_by_host(&text(&layout.ckptdir.join("dmtcp_restart_script.sh"))),
-            None => BTreeMap::new(),
-        };
-        let order: Vec<&str> = used.ranks.iter().map(|n| n.name.as_str()).collect();
-        let merged = match merge(&checkpoint.dirs, &order, |image, seen_by| node_of(used, image, seen_by, &hosts)) {
-            Ok(merged) => merged,
-            Err(differs) => return self.fail(Cause::Checkpoint, format!("nodes do not see the same checkpoint: {differs}")),
-        };
-        if let Err(wrong) = merged.is_mapped(&prepared.point.mapping, &order) {
-            self.fail(Cause::Misplaced, wrong.to_string());
-        }
-        self.checkpoint_sizes(&merged, checkpoint.peers, &label);
-        for placed in &merged.images {
-            self.image(&image_labels(placed, used.transport, &label), &placed.image.image);
-        }
-    }
-
-    /// Records how long a checkpoint took, by the coordinator's log where there is one.
-    fn checkpoint_times(&mut self, checkpoint: &Checkpoint, label: &Label) {
-        let labels = std::slice::from_ref(label);
-        let Some(events) = &checkpoint.events else {
-            return self.record(names::CKPT_LATENCY_S, checkpoint.request_to_stored_s, Unit::Seconds, Source::Clock, None, labels);
-        };
-        let seconds = |from: jiff::Timestamp, to: jiff::Timestamp| to.duration_since(from).as_secs_f64().max(0.0);
-        // with gzip the files can still grow after every process has reported
-        let gzip = self.evidence.prepared.point.compression == Compression::Gzip;
-        let stored = if gzip { events.written.max(checkpoint.last_write) } else { events.written };
-        let times = [
-            (names::CKPT_LATENCY_S, seconds(events.start, stored)),
-            (names::CKPT_COORDINATION_S, seconds(events.start, events.coordinated)),
-            (names::CKPT_STORAGE_S, seconds(events.coordinated, stored)),
-        ];
-        for (name, value) in times {
-            self.record(name, value, Unit::Seconds, Source::CheckpointerLog, Some("coordinator.log"), labels);
-        }
-    }
-
-    /// Records how many files a checkpoint has and what they take.
-    fn checkpoint_sizes(&mut self, merged: &Merged<'_>, peers: u32, label: &Label) {
-        let of_role = |role: Role| {
-            let files = merged.images.iter().filter(|p| p.image.role == role).map(|p| p.image.image.file_bytes);
-            (files.clone().count() as f64, files.sum::<u64>() as f64)
-        };
-        let aux = (merged.files_dirs.files as f64, merged.files_dirs.bytes as f64);
-        for (kind, (files, bytes)) in [("rank", of_role(Role::Rank)), ("launcher", of_role(Role::Launcher)), ("aux", aux)] {
-            let labels = [label.clone(), ("kind", kind.to_owned())];
-            self.record(names::CKPT_FILES, files, Unit::Count, Source::FileSize, None, &labels);
-            self.record(names::CKPT_BYTES, bytes, Unit::Bytes, Source::FileSize, None, &labels);
-        }
-        let labels = std::slice::from_ref(label);
-        self.record(names::CKPT_STORED_BYTES, merged.stored_bytes as f64, Unit::Bytes, Source::FileSize, None, labels);
-        self.record("ckpt_peers", f64::from(peers), Unit::Count, Source::CheckpointerLog, None, labels);
-    }
-
-    fn image(&mut self, base: &[Label], image: &Image) {
-        self.record(names::IMAGE_BYTES, image.uncompressed_bytes as f64, Unit::Bytes, Source::Image, None, base);
-        self.record(names::FILE_BYTES, image.file_bytes as f64, Unit::Bytes, Source::FileSize, None, base);
-        self.record(names::AREA_HEADERS, image.area_headers as f64, Unit::Count, Source::Image, None, base);
-        let rules = [("structural", &image.zones.structural), ("literal", &image.zones.literal)];
-        for (rule, sums) in rules {
-            for zone in Zone::ALL {
-                let mut labels = base.to_vec();
-                labels.extend([("zone", zone.as_str().to_owned()), ("rule", rule.to_owned())]);
-                self.record(names::ZONE_BYTES, sums.stored.get(zone) as f64, Unit::Bytes, Source::Image, None, &labels);
-                self.record(names::ZONE_RANGE_BYTES, sums.accessible.get(zone) as f64, Unit::Bytes, Source::Image, None, &labels);
-            }
-        }
-        self.owners(base, &image.zones.owner);
-        if let Some(in_file) = &image.in_file {
-            let zones = OwnerZone::ALL.map(|zone| (zone.as_str(), in_file.owner.zone(zone)));
-            for (zone, bytes) in zones.into_iter().chain([("HEADERS", in_file.headers)]) {
-                let mut labels = base.to_vec();
-                labels.extend([("zone", zone.to_owned()), ("rule", "owner".to_owned())]);
-                self.record(names::ZONE_FILE_BYTES, bytes as f64, Unit::Bytes, Source::Image, None, &labels);
-            }
-        }
-        for sub in &image.sub_zones {
-            let mut labels = base.to_vec();
-            labels.extend([("zone", sub.zone.as_str().to_owned()), ("sub", sub.sub.as_str().to_owned())]);
-            self.record(names::SUB_ZONE_BYTES, sub.stored as f64, Unit::Bytes, Source::Image, None, &labels);
-            self.record(names::SUB_ZONE_RANGE_BYTES, sub.accessible as f64, Unit::Bytes, Source::Image, None, &labels);
-        }
-    }
-
-    /// Records zones and their parts by the owner rules.
-    fn owners(&mut self, base: &[Label], owner: &OwnerSums) {
-        // a sentinel of an earlier version does not tell them
-        if *owner == OwnerSums::default() {
-            return;
-        }
-        for zone in OwnerZone::ALL {
-            let mut labels = base.to_vec();
-            labels.extend([("zone", zone.as_str().to_owned()), ("rule", "owner".to_owned())]);
-            self.record(names::ZONE_BYTES, owner.stored.zone(zone) as f64, Unit::Bytes, Source::Image, None, &labels);
-            self.record(names::ZONE_RANGE_BYTES, owner.accessible.zone(zone) as f64, Unit::Bytes, Source::Image, None, &labels);
-        }
-        for part in Part::ALL {
-            let mut labels = base.to_vec();
-            labels.extend([("zone", part.zone().as_str().to_owned()), ("kind", part.as_str().to_owned()), ("rule", "owner".to_owned())]);
-            self.record(names::PART_BYTES, owner.stored.get(part) as f64, Unit::Bytes, Source::Image, None, &labels);
-        }
+    fn measure_checkpoints(&mut self) -> Result<(), RunError> {
+        self.evidence
+            .session
+            .measure(&self.stdout, &mut self.findings)
     }
 
     /// Whether the run is killed for good after its checkpoint.
@@ -284,27 +216,62 @@ impl Judge<'_> {
 
     fn end(&mut self) -> Result<(), RunError> {
         let Some(exit) = self.evidence.exit.clone() else {
-            self.fail(Cause::NodeLost, "the shepherd of the run left no exit status: it was killed");
+            self.fail(
+                Cause::NodeLost,
+                "the shepherd of the run left no exit status: it was killed",
+            );
             return Ok(());
         };
         if let Some(error) = &exit.start_error {
             self.fail(Cause::Launch, error.clone());
         }
         if self.verifies() {
-            self.record(names::WALL_S, exit.wall_s, Unit::Seconds, Source::Clock, Some("exit.json"), &[]);
+            self.record(
+                names::WALL_S,
+                exit.wall_s,
+                Unit::Seconds,
+                Source::Clock,
+                Some("exit.json"),
+                &[],
+            );
         }
-        self.record(names::CPU_USER_S, exit.user_s, Unit::Seconds, Source::Kernel, Some("exit.json"), &[]);
-        self.record(names::CPU_SYSTEM_S, exit.system_s, Unit::Seconds, Source::Kernel, Some("exit.json"), &[]);
-        self.record(names::MAX_RSS_BYTES, exit.max_rss_kib as f64 * 1024.0, Unit::Bytes, Source::Kernel, Some("exit.json"), &[]);
+        self.record(
+            names::CPU_USER_S,
+            exit.user_s,
+            Unit::Seconds,
+            Source::Kernel,
+            Some("exit.json"),
+            &[],
+        );
+        self.record(
+            names::CPU_SYSTEM_S,
+            exit.system_s,
+            Unit::Seconds,
+            Source::Kernel,
+            Some("exit.json"),
+            &[],
+        );
+        self.record(
+            names::MAX_RSS_BYTES,
+            exit.max_rss_kib as f64 * 1024.0,
+            Unit::Bytes,
+            Source::Kernel,
+            Some("exit.json"),
+            &[],
+        );
         if !self.verifies() {
             // killed after its checkpoint, on purpose; if it ended before by itself, there is no checkpoint and that is the failure
             return Ok(());
         }
-        let app = &self.evidence.prepared.app;
+        let app = &self.evidence.prepared.run.app;
         match exit.code {
             Some(code) if !app.success.exit_codes.contains(&code) => {
                 // if the program printed nothing, the launcher failed
-                let cause = if self.stdout.trim().is_empty() { Cause::Launch } else { Cause::Application };
+                let cause = if self.stdout.trim().is_empty() {
+                    Cause::Launch
+                } else {
+                    Cause::Application
+                };
                 let message = self.message();
                 self.fail(cause, format!("exit code {code}: {message}"));
             }
@@ -321,15 +288,21 @@ impl Judge<'_> {
 
     /// Checks what the application itself reports.
     fn verification(&mut self, output: &str, cause: Cause, where_: &str) -> Result<(), RunError> {
-        let success = self.evidence.prepared.app.success.clone();
+        let success = self.evidence.prepared.run.app.success.clone();
         if let Some(forbidden) = &success.forbid
             && let Some(found) = self.regex(forbidden)?.find(output)
         {
-            self.fail(cause, format!("it printed `{}`{where_}", found.as_str().trim()));
+            self.fail(
+                cause,
+                format!("it printed `{}`{where_}", found.as_str().trim()),
+            );
         }
         if !self.regex(&success.pattern)?.is_match(output) {
             let message = last_lines(output);
-            self.fail(cause, format!("its output{where_} lacks `{}`: {message}", success.pattern));
+            self.fail(
+                cause,
+                format!("its output{where_} lacks `{}`: {message}", success.pattern),
+            );
         }
         Ok(())
     }
@@ -343,51 +316,26 @@ impl Judge<'_> {
         for outputs in &evidence.outputs {
             let pattern = self.regex(&outputs.claim.size)?;
             let stdout = std::mem::take(&mut self.stdout);
-            let message: Vec<&str> = pattern.captures_iter(&stdout).filter_map(|c| Some(c.get(1)?.as_str())).collect();
+            let message: Vec<&str> = pattern
+                .captures_iter(&stdout)
+                .filter_map(|c| Some(c.get(1)?.as_str()))
+                .collect();
             let wrong = outputs.judge(&message);
             self.stdout = stdout;
             if let Some(name) = &outputs.claim.name {
-                self.record(name, outputs.bytes() as f64, Unit::Bytes, Source::FileSize, None, &[]);
+                self.record(
+                    name,
+                    outputs.bytes() as f64,
+                    Unit::Bytes,
+                    Source::FileSize,
+                    None,
+                    &[],
+                );
             }
             if let Some(wrong) = wrong {
                 self.fail(wrong.cause, wrong.detail);
             }
         }
-        Ok(())
-    }
-
-    fn own_checkpoint(&mut self) -> Result<(), RunError> {
-        let prepared = self.evidence.prepared;
-        if !prepared.checkpointer.has_own_files() {
-            return Ok(());
-        }
-        let Some(own) = &prepared.app.checkpoint else { return Ok(()) };
-        let sizes: Vec<u64> = self.evidence.own.iter().map(|(_, file)| file.bytes).collect();
-        let total: u64 = sizes.iter().sum();
-        if sizes.is_empty() || total == 0 {
-            self.fail(
-                Cause::Checkpoint,
-                format!("the program wrote no checkpoint: no file {} below {}", own.files.join(", "), prepared.work),
-            );
-            return Ok(());
-        }
-        let times = match &own.time_s {
-            Some(pattern) => numbers(&self.regex(pattern)?, &self.stdout).unwrap_or_else(|cut| {
-                self.cut_number("time of a checkpoint", pattern, &cut);
-                Vec::new()
-            }),
-            None => Vec::new(),
-        };
-        for (number, seconds) in (1u32..).zip(&times) {
-            let labels = [("ckpt", number.to_string())];
-            self.record(names::CKPT_LATENCY_S, *seconds, Unit::Seconds, Source::ApplicationOutput, Some("stdout"), &labels);
-        }
-        // a later checkpoint replaces an earlier one: the files are those of the last
-        let ckpt = ("ckpt", times.len().max(1).to_string());
-        let labels = [ckpt.clone(), ("kind", "application".to_owned())];
-        self.record(names::CKPT_FILES, sizes.len() as f64, Unit::Count, Source::FileSize, None, &labels);
-        self.record(names::CKPT_BYTES, total as f64, Unit::Bytes, Source::FileSize, None, &labels);
-        self.record(names::CKPT_STORED_BYTES, total as f64, Unit::Bytes, Source::FileSize, None, &[ckpt]);
         Ok(())
     }
 
@@ -400,10 +348,24 @@ impl Judge<'_> {
             self.fail(Cause::SettingIgnored, seen.unseen.join("; "));
         }
         if let Some(aggregators) = seen.aggregators {
-            self.record(names::AGGREGATORS_EFFECTIVE, aggregators as f64, Unit::Count, Source::ApplicationOutput, Some("stdout"), &[]);
+            self.record(
+                names::AGGREGATORS_EFFECTIVE,
+                aggregators as f64,
+                Unit::Count,
+                Source::ApplicationOutput,
+                Some("stdout"),
+                &[],
+            );
         }
         if let Some(bytes) = seen.cb_buffer {
-            self.record(names::CB_BUFFER_EFFECTIVE, bytes as f64, Unit::Bytes, Source::ApplicationOutput, Some("stdout"), &[]);
+            self.record(
+                names::CB_BUFFER_EFFECTIVE,
+                bytes as f64,
+                Unit::Bytes,
+                Source::ApplicationOutput,
+                Some("stdout"),
+                &[],
+            );
         }
     }
 
@@ -411,7 +373,7 @@ impl Judge<'_> {
         if !self.verifies() {
             return Ok(());
         }
-        for figure in self.evidence.prepared.app.figures.clone() {
+        for figure in self.evidence.prepared.run.app.figures.clone() {
             let values = match numbers(&self.regex(&figure.pattern)?, &self.stdout) {
                 Ok(values) => values,
                 // a wrong number is worse than none, and none that nobody is told of is little better
@@ -423,13 +385,27 @@ impl Judge<'_> {
             match taken(&figure, &values).map(|value| value * figure.scale) {
                 // NaN and infinity are not measurements, and JSON has no such numbers
                 Some(value) if !value.is_finite() && figure.required => {
-                    self.fail(Cause::Application, format!("its output has no finite {}, but {value} (`{}`)", figure.name, figure.pattern));
+                    self.fail(
+                        Cause::Application,
+                        format!(
+                            "its output has no finite {}, but {value} (`{}`)",
+                            figure.name, figure.pattern
+                        ),
+                    );
                 }
                 Some(value) if !value.is_finite() => {}
-                Some(value) => self.record(&figure.name, value, figure.unit, Source::ApplicationOutput, Some("stdout"), &[]),
-                None if figure.required => {
-                    self.fail(Cause::Application, format!("its output has no {} (`{}`)", figure.name, figure.pattern))
-                }
+                Some(value) => self.record(
+                    &figure.name,
+                    value,
+                    figure.unit,
+                    Source::ApplicationOutput,
+                    Some("stdout"),
+                    &[],
+                ),
+                None if figure.required => self.fail(
+                    Cause::Application,
+                    format!("its output has no {} (`{}`)", figure.name, figure.pattern),
+                ),
                 None => {}
             }
         }
@@ -438,21 +414,22 @@ impl Judge<'_> {
 
     /// A number of which a pattern may take only a part.
     fn cut_number(&mut self, what: &str, pattern: &str, cut: &str) {
-        self.fail(Cause::Application, format!("its output has {what} as `{cut}`, of which `{pattern}` takes a part: {CUT_HINT}"));
+        self.fail(
+            Cause::Application,
+            format!(
+                "its output has {what} as `{cut}`, of which `{pattern}` takes a part: {CUT_HINT}"
+            ),
+        );
     }
 
     fn restart(&mut self) -> Result<(), RunError> {
         let Some(restarted) = self.evidence.restarted else {
-            let wanted = self.evidence.course.restart == Restart::OwnFiles && self.failure.is_none();
-            if wanted {
-                self.fail(
-                    Cause::Restart,
-                    "the descriptor does not say how the program restarts (checkpoint.restartable, command.restart_args)",
-                );
+            if let Some(failure) = &self.evidence.not_restarted {
+                self.fail(failure.cause, failure.detail.clone());
             }
             return Ok(());
         };
-        let before = self.failure.is_some();
+        let before = self.findings.failure.is_some();
         let output = restarted.stdout.clone();
         match &restarted.exit {
             None => self.fail(Cause::Restart, "the restart's shepherd left no exit status"),
@@ -461,24 +438,47 @@ impl Judge<'_> {
                 if exit.ended_by == Some(EndedBy::Timeout) {
                     self.fail(
                         Cause::Restart,
-                        format!("the restarted program did not end within {} s", self.evidence.prepared.job.timeout_s),
+                        format!(
+                            "the restarted program did not end within {} s",
+                            self.evidence.prepared.job.timeout_s
+                        ),
                     );
                 }
                 // the restart script's own exit code says little, unlike the program's verification
                 self.verification(&output, Cause::Restart, " after the restart")?;
-                self.record(names::RESTART_TO_END_S, exit.wall_s, Unit::Seconds, Source::Clock, Some("restart.exit.json"), &[]);
+                self.record(
+                    names::RESTART_TO_END_S,
+                    exit.wall_s,
+                    Unit::Seconds,
+                    Source::Clock,
+                    Some("restart.exit.json"),
+                    &[],
+                );
             }
         }
-        if let Some(failure) = &mut self.failure
+        if let Some(failure) = &mut self.findings.failure
             && !before
             && failure.cause == Cause::Restart
         {
             // the lines after an assertion are its backtrace
-            let why = restarted.assertion.clone().or_else(|| (!restarted.stderr.trim().is_empty()).then(|| last_lines(&restarted.stderr)));
+            let why = restarted.explained.clone().or_else(|| {
+                (!restarted.stderr.trim().is_empty()).then(|| last_lines(&restarted.stderr))
+            });
             failure.detail.extend(why.map(|why| format!(" ({why})")));
         }
-        let verified = if !before && self.failure.is_none() { 1.0 } else { 0.0 };
-        self.record(names::RESTART_VERIFIED, verified, Unit::Bool, Source::ApplicationOutput, Some("restart.stdout"), &[]);
+        let verified = if !before && self.findings.failure.is_none() {
+            1.0
+        } else {
+            0.0
+        };
+        self.record(
+            names::RESTART_VERIFIED,
+            verified,
+            Unit::Bool,
+            Source::ApplicationOutput,
+            Some("restart.stdout"),
+            &[],
+        );
         Ok(())
     }
 
@@ -487,21 +487,32 @@ impl Judge<'_> {
     /// left, its end, is told beside.
     fn printed_too_early(&mut self, restarted: &Restarted) -> Result<(), RunError> {
         let evidence = self.evidence;
-        let (Restart::Images, None, Some(last)) = (evidence.course.restart, &restarted.assertion, evidence.driven.checkpoints.last())
+        let (None, Some((number, printed_bytes))) =
+            (&restarted.explained, evidence.session.continues_from())
         else {
             return Ok(());
         };
-        let success = &evidence.prepared.app.success;
+        let success = &evidence.prepared.run.app.success;
         let pattern = self.regex(&success.pattern)?;
         let forbidden = match &success.forbid {
             Some(forbidden) => self.regex(forbidden)?.is_match(&restarted.stdout),
             None => false,
         };
-        let before = text_until(&evidence.prepared.dir.join("stdout"), last.printed_bytes);
+        let before = text_until(&evidence.prepared.run.dir.join("stdout"), printed_bytes);
         if !forbidden && !pattern.is_match(&restarted.stdout) && pattern.is_match(&before) {
-            let (number, pattern) = (last.number, &success.pattern);
-            let hung = restarted.exit.as_ref().is_some_and(|exit| exit.ended_by == Some(EndedBy::Timeout));
-            let hung = if hung { format!(", which did not end within {} s,", evidence.prepared.job.timeout_s) } else { String::new() };
+            let pattern = &success.pattern;
+            let hung = restarted
+                .exit
+                .as_ref()
+                .is_some_and(|exit| exit.ended_by == Some(EndedBy::Timeout));
+            let hung = if hung {
+                format!(
+                    ", which did not end within {} s,",
+                    evidence.prepared.job.timeout_s
+                )
+            } else {
+                String::new()
+            };
             self.fail(
                 Cause::Checkpoint,
                 format!(
@@ -512,21 +523,6 @@ impl Judge<'_> {
         }
         Ok(())
     }
-}
-
-/// Whose image it is: the checkpoint, the rank or the launcher, the file, and between nodes the node.
-fn image_labels(placed: &Placed<'_>, transport: Transport, checkpoint: &Label) -> Vec<Label> {
-    let Placed { node, rank, image } = placed;
-    let who = match image.role {
-        // an image of unknown node is of unknown rank
-        Role::Rank => ("rank", rank.map_or_else(|| "unknown".to_owned(), |rank| rank.to_string())),
-        Role::Launcher => ("role", image.program.clone()),
-    };
-    let mut labels = vec![checkpoint.clone(), who, ("image", image.file.clone())];
-    if transport != Transport::Local {
-        labels.push(("node", node.unwrap_or("unknown").to_owned()));
-    }
-    labels
 }
 
 /// The one of several values that a figure takes.
@@ -548,34 +544,58 @@ pub(super) fn taken(figure: &Figure, values: &[f64]) -> Option<f64> {
     }
 }
 
-/// The files of the program's own checkpoint, with their nodes.
-pub(super) async fn own_files(prepared: &Prepared) -> Result<Vec<(String, FileFound)>, RunError> {
-    let own = prepared.app.checkpoint.as_ref().filter(|_| prepared.checkpointer.has_own_files());
-    let Some(own) = own else { return Ok(Vec::new()) };
-    outputs::files(prepared, &outputs::patterns(prepared, &own.files)?).await
-}
-
 fn facts(evidence: &Evidence<'_>, seen: &IoEvidence) -> Value {
     let prepared = evidence.prepared;
-    let digest = program_digest(&prepared.program);
-    let mut notes: Vec<&str> = prepared.quirks.iter().filter_map(|q| q.note.as_deref()).collect();
-    if evidence.context.site.cluster.as_ref().is_some_and(|c| c.side_by_side) {
+    let digest = program_digest(&prepared.run.program);
+    let mut notes: Vec<&str> = prepared
+        .quirks
+        .iter()
+        .filter_map(|q| q.note.as_deref())
+        .collect();
+    if evidence
+        .context
+        .site
+        .cluster
+        .as_ref()
+        .is_some_and(|c| c.side_by_side)
+    {
         notes.push("other points ran at the same time on the site (side_by_side = true), which may affect its times");
     }
-    let wanted = evidence.context.site.ec2.as_ref().and_then(|ec2| ec2.credits);
-    let credits = prepared.instances.iter().find_map(|i| Credits::of(i.kind.as_deref()?, wanted));
+    let wanted = evidence
+        .context
+        .site
+        .ec2
+        .as_ref()
+        .and_then(|ec2| ec2.instances.credits);
+    let credits = prepared
+        .instances
+        .iter()
+        .find_map(|i| Credits::of(i.kind.as_deref()?, wanted));
     notes.extend(credits.map(Credits::remark));
     let mut facts = BTreeMap::from([
         ("cvc".to_owned(), json!(env!("CARGO_PKG_VERSION"))),
         ("mpi".into(), json!(prepared.install.describe())),
         ("mpiexec".into(), json!(prepared.install.mpiexec)),
-        ("program".into(), json!(prepared.program)),
+        ("program".into(), json!(prepared.run.program)),
         ("program_digest".into(), json!(digest)),
-        ("quirks".into(), json!(prepared.quirks.iter().map(|q| q.id.as_str()).collect::<Vec<_>>().join(" "))),
+        (
+            "quirks".into(),
+            json!(
+                prepared
+                    .quirks
+                    .iter()
+                    .map(|q| q.id.as_str())
+                    .collect::<Vec<_>>()
+                    .join(" ")
+            ),
+        ),
         ("tracer".into(), json!(prepared.tracer)),
     ]);
-    let repairs = prepared.dmtcp.as_ref().filter(|_| prepared.used.several()).and_then(|(dmtcp, _)| repairs::remark(dmtcp));
-    notes.extend(repairs.as_deref());
+    let on_nodes = prepared
+        .checkpointer
+        .remark_on_nodes(&prepared.checkpointer_install)
+        .filter(|_| prepared.run.used.several());
+    notes.extend(on_nodes.as_ref().map(|(remark, _)| remark.as_str()));
     if !notes.is_empty() {
         facts.insert("notes".into(), json!(notes.join("\n")));
     }
@@ -583,21 +603,42 @@ fn facts(evidence: &Evidence<'_>, seen: &IoEvidence) -> Value {
         facts.insert("io_not_seen".into(), json!(seen.unseen.join("; ")));
     }
     if !seen.unobservable.is_empty() {
-        facts.insert("io_not_observable".into(), json!(seen.unobservable.join("; ")));
+        facts.insert(
+            "io_not_observable".into(),
+            json!(seen.unobservable.join("; ")),
+        );
     }
     if !seen.selected.is_empty() {
         facts.insert("io_selected".into(), json!(seen.selected.join(", ")));
     }
-    if let Some((dmtcp, _)) = &prepared.dmtcp {
-        facts.insert("dmtcp".into(), json!(dmtcp.version));
+    if let Some(version) = &prepared.checkpointer_install.version {
+        facts.insert(prepared.checkpointer.name().into(), json!(version));
     }
     if !prepared.instances.is_empty() {
-        facts.insert("instance".into(), instance_facts(&prepared.instances, credits));
+        facts.insert(
+            "instance".into(),
+            instance_facts(&prepared.instances, credits),
+        );
     }
-    facts.extend(noise::settings(evidence.noise, &prepared.used.ranks).map(|settings| ("settings".to_owned(), settings)));
+    facts.extend(
+        noise::settings(evidence.noise, &prepared.run.used.ranks)
+            .map(|settings| ("settings".to_owned(), settings)),
+    );
     facts.insert("node".into(), node_facts());
-    if prepared.used.transport != Transport::Local {
-        facts.insert("node_names".into(), json!(prepared.used.ranks.iter().map(|n| n.name.as_str()).collect::<Vec<_>>().join(" ")));
+    if prepared.run.used.transport != Transport::Local {
+        facts.insert(
+            "node_names".into(),
+            json!(
+                prepared
+                    .run
+                    .used
+                    .ranks
+                    .iter()
+                    .map(|n| n.name.as_str())
+                    .collect::<Vec<_>>()
+                    .join(" ")
+            ),
+        );
         facts.insert("nodes".into(), json!(prepared.node_facts));
     }
     json!(facts)
@@ -606,7 +647,10 @@ fn facts(evidence: &Evidence<'_>, seen: &IoEvidence) -> Value {
 /// Facts of a run's cloud machines: equal values once, others in the order of the nodes.
 fn instance_facts(instances: &[InstanceFacts], credits: Option<Credits>) -> Value {
     let told = |of: fn(&InstanceFacts) -> Option<&str>| {
-        let mut values: Vec<&str> = instances.iter().map(|i| of(i).unwrap_or("unknown")).collect();
+        let mut values: Vec<&str> = instances
+            .iter()
+            .map(|i| of(i).unwrap_or("unknown"))
+            .collect();
         values.dedup();
         values.join(" ")
     };
@@ -626,12 +670,16 @@ type Version = (u64, u64, u64, i64, i64);
 /// Digest of a program, read once for each version of the file: it may be large, and is the same in most runs.
 fn program_digest(program: &Utf8Path) -> String {
     static SEEN: LazyLock<Mutex<HashMap<Version, String>>> = LazyLock::new(Default::default);
-    let Ok(of) = std::fs::metadata(program) else { return String::new() };
+    let Ok(of) = std::fs::metadata(program) else {
+        return String::new();
+    };
     let version = (of.dev(), of.ino(), of.len(), of.ctime(), of.ctime_nsec());
     if let Some(digest) = SEEN.lock().get(&version) {
         return digest.clone();
     }
-    let Ok(content) = std::fs::read(program) else { return String::new() };
+    let Ok(content) = std::fs::read(program) else {
+        return String::new();
+    };
     let digest = cvc_core::ids::short_digest(&content);
     SEEN.lock().insert(version, digest.clone());
     digest
@@ -647,7 +695,10 @@ fn read_node_facts() -> Value {
     let first = |path: &str, key: &str| {
         std::fs::read_to_string(path).ok().and_then(|t| {
             t.lines().find_map(|l| {
-                l.strip_prefix(key).map(|v| v.trim_matches(|c: char| c == ':' || c.is_whitespace() || c == '"' || c == '=').to_owned())
+                l.strip_prefix(key).map(|v| {
+                    v.trim_matches(|c: char| c == ':' || c.is_whitespace() || c == '"' || c == '=')
+                        .to_owned()
+                })
             })
         })
     };

@@ -2,24 +2,19 @@
 
 use super::{
     collect,
-    context::SiteContext,
-    dmtcp::{self, Driven},
-    error::RunError,
-    evidence,
     executed::{Executed, interrupted},
     judge::Evidence,
     noise::{self, Noise},
     outputs, placement,
     prepare::Prepared,
-    reporter::{AttemptEvent, AttemptReporter},
-    restart::{self, Restarted},
-    restart_watch,
-    run_failure::RunFailure,
-    session_files,
-    shepherd::{Shepherd, Shepherds},
+    restarted::Restarted,
 };
 use crate::{
-    ckpt::{Course, Restart},
+    ckpt::{Course, Halt, Session},
+    run::{
+        AttemptEvent, AttemptReporter, RunContext, RunError, RunFailure, Shepherd, Shepherds,
+        SiteContext, text,
+    },
     transport::Transport,
 };
 use cvc_core::{
@@ -28,21 +23,25 @@ use cvc_core::{
 };
 use cvc_probe::shepherd::{Exit, Job};
 use nix::sys::signal::Signal;
-use std::future::{Future, pending};
+use std::future::Future;
 
 /// How a program under a shepherd ended.
 enum Ending {
     /// It ended by itself, or after its checkpoint as intended.
     Exited(Option<Exit>),
     /// It was ended early.
-    CutOff { failure: RunFailure, exit: Option<Exit> },
+    CutOff {
+        failure: RunFailure,
+        exit: Option<Exit>,
+    },
     /// The user wants to stop at once.
     Interrupted,
 }
 
 /// What is known about a program that has ended.
 struct EndedProgram {
-    driven: Driven,
+    /// Why no more checkpoints were taken.
+    halted: Option<RunFailure>,
     exit: Option<Exit>,
     noise: Noise,
     /// The reason why it failed in any case: a node was lost, ranks were misplaced.
@@ -54,6 +53,7 @@ struct Execution<'a> {
     context: &'a SiteContext,
     prepared: &'a Prepared,
     course: Course,
+    session: Box<dyn Session + 'a>,
     shepherds: &'a Shepherds,
     stop_signal: &'a mut StopSignal,
     reporter: &'a AttemptReporter,
@@ -71,121 +71,180 @@ pub(super) async fn execute(
     stop_signal: &mut StopSignal,
     reporter: &AttemptReporter,
 ) -> Result<Executed, RunError> {
-    let course = prepared.checkpointer.course(&context.checkpoint.of(&prepared.point));
-    let mut execution = Execution { context, prepared, course, shepherds, stop_signal, reporter };
-    let Some(mut ran) = execution.run().await? else { return Ok(interrupted()) };
+    let course = prepared.checkpointer.course(&prepared.run.checkpoint);
+    let session = prepared.session();
+    let mut execution = Execution {
+        context,
+        prepared,
+        course,
+        session,
+        shepherds,
+        stop_signal,
+        reporter,
+    };
+    let Some(mut ran) = execution.run().await? else {
+        return Ok(interrupted());
+    };
     if ran.cut_off.is_none() {
         ran.cut_off = execution.explain_end(&ran).await;
     }
-    let restarted = match execution.restart_job(&mut ran)? {
-        None => None,
-        Some(job) => match execution.restart(&job, &mut ran).await? {
+    let mut not_restarted = None;
+    let restarted = match execution.restart_job(&ran) {
+        Ok(None) => None,
+        Ok(Some(job)) => match execution.restart(&job, &mut ran).await? {
             Some(restarted) => Some(restarted),
             None => return Ok(interrupted()),
         },
+        Err(Halt::Failure(failure)) => {
+            not_restarted = Some(failure);
+            None
+        }
+        Err(Halt::Error(error)) => return Err(error),
     };
-    execution.collect(ran, restarted.as_ref()).await
+    execution
+        .collect(ran, restarted.as_ref(), not_restarted)
+        .await
 }
 
 impl Execution<'_> {
     /// Runs the program to its end; `None` when the user has interrupted it.
     async fn run(&mut self) -> Result<Option<EndedProgram>, RunError> {
         let prepared = self.prepared;
-        let before = noise::conditions(&prepared.used).await;
-        let mut shepherd = self.shepherds.start(&prepared.job, &prepared.dir.join("job.json")).await?;
+        let before = noise::conditions(&prepared.run.used).await;
+        let mut shepherd = self
+            .shepherds
+            .start(&prepared.job, &prepared.run.dir.join("job.json"))
+            .await?;
         self.reporter.tell(AttemptEvent::Started(shepherd.id));
-        let driven = if self.course.on_request {
-            dmtcp::drive(prepared, &self.context.checkpoint.of(&prepared.point), &mut shepherd, self.stop_signal, self.reporter).await
+        let taken = if self.course.on_request {
+            self.take(&mut shepherd).await
         } else {
-            Driven::default()
+            Some(Ok(()))
         };
-        let ending = if driven.interrupted {
-            tokio::join!(prepared.used.end_others(), shepherd.end());
-            Ending::Interrupted
-        } else if self.course.killed || driven.failure.is_some() || driven.error.is_some() {
-            Ending::Exited(self.kill(&driven, &mut shepherd).await)
-        } else {
-            let misplaced = async { RunFailure::new(Cause::Misplaced, placement::watch(prepared).await.to_string()) };
-            watch(prepared, &mut shepherd, self.stop_signal, misplaced).await
+        let ending = match &taken {
+            None => {
+                tokio::join!(prepared.run.used.end_others(), shepherd.end());
+                Ending::Interrupted
+            }
+            Some(taken) if self.course.killed || taken.is_err() => {
+                self.session.stop().await;
+                // the exit of a program that already ended by itself explains the missing checkpoint: keep it
+                Ending::Exited(shepherd.end().await)
+            }
+            Some(_) => {
+                let misplaced = async {
+                    RunFailure::new(
+                        Cause::Misplaced,
+                        placement::watch(&prepared.run).await.to_string(),
+                    )
+                };
+                watch(&prepared.run, &mut shepherd, self.stop_signal, misplaced).await
+            }
         };
         let (exit, cut_off) = match ending {
             Ending::Interrupted => return Ok(None),
             Ending::Exited(exit) => (exit, None),
             Ending::CutOff { failure, exit } => (exit, Some(failure)),
         };
-        let noise = Noise { before, after: noise::conditions(&prepared.used).await };
+        let noise = Noise {
+            before,
+            after: noise::conditions(&prepared.run.used).await,
+        };
         // not while the program ran, which is measured
         self.shepherds.prepare();
-        prepared.used.end_others().await;
-        if let Some(error) = driven.error {
-            return Err(error);
-        }
-        Ok(Some(EndedProgram { driven, exit, noise, cut_off }))
+        prepared.run.used.end_others().await;
+        let halted = match taken {
+            None | Some(Ok(())) => None,
+            Some(Err(Halt::Failure(failure))) => Some(failure),
+            Some(Err(Halt::Error(error))) => return Err(error),
+        };
+        Ok(Some(EndedProgram {
+            halted,
+            exit,
+            noise,
+            cut_off,
+        }))
     }
 
-    /// Ends the run after its checkpoints.
-    async fn kill(&self, driven: &Driven, shepherd: &mut Shepherd) -> Option<Exit> {
-        dmtcp::kill(self.prepared).await;
-        // the exit of a program that already ended by itself explains the missing checkpoint: keep it
-        let exit = shepherd.end().await;
-        let restarts = self.course.restart == Restart::Images && driven.failure.is_none() && driven.error.is_none();
-        if let (true, Some(last)) = (restarts, driven.checkpoints.last()) {
-            restart::forget_saved_files(self.prepared, last).await;
+    /// Takes the checkpoints of the run; `None` when the user has interrupted it.
+    async fn take(&mut self, shepherd: &mut Shepherd) -> Option<Result<(), Halt>> {
+        let used = &self.prepared.run.used;
+        let everywhere = used.everywhere();
+        tokio::select! {
+            taken = self.session.take(shepherd, self.reporter) => Some(taken),
+            (node, reason) = used.crew.wait_lost(&everywhere) => {
+                Some(Err(RunFailure::new(Cause::NodeLost, format!("{node}: {reason}")).into()))
+            }
+            () = stop_now(self.stop_signal) => None,
         }
-        exit
     }
 
     /// Returns a cause of failure that the run itself cannot know: an unreachable node, misplaced ranks.
     async fn explain_end(&self, ran: &EndedProgram) -> Option<RunFailure> {
-        let used = &self.prepared.used;
+        let used = &self.prepared.run.used;
         // ranks may not have come to a node because no new connection to it is possible, though its sentinel is still heard
-        let failed_by_itself = ran.exit.as_ref().is_some_and(|e| e.ended_by.is_none() && e.code != Some(0));
+        let failed_by_itself = ran
+            .exit
+            .as_ref()
+            .is_some_and(|e| e.ended_by.is_none() && e.code != Some(0));
         if failed_by_itself
             && used.transport == Transport::Ssh
             && let Some(refused) = used.crew.probe_starts(&used.others()).await.first()
         {
-            let detail = format!("{} cannot be reached from {}: {}", refused.host, used.head.name, refused.reason());
+            let detail = format!(
+                "{} cannot be reached from {}: {}",
+                refused.host,
+                used.head.name,
+                refused.reason()
+            );
             return Some(RunFailure::new(Cause::NodeLost, detail));
         }
-        placement::check(self.prepared).await.err()
+        placement::check(&self.prepared.run).await.err()
     }
 
-    /// Returns what is to be started again, if anything is.
-    fn restart_job(&self, ran: &mut EndedProgram) -> Result<Option<Job>, RunError> {
-        match self.course.restart {
-            Restart::Nothing => Ok(None),
-            Restart::OwnFiles if ran.exit.as_ref().is_some_and(|e| e.code == Some(0)) => self.prepared.own_restart_job(),
-            Restart::OwnFiles => Ok(None),
-            Restart::Images => {
-                let (None, Some(last)) = (&ran.driven.failure, ran.driven.checkpoints.last()) else { return Ok(None) };
-                match restart::by_node(self.prepared, last) {
-                    Ok(nodes) => self.prepared.dmtcp_restart_job(nodes).map(Some),
-                    Err(failure) => {
-                        ran.driven.failure = Some(failure);
-                        Ok(None)
-                    }
-                }
-            }
+    /// Returns what is started again, if anything is.
+    fn restart_job(&self, ran: &EndedProgram) -> Result<Option<Job>, Halt> {
+        if !self.course.restarted || ran.halted.is_some() {
+            return Ok(None);
         }
+        let exit_codes = &self.prepared.run.app.success.exit_codes;
+        let ended_well = ran
+            .exit
+            .as_ref()
+            .and_then(|exit| exit.code)
+            .is_some_and(|code| exit_codes.contains(&code));
+        if !self.course.killed && !ended_well {
+            return Ok(None);
+        }
+        let Some(how) = self.session.restart(self.prepared.values())? else {
+            return Ok(None);
+        };
+        Ok(Some(self.prepared.restart_job(&how)?))
     }
 
     /// Restarts the program; `None` when the user has interrupted it.
-    async fn restart(&mut self, job: &Job, ran: &mut EndedProgram) -> Result<Option<Restarted>, RunError> {
+    async fn restart(
+        &mut self,
+        job: &Job,
+        ran: &mut EndedProgram,
+    ) -> Result<Option<Restarted>, RunError> {
         let prepared = self.prepared;
         self.reporter.stage("restart");
-        session_files::restore_session_files(prepared).await?;
-        let before = noise::conditions(&prepared.used).await;
-        let mut shepherd = self.shepherds.start(job, &prepared.dir.join("restart.job.json")).await?;
-        let from_images = self.course.restart == Restart::Images;
-        let peers = ran.driven.checkpoints.last().map(|checkpoint| checkpoint.peers).filter(|_| from_images);
-        let hopeless = async {
-            match peers {
-                Some(peers) => restart_watch::watch(prepared, peers).await,
-                None => pending().await,
-            }
-        };
+        self.session.prepare_restart().await?;
+        let before = noise::conditions(&prepared.run.used).await;
+        let mut shepherd = self
+            .shepherds
+            .start(job, &prepared.run.dir.join("restart.job.json"))
+            .await?;
         // the placement of its ranks was checked before
-        let exit = match watch(prepared, &mut shepherd, self.stop_signal, hopeless).await {
+        let exit = match watch(
+            &prepared.run,
+            &mut shepherd,
+            self.stop_signal,
+            self.session.watch_restart(),
+        )
+        .await
+        {
             Ending::Interrupted => return Ok(None),
             Ending::Exited(exit) => exit,
             Ending::CutOff { failure, exit } => {
@@ -193,30 +252,72 @@ impl Execution<'_> {
                 exit
             }
         };
-        let noise = Noise { before, after: noise::conditions(&prepared.used).await };
+        let noise = Noise {
+            before,
+            after: noise::conditions(&prepared.run.used).await,
+        };
         self.shepherds.prepare();
-        prepared.used.end_others().await;
-        let text = |name: &str| evidence::text(&prepared.dir.join(name));
-        let assertion = if from_images { restart_watch::find_assertion(prepared) } else { None };
-        Ok(Some(Restarted { exit, noise, stdout: text("restart.stdout"), stderr: text("restart.stderr"), assertion }))
+        prepared.run.used.end_others().await;
+        let text = |name: &str| text(&prepared.run.dir.join(name));
+        let explained = self.session.explain_restart();
+        Ok(Some(Restarted {
+            exit,
+            noise,
+            stdout: text("restart.stdout"),
+            stderr: text("restart.stderr"),
+            explained,
+        }))
     }
 
     /// Gathers the evidence and judges it.
-    async fn collect(&self, ran: EndedProgram, restarted: Option<&Restarted>) -> Result<Executed, RunError> {
-        let EndedProgram { mut driven, exit, noise, cut_off } = ran;
+    async fn collect(
+        &mut self,
+        ran: EndedProgram,
+        restarted: Option<&Restarted>,
+        not_restarted: Option<RunFailure>,
+    ) -> Result<Executed, RunError> {
+        let EndedProgram {
+            mut halted,
+            exit,
+            noise,
+            cut_off,
+        } = ran;
         let prepared = self.prepared;
         self.reporter.stage("collecting");
-        dmtcp::read_rest(prepared, &mut driven).await;
+        match self.session.finish().await {
+            Ok(()) => {}
+            Err(Halt::Failure(failure)) => halted = Some(failure),
+            Err(Halt::Error(error)) => return Err(error),
+        }
         let of_restart = restarted.and_then(|r| r.exit.as_ref());
         let wall_s = exit.iter().chain(of_restart).map(|e| e.wall_s).sum();
         let shepherd_lost = exit.is_none() || restarted.is_some_and(|r| r.exit.is_none());
         let told_to_end = exit.iter().chain(of_restart).any(was_told_to_end);
-        let own = collect::own_files(prepared).await?;
-        let outputs = outputs::find_outputs(prepared).await?;
-        let (context, course) = (self.context, self.course);
-        let evidence = Evidence { prepared, context, course, exit, driven: &driven, noise: &noise, restarted, cut_off, own, outputs };
+        let outputs = outputs::find_outputs(&prepared.run).await?;
+        let (context, course, session) = (self.context, self.course, &*self.session);
+        let evidence = Evidence {
+            prepared,
+            context,
+            course,
+            exit,
+            session,
+            halted,
+            noise: &noise,
+            restarted,
+            not_restarted,
+            cut_off,
+            outputs,
+        };
         let (outcome, records, facts) = collect::collect(&evidence)?;
-        Ok(Executed { outcome, records, facts, wall_s, interrupted: false, shepherd_lost, told_to_end })
+        Ok(Executed {
+            outcome,
+            records,
+            facts,
+            wall_s,
+            interrupted: false,
+            shepherd_lost,
+            told_to_end,
+        })
     }
 }
 
@@ -224,18 +325,20 @@ impl Execution<'_> {
 /// that ended it by its exit code, as a shell does.
 fn was_told_to_end(exit: &Exit) -> bool {
     let signals = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP];
-    let ended_by = |signal: &Signal| exit.signal.as_deref() == Some(signal.as_str()) || exit.code == Some(128 + *signal as i32);
+    let ended_by = |signal: &Signal| {
+        exit.signal.as_deref() == Some(signal.as_str()) || exit.code == Some(128 + *signal as i32)
+    };
     exit.ended_by.is_none() && (exit.told_to_end || signals.iter().any(ended_by))
 }
 
 /// Waits for the end of a program under a shepherd, or ends it because of a lost node, the user, or what `failed` says.
 async fn watch(
-    prepared: &Prepared,
+    run: &RunContext,
     shepherd: &mut Shepherd,
     stop_signal: &mut StopSignal,
     failed: impl Future<Output = RunFailure>,
 ) -> Ending {
-    let used = &prepared.used;
+    let used = &run.used;
     let everywhere = used.everywhere();
     let why = tokio::select! {
         exit = shepherd.exit() => return Ending::Exited(exit),

@@ -1,6 +1,6 @@
 //! The result of executing a run.
 
-use super::run_failure::RunFailure;
+use crate::run::RunFailure;
 use cvc_core::{
     outcome::{Cause, Outcome},
     record::Record,
@@ -37,7 +37,10 @@ pub(super) fn failed(failure: RunFailure) -> Executed {
 /// A run that the user cut off.
 pub(super) fn interrupted() -> Executed {
     Executed {
-        outcome: Outcome::Failed { cause: Cause::Timeout, detail: "cut off by the user".into() },
+        outcome: Outcome::Failed {
+            cause: Cause::Timeout,
+            detail: "cut off by the user".into(),
+        },
         records: Vec::new(),
         facts: serde_json::Value::Null,
         wall_s: 0.0,

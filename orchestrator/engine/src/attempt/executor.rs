@@ -1,6 +1,6 @@
 //! The contract of executors: this machine ([`LocalExecutor`](super::LocalExecutor)), or an agent on another.
 
-use super::{context::SiteContext, reporter::AttemptReporter, task::Task};
+use crate::run::{AttemptReporter, SiteContext, Task};
 use async_trait::async_trait;
 use cvc_core::{outcome::Cause, point::PlannedPoint, stop::StopSignal, store::OutcomeFile};
 use std::collections::BTreeSet;
@@ -36,7 +36,12 @@ pub trait Executor<E: Send + 'static>: Send + Sync {
     ///
     /// # Errors
     /// When the campaign cannot go on. A failed run is a result: [`AttemptResult::Ended`] or [`AttemptResult::Failed`].
-    async fn attempt(&self, task: &Task, stop_signal: StopSignal, reporter: &AttemptReporter) -> Result<AttemptResult, E>;
+    async fn attempt(
+        &self,
+        task: &Task,
+        stop_signal: StopSignal,
+        reporter: &AttemptReporter,
+    ) -> Result<AttemptResult, E>;
 
     /// Returns the cores of one node.
     fn cores(&self) -> u32;
@@ -65,7 +70,15 @@ pub trait Executor<E: Send + 'static>: Send + Sync {
 }
 
 /// Chooses the first `wanted` of these nodes that are not in use; `None` if there are fewer.
-pub(super) fn choose_free(nodes: Vec<String>, wanted: usize, used: &BTreeSet<String>) -> Option<Vec<String>> {
-    let free: Vec<String> = nodes.into_iter().filter(|n| !used.contains(n)).take(wanted).collect();
+pub(super) fn choose_free(
+    nodes: Vec<String>,
+    wanted: usize,
+    used: &BTreeSet<String>,
+) -> Option<Vec<String>> {
+    let free: Vec<String> = nodes
+        .into_iter()
+        .filter(|n| !used.contains(n))
+        .take(wanted)
+        .collect();
     (free.len() == wanted).then_some(free)
 }

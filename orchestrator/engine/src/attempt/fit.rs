@@ -3,16 +3,13 @@
 
 use super::{
     collect::taken,
-    error::RunError,
-    evidence::{last_lines, text},
-    judge::compile,
-    numbers::{CUT_HINT, numbers},
     outputs::{Outputs, found_below},
 };
+use crate::run::{CUT_HINT, RunError, compile, last_lines, numbers, text};
 use camino::Utf8Path;
 use cvc_core::{
     app::descriptor::{Descriptor, Take},
-    point::{CheckpointerKind, Point},
+    point::Point,
     units::counted,
 };
 use cvc_probe::shepherd::Exit;
@@ -47,7 +44,11 @@ pub struct FitItem {
 impl FitItem {
     /// An item.
     pub fn new(key: impl Into<String>, fit: Fit, found: impl Into<String>) -> Self {
-        Self { key: key.into(), fit, found: found.into() }
+        Self {
+            key: key.into(),
+            fit,
+            found: found.into(),
+        }
     }
 }
 
@@ -59,9 +60,21 @@ const MAX_SHOWN: usize = 60;
 ///
 /// # Errors
 /// When a pattern or a template of the descriptor cannot be used, or its files cannot be looked for.
-pub fn check_fit(app: &Descriptor, point: &Point, dir: &Utf8Path, work: &Utf8Path) -> Result<Vec<FitItem>, RunError> {
+pub fn check_fit(
+    app: &Descriptor,
+    point: &Point,
+    dir: &Utf8Path,
+    work: &Utf8Path,
+) -> Result<Vec<FitItem>, RunError> {
     let (stdout, stderr) = (text(&dir.join("stdout")), text(&dir.join("stderr")));
-    let check = Check { app, point, dir, work, stdout: &stdout, stderr: &stderr };
+    let check = Check {
+        app,
+        point,
+        dir,
+        work,
+        stdout: &stdout,
+        stderr: &stderr,
+    };
     let mut items = vec![check.exit()];
     items.extend(check.success()?);
     items.push(check.progress()?);
@@ -93,14 +106,29 @@ impl Check<'_> {
     }
 
     fn exit(&self) -> FitItem {
-        let said = || last_lines(if self.stderr.trim().is_empty() { self.stdout } else { self.stderr });
+        let said = || {
+            last_lines(if self.stderr.trim().is_empty() {
+                self.stdout
+            } else {
+                self.stderr
+            })
+        };
         let (fit, found) = match read_exit(self.dir) {
             None => (Fit::Fails, "the run left no exit status".to_owned()),
             Some(exit) => match (exit.start_error, exit.code) {
                 (Some(error), _) => (Fit::Fails, error),
-                (None, Some(code)) if self.app.success.exit_codes.contains(&code) => (Fit::Fits, format!("exit code {code}")),
+                (None, Some(code)) if self.app.success.exit_codes.contains(&code) => {
+                    (Fit::Fits, format!("exit code {code}"))
+                }
                 (None, Some(code)) => (Fit::Fails, format!("exit code {code}: {}", said())),
-                (None, None) => (Fit::Fails, format!("ended by {}: {}", exit.signal.as_deref().unwrap_or("a signal"), said())),
+                (None, None) => (
+                    Fit::Fails,
+                    format!(
+                        "ended by {}: {}",
+                        exit.signal.as_deref().unwrap_or("a signal"),
+                        said()
+                    ),
+                ),
             },
         };
         FitItem::new("success.exit_codes", fit, found)
@@ -109,12 +137,24 @@ impl Check<'_> {
     fn success(&self) -> Result<Vec<FitItem>, RunError> {
         let success = &self.app.success;
         let mut items = vec![match self.regex(&success.pattern)?.find(self.stdout) {
-            Some(found) => FitItem::new("success.pattern", Fit::Fits, self.line(found.start(), found.end())),
-            None => FitItem::new("success.pattern", Fit::Fails, not_found(&success.pattern, self.stdout)),
+            Some(found) => FitItem::new(
+                "success.pattern",
+                Fit::Fits,
+                self.line(found.start(), found.end()),
+            ),
+            None => FitItem::new(
+                "success.pattern",
+                Fit::Fails,
+                not_found(&success.pattern, self.stdout),
+            ),
         }];
         if let Some(forbid) = &success.forbid {
             items.push(match self.regex(forbid)?.find(self.stdout) {
-                Some(found) => FitItem::new("success.forbid", Fit::Fails, self.line(found.start(), found.end())),
+                Some(found) => FitItem::new(
+                    "success.forbid",
+                    Fit::Fails,
+                    self.line(found.start(), found.end()),
+                ),
                 None => FitItem::new("success.forbid", Fit::Fits, "not in the output"),
             });
         }
@@ -124,9 +164,14 @@ impl Check<'_> {
     /// The line of the output in which something was found, as far as it is shown.
     fn line(&self, start: usize, end: usize) -> String {
         // a pattern may begin with the end of the line before
-        let start = start + self.stdout[start..end].len() - self.stdout[start..end].trim_start().len();
+        let start =
+            start + self.stdout[start..end].len() - self.stdout[start..end].trim_start().len();
         let begin = self.stdout[..start].rfind('\n').map_or(0, |at| at + 1);
-        let line = self.stdout[begin..].lines().next().unwrap_or_default().trim();
+        let line = self.stdout[begin..]
+            .lines()
+            .next()
+            .unwrap_or_default()
+            .trim();
         match line.char_indices().nth(MAX_SHOWN) {
             Some((at, _)) => format!("`{}…`", &line[..at]),
             None => format!("`{line}`"),
@@ -139,12 +184,24 @@ impl Check<'_> {
             return Ok(FitItem::new("progress.step", Fit::Unknown, found));
         };
         let pattern = self.regex(&progress.step)?;
-        let steps: Vec<u64> = pattern.captures_iter(self.stdout).filter_map(|c| c.get(1)?.as_str().parse().ok()).collect();
+        let steps: Vec<u64> = pattern
+            .captures_iter(self.stdout)
+            .filter_map(|c| c.get(1)?.as_str().parse().ok())
+            .collect();
         Ok(match (steps.first(), steps.last()) {
-            (Some(first), Some(last)) => {
-                FitItem::new("progress.step", Fit::Fits, format!("{} told, {first} to {last}", counted(steps.len() as u64, "step")))
-            }
-            _ => FitItem::new("progress.step", Fit::Fails, not_found(&progress.step, self.stdout)),
+            (Some(first), Some(last)) => FitItem::new(
+                "progress.step",
+                Fit::Fits,
+                format!(
+                    "{} told, {first} to {last}",
+                    counted(steps.len() as u64, "step")
+                ),
+            ),
+            _ => FitItem::new(
+                "progress.step",
+                Fit::Fails,
+                not_found(&progress.step, self.stdout),
+            ),
         })
     }
 
@@ -152,15 +209,33 @@ impl Check<'_> {
         let mut items = Vec::new();
         for figure in &self.app.figures {
             let key = format!("figures.{}", figure.name);
-            let absent = if figure.required { Fit::Fails } else { Fit::Doubtful };
+            let absent = if figure.required {
+                Fit::Fails
+            } else {
+                Fit::Doubtful
+            };
             items.push(match numbers(&self.regex(&figure.pattern)?, self.stdout) {
-                Err(cut) => FitItem::new(key, Fit::Fails, format!("`{cut}`, of which the pattern takes a part: {CUT_HINT}")),
+                Err(cut) => FitItem::new(
+                    key,
+                    Fit::Fails,
+                    format!("`{cut}`, of which the pattern takes a part: {CUT_HINT}"),
+                ),
                 Ok(values) => match taken(figure, &values).map(|value| value * figure.scale) {
                     Some(value) if value.is_finite() => {
-                        let times = if values.len() > 1 { format!(", {} of {}", take(figure.take), values.len()) } else { String::new() };
-                        FitItem::new(key, Fit::Fits, format!("{value} {}{times}", unit(figure.unit)))
+                        let times = if values.len() > 1 {
+                            format!(", {} of {}", take(figure.take), values.len())
+                        } else {
+                            String::new()
+                        };
+                        FitItem::new(
+                            key,
+                            Fit::Fits,
+                            format!("{value} {}{times}", unit(figure.unit)),
+                        )
                     }
-                    Some(value) => FitItem::new(key, absent, format!("{value} is no finite number")),
+                    Some(value) => {
+                        FitItem::new(key, absent, format!("{value} is no finite number"))
+                    }
                     None => FitItem::new(key, absent, not_found(&figure.pattern, self.stdout)),
                 },
             });
@@ -169,25 +244,51 @@ impl Check<'_> {
     }
 
     fn checkpoint(&self) -> Result<Vec<FitItem>, RunError> {
-        let Some(own) = self.app.checkpoint.as_ref().filter(|_| self.point.checkpointer == CheckpointerKind::Application) else {
+        let Some(own) = self
+            .app
+            .checkpoint
+            .as_ref()
+            .filter(|_| self.point.checkpointer.has_own_files())
+        else {
             return Ok(Vec::new());
         };
         let found = found_below(self.app, self.point, self.work, &own.files)?;
         let bytes: u64 = found.iter().map(|(_, f)| f.bytes).sum();
         let mut items = vec![if bytes > 0 {
-            FitItem::new("checkpoint.files", Fit::Fits, format!("{}, {bytes} bytes", counted(found.len() as u64, "file")))
+            FitItem::new(
+                "checkpoint.files",
+                Fit::Fits,
+                format!("{}, {bytes} bytes", counted(found.len() as u64, "file")),
+            )
         } else {
-            FitItem::new("checkpoint.files", Fit::Fails, format!("no file {}, or an empty one", own.files.join(", ")))
+            FitItem::new(
+                "checkpoint.files",
+                Fit::Fails,
+                format!("no file {}, or an empty one", own.files.join(", ")),
+            )
         }];
         if let Some(pattern) = &own.time_s {
             items.push(match numbers(&self.regex(pattern)?, self.stdout) {
-                Err(cut) => {
-                    FitItem::new("checkpoint.time_s", Fit::Fails, format!("`{cut}`, of which the pattern takes a part: {CUT_HINT}"))
-                }
-                Ok(times) if times.is_empty() => FitItem::new("checkpoint.time_s", Fit::Doubtful, not_found(pattern, self.stdout)),
+                Err(cut) => FitItem::new(
+                    "checkpoint.time_s",
+                    Fit::Fails,
+                    format!("`{cut}`, of which the pattern takes a part: {CUT_HINT}"),
+                ),
+                Ok(times) if times.is_empty() => FitItem::new(
+                    "checkpoint.time_s",
+                    Fit::Doubtful,
+                    not_found(pattern, self.stdout),
+                ),
                 Ok(times) => {
                     let all: f64 = times.iter().sum();
-                    FitItem::new("checkpoint.time_s", Fit::Fits, format!("{}, {all} s together", counted(times.len() as u64, "checkpoint")))
+                    FitItem::new(
+                        "checkpoint.time_s",
+                        Fit::Fits,
+                        format!(
+                            "{}, {all} s together",
+                            counted(times.len() as u64, "checkpoint")
+                        ),
+                    )
                 }
             });
         }
@@ -195,8 +296,14 @@ impl Check<'_> {
     }
 
     fn writers(&self) -> Result<Option<FitItem>, RunError> {
-        let Some(pattern) = &self.app.io.writers else { return Ok(None) };
-        let found = self.regex(pattern)?.captures_iter(self.stdout).filter_map(|c| c.get(1)?.as_str().parse::<u64>().ok()).last();
+        let Some(pattern) = &self.app.io.writers else {
+            return Ok(None);
+        };
+        let found = self
+            .regex(pattern)?
+            .captures_iter(self.stdout)
+            .filter_map(|c| c.get(1)?.as_str().parse::<u64>().ok())
+            .last();
         Ok(Some(match found {
             Some(writers) => FitItem::new("io.writers", Fit::Fits, writers.to_string()),
             // without own checkpoints it may have written nothing
@@ -207,17 +314,31 @@ impl Check<'_> {
     fn outputs(&self) -> Result<Vec<FitItem>, RunError> {
         let mut items = Vec::new();
         for (number, claim) in (1..).zip(&self.app.outputs) {
-            let key = format!("outputs.{}", claim.name.clone().unwrap_or_else(|| number.to_string()));
+            let key = format!(
+                "outputs.{}",
+                claim.name.clone().unwrap_or_else(|| number.to_string())
+            );
             let pattern = self.regex(&claim.size)?;
-            let printed: Vec<&str> = pattern.captures_iter(self.stdout).filter_map(|c| Some(c.get(1)?.as_str())).collect();
+            let printed: Vec<&str> = pattern
+                .captures_iter(self.stdout)
+                .filter_map(|c| Some(c.get(1)?.as_str()))
+                .collect();
             let outputs = Outputs::below(self.app, self.point, self.work, claim)?;
             items.push(match (printed.last(), outputs.judge(&printed)) {
                 (_, Some(wrong)) => FitItem::new(key, Fit::Fails, wrong.detail),
                 // the run says nothing of files, as a program without own checkpoints
-                (None, None) => FitItem::new(key, Fit::Doubtful, not_found(&claim.size, self.stdout)),
-                (Some(last), None) => {
-                    FitItem::new(key, Fit::Fits, format!("{} bytes found, and the program says {last} x {}", outputs.bytes(), claim.scale))
+                (None, None) => {
+                    FitItem::new(key, Fit::Doubtful, not_found(&claim.size, self.stdout))
                 }
+                (Some(last), None) => FitItem::new(
+                    key,
+                    Fit::Fits,
+                    format!(
+                        "{} bytes found, and the program says {last} x {}",
+                        outputs.bytes(),
+                        claim.scale
+                    ),
+                ),
             });
         }
         Ok(items)
@@ -226,7 +347,10 @@ impl Check<'_> {
 
 /// What to tell of a pattern that matches nothing.
 fn not_found(pattern: &str, output: &str) -> String {
-    format!("nothing matches `{pattern}`; the output ends with: {}", last_lines(output))
+    format!(
+        "nothing matches `{pattern}`; the output ends with: {}",
+        last_lines(output)
+    )
 }
 
 /// Which of several values is taken, in words.
@@ -241,5 +365,8 @@ fn take(take: Take) -> &'static str {
 
 /// A unit as descriptors write it.
 fn unit(unit: cvc_core::record::Unit) -> String {
-    serde_json::to_value(unit).ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default()
+    serde_json::to_value(unit)
+        .ok()
+        .and_then(|v| v.as_str().map(str::to_owned))
+        .unwrap_or_default()
 }

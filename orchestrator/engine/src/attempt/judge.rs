@@ -1,22 +1,16 @@
 //! The judge of a run: the evidence, the records that it yields, and the first reason to call the run a failure.
 
-use super::{
-    context::SiteContext, dmtcp::Driven, error::RunError, noise::Noise, outputs::Outputs, prepare::Prepared, restart::Restarted,
-    run_failure::RunFailure,
+use super::{noise::Noise, outputs::Outputs, prepare::Prepared, restarted::Restarted};
+use crate::{
+    ckpt::{Course, Session},
+    run::{Findings, Label, RunError, RunFailure, SiteContext, compile},
 };
-use crate::ckpt::Course;
 use cvc_core::{
-    app::descriptor::Descriptor,
     outcome::Cause,
-    record::{Record, Source, Unit},
+    record::{Source, Unit},
 };
-use cvc_probe::{sentinel::FileFound, shepherd::Exit};
+use cvc_probe::shepherd::Exit;
 use regex::Regex;
-
-/// Compiles a pattern of a descriptor, in which `^` and `$` match at every line.
-pub(super) fn compile(app: &Descriptor, pattern: &str) -> Result<Regex, RunError> {
-    Regex::new(&format!("(?m){pattern}")).map_err(|e| RunError::Descriptor { app: app.name.clone(), problem: e.to_string() })
-}
 
 /// The evidence about a run.
 pub(super) struct Evidence<'a> {
@@ -25,14 +19,17 @@ pub(super) struct Evidence<'a> {
     /// The intended course of the run.
     pub course: Course,
     pub exit: Option<Exit>,
-    pub driven: &'a Driven,
+    /// Its checkpointer's part in it.
+    pub session: &'a dyn Session,
+    /// Why no more checkpoints were taken.
+    pub halted: Option<RunFailure>,
     /// What else the nodes did.
     pub noise: &'a Noise,
     pub restarted: Option<&'a Restarted>,
+    /// Why it was not restarted.
+    pub not_restarted: Option<RunFailure>,
     /// Why the run was ended before its end: a node was lost, ranks were misplaced.
     pub cut_off: Option<RunFailure>,
-    /// Files of the program's own checkpoint, by node.
-    pub own: Vec<(String, FileFound)>,
     /// Files whose sizes the program reports.
     pub outputs: Vec<Outputs>,
 }
@@ -42,30 +39,30 @@ pub(super) struct Judge<'a> {
     pub(super) evidence: &'a Evidence<'a>,
     pub(super) stdout: String,
     pub(super) stderr: String,
-    pub(super) records: Vec<Record>,
-    pub(super) failure: Option<RunFailure>,
+    pub(super) findings: Findings,
 }
 
 impl Judge<'_> {
     /// Keeps only the first reason, because later ones follow from it.
     pub(super) fn fail(&mut self, cause: Cause, detail: impl Into<String>) {
-        self.failure.get_or_insert_with(|| RunFailure::new(cause, detail));
+        self.findings.fail(cause, detail);
     }
 
-    pub(super) fn record(&mut self, name: &str, value: f64, unit: Unit, source: Source, artefact: Option<&str>, labels: &[(&str, String)]) {
-        self.records.push(Record {
-            run: self.evidence.prepared.run.clone(),
-            name: name.to_owned(),
-            value,
-            unit,
-            source,
-            artefact: artefact.map(str::to_owned),
-            labels: labels.iter().map(|(k, v)| ((*k).to_owned(), v.clone())).collect(),
-        });
+    pub(super) fn record(
+        &mut self,
+        name: &str,
+        value: f64,
+        unit: Unit,
+        source: Source,
+        artefact: Option<&str>,
+        labels: &[Label],
+    ) {
+        self.findings
+            .record(name, value, unit, source, artefact, labels);
     }
 
     pub(super) fn regex(&self, pattern: &str) -> Result<Regex, RunError> {
-        compile(&self.evidence.prepared.app, pattern)
+        compile(&self.evidence.prepared.run.app, pattern)
     }
 
     /// Whether the program itself ends in a verification that counts: not when it was killed on purpose.

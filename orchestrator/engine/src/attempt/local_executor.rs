@@ -2,26 +2,23 @@
 
 use super::{
     beside::Neighbours,
-    context::SiteContext,
-    error::RunError,
     execute::execute,
     executed::{Executed, failed, interrupted},
     executor::{AttemptResult, Executor, choose_free},
-    nodes::{LATER, Nodes, SOON},
     prepare::{Prepared, prepare},
     recover::{self, recover_run},
     remains::Remains,
-    reporter::AttemptReporter,
-    run_dirs::{begun_tmp_dir, marker, work_dir},
-    run_failure::RunFailure,
-    shepherd::Shepherds,
     site::ReadySite,
     slurm_steps::Steps,
-    task::Task,
-    traces::fetch_traces,
+    traces::{fetch_traces, read_traces},
+    unhurried::unhurried,
 };
 use crate::{
     crew::{self, CrewError},
+    run::{
+        AttemptReporter, LATER, Nodes, RunError, RunFailure, SOON, Shepherds, SiteContext, Task,
+        begun_tmp_dir, marker, work_dir,
+    },
     transport::Transport,
 };
 use async_trait::async_trait;
@@ -78,16 +75,24 @@ impl LocalExecutor {
     /// # Errors
     /// When its directory cannot be written.
     #[tracing::instrument(name = "attempt", skip_all, fields(run = %task.planned.id, number = task.attempt))]
-    pub async fn attempt(&self, task: &Task, mut stop_signal: StopSignal, reporter: &AttemptReporter) -> Result<AttemptResult, RunError> {
+    pub async fn attempt(
+        &self,
+        task: &Task,
+        mut stop_signal: StopSignal,
+        reporter: &AttemptReporter,
+    ) -> Result<AttemptResult, RunError> {
         let run = task.planned.id.clone();
         let prepared = match prepare(&self.site, &self.nodes, &self.dir, task) {
             Ok(prepared) => prepared,
             Err(error) => {
                 let work = work_dir(&self.site.context, &self.dir, &task.point, &run);
-                return self.finish(&run, &work, task.attempt, failed(failure_of(&error))).await.map(AttemptResult::Ended);
+                return self
+                    .finish(&run, &work, task.attempt, failed(failure_of(&error)))
+                    .await
+                    .map(AttemptResult::Ended);
             }
         };
-        let used = &prepared.used;
+        let used = &prepared.run.used;
         let everywhere = used.everywhere();
         let began = std::time::Instant::now();
         let neighbours = Neighbours::watch();
@@ -102,40 +107,65 @@ impl LocalExecutor {
         let mut executed = match ready {
             Err(failure) => failed(failure),
             Ok(false) => interrupted(),
-            Ok(true) => match execute(&self.site.context, &prepared, &self.shepherds, &mut stop_signal, reporter).await {
+            Ok(true) => match execute(
+                &self.site.context,
+                &prepared,
+                &self.shepherds,
+                &mut stop_signal,
+                reporter,
+            )
+            .await
+            {
                 Ok(executed) => executed,
                 Err(error) => {
                     used.end_others().await;
-                    Executed { shepherd_lost: true, ..failed(failure_of(&error)) }
+                    Executed {
+                        shepherd_lost: true,
+                        ..failed(failure_of(&error))
+                    }
                 }
             },
         };
-        executed.interrupted |= is_doubtful(&executed.outcome) && was_stopped(executed.told_to_end, &mut stop_signal).await;
+        executed.interrupted |= is_doubtful(&executed.outcome)
+            && was_stopped(executed.told_to_end, &mut stop_signal).await;
         if executed.interrupted {
-            self.end_leftovers(&run, &prepared.work).await?;
+            self.end_leftovers(&run, &prepared.run.work).await?;
             self.clear_others(&prepared, false).await;
-            let gone = [prepared.work.clone(), prepared.dir.clone()];
+            let gone = [prepared.run.work.clone(), prepared.run.dir.clone()];
             unhurried(move || gone.iter().try_for_each(|path| remove_all(path))).await??;
             return Ok(AttemptResult::Interrupted);
         }
         // of a failed run, what can be had
-        if let (Err(failure), Outcome::Succeeded) = (fetch_traces(&prepared).await, &executed.outcome) {
+        if let (Err(failure), Outcome::Succeeded) =
+            (fetch_traces(&prepared).await, &executed.outcome)
+        {
             executed.outcome = failure.into();
+        }
+        let (traced, unread) = read_traces(&prepared).await?;
+        executed.records.extend(traced.records);
+        if let Some(unread) = unread {
+            executed.facts["trace_not_read"] = unread.into();
         }
         neighbours.note(&mut executed.facts);
         drop(neighbours);
         if let Some(rate) = self.rate() {
             // it used its nodes all that time, whatever the result
-            executed.records.push(rate.record(&run, began.elapsed().as_secs_f64(), task.point.mapping.nodes()));
+            executed.records.push(rate.record(
+                &run,
+                began.elapsed().as_secs_f64(),
+                task.point.mapping.nodes(),
+            ));
         }
         // its script removes it, unless it was killed; the name is the run's own
         let _ = remove_all(&prepared.request.tmp_dir);
         if executed.shepherd_lost {
             // nobody has ended what it watched over
-            self.end_leftovers(&run, &prepared.work).await?;
+            self.end_leftovers(&run, &prepared.run.work).await?;
         }
         self.clear_others(&prepared, true).await;
-        self.finish(&run, &prepared.work, task.attempt, executed).await.map(AttemptResult::Ended)
+        self.finish(&run, &prepared.run.work, task.attempt, executed)
+            .await
+            .map(AttemptResult::Ended)
     }
 
     /// Ends what a shepherd may have left of a run on this machine.
@@ -147,42 +177,63 @@ impl LocalExecutor {
     /// Price of a node of the site, if known.
     fn rate(&self) -> Option<NodeRate> {
         let context = &self.site.context;
-        context.rate.clone().or_else(|| NodeRate::of_settings(&context.site.price, Some(self.site.cores)))
+        context
+            .rate
+            .clone()
+            .or_else(|| NodeRate::of_settings(&context.site.price, Some(self.site.cores)))
     }
 
     /// Checks the space on every node, and makes directories on the other nodes.
-    async fn get_ready(&self, prepared: &Prepared, disk_bytes: Option<u64>) -> Result<(), RunFailure> {
+    async fn get_ready(
+        &self,
+        prepared: &Prepared,
+        disk_bytes: Option<u64>,
+    ) -> Result<(), RunFailure> {
         if let Some(detail) = self.no_room(prepared, disk_bytes).await? {
             return Err(RunFailure::new(Cause::DiskFull, detail));
         }
-        let used = &prepared.used;
+        let used = &prepared.run.used;
         let others = used.others();
         if others.is_empty() {
             return Ok(());
         }
         let crew = |error: CrewError| RunFailure::new(cause_of_crew(&error), error.to_string());
-        let made = used.crew.ask_all(&others, prepared.elsewhere.clone(), SOON).await;
+        let made = used
+            .crew
+            .ask_all(&others, prepared.elsewhere.clone(), SOON)
+            .await;
         crew::whole(made).map_err(crew)?;
         let private = [prepared.request.tmp_dir.clone().into()];
-        crew::whole(used.crew.guard(&others, &used.marker, &used.dirs, &private, SOON).await).map_err(crew)?;
+        crew::whole(
+            used.crew
+                .guard(&others, &used.marker, &used.dirs, &private, SOON)
+                .await,
+        )
+        .map_err(crew)?;
         Ok(())
     }
 
     /// Removes what a run left on the other nodes, except what is kept.
     async fn clear_others(&self, prepared: &Prepared, may_keep: bool) {
-        let used = &prepared.used;
+        let used = &prepared.run.used;
         let others = used.others();
         if others.is_empty() {
             return;
         }
         let run = &self.site.context.run;
         let (images, outputs) = (may_keep && run.keep_images, may_keep && run.keep_outputs);
-        let work = prepared.work.as_std_path();
+        let work = prepared.run.work.as_std_path();
         let mut dirs: Vec<PathBuf> = vec![prepared.request.tmp_dir.clone().into()];
         if used.storage == StorageKind::NodeLocal {
             match (images, outputs) {
                 (false, false) => dirs.push(work.into()),
-                (false, true) => dirs.extend([work.join("ckpt"), work.join("dmtcp")]),
+                (false, true) => dirs.extend(
+                    prepared
+                        .checkpointer
+                        .dirs()
+                        .iter()
+                        .map(|dir| work.join(dir)),
+                ),
                 // what lies beside the images is small, and cannot be told from outputs without asking again
                 (true, _) => {}
             }
@@ -195,7 +246,11 @@ impl LocalExecutor {
     async fn remove_or_defer(&self, nodes: &[&str], dirs: &[PathBuf]) {
         for (node, removed) in self.nodes.crew.remove(nodes, dirs, &[], LATER).await {
             if removed.is_err() {
-                self.pending_cleanup.lock().entry(node).or_default().extend(dirs.iter().cloned());
+                self.pending_cleanup
+                    .lock()
+                    .entry(node)
+                    .or_default()
+                    .extend(dirs.iter().cloned());
             }
         }
     }
@@ -206,48 +261,98 @@ impl LocalExecutor {
         for node in back {
             let pending = self.pending_cleanup.lock().remove(&node);
             if let Some(dirs) = pending {
-                self.remove_or_defer(&[&node], &dirs.into_iter().collect::<Vec<_>>()).await;
+                self.remove_or_defer(&[&node], &dirs.into_iter().collect::<Vec<_>>())
+                    .await;
             }
         }
     }
 
     /// Ends what a killed engine left of an attempt on all nodes, and removes it unless it was complete. Returns the number of processes
     /// ended on this machine, and the outcome if the run was complete.
-    pub async fn recover(&self, task: &Task, shepherd: Option<(u32, u64)>) -> Result<(Vec<u32>, Option<OutcomeFile>), StoreError> {
+    pub async fn recover(
+        &self,
+        task: &Task,
+        shepherd: Option<(u32, u64)>,
+    ) -> Result<(Vec<u32>, Option<OutcomeFile>), StoreError> {
         let run = &task.planned.id;
         let work = work_dir(&self.site.context, &self.dir, &task.point, run);
         let tmp = begun_tmp_dir(&self.dir, run);
         let others = self.nodes.others();
         let dirs: [PathBuf; 2] = [work.clone().into(), tmp.clone().into()];
         // a node that does not answer now is lost, and what it guarded is ended there
-        let _ = self.nodes.crew.end(&others, &marker(&self.dir, run), &dirs, 0.0, SOON).await;
-        let recovered = recover_run(&self.dir, |_| Some(&*self.site.context), run, task.attempt, shepherd)?;
-        let shared = self.site.context.site.storage.get(&task.point.storage).is_some_and(|a| a.kind == StorageKind::Shared);
+        let _ = self
+            .nodes
+            .crew
+            .end(&others, &marker(&self.dir, run), &dirs, 0.0, SOON)
+            .await;
+        let recovered = recover_run(
+            &self.dir,
+            |_| Some(&*self.site.context),
+            run,
+            task.attempt,
+            shepherd,
+        )?;
+        let shared = self
+            .site
+            .context
+            .site
+            .storage
+            .get(&task.point.storage)
+            .is_some_and(|a| a.kind == StorageKind::Shared);
         let keep = shared || recovered.1.is_some();
-        let gone = if keep { vec![tmp.into()] } else { dirs.to_vec() };
+        let gone = if keep {
+            vec![tmp.into()]
+        } else {
+            dirs.to_vec()
+        };
         self.remove_or_defer(&others, &gone).await;
         Ok(recovered)
     }
 
     /// Checks the space that a run needs on every node where it writes.
-    async fn no_room(&self, prepared: &Prepared, needed: Option<u64>) -> Result<Option<String>, RunFailure> {
-        let Some(needed) = needed else { return Ok(None) };
-        let used = &prepared.used;
-        let processes = u64::from(prepared.point.processes().max(1));
-        let found = used.crew.free(&used.places(), &[prepared.work.clone().into()], SOON).await;
-        let found = crew::whole(found).map_err(|e| RunFailure::new(Cause::NodeLost, e.to_string()))?;
+    async fn no_room(
+        &self,
+        prepared: &Prepared,
+        needed: Option<u64>,
+    ) -> Result<Option<String>, RunFailure> {
+        let Some(needed) = needed else {
+            return Ok(None);
+        };
+        let used = &prepared.run.used;
+        let processes = u64::from(prepared.run.point.processes().max(1));
+        let found = used
+            .crew
+            .free(&used.places(), &[prepared.run.work.clone().into()], SOON)
+            .await;
+        let found =
+            crew::whole(found).map_err(|e| RunFailure::new(Cause::NodeLost, e.to_string()))?;
         for (node, spaces) in found {
             // each node has its part of the ranks, and one may hold everything where all see the same
-            let load: u64 =
-                used.ranks.iter().zip(prepared.point.mapping.node_loads()).filter(|(n, _)| n.name == node).map(|(_, l)| u64::from(l)).sum();
-            let share = if used.storage == StorageKind::Shared { needed } else { (needed * load).div_ceil(processes) };
-            let Some(free) = spaces.first().map(|s| s.free_bytes) else { continue };
+            let load: u64 = used
+                .ranks
+                .iter()
+                .zip(prepared.run.point.mapping.node_loads())
+                .filter(|(n, _)| n.name == node)
+                .map(|(_, l)| u64::from(l))
+                .sum();
+            let share = if used.storage == StorageKind::Shared {
+                needed
+            } else {
+                (needed * load).div_ceil(processes)
+            };
+            let Some(free) = spaces.first().map(|s| s.free_bytes) else {
+                continue;
+            };
             let mib = |bytes: u64| bytes >> 20;
             if free < share {
-                let on = if used.transport == Transport::Local { String::new() } else { format!("{node}: ") };
+                let on = if used.transport == Transport::Local {
+                    String::new()
+                } else {
+                    format!("{node}: ")
+                };
                 return Ok(Some(format!(
                     "{on}{} needs about {} MiB and has {} MiB free: free some space, or choose another storage area",
-                    prepared.work,
+                    prepared.run.work,
                     mib(share),
                     mib(free)
                 )));
@@ -257,24 +362,35 @@ impl LocalExecutor {
     }
 
     /// Gives what a run left its final place.
-    async fn finish(&self, run: &RunId, work: &Utf8Path, attempt: u32, executed: Executed) -> Result<OutcomeFile, RunError> {
+    async fn finish(
+        &self,
+        run: &RunId,
+        work: &Utf8Path,
+        attempt: u32,
+        executed: Executed,
+    ) -> Result<OutcomeFile, RunError> {
         let run_settings = &self.site.context.run;
         let (images, outputs) = (run_settings.keep_images, run_settings.keep_outputs);
-        let remains = Remains { dir: self.dir.clone(), run: run.clone(), work: work.to_owned(), attempt, images, outputs };
+        let remains = Remains {
+            dir: self.dir.clone(),
+            run: run.clone(),
+            work: work.to_owned(),
+            attempt,
+            images,
+            outputs,
+        };
         unhurried(move || remains.finish(executed)).await?
     }
 }
 
-/// Does what may take long, such as hashing or removing very much, beside everything else: the one thread of a controller or an agent has other
-/// things to see to, like heartbeats, signals and deadlines.
-async fn unhurried<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, RunError> {
-    let span = tracing::Span::current();
-    tokio::task::spawn_blocking(move || span.in_scope(work)).await.map_err(|error| RunError::Broken(error.to_string()))
-}
-
 #[async_trait]
 impl<E: From<RunError> + Send + 'static> Executor<E> for LocalExecutor {
-    async fn attempt(&self, task: &Task, stop_signal: StopSignal, reporter: &AttemptReporter) -> Result<AttemptResult, E> {
+    async fn attempt(
+        &self,
+        task: &Task,
+        stop_signal: StopSignal,
+        reporter: &AttemptReporter,
+    ) -> Result<AttemptResult, E> {
         Ok(LocalExecutor::attempt(self, task, stop_signal, reporter).await?)
     }
 
@@ -284,7 +400,12 @@ impl<E: From<RunError> + Send + 'static> Executor<E> for LocalExecutor {
 
     fn nodes(&self) -> Vec<String> {
         let lost = self.nodes.crew.lost().borrow().clone();
-        self.nodes.all.iter().map(|n| n.name.clone()).filter(|n| !lost.contains_key(n)).collect()
+        self.nodes
+            .all
+            .iter()
+            .map(|n| n.name.clone())
+            .filter(|n| !lost.contains_key(n))
+            .collect()
     }
 
     fn free_nodes(&self, wanted: usize, used: &BTreeSet<String>) -> Option<Vec<String>> {
@@ -297,7 +418,12 @@ impl<E: From<RunError> + Send + 'static> Executor<E> for LocalExecutor {
     }
 
     fn side_by_side(&self) -> bool {
-        self.site.context.site.cluster.as_ref().is_some_and(|c| c.side_by_side)
+        self.site
+            .context
+            .site
+            .cluster
+            .as_ref()
+            .is_some_and(|c| c.side_by_side)
     }
 
     fn obstacle(&self, planned: &PlannedPoint) -> Option<String> {
@@ -327,7 +453,11 @@ fn is_doubtful(outcome: &Outcome) -> bool {
 async fn was_stopped(told_to_end: bool, stop_signal: &mut StopSignal) -> bool {
     if told_to_end {
         // one that sent a signal to the run alone has ended the run alone
-        let _ = tokio::time::timeout(STOP_LIMIT, stop_signal.wait_for(|now| *now >= StopRequest::Finish)).await;
+        let _ = tokio::time::timeout(
+            STOP_LIMIT,
+            stop_signal.wait_for(|now| *now >= StopRequest::Finish),
+        )
+        .await;
     }
     *stop_signal.borrow() >= StopRequest::Finish
 }
@@ -359,7 +489,8 @@ fn cause_of_crew(error: &CrewError) -> Cause {
 
 /// Bytes that a user may still write to the file system of this directory.
 pub fn free_bytes(directory: &Utf8Path) -> Option<u64> {
-    let absolute = Utf8PathBuf::from_path_buf(std::path::absolute(directory.as_std_path()).ok()?).ok()?;
+    let absolute =
+        Utf8PathBuf::from_path_buf(std::path::absolute(directory.as_std_path()).ok()?).ok()?;
     let existing = absolute.ancestors().find(|d| d.exists())?;
     let stat = nix::sys::statvfs::statvfs(existing.as_std_path()).ok()?;
     Some(stat.blocks_available() * stat.fragment_size())

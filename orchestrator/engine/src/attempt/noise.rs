@@ -1,6 +1,6 @@
 //! What else the nodes did while a run was measured: taken right before its start and right after its end, never between.
 
-use super::nodes::{AllocatedNodes, Node};
+use crate::run::{AllocatedNodes, Node};
 use cvc_probe::sentinel::{Conditions, NodeActivity, NodeSettings};
 use serde_json::{Map, Value, json};
 use std::{collections::BTreeMap, time::Duration};
@@ -26,7 +26,10 @@ pub(super) async fn conditions(used: &AllocatedNodes) -> Moment {
     names.sort_unstable();
     names.dedup();
     let answers = used.crew.conditions(&names, LIMIT).await;
-    answers.into_iter().filter_map(|(name, answer)| Some((name, answer.ok()?))).collect()
+    answers
+        .into_iter()
+        .filter_map(|(name, answer)| Some((name, answer.ok()?)))
+        .collect()
 }
 
 /// What one node did during a run.
@@ -44,7 +47,11 @@ pub(super) struct Disturbance {
 impl Disturbance {
     /// What happened between two moments; `None` if the node was started again between them. `own_cpu_s` is the processor time of the
     /// run on this node, if known.
-    pub(super) fn between(before: &Conditions, after: &Conditions, own_cpu_s: Option<f64>) -> Option<Self> {
+    pub(super) fn between(
+        before: &Conditions,
+        after: &Conditions,
+        own_cpu_s: Option<f64>,
+    ) -> Option<Self> {
         let (old, new) = (&before.activity, &after.activity);
         if old.boot_id != new.boot_id {
             return None;
@@ -53,12 +60,26 @@ impl Disturbance {
         let elapsed_s = passed(|a| a.uptime_s).filter(|elapsed_s| *elapsed_s > 0.0);
         let share = |spent_s: Option<f64>| Some((spent_s? / elapsed_s?).min(1.0));
         let processors = after.settings.processors.map(f64::from);
-        let of_processors = |spent_s: Option<f64>| Some((spent_s? / (elapsed_s.filter(|e| *e >= SHORTEST_S)? * processors?)).min(1.0));
+        let of_processors = |spent_s: Option<f64>| {
+            Some((spent_s? / (elapsed_s.filter(|e| *e >= SHORTEST_S)? * processors?)).min(1.0))
+        };
         Some(Self {
             steal: of_processors(passed(|a| a.steal_s)),
-            other_cpu: of_processors(passed(|a| a.busy_s).zip(own_cpu_s).map(|(busy_s, own_s)| (busy_s - own_s).max(0.0))),
-            pressure: [passed(|a| a.cpu_pressure_s), passed(|a| a.io_pressure_s), passed(|a| a.memory_pressure_s)].map(share),
-            swapped_bytes: new.swapped_bytes.zip(old.swapped_bytes).map(|(new, old)| new.saturating_sub(old) as f64),
+            other_cpu: of_processors(
+                passed(|a| a.busy_s)
+                    .zip(own_cpu_s)
+                    .map(|(busy_s, own_s)| (busy_s - own_s).max(0.0)),
+            ),
+            pressure: [
+                passed(|a| a.cpu_pressure_s),
+                passed(|a| a.io_pressure_s),
+                passed(|a| a.memory_pressure_s),
+            ]
+            .map(share),
+            swapped_bytes: new
+                .swapped_bytes
+                .zip(old.swapped_bytes)
+                .map(|(new, old)| new.saturating_sub(old) as f64),
         })
     }
 }
@@ -68,7 +89,9 @@ pub(super) fn settings(noise: &Noise, ranks: &[Node]) -> Option<Value> {
     let mut all: Vec<Map<String, Value>> = Vec::new();
     for node in ranks {
         let settings: &NodeSettings = &noise.before.get(&node.name)?.settings;
-        let Ok(Value::Object(settings)) = serde_json::to_value(settings) else { return None };
+        let Ok(Value::Object(settings)) = serde_json::to_value(settings) else {
+            return None;
+        };
         all.push(settings);
     }
     let mut found = Map::new();
@@ -96,7 +119,11 @@ mod tests {
 
     fn at(uptime_s: f64, busy_s: f64) -> Conditions {
         Conditions {
-            settings: NodeSettings { processors: Some(4), clock_source: Some("tsc".into()), ..NodeSettings::default() },
+            settings: NodeSettings {
+                processors: Some(4),
+                clock_source: Some("tsc".into()),
+                ..NodeSettings::default()
+            },
             activity: NodeActivity {
                 uptime_s: Some(uptime_s),
                 boot_id: Some("boot".into()),
@@ -117,8 +144,12 @@ mod tests {
         after.activity.cpu_pressure_s = Some(2.5);
         after.activity.swapped_bytes = Some(8192);
         let found = Disturbance::between(&before, &after, Some(21.0)).expect("found");
-        let expected =
-            Disturbance { steal: Some(0.05), other_cpu: Some(0.1), pressure: [Some(0.25), None, None], swapped_bytes: Some(4096.0) };
+        let expected = Disturbance {
+            steal: Some(0.05),
+            other_cpu: Some(0.1),
+            pressure: [Some(0.25), None, None],
+            swapped_bytes: Some(4096.0),
+        };
         assert_eq!(found, expected);
     }
 
@@ -126,9 +157,17 @@ mod tests {
     fn what_cannot_be_known_is_missing() {
         let before = at(100.0, 50.0);
         let short = Disturbance::between(&before, &at(100.1, 50.1), Some(0.1)).expect("found");
-        assert_eq!((short.steal, short.other_cpu), (None, None), "too short for hundredths of a second");
+        assert_eq!(
+            (short.steal, short.other_cpu),
+            (None, None),
+            "too short for hundredths of a second"
+        );
         let elsewhere = Disturbance::between(&before, &at(110.0, 60.0), None).expect("found");
-        assert_eq!((elsewhere.steal, elsewhere.other_cpu), (Some(0.0), None), "the run's own time is unknown");
+        assert_eq!(
+            (elsewhere.steal, elsewhere.other_cpu),
+            (Some(0.0), None),
+            "the run's own time is unknown"
+        );
         let mut restarted = at(1.0, 1.0);
         restarted.activity.boot_id = Some("another".into());
         assert_eq!(Disturbance::between(&before, &restarted, None), None);
@@ -136,12 +175,26 @@ mod tests {
 
     #[test]
     fn equal_settings_are_told_once() {
-        let node = |name: &str| Node { name: name.into(), among: name.into(), hostname: name.into() };
+        let node = |name: &str| Node {
+            name: name.into(),
+            among: name.into(),
+            hostname: name.into(),
+        };
         let mut other = at(0.0, 0.0);
         other.settings.clock_source = Some("hpet".into());
-        let noise = Noise { before: [("a".to_owned(), at(0.0, 0.0)), ("b".to_owned(), other)].into(), after: Moment::new() };
+        let noise = Noise {
+            before: [("a".to_owned(), at(0.0, 0.0)), ("b".to_owned(), other)].into(),
+            after: Moment::new(),
+        };
         let told = settings(&noise, &[node("a"), node("b")]).expect("settings");
-        assert_eq!(told, json!({ "clock_source": "tsc hpet", "processors": "4" }));
-        assert_eq!(settings(&noise, &[node("a"), node("c")]), None, "a node that did not answer");
+        assert_eq!(
+            told,
+            json!({ "clock_source": "tsc hpet", "processors": "4" })
+        );
+        assert_eq!(
+            settings(&noise, &[node("a"), node("c")]),
+            None,
+            "a node that did not answer"
+        );
     }
 }

@@ -1,19 +1,22 @@
 //! The file that records how a run ended, and the final name of its directory.
 
-use super::{
-    executed::{Executed, failed},
-    run_failure::RunFailure,
-};
+use super::executed::{Executed, failed};
+use crate::run::RunFailure;
 use cvc_core::{
     ids::{RunId, short_digest},
     outcome::{Cause, Outcome},
     store::{CampaignDir, OUTCOME, OutcomeFile, StoreError, put_aside, remove_all, write_manifest},
 };
-use cvc_probe::disk;
+use cvc_os::disk;
 use std::fs;
 
 /// Records how a run ended.
-pub(super) fn conclude(dir: &CampaignDir, run: &RunId, attempt: u32, executed: &Executed) -> Result<OutcomeFile, StoreError> {
+pub(super) fn conclude(
+    dir: &CampaignDir,
+    run: &RunId,
+    attempt: u32,
+    executed: &Executed,
+) -> Result<OutcomeFile, StoreError> {
     let partial = dir.partial(run);
     make_partial(dir, run)?;
     let mut text = Vec::new();
@@ -23,21 +26,40 @@ pub(super) fn conclude(dir: &CampaignDir, run: &RunId, attempt: u32, executed: &
             tracing::warn!(%run, name = record.name, value = record.value, "a record is left out, because it is not finite");
             continue;
         }
-        serde_json::to_writer(&mut text, record).map_err(|e| StoreError::damaged(&partial, 0, e.to_string()))?;
+        serde_json::to_writer(&mut text, record)
+            .map_err(|e| StoreError::damaged(&partial, 0, e.to_string()))?;
         text.push(b'\n');
     }
     let digest = short_digest(&text);
     let put = |name: &str, bytes: &[u8]| {
         let path = partial.join(name);
-        let write = || disk::write_all(&format!("{name}.write"), &mut fs::File::create(&path)?, bytes);
+        let write = || {
+            disk::write_all(
+                &format!("{name}.write"),
+                &mut fs::File::create(&path)?,
+                bytes,
+            )
+        };
         write().map_err(StoreError::io("write", &path))
     };
     put("records.jsonl", &text)?;
-    put("facts.json", &serde_json::to_vec_pretty(&executed.facts).unwrap_or_default())?;
+    put(
+        "facts.json",
+        &serde_json::to_vec_pretty(&executed.facts).unwrap_or_default(),
+    )?;
     let records = (executed.outcome == Outcome::Succeeded).then_some(digest);
     let manifest = Some(write_manifest(&partial, &[OUTCOME])?);
-    let file = OutcomeFile { attempt, outcome: executed.outcome.clone(), records, wall_s: executed.wall_s, manifest };
-    put(OUTCOME, &serde_json::to_vec_pretty(&file).unwrap_or_default())?;
+    let file = OutcomeFile {
+        attempt,
+        outcome: executed.outcome.clone(),
+        records,
+        wall_s: executed.wall_s,
+        manifest,
+    };
+    put(
+        OUTCOME,
+        &serde_json::to_vec_pretty(&file).unwrap_or_default(),
+    )?;
     Ok(file)
 }
 
@@ -48,13 +70,21 @@ pub(super) fn conclude(dir: &CampaignDir, run: &RunId, attempt: u32, executed: &
 pub(super) fn make_partial(dir: &CampaignDir, run: &RunId) -> Result<(), StoreError> {
     let partial = dir.partial(run);
     match fs::create_dir(&partial) {
-        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(StoreError::io("make", &partial)(error)),
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+            Err(StoreError::io("make", &partial)(error))
+        }
         Ok(()) | Err(_) => Ok(()),
     }
 }
 
 /// The directory of an attempt that failed before anything of it could be brought here.
-pub fn conclude_failed(dir: &CampaignDir, run: &RunId, attempt: u32, cause: Cause, detail: String) -> Result<OutcomeFile, StoreError> {
+pub fn conclude_failed(
+    dir: &CampaignDir,
+    run: &RunId,
+    attempt: u32,
+    cause: Cause,
+    detail: String,
+) -> Result<OutcomeFile, StoreError> {
     remove_all(&dir.partial(run))?;
     let file = conclude(dir, run, attempt, &failed(RunFailure { cause, detail }))?;
     seal(dir, run, &file)?;
@@ -68,13 +98,18 @@ pub fn conclude_failed(dir: &CampaignDir, run: &RunId, attempt: u32, cause: Caus
 /// When the system refuses: then it has its old name.
 pub fn seal(dir: &CampaignDir, run: &RunId, file: &OutcomeFile) -> Result<(), StoreError> {
     let partial = dir.partial(run);
-    let last = if file.outcome == Outcome::Succeeded { dir.run(run) } else { dir.failed(run, file.attempt) };
+    let last = if file.outcome == Outcome::Succeeded {
+        dir.run(run)
+    } else {
+        dir.failed(run, file.attempt)
+    };
     // a whole run of this name is another controller's
     if last.join(OUTCOME).exists() {
         put_aside(&last)?;
     }
     remove_all(&last)?;
-    disk::rename("run.rename", partial.as_std_path(), last.as_std_path()).map_err(StoreError::io("rename to", &last))?;
+    disk::rename("run.rename", partial.as_std_path(), last.as_std_path())
+        .map_err(StoreError::io("rename to", &last))?;
     // one call for all files, those that a program left as well, and for the name
     disk::sync_file_system("run.sync", last.as_std_path()).map_err(|error| {
         // what was read back from memory would agree with its manifest
@@ -124,16 +159,27 @@ mod tests {
         let dir = CampaignDir::at(&Utf8Path::from_path(root.path()).expect("UTF-8").join("c"));
         fs::create_dir_all(dir.runs()).expect("makes");
         let run = RunId::of(b"run");
-        let executed =
-            |text: &str| Executed { outcome: Outcome::Succeeded, ..failed(RunFailure { cause: Cause::Timeout, detail: text.into() }) };
+        let executed = |text: &str| Executed {
+            outcome: Outcome::Succeeded,
+            ..failed(RunFailure {
+                cause: Cause::Timeout,
+                detail: text.into(),
+            })
+        };
         for text in ["first", "second"] {
             let file = conclude(&dir, &run, 1, &executed(text)).expect("writes");
             fs::write(dir.partial(&run).join("note"), text).expect("writes");
             seal(&dir, &run, &file).expect("renames");
         }
-        assert_eq!(fs::read_to_string(dir.run(&run).join("note")).expect("reads"), "second");
+        assert_eq!(
+            fs::read_to_string(dir.run(&run).join("note")).expect("reads"),
+            "second"
+        );
         let aside = Utf8PathBuf::from(format!("{}.damaged-1", dir.run(&run)));
-        assert_eq!(fs::read_to_string(aside.join("note")).expect("kept"), "first");
+        assert_eq!(
+            fs::read_to_string(aside.join("note")).expect("kept"),
+            "first"
+        );
         fs::rename(dir.root(), dir.root().with_extension("moved")).expect("renames");
         conclude(&dir, &run, 1, &executed("third")).expect_err("moved");
         assert!(!dir.root().exists());

@@ -1,24 +1,17 @@
 //! Checks whether files hold what their program says that it wrote: an MPI library may report success on a full disk with half of a file
 //! written.
 
-use super::{
-    error::RunError,
-    nodes::{LATER, SOON},
-    prepare::Prepared,
-    run_failure::RunFailure,
+use crate::{
+    crew,
+    run::{RunContext, RunError, RunFailure, SOON, files, patterns, patterns_below},
 };
-use crate::{crew, render};
 use camino::Utf8Path;
 use cvc_core::{
-    app::{
-        descriptor::{Descriptor, OutputFiles, Take},
-        template_values,
-    },
+    app::descriptor::{Descriptor, OutputFiles, Take},
     outcome::Cause,
     point::Point,
 };
 use cvc_probe::sentinel::{self, Answer, FileFound, Request, Space};
-use serde_json::Value;
 use std::ops::RangeInclusive;
 
 /// What was found of one claim of the descriptor, and how full the disks are.
@@ -31,22 +24,6 @@ pub(super) struct Outputs {
     free: Vec<(String, Space)>,
 }
 
-/// Patterns of a descriptor for this run.
-pub(super) fn patterns(prepared: &Prepared, templates: &[String]) -> Result<Vec<String>, RunError> {
-    let values = template_values(&prepared.app, &prepared.point, prepared.program.as_str(), prepared.dir.as_str(), prepared.work.as_str());
-    render_patterns(&prepared.app, templates, &values, &prepared.work)
-}
-
-fn render_patterns(app: &Descriptor, templates: &[String], values: &Value, work: &Utf8Path) -> Result<Vec<String>, RunError> {
-    // the working directory is where relative patterns start; its own path is not a pattern
-    let work = format!("{work}/");
-    let render = |template: &String| -> Result<String, RunError> {
-        let pattern = render::render_text(&format!("{}: files", app.name), template, values)?;
-        Ok(pattern.strip_prefix(&work).unwrap_or(&pattern).to_owned())
-    };
-    templates.iter().map(render).collect()
-}
-
 /// Files of these patterns of a run that is over, whose working directory was kept on this machine.
 pub(super) fn found_below(
     app: &Descriptor,
@@ -55,54 +32,62 @@ pub(super) fn found_below(
     templates: &[String],
 ) -> Result<Vec<(String, FileFound)>, RunError> {
     let patterns = patterns_below(app, point, work, templates)?;
-    let request = Request::Globs { dir: work.into(), patterns };
+    let request = Request::Globs {
+        dir: work.into(),
+        patterns,
+    };
     match sentinel::answer(&request) {
-        Ok(Answer::Globs(files)) => Ok(files.into_iter().map(|file| ("localhost".to_owned(), file)).collect()),
+        Ok(Answer::Globs(files)) => Ok(files
+            .into_iter()
+            .map(|file| ("localhost".to_owned(), file))
+            .collect()),
         Ok(other) => Err(RunError::Broken(format!("{other:?} answers {request:?}"))),
-        Err(problem) => Err(RunError::Descriptor { app: app.name.clone(), problem }),
+        Err(problem) => Err(RunError::Descriptor {
+            app: app.name.clone(),
+            problem,
+        }),
     }
-}
-
-fn patterns_below(app: &Descriptor, point: &Point, work: &Utf8Path, templates: &[String]) -> Result<Vec<String>, RunError> {
-    render_patterns(app, templates, &template_values(app, point, "", work.as_str(), work.as_str()), work)
-}
-
-/// Files of these patterns on all nodes of the run.
-pub(super) async fn files(prepared: &Prepared, patterns: &[String]) -> Result<Vec<(String, FileFound)>, RunError> {
-    let used = &prepared.used;
-    let found = used.crew.globs(&used.places(), prepared.work.as_std_path(), patterns, LATER).await;
-    let all = crew::whole(found)?.into_iter().flat_map(|(node, files)| files.into_iter().map(move |f| (node.clone(), f)));
-    Ok(distinct(all.collect()))
 }
 
 /// Finds the files that the program should write according to the descriptor.
-pub(super) async fn find_outputs(prepared: &Prepared) -> Result<Vec<Outputs>, RunError> {
+pub(super) async fn find_outputs(run: &RunContext) -> Result<Vec<Outputs>, RunError> {
     let mut all = Vec::new();
-    for claim in &prepared.app.outputs {
-        let patterns = patterns(prepared, &claim.files)?;
-        let used = &prepared.used;
-        let found = files(prepared, &patterns).await?;
-        let places = crew::whole(used.crew.free(&used.places(), &[prepared.work.clone().into()], SOON).await)?;
-        let free = places.into_iter().filter_map(|(node, spaces)| Some((node, spaces.into_iter().next()?))).collect();
-        all.push(Outputs { claim: claim.clone(), patterns, found, free });
+    for claim in &run.app.outputs {
+        let patterns = patterns(run, &claim.files)?;
+        let used = &run.used;
+        let found = files(run, &patterns).await?;
+        let places = crew::whole(
+            used.crew
+                .free(&used.places(), &[run.work.clone().into()], SOON)
+                .await,
+        )?;
+        let free = places
+            .into_iter()
+            .filter_map(|(node, spaces)| Some((node, spaces.into_iter().next()?)))
+            .collect();
+        all.push(Outputs {
+            claim: claim.clone(),
+            patterns,
+            found,
+            free,
+        });
     }
     Ok(all)
-}
-
-/// Leaves out files that several nodes have seen: no two files of the same path were made as the same number of the file system and changed
-/// in the same nanosecond, so that this holds whatever the campaign says of the storage.
-fn distinct(mut found: Vec<(String, FileFound)>) -> Vec<(String, FileFound)> {
-    let mut seen = std::collections::HashSet::new();
-    found.retain(|(_, f)| seen.insert((f.path.clone(), f.inode, f.modified_ns)));
-    found
 }
 
 /// The bytes that a printed number may stand for: as exactly as it was printed. `419.43` times a million is 419.425 to 419.435 million.
 fn claimed(printed: &str, scale: f64) -> Option<RangeInclusive<u64>> {
     let value: f64 = printed.parse().ok()?;
-    let (mantissa, exponent) = printed.split_once(['e', 'E', 'd', 'D']).unwrap_or((printed, "0"));
+    let (mantissa, exponent) = printed
+        .split_once(['e', 'E', 'd', 'D'])
+        .unwrap_or((printed, "0"));
     let decimals = mantissa.split_once('.').map_or(0, |(_, d)| d.len());
-    let unit = 10f64.powi(exponent.parse::<i32>().ok()?.checked_sub(i32::try_from(decimals).ok()?)?) * scale;
+    let unit = 10f64.powi(
+        exponent
+            .parse::<i32>()
+            .ok()?
+            .checked_sub(i32::try_from(decimals).ok()?)?,
+    ) * scale;
     let bytes = value * scale;
     // a whole number of bytes is meant as it stands
     let slack = if unit <= 1.0 { 0.0 } else { unit / 2.0 };
@@ -110,7 +95,11 @@ fn claimed(printed: &str, scale: f64) -> Option<RangeInclusive<u64>> {
         return None;
     }
     let (low, high) = ((bytes - slack).max(0.0).round(), (bytes + slack).round());
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and 10^16")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "between 0 and 10^16"
+    )]
     Some(low as u64..=high as u64)
 }
 
@@ -120,15 +109,28 @@ fn taken(take: Take, printed: &[RangeInclusive<u64>]) -> Option<RangeInclusive<u
         Take::First => printed.first().cloned(),
         Take::Last => printed.last().cloned(),
         Take::Max => printed.iter().max_by_key(|r| *r.end()).cloned(),
-        Take::Sum => printed.iter().cloned().reduce(|a, b| a.start().saturating_add(*b.start())..=a.end().saturating_add(*b.end())),
+        Take::Sum => printed
+            .iter()
+            .cloned()
+            .reduce(|a, b| a.start().saturating_add(*b.start())..=a.end().saturating_add(*b.end())),
     }
 }
 
 impl Outputs {
     /// What a run that is over left of a claim, in the working directory that was kept on this machine.
-    pub(super) fn below(app: &Descriptor, point: &Point, work: &Utf8Path, claim: &OutputFiles) -> Result<Self, RunError> {
+    pub(super) fn below(
+        app: &Descriptor,
+        point: &Point,
+        work: &Utf8Path,
+        claim: &OutputFiles,
+    ) -> Result<Self, RunError> {
         let patterns = patterns_below(app, point, work, &claim.files)?;
-        Ok(Self { claim: claim.clone(), patterns, found: found_below(app, point, work, &claim.files)?, free: Vec::new() })
+        Ok(Self {
+            claim: claim.clone(),
+            patterns,
+            found: found_below(app, point, work, &claim.files)?,
+            free: Vec::new(),
+        })
     }
 
     /// Total size of what was found.
@@ -139,10 +141,16 @@ impl Outputs {
     /// Holds the files against what the output says of them; the failure that it is when they hold something else. An output that says
     /// nothing claims nothing.
     pub(super) fn judge(&self, message: &[&str]) -> Option<RunFailure> {
-        let printed: Vec<_> = message.iter().filter_map(|text| claimed(text, self.claim.scale)).collect();
+        let printed: Vec<_> = message
+            .iter()
+            .filter_map(|text| claimed(text, self.claim.scale))
+            .collect();
         let range = taken(self.claim.take, &printed)?;
         let bytes = self.bytes();
-        let headers = self.claim.header_bytes.saturating_mul(self.found.len() as u64);
+        let headers = self
+            .claim
+            .header_bytes
+            .saturating_mul(self.found.len() as u64);
         let most = range.end().saturating_add(headers);
         if bytes >= *range.start() && (self.claim.at_least || bytes <= most) {
             return None;
@@ -152,17 +160,34 @@ impl Outputs {
         let files = match &self.found[..] {
             [] => format!("no file {patterns} exists"),
             [(node, file)] => format!("{} on {node} has {bytes} bytes", file.path.display()),
-            several => format!("the {} files {patterns} have {bytes} bytes together", several.len()),
+            several => format!(
+                "the {} files {patterns} have {bytes} bytes together",
+                several.len()
+            ),
         };
-        let claim =
-            if range.start() == range.end() { format!("{}", range.start()) } else { format!("{} to {}", range.start(), range.end()) };
-        let with_headers = if headers > 0 { format!(", without at most {headers} of headers") } else { String::new() };
+        let claim = if range.start() == range.end() {
+            format!("{}", range.start())
+        } else {
+            format!("{} to {}", range.start(), range.end())
+        };
+        let with_headers = if headers > 0 {
+            format!(", without at most {headers} of headers")
+        } else {
+            String::new()
+        };
         let text = format!("{files}, and the program says that it wrote {claim}{with_headers}");
         // where what is missing has no room, that is the reason
-        let full = self.free.iter().find(|(_, space)| missing > 0 && space.free_bytes < missing);
+        let full = self
+            .free
+            .iter()
+            .find(|(_, space)| missing > 0 && space.free_bytes < missing);
         Some(match full {
             Some((node, space)) => {
-                let free = format!("{} on {node} has {} bytes free", space.place.existing.display(), space.free_bytes);
+                let free = format!(
+                    "{} on {node} has {} bytes free",
+                    space.place.existing.display(),
+                    space.free_bytes
+                );
                 RunFailure::new(Cause::DiskFull, format!("{text}; {free}"))
             }
             None => RunFailure::new(Cause::Application, text),
@@ -176,12 +201,29 @@ mod tests {
     use cvc_probe::sentinel::Place;
 
     fn file(node: &str, path: &str, inode: u64, bytes: u64) -> (String, FileFound) {
-        (node.to_owned(), FileFound { path: path.into(), bytes, modified_ns: 7, inode, device: 1 })
+        (
+            node.to_owned(),
+            FileFound {
+                path: path.into(),
+                bytes,
+                modified_ns: 7,
+                inode,
+                device: 1,
+            },
+        )
     }
 
     fn outputs(found: Vec<(String, FileFound)>, scale: f64, at_least: bool) -> Outputs {
         let (files, size) = (vec!["out*".into()], "wrote (.*)".into());
-        let claim = OutputFiles { files, size, scale, take: Take::Last, at_least, header_bytes: 0, name: None };
+        let claim = OutputFiles {
+            files,
+            size,
+            scale,
+            take: Take::Last,
+            at_least,
+            header_bytes: 0,
+            name: None,
+        };
         let place = Place {
             path: "/s/run".into(),
             existing: "/s".into(),
@@ -191,8 +233,18 @@ mod tests {
             device: 1,
             inode: 2,
         };
-        let free = Space { place, free_bytes: 5000, total_bytes: 1 << 30, free_files: None };
-        Outputs { claim, patterns: vec!["out*".into()], found, free: vec![("n2".into(), free)] }
+        let free = Space {
+            place,
+            free_bytes: 5000,
+            total_bytes: 1 << 30,
+            free_files: None,
+        };
+        Outputs {
+            claim,
+            patterns: vec!["out*".into()],
+            found,
+            free: vec![("n2".into(), free)],
+        }
     }
 
     #[test]
@@ -203,7 +255,11 @@ mod tests {
         assert_eq!(claimed("18.21", 1_048_576.0), Some(19_089_326..=19_099_812));
         assert_eq!(claimed("12", 1024.0), Some(11_776..=12_800));
         assert_eq!(claimed("0.01", 1e6), Some(5_000..=15_000));
-        assert_eq!(claimed("1.5e-2147483648", 1e6), None, "an exponent at the limit of its type");
+        assert_eq!(
+            claimed("1.5e-2147483648", 1e6),
+            None,
+            "an exponent at the limit of its type"
+        );
         for nothing in ["", "x", "-5", "inf", "NaN", "1e300", "***"] {
             assert_eq!(claimed(nothing, 1e6), None, "{nothing}");
         }
@@ -211,51 +267,86 @@ mod tests {
 
     #[test]
     fn files_that_hold_something_else_fail_with_what_is_missing() {
-        let whole = outputs(vec![file("n1", "/s/out.1", 5, 600), file("n2", "/s/out.2", 6, 400)], 1.0, false);
+        let whole = outputs(
+            vec![
+                file("n1", "/s/out.1", 5, 600),
+                file("n2", "/s/out.2", 6, 400),
+            ],
+            1.0,
+            false,
+        );
         assert_eq!(whole.judge(&["900", "1000"]), None);
         assert_eq!(whole.judge(&[]), None, "nothing is claimed");
-        let RunFailure { cause, detail: text } = whole.judge(&["1001"]).expect("one byte is missing");
+        let RunFailure {
+            cause,
+            detail: text,
+        } = whole.judge(&["1001"]).expect("one byte is missing");
         assert_eq!(cause, Cause::Application);
-        assert_eq!(text, "the 2 files out* have 1000 bytes together, and the program says that it wrote 1001");
-        assert_eq!(whole.judge(&["900"]).expect("too much").cause, Cause::Application);
+        assert_eq!(
+            text,
+            "the 2 files out* have 1000 bytes together, and the program says that it wrote 1001"
+        );
+        assert_eq!(
+            whole.judge(&["900"]).expect("too much").cause,
+            Cause::Application
+        );
         let more = outputs(vec![file("n1", "/s/out.1", 5, 600)], 1.0, true);
         assert_eq!(more.judge(&["500"]), None);
         assert!(more.judge(&["700"]).is_some());
         let none = outputs(vec![], 1.0, false).judge(&["10"]).expect("no file");
-        assert_eq!(none.detail, "no file out* exists, and the program says that it wrote 10");
+        assert_eq!(
+            none.detail,
+            "no file out* exists, and the program says that it wrote 10"
+        );
     }
 
     /// FLASH-IO reports what it put into three files: 36.52 MiB, and the files have 38,299,732 bytes with the headers of their format.
     #[test]
     fn headers_of_the_format_may_come_on_top_in_each_file_but_no_more() {
         let of = |bytes: u64, header_bytes: u64| {
-            let mut outputs = outputs(vec![file("n1", "/s/a", 5, bytes - 10), file("n1", "/s/b", 6, 10)], 1_048_576.0, false);
+            let mut outputs = outputs(
+                vec![file("n1", "/s/a", 5, bytes - 10), file("n1", "/s/b", 6, 10)],
+                1_048_576.0,
+                false,
+            );
             outputs.claim.header_bytes = header_bytes;
             outputs.judge(&["36.52"])
         };
         let without = of(38_299_732, 0).expect("more than was reported").detail;
-        assert_eq!(without, "the 2 files out* have 38299732 bytes together, and the program says that it wrote 38288753 to 38299238");
-        assert_eq!(of(38_299_732, 247), None, "494 bytes of headers in two files");
-        let beyond = of(38_299_733, 247).expect("one byte more than headers explain").detail;
-        assert!(beyond.ends_with("wrote 38288753 to 38299238, without at most 494 of headers"), "{beyond}");
-        assert!(of(38_288_752, 4096).is_some(), "headers do not make up for what is missing");
+        assert_eq!(
+            without,
+            "the 2 files out* have 38299732 bytes together, and the program says that it wrote 38288753 to 38299238"
+        );
+        assert_eq!(
+            of(38_299_732, 247),
+            None,
+            "494 bytes of headers in two files"
+        );
+        let beyond = of(38_299_733, 247)
+            .expect("one byte more than headers explain")
+            .detail;
+        assert!(
+            beyond.ends_with("wrote 38288753 to 38299238, without at most 494 of headers"),
+            "{beyond}"
+        );
+        assert!(
+            of(38_288_752, 4096).is_some(),
+            "headers do not make up for what is missing"
+        );
     }
 
     /// Half of a file, and the room that the other half needs is not there: as OMPIO leaves it, with code 0.
     #[test]
     fn a_full_disk_is_the_reason_where_there_is_no_room_for_what_is_missing() {
         let half = outputs(vec![file("n2", "/s/out.1", 5, 209_715_200)], 1e6, false);
-        let RunFailure { cause, detail: text } = half.judge(&["419.43"]).expect("half is missing");
+        let RunFailure {
+            cause,
+            detail: text,
+        } = half.judge(&["419.43"]).expect("half is missing");
         assert_eq!(cause, Cause::DiskFull);
         assert_eq!(
             text,
             "/s/out.1 on n2 has 209715200 bytes, and the program says that it wrote 419425000 to 419435000; /s on n2 has 5000 bytes free"
         );
-    }
-
-    #[test]
-    fn the_same_file_seen_from_two_nodes_is_one_and_two_of_one_name_are_two() {
-        let both = |inode| distinct(vec![file("n1", "/s/out", 5, 10), file("n2", "/s/out", inode, 10)]).len();
-        assert_eq!((both(5), both(6)), (1, 2));
     }
 }

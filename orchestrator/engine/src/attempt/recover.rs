@@ -1,33 +1,42 @@
 //! Recovery after a controller was killed: what of its last run is still alive, and what is already complete.
 
-use super::{
-    context::SiteContext,
-    run_dirs::{DESCRIPTION, SHEPHERD, begun_tmp_dir, marker, work_dir},
-};
+use crate::run::{DESCRIPTION, SHEPHERD, SiteContext, begun_tmp_dir, marker, work_dir};
 use camino::Utf8Path;
 use cvc_core::{
     ids::RunId,
     point::Point,
     store::{CampaignDir, OutcomeFile, StoreError, remove_all, remove_torn, sealed_outcome},
 };
-use cvc_probe::proc::{self, ProcessId};
+use cvc_os::proc::{self, ProcessId};
 use std::{
     fs,
     time::{Duration, Instant},
 };
 
 /// Ends everything that is left of a run: its shepherd with all below it, and all processes with its marker or working in its directory.
-pub(super) fn end_leftovers(campaign: &CampaignDir, run: &RunId, shepherd: Option<(u32, u64)>, work: &Utf8Path) -> Vec<u32> {
+pub(super) fn end_leftovers(
+    campaign: &CampaignDir,
+    run: &RunId,
+    shepherd: Option<(u32, u64)>,
+    work: &Utf8Path,
+) -> Vec<u32> {
     let tmp = begun_tmp_dir(campaign, run);
     let mark = format!("CVC_RUN={}", marker(campaign, run));
     let begin = Instant::now();
     let mut ended: Vec<u32> = Vec::new();
     // it has no marker, because it may wait before it knows its run
-    let shepherds: Vec<ProcessId> =
-        shepherd.map(|(pid, start_ticks)| ProcessId { pid, start_ticks }).into_iter().chain(written_shepherd(campaign, run)).collect();
+    let shepherds: Vec<ProcessId> = shepherd
+        .map(|(pid, start_ticks)| ProcessId { pid, start_ticks })
+        .into_iter()
+        .chain(written_shepherd(campaign, run))
+        .collect();
     loop {
         let mut alive: Vec<ProcessId> = proc::marked(&mark);
-        alive.extend(proc::restarted_in(&[work.as_std_path(), campaign.partial(run).as_std_path(), tmp.as_std_path()]));
+        alive.extend(proc::restarted_in(&[
+            work.as_std_path(),
+            campaign.partial(run).as_std_path(),
+            tmp.as_std_path(),
+        ]));
         for shepherd in shepherds.iter().filter(|shepherd| shepherd.is_alive()) {
             alive.extend(proc::descendants(shepherd.pid));
             alive.push(*shepherd);

@@ -1,12 +1,14 @@
 //! What a run left: it is kept or removed, and the run's directory gets its final name.
 
 use super::{
-    error::RunError,
     executed::{Executed, failed},
     outcome_file::{conclude, conclude_failed, seal},
-    run_failure::RunFailure,
 };
-use crate::tracer;
+use crate::{
+    ckpt,
+    run::{RunError, RunFailure},
+    tracer,
+};
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::{
     ids::RunId,
@@ -42,12 +44,25 @@ impl Remains {
         // what fills the disk may be the run's own, and the other points need the room
         remove_with_parent(work)?;
         let removed = remove_large_files(&self.dir.partial(run))?;
-        let detail = format!("{error}; what the run had written is removed ({} MiB of output)", removed >> 20);
+        let detail = format!(
+            "{error}; what the run had written is removed ({} MiB of output)",
+            removed >> 20
+        );
         tracing::warn!(%run, detail, "no room for the run's results");
-        let executed = Executed { wall_s: executed.wall_s, ..failed(RunFailure::new(Cause::DiskFull, detail)) };
-        let concluded = conclude(&self.dir, run, attempt, &executed).and_then(|file| seal(&self.dir, run, &file).map(|()| file));
+        let executed = Executed {
+            wall_s: executed.wall_s,
+            ..failed(RunFailure::new(Cause::DiskFull, detail))
+        };
+        let concluded = conclude(&self.dir, run, attempt, &executed)
+            .and_then(|file| seal(&self.dir, run, &file).map(|()| file));
         match concluded {
-            Err(error) if error.is_full_disk() => Ok(conclude_failed(&self.dir, run, attempt, Cause::DiskFull, error.to_string())?),
+            Err(error) if error.is_full_disk() => Ok(conclude_failed(
+                &self.dir,
+                run,
+                attempt,
+                Cause::DiskFull,
+                error.to_string(),
+            )?),
             concluded => Ok(concluded?),
         }
     }
@@ -77,8 +92,8 @@ impl Remains {
         }
         let entries = work.read_dir_utf8().map_err(StoreError::io("list", work))?;
         for entry in entries.flatten() {
-            let of_dmtcp = matches!(entry.file_name(), "ckpt" | "dmtcp");
-            if !(if of_dmtcp { images } else { outputs }) {
+            let of_checkpointer = ckpt::all().any(|c| c.dirs().contains(&entry.file_name()));
+            if !(if of_checkpointer { images } else { outputs }) {
                 remove_all(entry.path())?;
             }
         }
@@ -100,9 +115,13 @@ fn remove_with_parent(work: &Utf8Path) -> Result<(), StoreError> {
 fn remove_large_files(dir: &Utf8Path) -> Result<u64, StoreError> {
     let mut removed = 0;
     // a run that failed before it had one
-    let Ok(entries) = dir.read_dir_utf8() else { return Ok(0) };
+    let Ok(entries) = dir.read_dir_utf8() else {
+        return Ok(0);
+    };
     for entry in entries.flatten() {
-        let Ok(metadata) = entry.path().symlink_metadata() else { continue };
+        let Ok(metadata) = entry.path().symlink_metadata() else {
+            continue;
+        };
         if metadata.is_dir() {
             removed += remove_large_files(entry.path())?;
         } else if metadata.len() > LARGE_BYTES {

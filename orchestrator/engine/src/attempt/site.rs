@@ -1,14 +1,11 @@
 //! What a site has: cores, MPI libraries, DMTCP, programs. Runs depend on it, plans do not.
 
 use crate::{
-    attempt::context::SiteContext,
-    ckpt::{
-        Tools, checkpointer,
-        dmtcp::{self, DmtcpInstall},
-    },
+    ckpt::{self, Checkpointer, Search, checkpointer},
     kernels,
     mpi::{self, Missing, MpiInstall},
     render,
+    run::SiteContext,
     tracer::{self, Tracer},
 };
 use camino::{Utf8Path, Utf8PathBuf};
@@ -16,14 +13,14 @@ use cvc_core::{
     app::{LoadedApp, descriptor::Descriptor, template_values},
     campaign::{MpiSource, StorageKind},
     paths,
-    point::Point,
+    point::{CheckpointerKind, Point},
     units::counted,
 };
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::Arc,
+    sync::{Arc, LazyLock},
 };
 
 /// Maximum number of processes for each core, where more than one may run on it: more are a typing error, and would stop the machine.
@@ -42,9 +39,21 @@ pub enum Readiness {
 
 impl Readiness {
     /// Ready for these points: only libraries with which one of them runs a built-in kernel need it.
-    pub fn for_points<'p>(apps: &IndexMap<String, LoadedApp>, points: impl IntoIterator<Item = &'p Point>) -> Self {
-        let is_kernel = |point: &&Point| apps.get(&point.app).is_some_and(|app| app.descriptor.kernel);
-        Self::Build(points.into_iter().filter(is_kernel).map(|point| point.mpi.clone()).collect())
+    pub fn for_points<'p>(
+        apps: &IndexMap<String, LoadedApp>,
+        points: impl IntoIterator<Item = &'p Point>,
+    ) -> Self {
+        let is_kernel = |point: &&Point| {
+            apps.get(&point.app)
+                .is_some_and(|app| app.descriptor.kernel)
+        };
+        Self::Build(
+            points
+                .into_iter()
+                .filter(is_kernel)
+                .map(|point| point.mpi.clone())
+                .collect(),
+        )
     }
 }
 
@@ -57,12 +66,12 @@ pub struct ReadySite {
     pub cores: u32,
     /// Node names, in the order of mappings.
     pub hosts: Vec<String>,
-    /// MPI libraries, and `DMTCP`, of which only the files were looked for.
+    /// MPI libraries and checkpointers of which only the files were looked for.
     pub not_started: Vec<String>,
     /// MPI libraries by name.
     pub mpi: IndexMap<String, Result<MpiInstall, Missing>>,
-    /// DMTCP.
-    pub dmtcp: Result<DmtcpInstall, Missing>,
+    /// Checkpointers, with what is installed of them.
+    pub checkpointers: Vec<(&'static dyn Checkpointer, Result<ckpt::Install, Missing>)>,
     /// Tracers, with their program or library.
     pub tracers: Vec<(&'static dyn Tracer, Result<Utf8PathBuf, Missing>)>,
     /// Directories with the built-in kernels, by MPI library; only those of [`Readiness::Build`].
@@ -73,22 +82,42 @@ pub struct ReadySite {
 
 impl ReadySite {
     /// Checks this machine, whatever the kind of the site.
-    pub async fn ask(context: Arc<SiteContext>, readiness: Readiness, mut note: impl FnMut(String)) -> Self {
+    pub async fn ask(
+        context: Arc<SiteContext>,
+        readiness: Readiness,
+        mut note: impl FnMut(String),
+    ) -> Self {
         let site = &context.site;
         let mut mpi = IndexMap::new();
         let mut not_started = Vec::new();
         for (library, entry) in &site.mpi {
             let is_named = readiness == Readiness::Find && mpi::is_named(entry);
-            let found = if is_named { mpi::find_files(library, entry) } else { mpi::find(library, entry).await };
+            let found = if is_named {
+                mpi::find_files(library, entry)
+            } else {
+                mpi::find(library, entry).await
+            };
             not_started.extend((is_named && found.is_ok()).then(|| library.clone()));
             mpi.insert(library.clone(), found);
         }
-        let only_files = readiness == Readiness::Find && site.dmtcp.prefix.is_some();
-        let dmtcp = if only_files { dmtcp::find_files(&site.dmtcp) } else { dmtcp::find(&site.dmtcp).await };
-        not_started.extend((only_files && dmtcp.is_ok()).then(|| "DMTCP".to_owned()));
+        let search = if readiness == Readiness::Find {
+            Search::Files
+        } else {
+            Search::Start
+        };
+        let mut checkpointers = Vec::new();
+        for checkpointer in ckpt::all() {
+            let found = checkpointer.find(site, search).await;
+            let unstarted = found.as_ref().is_ok_and(|install| install.is_unstarted());
+            not_started.extend(unstarted.then(|| checkpointer.title().to_owned()));
+            checkpointers.push((checkpointer, found));
+        }
         let mut kernels = IndexMap::new();
         if let Readiness::Build(libraries) = readiness {
-            for (library, install) in mpi.iter().filter(|(library, _)| libraries.contains(*library)) {
+            for (library, install) in mpi
+                .iter()
+                .filter(|(library, _)| libraries.contains(*library))
+            {
                 if let Ok(install) = install {
                     kernels.insert(library.clone(), kernels::ensure(install, &mut note).await);
                 }
@@ -98,18 +127,48 @@ impl ReadySite {
             cores: cores(),
             hosts: vec!["localhost".into()],
             mpi,
-            dmtcp,
+            checkpointers,
             not_started,
             tracers: tracer::all().map(|t| (t, t.find())).collect(),
             kernels,
-            app_dirs: site.app_dirs.iter().map(|d| paths::expand_below(&context.base, d)).collect(),
+            app_dirs: site
+                .app_dirs
+                .iter()
+                .map(|d| paths::expand_below(&context.base, d))
+                .collect(),
             context,
         }
     }
 
-    /// Returns the tools for checkpoints.
-    pub fn tools(&self) -> Tools<'_> {
-        Tools { dmtcp: &self.dmtcp }
+    /// Returns what is installed of a checkpointer.
+    ///
+    /// # Errors
+    /// When it is not installed, or does not work.
+    pub fn checkpointer(&self, kind: CheckpointerKind) -> Result<&ckpt::Install, &Missing> {
+        static NOTHING: LazyLock<ckpt::Install> = LazyLock::new(ckpt::Install::default);
+        let name = checkpointer(kind).name();
+        let found = self
+            .checkpointers
+            .iter()
+            .find(|(checkpointer, _)| checkpointer.name() == name);
+        found.map_or(Ok(&*NOTHING), |(_, found)| found.as_ref())
+    }
+
+    /// Returns the checkpointer that cvc asks for checkpoints, with what is installed of it.
+    ///
+    /// # Errors
+    /// When it is not installed, or does not work.
+    pub fn driven_checkpointer(
+        &self,
+    ) -> Result<(&'static dyn Checkpointer, &ckpt::Install), &Missing> {
+        let driven = self
+            .checkpointers
+            .iter()
+            .find(|(checkpointer, _)| !checkpointer.dirs().is_empty());
+        let Some((checkpointer, found)) = driven else {
+            unreachable!("one is registered")
+        };
+        Ok((*checkpointer, found.as_ref()?))
     }
 
     /// Returns the program or library of the point's tracer; it is empty where that needs none.
@@ -118,7 +177,11 @@ impl ReadySite {
     /// When it is not installed.
     pub fn tracer(&self, point: &Point) -> Result<&Utf8Path, &Missing> {
         let wanted = tracer::tracer(self.context.trace.of(point)).name();
-        match self.tracers.iter().find(|(tracer, _)| tracer.name() == wanted) {
+        match self
+            .tracers
+            .iter()
+            .find(|(tracer, _)| tracer.name() == wanted)
+        {
             Some((_, found)) => found.as_ref().map(Utf8PathBuf::as_path),
             None => Ok(Utf8Path::new("")),
         }
@@ -131,7 +194,10 @@ impl ReadySite {
         for template in &app.program.names {
             names.push(
                 render::render_text(&format!("{}: program.names", app.name), template, &values)
-                    .map_err(|e| Missing { what: e.to_string(), hint: "fix the descriptor".into() })?,
+                    .map_err(|e| Missing {
+                        what: e.to_string(),
+                        hint: "fix the descriptor".into(),
+                    })?,
             );
         }
         if let Some(name) = names.iter().find(|n| n.starts_with('/')) {
@@ -139,7 +205,10 @@ impl ReadySite {
             return if paths::is_executable(&path) {
                 Ok(path)
             } else {
-                Err(Missing { what: format!("{} is not installed: no program {path}", app.name), hint: app.program.install.clone() })
+                Err(Missing {
+                    what: format!("{} is not installed: no program {path}", app.name),
+                    hint: app.program.install.clone(),
+                })
             };
         }
         let mut directories = Vec::new();
@@ -151,7 +220,10 @@ impl ReadySite {
                 None => {
                     if let Some(Ok(install)) = self.mpi.get(&point.mpi) {
                         // a module that was not loaded does not tell where its compiler is
-                        let is_module = matches!(self.context.site.mpi.get(&point.mpi).map(|l| &l.source), Some(MpiSource::Module(_)));
+                        let is_module = matches!(
+                            self.context.site.mpi.get(&point.mpi).map(|l| &l.source),
+                            Some(MpiSource::Module(_))
+                        );
                         if is_module && self.not_started.contains(&point.mpi) {
                             return Ok("mpicc".into());
                         }
@@ -165,16 +237,32 @@ impl ReadySite {
             directories.push(directory.clone());
         }
         for name in &names {
-            if let Some(found) = directories.iter().map(|d| d.join(name)).find(|p| paths::is_executable(p)) {
+            if let Some(found) = directories
+                .iter()
+                .map(|d| d.join(name))
+                .find(|p| paths::is_executable(p))
+            {
                 return Ok(paths::make_absolute(found));
             }
-            if let Some(found) = paths::on_path(&[name.as_str()], &std::env::var("PATH").unwrap_or_default()) {
+            if let Some(found) =
+                paths::on_path(&[name.as_str()], &std::env::var("PATH").unwrap_or_default())
+            {
                 return Ok(found);
             }
         }
-        let places: Vec<String> = self.app_dirs.iter().map(ToString::to_string).chain(["PATH".to_owned()]).collect();
+        let places: Vec<String> = self
+            .app_dirs
+            .iter()
+            .map(ToString::to_string)
+            .chain(["PATH".to_owned()])
+            .collect();
         Err(Missing {
-            what: format!("{} is not installed: no {} in {}", app.name, names.join(" or "), places.join(", ")),
+            what: format!(
+                "{} is not installed: no {} in {}",
+                app.name,
+                names.join(" or "),
+                places.join(", ")
+            ),
             hint: app.program.install.clone(),
         })
     }
@@ -182,7 +270,13 @@ impl ReadySite {
     /// The reason why a point cannot run here: everything that is missing, with hints.
     pub fn obstacle(&self, point: &Point) -> Option<String> {
         let missing = self.obstacles(point);
-        (!missing.is_empty()).then(|| missing.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
+        (!missing.is_empty()).then(|| {
+            missing
+                .iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+                .join("; ")
+        })
     }
 
     /// Everything that keeps a point from running here, each with its remedy: the program first.
@@ -191,26 +285,49 @@ impl ReadySite {
             Some(Ok(_)) => None,
             Some(Err(m)) => Some(m.clone()),
             None => Some(Missing {
-                what: format!("site {} has no MPI library `{}`", self.context.name, point.mpi),
-                hint: format!("add [sites.{}.mpi.{}] to the campaign file", self.context.name, point.mpi),
+                what: format!(
+                    "site {} has no MPI library `{}`",
+                    self.context.name, point.mpi
+                ),
+                hint: format!(
+                    "add [sites.{}.mpi.{}] to the campaign file",
+                    self.context.name, point.mpi
+                ),
             }),
         };
         let mut missing = Vec::new();
         // report a missing library once, not again for the kernels that it would compile
-        if let Some(app) = self.context.apps.get(&point.app).filter(|app| library.is_none() || !app.descriptor.kernel) {
+        if let Some(app) = self
+            .context
+            .apps
+            .get(&point.app)
+            .filter(|app| library.is_none() || !app.descriptor.kernel)
+        {
             missing.extend(self.program(&app.descriptor, point).err());
         }
         missing.extend(library);
-        let checkpointer = checkpointer(point.checkpointer);
-        missing.extend(checkpointer.missing(&self.tools()).cloned());
+        missing.extend(self.checkpointer(point.checkpointer).err().cloned());
         missing.extend(self.tracer(point).err().cloned());
-        let own_checkpoint = checkpointer.has_own_files();
+        let own_checkpoint = point.checkpointer.has_own_files();
         if point.mapping.nodes() > 1
-            && self.context.site.storage.get(&point.storage).is_some_and(|a| a.kind == StorageKind::NodeLocal)
-            && self.context.apps.get(&point.app).is_some_and(|a| a.descriptor.shares_files(own_checkpoint))
+            && self
+                .context
+                .site
+                .storage
+                .get(&point.storage)
+                .is_some_and(|a| a.kind == StorageKind::NodeLocal)
+            && self
+                .context
+                .apps
+                .get(&point.app)
+                .is_some_and(|a| a.descriptor.shares_files(own_checkpoint))
         {
             missing.push(Missing {
-                what: cvc_core::app::descriptor::not_shared(&point.app, &point.mapping, &point.storage),
+                what: cvc_core::app::descriptor::not_shared(
+                    &point.app,
+                    &point.mapping,
+                    &point.storage,
+                ),
                 hint: "give the site a storage area with kind = \"shared\"".into(),
             });
         }
@@ -221,10 +338,16 @@ impl ReadySite {
                 point.mapping,
                 counted(self.cores, "core")
             );
-            missing.push(Missing { what, hint: "is the number a typing error?".into() });
+            missing.push(Missing {
+                what,
+                hint: "is the number a typing error?".into(),
+            });
         } else if !self.context.site.oversubscribe && most > self.cores {
             missing.push(Missing {
-                what: format!("{} puts more processes on a node than its {} cores", point.mapping, self.cores),
+                what: format!(
+                    "{} puts more processes on a node than its {} cores",
+                    point.mapping, self.cores
+                ),
                 hint: "set oversubscribe = true for the site to allow it".into(),
             });
         }
@@ -233,7 +356,10 @@ impl ReadySite {
 }
 
 fn cores() -> u32 {
-    std::thread::available_parallelism().ok().and_then(|n| u32::try_from(n.get()).ok()).unwrap_or(1)
+    std::thread::available_parallelism()
+        .ok()
+        .and_then(|n| u32::try_from(n.get()).ok())
+        .unwrap_or(1)
 }
 
 /// An installed component.
@@ -263,12 +389,20 @@ impl Found {
             });
             found.insert(format!("mpi/{name}"), one);
         }
-        let dmtcp = site.dmtcp.as_ref().ok().map(|d| FoundComponent {
-            version: Some(d.version.clone()),
-            path: Some(d.program("dmtcp_launch")),
-            digest: None,
-        });
-        found.insert("dmtcp".into(), dmtcp);
+        for (checkpointer, install) in &site.checkpointers {
+            let programs = install
+                .as_ref()
+                .map(|install| checkpointer.node_programs(install))
+                .unwrap_or_default();
+            let one = install.as_ref().ok().map(|install| FoundComponent {
+                version: install.version.clone(),
+                path: programs.first().map(ToString::to_string),
+                digest: None,
+            });
+            if install.is_err() || !programs.is_empty() {
+                found.insert(checkpointer.name().into(), one);
+            }
+        }
         Self(found)
     }
 }

@@ -4,8 +4,8 @@
 //! again, some seconds later: `srun: error: Unable to create step for job 1: Memory required by task is not available`. Launchers name the
 //! nodes and srun does not try again, and Hydra then waits for its proxies for ever. So no run begins before a step is known to start.
 
-use super::{nodes::SOON, prepare::Prepared};
-use crate::{host::output_within, transport::Transport};
+use super::prepare::Prepared;
+use crate::{host::output_within, run::SOON, transport::Transport};
 use parking_lot::Mutex;
 use std::{
     process::Stdio,
@@ -33,7 +33,10 @@ enum ToolError {
     #[error("{0}")]
     Refused(String),
     #[error("cannot start {tool}: {source}")]
-    NotStarted { tool: &'static str, source: std::io::Error },
+    NotStarted {
+        tool: &'static str,
+        source: std::io::Error,
+    },
     #[error("{tool} did not answer within {} s", SOON.as_secs())]
     NoAnswer { tool: &'static str },
 }
@@ -42,9 +45,13 @@ impl ToolError {
     /// Whether trying again is useless because the job itself is over.
     fn is_final(&self) -> bool {
         match self {
-            Self::Refused(message) => {
-                ["Invalid job id", "already completing or completed", "Job has expired"].iter().any(|end| message.contains(end))
-            }
+            Self::Refused(message) => [
+                "Invalid job id",
+                "already completing or completed",
+                "Job has expired",
+            ]
+            .iter()
+            .any(|end| message.contains(end)),
             Self::NotStarted { .. } | Self::NoAnswer { .. } => false,
         }
     }
@@ -60,12 +67,16 @@ impl Steps {
     ///
     /// # Errors
     /// When the job is over, or Slurm starts no steps for too long.
-    pub(super) async fn wait(&self, prepared: &Prepared, mut tell: impl FnMut(&str)) -> Result<(), NoSteps> {
+    pub(super) async fn wait(
+        &self,
+        prepared: &Prepared,
+        mut tell: impl FnMut(&str),
+    ) -> Result<(), NoSteps> {
         if !matches!(prepared.request.transport, Transport::Slurm(_)) {
             return Ok(());
         }
         let mut nodes: Vec<&str> = Vec::new();
-        for node in &prepared.used.ranks {
+        for node in &prepared.run.used.ranks {
             if !nodes.contains(&node.among.as_str()) {
                 nodes.push(&node.among);
             }
@@ -82,7 +93,10 @@ impl Steps {
                     return Ok(());
                 }
                 Err(reason) if reason.is_final() || begin.elapsed() >= PATIENCE => {
-                    return Err(NoSteps { nodes: nodes.into_iter().map(str::to_owned).collect(), reason });
+                    return Err(NoSteps {
+                        nodes: nodes.into_iter().map(str::to_owned).collect(),
+                        reason,
+                    });
                 }
                 Err(_) => tell("waiting for Slurm to start steps"),
             }
@@ -93,20 +107,39 @@ impl Steps {
 
 /// Start time of the controller, if it answers.
 async fn controller_began() -> Option<String> {
-    let message = run("scontrol", &["show".into(), "config".into()]).await.ok()?;
+    let message = run("scontrol", &["show".into(), "config".into()])
+        .await
+        .ok()?;
     boot_time(&message).map(str::to_owned)
 }
 
 fn boot_time(configuration: &str) -> Option<&str> {
-    let line = configuration.lines().find_map(|l| l.strip_prefix("BOOT_TIME"))?;
-    line.split_once('=').map(|(_, time)| time.trim()).filter(|time| !time.is_empty())
+    let line = configuration
+        .lines()
+        .find_map(|l| l.strip_prefix("BOOT_TIME"))?;
+    line.split_once('=')
+        .map(|(_, time)| time.trim())
+        .filter(|time| !time.is_empty())
 }
 
 /// A step that does nothing, asked for as launchers ask for theirs.
 async fn start_step(nodes: &[&str]) -> Result<(), ToolError> {
     let count = nodes.len();
-    let mut argv: Vec<String> = vec![format!("--nodes={count}"), format!("--ntasks={count}"), format!("--nodelist={}", nodes.join(","))];
-    argv.extend(["--overlap", "--cpu-bind=none", "--mpi=none", "--quiet", "true"].map(String::from));
+    let mut argv: Vec<String> = vec![
+        format!("--nodes={count}"),
+        format!("--ntasks={count}"),
+        format!("--nodelist={}", nodes.join(",")),
+    ];
+    argv.extend(
+        [
+            "--overlap",
+            "--cpu-bind=none",
+            "--mpi=none",
+            "--quiet",
+            "true",
+        ]
+        .map(String::from),
+    );
     run("srun", &argv).await.map(|_| ())
 }
 
@@ -115,8 +148,14 @@ async fn run(tool: &'static str, argv: &[String]) -> Result<String, ToolError> {
     let mut command = Command::new(tool);
     command.args(argv).stdin(Stdio::null());
     match output_within(&mut command, SOON).await {
-        Ok(Ok(output)) if output.status.success() => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
-        Ok(Ok(output)) => Err(ToolError::Refused(String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; "))),
+        Ok(Ok(output)) if output.status.success() => {
+            Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        }
+        Ok(Ok(output)) => Err(ToolError::Refused(
+            String::from_utf8_lossy(&output.stderr)
+                .trim()
+                .replace('\n', "; "),
+        )),
         Ok(Err(source)) => Err(ToolError::NotStarted { tool, source }),
         Err(_) => Err(ToolError::NoAnswer { tool }),
     }
@@ -137,9 +176,15 @@ mod tests {
     #[test]
     fn only_the_end_of_the_job_is_final() {
         let is_final = |message: &str| ToolError::Refused(message.to_owned()).is_final();
-        assert!(is_final("srun: error: Unable to create step for job 1: Invalid job id specified"));
-        assert!(!is_final("srun: error: Unable to create step for job 1: Memory required by task is not available"));
-        assert!(!is_final("srun: error: Unable to create step for job 1: Unable to contact slurm controller (connect failure)"));
+        assert!(is_final(
+            "srun: error: Unable to create step for job 1: Invalid job id specified"
+        ));
+        assert!(!is_final(
+            "srun: error: Unable to create step for job 1: Memory required by task is not available"
+        ));
+        assert!(!is_final(
+            "srun: error: Unable to create step for job 1: Unable to contact slurm controller (connect failure)"
+        ));
         assert!(!ToolError::NoAnswer { tool: "srun" }.is_final());
     }
 }

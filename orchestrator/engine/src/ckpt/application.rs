@@ -1,7 +1,19 @@
 //! Checkpoints that the program writes when it wants to.
 
-use super::checkpointer::{Checkpointer, Course, Restart};
-use cvc_core::campaign::CheckpointSettings;
+use super::contract::{Checkpointer, Course, Halt, Install, Restart, Session, SessionContext};
+use crate::run::{
+    CUT_HINT, Findings, RunContext, RunError, RunFailure, arguments, compile, files, numbers,
+    patterns,
+};
+use async_trait::async_trait;
+use cvc_core::{
+    app::template_values,
+    campaign::CheckpointSettings,
+    outcome::Cause,
+    record::{Source, Unit, names},
+};
+use cvc_probe::sentinel::FileFound;
+use serde_json::Value;
 
 /// Leaves checkpoints to the program.
 pub(super) struct ApplicationCheckpointer;
@@ -11,12 +23,130 @@ impl Checkpointer for ApplicationCheckpointer {
         "application"
     }
 
-    fn has_own_files(&self) -> bool {
-        true
+    fn title(&self) -> &'static str {
+        "the program's own checkpoints"
     }
 
     fn course(&self, settings: &CheckpointSettings) -> Course {
-        let restart = if settings.restart_check { Restart::OwnFiles } else { Restart::Nothing };
-        Course { restart, ..Course::default() }
+        Course {
+            restarted: settings.restart_check,
+            ..Course::default()
+        }
+    }
+
+    fn session<'r>(&self, _: &Install, context: SessionContext<'r>) -> Box<dyn Session + 'r> {
+        Box::new(OwnFiles {
+            run: context.run,
+            found: Vec::new(),
+        })
+    }
+}
+
+/// The files that the program of a run writes.
+struct OwnFiles<'r> {
+    run: &'r RunContext,
+    /// With their nodes.
+    found: Vec<(String, FileFound)>,
+}
+
+#[async_trait]
+impl Session for OwnFiles<'_> {
+    async fn finish(&mut self) -> Result<(), Halt> {
+        if let Some(own) = &self.run.app.checkpoint {
+            self.found = files(self.run, &patterns(self.run, &own.files)?).await?;
+        }
+        Ok(())
+    }
+
+    fn restart(&self, _: &Value) -> Result<Option<Restart>, Halt> {
+        let app = &self.run.app;
+        let (Some(templates), true) = (
+            &app.command.restart_args,
+            app.checkpoint.as_ref().is_some_and(|c| c.restartable),
+        ) else {
+            let detail = "the descriptor does not say how the program restarts (checkpoint.restartable, command.restart_args)";
+            return Err(RunFailure::new(Cause::Restart, detail).into());
+        };
+        let run = self.run;
+        let values = template_values(
+            app,
+            &run.point,
+            run.program.as_str(),
+            run.dir.as_str(),
+            run.work.as_str(),
+        );
+        let args = arguments(
+            &format!("{}: command.restart_args", app.name),
+            templates,
+            &values,
+        )?;
+        Ok(Some(Restart::Program(args)))
+    }
+
+    fn measure(&self, output: &str, to: &mut Findings) -> Result<(), RunError> {
+        let Some(own) = &self.run.app.checkpoint else {
+            return Ok(());
+        };
+        let total: u64 = self.found.iter().map(|(_, file)| file.bytes).sum();
+        if total == 0 {
+            to.fail(
+                Cause::Checkpoint,
+                format!(
+                    "the program wrote no checkpoint: no file {} below {}",
+                    own.files.join(", "),
+                    self.run.work
+                ),
+            );
+            return Ok(());
+        }
+        let times = match &own.time_s {
+            Some(pattern) => numbers(&compile(&self.run.app, pattern)?, output).unwrap_or_else(|cut| {
+                to.fail(
+                    Cause::Application,
+                    format!("its output has time of a checkpoint as `{cut}`, of which `{pattern}` takes a part: {CUT_HINT}"),
+                );
+                Vec::new()
+            }),
+            None => Vec::new(),
+        };
+        for (number, seconds) in (1u32..).zip(&times) {
+            let labels = [("ckpt", number.to_string())];
+            to.record(
+                names::CKPT_LATENCY_S,
+                *seconds,
+                Unit::Seconds,
+                Source::ApplicationOutput,
+                Some("stdout"),
+                &labels,
+            );
+        }
+        // a later checkpoint replaces an earlier one: the files are those of the last
+        let ckpt = ("ckpt", times.len().max(1).to_string());
+        let labels = [ckpt.clone(), ("kind", "application".to_owned())];
+        to.record(
+            names::CKPT_FILES,
+            self.found.len() as f64,
+            Unit::Count,
+            Source::FileSize,
+            None,
+            &labels,
+        );
+        to.record(
+            names::CKPT_BYTES,
+            total as f64,
+            Unit::Bytes,
+            Source::FileSize,
+            None,
+            &labels,
+        );
+        to.record(
+            names::CKPT_STORED_BYTES,
+            total as f64,
+            Unit::Bytes,
+            Source::FileSize,
+            None,
+            &[ckpt],
+        );
+        Ok(())
     }
 }

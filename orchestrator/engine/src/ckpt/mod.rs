@@ -1,17 +1,16 @@
-//! Checkpointers: what wraps the launcher, which files count, what the event log says.
+//! Checkpointers: what wraps the launcher, when checkpoints are taken, what is measured of them, and how a run is restarted.
 //!
-//! To add one: a file here that implements [`Checkpointer`], and its line in `cvc_core::registry`; one that cvc asks for checkpoints is driven in
-//! `attempt/`.
+//! To add one: a file here that implements [`Checkpointer`] and its [`Session`], and its line in `cvc_core::registry`.
 
 mod application;
-mod checkpointer;
+mod contract;
 pub mod dmtcp;
-mod dmtcp_checkpointer;
-pub mod merged;
+mod moments;
 mod none;
 pub mod quirks;
 mod registry;
-pub mod repairs;
 
-pub use checkpointer::{Checkpointer, Course, Restart, Tools};
-pub use registry::checkpointer;
+pub use contract::{
+    Checkpointer, Course, Halt, Install, LaunchPart, Restart, Search, Session, SessionContext,
+};
+pub use registry::{all, checkpointer};

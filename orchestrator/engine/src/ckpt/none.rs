@@ -1,6 +1,6 @@
 //! No checkpoint: the baseline.
 
-use super::checkpointer::{Checkpointer, Course};
+use super::contract::{Checkpointer, Course, Install, Session, SessionContext};
 use cvc_core::campaign::CheckpointSettings;
 
 /// Takes no checkpoint.
@@ -11,7 +11,20 @@ impl Checkpointer for NoCheckpointer {
         "none"
     }
 
+    fn title(&self) -> &'static str {
+        "no checkpoint"
+    }
+
     fn course(&self, _: &CheckpointSettings) -> Course {
         Course::default()
     }
+
+    fn session<'r>(&self, _: &Install, _: SessionContext<'r>) -> Box<dyn Session + 'r> {
+        Box::new(NoSession)
+    }
 }
+
+/// Has no part in a run.
+struct NoSession;
+
+impl Session for NoSession {}

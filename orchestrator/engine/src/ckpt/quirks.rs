@@ -67,20 +67,34 @@ pub struct Situation {
     pub more_ranks_than_cores: bool,
     /// Nodes.
     pub nodes: u32,
-    /// Version of DMTCP (major, minor), if there is one.
-    pub dmtcp: Option<(u32, u32)>,
+    /// Version of its checkpointer (major, minor), if it has one.
+    pub checkpointer_version: Option<(u32, u32)>,
 }
 
 impl Condition {
     fn holds(&self, s: &Situation) -> bool {
         self.checkpointer.is_none_or(|c| c == s.checkpointer)
             && self.family.as_ref().is_none_or(|f| f == s.family.name())
-            && self.device.as_ref().is_none_or(|d| s.device.as_ref().is_some_and(|have| have.contains(d.as_str())))
-            && self.more_ranks_than_cores.is_none_or(|m| m == s.more_ranks_than_cores)
+            && self.device.as_ref().is_none_or(|d| {
+                s.device
+                    .as_ref()
+                    .is_some_and(|have| have.contains(d.as_str()))
+            })
+            && self
+                .more_ranks_than_cores
+                .is_none_or(|m| m == s.more_ranks_than_cores)
             && self.one_node.is_none_or(|o| o == (s.nodes == 1))
-            && self.version.as_ref().is_none_or(|v| s.version.starts_with(v.as_str()))
-            && self.transport.as_ref().is_none_or(|t| t == s.transport.name())
-            && self.dmtcp_at_least.is_none_or(|least| s.dmtcp.is_some_and(|have| have >= least))
+            && self
+                .version
+                .as_ref()
+                .is_none_or(|v| s.version.starts_with(v.as_str()))
+            && self
+                .transport
+                .as_ref()
+                .is_none_or(|t| t == s.transport.name())
+            && self
+                .dmtcp_at_least
+                .is_none_or(|least| s.checkpointer_version.is_some_and(|have| have >= least))
     }
 }
 
@@ -92,12 +106,17 @@ pub fn table() -> Vec<Quirk> {
         quirk: Vec<Quirk>,
     }
     // the file is part of the program: a test reads it, so it cannot fail here
-    toml::from_str::<File>(include_str!("quirks.toml")).map(|f| f.quirk).unwrap_or_default()
+    toml::from_str::<File>(include_str!("quirks.toml"))
+        .map(|f| f.quirk)
+        .unwrap_or_default()
 }
 
 /// The quirks that apply.
 pub fn apply(situation: &Situation) -> Vec<Quirk> {
-    table().into_iter().filter(|q| q.when.holds(situation)).collect()
+    table()
+        .into_iter()
+        .filter(|q| q.when.holds(situation))
+        .collect()
 }
 
 #[cfg(test)]
@@ -112,8 +131,16 @@ mod tests {
         for quirk in table() {
             let (family, transport) = (quirk.when.family, quirk.when.transport);
             let known: Vec<&str> = MpiFamily::ALL.iter().map(|f| launcher(*f).name()).collect();
-            assert!(family.is_none_or(|f| known.contains(&f.as_str())), "{}: unknown family", quirk.id);
-            assert!(transport.is_none_or(|t| Transport::NAMES.contains(&t.as_str())), "{}: unknown transport", quirk.id);
+            assert!(
+                family.is_none_or(|f| known.contains(&f.as_str())),
+                "{}: unknown family",
+                quirk.id
+            );
+            assert!(
+                transport.is_none_or(|t| Transport::NAMES.contains(&t.as_str())),
+                "{}: unknown transport",
+                quirk.id
+            );
         }
         let mut s = Situation {
             checkpointer: CheckpointerKind::Dmtcp,
@@ -123,16 +150,29 @@ mod tests {
             transport: Transport::Local,
             more_ranks_than_cores: true,
             nodes: 1,
-            dmtcp: Some((4, 2)),
+            checkpointer_version: Some((4, 2)),
         };
         let ids = |s: &Situation| apply(s).into_iter().map(|q| q.id).collect::<Vec<_>>();
-        assert_eq!(ids(&s), ["hwloc-linuxio", "ucx-memory-hooks", "ucx-one-node", "mpich-yield", "dmtcp-break"]);
+        assert_eq!(
+            ids(&s),
+            [
+                "hwloc-linuxio",
+                "ucx-memory-hooks",
+                "ucx-one-node",
+                "mpich-yield",
+                "dmtcp-break"
+            ]
+        );
         s.device = Some("ch3:nemesis".into());
-        s.dmtcp = Some((3, 0));
-        assert_eq!(ids(&s), ["hwloc-linuxio", "mpich-yield", "nemesis-shared-segment"]);
+        s.checkpointer_version = Some((3, 0));
+        assert_eq!(
+            ids(&s),
+            ["hwloc-linuxio", "mpich-yield", "nemesis-shared-segment"]
+        );
         s.checkpointer = CheckpointerKind::None;
         assert_eq!(ids(&s), ["mpich-yield"]);
-        (s.nodes, s.transport, s.more_ranks_than_cores, s.device) = (2, Transport::Ssh, false, Some("ch4:ucx".into()));
+        (s.nodes, s.transport, s.more_ranks_than_cores, s.device) =
+            (2, Transport::Ssh, false, Some("ch4:ucx".into()));
         assert_eq!(ids(&s), ["mpich-ucx-between-nodes", "mpich-silent-node"]);
         (s.family, s.device) = (launcher(MpiFamily::OpenMpi), None);
         assert_eq!(ids(&s), ["openmpi-silent-node", "ompio-full-disk"]);

@@ -70,32 +70,71 @@ pub struct NotStarted {
 /// Messages of ssh, shells and the system, with hints. The first match counts.
 const HINTS: [(&[&str], &str); 12] = [
     (
-        &["REMOTE HOST IDENTIFICATION HAS CHANGED", "Host key verification failed", "host key is known"],
+        &[
+            "REMOTE HOST IDENTIFICATION HAS CHANGED",
+            "Host key verification failed",
+            "host key is known",
+        ],
         "the host's key is not the known one: if the host was really set up anew, remove its old key from the known-hosts file",
     ),
-    (&["Permission denied (", "Too many authentication failures"], "the node must accept a key of this user without a password"),
+    (
+        &["Permission denied (", "Too many authentication failures"],
+        "the node must accept a key of this user without a password",
+    ),
     (
         &["Could not resolve hostname", "Name or service not known"],
         "give the host an `address`, or add its name to the hosts of the launching node",
     ),
-    (&["Connection refused"], "no sshd listens there: start it, or correct `port`"),
     (
-        &["Connection timed out", "No route to host", "Network is unreachable", "Operation timed out"],
+        &["Connection refused"],
+        "no sshd listens there: start it, or correct `port`",
+    ),
+    (
+        &[
+            "Connection timed out",
+            "No route to host",
+            "Network is unreachable",
+            "Operation timed out",
+        ],
         "the node is off or not reachable from here",
     ),
     (
-        &["kex_exchange_identification", "Connection reset", "Connection closed by"],
+        &[
+            "kex_exchange_identification",
+            "Connection reset",
+            "Connection closed by",
+        ],
         "its sshd refuses more logins at the moment (MaxStartups), or is being stopped",
     ),
-    (&["Exec format error", "cannot execute binary file"], "cvc-node there is for another kind of processor: install it again"),
+    (
+        &["Exec format error", "cannot execute binary file"],
+        "cvc-node there is for another kind of processor: install it again",
+    ),
     (
         &["GLIBC_"],
         "cvc-node was linked dynamically and needs a newer C library than the node has: build it statically (`cargo xtask node --release`)",
     ),
-    (&["command not found", "No such file or directory", "not found"], "cvc-node is not installed there: run `cvc install` for the site"),
-    (&["account is locked", "account has expired", "not available"], "the account cannot log in there"),
+    (
+        &[
+            "command not found",
+            "No such file or directory",
+            "not found",
+        ],
+        "cvc-node is not installed there: run `cvc install` for the site",
+    ),
+    (
+        &["account is locked", "account has expired", "not available"],
+        "the account cannot log in there",
+    ),
     (&["No space left"], "its disk is full"),
-    (&["allocation", "Job/step already completing", "Invalid job id"], "the Slurm allocation has ended"),
+    (
+        &[
+            "allocation",
+            "Job/step already completing",
+            "Invalid job id",
+        ],
+        "the Slurm allocation has ended",
+    ),
 ];
 
 impl NotStarted {
@@ -111,14 +150,20 @@ impl NotStarted {
     /// Whether its program is missing.
     #[must_use]
     pub fn lacks_program(&self) -> bool {
-        let of_shell = ["No such file or directory", "not found"].iter().any(|words| self.message.contains(words));
+        let of_shell = ["No such file or directory", "not found"]
+            .iter()
+            .any(|words| self.message.contains(words));
         of_shell || self.problem.contains("exit status: 127")
     }
 
     /// How to fix it.
     #[must_use]
     pub fn hint(&self) -> String {
-        let known = HINTS.iter().find(|(words, _)| words.iter().any(|w| self.message.contains(w) || self.problem.contains(w)));
+        let known = HINTS.iter().find(|(words, _)| {
+            words
+                .iter()
+                .any(|w| self.message.contains(w) || self.problem.contains(w))
+        });
         match known {
             Some((_, hint)) => (*hint).to_owned(),
             None => format!("try it by hand: {}", self.argv.join(" ")),
@@ -173,8 +218,12 @@ impl CrewError {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Start(_) | Self::Refused { .. } | Self::Unknown { .. } => None,
-            Self::Lost { .. } => Some("check that the node is up and its network works; `cvc doctor` checks both"),
-            Self::Timeout { .. } => Some("the node is alive but slow: check for a hanging disk or file server, or too much load"),
+            Self::Lost { .. } => {
+                Some("check that the node is up and its network works; `cvc doctor` checks both")
+            }
+            Self::Timeout { .. } => Some(
+                "the node is alive but slow: check for a hanging disk or file server, or too much load",
+            ),
             Self::Unexpected { .. } => Some("install cvc-node there again"),
         }
     }

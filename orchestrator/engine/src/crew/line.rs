@@ -73,12 +73,20 @@ impl StderrTail {
     fn text(&self) -> String {
         let text = String::from_utf8_lossy(&lock(&self.0)).into_owned();
         // carriage returns and colours of a login banner have no place in a message
-        text.chars().filter(|c| *c == '\n' || !c.is_control()).collect::<String>().trim().to_owned()
+        text.chars()
+            .filter(|c| *c == '\n' || !c.is_control())
+            .collect::<String>()
+            .trim()
+            .to_owned()
     }
 
     /// The last line, for a reason in one line.
     fn last_line(&self) -> String {
-        self.text().lines().last().map(|l| format!(" ({l})")).unwrap_or_default()
+        self.text()
+            .lines()
+            .last()
+            .map(|l| format!(" ({l})"))
+            .unwrap_or_default()
     }
 }
 
@@ -100,7 +108,9 @@ enum Next {
 impl Lines {
     async fn next(&mut self) -> Next {
         // an error ends the stream like its end does
-        let Ok(chunk) = self.stream.fill_buf().await else { return Next::End };
+        let Ok(chunk) = self.stream.fill_buf().await else {
+            return Next::End;
+        };
         if chunk.is_empty() {
             return Next::End;
         }
@@ -123,11 +133,19 @@ impl Lines {
 /// Reads a line of a sentinel; `None` is noise.
 pub fn read_sentinel_line(line: &[u8]) -> Option<SentinelMessage> {
     let message: SentinelMessage = serde_json::from_slice(line).ok()?;
-    (message.id.is_some() || message.hello.is_some() || message.beat.is_some() || message.error.is_some()).then_some(message)
+    (message.id.is_some()
+        || message.hello.is_some()
+        || message.beat.is_some()
+        || message.error.is_some())
+    .then_some(message)
 }
 
 fn duration(seconds: f64) -> Duration {
-    Duration::from_secs_f64(if seconds.is_finite() { seconds.clamp(0.02, 86_400.0) } else { 1.0 })
+    Duration::from_secs_f64(if seconds.is_finite() {
+        seconds.clamp(0.02, 86_400.0)
+    } else {
+        1.0
+    })
 }
 
 impl Line {
@@ -139,13 +157,19 @@ impl Line {
         lost: Arc<watch::Sender<BTreeMap<String, String>>>,
     ) -> Result<Self, NotStarted> {
         let heard = Arc::new(StderrTail::default());
-        let fail = |problem: String| NotStarted { host: host.to_owned(), argv: argv.to_vec(), problem, message: heard.text() };
-        let (program, args) =
-            argv.split_first().ok_or_else(|| fail("internal error (please report): no command to start its sentinel".into()))?;
+        let fail = |problem: String| NotStarted {
+            host: host.to_owned(),
+            argv: argv.to_vec(),
+            problem,
+            message: heard.text(),
+        };
+        let (program, args) = argv.split_first().ok_or_else(|| {
+            fail("internal error (please report): no command to start its sentinel".into())
+        })?;
         let mut child = tool(program)
             .args(args)
             // an agent that is a part of a run itself must not pass the run's mark on to what ends runs
-            .env_remove(cvc_probe::proc::MARK)
+            .env_remove(cvc_os::proc::MARK)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -154,32 +178,59 @@ impl Line {
             .kill_on_drop(true)
             .spawn()
             .map_err(|e| fail(format!("cannot start {program}: {e}")))?;
-        let (Some(mut stdin), Some(stdout), Some(stderr)) = (child.stdin.take(), child.stdout.take(), child.stderr.take()) else {
+        let (Some(mut stdin), Some(stdout), Some(stderr)) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take())
+        else {
             return Err(fail("its pipes are missing".into()));
         };
         let noise = tokio::spawn(listen(stderr, Arc::clone(&heard)));
-        let terms = AgentHello { beat_s: settings.beat_s, silence_s: Some(settings.lost_after_s) };
-        let mut lines = Lines { stream: BufReader::with_capacity(64 << 10, stdout), begun: Vec::new() };
+        let terms = AgentHello {
+            beat_s: settings.beat_s,
+            silence_s: Some(settings.lost_after_s),
+        };
+        let mut lines = Lines {
+            stream: BufReader::with_capacity(64 << 10, stdout),
+            begun: Vec::new(),
+        };
         let greeting = async {
-            let mut hello = serde_json::to_vec(&serde_json::json!({ "hello": terms })).unwrap_or_default();
+            let mut hello =
+                serde_json::to_vec(&serde_json::json!({ "hello": terms })).unwrap_or_default();
             hello.push(b'\n');
             // one that has ended already says why on standard error
             let _ = stdin.write_all(&hello).await;
             let _ = stdin.flush().await;
-            greeted(&mut lines, &heard).await
+            handshake(&mut lines, &heard).await
         };
         let (limit, began) = (duration(settings.start_limit_s), Instant::now());
         let problem = match tokio::time::timeout(limit, greeting).await {
             Ok(Some(hello)) if hello.protocol == PROTOCOL => {
                 command_event(host, argv, began.elapsed(), Ended::Exit(Some(0), ""));
-                return Ok(Self::keep(host, settings, lost, Process { child, stdin, lines, heard, hello }));
+                return Ok(Self::keep(
+                    host,
+                    settings,
+                    lost,
+                    Process {
+                        child,
+                        stdin,
+                        lines,
+                        heard,
+                        hello,
+                    },
+                ));
             }
-            Ok(Some(hello)) => format!("cvc-node there has version {}, and this is {}", hello.version, env!("CARGO_PKG_VERSION")),
+            Ok(Some(hello)) => format!(
+                "cvc-node there has version {}, and this is {}",
+                hello.version,
+                env!("CARGO_PKG_VERSION")
+            ),
             Ok(None) => match tokio::time::timeout(REAP_LIMIT, child.wait()).await {
                 Ok(Ok(status)) => format!("its sentinel ended before its first message ({status})"),
                 Ok(Err(_)) | Err(_) => "its sentinel closed its output".into(),
             },
-            Err(_) => format!("its sentinel did not answer within {} s", settings.start_limit_s),
+            Err(_) => format!(
+                "its sentinel did not answer within {} s",
+                settings.start_limit_s
+            ),
         };
         kill(&mut child).await;
         // what it said last may still be in the pipe
@@ -188,13 +239,24 @@ impl Line {
         Err(fail(problem))
     }
 
-    fn keep(host: &str, settings: Settings, lost: Arc<watch::Sender<BTreeMap<String, String>>>, process: Process) -> Self {
+    fn keep(
+        host: &str,
+        settings: Settings,
+        lost: Arc<watch::Sender<BTreeMap<String, String>>>,
+        process: Process,
+    ) -> Self {
         let pending = Arc::new(Mutex::new(Pending::Open(HashMap::new())));
         let (to_say, says) = mpsc::unbounded_channel();
         let (left, gone) = watch::channel(false);
         let (cut, cuts) = mpsc::channel(1);
         let closing = Arc::new(AtomicBool::new(false));
-        let Process { child, stdin, lines, heard, hello } = process;
+        let Process {
+            child,
+            stdin,
+            lines,
+            heard,
+            hello,
+        } = process;
         tokio::spawn(say(stdin, says, duration(settings.beat_s)));
         let keeper = Keeper {
             host: host.to_owned(),
@@ -210,7 +272,15 @@ impl Line {
             keeper.run(&lost).await;
             left.send_replace(true);
         });
-        Self { pending, to_say: Mutex::new(Some(to_say)), next_id: AtomicU64::new(1), closing, gone, cut, hello }
+        Self {
+            pending,
+            to_say: Mutex::new(Some(to_say)),
+            next_id: AtomicU64::new(1),
+            closing,
+            gone,
+            cut,
+            hello,
+        }
     }
 
     /// The reason why it is broken, if it is.
@@ -222,9 +292,18 @@ impl Line {
     }
 
     /// Sends a request and waits for the answer.
-    pub async fn ask(&self, host: &str, request: &Request, limit: Duration) -> Result<Answer, CrewError> {
+    pub async fn ask(
+        &self,
+        host: &str,
+        request: &Request,
+        limit: Duration,
+    ) -> Result<Answer, CrewError> {
         let host = || host.to_owned();
-        let refused = |problem: String| CrewError::Refused { host: host(), request: request.name(), problem };
+        let refused = |problem: String| CrewError::Refused {
+            host: host(),
+            request: request.name(),
+            problem,
+        };
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let mut line = serde_json::to_value(request)
             .map(|mut value| {
@@ -233,15 +312,27 @@ impl Line {
                 }
                 value.to_string().into_bytes()
             })
-            .map_err(|e| refused(format!("internal error (please report): cannot encode the request: {e}")))?;
+            .map_err(|e| {
+                refused(format!(
+                    "internal error (please report): cannot encode the request: {e}"
+                ))
+            })?;
         line.push(b'\n');
         let (tell, told) = oneshot::channel();
         match &mut *lock(&self.pending) {
             Pending::Open(waiting) => waiting.insert(id, tell),
-            Pending::Broken(reason) => return Err(CrewError::Lost { host: host(), reason: reason.clone() }),
+            Pending::Broken(reason) => {
+                return Err(CrewError::Lost {
+                    host: host(),
+                    reason: reason.clone(),
+                });
+            }
         };
         // given up at any point, nobody waits for the answer any more
-        let _forget = Forget { pending: &self.pending, id };
+        let _forget = Forget {
+            pending: &self.pending,
+            id,
+        };
         if let Some(to_say) = &*lock(&self.to_say) {
             // where nobody writes any more, the keeper says so soon
             let _ = to_say.send(line);
@@ -249,10 +340,19 @@ impl Line {
         match tokio::time::timeout(limit, told).await {
             Ok(Ok(answer)) => answer.map_err(refused),
             Ok(Err(_)) => {
-                let reason = self.broken().unwrap_or_else(|| "its connection broke".into());
-                Err(CrewError::Lost { host: host(), reason })
+                let reason = self
+                    .broken()
+                    .unwrap_or_else(|| "its connection broke".into());
+                Err(CrewError::Lost {
+                    host: host(),
+                    reason,
+                })
             }
-            Err(_) => Err(CrewError::Timeout { host: host(), request: request.name(), limit_s: limit.as_secs_f64() }),
+            Err(_) => Err(CrewError::Timeout {
+                host: host(),
+                request: request.name(),
+                limit_s: limit.as_secs_f64(),
+            }),
         }
     }
 
@@ -261,7 +361,10 @@ impl Line {
         self.closing.store(true, Ordering::Release);
         drop(lock(&self.to_say).take());
         let mut gone = self.gone.clone();
-        if tokio::time::timeout(limit, gone.wait_for(|gone| *gone)).await.is_err() {
+        if tokio::time::timeout(limit, gone.wait_for(|gone| *gone))
+            .await
+            .is_err()
+        {
             // a keeper that has just ended needs no telling
             let _ = self.cut.try_send(());
             let _ = tokio::time::timeout(REAP_LIMIT, gone.wait_for(|gone| *gone)).await;
@@ -293,11 +396,13 @@ struct Process {
 }
 
 /// Waits for the hello. What comes before it is noise: banners, messages of the day, what a start-up file prints.
-async fn greeted(lines: &mut Lines, heard: &StderrTail) -> Option<Hello> {
+async fn handshake(lines: &mut Lines, heard: &StderrTail) -> Option<Hello> {
     loop {
         match lines.next().await {
             Next::Line(line) => match read_sentinel_line(&line) {
-                Some(SentinelMessage { hello: Some(hello), .. }) => return Some(hello),
+                Some(SentinelMessage {
+                    hello: Some(hello), ..
+                }) => return Some(hello),
                 Some(_) => {}
                 None => heard.add(&line),
             },
@@ -335,7 +440,10 @@ async fn say(mut stdin: ChildStdin, mut says: mpsc::UnboundedReceiver<Vec<u8>>, 
 async fn kill(child: &mut Child) {
     if let Some(group) = child.id().and_then(|id| i32::try_from(id).ok()) {
         // the whole group: ssh may have a proxy command below it
-        let _ = nix::sys::signal::killpg(nix::unistd::Pid::from_raw(group), nix::sys::signal::Signal::SIGKILL);
+        let _ = nix::sys::signal::killpg(
+            nix::unistd::Pid::from_raw(group),
+            nix::sys::signal::Signal::SIGKILL,
+        );
     }
     let _ = child.start_kill();
     let _ = tokio::time::timeout(REAP_LIMIT, child.wait()).await;
@@ -358,7 +466,10 @@ impl Keeper {
         let (ended, mut reason) = self.listen().await;
         let was_closing = self.closing.load(Ordering::Acquire);
         if ended && let Ok(Ok(status)) = tokio::time::timeout(REAP_LIMIT, self.child.wait()).await {
-            reason = format!("its sentinel's connection ended ({status}){}", self.heard.last_line());
+            reason = format!(
+                "its sentinel's connection ended ({status}){}",
+                self.heard.last_line()
+            );
         }
         let waiting = std::mem::replace(&mut *lock(&self.pending), Pending::Broken(reason.clone()));
         // those who wait are told by this

@@ -26,6 +26,11 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { beat_s: 1.0, lost_after_s: 20.0, start_limit_s: 30.0, close_limit_s: 20.0 }
+        Self {
+            beat_s: 1.0,
+            lost_after_s: 20.0,
+            start_limit_s: 30.0,
+            close_limit_s: 20.0,
+        }
     }
 }

@@ -70,13 +70,28 @@ enum Presence {
 
 impl MemberSlot {
     fn new(member: Member, presence: Presence) -> Self {
-        Self { member, presence: Mutex::new(presence), guarded: Mutex::default() }
+        Self {
+            member,
+            presence: Mutex::new(presence),
+            guarded: Mutex::default(),
+        }
     }
 
     /// Notes what the sentinel is asked to guard, before its answer, which may be lost.
     fn note_guarded(&self, request: &Request) {
-        if let Request::Guard { marker, dirs, remove } = request {
-            self.guarded.lock().insert(marker.clone(), Guarded { dirs: dirs.clone(), remove: remove.clone() });
+        if let Request::Guard {
+            marker,
+            dirs,
+            remove,
+        } = request
+        {
+            self.guarded.lock().insert(
+                marker.clone(),
+                Guarded {
+                    dirs: dirs.clone(),
+                    remove: remove.clone(),
+                },
+            );
         }
     }
 
@@ -84,10 +99,22 @@ impl MemberSlot {
     async fn end_left(&self, line: &Line) -> Result<(), CrewError> {
         let guarded = self.guarded.lock().clone();
         for (marker, Guarded { dirs, remove }) in guarded {
-            let end = Request::End { marker: marker.clone(), dirs, grace_s: LEFT_GRACE_S };
+            let end = Request::End {
+                marker: marker.clone(),
+                dirs,
+                grace_s: LEFT_GRACE_S,
+            };
             line.ask(&self.member.name, &end, LEFT_LIMIT).await?;
             if !remove.is_empty() {
-                line.ask(&self.member.name, &Request::Remove { dirs: remove, files: Vec::new() }, LEFT_LIMIT).await?;
+                line.ask(
+                    &self.member.name,
+                    &Request::Remove {
+                        dirs: remove,
+                        files: Vec::new(),
+                    },
+                    LEFT_LIMIT,
+                )
+                .await?;
             }
             self.guarded.lock().remove(&marker);
         }
@@ -120,21 +147,43 @@ impl Crew {
     /// Starts the sentinels of all members, side by side; those that do not answer in time are lost, and returned with hints.
     pub async fn start_some(members: Vec<Member>, settings: Settings) -> (Self, Vec<NotStarted>) {
         let lost = Arc::new(watch::channel(BTreeMap::new()).0);
-        let (presences, failed) = Self::open(members.iter().cloned().enumerate().collect(), settings, &lost).await;
+        let (presences, failed) = Self::open(
+            members.iter().cloned().enumerate().collect(),
+            settings,
+            &lost,
+        )
+        .await;
         let mut presences: BTreeMap<usize, Presence> = presences.into_iter().collect();
-        let slots =
-            members.into_iter().enumerate().map(|(i, member)| MemberSlot::new(member, presences.remove(&i).unwrap_or(Presence::Gone)));
-        let crew = Self(Arc::new(Inner { settings, slots: slots.collect(), lost }));
+        let slots = members.into_iter().enumerate().map(|(i, member)| {
+            MemberSlot::new(member, presences.remove(&i).unwrap_or(Presence::Gone))
+        });
+        let crew = Self(Arc::new(Inner {
+            settings,
+            slots: slots.collect(),
+            lost,
+        }));
         let failed: Vec<NotStarted> = failed.into_iter().map(|(_, failure)| failure).collect();
-        crew.0.lost.send_modify(|lost| lost.extend(failed.iter().map(|f| (f.host.clone(), f.reason()))));
+        crew.0
+            .lost
+            .send_modify(|lost| lost.extend(failed.iter().map(|f| (f.host.clone(), f.reason()))));
         (crew, failed)
     }
 
     /// A crew of one in this process, for sites without other nodes.
     #[must_use]
     pub fn here(name: &str) -> Self {
-        let slot = MemberSlot::new(Member { name: name.to_owned(), argv: None }, Presence::Here(Arc::new(Sentinel::default())));
-        Self(Arc::new(Inner { settings: Settings::default(), slots: vec![slot], lost: Arc::new(watch::channel(BTreeMap::new()).0) }))
+        let slot = MemberSlot::new(
+            Member {
+                name: name.to_owned(),
+                argv: None,
+            },
+            Presence::Here(Arc::new(Sentinel::default())),
+        );
+        Self(Arc::new(Inner {
+            settings: Settings::default(),
+            slots: vec![slot],
+            lost: Arc::new(watch::channel(BTreeMap::new()).0),
+        }))
     }
 
     /// Opens lines, side by side; each with the number that it was given.
@@ -148,7 +197,9 @@ impl Crew {
         for (i, member) in members {
             let (room, lost) = (Arc::clone(&room), Arc::clone(lost));
             starting.spawn(async move {
-                let Some(argv) = member.argv else { return (i, Ok(Presence::Here(Arc::new(Sentinel::default())))) };
+                let Some(argv) = member.argv else {
+                    return (i, Ok(Presence::Here(Arc::new(Sentinel::default()))));
+                };
                 // it is never closed
                 let _permit = room.acquire_owned().await;
                 let opened = Line::open(&member.name, &argv, settings, lost).await;
@@ -175,7 +226,11 @@ impl Crew {
     /// Names of the members, in the order that they were given in.
     #[must_use]
     pub fn names(&self) -> Vec<&str> {
-        self.0.slots.iter().map(|s| s.member.name.as_str()).collect()
+        self.0
+            .slots
+            .iter()
+            .map(|s| s.member.name.as_str())
+            .collect()
     }
 
     /// The hello of a member's sentinel; `None` once it is closed.
@@ -195,64 +250,125 @@ impl Crew {
     }
 
     fn slot(&self, name: &str) -> Result<&MemberSlot, CrewError> {
-        self.0.slots.iter().find(|s| s.member.name == name).ok_or_else(|| CrewError::Unknown { host: name.to_owned() })
+        self.0
+            .slots
+            .iter()
+            .find(|s| s.member.name == name)
+            .ok_or_else(|| CrewError::Unknown {
+                host: name.to_owned(),
+            })
     }
 
     /// Asks one member.
     ///
     /// # Errors
     /// When it is not of this crew, is lost (before or meanwhile), does not answer in time, or could not do it.
-    pub async fn ask(&self, name: &str, request: Request, limit: Duration) -> Result<Answer, CrewError> {
+    pub async fn ask(
+        &self,
+        name: &str,
+        request: Request,
+        limit: Duration,
+    ) -> Result<Answer, CrewError> {
         let slot = self.slot(name)?;
         slot.note_guarded(&request);
         let guards = matches!(request, Request::Guard { .. });
-        let marker = if let Request::Guard { marker, .. } | Request::Unguard { marker } = &request { Some(marker.clone()) } else { None };
+        let marker = if let Request::Guard { marker, .. } | Request::Unguard { marker } = &request {
+            Some(marker.clone())
+        } else {
+            None
+        };
         let answer = Self::ask_at(slot, request, limit).await;
         // what was refused is not guarded; what was not answered may be
-        let is_unguarded = if guards { matches!(answer, Err(CrewError::Refused { .. })) } else { answer.is_ok() };
+        let is_unguarded = if guards {
+            matches!(answer, Err(CrewError::Refused { .. }))
+        } else {
+            answer.is_ok()
+        };
         if let Some(marker) = marker.filter(|_| is_unguarded) {
             slot.guarded.lock().remove(&marker);
         }
         answer
     }
 
-    async fn ask_at(slot: &MemberSlot, request: Request, limit: Duration) -> Result<Answer, CrewError> {
+    async fn ask_at(
+        slot: &MemberSlot,
+        request: Request,
+        limit: Duration,
+    ) -> Result<Answer, CrewError> {
         let presence = slot.presence();
         let (host, asked) = (slot.member.name.clone(), request.name());
         let answer = match presence {
             Presence::Here(sentinel) => {
                 let answering = tokio::task::spawn_blocking(move || sentinel.answer(&request));
                 match tokio::time::timeout(limit, answering).await {
-                    Ok(Ok(answer)) => answer,
+                    Ok(Ok(answer)) => answer.map_err(|e| e.to_string()),
                     Ok(Err(failed)) => Err(format!("internal error (please report): {failed}")),
-                    Err(_) => return Err(CrewError::Timeout { host, request: asked, limit_s: limit.as_secs_f64() }),
+                    Err(_) => {
+                        return Err(CrewError::Timeout {
+                            host,
+                            request: asked,
+                            limit_s: limit.as_secs_f64(),
+                        });
+                    }
                 }
             }
             Presence::Line(line) => return line.ask(&host, &request, limit).await,
-            Presence::Gone => return Err(CrewError::Lost { host, reason: "its connection is closed".into() }),
+            Presence::Gone => {
+                return Err(CrewError::Lost {
+                    host,
+                    reason: "its connection is closed".into(),
+                });
+            }
         };
-        answer.map_err(|problem| CrewError::Refused { host, request: asked, problem })
+        answer.map_err(|problem| CrewError::Refused {
+            host,
+            request: asked,
+            problem,
+        })
     }
 
     /// Sends the same request to several members side by side; the answers are in the order of the names.
-    pub async fn ask_all(&self, names: &[&str], request: Request, limit: Duration) -> Vec<(String, Result<Answer, CrewError>)> {
-        self.ask_each(names.iter().map(|name| ((*name).to_owned(), request.clone())).collect(), limit).await
+    pub async fn ask_all(
+        &self,
+        names: &[&str],
+        request: Request,
+        limit: Duration,
+    ) -> Vec<(String, Result<Answer, CrewError>)> {
+        self.ask_each(
+            names
+                .iter()
+                .map(|name| ((*name).to_owned(), request.clone()))
+                .collect(),
+            limit,
+        )
+        .await
     }
 
     /// Sends a request to each of several members side by side; the answers are in the order of the requests.
-    pub async fn ask_each(&self, questions: Vec<(String, Request)>, limit: Duration) -> Vec<(String, Result<Answer, CrewError>)> {
+    pub async fn ask_each(
+        &self,
+        questions: Vec<(String, Request)>,
+        limit: Duration,
+    ) -> Vec<(String, Result<Answer, CrewError>)> {
         let asking: Vec<_> = questions
             .into_iter()
             .map(|(name, request)| {
                 let (crew, host) = (self.clone(), name.clone());
-                (host, tokio::spawn(async move { crew.ask(&name, request, limit).await }))
+                (
+                    host,
+                    tokio::spawn(async move { crew.ask(&name, request, limit).await }),
+                )
             })
             .collect();
         let mut answers = Vec::with_capacity(asking.len());
         for (host, asked) in asking {
             let answer = asked.await.unwrap_or_else(|failed| {
                 let problem = format!("internal error (please report): {failed}");
-                Err(CrewError::Refused { host: host.clone(), request: "ask", problem })
+                Err(CrewError::Refused {
+                    host: host.clone(),
+                    request: "ask",
+                    problem,
+                })
             });
             answers.push((host, answer));
         }
@@ -269,7 +385,10 @@ impl Crew {
     pub async fn wait_lost(&self, names: &[&str]) -> (String, String) {
         let mut lost = self.lost();
         let first = |lost: &BTreeMap<String, String>| {
-            names.iter().find_map(|name| lost.get(*name).map(|reason| ((*name).to_owned(), reason.clone())))
+            names.iter().find_map(|name| {
+                lost.get(*name)
+                    .map(|reason| ((*name).to_owned(), reason.clone()))
+            })
         };
         loop {
             if let Some(found) = first(&lost.borrow_and_update()) {
@@ -292,12 +411,16 @@ impl Crew {
     pub async fn revive_of(&self, wanted: impl Fn(&str) -> bool) -> (Vec<String>, Vec<NotStarted>) {
         let lost: Vec<String> = self.0.lost.borrow().keys().cloned().collect();
         let members = self.0.slots.iter().enumerate();
-        let members = members.filter(|(_, s)| lost.contains(&s.member.name) && wanted(&s.member.name) && s.member.argv.is_some());
+        let members = members.filter(|(_, s)| {
+            lost.contains(&s.member.name) && wanted(&s.member.name) && s.member.argv.is_some()
+        });
         let members = members.map(|(i, s)| (i, s.member.clone())).collect();
         let (presences, still_lost) = Self::open(members, self.0.settings, &self.0.lost).await;
         let mut back = Vec::new();
         for (i, presence) in self.end_left(presences).await {
-            let Some(slot) = self.0.slots.get(i) else { continue };
+            let Some(slot) = self.0.slots.get(i) else {
+                continue;
+            };
             self.0.lost.send_modify(|lost| {
                 lost.remove(&slot.member.name);
             });
@@ -313,7 +436,10 @@ impl Crew {
             back.push(slot.member.name.clone());
         }
         back.sort();
-        (back, still_lost.into_iter().map(|(_, failure)| failure).collect())
+        (
+            back,
+            still_lost.into_iter().map(|(_, failure)| failure).collect(),
+        )
     }
 
     /// Ends what the lost sentinels guarded through the new ones, side by side. Returns those where that succeeded; the others stay lost.
@@ -338,7 +464,10 @@ impl Crew {
     /// Tries to start a second sentinel on each of these. A node where that fails counts as lost, because nothing else can be started there
     /// either. Returns the failures with their reasons.
     pub async fn probe_starts(&self, names: &[&str]) -> Vec<NotStarted> {
-        let members = self.0.slots.iter().enumerate().filter(|(_, s)| names.contains(&s.member.name.as_str()) && s.member.argv.is_some());
+        let members =
+            self.0.slots.iter().enumerate().filter(|(_, s)| {
+                names.contains(&s.member.name.as_str()) && s.member.argv.is_some()
+            });
         let members = members.map(|(i, s)| (i, s.member.clone())).collect();
         let limit = self.close_limit();
         let (presences, failed) = Self::open(members, self.0.settings, &self.0.lost).await;
@@ -349,7 +478,9 @@ impl Crew {
         }
         let mut refused = Vec::new();
         for (i, failure) in failed {
-            if let Some(Presence::Line(old)) = self.0.slots.get(i).map(|slot| slot.set(Presence::Gone)) {
+            if let Some(Presence::Line(old)) =
+                self.0.slots.get(i).map(|slot| slot.set(Presence::Gone))
+            {
                 // it may be as far away as the node: nobody waits for it
                 tokio::spawn(async move { old.close(limit).await });
             }
@@ -363,7 +494,11 @@ impl Crew {
 
     fn close_limit(&self) -> Duration {
         let limit = self.0.settings.close_limit_s;
-        Duration::from_secs_f64(if limit.is_finite() { limit.clamp(0.0, 86_400.0) } else { 20.0 })
+        Duration::from_secs_f64(if limit.is_finite() {
+            limit.clamp(0.0, 86_400.0)
+        } else {
+            20.0
+        })
     }
 
     /// Ends all sentinels, which end what they guard, and waits for them up to a time limit.

@@ -1,12 +1,10 @@
 //! Requests with typed answers.
 
 use super::{Crew, CrewError};
-use cvc_probe::{
-    image::CheckpointDir,
-    sentinel::{
-        Answer, Conditions, Digested, Ended, Facts, FileFound, InstanceFacts, ListingFound, NewFile, Notice, Part, RankProcess, Request,
-        Space, Tail,
-    },
+use cvc_image::CheckpointDir;
+use cvc_probe::sentinel::{
+    Answer, Conditions, Digested, Ended, Facts, FileFound, InstanceFacts, ListingFound, NewFile,
+    Notice, Part, RankProcess, Request, Space, Tail,
 };
 use std::{
     path::{Path, PathBuf},
@@ -26,14 +24,23 @@ pub struct Skew {
 ///
 /// # Errors
 /// That of the first host that has one.
-pub fn whole<T>(answers: Vec<(String, Result<T, CrewError>)>) -> Result<Vec<(String, T)>, CrewError> {
-    answers.into_iter().map(|(host, answer)| answer.map(|a| (host, a))).collect()
+pub fn whole<T>(
+    answers: Vec<(String, Result<T, CrewError>)>,
+) -> Result<Vec<(String, T)>, CrewError> {
+    answers
+        .into_iter()
+        .map(|(host, answer)| answer.map(|a| (host, a)))
+        .collect()
 }
 
 type Answers<T> = Vec<(String, Result<T, CrewError>)>;
 
 fn unexpected(host: &str, request: &'static str, answer: &Answer) -> CrewError {
-    CrewError::Unexpected { host: host.to_owned(), request, answer: answer.name() }
+    CrewError::Unexpected {
+        host: host.to_owned(),
+        request,
+        answer: answer.name(),
+    }
 }
 
 /// Defines a method that sends the same request to several nodes.
@@ -176,9 +183,17 @@ impl Crew {
         let (before, begin) = (SystemTime::now(), Instant::now());
         let answer = self.ask(name, Request::Clock, limit).await?;
         let took_s = begin.elapsed().as_secs_f64();
-        let Answer::Clock { at_ns } = answer else { return Err(unexpected(name, Request::Clock.name(), &answer)) };
-        let before_s = before.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+        let Answer::Clock { at_ns } = answer else {
+            return Err(unexpected(name, Request::Clock.name(), &answer));
+        };
+        let before_s = before
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default()
+            .as_secs_f64();
         // doubles hold seconds of this century to a quarter of a microsecond
-        Ok(Skew { offset_s: at_ns as f64 * 1e-9 - (before_s + took_s / 2.0), uncertainty_s: took_s / 2.0 })
+        Ok(Skew {
+            offset_s: at_ns as f64 * 1e-9 - (before_s + took_s / 2.0),
+            uncertainty_s: took_s / 2.0,
+        })
     }
 }

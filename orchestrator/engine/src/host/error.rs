@@ -131,9 +131,22 @@ pub struct ChangedKey {
 
 impl std::fmt::Display for ChangedKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { host, name, offered, known, file, line } = self;
-        write!(f, "{host}: its host key has changed: `{name}` offers {offered}, but {file}:{line} has {known}; ")?;
-        write!(f, "either the machine was reinstalled or replaced, or somebody intercepts the connection")
+        let Self {
+            host,
+            name,
+            offered,
+            known,
+            file,
+            line,
+        } = self;
+        write!(
+            f,
+            "{host}: its host key has changed: `{name}` offers {offered}, but {file}:{line} has {known}; "
+        )?;
+        write!(
+            f,
+            "either the machine was reinstalled or replaced, or somebody intercepts the connection"
+        )
     }
 }
 

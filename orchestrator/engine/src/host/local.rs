@@ -3,7 +3,7 @@
 use super::{Host, HostError, MAX_OUTPUT, Output, THIS_MACHINE, tool::log_run};
 use async_trait::async_trait;
 use camino::Utf8Path;
-use cvc_probe::atomic_file::Durability;
+use cvc_os::atomic_file::Durability;
 use std::{
     collections::BTreeMap,
     process::Stdio,
@@ -13,17 +13,35 @@ use tokio::{io::AsyncReadExt, process::Command};
 
 /// Variables of the caller that are passed on to programs; everything else stays out of logs and images. The caller's language is none of them: it
 /// would change what programs write, figures included.
-const PASSED_ON: [&str; 6] = ["PATH", "HOME", "USER", "LOGNAME", "LD_LIBRARY_PATH", "MODULEPATH"];
+const PASSED_ON: [&str; 6] = [
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "LD_LIBRARY_PATH",
+    "MODULEPATH",
+];
 
 /// This machine.
 #[derive(Clone, Debug, Default)]
 pub struct LocalHost;
 
 impl LocalHost {
-    async fn run_unlogged(argv: &[String], env: &BTreeMap<String, String>, limit: Duration) -> Result<Output, HostError> {
-        let start_error = |source| HostError::Start { host: THIS_MACHINE.into(), argv: argv.to_vec(), source };
-        let (program, args) =
-            argv.split_first().ok_or_else(|| start_error(std::io::Error::other("internal error (please report): no program to run")))?;
+    async fn run_unlogged(
+        argv: &[String],
+        env: &BTreeMap<String, String>,
+        limit: Duration,
+    ) -> Result<Output, HostError> {
+        let start_error = |source| HostError::Start {
+            host: THIS_MACHINE.into(),
+            argv: argv.to_vec(),
+            source,
+        };
+        let (program, args) = argv.split_first().ok_or_else(|| {
+            start_error(std::io::Error::other(
+                "internal error (please report): no program to run",
+            ))
+        })?;
         let mut child = Command::new(program)
             .args(args)
             .env_clear()
@@ -40,14 +58,25 @@ impl LocalHost {
         let (out, err) = (child.stdout.take(), child.stderr.take());
         let whole = async { tokio::join!(bounded(out), bounded(err), child.wait()) };
         match tokio::time::timeout(limit, whole).await {
-            Ok((stdout, stderr, status)) => Ok(Output { code: status.map_err(start_error)?.code(), stdout, stderr }),
-            Err(_) => Err(HostError::Timeout { host: THIS_MACHINE.into(), argv: argv.to_vec(), limit_s: limit.as_secs_f64() }),
+            Ok((stdout, stderr, status)) => Ok(Output {
+                code: status.map_err(start_error)?.code(),
+                stdout,
+                stderr,
+            }),
+            Err(_) => Err(HostError::Timeout {
+                host: THIS_MACHINE.into(),
+                argv: argv.to_vec(),
+                limit_s: limit.as_secs_f64(),
+            }),
         }
     }
 
     /// The minimal environment that programs start from, without a locale.
     pub fn base_env() -> BTreeMap<String, String> {
-        PASSED_ON.iter().filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?))).collect()
+        PASSED_ON
+            .iter()
+            .filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?)))
+            .collect()
     }
 }
 
@@ -71,7 +100,12 @@ impl Host for LocalHost {
         THIS_MACHINE
     }
 
-    async fn run(&self, argv: &[String], env: &BTreeMap<String, String>, limit: Duration) -> Result<Output, HostError> {
+    async fn run(
+        &self,
+        argv: &[String],
+        env: &BTreeMap<String, String>,
+        limit: Duration,
+    ) -> Result<Output, HostError> {
         let began = Instant::now();
         let ran = Self::run_unlogged(argv, env, limit).await;
         log_run(self.name(), argv, began, &ran);
@@ -79,15 +113,22 @@ impl Host for LocalHost {
     }
 
     async fn put(&self, content: &[u8], to: &Utf8Path) -> Result<(), HostError> {
-        cvc_probe::atomic_file::write(to.as_std_path(), content, Durability::Visible).map_err(|source| HostError::File {
-            host: THIS_MACHINE.into(),
-            action: "write",
-            path: to.to_string(),
-            source,
-        })
+        cvc_os::atomic_file::write(to.as_std_path(), content, Durability::Visible).map_err(
+            |source| HostError::File {
+                host: THIS_MACHINE.into(),
+                action: "write",
+                path: to.to_string(),
+                source,
+            },
+        )
     }
 
     async fn get(&self, from: &Utf8Path) -> Result<Vec<u8>, HostError> {
-        std::fs::read(from).map_err(|source| HostError::File { host: THIS_MACHINE.into(), action: "read", path: from.to_string(), source })
+        std::fs::read(from).map_err(|source| HostError::File {
+            host: THIS_MACHINE.into(),
+            action: "read",
+            path: from.to_string(),
+            source,
+        })
     }
 }

@@ -36,7 +36,12 @@ pub trait Host: Send + Sync {
     /// Its name in messages.
     fn name(&self) -> &str;
     /// Runs a program to its end, or ends it when the time is up. `env` is added to a minimal environment.
-    async fn run(&self, argv: &[String], env: &BTreeMap<String, String>, limit: Duration) -> Result<Output, HostError>;
+    async fn run(
+        &self,
+        argv: &[String],
+        env: &BTreeMap<String, String>,
+        limit: Duration,
+    ) -> Result<Output, HostError>;
     /// Writes a file there atomically.
     async fn put(&self, content: &[u8], to: &Utf8Path) -> Result<(), HostError>;
     /// Reads a file there.

@@ -31,10 +31,17 @@ pub fn tool(program: impl AsRef<OsStr>) -> Command {
 ///
 /// # Errors
 /// The outer one when its time is over, the inner one when it does not start.
-pub async fn output_within(command: &mut Command, limit: Duration) -> Result<io::Result<std::process::Output>, Elapsed> {
+pub async fn output_within(
+    command: &mut Command,
+    limit: Duration,
+) -> Result<io::Result<std::process::Output>, Elapsed> {
     let began = Instant::now();
     let ran = tokio::time::timeout(limit, command.kill_on_drop(true).output()).await;
-    log_tool(command, began, ran.as_ref().unwrap_or(&Err(io::ErrorKind::TimedOut.into())));
+    log_tool(
+        command,
+        began,
+        ran.as_ref().unwrap_or(&Err(io::ErrorKind::TimedOut.into())),
+    );
     ran
 }
 
@@ -49,14 +56,29 @@ pub fn log_run(on: &str, argv: &[String], began: Instant, ran: &Result<Output, H
 }
 
 /// Logs a program of this machine that ran to its end, or did not get that far.
-pub fn log_tool<E: Display>(command: &Command, began: Instant, ran: &Result<std::process::Output, E>) {
+pub fn log_tool<E: Display>(
+    command: &Command,
+    began: Instant,
+    ran: &Result<std::process::Output, E>,
+) {
     let command = command.as_std();
     let words = std::iter::once(command.get_program()).chain(command.get_args());
-    let argv: Vec<String> = words.map(|word| word.to_string_lossy().into_owned()).collect();
+    let argv: Vec<String> = words
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
     match ran {
         Ok(output) => {
-            let message = if output.stderr.is_empty() { &output.stdout } else { &output.stderr };
-            command_event("localhost", &argv, began.elapsed(), Ended::Exit(output.status.code(), &String::from_utf8_lossy(message)));
+            let message = if output.stderr.is_empty() {
+                &output.stdout
+            } else {
+                &output.stderr
+            };
+            command_event(
+                "localhost",
+                &argv,
+                began.elapsed(),
+                Ended::Exit(output.status.code(), &String::from_utf8_lossy(message)),
+            );
         }
         Err(error) => command_event("localhost", &argv, began.elapsed(), Ended::Failed(error)),
     }
@@ -71,10 +93,19 @@ mod tests {
     async fn programs_speak_english_whatever_the_user_speaks() {
         let mut command = tool("sh");
         command.args(["-c", "echo \"$LC_ALL\" \"${LANGUAGE-none}\""]);
-        let output = output_within(&mut command, Duration::from_secs(20)).await.expect("in time").expect("starts");
+        let output = output_within(&mut command, Duration::from_secs(20))
+            .await
+            .expect("in time")
+            .expect("starts");
         assert_eq!(output.stdout, b"C none\n");
         let argv = ["sh", "-c", "echo $LC_ALL"].map(str::to_owned);
-        let ran = LocalHost.run(&argv, &std::collections::BTreeMap::new(), Duration::from_secs(20)).await;
+        let ran = LocalHost
+            .run(
+                &argv,
+                &std::collections::BTreeMap::new(),
+                Duration::from_secs(20),
+            )
+            .await;
         assert_eq!(ran.expect("runs").stdout, "C\n");
     }
 }

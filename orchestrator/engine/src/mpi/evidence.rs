@@ -16,7 +16,9 @@ pub fn check_io(install: &MpiInstall, request: &LaunchRequest, output: &Output<'
     if let (Some(writers), Some(wanted)) = (output.writers, request.aggregators)
         && u64::from(wanted) != writers
     {
-        seen.ignored.push(format!("{wanted} aggregators requested, but {writers} ranks wrote"));
+        seen.ignored.push(format!(
+            "{wanted} aggregators requested, but {writers} ranks wrote"
+        ));
     }
     seen
 }
@@ -33,7 +35,11 @@ mod tests {
     fn install(io: MpiIo) -> MpiInstall {
         MpiInstall {
             name: "m".into(),
-            family: launcher(if io == MpiIo::Romio { MpiFamily::Mpich } else { MpiFamily::OpenMpi }),
+            family: launcher(if io == MpiIo::Romio {
+                MpiFamily::Mpich
+            } else {
+                MpiFamily::OpenMpi
+            }),
             mpiexec: "/usr/bin/mpiexec".into(),
             version: "4".into(),
             device: None,
@@ -64,7 +70,15 @@ mod tests {
     }
 
     fn check(io: MpiIo, stdout: &str, stderr: &str, writers: Option<u64>) -> IoEvidence {
-        check_io(&install(io), &request(), &Output { stdout, stderr, writers })
+        check_io(
+            &install(io),
+            &request(),
+            &Output {
+                stdout,
+                stderr,
+                writers,
+            },
+        )
     }
 
     /// As ROMIO 4.0.2 prints it.
@@ -75,22 +89,47 @@ mod tests {
     #[test]
     fn hints_that_romio_took_pass_and_others_fail() {
         let seen = check(MpiIo::Romio, HINTS, "", Some(2));
-        assert_eq!((seen.aggregators, seen.cb_buffer, seen.ignored.len()), (Some(2), Some(1 << 20), 0), "{seen:?}");
-        let clipped = HINTS.replace("cb_nodes                  value = 2", "cb_nodes                  value = 1");
+        assert_eq!(
+            (seen.aggregators, seen.cb_buffer, seen.ignored.len()),
+            (Some(2), Some(1 << 20), 0),
+            "{seen:?}"
+        );
+        let clipped = HINTS.replace(
+            "cb_nodes                  value = 2",
+            "cb_nodes                  value = 1",
+        );
         let seen = check(MpiIo::Romio, &clipped, "", None);
-        assert!(seen.ignored.iter().any(|i| i.contains("cb_nodes = 2 requested, but ROMIO used 1")), "{seen:?}");
+        assert!(
+            seen.ignored
+                .iter()
+                .any(|i| i.contains("cb_nodes = 2 requested, but ROMIO used 1")),
+            "{seen:?}"
+        );
         let seen = check(MpiIo::Romio, "no hints", "", None);
-        assert_eq!(seen.unseen.len(), 5, "every hint that was asked for and not printed: {seen:?}");
+        assert_eq!(
+            seen.unseen.len(),
+            5,
+            "every hint that was asked for and not printed: {seen:?}"
+        );
     }
 
     #[test]
     fn ompio_is_judged_by_what_it_selected_and_by_who_wrote() {
         let message = "[vm:1] io:base:file_select: Selected io module ompio\n[vm:1] select: component vulcan selected\n";
         let seen = check(MpiIo::Ompio, "", message, Some(2));
-        assert_eq!((seen.aggregators, seen.ignored.len()), (Some(2), 0), "{seen:?}");
+        assert_eq!(
+            (seen.aggregators, seen.ignored.len()),
+            (Some(2), 0),
+            "{seen:?}"
+        );
         let seen = check(MpiIo::Ompio, "", message, Some(1));
         assert!(seen.ignored[0].contains("2 aggregators requested, but 1 ranks wrote"));
-        let seen = check(MpiIo::Ompio, "", &message.replace("vulcan", "individual"), Some(2));
+        let seen = check(
+            MpiIo::Ompio,
+            "",
+            &message.replace("vulcan", "individual"),
+            Some(2),
+        );
         assert!(seen.ignored[0].contains("individual"));
     }
 }

@@ -27,15 +27,32 @@ pub async fn find(name: &str, library: &MpiLibrary) -> Result<MpiInstall, Missin
 ///
 /// # Errors
 /// As [`find`].
-pub async fn find_with(family: &'static dyn Launcher, name: &str, library: &MpiLibrary) -> Result<MpiInstall, Missing> {
-    let mut env: BTreeMap<String, String> = library.env.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
+pub async fn find_with(
+    family: &'static dyn Launcher,
+    name: &str,
+    library: &MpiLibrary,
+) -> Result<MpiInstall, Missing> {
+    let mut env: BTreeMap<String, String> = library
+        .env
+        .iter()
+        .map(|(k, v)| (k.clone(), v.clone()))
+        .collect();
     let mpiexec = locate(family, name, library, &mut env).await?;
-    let ask = Ask { name, mpiexec: &mpiexec, env: &env };
-    let answer =
-        ask.try_run(&[mpiexec.as_str(), "--version"]).await.map_err(|e| ask.unusable(format_args!("the launcher does not work: {e}")))?;
+    let ask = Ask {
+        name,
+        mpiexec: &mpiexec,
+        env: &env,
+    };
+    let answer = ask
+        .try_run(&[mpiexec.as_str(), "--version"])
+        .await
+        .map_err(|e| ask.unusable(format_args!("the launcher does not work: {e}")))?;
     if !family.recognizes(&answer) {
         let first = answer.lines().next().unwrap_or_default();
-        return Err(ask.unusable(format_args!("{mpiexec} is not a launcher of {}: it reports `{first}`", family.launcher_title())));
+        return Err(ask.unusable(format_args!(
+            "{mpiexec} is not a launcher of {}: it reports `{first}`",
+            family.launcher_title()
+        )));
     }
     let features = family.ask_features(&ask, &answer, library).await?;
     Ok(MpiInstall {
@@ -54,7 +71,12 @@ pub async fn find_with(family: &'static dyn Launcher, name: &str, library: &MpiL
 
 /// Whether the campaign file says what is started when the library is asked: a program, or variables that change what one does.
 pub fn is_named(library: &MpiLibrary) -> bool {
-    let is_usual = |program: &str| super::registry::launcher(library.family).programs().contains(&program) || program == "mpiexec";
+    let is_usual = |program: &str| {
+        super::registry::launcher(library.family)
+            .programs()
+            .contains(&program)
+            || program == "mpiexec"
+    };
     let names_program = match &library.source {
         MpiSource::Path => false,
         MpiSource::Mpiexec(program) => !is_usual(program),
@@ -72,10 +94,18 @@ pub fn find_files(name: &str, library: &MpiLibrary) -> Result<MpiInstall, Missin
     let mpiexec = match &library.source {
         MpiSource::Module(_) => "mpiexec".into(),
         MpiSource::Path => {
-            let programs: Vec<&str> = family.programs().iter().copied().chain(["mpiexec"]).collect();
-            on_path(&programs, &std::env::var("PATH").unwrap_or_default()).ok_or_else(|| not_on_path(family, name))?
+            let programs: Vec<&str> = family
+                .programs()
+                .iter()
+                .copied()
+                .chain(["mpiexec"])
+                .collect();
+            on_path(&programs, &std::env::var("PATH").unwrap_or_default())
+                .ok_or_else(|| not_on_path(family, name))?
         }
-        source @ (MpiSource::Prefix(_) | MpiSource::Mpiexec(_)) => locate_named(family, name, source)?,
+        source @ (MpiSource::Prefix(_) | MpiSource::Mpiexec(_)) => {
+            locate_named(family, name, source)?
+        }
     };
     let features = Features::romio(None);
     Ok(MpiInstall {
@@ -88,37 +118,69 @@ pub fn find_files(name: &str, library: &MpiLibrary) -> Result<MpiInstall, Missin
         ompio_parameters: features.ompio_parameters,
         args: library.args.clone(),
         mpiexec,
-        env: library.env.iter().map(|(k, v)| (k.clone(), v.clone())).collect(),
+        env: library
+            .env
+            .iter()
+            .map(|(k, v)| (k.clone(), v.clone()))
+            .collect(),
     })
 }
 
 fn absent(name: &str, what: impl Display, hint: String) -> Missing {
-    Missing { what: format!("MPI library `{name}` is not installed: {what}"), hint }
+    Missing {
+        what: format!("MPI library `{name}` is not installed: {what}"),
+        hint,
+    }
 }
 
 fn not_on_path(family: &dyn Launcher, name: &str) -> Missing {
     absent(
         name,
         format_args!("no {} on PATH", family.programs().join(", ")),
-        format!("install it (Debian, Ubuntu: apt-get install {}; Spack: spack install {})", family.packages().0, family.name()),
+        format!(
+            "install it (Debian, Ubuntu: apt-get install {}; Spack: spack install {})",
+            family.packages().0,
+            family.name()
+        ),
     )
 }
 
 /// The launcher at a prefix or of a name.
-fn locate_named(family: &dyn Launcher, name: &str, source: &MpiSource) -> Result<Utf8PathBuf, Missing> {
+fn locate_named(
+    family: &dyn Launcher,
+    name: &str,
+    source: &MpiSource,
+) -> Result<Utf8PathBuf, Missing> {
     match source {
         MpiSource::Prefix(prefix) => {
             let prefix = expand(prefix);
-            ["mpiexec", "mpirun"].iter().map(|n| prefix.join("bin").join(n)).find(|p| is_executable(p)).ok_or_else(|| {
-                let hint = format!("install it there, or give another prefix (Spack: spack location -i {})", family.name());
-                absent(name, format_args!("no bin/mpiexec below {prefix}"), hint)
-            })
+            ["mpiexec", "mpirun"]
+                .iter()
+                .map(|n| prefix.join("bin").join(n))
+                .find(|p| is_executable(p))
+                .ok_or_else(|| {
+                    let hint = format!(
+                        "install it there, or give another prefix (Spack: spack location -i {})",
+                        family.name()
+                    );
+                    absent(name, format_args!("no bin/mpiexec below {prefix}"), hint)
+                })
         }
         MpiSource::Mpiexec(program) => {
             let given = expand(program);
             let path = std::env::var("PATH").unwrap_or_default();
-            let found = if given.as_str().contains('/') { Some(given).filter(|p| is_executable(p)) } else { on_path(&[program], &path) };
-            found.ok_or_else(|| absent(name, format_args!("no {program}"), "give a launcher that exists, or a prefix".into()))
+            let found = if given.as_str().contains('/') {
+                Some(given).filter(|p| is_executable(p))
+            } else {
+                on_path(&[program], &path)
+            };
+            found.ok_or_else(|| {
+                absent(
+                    name,
+                    format_args!("no {program}"),
+                    "give a launcher that exists, or a prefix".into(),
+                )
+            })
         }
         MpiSource::Path | MpiSource::Module(_) => Err(not_on_path(family, name)),
     }
@@ -134,17 +196,36 @@ async fn locate(
     match &library.source {
         MpiSource::Path => match on_path(family.programs(), &path) {
             Some(found) => Ok(found),
-            None => plain_mpiexec(family, name, &path, env).await.ok_or_else(|| not_on_path(family, name)),
+            None => plain_mpiexec(family, name, &path, env)
+                .await
+                .ok_or_else(|| not_on_path(family, name)),
         },
-        source @ (MpiSource::Prefix(_) | MpiSource::Mpiexec(_)) => locate_named(family, name, source),
+        source @ (MpiSource::Prefix(_) | MpiSource::Mpiexec(_)) => {
+            locate_named(family, name, source)
+        }
         MpiSource::Module(module) => load_module(name, module, env).await,
     }
 }
 
 /// A plain `mpiexec` may belong to any family: each on PATH is asked.
-async fn plain_mpiexec(family: &dyn Launcher, name: &str, path: &str, env: &BTreeMap<String, String>) -> Option<Utf8PathBuf> {
-    for found in path.split(':').map(|d| Utf8Path::new(d).join("mpiexec")).filter(|p| is_executable(p)) {
-        let answer = Ask { name, mpiexec: &found, env }.run(&[found.as_str(), "--version"]).await;
+async fn plain_mpiexec(
+    family: &dyn Launcher,
+    name: &str,
+    path: &str,
+    env: &BTreeMap<String, String>,
+) -> Option<Utf8PathBuf> {
+    for found in path
+        .split(':')
+        .map(|d| Utf8Path::new(d).join("mpiexec"))
+        .filter(|p| is_executable(p))
+    {
+        let answer = Ask {
+            name,
+            mpiexec: &found,
+            env,
+        }
+        .run(&[found.as_str(), "--version"])
+        .await;
         if answer.is_some_and(|answer| family.recognizes(&answer)) {
             return Some(found);
         }
@@ -153,18 +234,43 @@ async fn plain_mpiexec(family: &dyn Launcher, name: &str, path: &str, env: &BTre
 }
 
 /// Loads an environment module, takes over what it sets for MPI, and returns the launcher that it brings.
-async fn load_module(name: &str, module: &str, env: &mut BTreeMap<String, String>) -> Result<Utf8PathBuf, Missing> {
-    let hint = format!("see `module avail {}`", module.split('/').next().unwrap_or(module));
+async fn load_module(
+    name: &str,
+    module: &str,
+    env: &mut BTreeMap<String, String>,
+) -> Result<Utf8PathBuf, Missing> {
+    let hint = format!(
+        "see `module avail {}`",
+        module.split('/').next().unwrap_or(module)
+    );
     // `module` is a shell function, so this one goes through a shell; the module's name is an argument, not text of the script
     let script = "module load \"$1\" >/dev/null 2>&1 || exit 9; command -v mpiexec || command -v mpirun || exit 8; env -0";
-    let argv: Vec<String> = ["bash", "-lc", script, "module", module].map(String::from).into();
-    let output = LocalHost.run(&argv, env, LIMIT).await.map_err(|e| Missing { what: e.to_string(), hint: hint.clone() })?;
+    let argv: Vec<String> = ["bash", "-lc", script, "module", module]
+        .map(String::from)
+        .into();
+    let output = LocalHost
+        .run(&argv, env, LIMIT)
+        .await
+        .map_err(|e| Missing {
+            what: e.to_string(),
+            hint: hint.clone(),
+        })?;
     if output.code != Some(0) {
-        return Err(Missing { what: format!("MPI library `{name}`: module {module} cannot be loaded or has no mpiexec"), hint });
+        return Err(Missing {
+            what: format!(
+                "MPI library `{name}`: module {module} cannot be loaded or has no mpiexec"
+            ),
+            hint,
+        });
     }
-    let (launcher, variables) = output.stdout.split_once('\n').unwrap_or((&output.stdout, ""));
+    let (launcher, variables) = output
+        .stdout
+        .split_once('\n')
+        .unwrap_or((&output.stdout, ""));
     for (key, value) in variables.split('\0').filter_map(|v| v.split_once('=')) {
-        if matches!(key, "PATH" | "LD_LIBRARY_PATH" | "LIBRARY_PATH" | "MANPATH") || key.contains("MPI") {
+        if matches!(key, "PATH" | "LD_LIBRARY_PATH" | "LIBRARY_PATH" | "MANPATH")
+            || key.contains("MPI")
+        {
             env.insert(key.to_owned(), value.to_owned());
         }
     }

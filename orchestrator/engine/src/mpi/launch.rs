@@ -40,17 +40,23 @@ pub struct LaunchRequest {
 impl LaunchRequest {
     /// Aggregators that one node must be able to carry.
     pub(super) fn aggregators_per_node(&self) -> Option<u32> {
-        self.aggregators.map(|a| a.div_ceil(self.mapping.nodes().max(1)))
+        self.aggregators
+            .map(|a| a.div_ceil(self.mapping.nodes().max(1)))
     }
 
     /// Whether some node has more ranks than cores.
     pub(super) fn oversubscribed(&self) -> bool {
-        self.mapping.node_loads().any(|load| load > self.cores_per_node)
+        self.mapping
+            .node_loads()
+            .any(|load| load > self.cores_per_node)
     }
 
     /// Nodes that are used, with the number of ranks of each, in the order of ranks.
     pub fn placement(&self) -> impl Iterator<Item = (&str, u32)> {
-        self.hosts.iter().map(String::as_str).zip(self.mapping.node_loads())
+        self.hosts
+            .iter()
+            .map(String::as_str)
+            .zip(self.mapping.node_loads())
     }
 
     /// Nodes beside the first.
@@ -65,7 +71,9 @@ impl LaunchRequest {
 
     /// The network interface, where ranks use one.
     pub(super) fn network_interface(&self) -> Option<&str> {
-        self.interface.as_deref().filter(|_| self.transport != Transport::Local)
+        self.interface
+            .as_deref()
+            .filter(|_| self.transport != Transport::Local)
     }
 }
 
@@ -96,7 +104,11 @@ impl Launch {
     /// Configures the srun that a library's launcher calls itself: other steps (cvc's own on each node) hold resources of the job, and ranks
     /// are not to be bound to cores.
     pub(super) fn configure_inner_srun(&mut self) {
-        for (name, value) in [("SLURM_OVERLAP", "1"), ("SLURM_CPU_BIND", "none"), ("SLURM_KILL_BAD_EXIT", "1")] {
+        for (name, value) in [
+            ("SLURM_OVERLAP", "1"),
+            ("SLURM_CPU_BIND", "none"),
+            ("SLURM_KILL_BAD_EXIT", "1"),
+        ] {
             self.env(name, value);
         }
     }

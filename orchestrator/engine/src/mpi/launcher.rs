@@ -53,7 +53,12 @@ pub trait Launcher: Send + Sync {
     ///
     /// # Errors
     /// When it lacks what the campaign asks for.
-    async fn ask_features(&self, ask: &Ask<'_>, answer: &str, library: &MpiLibrary) -> Result<Features, Missing>;
+    async fn ask_features(
+        &self,
+        ask: &Ask<'_>,
+        answer: &str,
+        library: &MpiLibrary,
+    ) -> Result<Features, Missing>;
 
     /// Builds the launch by the family's own launcher.
     fn launch(&self, install: &MpiInstall, request: &LaunchRequest) -> Launch;
@@ -68,7 +73,13 @@ pub trait Launcher: Send + Sync {
     fn rank_env(&self, name: &str, value: &str) -> Vec<String>;
 
     /// Collects what the output of a run says of its I/O settings.
-    fn check_io(&self, install: &MpiInstall, request: &LaunchRequest, output: &Output<'_>, seen: &mut IoEvidence);
+    fn check_io(
+        &self,
+        install: &MpiInstall,
+        request: &LaunchRequest,
+        output: &Output<'_>,
+        seen: &mut IoEvidence,
+    );
 
     /// Environment for a test launch on a node where the user is not known.
     fn anonymous_env(&self) -> &'static [(&'static str, &'static str)] {
@@ -112,7 +123,11 @@ pub struct MpiInstall {
 impl MpiInstall {
     /// Describes the library in one line, for people and for the facts of a run.
     pub fn describe(&self) -> String {
-        let device = self.device.as_ref().map(|d| format!(" ({d})")).unwrap_or_default();
+        let device = self
+            .device
+            .as_ref()
+            .map(|d| format!(" ({d})"))
+            .unwrap_or_default();
         let io = match self.io {
             MpiIo::Ompio => "OMPIO",
             MpiIo::Romio => "ROMIO",
@@ -123,7 +138,11 @@ impl MpiInstall {
     /// Returns a program of the library: in the launcher's directory, with the launcher's suffix (`mpicc.mpich` beside `mpiexec.mpich`).
     pub fn companion(&self, program: &str) -> Option<Utf8PathBuf> {
         let suffix = self.family.name();
-        let name = if self.mpiexec.extension() == Some(suffix) { format!("{program}.{suffix}") } else { program.to_owned() };
+        let name = if self.mpiexec.extension() == Some(suffix) {
+            format!("{program}.{suffix}")
+        } else {
+            program.to_owned()
+        };
         Some(self.mpiexec.parent()?.join(name)).filter(|p| is_executable(p))
     }
 }
@@ -144,7 +163,12 @@ pub struct Features {
 impl Features {
     /// A library whose only I/O layer is ROMIO.
     pub fn romio(device: Option<String>) -> Self {
-        Self { device, io: MpiIo::Romio, romio_component: None, ompio_parameters: Vec::new() }
+        Self {
+            device,
+            io: MpiIo::Romio,
+            romio_component: None,
+            ompio_parameters: Vec::new(),
+        }
     }
 }
 
@@ -167,17 +191,26 @@ impl Ask<'_> {
 
     /// Returns a program in the launcher's directory.
     pub fn beside(&self, program: &str) -> Option<Utf8PathBuf> {
-        self.mpiexec.parent().map(|d| d.join(program)).filter(|p| is_executable(p))
+        self.mpiexec
+            .parent()
+            .map(|d| d.join(program))
+            .filter(|p| is_executable(p))
     }
 
     /// Says that the library cannot be used as the campaign wants it.
     pub fn unusable(&self, problem: impl fmt::Display) -> Missing {
-        Missing { what: format!("`{}`: {problem}", self.name), hint: "check the library's entry in the campaign file".into() }
+        Missing {
+            what: format!("`{}`: {problem}", self.name),
+            hint: "check the library's entry in the campaign file".into(),
+        }
     }
 
     pub(super) async fn try_run(&self, argv: &[&str]) -> Result<String, crate::host::HostError> {
         let argv: Vec<String> = argv.iter().map(|a| (*a).to_owned()).collect();
-        LocalHost.run(&argv, self.env, LIMIT).await.map(|o| format!("{}\n{}", o.stdout, o.stderr))
+        LocalHost
+            .run(&argv, self.env, LIMIT)
+            .await
+            .map(|o| format!("{}\n{}", o.stdout, o.stderr))
     }
 }
 
@@ -213,5 +246,9 @@ impl Serialize for dyn Launcher {
 
 /// The rest of the first line that begins with this name.
 pub(super) fn field(answer: &str, name: &str) -> Option<String> {
-    answer.lines().find_map(|l| l.trim().strip_prefix(name)).map(|v| v.trim().to_owned()).filter(|v| !v.is_empty())
+    answer
+        .lines()
+        .find_map(|l| l.trim().strip_prefix(name))
+        .map(|v| v.trim().to_owned())
+        .filter(|v| !v.is_empty())
 }

@@ -12,7 +12,10 @@ use async_trait::async_trait;
 use cvc_core::campaign::MpiLibrary;
 
 /// Host file of Hydra.
-const HOSTS: Template = Template::new("launch/hosts.mpich.hbs", include_str!("../../../../templates/launch/hosts.mpich.hbs"));
+const HOSTS: Template = Template::new(
+    "launch/hosts.mpich.hbs",
+    include_str!("../../../../templates/launch/hosts.mpich.hbs"),
+);
 
 /// MPICH, with the Hydra launcher.
 pub(super) struct Mpich;
@@ -48,10 +51,18 @@ impl Launcher for Mpich {
     }
 
     fn device(&self, answer: &str) -> Option<String> {
-        answer.split("--with-device=").nth(1).map(|d| d.chars().take_while(|c| !"' \n".contains(*c)).collect())
+        answer
+            .split("--with-device=")
+            .nth(1)
+            .map(|d| d.chars().take_while(|c| !"' \n".contains(*c)).collect())
     }
 
-    async fn ask_features(&self, ask: &Ask<'_>, answer: &str, _: &MpiLibrary) -> Result<Features, Missing> {
+    async fn ask_features(
+        &self,
+        ask: &Ask<'_>,
+        answer: &str,
+        _: &MpiLibrary,
+    ) -> Result<Features, Missing> {
         let mut device = self.device(answer);
         if device.is_none()
             && let Some(tool) = ask.beside("mpichversion")
@@ -75,7 +86,14 @@ impl Launcher for Mpich {
             Transport::Ssh => {
                 // named, because inside somebody's batch job Hydra would choose another
                 let wrapper = request.ssh_wrapper().into_string();
-                argv.extend(["-launcher".into(), "ssh".into(), "-launcher-exec".into(), wrapper, "-rmk".into(), "user".into()]);
+                argv.extend([
+                    "-launcher".into(),
+                    "ssh".into(),
+                    "-launcher-exec".into(),
+                    wrapper,
+                    "-rmk".into(),
+                    "user".into(),
+                ]);
                 launch.add_ssh_wrapper();
             }
             Transport::Slurm(_) => {
@@ -88,7 +106,12 @@ impl Launcher for Mpich {
         if let Some(interface) = request.network_interface() {
             argv.extend(["-iface".into(), interface.to_owned()]);
         }
-        argv.extend(["-f".into(), request.run_dir.join("hosts").into_string(), "-n".into(), request.mapping.processes().to_string()]);
+        argv.extend([
+            "-f".into(),
+            request.run_dir.join("hosts").into_string(),
+            "-n".into(),
+            request.mapping.processes().to_string(),
+        ]);
         launch.argv = argv;
         configure(install, request, &mut launch);
         launch
@@ -106,7 +129,13 @@ impl Launcher for Mpich {
         vec!["-genv".to_owned(), name.to_owned(), value.to_owned()]
     }
 
-    fn check_io(&self, _: &MpiInstall, request: &LaunchRequest, output: &Output<'_>, seen: &mut IoEvidence) {
+    fn check_io(
+        &self,
+        _: &MpiInstall,
+        request: &LaunchRequest,
+        output: &Output<'_>,
+        seen: &mut IoEvidence,
+    ) {
         romio::check(request, output.stdout, seen);
     }
 

@@ -14,7 +14,10 @@ use cvc_core::campaign::{MpiIo, MpiLibrary};
 use std::collections::BTreeSet;
 
 /// Host file of Open MPI on one node.
-const HOSTS: Template = Template::new("launch/hosts.openmpi.hbs", include_str!("../../../../templates/launch/hosts.openmpi.hbs"));
+const HOSTS: Template = Template::new(
+    "launch/hosts.openmpi.hbs",
+    include_str!("../../../../templates/launch/hosts.openmpi.hbs"),
+);
 
 /// An MCA parameter, as `--mca` and `OMPI_MCA_…` know it.
 type Parameter = (&'static str, String);
@@ -47,7 +50,12 @@ const PRRTE: Runtime = Runtime {
 
 /// Whether this is Open MPI 5 or newer, with PRRTE.
 fn has_prrte(install: &MpiInstall) -> bool {
-    install.version.split('.').next().and_then(|major| major.parse::<u32>().ok()).is_some_and(|major| major >= 5)
+    install
+        .version
+        .split('.')
+        .next()
+        .and_then(|major| major.parse::<u32>().ok())
+        .is_some_and(|major| major >= 5)
 }
 
 /// Variables without which mpirun refuses to work for root; the first are of ORTE, the rest of PRRTE.
@@ -87,21 +95,55 @@ impl Launcher for OpenMpi {
 
     fn version(&self, answer: &str) -> Option<String> {
         let mut words = answer.split_whitespace();
-        words.find(|w| w.starts_with(|c: char| c.is_ascii_digit()) && w.contains('.')).map(str::to_owned)
+        words
+            .find(|w| w.starts_with(|c: char| c.is_ascii_digit()) && w.contains('.'))
+            .map(str::to_owned)
     }
 
-    async fn ask_features(&self, ask: &Ask<'_>, _: &str, library: &MpiLibrary) -> Result<Features, Missing> {
-        let info = ask.beside("ompi_info").or_else(|| ask.beside("ompi_info.openmpi")).map_or("ompi_info".into(), Utf8PathBuf::into_string);
-        let parameters = ask.run(&[&info, "--parsable", "--param", "io", "ompio", "--level", "9"]).await.unwrap_or_default();
+    async fn ask_features(
+        &self,
+        ask: &Ask<'_>,
+        _: &str,
+        library: &MpiLibrary,
+    ) -> Result<Features, Missing> {
+        let info = ask
+            .beside("ompi_info")
+            .or_else(|| ask.beside("ompi_info.openmpi"))
+            .map_or("ompi_info".into(), Utf8PathBuf::into_string);
+        let parameters = ask
+            .run(&[
+                &info,
+                "--parsable",
+                "--param",
+                "io",
+                "ompio",
+                "--level",
+                "9",
+            ])
+            .await
+            .unwrap_or_default();
         let mut ompio_parameters: Vec<String> = parameters
             .lines()
-            .filter_map(|l| l.trim().strip_prefix("mca:io:ompio:param:io_ompio_")?.split(':').next())
+            .filter_map(|l| {
+                l.trim()
+                    .strip_prefix("mca:io:ompio:param:io_ompio_")?
+                    .split(':')
+                    .next()
+            })
             .map(str::to_owned)
             .collect();
         ompio_parameters.dedup();
-        let components = ask.run(&[&info, "--parsable", "--component", "io:all"]).await.unwrap_or_default();
-        let components =
-            if components.contains("mca:io:") { components } else { ask.run(&["ompi_info", "--parsable"]).await.unwrap_or_default() };
+        let components = ask
+            .run(&[&info, "--parsable", "--component", "io:all"])
+            .await
+            .unwrap_or_default();
+        let components = if components.contains("mca:io:") {
+            components
+        } else {
+            ask.run(&["ompi_info", "--parsable"])
+                .await
+                .unwrap_or_default()
+        };
         let romio_component = components
             .lines()
             .filter_map(|l| l.trim().strip_prefix("mca:io:")?.split(':').next())
@@ -109,35 +151,71 @@ impl Launcher for OpenMpi {
             .map(str::to_owned);
         let io = library.io.unwrap_or(MpiIo::Ompio);
         if io == MpiIo::Romio && romio_component.is_none() {
-            return Err(ask.unusable("this Open MPI has no ROMIO component, and the campaign asks for `io = \"romio\"`"));
+            return Err(ask.unusable(
+                "this Open MPI has no ROMIO component, and the campaign asks for `io = \"romio\"`",
+            ));
         }
-        Ok(Features { device: None, io, romio_component, ompio_parameters })
+        Ok(Features {
+            device: None,
+            io,
+            romio_component,
+            ompio_parameters,
+        })
     }
 
     fn launch(&self, install: &MpiInstall, request: &LaunchRequest) -> Launch {
         let option = runtime(install).option;
-        let hosts = if by_sequence(request) { Template::HOSTS_BY_RANK } else { HOSTS };
-        let mut launch = Launch { files: vec![("hosts", hosts)], launcher_processes: launcher_processes(request), ..Launch::default() };
+        let hosts = if by_sequence(request) {
+            Template::HOSTS_BY_RANK
+        } else {
+            HOSTS
+        };
+        let mut launch = Launch {
+            files: vec![("hosts", hosts)],
+            launcher_processes: launcher_processes(request),
+            ..Launch::default()
+        };
         match request.transport {
             Transport::Local => {}
             Transport::Ssh => launch.add_ssh_wrapper(),
             Transport::Slurm(_) => launch.configure_inner_srun(),
         }
         let hostfile = request.run_dir.join("hosts").into_string();
-        launch.argv = vec![install.mpiexec.to_string(), "--hostfile".into(), hostfile, "--bind-to".into(), "none".into()];
+        launch.argv = vec![
+            install.mpiexec.to_string(),
+            "--hostfile".into(),
+            hostfile,
+            "--bind-to".into(),
+            "none".into(),
+        ];
         for (name, value) in runtime_parameters(install, request) {
-            launch.argv.extend([option.to_owned(), name.to_owned(), value]);
+            launch
+                .argv
+                .extend([option.to_owned(), name.to_owned(), value]);
         }
         for (name, value) in parameters(install, request, &mut launch) {
-            launch.argv.extend(["--mca".to_owned(), name.to_owned(), value]);
+            launch
+                .argv
+                .extend(["--mca".to_owned(), name.to_owned(), value]);
         }
         if request.transport != Transport::Local {
-            launch.argv.extend(request.export.iter().flat_map(|name| ["-x".to_owned(), name.clone()]));
+            launch.argv.extend(
+                request
+                    .export
+                    .iter()
+                    .flat_map(|name| ["-x".to_owned(), name.clone()]),
+            );
         }
         launch.argv.extend(mapping_args(install, request));
-        launch.argv.extend(["-np".into(), request.mapping.processes().to_string()]);
+        launch
+            .argv
+            .extend(["-np".into(), request.mapping.processes().to_string()]);
         if nix::unistd::geteuid().is_root() {
-            let count = if has_prrte(install) { ALLOW_ROOT.len() } else { ALLOW_ROOT_ORTE };
+            let count = if has_prrte(install) {
+                ALLOW_ROOT.len()
+            } else {
+                ALLOW_ROOT_ORTE
+            };
             for (name, value) in &ALLOW_ROOT[..count] {
                 launch.env(name, *value);
             }
@@ -163,7 +241,13 @@ impl Launcher for OpenMpi {
         vec!["-x".to_owned(), format!("{name}={value}")]
     }
 
-    fn check_io(&self, install: &MpiInstall, request: &LaunchRequest, output: &Output<'_>, seen: &mut IoEvidence) {
+    fn check_io(
+        &self,
+        install: &MpiInstall,
+        request: &LaunchRequest,
+        output: &Output<'_>,
+        seen: &mut IoEvidence,
+    ) {
         match install.io {
             MpiIo::Romio => romio::check(request, output.stdout, seen),
             MpiIo::Ompio => check_ompio(install, request, output, seen),
@@ -218,13 +302,24 @@ fn runtime_parameters(install: &MpiInstall, request: &LaunchRequest) -> Vec<Para
             // every daemon is started from here: the wrapper is on this node, and a node on the way could be lost
             (runtime.no_tree, "1".to_owned()),
             // named, because inside somebody's batch job another would be chosen
-            ("plm", if has_prrte(install) { "ssh".to_owned() } else { "rsh".to_owned() }),
+            (
+                "plm",
+                if has_prrte(install) {
+                    "ssh".to_owned()
+                } else {
+                    "rsh".to_owned()
+                },
+            ),
             ("ras", "^slurm".to_owned()),
         ]),
         // the job's nodes come from Slurm, or daemons are started on other nodes than their ranks are mapped to; the host file chooses
         Transport::Slurm(_) => set.push(("plm", "slurm".to_owned())),
     }
-    set.extend(request.network_interface().map(|interface| (runtime.interface, interface.to_owned())));
+    set.extend(
+        request
+            .network_interface()
+            .map(|interface| (runtime.interface, interface.to_owned())),
+    );
     set
 }
 
@@ -240,13 +335,21 @@ fn mapping_args(install: &MpiInstall, request: &LaunchRequest) -> Vec<String> {
 }
 
 /// Parameters of the library itself, whoever starts it.
-fn parameters(install: &MpiInstall, request: &LaunchRequest, launch: &mut Launch) -> Vec<Parameter> {
+fn parameters(
+    install: &MpiInstall,
+    request: &LaunchRequest,
+    launch: &mut Launch,
+) -> Vec<Parameter> {
     let mut set: Vec<Parameter> = Vec::new();
     if request.oversubscribed() {
         // ranks that share a core must give it up while they wait: microseconds instead of 20 ms for each message
         set.push(("mpi_yield_when_idle", "1".into()));
     }
-    let shared_memory = if has_prrte(install) { "btl_sm_backing_directory" } else { "btl_vader_backing_directory" };
+    let shared_memory = if has_prrte(install) {
+        "btl_sm_backing_directory"
+    } else {
+        "btl_vader_backing_directory"
+    };
     set.push((shared_memory, request.tmp_dir.to_string()));
     if let Some(interface) = request.network_interface() {
         set.push(("btl_tcp_if_include", interface.to_owned()));
@@ -257,7 +360,12 @@ fn parameters(install: &MpiInstall, request: &LaunchRequest, launch: &mut Launch
     set
 }
 
-fn io(install: &MpiInstall, request: &LaunchRequest, launch: &mut Launch, set: &mut Vec<Parameter>) {
+fn io(
+    install: &MpiInstall,
+    request: &LaunchRequest,
+    launch: &mut Launch,
+    set: &mut Vec<Parameter>,
+) {
     match install.io {
         MpiIo::Romio => {
             if let Some(component) = &install.romio_component {
@@ -285,33 +393,73 @@ fn io(install: &MpiInstall, request: &LaunchRequest, launch: &mut Launch, set: &
 }
 
 /// Compares what OMPIO was told with the components that it selected and with the ranks that wrote.
-fn check_ompio(install: &MpiInstall, request: &LaunchRequest, output: &Output<'_>, seen: &mut IoEvidence) {
+fn check_ompio(
+    install: &MpiInstall,
+    request: &LaunchRequest,
+    output: &Output<'_>,
+    seen: &mut IoEvidence,
+) {
     let after = |mark: &str| -> BTreeSet<String> {
-        output.stderr.lines().filter_map(|l| Some(l.split_once(mark)?.1.split_whitespace().next()?.to_owned())).collect()
+        output
+            .stderr
+            .lines()
+            .filter_map(|l| Some(l.split_once(mark)?.1.split_whitespace().next()?.to_owned()))
+            .collect()
     };
     let io = after("Selected io module ");
-    let fcoll: BTreeSet<String> =
-        output.stderr.lines().filter_map(|l| l.split_once("select: component ")?.1.strip_suffix(" selected").map(str::to_owned)).collect();
-    seen.selected.extend(io.iter().map(|c| format!("io {c}")).chain(fcoll.iter().map(|c| format!("fcoll {c}"))));
+    let fcoll: BTreeSet<String> = output
+        .stderr
+        .lines()
+        .filter_map(|l| {
+            l.split_once("select: component ")?
+                .1
+                .strip_suffix(" selected")
+                .map(str::to_owned)
+        })
+        .collect();
+    seen.selected.extend(
+        io.iter()
+            .map(|c| format!("io {c}"))
+            .chain(fcoll.iter().map(|c| format!("fcoll {c}"))),
+    );
     if request.aggregators.is_some() || request.cb_buffer.is_some() {
         if io.is_empty() {
-            seen.unseen.push("OMPIO did not report that it opened a file".into());
+            seen.unseen
+                .push("OMPIO did not report that it opened a file".into());
         } else if io.iter().any(|c| c != "ompio") {
-            seen.ignored.push(format!("io ompio requested, but Open MPI selected {}", Vec::from_iter(io.clone()).join(" and ")));
+            seen.ignored.push(format!(
+                "io ompio requested, but Open MPI selected {}",
+                Vec::from_iter(io.clone()).join(" and ")
+            ));
         }
         if fcoll.is_empty() && !io.is_empty() {
-            seen.unseen.push("OMPIO did not report which fcoll component it selected".into());
+            seen.unseen
+                .push("OMPIO did not report which fcoll component it selected".into());
         } else if !fcoll.is_empty() && !fcoll.contains("vulcan") {
-            seen.ignored.push(format!("fcoll vulcan requested, but Open MPI selected {}", Vec::from_iter(fcoll).join(" and ")));
+            seen.ignored.push(format!(
+                "fcoll vulcan requested, but Open MPI selected {}",
+                Vec::from_iter(fcoll).join(" and ")
+            ));
         }
     }
     // a parameter that this version does not have is accepted without a word
-    let asked = [("num_aggregators", request.aggregators.is_some()), ("bytes_per_agg", request.cb_buffer.is_some())];
-    for (name, _) in asked.iter().filter(|(name, asked)| *asked && !install.ompio_parameters.iter().any(|p| p == name)) {
-        seen.ignored.push(format!("this Open MPI has no parameter io_ompio_{name} (ompi_info --param io ompio --level 9)"));
+    let asked = [
+        ("num_aggregators", request.aggregators.is_some()),
+        ("bytes_per_agg", request.cb_buffer.is_some()),
+    ];
+    for (name, _) in asked
+        .iter()
+        .filter(|(name, asked)| *asked && !install.ompio_parameters.iter().any(|p| p == name))
+    {
+        seen.ignored.push(format!(
+            "this Open MPI has no parameter io_ompio_{name} (ompi_info --param io ompio --level 9)"
+        ));
     }
     if let Some(buffer) = request.cb_buffer {
-        seen.unobservable.push(format!("io_ompio_bytes_per_agg = {}: OMPIO does not report what it used", buffer.0));
+        seen.unobservable.push(format!(
+            "io_ompio_bytes_per_agg = {}: OMPIO does not report what it used",
+            buffer.0
+        ));
     }
     if let (Some(aggregators), None) = (request.aggregators, output.writers) {
         seen.unobservable.push(format!(

@@ -50,14 +50,23 @@ pub(super) fn check(request: &LaunchRequest, stdout: &str, seen: &mut IoEvidence
     for (key, wanted) in hints(request) {
         let values = values(stdout, key);
         if values.is_empty() {
-            seen.unseen.push(format!("{key} = {wanted}: ROMIO printed no such hint, so no file was opened with it"));
+            seen.unseen.push(format!(
+                "{key} = {wanted}: ROMIO printed no such hint, so no file was opened with it"
+            ));
         } else if values.iter().any(|v| *v != wanted) {
             let values: Vec<_> = values.into_iter().collect();
-            seen.ignored.push(format!("{key} = {wanted} requested, but ROMIO used {}", values.join(" and ")));
+            seen.ignored.push(format!(
+                "{key} = {wanted} requested, but ROMIO used {}",
+                values.join(" and ")
+            ));
         }
     }
     let one = |key| values(stdout, key).first().and_then(|v| v.parse().ok());
     seen.aggregators = one("cb_nodes");
     seen.cb_buffer = one("cb_buffer_size");
-    seen.selected.extend(values(stdout, "romio_aggregator_list").iter().map(|l| format!("aggregators on ranks {l}")));
+    seen.selected.extend(
+        values(stdout, "romio_aggregator_list")
+            .iter()
+            .map(|l| format!("aggregators on ranks {l}")),
+    );
 }

@@ -12,7 +12,9 @@ use cvc_core::campaign::SlurmLauncher;
 pub fn launch(install: &MpiInstall, request: &LaunchRequest) -> Launch {
     let mut launch = match request.transport {
         Transport::Slurm(SlurmLauncher::Srun) => srun::launch(install, request),
-        Transport::Local | Transport::Ssh | Transport::Slurm(SlurmLauncher::Library) => install.family.launch(install, request),
+        Transport::Local | Transport::Ssh | Transport::Slurm(SlurmLauncher::Library) => {
+            install.family.launch(install, request)
+        }
     };
     launch.argv.extend(install.args.iter().cloned());
     launch.env.extend(install.env.clone());

@@ -46,7 +46,10 @@ fn request(mapping: &str, transport: Transport) -> LaunchRequest {
 /// Whoever runs the tests, what is only for root is left out.
 fn show(install: &MpiInstall, request: &LaunchRequest) -> String {
     let launch = launch(install, request);
-    let env = launch.env.iter().filter(|(name, _)| !name.contains("ALLOW_RUN_AS_ROOT"));
+    let env = launch
+        .env
+        .iter()
+        .filter(|(name, _)| !name.contains("ALLOW_RUN_AS_ROOT"));
     let mut text = format!("{}\n", launch.argv.join(" "));
     env.for_each(|(name, value)| text += &format!("  {name}={value}\n"));
     for (name, template) in &launch.files {
@@ -57,7 +60,10 @@ fn show(install: &MpiInstall, request: &LaunchRequest) -> String {
             text += &format!("  file {name}: {}\n", file.trim_end().replace('\n', " | "));
         }
     }
-    text + &format!("  {} processes beside the ranks\n", launch.launcher_processes)
+    text + &format!(
+        "  {} processes beside the ranks\n",
+        launch.launcher_processes
+    )
 }
 
 #[test]
@@ -65,14 +71,28 @@ fn launch_command_lines() {
     let ways = [
         ("one node", Transport::Local),
         ("ssh", Transport::Ssh),
-        ("the library's own launcher in a Slurm job", Transport::Slurm(SlurmLauncher::Library)),
+        (
+            "the library's own launcher in a Slurm job",
+            Transport::Slurm(SlurmLauncher::Library),
+        ),
         ("srun", Transport::Slurm(SlurmLauncher::Srun)),
     ];
     let mut text = String::new();
-    for (family, version) in [(MpiFamily::Mpich, "4.2.1"), (MpiFamily::OpenMpi, "4.1.4"), (MpiFamily::OpenMpi, "5.0.3")] {
+    for (family, version) in [
+        (MpiFamily::Mpich, "4.2.1"),
+        (MpiFamily::OpenMpi, "4.1.4"),
+        (MpiFamily::OpenMpi, "5.0.3"),
+    ] {
         for (name, transport) in ways {
-            let mapping = if transport == Transport::Local { "1Nx2P" } else { "1Nx2P+2Nx1P" };
-            text += &format!("== {family:?} {version}, {name}\n{}", show(&install(family, version), &request(mapping, transport)));
+            let mapping = if transport == Transport::Local {
+                "1Nx2P"
+            } else {
+                "1Nx2P+2Nx1P"
+            };
+            text += &format!(
+                "== {family:?} {version}, {name}\n{}",
+                show(&install(family, version), &request(mapping, transport))
+            );
         }
     }
     insta::assert_snapshot!(text);
@@ -80,11 +100,21 @@ fn launch_command_lines() {
 
 #[test]
 fn nodes_get_more_ranks_than_cores_only_where_that_is_allowed() {
-    for (transport, family, word) in
-        [(Transport::Ssh, MpiFamily::OpenMpi, "--oversubscribe"), (Transport::Slurm(SlurmLauncher::Srun), MpiFamily::Mpich, "--overcommit")]
-    {
+    for (transport, family, word) in [
+        (Transport::Ssh, MpiFamily::OpenMpi, "--oversubscribe"),
+        (
+            Transport::Slurm(SlurmLauncher::Srun),
+            MpiFamily::Mpich,
+            "--overcommit",
+        ),
+    ] {
         let mut request = request("2Nx3P", transport);
-        let has = |request: &LaunchRequest| launch(&install(family, "4.1.4"), request).argv.iter().any(|a| a == word);
+        let has = |request: &LaunchRequest| {
+            launch(&install(family, "4.1.4"), request)
+                .argv
+                .iter()
+                .any(|a| a == word)
+        };
         assert!(!has(&request), "{word}");
         request.oversubscribe = true;
         assert!(has(&request), "{word}");
@@ -99,23 +129,60 @@ fn the_wrapper_of_ssh_understands_both_launchers_and_passes_on_the_marker() {
     request.marker = "r@/a dir".into();
     request.export = vec!["SET".into(), "UNSET".into()];
     let script = dir.path().join(SSH_WRAPPER);
-    std::fs::write(&script, render::render(Template::SSH_WRAPPER, &file_values(&request)).expect("renders")).expect("writes");
+    std::fs::write(
+        &script,
+        render::render(Template::SSH_WRAPPER, &file_values(&request)).expect("renders"),
+    )
+    .expect("writes");
     for program in ["ssh", "dmtcp_nocheckpoint"] {
         let program = dir.path().join(program);
-        std::fs::write(&program, "#!/bin/sh\necho ${0##*/}\nfor a; do echo \"<$a>\"; done\n").expect("writes");
-        std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("executable");
+        std::fs::write(
+            &program,
+            "#!/bin/sh\necho ${0##*/}\nfor a; do echo \"<$a>\"; done\n",
+        )
+        .expect("writes");
+        std::fs::set_permissions(
+            &program,
+            std::os::unix::fs::PermissionsExt::from_mode(0o755),
+        )
+        .expect("executable");
     }
-    let path = format!("{}:{}", dir.path().display(), std::env::var("PATH").expect("PATH"));
+    let path = format!(
+        "{}:{}",
+        dir.path().display(),
+        std::env::var("PATH").expect("PATH")
+    );
     let call = |arguments: &[&str], shell: &str, dmtcp: Option<&str>| {
         let mut command = std::process::Command::new("bash");
-        command.arg(&script).args(arguments).env_clear().envs([("PATH", path.as_str()), ("SHELL", shell), ("SET", "a b")]);
+        command.arg(&script).args(arguments).env_clear().envs([
+            ("PATH", path.as_str()),
+            ("SHELL", shell),
+            ("SET", "a b"),
+        ]);
         command.envs(dmtcp.map(|d| ("CVC_DMTCP", format!("{}/{d}", dir.path().display()))));
         let output = command.output().expect("bash");
-        let message = String::from_utf8_lossy(&output.stdout).replace(&dir.path().display().to_string(), "DIR");
-        format!("{message}{}", String::from_utf8_lossy(&output.stderr).replace(&dir.path().display().to_string(), "DIR"))
+        let message = String::from_utf8_lossy(&output.stdout)
+            .replace(&dir.path().display().to_string(), "DIR");
+        format!(
+            "{message}{}",
+            String::from_utf8_lossy(&output.stderr)
+                .replace(&dir.path().display().to_string(), "DIR")
+        )
     };
-    let hydra = ["-x", "n2", "\"/opt/mpich/bin/hydra_pmi_proxy\"", "--control-port", "n1:4711"];
-    let orted = ["n2", "PATH=/opt/bin:$PATH ; export PATH ; /opt/bin/orted", "-mca", "orte_hnp_uri", "\"1.0;tcp://10.0.0.1:4711\""];
+    let hydra = [
+        "-x",
+        "n2",
+        "\"/opt/mpich/bin/hydra_pmi_proxy\"",
+        "--control-port",
+        "n1:4711",
+    ];
+    let orted = [
+        "n2",
+        "PATH=/opt/bin:$PATH ; export PATH ; /opt/bin/orted",
+        "-mca",
+        "orte_hnp_uri",
+        "\"1.0;tcp://10.0.0.1:4711\"",
+    ];
     insta::assert_snapshot!(format!(
         "Hydra:\n{}\nin csh:\n{}\nOpen MPI:\n{}\nunder DMTCP:\n{}\n{}\nby hand:\n{}",
         call(&hydra, "/bin/bash", None),
@@ -130,7 +197,8 @@ fn the_wrapper_of_ssh_understands_both_launchers_and_passes_on_the_marker() {
 /// A family that exists in this test only: a launcher, its host file, and its line in the list of members. No other file knows it.
 struct Toy;
 
-const TOY_HOSTS: Template = Template::new("toy", "{{#each nodes}}{{host}}*{{processes}}\n{{/each}}");
+const TOY_HOSTS: Template =
+    Template::new("toy", "{{#each nodes}}{{host}}*{{processes}}\n{{/each}}");
 
 #[async_trait::async_trait]
 impl Launcher for Toy {
@@ -158,16 +226,38 @@ impl Launcher for Toy {
         answer.trim().strip_prefix("Toy MPI ").map(str::to_owned)
     }
 
-    async fn ask_features(&self, ask: &Ask<'_>, _: &str, _: &MpiLibrary) -> Result<Features, Missing> {
-        Ok(Features::romio(ask.run(&[ask.mpiexec.as_str(), "--device"]).await.map(|d| d.trim().to_owned())))
+    async fn ask_features(
+        &self,
+        ask: &Ask<'_>,
+        _: &str,
+        _: &MpiLibrary,
+    ) -> Result<Features, Missing> {
+        Ok(Features::romio(
+            ask.run(&[ask.mpiexec.as_str(), "--device"])
+                .await
+                .map(|d| d.trim().to_owned()),
+        ))
     }
 
     fn launch(&self, install: &MpiInstall, request: &LaunchRequest) -> Launch {
         let hosts = request.run_dir.join("hosts").into_string();
-        let argv = vec![install.mpiexec.to_string(), "--hosts".into(), hosts, "--ranks".into(), request.mapping.processes().to_string()];
-        let mut launch = Launch { argv, files: vec![("hosts", TOY_HOSTS)], launcher_processes: 1, ..Launch::default() };
+        let argv = vec![
+            install.mpiexec.to_string(),
+            "--hosts".into(),
+            hosts,
+            "--ranks".into(),
+            request.mapping.processes().to_string(),
+        ];
+        let mut launch = Launch {
+            argv,
+            files: vec![("hosts", TOY_HOSTS)],
+            launcher_processes: 1,
+            ..Launch::default()
+        };
         if request.transport == Transport::Ssh {
-            launch.argv.extend(["--ssh".into(), request.ssh_wrapper().into_string()]);
+            launch
+                .argv
+                .extend(["--ssh".into(), request.ssh_wrapper().into_string()]);
             launch.add_ssh_wrapper();
         }
         launch
@@ -185,7 +275,13 @@ impl Launcher for Toy {
         vec!["--env".into(), format!("{name}={value}")]
     }
 
-    fn check_io(&self, _: &MpiInstall, _: &LaunchRequest, output: &Output<'_>, seen: &mut IoEvidence) {
+    fn check_io(
+        &self,
+        _: &MpiInstall,
+        _: &LaunchRequest,
+        output: &Output<'_>,
+        seen: &mut IoEvidence,
+    ) {
         seen.aggregators = output.writers;
     }
 
@@ -196,10 +292,14 @@ impl Launcher for Toy {
 
 /// Every family of the registry, with an answer to `--version`, and the one of this test.
 fn members() -> Vec<(&'static dyn Launcher, &'static str)> {
-    const HYDRA: &str = "HYDRA build details:\n    Version:                                 4.2.1\n";
+    const HYDRA: &str =
+        "HYDRA build details:\n    Version:                                 4.2.1\n";
     vec![
         (launcher(MpiFamily::Mpich), HYDRA),
-        (launcher(MpiFamily::OpenMpi), "mpirun (Open MPI) 4.1.4\n\nReport bugs to http://www.open-mpi.org/community/help/\n"),
+        (
+            launcher(MpiFamily::OpenMpi),
+            "mpirun (Open MPI) 4.1.4\n\nReport bugs to http://www.open-mpi.org/community/help/\n",
+        ),
         (&Toy, "Toy MPI 0.3\n"),
     ]
 }
@@ -208,23 +308,54 @@ fn members() -> Vec<(&'static dyn Launcher, &'static str)> {
 #[test]
 fn every_launcher_keeps_the_contract() {
     for family in MpiFamily::ALL.iter().copied().map(launcher) {
-        assert!(members().iter().any(|(member, _)| *member == family), "{} is in the registry, its answer is missing here", family.name());
+        assert!(
+            members().iter().any(|(member, _)| *member == family),
+            "{} is in the registry, its answer is missing here",
+            family.name()
+        );
     }
     for (family, answer) in members() {
         let name = family.name();
-        assert!(!name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase()), "{name}: names are words of campaign files");
+        assert!(
+            !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase()),
+            "{name}: names are words of campaign files"
+        );
         assert_eq!(serde_json::to_value(family).expect("serializes"), name);
-        assert!(!family.programs().is_empty() && !family.hang_hint().is_empty(), "{name}");
+        assert!(
+            !family.programs().is_empty() && !family.hang_hint().is_empty(),
+            "{name}"
+        );
         assert!(family.recognizes(answer), "{name}: its own answer");
         assert_ne!(family.version_or_unknown(answer), "unknown", "{name}");
         assert_eq!(family.version_or_unknown("no version"), "unknown", "{name}");
         for (other, _) in members().iter().filter(|(other, _)| *other != family) {
-            assert!(!other.recognizes(answer), "{name}: {} takes its answer", other.name());
+            assert!(
+                !other.recognizes(answer),
+                "{name}: {} takes its answer",
+                other.name()
+            );
         }
-        assert!(family.rank_env("A", "b c").iter().any(|word| word.contains("b c")), "{name}: one word for a value");
-        for transport in [Transport::Local, Transport::Ssh, Transport::Slurm(SlurmLauncher::Library), Transport::Slurm(SlurmLauncher::Srun)]
-        {
-            let mut request = request(if transport == Transport::Local { "1Nx2P" } else { "1Nx2P+2Nx1P" }, transport);
+        assert!(
+            family
+                .rank_env("A", "b c")
+                .iter()
+                .any(|word| word.contains("b c")),
+            "{name}: one word for a value"
+        );
+        for transport in [
+            Transport::Local,
+            Transport::Ssh,
+            Transport::Slurm(SlurmLauncher::Library),
+            Transport::Slurm(SlurmLauncher::Srun),
+        ] {
+            let mut request = request(
+                if transport == Transport::Local {
+                    "1Nx2P"
+                } else {
+                    "1Nx2P+2Nx1P"
+                },
+                transport,
+            );
             request.collective_io = true;
             let mut install = install(MpiFamily::Mpich, "4.2.1");
             install.family = family;
@@ -232,21 +363,69 @@ fn every_launcher_keeps_the_contract() {
             install.env.insert("OF_THE_USER".into(), "1".into());
             let launch = launch(&install, &request);
             let place = format!("{name}, {transport:?}");
-            let starter = if transport == Transport::Slurm(SlurmLauncher::Srun) { "srun" } else { install.mpiexec.as_str() };
-            assert_eq!(launch.argv.first().map(String::as_str), Some(starter), "{place}");
-            assert_eq!(launch.argv.last().map(String::as_str), Some("--of-the-user"), "{place}: the user has the last word");
-            assert_eq!(launch.env.get("OF_THE_USER").map(String::as_str), Some("1"), "{place}");
-            assert!(launch.launcher_processes >= 1, "{place}: the launcher itself");
+            let starter = if transport == Transport::Slurm(SlurmLauncher::Srun) {
+                "srun"
+            } else {
+                install.mpiexec.as_str()
+            };
+            assert_eq!(
+                launch.argv.first().map(String::as_str),
+                Some(starter),
+                "{place}"
+            );
+            assert_eq!(
+                launch.argv.last().map(String::as_str),
+                Some("--of-the-user"),
+                "{place}: the user has the last word"
+            );
+            assert_eq!(
+                launch.env.get("OF_THE_USER").map(String::as_str),
+                Some("1"),
+                "{place}"
+            );
+            assert!(
+                launch.launcher_processes >= 1,
+                "{place}: the launcher itself"
+            );
             let processes = request.mapping.processes().to_string();
-            assert!(launch.argv.iter().any(|a| a.rsplit('=').next() == Some(processes.as_str())), "{place}: the number of ranks");
-            let hosts = launch.files.iter().find(|(file, _)| *file == "hosts").expect("a host file");
+            assert!(
+                launch
+                    .argv
+                    .iter()
+                    .any(|a| a.rsplit('=').next() == Some(processes.as_str())),
+                "{place}: the number of ranks"
+            );
+            let hosts = launch
+                .files
+                .iter()
+                .find(|(file, _)| *file == "hosts")
+                .expect("a host file");
             let hosts = render::render(hosts.1, &file_values(&request)).expect("renders");
             let used = request.mapping.nodes() as usize;
-            assert!(request.hosts[..used].iter().all(|host| hosts.contains(host.as_str())), "{place}: {hosts}");
-            assert!(!hosts.contains(request.hosts[used].as_str()), "{place}: a node too many in {hosts}");
-            let wrapped = launch.files.iter().any(|(file, template)| *file == SSH_WRAPPER && template.is_executable());
-            assert_eq!(wrapped, transport == Transport::Ssh, "{place}: ssh goes through the wrapper");
-            assert_eq!(launch.argv.contains(&request.ssh_wrapper().into_string()), wrapped, "{place}");
+            assert!(
+                request.hosts[..used]
+                    .iter()
+                    .all(|host| hosts.contains(host.as_str())),
+                "{place}: {hosts}"
+            );
+            assert!(
+                !hosts.contains(request.hosts[used].as_str()),
+                "{place}: a node too many in {hosts}"
+            );
+            let wrapped = launch
+                .files
+                .iter()
+                .any(|(file, template)| *file == SSH_WRAPPER && template.is_executable());
+            assert_eq!(
+                wrapped,
+                transport == Transport::Ssh,
+                "{place}: ssh goes through the wrapper"
+            );
+            assert_eq!(
+                launch.argv.contains(&request.ssh_wrapper().into_string()),
+                wrapped,
+                "{place}"
+            );
         }
     }
 }
@@ -258,20 +437,51 @@ async fn a_third_family_is_one_file() {
     let program = dir.path().join("toyrun");
     let script = "#!/bin/sh\ncase $1 in --version) echo Toy MPI 0.3 ;; --device) echo wood ;; --hosts) shift 4; exec \"$@\" ;; esac\n";
     std::fs::write(&program, script).expect("writes");
-    std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("executable");
+    std::fs::set_permissions(
+        &program,
+        std::os::unix::fs::PermissionsExt::from_mode(0o755),
+    )
+    .expect("executable");
     // the word of the campaign file is whatever the registry has for it
     let source = MpiSource::Mpiexec(program.display().to_string());
-    let library = MpiLibrary { family: MpiFamily::Mpich, source, env: Default::default(), args: vec![], io: None };
+    let library = MpiLibrary {
+        family: MpiFamily::Mpich,
+        source,
+        env: Default::default(),
+        args: vec![],
+        io: None,
+    };
     let install = find_with(&Toy, "m", &library).await.expect("the toy");
     assert_eq!(install.describe(), "Toy MPI 0.3 (wood), ROMIO");
-    assert_eq!(serde_json::to_value(&install).expect("serializes")["family"], "toy");
+    assert_eq!(
+        serde_json::to_value(&install).expect("serializes")["family"],
+        "toy"
+    );
     let mut argv = launch(&install, &request("1Nx2P", Transport::Local)).argv;
     argv.extend(["echo".to_owned(), "it runs".into()]);
-    let output = std::process::Command::new(&argv[0]).args(&argv[1..]).output().expect("starts");
+    let output = std::process::Command::new(&argv[0])
+        .args(&argv[1..])
+        .output()
+        .expect("starts");
     assert_eq!(String::from_utf8_lossy(&output.stdout), "it runs\n");
-    let other = find("m", &library).await.expect_err("not MPICH").to_string();
-    assert!(other.contains("is not a launcher of MPICH (Hydra): it reports `Toy MPI 0.3`"), "{other}");
-    let path = MpiLibrary { source: MpiSource::Path, ..library };
-    let absent = find_with(&Toy, "m", &path).await.expect_err("not installed").to_string();
-    assert!(absent.contains("apt-get install toy-mpi; Spack: spack install toy"), "{absent}");
+    let other = find("m", &library)
+        .await
+        .expect_err("not MPICH")
+        .to_string();
+    assert!(
+        other.contains("is not a launcher of MPICH (Hydra): it reports `Toy MPI 0.3`"),
+        "{other}"
+    );
+    let path = MpiLibrary {
+        source: MpiSource::Path,
+        ..library
+    };
+    let absent = find_with(&Toy, "m", &path)
+        .await
+        .expect_err("not installed")
+        .to_string();
+    assert!(
+        absent.contains("apt-get install toy-mpi; Spack: spack install toy"),
+        "{absent}"
+    );
 }

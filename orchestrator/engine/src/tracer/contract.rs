@@ -1,8 +1,12 @@
 //! The contract of a tracer.
 
-use crate::mpi::{Launcher, Missing};
+use crate::{
+    mpi::{Launcher, Missing},
+    run::Findings,
+};
 use camino::{Utf8Path, Utf8PathBuf};
-use std::{collections::BTreeMap, fmt};
+use cvc_core::record::{Source, Unit, names};
+use std::{collections::BTreeMap, fmt, fs, io};
 
 /// Stands for a dot and the name of the node in words of [`Instrumentation::prefix`], and for nothing where there is only one node.
 pub const NODE: &str = "{node}";
@@ -20,6 +24,26 @@ pub struct Instrumentation {
     pub launcher_args: Vec<String>,
 }
 
+/// A trace that cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot read the trace {path}: {problem}")]
+pub struct TraceError {
+    /// Which file.
+    pub path: Utf8PathBuf,
+    /// What is wrong with it.
+    pub problem: String,
+}
+
+impl TraceError {
+    /// The system cannot read this file.
+    pub fn io(path: &Utf8Path) -> impl FnOnce(io::Error) -> Self + '_ {
+        move |error| Self {
+            path: path.to_owned(),
+            problem: error.to_string(),
+        }
+    }
+}
+
 /// Records the I/O of a run.
 pub trait Tracer: Send + Sync {
     /// Name in campaign files.
@@ -35,11 +59,42 @@ pub trait Tracer: Send + Sync {
     fn find(&self) -> Result<Utf8PathBuf, Missing>;
 
     /// Returns what it adds to the launch of a run that works in this directory.
-    fn instrument(&self, tool: &Utf8Path, work: &Utf8Path, family: &dyn Launcher) -> Instrumentation;
+    fn instrument(
+        &self,
+        tool: &Utf8Path,
+        work: &Utf8Path,
+        family: &dyn Launcher,
+    ) -> Instrumentation;
 
     /// Returns the name in the working directory of what it records, a file or a directory of files, which is fetched from every node and kept
     /// beside the run.
     fn trace(&self) -> Option<&'static str>;
+
+    /// Records what it has recorded of a run: `trace` is its file or directory, with what was fetched from other nodes.
+    ///
+    /// # Errors
+    /// When the trace cannot be read. What is recorded before stays.
+    fn read(&self, trace: &Utf8Path, to: &mut Findings) -> Result<(), TraceError> {
+        let files = files_of(trace)?;
+        let bytes: u64 = files.iter().map(|(_, bytes)| bytes).sum();
+        to.record(
+            names::TRACE_FILES,
+            files.len() as f64,
+            Unit::Count,
+            Source::Trace,
+            None,
+            &[],
+        );
+        to.record(
+            names::TRACE_BYTES,
+            bytes as f64,
+            Unit::Bytes,
+            Source::FileSize,
+            None,
+            &[],
+        );
+        Ok(())
+    }
 
     /// What its absence costs, for the doctor.
     fn cost_of_absence(&self) -> &'static str;
@@ -49,4 +104,28 @@ impl fmt::Debug for dyn Tracer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
+}
+
+/// The files of a trace with their lengths in bytes, in the order of their names.
+///
+/// # Errors
+/// When the file or the directory cannot be read.
+pub fn files_of(trace: &Utf8Path) -> Result<Vec<(Utf8PathBuf, u64)>, TraceError> {
+    let metadata = fs::metadata(trace).map_err(TraceError::io(trace))?;
+    if !metadata.is_dir() {
+        return Ok(vec![(trace.to_owned(), metadata.len())]);
+    }
+    let mut files = Vec::new();
+    for entry in trace.read_dir_utf8().map_err(TraceError::io(trace))? {
+        let entry = entry.map_err(TraceError::io(trace))?;
+        files.push((
+            entry.path().to_owned(),
+            entry
+                .metadata()
+                .map_err(TraceError::io(entry.path()))?
+                .len(),
+        ));
+    }
+    files.sort();
+    Ok(files)
 }

@@ -8,5 +8,5 @@ mod none;
 mod registry;
 mod strace;
 
-pub use contract::{Instrumentation, NODE, Tracer};
+pub use contract::{Instrumentation, NODE, TraceError, Tracer, files_of};
 pub use registry::{all, tracer};

@@ -21,16 +21,34 @@ impl Tracer for Strace {
     }
 
     fn find(&self) -> Result<Utf8PathBuf, Missing> {
-        paths::on_path(&["strace"], &std::env::var("PATH").unwrap_or_default())
-            .ok_or_else(|| Missing { what: "strace is not installed".into(), hint: "Debian, Ubuntu: apt-get install strace".into() })
+        paths::on_path(&["strace"], &std::env::var("PATH").unwrap_or_default()).ok_or_else(|| {
+            Missing {
+                what: "strace is not installed".into(),
+                hint: "Debian, Ubuntu: apt-get install strace".into(),
+            }
+        })
     }
 
     fn instrument(&self, tool: &Utf8Path, work: &Utf8Path, _: &dyn Launcher) -> Instrumentation {
         let traces = work.join(TRACE);
         // where all nodes see the same directory, processes of two may have the same number
         let output = traces.join(format!("strace{NODE}"));
-        let prefix = [tool.as_str(), "-ff", "-ttt", "-T", "-y", "-e", "trace=%desc,%file,%process", "-o", output.as_str()];
-        Instrumentation { prefix: prefix.map(String::from).into(), dirs: vec![traces], ..Instrumentation::default() }
+        let prefix = [
+            tool.as_str(),
+            "-ff",
+            "-ttt",
+            "-T",
+            "-y",
+            "-e",
+            "trace=%desc,%file,%process",
+            "-o",
+            output.as_str(),
+        ];
+        Instrumentation {
+            prefix: prefix.map(String::from).into(),
+            dirs: vec![traces],
+            ..Instrumentation::default()
+        }
     }
 
     fn trace(&self) -> Option<&'static str> {

@@ -1,6 +1,6 @@
 //! The lines between controllers and agents.
 
-use cvc_engine::agent::{Event, Named, RelayLine, RelayMessage, read_relay_line};
+use cvc_agent::{Event, Named, RelayLine, RelayMessage, read_relay_line};
 
 pub(crate) const EVENT_WORDS: &[&str] = &[
     "{\"seq\":",
@@ -20,7 +20,9 @@ pub(crate) fn relay_line(data: &[u8]) {
     match read_relay_line(data) {
         RelayLine::Event(numbered) => {
             let json = serde_json::to_vec(&numbered).expect("JSON");
-            let RelayLine::Event(back) = read_relay_line(&json) else { panic!("its own JSON is no event") };
+            let RelayLine::Event(back) = read_relay_line(&json) else {
+                panic!("its own JSON is no event")
+            };
             // the last digit of a time may be another
             let is_finished = matches!(numbered.event, Event::Finished { .. });
             assert!(is_finished || serde_json::to_vec(&back).expect("JSON") == json);
@@ -48,7 +50,9 @@ pub(crate) const REQUEST_WORDS: &[&str] = &[
 
 /// A line of a controller: a named request.
 pub(crate) fn agent_request(data: &[u8]) {
-    let Ok(named) = serde_json::from_slice::<Named>(data) else { return };
+    let Ok(named) = serde_json::from_slice::<Named>(data) else {
+        return;
+    };
     let json = serde_json::to_vec(&named).expect("JSON");
     let back: Named = serde_json::from_slice(&json).expect("reads its own JSON");
     assert_eq!(serde_json::to_vec(&back).expect("JSON"), json);

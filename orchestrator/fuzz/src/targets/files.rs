@@ -2,6 +2,7 @@
 
 use super::scratch::{side, with_dir};
 use camino::{Utf8Component, Utf8Path};
+use cvc_agent::{Event as AgentEvent, EventLog, OldEvents};
 use cvc_controller::ssh::unpack;
 use cvc_core::{
     fsck,
@@ -12,7 +13,6 @@ use cvc_core::{
         line_file::{self, check_sum, with_sum},
     },
 };
-use cvc_engine::agent::{Event as AgentEvent, EventLog, OldEvents};
 use std::{fs, os::unix::fs::MetadataExt};
 
 pub(crate) const LINE_WORDS: &[&str] = &[
@@ -40,7 +40,10 @@ fn with_sums(data: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(data.len());
     for line in data.split_inclusive(|byte| *byte == b'\n') {
         let content = line.strip_suffix(b"\n").unwrap_or(line);
-        let end = content.windows(8).rposition(|part| part == b",\"sum\":\"").unwrap_or(content.len().saturating_sub(1));
+        let end = content
+            .windows(8)
+            .rposition(|part| part == b",\"sum\":\"")
+            .unwrap_or(content.len().saturating_sub(1));
         let mut json = content[..end].to_vec();
         json.push(b'}');
         match with_sum(json) {
@@ -53,7 +56,11 @@ fn with_sums(data: &[u8]) -> Vec<u8> {
 
 /// The bytes as they are, or with right checksums.
 fn half_with_sums(data: &[u8]) -> Vec<u8> {
-    if side(data, 4) > 0 { with_sums(data) } else { data.to_vec() }
+    if side(data, 4) > 0 {
+        with_sums(data)
+    } else {
+        data.to_vec()
+    }
 }
 
 /// A file of lines.
@@ -61,24 +68,47 @@ pub(crate) fn lines(data: &[u8]) {
     let data = &half_with_sums(data);
     let refuse = |json: &[u8]| side(json, 16) == 0;
     let scan = || {
-        line_file::scan(data.as_slice(), |_, json| if refuse(json) { Err("not this one".to_owned()) } else { Ok(()) })
-            .expect("reads memory")
+        line_file::scan(data.as_slice(), |_, json| {
+            if refuse(json) {
+                Err("not this one".to_owned())
+            } else {
+                Ok(())
+            }
+        })
+        .expect("reads memory")
     };
     let seen = scan();
     let open_end = usize::from(data.last().is_some_and(|last| *last != b'\n'));
     assert_eq!(seen.bytes, data.len() as u64);
-    assert_eq!(seen.good + seen.damaged.len() + seen.torn.len() + open_end, data.split_inclusive(|byte| *byte == b'\n').count());
+    assert_eq!(
+        seen.good + seen.damaged.len() + seen.torn.len() + open_end,
+        data.split_inclusive(|byte| *byte == b'\n').count()
+    );
     assert!(seen.whole_bytes <= seen.bytes);
     let mut at = 0;
     for bad in seen.damaged.iter().chain(&seen.torn) {
-        assert!(bad.bytes.start >= at && bad.bytes.end > bad.bytes.start && !bad.problem.is_empty(), "{bad:?}");
+        assert!(
+            bad.bytes.start >= at && bad.bytes.end > bad.bytes.start && !bad.problem.is_empty(),
+            "{bad:?}"
+        );
         at = bad.bytes.end;
         assert_eq!(data[at as usize - 1], b'\n');
     }
-    assert!(seen.damaged.iter().all(|bad| bad.bytes.end <= seen.whole_bytes));
-    assert!(seen.torn.iter().all(|bad| bad.bytes.start >= seen.whole_bytes));
+    assert!(
+        seen.damaged
+            .iter()
+            .all(|bad| bad.bytes.end <= seen.whole_bytes)
+    );
+    assert!(
+        seen.torn
+            .iter()
+            .all(|bad| bad.bytes.start >= seen.whole_bytes)
+    );
     let synced = scan().with_synced_lines();
-    assert_eq!(synced.damaged.len() + synced.torn.len(), seen.damaged.len() + seen.torn.len());
+    assert_eq!(
+        synced.damaged.len() + synced.torn.len(),
+        seen.damaged.len() + seen.torn.len()
+    );
     assert!(synced.torn.len() <= 2 && synced.torn_bytes() <= seen.torn_bytes());
     with_dir(|dir| {
         let path = dir.join("lines.jsonl");
@@ -91,7 +121,10 @@ pub(crate) fn lines(data: &[u8]) {
         if appended.is_ok() {
             assert!(now.starts_with(&data[..opened.whole_bytes as usize]) && now.ends_with(b"}\n"));
             let (_, again) = LineFile::open(&path, is_synced, |_, _| Ok(())).expect("opens");
-            assert_eq!((again.good, again.damaged.len(), again.torn_bytes()), (opened.good + 1, 0, 0));
+            assert_eq!(
+                (again.good, again.damaged.len(), again.torn_bytes()),
+                (opened.good + 1, 0, 0)
+            );
         } else {
             assert_eq!(now, *data, "a damaged file stays as it is");
         }
@@ -123,7 +156,11 @@ pub(crate) fn journal(data: &[u8]) {
                 journal
             }
             (Err(_), Err(_)) => {
-                assert_eq!(fs::read(&path).expect("reads"), *data, "a journal that is refused stays as it is");
+                assert_eq!(
+                    fs::read(&path).expect("reads"),
+                    *data,
+                    "a journal that is refused stays as it is"
+                );
                 return;
             }
             (Ok(_), Err(error)) => panic!("read, but not opened: {error}"),
@@ -134,7 +171,11 @@ pub(crate) fn journal(data: &[u8]) {
         if let Ok(state) = CampaignState::of(&entries) {
             stays_inside(&dir, &state);
         }
-        entries.push(journal.append(Event::Interrupted { now: false }).expect("appends"));
+        entries.push(
+            journal
+                .append(Event::Interrupted { now: false })
+                .expect("appends"),
+        );
         drop(journal);
         let again = journal::read(&path).expect("a journal that was opened");
         assert_eq!(again.len(), entries.len());
@@ -147,15 +188,29 @@ pub(crate) fn journal(data: &[u8]) {
 /// No path that is made of a name of a journal leaves the directory that is meant.
 fn stays_inside(dir: &CampaignDir, state: &CampaignState) {
     for (run, history) in &state.runs {
-        let attempts = history.attempts.iter().map(|attempt| dir.failed(run, attempt.number));
+        let attempts = history
+            .attempts
+            .iter()
+            .map(|attempt| dir.failed(run, attempt.number));
         for path in [dir.run(run), dir.partial(run)].into_iter().chain(attempts) {
             assert_eq!(path.parent(), Some(dir.runs().as_path()), "{run}");
             assert!(path.file_name().is_some(), "{run}");
         }
-        assert_eq!(dir.work(run).parent(), Some(dir.root().join("work").as_path()), "{run}");
+        assert_eq!(
+            dir.work(run).parent(),
+            Some(dir.root().join("work").as_path()),
+            "{run}"
+        );
     }
-    let leases = state.leases.iter().flat_map(|lease| [lease.name.as_str(), lease.site.as_str()]);
-    let nodes = state.runs.values().flat_map(|history| &history.attempts).flat_map(|attempt| attempt.nodes.iter());
+    let leases = state
+        .leases
+        .iter()
+        .flat_map(|lease| [lease.name.as_str(), lease.site.as_str()]);
+    let nodes = state
+        .runs
+        .values()
+        .flat_map(|history| &history.attempts)
+        .flat_map(|attempt| attempt.nodes.iter());
     let names = leases
         .chain(state.open_sites.iter().map(SiteName::as_str))
         .chain(state.lineage.iter().map(Lineage::as_str))
@@ -167,7 +222,9 @@ fn stays_inside(dir: &CampaignDir, state: &CampaignState) {
 
 /// What a check repairs is sound.
 fn repaired(dir: &CampaignDir) {
-    let Ok(findings) = fsck::check(dir, |_, _| ()) else { return };
+    let Ok(findings) = fsck::check(dir, |_, _| ()) else {
+        return;
+    };
     if fsck::repair(dir, &findings).is_err() {
         return;
     }
@@ -182,21 +239,42 @@ pub(crate) fn event_log(data: &[u8]) {
     with_dir(|dir| {
         let path = dir.join("events.jsonl");
         fs::write(&path, data).expect("writes");
-        let (mut log, OldEvents { events, damage }) = EventLog::open(&path).expect("opens whatever is in it");
+        let (mut log, OldEvents { events, damage }) =
+            EventLog::open(&path).expect("opens whatever is in it");
         assert!(events.len() <= data.split(|byte| *byte == b'\n').count());
-        log.write(AgentEvent::Closed { reason: "the end".to_owned() }).expect("writes");
+        log.write(AgentEvent::Closed {
+            reason: "the end".to_owned(),
+        })
+        .expect("writes");
         drop(log);
         let (_, after) = EventLog::open(&path).expect("opens");
         assert_eq!(after.events.len(), events.len() + 1);
         assert!(after.damage.is_some() || damage.is_none());
         let last = after.events.last().map_or(0, |event| event.seq);
-        assert!(events.iter().all(|event| event.seq < last || event.seq == u64::MAX), "a number was used twice");
+        assert!(
+            events
+                .iter()
+                .all(|event| event.seq < last || event.seq == u64::MAX),
+            "a number was used twice"
+        );
     });
     let _ = check_sum(data);
 }
 
-pub(crate) const MANIFEST_WORDS: &[&str] =
-    &["  ", "\n", "../", "/", "./", "../secret", "stdout", "trace/log", "manifest.b3", "/dev/zero", "/etc/hostname", "\0"];
+pub(crate) const MANIFEST_WORDS: &[&str] = &[
+    "  ",
+    "\n",
+    "../",
+    "/",
+    "./",
+    "../secret",
+    "stdout",
+    "trace/log",
+    "manifest.b3",
+    "/dev/zero",
+    "/etc/hostname",
+    "\0",
+];
 
 /// The manifest of a run's directory, which a node has sent.
 pub(crate) fn manifest(data: &[u8]) {
@@ -207,13 +285,21 @@ pub(crate) fn manifest(data: &[u8]) {
         for (name, text) in [("stdout", "one"), ("trace/log", "two")] {
             fs::write(run.join(name), text).expect("writes");
         }
-        let data = if side(data, 4) > 0 { with_digests(&run, data) } else { data.to_vec() };
+        let data = if side(data, 4) > 0 {
+            with_digests(&run, data)
+        } else {
+            data.to_vec()
+        };
         fs::write(run.join("manifest.b3"), &data).expect("writes");
         // it is sealed with its own digest, as by a node that lies
         let digest = cvc_core::ids::short_digest(&data);
         if check_manifest(&run, &digest).is_ok() {
             let text = String::from_utf8(data).expect("UTF-8");
-            for file in text.lines().filter_map(|line| line.split_once("  ")).map(|(_, file)| file) {
+            for file in text
+                .lines()
+                .filter_map(|line| line.split_once("  "))
+                .map(|(_, file)| file)
+            {
                 assert!(is_inside(Utf8Path::new(file)), "`{file}` was read");
             }
         }
@@ -222,17 +308,30 @@ pub(crate) fn manifest(data: &[u8]) {
 
 /// Gives every line that names a small file the right digest.
 fn with_digests(run: &Utf8Path, data: &[u8]) -> Vec<u8> {
-    let Ok(text) = std::str::from_utf8(data) else { return data.to_vec() };
-    let line = |line: &str| {
-        let file = line.split_once("  ").map(|(_, file)| run.join(file)).filter(|file| file.is_file())?;
-        let content = fs::read(&file).ok()?;
-        Some(format!("{}  {}\n", blake3::hash(&content).to_hex(), line.split_once("  ")?.1))
+    let Ok(text) = std::str::from_utf8(data) else {
+        return data.to_vec();
     };
-    text.lines().map(|one| line(one).unwrap_or_else(|| format!("{one}\n"))).collect::<String>().into_bytes()
+    let line = |line: &str| {
+        let file = line
+            .split_once("  ")
+            .map(|(_, file)| run.join(file))
+            .filter(|file| file.is_file())?;
+        let content = fs::read(&file).ok()?;
+        Some(format!(
+            "{}  {}\n",
+            blake3::hash(&content).to_hex(),
+            line.split_once("  ")?.1
+        ))
+    };
+    text.lines()
+        .map(|one| line(one).unwrap_or_else(|| format!("{one}\n")))
+        .collect::<String>()
+        .into_bytes()
 }
 
 fn is_inside(path: &Utf8Path) -> bool {
-    path.components().all(|c| matches!(c, Utf8Component::Normal(_) | Utf8Component::CurDir))
+    path.components()
+        .all(|c| matches!(c, Utf8Component::Normal(_) | Utf8Component::CurDir))
 }
 
 pub(crate) const ARCHIVE_WORDS: &[&str] = &[
@@ -258,7 +357,11 @@ const BLOCK: usize = 512;
 
 /// An archive that a node has sent.
 pub(crate) fn archive(data: &[u8]) {
-    let data = if side(data, 4) > 0 { with_header_sums(data) } else { data.to_vec() };
+    let data = if side(data, 4) > 0 {
+        with_header_sums(data)
+    } else {
+        data.to_vec()
+    };
     with_dir(|dir| {
         fs::write(dir.join("secret"), "secret").expect("writes");
         fs::create_dir(dir.join("runs")).expect("a directory");
@@ -268,18 +371,36 @@ pub(crate) fn archive(data: &[u8]) {
         if let Err(error) = &unpacked {
             assert!(!error.to_string().is_empty());
         }
-        assert_eq!(fs::read(dir.join("secret")).expect("the file beside it"), b"secret");
-        assert_eq!((names(dir), names(&dir.join("runs"))), (vec!["runs".into(), "secret".into()], vec!["other".into(), "run".into()]));
+        assert_eq!(
+            fs::read(dir.join("secret")).expect("the file beside it"),
+            b"secret"
+        );
+        assert_eq!(
+            (names(dir), names(&dir.join("runs"))),
+            (
+                vec!["runs".into(), "secret".into()],
+                vec!["other".into(), "run".into()]
+            )
+        );
         assert!(names(&dir.join("runs/other")).is_empty());
         let root = to.canonicalize_utf8().expect("it is made");
         let mut bytes = 0;
         inside(&root, &root, &mut bytes);
-        assert!(bytes <= MAX_UNPACKED_BYTES, "{} bytes became {bytes}", data.len());
+        assert!(
+            bytes <= MAX_UNPACKED_BYTES,
+            "{} bytes became {bytes}",
+            data.len()
+        );
     });
 }
 
 fn names(dir: &Utf8Path) -> Vec<String> {
-    let mut names: Vec<String> = dir.read_dir_utf8().expect("a directory").flatten().map(|e| e.file_name().to_owned()).collect();
+    let mut names: Vec<String> = dir
+        .read_dir_utf8()
+        .expect("a directory")
+        .flatten()
+        .map(|e| e.file_name().to_owned())
+        .collect();
     names.sort();
     names
 }
@@ -295,7 +416,11 @@ fn inside(root: &Utf8Path, dir: &Utf8Path, bytes: &mut u64) {
         } else if metadata.is_dir() {
             inside(root, entry.path(), bytes);
         } else {
-            assert!(metadata.is_file(), "{} is a device, pipe or socket", entry.path());
+            assert!(
+                metadata.is_file(),
+                "{} is a device, pipe or socket",
+                entry.path()
+            );
             // a second name of a file takes no room
             *bytes += metadata.len() / metadata.nlink();
         }
@@ -305,7 +430,10 @@ fn inside(root: &Utf8Path, dir: &Utf8Path, bytes: &mut u64) {
 /// Gives every block that looks like a header its right checksum.
 fn with_header_sums(data: &[u8]) -> Vec<u8> {
     let mut data = data.to_vec();
-    for block in data.chunks_exact_mut(BLOCK).filter(|block| block[257..262] == *b"ustar") {
+    for block in data
+        .chunks_exact_mut(BLOCK)
+        .filter(|block| block[257..262] == *b"ustar")
+    {
         block[148..156].fill(b' ');
         let sum: u32 = block.iter().map(|byte| u32::from(*byte)).sum();
         block[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());

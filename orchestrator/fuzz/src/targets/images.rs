@@ -1,8 +1,8 @@
 //! Checkpoint images, their directories, and what DMTCP says.
 
 use super::scratch::{side, with_dir};
-use cvc_engine::ckpt::dmtcp;
-use cvc_probe::image::{self, Image, PAGE, ReadOptions, Zone, ZoneBytes};
+use cvc_engine::ckpt::{Install, dmtcp};
+use cvc_image::{self, Image, PAGE, ReadOptions, Zone, ZoneBytes};
 use flate2::{Compression, write::GzEncoder};
 use std::{fs, io::Write, path::Path};
 
@@ -20,9 +20,11 @@ pub(crate) const IMAGE_WORDS: &[&str] = &[
 /// An image, plain or compressed.
 pub(crate) fn image(data: &[u8]) {
     with_dir(|dir| {
-        let path = dir.join("ckpt_prog_98ff-42000-2f1307f1a2b.dmtcp").into_std_path_buf();
+        let path = dir
+            .join("ckpt_prog_98ff-42000-2f1307f1a2b.dmtcp")
+            .into_std_path_buf();
         fs::write(&path, data).expect("writes");
-        let plain = image::read_image_with(&path, ReadOptions { areas: true });
+        let plain = cvc_image::read_image_with(&path, ReadOptions { areas: true });
         match &plain {
             Ok(image) => sound(image, data.len() as u64),
             Err(error) => assert!(!error.to_string().is_empty()),
@@ -30,7 +32,7 @@ pub(crate) fn image(data: &[u8]) {
         if side(data, 8) > 0 {
             return;
         }
-        match (image::is_complete(&path), &plain) {
+        match (cvc_image::is_complete(&path), &plain) {
             (Ok(complete), Ok(_)) => assert!(complete),
             (Ok(complete), Err(error)) => assert!(!complete && error.is_unfinished()),
             (Err(_), read) => assert!(read.is_err()),
@@ -39,11 +41,18 @@ pub(crate) fn image(data: &[u8]) {
         let mut gzip = GzEncoder::new(Vec::new(), Compression::new(1));
         gzip.write_all(data).expect("compresses");
         fs::write(&path, gzip.finish().expect("compresses")).expect("writes");
-        let inflated = image::read_image(&path);
+        let inflated = cvc_image::read_image(&path);
         match (plain, inflated) {
             (Ok(plain), Ok(inflated)) if !plain.gzip => {
-                let same = (plain.regions == inflated.regions, plain.zones == inflated.zones, plain.header == inflated.header);
-                assert_eq!((same, plain.uncompressed_bytes), ((true, true, true), inflated.uncompressed_bytes));
+                let same = (
+                    plain.regions == inflated.regions,
+                    plain.zones == inflated.zones,
+                    plain.header == inflated.header,
+                );
+                assert_eq!(
+                    (same, plain.uncompressed_bytes),
+                    ((true, true, true), inflated.uncompressed_bytes)
+                );
             }
             // an image that was compressed before is none when compressed again
             (Ok(plain), Err(_)) => assert!(plain.gzip),
@@ -59,40 +68,97 @@ fn sound(image: &Image, file_bytes: u64) {
     let page = PAGE as u64;
     assert_eq!(image.file_bytes, file_bytes);
     assert!(image.gzip || image.uncompressed_bytes == file_bytes);
-    assert_eq!(image.fixed_overhead_bytes + image.area_headers * page + image.data_bytes, image.uncompressed_bytes);
+    assert_eq!(
+        image.fixed_overhead_bytes + image.area_headers * page + image.data_bytes,
+        image.uncompressed_bytes
+    );
     assert_eq!(image.end_marker_offset + page, image.uncompressed_bytes);
     assert_eq!(image.areas.len() as u64, image.area_headers);
-    assert_eq!(image.areas.iter().map(|area| area.data_bytes).sum::<u64>(), image.data_bytes);
-    assert_eq!(image.regions.iter().map(|region| region.stored).sum::<u64>(), image.data_bytes);
-    assert_eq!(image.regions.iter().map(|region| region.headers).sum::<u64>(), image.area_headers);
-    let all: u128 = image.regions.iter().map(|region| u128::from(region.end - region.start)).sum();
+    assert_eq!(
+        image.areas.iter().map(|area| area.data_bytes).sum::<u64>(),
+        image.data_bytes
+    );
+    assert_eq!(
+        image
+            .regions
+            .iter()
+            .map(|region| region.stored)
+            .sum::<u64>(),
+        image.data_bytes
+    );
+    assert_eq!(
+        image
+            .regions
+            .iter()
+            .map(|region| region.headers)
+            .sum::<u64>(),
+        image.area_headers
+    );
+    let all: u128 = image
+        .regions
+        .iter()
+        .map(|region| u128::from(region.end - region.start))
+        .sum();
     for rules in [&image.zones.literal, &image.zones.structural] {
         assert_eq!(rules.stored.sum(), image.data_bytes);
-        assert_eq!(rules.stored_with_headers.sum(), image.data_bytes + image.area_headers * page);
-        assert_eq!(u128::from(rules.r#virtual.sum()), all.min(u128::from(u64::MAX)));
-        assert!(Zone::ALL.into_iter().all(|zone| rules.accessible.get(zone) <= rules.r#virtual.get(zone)));
+        assert_eq!(
+            rules.stored_with_headers.sum(),
+            image.data_bytes + image.area_headers * page
+        );
+        assert_eq!(
+            u128::from(rules.r#virtual.sum()),
+            all.min(u128::from(u64::MAX))
+        );
+        assert!(
+            Zone::ALL
+                .into_iter()
+                .all(|zone| rules.accessible.get(zone) <= rules.r#virtual.get(zone))
+        );
     }
     let owner = &image.zones.owner;
     assert_eq!(owner.stored.sum(), image.data_bytes);
-    assert_eq!(owner.stored_with_headers.sum(), image.data_bytes + image.area_headers * page);
-    assert_eq!(u128::from(owner.r#virtual.sum()), all.min(u128::from(u64::MAX)));
+    assert_eq!(
+        owner.stored_with_headers.sum(),
+        image.data_bytes + image.area_headers * page
+    );
+    assert_eq!(
+        u128::from(owner.r#virtual.sum()),
+        all.min(u128::from(u64::MAX))
+    );
     let mut zones = [0; 3];
     for sub in &image.sub_zones {
-        let zone = Zone::ALL.iter().position(|zone| *zone == sub.zone).expect("a zone");
+        let zone = Zone::ALL
+            .iter()
+            .position(|zone| *zone == sub.zone)
+            .expect("a zone");
         zones[zone] += sub.stored;
     }
     let stored: &ZoneBytes = &image.zones.structural.stored;
     assert_eq!(zones, Zone::ALL.map(|zone| stored.get(zone)));
-    assert_eq!(image.sub_zones.iter().map(|sub| sub.n).sum::<u64>(), image.regions.len() as u64);
+    assert_eq!(
+        image.sub_zones.iter().map(|sub| sub.n).sum::<u64>(),
+        image.regions.len() as u64
+    );
     let mut listing = Vec::new();
-    image::write_listing(image, &mut listing).expect("writes");
+    cvc_image::write_listing(image, &mut listing).expect("writes");
     let json = serde_json::to_string(image).expect("JSON");
     let back: Image = serde_json::from_str(&json).expect("reads its own JSON");
     assert_eq!(serde_json::to_string(&back).expect("JSON"), json);
 }
 
-pub(crate) const DIR_WORDS: &[&str] =
-    &["\n== ", "ckpt_", ".dmtcp", ".dmtcp.temp", "_files", "/fd-info.txt", "/../", "mpiexec", ":", "..", "_1-2-3"];
+pub(crate) const DIR_WORDS: &[&str] = &[
+    "\n== ",
+    "ckpt_",
+    ".dmtcp",
+    ".dmtcp.temp",
+    "_files",
+    "/fd-info.txt",
+    "/../",
+    "mpiexec",
+    ":",
+    "..",
+    "_1-2-3",
+];
 
 /// A checkpoint directory. The bytes are files, each after a line `== NAME`.
 pub(crate) fn checkpoint_dir(data: &[u8]) {
@@ -105,33 +171,61 @@ pub(crate) fn checkpoint_dir(data: &[u8]) {
             if let Some(text) = line.strip_prefix(b"== ") {
                 let text = String::from_utf8_lossy(text.trim_ascii_end()).into_owned();
                 // what the test makes stays inside, whatever the reader does
-                let parts = text.split('/').all(|part| !matches!(part, "" | "." | "..")) && !text.contains('\0');
+                let parts = text.split('/').all(|part| !matches!(part, "" | "." | ".."))
+                    && !text.contains('\0');
                 name = Some(text).filter(|text| parts && text.len() < 200);
             } else if let Some(file) = name.as_ref().map(|name| root.join(name)) {
-                let made = file.parent().is_some_and(|parent| fs::create_dir_all(parent).is_ok());
-                if made && let Ok(mut file) = fs::OpenOptions::new().create(true).append(true).open(&file) {
+                let made = file
+                    .parent()
+                    .is_some_and(|parent| fs::create_dir_all(parent).is_ok());
+                if made
+                    && let Ok(mut file) =
+                        fs::OpenOptions::new().create(true).append(true).open(&file)
+                {
                     file.write_all(line).expect("writes");
                 }
             }
         }
-        let Ok(read) = image::read_dir_with(root.as_std_path(), image::ReadDirOptions { threads: Some(std::num::NonZeroUsize::MIN) })
-        else {
+        let Ok(read) = cvc_image::read_dir_with(
+            root.as_std_path(),
+            cvc_image::ReadDirOptions {
+                threads: Some(std::num::NonZeroUsize::MIN),
+            },
+        ) else {
             panic!("the directory is there");
         };
         let totals = &read.totals;
-        assert_eq!(totals.rank.images + totals.launcher.images, read.images.len() as u64);
+        assert_eq!(
+            totals.rank.images + totals.launcher.images,
+            read.images.len() as u64
+        );
         assert_eq!(totals.broken_images, read.broken.len() as u64);
-        let bytes: u64 = read.images.iter().map(|i| i.image.file_bytes).chain(read.broken.iter().map(|b| b.file_bytes)).sum();
-        assert_eq!(totals.stored_bytes, bytes + read.files_dirs.iter().map(|d| d.bytes).sum::<u64>());
+        let bytes: u64 = read
+            .images
+            .iter()
+            .map(|i| i.image.file_bytes)
+            .chain(read.broken.iter().map(|b| b.file_bytes))
+            .sum();
+        assert_eq!(
+            totals.stored_bytes,
+            bytes + read.files_dirs.iter().map(|d| d.bytes).sum::<u64>()
+        );
         for found in &read.files_dirs {
             assert!(found.path.starts_with(&root));
             for saved in &found.saved {
-                assert!(saved.bytes.is_none() || Path::new(&saved.saved_name).components().count() == 1, "{saved:?}");
+                assert!(
+                    saved.bytes.is_none() || Path::new(&saved.saved_name).components().count() == 1,
+                    "{saved:?}"
+                );
             }
         }
         let json = serde_json::to_string(&read).expect("JSON");
-        let back: image::CheckpointDir = serde_json::from_str(&json).expect("reads its own JSON");
-        assert_eq!((back.images, back.files_dirs, back.totals), (read.images, read.files_dirs, read.totals));
+        let back: cvc_image::CheckpointDir =
+            serde_json::from_str(&json).expect("reads its own JSON");
+        assert_eq!(
+            (back.images, back.files_dirs, back.totals),
+            (read.images, read.files_dirs, read.totals)
+        );
     });
 }
 
@@ -154,26 +248,55 @@ pub(crate) fn dmtcp_events(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     match dmtcp::parse_events(&text) {
         Ok(Some(events)) => {
-            assert!(text.contains("Barrier-DMT:WriteCkpt") || text.contains('\\'), "{events:?}");
+            assert!(
+                text.contains("Barrier-DMT:WriteCkpt") || text.contains('\\'),
+                "{events:?}"
+            );
         }
         Ok(None) => {}
         Err(error) => assert!(!error.to_string().is_empty()),
     }
 }
 
-pub(crate) const TEXT_WORDS: &[&str] = &["::", ":bg:", ":fg:", ".dmtcp", "NUM_PEERS=", "RUNNING=yes", "'", "\"", "/", "4.2.0", "(DMTCP)"];
+pub(crate) const TEXT_WORDS: &[&str] = &[
+    "::",
+    ":bg:",
+    ":fg:",
+    ".dmtcp",
+    "NUM_PEERS=",
+    "RUNNING=yes",
+    "'",
+    "\"",
+    "/",
+    "4.2.0",
+    "(DMTCP)",
+];
 
 /// DMTCP's restart script, the answers of its command, its version.
 pub(crate) fn dmtcp_text(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     for (image, host) in dmtcp::images_by_host(&text) {
-        assert!(image.ends_with(".dmtcp") && !image.contains('/') && text.contains(&image) && text.contains(&host), "{image} on {host}");
+        assert!(
+            image.ends_with(".dmtcp")
+                && !image.contains('/')
+                && text.contains(&image)
+                && text.contains(&host),
+            "{image} on {host}"
+        );
     }
     if dmtcp::parse_status(&text).is_some() {
         assert!(text.contains("NUM_PEERS"));
     }
     if let Some(version) = dmtcp::parse_version(&text) {
-        let install = dmtcp::DmtcpInstall { bin: "/opt/bin".into(), version };
-        assert!(install.has_event_log() == install.major_minor().is_some_and(|(major, _)| major >= 4));
+        let install = Install {
+            bin: "/opt/bin".into(),
+            version: Some(version.clone()),
+        };
+        assert!(
+            install
+                .major_minor()
+                .is_none_or(|(major, _)| version.contains(&major.to_string())),
+            "{version}"
+        );
     }
 }

@@ -26,16 +26,34 @@ pub(crate) fn ansible_events(data: &[u8]) {
     for line in text.lines() {
         if let Some(event) = reader.line(line) {
             let json = serde_json::to_string(&event).expect("JSON");
-            failures += usize::from(json.contains(&format!("{:?}", TaskResult::Failed).to_lowercase()));
+            failures +=
+                usize::from(json.contains(&format!("{:?}", TaskResult::Failed).to_lowercase()));
         }
     }
     let whole = reader.is_whole;
     let report = reader.finish();
-    assert!(["n1", "n2"].iter().all(|host| report.hosts.contains_key(*host)));
-    assert!(whole || report.failed.is_empty() || failures > 0 || text.contains("unreachable") || text.contains("failed"));
+    assert!(
+        ["n1", "n2"]
+            .iter()
+            .all(|host| report.hosts.contains_key(*host))
+    );
+    assert!(
+        whole
+            || report.failed.is_empty()
+            || failures > 0
+            || text.contains("unreachable")
+            || text.contains("failed")
+    );
     // a host that failed is named, if the playbook came to its end
     if whole {
-        assert_eq!(report.failed.len(), report.hosts.values().filter(|counts| !counts.is_done()).count());
+        assert_eq!(
+            report.failed.len(),
+            report
+                .hosts
+                .values()
+                .filter(|counts| !counts.is_done())
+                .count()
+        );
     }
     let _ = (report.hint(), report.to_string());
 }

@@ -31,7 +31,13 @@ pub(crate) const INI_WORDS: &[&str] = &[
 
 /// An inventory in INI.
 pub(crate) fn ini(data: &[u8]) {
-    each_group(|group| inventory::parse(Path::new("hosts.ini"), &String::from_utf8_lossy(data), group));
+    each_group(|group| {
+        inventory::parse(
+            Path::new("hosts.ini"),
+            &String::from_utf8_lossy(data),
+            group,
+        )
+    });
 }
 
 pub(crate) const YAML_WORDS: &[&str] = &[
@@ -56,15 +62,36 @@ pub(crate) const YAML_WORDS: &[&str] = &[
 
 /// An inventory in YAML.
 pub(crate) fn yaml(data: &[u8]) {
-    each_group(|group| inventory::parse(Path::new("hosts.yml"), &String::from_utf8_lossy(data), group));
+    each_group(|group| {
+        inventory::parse(
+            Path::new("hosts.yml"),
+            &String::from_utf8_lossy(data),
+            group,
+        )
+    });
 }
 
-pub(crate) const ANSWER_WORDS: &[&str] =
-    &["\"_meta\":", "\"hostvars\":", "\"hosts\":", "\"children\":", "\"all\":", "\"compute\":", "\"ansible_port\": 70000", "null", "[[[["];
+pub(crate) const ANSWER_WORDS: &[&str] = &[
+    "\"_meta\":",
+    "\"hostvars\":",
+    "\"hosts\":",
+    "\"children\":",
+    "\"all\":",
+    "\"compute\":",
+    "\"ansible_port\": 70000",
+    "null",
+    "[[[[",
+];
 
 /// The answer of `ansible-inventory --list`.
 pub(crate) fn answer(data: &[u8]) {
-    each_group(|group| inventory::parse_answer(Path::new("inventory"), &String::from_utf8_lossy(data), group));
+    each_group(|group| {
+        inventory::parse_answer(
+            Path::new("inventory"),
+            &String::from_utf8_lossy(data),
+            group,
+        )
+    });
 }
 
 fn each_group(read: impl Fn(&str) -> Result<Vec<HostEntry>, InventoryError>) {
@@ -76,7 +103,10 @@ fn each_group(read: impl Fn(&str) -> Result<Vec<HostEntry>, InventoryError>) {
                 let names: BTreeSet<String> = hosts.iter().map(|host| host.name.clone()).collect();
                 assert_eq!(names.len(), hosts.len(), "a host is there twice");
                 assert!(!names.is_empty() && names.len() <= 100_000);
-                assert!(all.as_ref().is_none_or(|all| names.is_subset(all)), "a host that is not of `all`");
+                assert!(
+                    all.as_ref().is_none_or(|all| names.is_subset(all)),
+                    "a host that is not of `all`"
+                );
                 all.get_or_insert(names);
             }
             Err(error) => {
@@ -92,10 +122,21 @@ fn each_group(read: impl Fn(&str) -> Result<Vec<HostEntry>, InventoryError>) {
 
 /// What goes to ssh is no option and no code.
 fn sound(host: &HostEntry) {
-    for word in [Some(&host.name), host.address.as_ref(), host.user.as_ref()].into_iter().flatten() {
+    for word in [Some(&host.name), host.address.as_ref(), host.user.as_ref()]
+        .into_iter()
+        .flatten()
+    {
         assert!(!word.is_empty() && !word.starts_with('-'), "{host:?}");
-        assert!(word.chars().all(|c| c.is_ascii_alphanumeric() || ".-_:".contains(c)), "{host:?}");
+        assert!(
+            word.chars()
+                .all(|c| c.is_ascii_alphanumeric() || ".-_:".contains(c)),
+            "{host:?}"
+        );
     }
     assert!(host.port != Some(0));
-    assert!(host.identity_file.as_ref().is_none_or(|file| !file.chars().any(char::is_control)));
+    assert!(
+        host.identity_file
+            .as_ref()
+            .is_none_or(|file| !file.chars().any(char::is_control))
+    );
 }

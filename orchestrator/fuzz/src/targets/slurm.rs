@@ -2,7 +2,10 @@
 
 use async_trait::async_trait;
 use camino::Utf8Path;
-use cvc_controller::slurm::{Client, Clock, JobInfo, read_sacct, read_scontrol, read_sinfo, read_squeue_json, read_squeue_text};
+use cvc_controller::slurm::{
+    Client, Clock, JobInfo, read_sacct, read_scontrol, read_sinfo, read_squeue_json,
+    read_squeue_text,
+};
 use cvc_core::nodelist;
 use cvc_engine::host::{Host, HostError, Output};
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
@@ -23,7 +26,12 @@ impl Host for Login {
         "login"
     }
 
-    async fn run(&self, argv: &[String], _: &BTreeMap<String, String>, _: Duration) -> Result<Output, HostError> {
+    async fn run(
+        &self,
+        argv: &[String],
+        _: &BTreeMap<String, String>,
+        _: Duration,
+    ) -> Result<Output, HostError> {
         let text = match argv[0].as_str() {
             "id" => USER,
             "squeue" => &self.squeue,
@@ -31,7 +39,11 @@ impl Host for Login {
             "sh" => "/usr/share/zoneinfo/UTC\n+0000",
             other => panic!("{other} is not asked"),
         };
-        Ok(Output { code: Some(0), stdout: text.to_owned(), stderr: String::new() })
+        Ok(Output {
+            code: Some(0),
+            stdout: text.to_owned(),
+            stderr: String::new(),
+        })
     }
 
     async fn put(&self, _: &[u8], to: &Utf8Path) -> Result<(), HostError> {
@@ -45,19 +57,32 @@ impl Host for Login {
 
 /// What the client makes of these answers.
 fn found(squeue: &str, sacct: &str) -> Option<JobInfo> {
-    let login = Login { squeue: squeue.to_owned(), sacct: sacct.to_owned() };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+    let login = Login {
+        squeue: squeue.to_owned(),
+        sacct: sacct.to_owned(),
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .expect("a runtime");
     let client = Client::with_patience(Arc::new(login), Duration::ZERO);
     let job = runtime.block_on(client.find(NAME)).ok().flatten()?;
     assert_eq!(job.name, NAME);
-    assert!(job.user.as_deref().is_none_or(|user| user == USER), "a job of {:?}", job.user);
+    assert!(
+        job.user.as_deref().is_none_or(|user| user == USER),
+        "a job of {:?}",
+        job.user
+    );
     Some(job)
 }
 
 /// What holds for every job.
 fn sound(job: &JobInfo) {
     assert!(!job.id.to_string().is_empty());
-    assert!(job.time_limit_s.is_none_or(|limit| limit.is_finite()), "{job:?}");
+    assert!(
+        job.time_limit_s.is_none_or(|limit| limit.is_finite()),
+        "{job:?}"
+    );
     // everything that is shown of it
     let _ = (job.stage(), job.state.to_string(), job.state.is_held());
 }
@@ -87,7 +112,10 @@ pub(crate) fn squeue_json(data: &[u8]) {
     }
     if let Some(job) = found(&text, "") {
         let jobs = read.expect("found in an answer that can be read");
-        assert!(jobs.iter().any(|j| j.id == job.id && j.user.as_deref().is_none_or(|user| user == USER)));
+        assert!(
+            jobs.iter()
+                .any(|j| j.id == job.id && j.user.as_deref().is_none_or(|user| user == USER))
+        );
     }
 }
 
@@ -117,7 +145,10 @@ pub(crate) fn squeue_text(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     if let Ok(jobs) = read_squeue_text(&text, &Clock::default()) {
         jobs.iter().for_each(sound);
-        assert_eq!(jobs.len(), text.lines().filter(|line| !line.trim().is_empty()).count());
+        assert_eq!(
+            jobs.len(),
+            text.lines().filter(|line| !line.trim().is_empty()).count()
+        );
     }
     found(&text, "");
 }
@@ -147,7 +178,18 @@ pub(crate) fn sinfo(data: &[u8]) {
     assert!(read_sinfo(&text).len() <= text.lines().count());
 }
 
-pub(crate) const LIST_WORDS: &[&str] = &["[", "]", ",", "-", "[0-9]", "[001-100]", "[0-99]", "n", "18446744073709551615", "é"];
+pub(crate) const LIST_WORDS: &[&str] = &[
+    "[",
+    "]",
+    ",",
+    "-",
+    "[0-9]",
+    "[001-100]",
+    "[0-99]",
+    "n",
+    "18446744073709551615",
+    "é",
+];
 
 /// A list of nodes.
 pub(crate) fn node_list(data: &[u8]) {
@@ -155,11 +197,18 @@ pub(crate) fn node_list(data: &[u8]) {
     match nodelist::expand(&text) {
         Ok(nodes) => {
             assert!(nodes.len() <= 1 << 20);
-            if nodes.len() < 200 && !nodes.iter().any(|node| node.contains([',', '[', ']']) || node.trim().is_empty()) {
+            if nodes.len() < 200
+                && !nodes
+                    .iter()
+                    .any(|node| node.contains([',', '[', ']']) || node.trim().is_empty())
+            {
                 let short = nodelist::compress(&nodes);
                 assert_eq!(nodelist::expand(&short).as_ref(), Ok(&nodes), "{short}");
             }
         }
-        Err(error) => assert!(error.column >= 1 && error.column <= text.len() + 1, "{error}"),
+        Err(error) => assert!(
+            error.column >= 1 && error.column <= text.len() + 1,
+            "{error}"
+        ),
     }
 }

@@ -42,7 +42,10 @@ const MAX_POINTS: usize = 5_000;
 pub(crate) fn campaign_file(data: &[u8]) {
     let apps = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/seeds/descriptor"));
     let spec = match campaign::load_text(
-        Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/seeds/campaign-file/fuzzed.toml")),
+        Path::new(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/seeds/campaign-file/fuzzed.toml"
+        )),
         &String::from_utf8_lossy(data),
         &[apps],
     ) {
@@ -52,14 +55,43 @@ pub(crate) fn campaign_file(data: &[u8]) {
     for site in spec.sites.values() {
         let cluster = site.cluster.iter();
         for host in cluster.flat_map(|c| c.hosts.iter().chain(&c.head)) {
-            let names = [Some(&host.name), host.address.as_ref(), host.internal.as_ref(), host.user.as_ref()];
-            assert!(names.into_iter().flatten().all(|name| is_host_or_login(name)), "{host:?}");
+            let names = [
+                Some(&host.name),
+                host.address.as_ref(),
+                host.internal.as_ref(),
+                host.user.as_ref(),
+            ];
+            assert!(
+                names
+                    .into_iter()
+                    .flatten()
+                    .all(|name| is_host_or_login(name)),
+                "{host:?}"
+            );
         }
-        assert!(site.login.iter().all(|user| is_host_or_login(user)), "{site:?}");
-        assert!(site.mpi.values().flat_map(|library| &library.env).all(|(name, value)| wrong_variable(name, value).is_none()), "{site:?}");
+        assert!(
+            site.login.iter().all(|user| is_host_or_login(user)),
+            "{site:?}"
+        );
+        assert!(
+            site.mpi
+                .values()
+                .flat_map(|library| &library.env)
+                .all(|(name, value)| wrong_variable(name, value).is_none()),
+            "{site:?}"
+        );
         if let Some(ec2) = &site.ec2 {
-            let mounts = ec2.volumes.iter().map(|v| &v.mount).chain(&ec2.instance_store).chain(&ec2.nfs);
-            assert!(mounts.into_iter().all(|mount| is_mount_point(mount)), "{ec2:?}");
+            let mounts = ec2
+                .instances
+                .volumes
+                .iter()
+                .map(|v| &v.mount)
+                .chain(&ec2.instance_store)
+                .chain(&ec2.nfs);
+            assert!(
+                mounts.into_iter().all(|mount| is_mount_point(mount)),
+                "{ec2:?}"
+            );
         }
     }
     if spec.combinations() <= MAX_POINTS {
@@ -102,8 +134,18 @@ pub(crate) fn descriptor(data: &[u8]) {
         match app::load::load(path.as_std_path()) {
             Ok(app) => {
                 let descriptor = &app.descriptor;
-                assert!(descriptor.name == "fuzzed" && !descriptor.workloads.is_empty(), "{descriptor:?}");
-                assert!(descriptor.command.env.iter().all(|(name, value)| wrong_variable(name, value).is_none()), "{descriptor:?}");
+                assert!(
+                    descriptor.name == "fuzzed" && !descriptor.workloads.is_empty(),
+                    "{descriptor:?}"
+                );
+                assert!(
+                    descriptor
+                        .command
+                        .env
+                        .iter()
+                        .all(|(name, value)| wrong_variable(name, value).is_none()),
+                    "{descriptor:?}"
+                );
                 // a campaign with other free factors finds no other fault than that
                 for (_, message) in app::load::template_errors(descriptor, Some(&["x"])) {
                     assert!(message.contains("fails for the workload"), "{message}");
@@ -118,6 +160,9 @@ pub(crate) fn descriptor(data: &[u8]) {
 fn told(errors: &SourceErrors) {
     assert!(!errors.0.is_empty());
     for error in &errors.0 {
-        assert!(error.message.lines().count() == 1 && error.hint.is_some(), "{error:?}");
+        assert!(
+            error.message.lines().count() == 1 && error.hint.is_some(),
+            "{error:?}"
+        );
     }
 }

@@ -24,15 +24,27 @@ pub(crate) fn log(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let lower = text.to_lowercase();
     for found in diagnostics::recognised(&text) {
-        assert!(lower.contains(&found.name) && text.contains(&found.file), "{found:?}");
+        assert!(
+            lower.contains(&found.name) && text.contains(&found.file),
+            "{found:?}"
+        );
     }
     if let Some(changed) = diagnostics::changed(&text) {
-        assert!(lower.contains(&changed.name) && text.contains(&changed.offered) && text.contains(&changed.file), "{changed:?}");
+        assert!(
+            lower.contains(&changed.name)
+                && text.contains(&changed.offered)
+                && text.contains(&changed.file),
+            "{changed:?}"
+        );
     }
     if let Some(name) = diagnostics::unknown(&text) {
         assert!(lower.contains(&name), "{name}");
     }
-    assert!(diagnostics::plain(&text).iter().all(|line| !line.starts_with("debug")));
+    assert!(
+        diagnostics::plain(&text)
+            .iter()
+            .all(|line| !line.starts_with("debug"))
+    );
     let hop = |name: &str| Hop {
         written: name.to_owned(),
         name: name.to_owned(),

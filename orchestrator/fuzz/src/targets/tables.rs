@@ -1,8 +1,9 @@
 //! Tables of observations.
 
 use camino::Utf8Path;
-use cvc_analysis::{csv, predict};
 use cvc_core::source::Source;
+use cvc_index::csv;
+use cvc_prediction::predict;
 
 pub(crate) const WORDS: &[&str] = &[
     ",",
@@ -28,9 +29,14 @@ pub(crate) const WORDS: &[&str] = &[
 /// A table.
 pub(crate) fn csv(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
-    let source = Source { path: "t.csv".into(), text: text.as_ref().into() };
+    let source = Source {
+        path: "t.csv".into(),
+        text: text.as_ref().into(),
+    };
     for comment in [None, Some(b'#')] {
-        let Ok(records) = csv::records(&source, comment) else { continue };
+        let Ok(records) = csv::records(&source, comment) else {
+            continue;
+        };
         let mut line = 1;
         for record in &records {
             assert!(record.line >= line && !record.fields.is_empty());
@@ -38,14 +44,23 @@ pub(crate) fn csv(data: &[u8]) {
             for field in &record.fields {
                 // an unquoted field stands in the text where its span says
                 let raw = &text[field.span.clone()];
-                assert!(raw.starts_with('"') || raw == field.text, "{field:?} is {raw:?}");
+                assert!(
+                    raw.starts_with('"') || raw == field.text,
+                    "{field:?} is {raw:?}"
+                );
             }
         }
     }
     match predict::parse(Utf8Path::new("t.csv"), &text) {
         Ok(observations) => {
             for observation in observations {
-                assert!(observation.quantities.values().all(|value| value.is_finite() && *value >= 0.0), "{observation:?}");
+                assert!(
+                    observation
+                        .quantities
+                        .values()
+                        .all(|value| value.is_finite() && *value >= 0.0),
+                    "{observation:?}"
+                );
                 assert!(observation.setting.mapping.processes() > 0);
             }
         }

@@ -27,7 +27,12 @@ pub(super) fn declared() -> Box<dyn Model> {
             tier: Tier::NoRun,
             parameters: 0,
         },
-        answer: |at| Ok(Estimate::plus_minus(static_arrays_mib(known(at)?, at.processes())?, BAND_MIB).into()),
+        answer: |at| {
+            Ok(
+                Estimate::plus_minus(static_arrays_mib(known(at)?, at.processes())?, BAND_MIB)
+                    .into(),
+            )
+        },
         believes: whole_arrays_are_stored,
     })
 }
@@ -36,7 +41,12 @@ pub(super) fn declared() -> Box<dyn Model> {
 pub(super) fn stored_share() -> Box<dyn Model> {
     Box::new(Linear {
         names: &["s", "h"],
-        terms: |at| Ok(vec![known(at)?.static_bytes(at.processes())? as f64 / MIB, 1.0]),
+        terms: |at| {
+            Ok(vec![
+                known(at)?.static_bytes(at.processes())? as f64 / MIB,
+                1.0,
+            ])
+        },
         weights: Weights::Relative,
         least_band: BAND_MIB,
         least_part: SHARE_PART,
@@ -92,7 +102,12 @@ pub(super) fn with_heap() -> Box<dyn Model> {
 }
 
 fn known(at: &Setting) -> Result<crate::nas::Problem, FitError> {
-    at.nas.ok_or_else(|| FitError::OutOfDomain(format!("the arrays of {}.{} are not known", at.app, at.class)))
+    at.nas.ok_or_else(|| {
+        FitError::OutOfDomain(format!(
+            "the arrays of {}.{} are not known",
+            at.app, at.class
+        ))
+    })
 }
 
 /// Refuses the model if runs contradict it, as they do under a checkpointer that leaves out empty pages; otherwise it would be chosen because

@@ -17,7 +17,9 @@ pub(super) fn volume_and_faces() -> Box<dyn Model> {
         tier: Tier::SmallRuns,
         parameters: 2,
     };
-    in_processes(info, &["a", "b"], |at| Ok(vec![1.0 / f64::from(at.processes()), 1.0 / at.root()]))
+    in_processes(info, &["a", "b"], |at| {
+        Ok(vec![1.0 / f64::from(at.processes()), 1.0 / at.root()])
+    })
 }
 
 /// a/P + b.
@@ -30,7 +32,9 @@ pub(super) fn volume_and_constant() -> Box<dyn Model> {
         tier: Tier::SmallRuns,
         parameters: 2,
     };
-    in_processes(info, &["a", "b"], |at| Ok(vec![1.0 / f64::from(at.processes()), 1.0]))
+    in_processes(info, &["a", "b"], |at| {
+        Ok(vec![1.0 / f64::from(at.processes()), 1.0])
+    })
 }
 
 /// a/P + b/√P + c.
@@ -43,9 +47,21 @@ pub(super) fn volume_faces_and_constant() -> Box<dyn Model> {
         tier: Tier::SmallRuns,
         parameters: 3,
     };
-    in_processes(info, &["a", "b", "c"], |at| Ok(vec![1.0 / f64::from(at.processes()), 1.0 / at.root(), 1.0]))
+    in_processes(info, &["a", "b", "c"], |at| {
+        Ok(vec![1.0 / f64::from(at.processes()), 1.0 / at.root(), 1.0])
+    })
 }
 
-fn in_processes(info: ModelInfo, names: &'static [&'static str], terms: fn(&Setting) -> Result<Vec<f64>, FitError>) -> Box<dyn Model> {
-    Box::new(Linear { names, terms, weights: Weights::Relative, common: &[Common::Program], ..Linear::of(info) })
+fn in_processes(
+    info: ModelInfo,
+    names: &'static [&'static str],
+    terms: fn(&Setting) -> Result<Vec<f64>, FitError>,
+) -> Box<dyn Model> {
+    Box::new(Linear {
+        names,
+        terms,
+        weights: Weights::Relative,
+        common: &[Common::Program],
+        ..Linear::of(info)
+    })
 }

@@ -49,25 +49,45 @@ impl Model for Halo {
 
     fn fit(&self, samples: &[&Sample]) -> Result<Box<dyn Fitted>, FitError> {
         if samples.len() < 2 {
-            return Err(FitError::TooFewPoints { found: samples.len(), needed: 2 });
+            return Err(FitError::TooFewPoints {
+                found: samples.len(),
+                needed: 2,
+            });
         }
         let scope = Scope::of(samples, &[Common::Benchmark], Along::Processes)?;
-        let cells = samples.iter().map(|s| Cells::of(&s.at)).collect::<Result<Vec<_>, _>>()?;
+        let cells = samples
+            .iter()
+            .map(|s| Cells::of(&s.at))
+            .collect::<Result<Vec<_>, _>>()?;
         let values: Vec<f64> = samples.iter().map(|s| s.value - HEAP_MIB).collect();
         let weights = relative_weights(&samples.iter().map(|s| s.value).collect::<Vec<_>>());
         // for a fixed δ the model is linear in w
         let at = |delta: f64| -> Result<(f64, f64), FitError> {
             let rows: Vec<Vec<f64>> = cells.iter().map(|c| vec![c.mib(delta)]).collect();
             let fit = least_squares(&rows, &values, Some(&weights))?;
-            let loss = fit.residuals.iter().zip(&weights).map(|(r, w)| w * r * r).sum();
+            let loss = fit
+                .residuals
+                .iter()
+                .zip(&weights)
+                .map(|(r, w)| w * r * r)
+                .sum();
             Ok((loss, fit.coefficients[0]))
         };
         let delta = least(|delta| Ok(at(delta)?.0))?;
         let words = at(delta)?.1;
         let rows: Vec<Vec<f64>> = cells.iter().map(|c| c.tangent(words, delta)).collect();
-        let residuals: Vec<f64> = cells.iter().zip(&values).map(|(c, v)| v - words * c.mib(delta)).collect();
+        let residuals: Vec<f64> = cells
+            .iter()
+            .zip(&values)
+            .map(|(c, v)| v - words * c.mib(delta))
+            .collect();
         let tangent = least_squares(&rows, &residuals, Some(&weights))?;
-        Ok(Box::new(Curve { words, delta, tangent, scope }))
+        Ok(Box::new(Curve {
+            words,
+            delta,
+            tangent,
+            scope,
+        }))
     }
 }
 
@@ -76,15 +96,27 @@ impl Fitted for Curve {
         self.scope.admits(at)?;
         let cells = Cells::of(at)?;
         let value = self.words * cells.mib(self.delta) + HEAP_MIB;
-        let spread = self.tangent.predict(&cells.tangent(self.words, self.delta), 1.0 / (value * value));
-        let estimate =
-            spread.half_width().map_or_else(|| Estimate::bare(value), |half| widened(Estimate::plus_minus(value, half), BAND_MIB));
-        Ok(Answer { estimate: estimate.not_negative(), warnings: self.scope.warnings(at) })
+        let spread = self.tangent.predict(
+            &cells.tangent(self.words, self.delta),
+            1.0 / (value * value),
+        );
+        let estimate = spread.half_width().map_or_else(
+            || Estimate::bare(value),
+            |half| widened(Estimate::plus_minus(value, half), BAND_MIB),
+        );
+        Ok(Answer {
+            estimate: estimate.not_negative(),
+            warnings: self.scope.warnings(at),
+        })
     }
 
     fn parameters(&self) -> Vec<Parameter> {
         let errors = self.tangent.standard_errors.as_ref();
-        let of = |i: usize, name, value| Parameter { name, value, standard_error: errors.map(|e| e[i]) };
+        let of = |i: usize, name, value| Parameter {
+            name,
+            value,
+            standard_error: errors.map(|e| e[i]),
+        };
         vec![of(0, "w", self.words), of(1, "δ", self.delta)]
     }
 }
@@ -99,9 +131,13 @@ struct Cells {
 
 impl Cells {
     fn of(at: &Setting) -> Result<Self, FitError> {
-        let unknown = || FitError::OutOfDomain(format!("the grid of {}.{} is not known", at.app, at.class));
+        let unknown =
+            || FitError::OutOfDomain(format!("the grid of {}.{} is not known", at.app, at.class));
         let problem = at.nas.ok_or_else(unknown)?;
-        let sizes = |count: u64, edges: &[u64]| Self { count: count as f64, edges: edges.iter().map(|e| *e as f64).collect() };
+        let sizes = |count: u64, edges: &[u64]| Self {
+            count: count as f64,
+            edges: edges.iter().map(|e| *e as f64).collect(),
+        };
         Ok(match (problem.tiles(at.processes())?, problem.benchmark) {
             (Tiles::Cells { q, m }, Benchmark::Sp) => {
                 let r = 2 * (m / 2) + 1;
@@ -120,7 +156,10 @@ impl Cells {
     /// Returns the derivatives of the size with respect to w and δ.
     fn tangent(&self, words: f64, delta: f64) -> Vec<f64> {
         let volume = self.mib(delta);
-        vec![volume, words * volume * self.edges.iter().map(|e| 1.0 / (e + delta)).sum::<f64>()]
+        vec![
+            volume,
+            words * volume * self.edges.iter().map(|e| 1.0 / (e + delta)).sum::<f64>(),
+        ]
     }
 }
 
@@ -137,7 +176,10 @@ fn least(loss: impl Fn(f64) -> Result<f64, FitError>) -> Result<f64, FitError> {
     }
     let (mut low, mut high) = (best.1 - COARSE, best.1 + COARSE);
     if low < DELTAS.0 || high > DELTAS.1 {
-        return Err(FitError::NoConvergence(format!("no halo thickness between {} and {} points fits best", DELTAS.0, DELTAS.1)));
+        return Err(FitError::NoConvergence(format!(
+            "no halo thickness between {} and {} points fits best",
+            DELTAS.0, DELTAS.1
+        )));
     }
     while high - low > FINE {
         let (left, right) = (low + GOLDEN * (high - low), high - GOLDEN * (high - low));

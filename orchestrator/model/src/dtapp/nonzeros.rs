@@ -32,11 +32,17 @@ pub(super) fn filled() -> Box<dyn Model> {
 }
 
 fn filled_mib(at: &Setting) -> Result<f64, FitError> {
-    let cg = at.nas.filter(|problem: &Problem| problem.benchmark == Benchmark::Cg);
-    let (order, nonzeros) = cg.and_then(Problem::matrix).ok_or_else(|| FitError::OutOfDomain("only CG has a sparse matrix".into()))?;
+    let cg = at
+        .nas
+        .filter(|problem: &Problem| problem.benchmark == Benchmark::Cg);
+    let (order, nonzeros) = cg
+        .and_then(Problem::matrix)
+        .ok_or_else(|| FitError::OutOfDomain("only CG has a sparse matrix".into()))?;
     let (processes, order, row) = (at.processes(), order as f64, nonzeros as f64 + 1.0);
     if !processes.is_power_of_two() {
-        return Err(FitError::OutOfDomain(format!("CG runs on a power of two of processes; {processes} is not one")));
+        return Err(FitError::OutOfDomain(format!(
+            "CG runs on a power of two of processes; {processes} is not one"
+        )));
     }
     let rows = f64::from(1_u32 << (processes.trailing_zeros() / 2));
     let filled = order * row * row / f64::from(processes);

@@ -62,25 +62,58 @@ impl Model for VolumeAndSurface {
                 known.at.app, known.at.class
             )));
         }
-        let counts = samples.iter().map(|s| s.at.processes()).collect::<BTreeSet<_>>().len();
+        let counts = samples
+            .iter()
+            .map(|s| s.at.processes())
+            .collect::<BTreeSet<_>>()
+            .len();
         if counts < DIVIDED {
-            return Err(FitError::TooFewPoints { found: counts, needed: DIVIDED });
+            return Err(FitError::TooFewPoints {
+                found: counts,
+                needed: DIVIDED,
+            });
         }
         let scope = Scope::of(samples, &[Common::Program], Along::Processes)?;
         let values: Vec<f64> = samples.iter().map(|s| s.value).collect();
         let least = values.iter().copied().fold(f64::INFINITY, f64::min);
         let whole_mib = WHOLE_MIB.min(LARGEST_WHOLE_PART * least);
         let weights = relative_weights(&values);
-        let rows_of = |terms_of: usize| -> Vec<Vec<f64>> { samples.iter().map(|s| terms(&s.at)[..terms_of].to_vec()).collect() };
-        let (rows, divided) = (rows_of(DIVIDED), values.iter().map(|value| value - whole_mib).collect::<Vec<f64>>());
+        let rows_of = |terms_of: usize| -> Vec<Vec<f64>> {
+            samples
+                .iter()
+                .map(|s| terms(&s.at)[..terms_of].to_vec())
+                .collect()
+        };
+        let (rows, divided) = (
+            rows_of(DIVIDED),
+            values
+                .iter()
+                .map(|value| value - whole_mib)
+                .collect::<Vec<f64>>(),
+        );
         let (kept, fit) = least_squares_not_negative(&rows, &divided, &weights)?;
-        let fitted = |row: &[f64]| fit.value(&kept.iter().map(|i| row[*i]).collect::<Vec<_>>()) + whole_mib;
-        let worst = rows.iter().zip(&values).map(|(row, value)| (fitted(row) / value - 1.0).abs()).fold(0.0, f64::max);
+        let fitted =
+            |row: &[f64]| fit.value(&kept.iter().map(|i| row[*i]).collect::<Vec<_>>()) + whole_mib;
+        let worst = rows
+            .iter()
+            .zip(&values)
+            .map(|(row, value)| (fitted(row) / value - 1.0).abs())
+            .fold(0.0, f64::max);
         if worst < DIVIDED_ERROR {
-            return Ok(Box::new(Curve { whole_mib, kept, fit, scope }));
+            return Ok(Box::new(Curve {
+                whole_mib,
+                kept,
+                fit,
+                scope,
+            }));
         }
         let (kept, fit) = least_squares_not_negative(&rows_of(NAMES.len()), &values, &weights)?;
-        Ok(Box::new(Curve { whole_mib: 0.0, kept, fit, scope }))
+        Ok(Box::new(Curve {
+            whole_mib: 0.0,
+            kept,
+            fit,
+            scope,
+        }))
     }
 }
 
@@ -90,16 +123,32 @@ impl Fitted for Curve {
         let all = terms(at);
         let row: Vec<f64> = self.kept.iter().map(|i| all[*i]).collect();
         let value = self.whole_mib + self.fit.value(&row);
-        let estimate = self.fit.predict(&row, 1.0 / (value * value)).plus_together(Estimate::exact(self.whole_mib));
-        Ok(Answer { estimate: estimate.not_negative(), warnings: self.scope.warnings(at) })
+        let estimate = self
+            .fit
+            .predict(&row, 1.0 / (value * value))
+            .plus_together(Estimate::exact(self.whole_mib));
+        Ok(Answer {
+            estimate: estimate.not_negative(),
+            warnings: self.scope.warnings(at),
+        })
     }
 
     fn parameters(&self) -> Vec<Parameter> {
         let errors = self.fit.standard_errors.as_ref();
-        let of = |(place, name): (usize, &'static str)| match self.kept.iter().position(|k| *k == place) {
-            Some(i) => Parameter { name, value: self.fit.coefficients[i], standard_error: errors.map(|e| e[i]) },
-            None => Parameter { name, value: 0.0, standard_error: None },
-        };
+        let of =
+            |(place, name): (usize, &'static str)| match self.kept.iter().position(|k| *k == place)
+            {
+                Some(i) => Parameter {
+                    name,
+                    value: self.fit.coefficients[i],
+                    standard_error: errors.map(|e| e[i]),
+                },
+                None => Parameter {
+                    name,
+                    value: 0.0,
+                    standard_error: None,
+                },
+            };
         NAMES.into_iter().enumerate().map(of).collect()
     }
 }
@@ -117,14 +166,37 @@ mod tests {
     fn a_grid_with_ghost_layers_is_found_and_no_part_is_negative() {
         let grid = |p: u32| 0.3 + 100.0 / f64::from(p) + 8.0 / f64::from(p).powf(2.0 / 3.0);
         let runs = [1, 2, 4].map(|p| sample(p, grid(p)));
-        let fitted = VolumeAndSurface.fit(&runs.iter().collect::<Vec<_>>()).expect("a fit");
-        assert!((fitted.predict(&sample(64, 0.0).at).expect("MiB").estimate.value - grid(64)).abs() < 1e-9);
+        let fitted = VolumeAndSurface
+            .fit(&runs.iter().collect::<Vec<_>>())
+            .expect("a fit");
+        assert!(
+            (fitted
+                .predict(&sample(64, 0.0).at)
+                .expect("MiB")
+                .estimate
+                .value
+                - grid(64))
+            .abs()
+                < 1e-9
+        );
         // falls faster than 1/P: a surface of less than nothing would explain it, and be negative on many processes
         let fast = [sample(1, 100.0), sample(2, 48.0), sample(4, 23.0)];
-        let fitted = VolumeAndSurface.fit(&fast.iter().collect::<Vec<_>>()).expect("a fit");
+        let fitted = VolumeAndSurface
+            .fit(&fast.iter().collect::<Vec<_>>())
+            .expect("a fit");
         assert!(fitted.parameters().iter().all(|p| p.value >= 0.0));
-        assert!(fitted.predict(&sample(4096, 0.0).at).expect("MiB").estimate.value > 0.0);
-        assert!(VolumeAndSurface.fit(&[&fast[0], &fast[0]]).is_err(), "one count");
+        assert!(
+            fitted
+                .predict(&sample(4096, 0.0).at)
+                .expect("MiB")
+                .estimate
+                .value
+                > 0.0
+        );
+        assert!(
+            VolumeAndSurface.fit(&[&fast[0], &fast[0]]).is_err(),
+            "one count"
+        );
     }
 
     #[test]
@@ -132,8 +204,14 @@ mod tests {
         for counts in [&[1, 2][..], &[1, 2, 4]] {
             let own = |p: u32| 24.0 + 0.3 * (1.0 - 1.0 / f64::from(p));
             let runs: Vec<_> = counts.iter().map(|p| sample(*p, own(*p))).collect();
-            let fitted = VolumeAndSurface.fit(&runs.iter().collect::<Vec<_>>()).expect("a fit");
-            let value = fitted.predict(&sample(64, 0.0).at).expect("MiB").estimate.value;
+            let fitted = VolumeAndSurface
+                .fit(&runs.iter().collect::<Vec<_>>())
+                .expect("a fit");
+            let value = fitted
+                .predict(&sample(64, 0.0).at)
+                .expect("MiB")
+                .estimate
+                .value;
             assert!((value / own(64) - 1.0).abs() < 0.02, "{counts:?}: {value}");
         }
     }

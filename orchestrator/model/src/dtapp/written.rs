@@ -61,14 +61,20 @@ pub(super) fn with_rest() -> Box<dyn Model> {
 }
 
 fn written_of(at: &Setting) -> Result<f64, FitError> {
-    let unknown = || FitError::OutOfDomain(format!("which pages {}.{} writes is not known", at.app, at.class));
+    let unknown = || {
+        FitError::OutOfDomain(format!(
+            "which pages {}.{} writes is not known",
+            at.app, at.class
+        ))
+    };
     written_mib(at.nas.ok_or_else(unknown)?, at.processes())
 }
 
 fn empty_pages_are_left_out(samples: &[&Sample]) -> Result<(), FitError> {
     let mut outside = 0;
     for sample in samples {
-        outside += usize::from((sample.value - written_of(&sample.at)? - REST_MIB).abs() > BAND_MIB);
+        outside +=
+            usize::from((sample.value - written_of(&sample.at)? - REST_MIB).abs() > BAND_MIB);
     }
     if 2 * outside > samples.len() {
         return Err(FitError::OutOfDomain(format!(
@@ -99,7 +105,10 @@ pub fn written_runs(problem: Problem, processes: u32) -> Result<f64, FitError> {
 fn traced(problem: Problem, processes: u32) -> Result<(f64, f64), FitError> {
     if problem.benchmark == Benchmark::Cg {
         // each of the matrix's five arrays has an empty end
-        return Ok((problem.cg_written_bytes(processes)? as f64 / PAGE as f64, 6.0));
+        return Ok((
+            problem.cg_written_bytes(processes)? as f64 / PAGE as f64,
+            6.0,
+        ));
     }
     let tiles = problem.tiles(processes)?;
     let points = u64::from(problem.grid_points().unwrap_or(0));
@@ -123,7 +132,15 @@ fn traced(problem: Problem, processes: u32) -> Result<(f64, f64), FitError> {
 /// Returns the points along the edges of each cell of a process: the cells lie on a diagonal of the cube.
 fn cells(points: u64, q: u64, rank: u64) -> Vec<[u64; 3]> {
     let size = |at: u64| points / q + u64::from(at < points % q);
-    (0..q).map(|c| [size((rank % q + c) % q), size((rank / q + q - c % q) % q), size(c)]).collect()
+    (0..q)
+        .map(|c| {
+            [
+                size((rank % q + c) % q),
+                size((rank / q + q - c % q) % q),
+                size(c),
+            ]
+        })
+        .collect()
 }
 
 /// Counts written pages while arrays follow each other in memory.
@@ -174,7 +191,10 @@ impl Pages {
             let [(i0, i1), (j0, j1), (k0, k1)] = *span;
             for _ in 0..array.parts {
                 for k in k0..k1 {
-                    self.write(k * plane + (j0 * ei + i0) * array.bytes, k * plane + ((j1 - 1) * ei + i1) * array.bytes);
+                    self.write(
+                        k * plane + (j0 * ei + i0) * array.bytes,
+                        k * plane + ((j1 - 1) * ei + i1) * array.bytes,
+                    );
                 }
                 self.base += ek * plane;
             }
@@ -184,13 +204,20 @@ impl Pages {
 
 /// Returns the spans from `below` points under each cell to `above` points over it, in an array that begins `first` points under the cell.
 fn around(cells: &[[u64; 3]], first: u64, below: u64, above: u64) -> Vec<Span> {
-    cells.iter().map(|cell| cell.map(|edge| (first - below, first + edge + above))).collect()
+    cells
+        .iter()
+        .map(|cell| cell.map(|edge| (first - below, first + edge + above)))
+        .collect()
 }
 
 /// Returns the bytes of a message buffer that are used: the faces exchanged at a time, with two layers of five values in each direction.
 fn sent(cells: &[[u64; 3]]) -> u64 {
     let faces = |[x, y, z]: &[u64; 3]| x * y + y * z + x * z;
-    cells.iter().take(cells.len() - 1).map(|cell| 2 * 10 * 8 * faces(cell)).sum()
+    cells
+        .iter()
+        .take(cells.len() - 1)
+        .map(|cell| 2 * 10 * 8 * faces(cell))
+        .sum()
 }
 
 fn bt(q: u64, m: u64, cells: &[[u64; 3]]) -> Pages {
@@ -198,13 +225,48 @@ fn bt(q: u64, m: u64, cells: &[[u64; 3]]) -> Pages {
     let whole = vec![[(1, m + 3); 3]; cells.len()];
     // the solver keeps data received from the preceding cell under the first row and plane
     let received = u64::from(q > 1);
-    pages.planes(&Array { bytes: 40, edges: [m + 4; 3], parts: 1 }, &whole);
+    pages.planes(
+        &Array {
+            bytes: 40,
+            edges: [m + 4; 3],
+            parts: 1,
+        },
+        &whole,
+    );
     for _ in 0..6 {
-        pages.planes(&Array { bytes: 8, edges: [m + 2; 3], parts: 1 }, &around(cells, 1, 1, 1));
+        pages.planes(
+            &Array {
+                bytes: 8,
+                edges: [m + 2; 3],
+                parts: 1,
+            },
+            &around(cells, 1, 1, 1),
+        );
     }
-    pages.planes(&Array { bytes: 40, edges: [m + 1; 3], parts: 1 }, &around(cells, 1, received, 0));
-    pages.planes(&Array { bytes: 40, edges: [m; 3], parts: 1 }, &around(cells, 0, 0, 0));
-    pages.planes(&Array { bytes: 200, edges: [m + 1; 3], parts: 1 }, &around(cells, 1, received, 0));
+    pages.planes(
+        &Array {
+            bytes: 40,
+            edges: [m + 1; 3],
+            parts: 1,
+        },
+        &around(cells, 1, received, 0),
+    );
+    pages.planes(
+        &Array {
+            bytes: 40,
+            edges: [m; 3],
+            parts: 1,
+        },
+        &around(cells, 0, 0, 0),
+    );
+    pages.planes(
+        &Array {
+            bytes: 200,
+            edges: [m + 1; 3],
+            parts: 1,
+        },
+        &around(cells, 1, received, 0),
+    );
     let buffer = 8 * (60 * m * m * (q - 1) + 1);
     pages.front(buffer, sent(cells));
     pages.front(buffer, sent(cells));
@@ -217,12 +279,33 @@ fn sp(q: u64, m: u64, cells: &[[u64; 3]]) -> Pages {
     let mut pages = Pages::default();
     let r = 2 * (m / 2) + 1;
     let whole = vec![[(1, r + 2), (1, r + 2), (1, m + 3)]; cells.len()];
-    pages.planes(&Array { bytes: 8, edges: [r + 4, r + 4, m + 4], parts: 5 }, &whole);
+    pages.planes(
+        &Array {
+            bytes: 8,
+            edges: [r + 4, r + 4, m + 4],
+            parts: 5,
+        },
+        &whole,
+    );
     for _ in 0..8 {
-        pages.planes(&Array { bytes: 8, edges: [m + 2; 3], parts: 1 }, &around(cells, 1, 1, 1));
+        pages.planes(
+            &Array {
+                bytes: 8,
+                edges: [m + 2; 3],
+                parts: 1,
+            },
+            &around(cells, 1, 1, 1),
+        );
     }
     for parts in [5, 5, 15] {
-        pages.planes(&Array { bytes: 8, edges: [r, r, m], parts }, &around(cells, 0, 0, 0));
+        pages.planes(
+            &Array {
+                bytes: 8,
+                edges: [r, r, m],
+                parts,
+            },
+            &around(cells, 0, 0, 0),
+        );
     }
     let buffer = 8 * (120 * m * m * (q - 1) + 1);
     pages.front(buffer, sent(cells));
@@ -238,12 +321,29 @@ fn lu(i: u64, j: u64, n: u64, rank: u64) -> Pages {
     let (nx, ny) = (size(at_x, x), size(at_y, y));
     // ghost layers only towards neighbours
     let span = |at: u64, of: u64, points: u64, layers: u64| {
-        (if at == 0 { layers } else { 0 }, layers + points + if at + 1 == of { 0 } else { layers })
+        (
+            if at == 0 { layers } else { 0 },
+            layers + points + if at + 1 == of { 0 } else { layers },
+        )
     };
     for _ in 0..3 {
-        pages.planes(&Array { bytes: 40, edges: [i + 4, j + 4, n], parts: 1 }, &[[span(at_x, x, nx, 2), span(at_y, y, ny, 2), (0, n)]]);
+        pages.planes(
+            &Array {
+                bytes: 40,
+                edges: [i + 4, j + 4, n],
+                parts: 1,
+            },
+            &[[span(at_x, x, nx, 2), span(at_y, y, ny, 2), (0, n)]],
+        );
     }
-    pages.planes(&Array { bytes: 40, edges: [i + 2, j + 2, n], parts: 1 }, &[[span(at_x, x, nx, 1), span(at_y, y, ny, 1), (0, n)]]);
+    pages.planes(
+        &Array {
+            bytes: 40,
+            edges: [i + 2, j + 2, n],
+            parts: 1,
+        },
+        &[[span(at_x, x, nx, 1), span(at_y, y, ny, 1), (0, n)]],
+    );
     for _ in 0..4 {
         pages.front(200 * i * j, 200 * i * ny);
     }
@@ -283,13 +383,22 @@ mod tests {
 
     #[test]
     fn no_more_is_written_than_is_declared() {
-        for (app, processes) in [("npb-bt", [1, 16, 324]), ("npb-sp", [4, 25, 256]), ("npb-lu", [1, 8, 100])] {
+        for (app, processes) in [
+            ("npb-bt", [1, 16, 324]),
+            ("npb-sp", [4, 25, 256]),
+            ("npb-lu", [1, 8, 100]),
+        ] {
             for class in ["S", "A", "D"] {
                 let problem = Problem::of(app, class).expect("a benchmark");
                 for processes in processes {
-                    let Ok(declared) = static_arrays_mib(problem, processes) else { continue };
+                    let Ok(declared) = static_arrays_mib(problem, processes) else {
+                        continue;
+                    };
                     let written = written_mib(problem, processes).expect("a size");
-                    assert!(written > 0.5 * (declared - 0.5) && written <= declared, "{app}.{class}.{processes}: {written} of {declared}");
+                    assert!(
+                        written > 0.5 * (declared - 0.5) && written <= declared,
+                        "{app}.{class}.{processes}: {written} of {declared}"
+                    );
                 }
             }
         }

@@ -20,7 +20,11 @@ pub struct Algorithm2 {
 impl Default for Algorithm2 {
     /// The thesis prints neither c1 nor c2; its estimates fix their sum at 93.
     fn default() -> Self {
-        Self { c1: 31.0, c2: 62.0, b: 5.0 }
+        Self {
+            c1: 31.0,
+            c2: 62.0,
+            b: 5.0,
+        }
     }
 }
 
@@ -81,17 +85,37 @@ pub fn algorithm2_extended_mib(per_node: u32, parameters: Algorithm2) -> Result<
 
 #[cfg(test)]
 mod tests {
-    use super::{Algorithm2, FitError, algorithm2_clamped_mib, algorithm2_extended_mib, algorithm2_mib};
+    use super::{
+        Algorithm2, FitError, algorithm2_clamped_mib, algorithm2_extended_mib, algorithm2_mib,
+    };
 
     #[test]
     fn beyond_the_last_branch_there_is_a_reason_a_clamped_value_and_an_extended_one() {
         let given = Algorithm2::default();
         let refused = algorithm2_mib(64, given).expect_err("no branch");
-        assert!(matches!(&refused, FitError::OutOfDomain(why) if why.contains("64") && why.contains("63")), "{refused}");
+        assert!(
+            matches!(&refused, FitError::OutOfDomain(why) if why.contains("64") && why.contains("63")),
+            "{refused}"
+        );
         assert_eq!(algorithm2_clamped_mib(64, given), Ok(534.0));
         assert_eq!(algorithm2_extended_mib(64, given), Ok(547.0));
-        assert!(matches!(algorithm2_mib(0, given), Err(FitError::BadValue { .. })));
-        assert!(matches!(algorithm2_mib(4, Algorithm2 { c1: -1.0, ..given }), Err(FitError::BadValue { .. })));
-        assert!(matches!(algorithm2_mib(4, Algorithm2 { b: f64::NAN, ..given }), Err(FitError::BadValue { .. })));
+        assert!(matches!(
+            algorithm2_mib(0, given),
+            Err(FitError::BadValue { .. })
+        ));
+        assert!(matches!(
+            algorithm2_mib(4, Algorithm2 { c1: -1.0, ..given }),
+            Err(FitError::BadValue { .. })
+        ));
+        assert!(matches!(
+            algorithm2_mib(
+                4,
+                Algorithm2 {
+                    b: f64::NAN,
+                    ..given
+                }
+            ),
+            Err(FitError::BadValue { .. })
+        ));
     }
 }

@@ -19,7 +19,12 @@ const LARGE: u64 = 65_536;
 /// # Errors
 /// A program whose decomposition is not known.
 pub(super) fn partners_on_node(at: &Setting) -> Result<f64, FitError> {
-    let unknown = || FitError::OutOfDomain(format!("the messages of {}.{} are not known", at.app, at.class));
+    let unknown = || {
+        FitError::OutOfDomain(format!(
+            "the messages of {}.{} are not known",
+            at.app, at.class
+        ))
+    };
     let problem = at.nas.ok_or_else(unknown)?;
     let processes = at.processes();
     if processes < 2 {
@@ -38,22 +43,42 @@ fn partners(problem: Problem, processes: u32) -> Result<f64, FitError> {
     let grid = |n: Option<u32>| u64::from(n.unwrap_or(0));
     if problem.benchmark == Benchmark::Cg {
         let rows = 1_u32 << (processes.trailing_zeros() / 2);
-        let length = problem.matrix().map_or(0, |(order, _)| 8 * order / u64::from(rows));
+        let length = problem
+            .matrix()
+            .map_or(0, |(order, _)| 8 * order / u64::from(rows));
         let steps = f64::from(processes / rows).log2();
-        return Ok(if length >= LARGE { steps + 1.0 - 1.0 / f64::from(rows) } else { 0.0 });
+        return Ok(if length >= LARGE {
+            steps + 1.0 - 1.0 / f64::from(rows)
+        } else {
+            0.0
+        });
     }
     Ok(match problem.tiles(processes)? {
         Tiles::Cells { q, m } => {
             let edge = grid(problem.grid_points()).div_ceil(q);
             let faces = 8 * 10 * edge * edge * (q - 1);
-            let solver = if problem.benchmark == Benchmark::Bt { 8 * 30 * m * m } else { 0 };
+            let solver = if problem.benchmark == Benchmark::Bt {
+                8 * 30 * m * m
+            } else {
+                0
+            };
             let neighbours = if q == 2 { 3.0 } else { 6.0 };
-            if faces.max(solver) >= LARGE { neighbours } else { 0.0 }
+            if faces.max(solver) >= LARGE {
+                neighbours
+            } else {
+                0.0
+            }
         }
         Tiles::Columns { i, j, n } => {
             let (x, y) = (n.div_ceil(i) as f64, n.div_ceil(j) as f64);
             let (along_x, along_y) = (8 * 10 * j * n, 8 * 10 * i * n);
-            let mean = |cuts: f64, message: u64| if message >= LARGE { 2.0 * (cuts - 1.0) / cuts } else { 0.0 };
+            let mean = |cuts: f64, message: u64| {
+                if message >= LARGE {
+                    2.0 * (cuts - 1.0) / cuts
+                } else {
+                    0.0
+                }
+            };
             mean(x, along_x) + mean(y, along_y)
         }
     })
@@ -86,8 +111,12 @@ mod tests {
             ("npb-cg", "B", 16, 2.9),
         ];
         for (app, class, processes, quarters) in seen {
-            let ours = partners(Problem::of(app, class).expect("a benchmark"), processes).expect("partners");
-            assert!((ours - quarters).abs() <= 0.3, "{app}.{class}.{processes}: {ours} against {quarters}");
+            let ours = partners(Problem::of(app, class).expect("a benchmark"), processes)
+                .expect("partners");
+            assert!(
+                (ours - quarters).abs() <= 0.3,
+                "{app}.{class}.{processes}: {ours} against {quarters}"
+            );
         }
     }
 }

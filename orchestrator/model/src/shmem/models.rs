@@ -62,7 +62,9 @@ fn alone() -> Box<dyn Model> {
         along: Along::PerNode,
         admits: |at| match at.per_node {
             1 => Ok(()),
-            p => Err(FitError::OutOfDomain(format!("{p} processes share memory; the model covers only one process"))),
+            p => Err(FitError::OutOfDomain(format!(
+                "{p} processes share memory; the model covers only one process"
+            ))),
         },
         ..Linear::of(ModelInfo {
             id: "shmem-alone",
@@ -78,7 +80,9 @@ fn alone() -> Box<dyn Model> {
 /// Accepts settings that share memory through ch3:nemesis.
 fn of_nemesis(at: &Setting) -> Result<(), FitError> {
     if at.mpi != MpiKind::Nemesis {
-        return Err(FitError::OutOfDomain("only MPICH with ch3:nemesis has this segment in every image".into()));
+        return Err(FitError::OutOfDomain(
+            "only MPICH with ch3:nemesis has this segment in every image".into(),
+        ));
     }
     several(at)
 }
@@ -86,14 +90,19 @@ fn of_nemesis(at: &Setting) -> Result<(), FitError> {
 /// Accepts settings that share memory outside the images.
 fn beside_the_images(at: &Setting) -> Result<(), FitError> {
     if at.mpi == MpiKind::Nemesis {
-        return Err(FitError::OutOfDomain("the images of ch3:nemesis hold the segment, which grows with the processes".into()));
+        return Err(FitError::OutOfDomain(
+            "the images of ch3:nemesis hold the segment, which grows with the processes".into(),
+        ));
     }
     several(at)
 }
 
 fn several(at: &Setting) -> Result<(), FitError> {
     if at.per_node < 2 {
-        return Err(FitError::OutOfDomain("one process alone shares no memory: runs with several processes say nothing about it".into()));
+        return Err(FitError::OutOfDomain(
+            "one process alone shares no memory: runs with several processes say nothing about it"
+                .into(),
+        ));
     }
     Ok(())
 }
@@ -170,7 +179,9 @@ impl Model for Constant {
     }
 
     fn fit(&self, samples: &[&Sample]) -> Result<Box<dyn Fitted>, FitError> {
-        let of = samples.iter().filter(|s| s.at.mpi == MpiKind::OpenMpi && s.at.per_node > 1);
+        let of = samples
+            .iter()
+            .filter(|s| s.at.mpi == MpiKind::OpenMpi && s.at.per_node > 1);
         if of.clone().count() > 0 && of.clone().all(|s| s.value >= LEAST_WITH_PEERS_MIB) {
             return Self::linear(|at| Ok(OPEN_MPI_PEER_MIB * p_of(at)?)).fit(samples);
         }
@@ -223,14 +234,27 @@ fn published(
     source: &'static str,
     answer: fn(&Setting) -> Result<Answer, FitError>,
 ) -> Fixed {
-    let info = ModelInfo { id, title, formula, source, tier: Tier::Published, parameters: 0 };
-    Fixed { info, answer, believes: always }
+    let info = ModelInfo {
+        id,
+        title,
+        formula,
+        source,
+        tier: Tier::Published,
+        parameters: 0,
+    };
+    Fixed {
+        info,
+        answer,
+        believes: always,
+    }
 }
 
 /// Returns the answer of a published formula for ch3:nemesis: `value` with the band of the measured cells, or with a warning beyond them.
 fn banded(at: &Setting, value: Result<f64, FitError>) -> Result<Answer, FitError> {
     if at.mpi != MpiKind::Nemesis {
-        return Err(FitError::OutOfDomain("published for MPICH with ch3:nemesis only".into()));
+        return Err(FitError::OutOfDomain(
+            "published for MPICH with ch3:nemesis only".into(),
+        ));
     }
     let mut answer = Answer::from(Estimate::plus_minus(value?, BAND_MIB));
     if at.per_node > MEASURED {
@@ -242,12 +266,18 @@ fn banded(at: &Setting, value: Result<f64, FitError>) -> Result<Answer, FitError
 /// Removes the interval and adds a warning: the band of the measured cells says nothing beyond them.
 fn beyond_measured(mut answer: Answer, at: &Setting) -> Answer {
     answer.estimate.interval = None;
-    answer.warnings.push(format!("{} processes on a node are more than the {MEASURED} that were measured: no interval", at.per_node));
+    answer.warnings.push(format!(
+        "{} processes on a node are more than the {MEASURED} that were measured: no interval",
+        at.per_node
+    ));
     answer
 }
 
 /// Refuses a published formula that the runs contradict: images of other versions of DMTCP and MPI hold other areas.
-fn agrees(samples: &[&Sample], of: fn(&Setting) -> Result<Answer, FitError>) -> Result<(), FitError> {
+fn agrees(
+    samples: &[&Sample],
+    of: fn(&Setting) -> Result<Answer, FitError>,
+) -> Result<(), FitError> {
     let mut far = 0;
     for sample in samples {
         far += usize::from(of(&sample.at)?.estimate.covers(sample.value) == Some(false));
@@ -270,13 +300,23 @@ fn quadratic_answer(at: &Setting) -> Result<Answer, FitError> {
 }
 
 fn algorithm2_answer(at: &Setting) -> Result<Answer, FitError> {
-    let mut answer = banded(at, algorithm2_clamped_mib(at.per_node, Algorithm2::default()))?;
+    let mut answer = banded(
+        at,
+        algorithm2_clamped_mib(at.per_node, Algorithm2::default()),
+    )?;
     // its excess over the measurements grows with p, to 2.3 %
     if at.per_node <= MEASURED {
-        answer.estimate = Estimate::between(answer.estimate.value, answer.estimate.value * 0.975, answer.estimate.value + BAND_MIB);
+        answer.estimate = Estimate::between(
+            answer.estimate.value,
+            answer.estimate.value * 0.975,
+            answer.estimate.value + BAND_MIB,
+        );
     }
     if at.per_node > 63 {
-        answer.warnings.push(format!("Algorithm 2 ends at 63 processes on a node; its value there stands for {}", at.per_node));
+        answer.warnings.push(format!(
+            "Algorithm 2 ends at 63 processes on a node; its value there stands for {}",
+            at.per_node
+        ));
     }
     Ok(answer)
 }
@@ -295,27 +335,62 @@ fn open_mpi_answer(at: &Setting) -> Result<Answer, FitError> {
 fn published_buffer() -> Box<dyn Model> {
     let formula = "MiB = 4·p + p·(p − 1)/16 + 26.2";
     let source = "layout of ch3:nemesis; the constant of BT and SP with MPICH 3 and DMTCP 2";
-    let model = published("shmem-buffers-published", "buffers of the processes, MPICH 3", formula, source, buffer_answer);
-    Box::new(Fixed { believes: |samples| agrees(samples, buffer_answer), ..model })
+    let model = published(
+        "shmem-buffers-published",
+        "buffers of the processes, MPICH 3",
+        formula,
+        source,
+        buffer_answer,
+    );
+    Box::new(Fixed {
+        believes: |samples| agrees(samples, buffer_answer),
+        ..model
+    })
 }
 
 fn published_quadratic() -> Box<dyn Model> {
     let formula = "MiB = 0.0617·p² + 3.9983·p + 25.47";
-    let model = published("shmem-quadratic-published", "published parabola", formula, "thesis, equation 3.11", quadratic_answer);
-    Box::new(Fixed { believes: |samples| agrees(samples, quadratic_answer), ..model })
+    let model = published(
+        "shmem-quadratic-published",
+        "published parabola",
+        formula,
+        "thesis, equation 3.11",
+        quadratic_answer,
+    );
+    Box::new(Fixed {
+        believes: |samples| agrees(samples, quadratic_answer),
+        ..model
+    })
 }
 
 fn published_algorithm2() -> Box<dyn Model> {
     let formula = "Algorithm 2 with c1 + c2 = 93, b = 5";
-    let model =
-        published("shmem-algorithm2", "Algorithm 2", formula, "thesis, Algorithm 2 as corrected; 63 processes at most", algorithm2_answer);
-    Box::new(Fixed { believes: |samples| agrees(samples, algorithm2_answer), ..model })
+    let model = published(
+        "shmem-algorithm2",
+        "Algorithm 2",
+        formula,
+        "thesis, Algorithm 2 as corrected; 63 processes at most",
+        algorithm2_answer,
+    );
+    Box::new(Fixed {
+        believes: |samples| agrees(samples, algorithm2_answer),
+        ..model
+    })
 }
 
 fn published_open_mpi() -> Box<dyn Model> {
     let formula = "MiB = 90.5; 98.3 from 64 processes on";
-    let model = published("shmem-open-mpi", "Open MPI as measured", formula, "thesis, Table 5.1", open_mpi_answer);
-    Box::new(Fixed { believes: |samples| agrees(samples, open_mpi_answer), ..model })
+    let model = published(
+        "shmem-open-mpi",
+        "Open MPI as measured",
+        formula,
+        "thesis, Table 5.1",
+        open_mpi_answer,
+    );
+    Box::new(Fixed {
+        believes: |samples| agrees(samples, open_mpi_answer),
+        ..model
+    })
 }
 
 #[cfg(test)]
@@ -337,8 +412,17 @@ mod tests {
             output: Default::default(),
         };
         for (two, sixteen) in [(0.203, 0.203), (6.4, 6.4 + 14.0 * 10.5 / 1024.0)] {
-            let run = Sample { id: "2".into(), at: at(2), value: two };
-            let value = Constant.fit(&[&run]).and_then(|curve| curve.predict(&at(16))).expect("an answer").estimate.value;
+            let run = Sample {
+                id: "2".into(),
+                at: at(2),
+                value: two,
+            };
+            let value = Constant
+                .fit(&[&run])
+                .and_then(|curve| curve.predict(&at(16)))
+                .expect("an answer")
+                .estimate
+                .value;
             assert!((value - sixteen).abs() < 1e-9, "{value} for {sixteen}");
         }
     }
@@ -356,12 +440,21 @@ mod tests {
                     mpi,
                     output: Default::default(),
                 };
-                let published: Vec<_> = models().into_iter().filter(|m| m.info().tier == Tier::Published).collect();
-                let answers: Vec<_> = published.iter().filter_map(|m| m.fit(&[]).ok()?.predict(&at).ok()).collect();
+                let published: Vec<_> = models()
+                    .into_iter()
+                    .filter(|m| m.info().tier == Tier::Published)
+                    .collect();
+                let answers: Vec<_> = published
+                    .iter()
+                    .filter_map(|m| m.fit(&[]).ok()?.predict(&at).ok())
+                    .collect();
                 assert!(!answers.is_empty());
                 for answer in answers {
                     assert_eq!(answer.estimate.interval.is_some(), known, "{mpi:?} {p}");
-                    assert_eq!(answer.warnings.iter().any(|w| w.contains("no interval")), !known);
+                    assert_eq!(
+                        answer.warnings.iter().any(|w| w.contains("no interval")),
+                        !known
+                    );
                 }
             }
         }

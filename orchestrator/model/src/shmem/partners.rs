@@ -51,10 +51,15 @@ fn without_copies_mib(per_node: u32) -> Result<f64, FitError> {
 
 fn admits(at: &Setting) -> Result<(), FitError> {
     if at.mpi != MpiKind::Nemesis || at.per_node < 2 {
-        return Err(FitError::OutOfDomain("only several processes with ch3:nemesis have this segment in every image".into()));
+        return Err(FitError::OutOfDomain(
+            "only several processes with ch3:nemesis have this segment in every image".into(),
+        ));
     }
     match at.nas {
-        Some(_) => Err(FitError::OutOfDomain(format!("the partners of {}.{} are known: another model uses them", at.app, at.class))),
+        Some(_) => Err(FitError::OutOfDomain(format!(
+            "the partners of {}.{} are known: another model uses them",
+            at.app, at.class
+        ))),
         None => Ok(()),
     }
 }
@@ -73,15 +78,31 @@ impl Model for Partners {
 
     fn fit(&self, samples: &[&Sample]) -> Result<Box<dyn Fitted>, FitError> {
         let samples: Vec<&&Sample> = samples.iter().filter(|s| admits(&s.at).is_ok()).collect();
-        let first = samples.first().ok_or(FitError::TooFewPoints { found: 0, needed: 1 })?;
+        let first = samples.first().ok_or(FitError::TooFewPoints {
+            found: 0,
+            needed: 1,
+        })?;
         if let Some(other) = samples.iter().find(|s| s.at.app != first.at.app) {
-            return Err(FitError::OutOfDomain(format!("the partners of {} are not those of {}", first.at.app, other.at.app)));
+            return Err(FitError::OutOfDomain(format!(
+                "the partners of {} are not those of {}",
+                first.at.app, other.at.app
+            )));
         }
         let excess = |s: &&&Sample| {
             let mib = s.value - without_copies_mib(s.at.per_node)?;
-            Ok(Excess { class: s.at.class.clone(), per_node: s.at.per_node, mib })
+            Ok(Excess {
+                class: s.at.class.clone(),
+                per_node: s.at.per_node,
+                mib,
+            })
         };
-        Ok(Box::new(Curve { app: first.at.app.clone(), runs: samples.iter().map(excess).collect::<Result<_, FitError>>()? }))
+        Ok(Box::new(Curve {
+            app: first.at.app.clone(),
+            runs: samples
+                .iter()
+                .map(excess)
+                .collect::<Result<_, FitError>>()?,
+        }))
     }
 }
 
@@ -104,10 +125,16 @@ impl Curve {
         let has_class = self.runs.iter().any(|r| r.class == class);
         let mut excess: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
         for run in self.runs.iter().filter(|r| !has_class || r.class == class) {
-            excess.entry(run.per_node).or_default().push(run.mib / COPY_MIB);
+            excess
+                .entry(run.per_node)
+                .or_default()
+                .push(run.mib / COPY_MIB);
         }
         let mean = |of: &Vec<f64>| of.iter().sum::<f64>() / of.len().max(1) as f64;
-        let mut from_the_largest = excess.iter().rev().map(|(per_node, of)| (*per_node, mean(of)));
+        let mut from_the_largest = excess
+            .iter()
+            .rev()
+            .map(|(per_node, of)| (*per_node, mean(of)));
         let (per_node, buffers) = from_the_largest.next().unwrap_or((2, 0.0));
         let others = f64::from(per_node - 1);
         let partners = buffers.clamp(0.0, others);
@@ -118,7 +145,13 @@ impl Curve {
             None => (partners >= ALL * others, buffers <= others + 1.0),
         };
         let is_certain = is_certain && per_node >= TELLING;
-        Largest { per_node, partners, rest_mib: COPY_MIB * (buffers - partners), all, is_certain }
+        Largest {
+            per_node,
+            partners,
+            rest_mib: COPY_MIB * (buffers - partners),
+            all,
+            is_certain,
+        }
     }
 }
 
@@ -126,9 +159,18 @@ impl Fitted for Curve {
     fn predict(&self, at: &Setting) -> Result<Answer, FitError> {
         admits(at)?;
         if at.app != self.app {
-            return Err(FitError::OutOfDomain(format!("fitted on {}, it knows nothing about {}", self.app, at.app)));
+            return Err(FitError::OutOfDomain(format!(
+                "fitted on {}, it knows nothing about {}",
+                self.app, at.app
+            )));
         }
-        let Largest { per_node: most, partners, rest_mib, all, is_certain } = self.largest(&at.class);
+        let Largest {
+            per_node: most,
+            partners,
+            rest_mib,
+            all,
+            is_certain,
+        } = self.largest(&at.class);
         let others = f64::from(at.per_node - 1);
         let as_many = partners.min(others);
         let (fewest, largest) = match () {
@@ -138,7 +180,10 @@ impl Fitted for Curve {
         };
         let mib = without_copies_mib(at.per_node)? + rest_mib;
         let value = mib + COPY_MIB * (fewest + largest) / 2.0;
-        let (low, high) = (mib + COPY_MIB * fewest - BAND_MIB, mib + COPY_MIB * largest + BAND_MIB);
+        let (low, high) = (
+            mib + COPY_MIB * fewest - BAND_MIB,
+            mib + COPY_MIB * largest + BAND_MIB,
+        );
         let unclear = || {
             format!(
                 "{most} processes do not tell whether a process of {} exchanges large messages with all others or with neighbours: half way; a run \
@@ -147,12 +192,19 @@ impl Fitted for Curve {
             )
         };
         let warnings = (fewest < largest).then(unclear).into_iter().collect();
-        Ok(Answer { estimate: Estimate::between(value, low, high).not_negative(), warnings })
+        Ok(Answer {
+            estimate: Estimate::between(value, low, high).not_negative(),
+            warnings,
+        })
     }
 
     fn parameters(&self) -> Vec<Parameter> {
         let class = self.runs.first().map_or("", |r| r.class.as_str());
-        vec![Parameter { name: "n", value: self.largest(class).partners, standard_error: None }]
+        vec![Parameter {
+            name: "n",
+            value: self.largest(class).partners,
+            standard_error: None,
+        }]
     }
 }
 
@@ -168,26 +220,45 @@ mod tests {
     /// Measured with DMTCP 4.2.0 and MPICH 4.0.2 (ch3:nemesis), MiB.
     #[test]
     fn programs_whose_processes_all_exchange_are_told_from_those_with_neighbours() {
-        let is = [(2, 18.039), (4, 27.189), (8, 47.999), (16, 93.583)].map(|(p, mib)| sample(p, mib));
+        let is =
+            [(2, 18.039), (4, 27.189), (8, 47.999), (16, 93.583)].map(|(p, mib)| sample(p, mib));
         let bt = [(4, 28.431), (9, 52.859), (16, 91.342)].map(|(p, mib)| sample(p, mib));
         let predict = |runs: &[Sample], p| {
-            let curve = Partners.fit(&runs.iter().collect::<Vec<_>>()).expect("a fit");
+            let curve = Partners
+                .fit(&runs.iter().collect::<Vec<_>>())
+                .expect("a fit");
             curve.predict(&sample(p, 0.0).at).expect("an answer")
         };
         // all partners on 8 processes: so on 16
         let told = predict(&is[..3], 16);
-        assert!((told.estimate.value - 93.583).abs() < 0.5 && told.warnings.is_empty(), "{told:?}");
+        assert!(
+            (told.estimate.value - 93.583).abs() < 0.5 && told.warnings.is_empty(),
+            "{told:?}"
+        );
         // six neighbours on 9: so on 16
         let told = predict(&bt[..2], 16);
-        assert!((told.estimate.value - 91.342).abs() < 0.2 && told.warnings.is_empty(), "{told:?}");
+        assert!(
+            (told.estimate.value - 91.342).abs() < 0.2 && told.warnings.is_empty(),
+            "{told:?}"
+        );
         // up to 4 nothing tells: half way, and both within
         let told = predict(&bt[..1], 16);
-        assert_eq!((told.estimate.covers(91.342), told.warnings.len()), (Some(true), 1), "{told:?}");
+        assert_eq!(
+            (told.estimate.covers(91.342), told.warnings.len()),
+            (Some(true), 1),
+            "{told:?}"
+        );
         // more buffers than partners: what else there is, is not known
         assert_eq!(predict(&bt[1..2], 16).warnings.len(), 1);
         // one run is hit
         assert!((predict(&bt[..2], 9).estimate.value - 52.859).abs() < 1e-9);
-        let other = Sample { at: Setting { app: "other".into(), ..bt[0].at.clone() }, ..bt[0].clone() };
+        let other = Sample {
+            at: Setting {
+                app: "other".into(),
+                ..bt[0].at.clone()
+            },
+            ..bt[0].clone()
+        };
         assert!(Partners.fit(&[&bt[0], &other]).is_err());
     }
 }

@@ -19,13 +19,23 @@ pub fn models_with_data() -> Vec<Box<dyn Model>> {
         Box::new(Linear {
             names: &["c", "D"],
             terms: |at| Ok(vec![1.0, 1.0 / f64::from(at.processes())]),
-            ..with_data("shmem-and-data", "shared memory, and data that the processes divide", "MiB = shared(p) + c + D/P", 2)
+            ..with_data(
+                "shmem-and-data",
+                "shared memory, and data that the processes divide",
+                "MiB = shared(p) + c + D/P",
+                2,
+            )
         }),
         Box::new(Linear {
             names: &["D"],
             terms: |at| Ok(vec![1.0 / f64::from(at.processes())]),
             offset: |at| Ok(library_mib(at)? + LIBRARY_C_MIB),
-            ..with_data("shmem-and-data-of-one", "shared memory, and data that the processes divide", "MiB = shared(p) + 8 + D/P", 1)
+            ..with_data(
+                "shmem-and-data-of-one",
+                "shared memory, and data that the processes divide",
+                "MiB = shared(p) + 8 + D/P",
+                1,
+            )
         }),
     ]
 }
@@ -36,7 +46,11 @@ const LIBRARY_C_MIB: f64 = 8.0;
 /// What the segment of ch3:nemesis takes in the image of a rank, MiB; other libraries store theirs beside the images.
 fn library_mib(at: &Setting) -> Result<f64, FitError> {
     let p = at_least_one("the number of processes on the node", at.per_node)?;
-    Ok(if at.mpi == MpiKind::Nemesis && at.per_node > 1 { growth_mib(p) } else { 0.0 })
+    Ok(if at.mpi == MpiKind::Nemesis && at.per_node > 1 {
+        growth_mib(p)
+    } else {
+        0.0
+    })
 }
 
 /// Returns the MiB of shared memory that are taken to be the program's data: what lies beyond the segment and what libraries have beside it.
@@ -44,7 +58,12 @@ pub fn data_mib(at: &Setting, mib: f64) -> f64 {
     library_mib(at).map_or(0.0, |library| (mib - library - LIBRARY_C_MIB).max(0.0))
 }
 
-fn with_data(id: &'static str, title: &'static str, formula: &'static str, parameters: usize) -> Linear {
+fn with_data(
+    id: &'static str,
+    title: &'static str,
+    formula: &'static str,
+    parameters: usize,
+) -> Linear {
     Linear {
         offset: library_mib,
         weights: Weights::Relative,
@@ -66,8 +85,12 @@ fn with_data(id: &'static str, title: &'static str, formula: &'static str, param
 /// no library's does, or is far more than any library has. The samples are of one program and class.
 pub fn holds_data(samples: &[(Setting, f64)]) -> bool {
     let own = |(at, mib): &(Setting, f64)| library_mib(at).map_or(0.0, |library| mib - library);
-    let falls = |a: &(Setting, f64), b: &(Setting, f64)| a.0.processes() < b.0.processes() && own(a) > own(b) + FALL_MIB;
-    samples.iter().any(|a| samples.iter().any(|b| falls(a, b)) || own(a) > MOST_OF_A_LIBRARY_MIB)
+    let falls = |a: &(Setting, f64), b: &(Setting, f64)| {
+        a.0.processes() < b.0.processes() && own(a) > own(b) + FALL_MIB
+    };
+    samples
+        .iter()
+        .any(|a| samples.iter().any(|b| falls(a, b)) || own(a) > MOST_OF_A_LIBRARY_MIB)
 }
 
 /// A fall that no library has, MiB: with ch3:nemesis and BT or SP it is up to 1.6, because fewer partners of large messages are left.
@@ -84,7 +107,15 @@ mod tests {
 
     fn at(p: u32, mpi: MpiKind) -> Setting {
         let (app, class, mapping) = ("program".to_owned(), "B".to_owned(), Mapping::one_node(p));
-        Setting { app, class, nas: None, mapping, per_node: p, mpi, output: Output::default() }
+        Setting {
+            app,
+            class,
+            nas: None,
+            mapping,
+            per_node: p,
+            mpi,
+            output: Output::default(),
+        }
     }
 
     /// Measured with DMTCP 4.2.0, MPICH 4.0.2 and Open MPI 4.1.4, MiB: on 1, 2, 4, and on 8 and 16 processes.
@@ -95,7 +126,11 @@ mod tests {
     const IS_OPEN_MPI: [f64; 5] = [6.3, 6.4, 6.4, 6.7, 6.7];
 
     fn samples(mib: [f64; 5], mpi: MpiKind) -> Vec<(Setting, f64)> {
-        [1, 2, 4, 8, 16].into_iter().zip(mib).map(|(p, mib)| (at(p, mpi), mib)).collect()
+        [1, 2, 4, 8, 16]
+            .into_iter()
+            .zip(mib)
+            .map(|(p, mib)| (at(p, mpi), mib))
+            .collect()
     }
 
     #[test]
@@ -117,15 +152,32 @@ mod tests {
     #[test]
     fn three_small_runs_tell_of_larger_ones() {
         let model = &models_with_data()[0];
-        for (mib, mpi, within) in
-            [(MINIGHOST_CH3, MpiKind::Nemesis, 0.001), (MINIGHOST_OPEN_MPI, MpiKind::OpenMpi, 0.002), (LAMMPS, MpiKind::OpenMpi, 0.07)]
-        {
-            let all: Vec<Sample> =
-                samples(mib, mpi).into_iter().map(|(at, value)| Sample { id: at.processes().to_string(), at, value }).collect();
-            let curve = model.fit(&all[..3].iter().collect::<Vec<_>>()).expect("a fit");
+        for (mib, mpi, within) in [
+            (MINIGHOST_CH3, MpiKind::Nemesis, 0.001),
+            (MINIGHOST_OPEN_MPI, MpiKind::OpenMpi, 0.002),
+            (LAMMPS, MpiKind::OpenMpi, 0.07),
+        ] {
+            let all: Vec<Sample> = samples(mib, mpi)
+                .into_iter()
+                .map(|(at, value)| Sample {
+                    id: at.processes().to_string(),
+                    at,
+                    value,
+                })
+                .collect();
+            let curve = model
+                .fit(&all[..3].iter().collect::<Vec<_>>())
+                .expect("a fit");
             for held_out in &all[3..] {
-                let predicted = curve.predict(&held_out.at).expect("an answer").estimate.value;
-                assert!((predicted / held_out.value - 1.0).abs() < within, "{held_out:?}: {predicted}");
+                let predicted = curve
+                    .predict(&held_out.at)
+                    .expect("an answer")
+                    .estimate
+                    .value;
+                assert!(
+                    (predicted / held_out.value - 1.0).abs() < within,
+                    "{held_out:?}: {predicted}"
+                );
             }
         }
     }

@@ -62,8 +62,14 @@ impl Comparison {
 
 /// Adjusts the probabilities of all comparisons of a table for their number.
 pub fn adjust<'c>(comparisons: impl IntoIterator<Item = &'c mut Comparison>) {
-    let mut tested: Vec<&mut Comparison> = comparisons.into_iter().filter(|c| c.p_value.is_some()).collect();
-    let p: Vec<f64> = tested.iter().filter_map(|c| Some((c.p_value? * (1.0 - LEVEL) / c.level).min(1.0))).collect();
+    let mut tested: Vec<&mut Comparison> = comparisons
+        .into_iter()
+        .filter(|c| c.p_value.is_some())
+        .collect();
+    let p: Vec<f64> = tested
+        .iter()
+        .filter_map(|c| Some((c.p_value? * (1.0 - LEVEL) / c.level).min(1.0)))
+        .collect();
     for (comparison, q) in tested.iter_mut().zip(false_discovery::adjusted(&p)) {
         comparison.q_value = Some(q);
     }
@@ -87,21 +93,40 @@ pub fn compare_stopped(a: &[f64], b: &[f64], least: usize) -> Option<Comparison>
 fn compare_independent(a: &[f64], b: &[f64], level: f64) -> Option<Comparison> {
     let (of_a, of_b) = means(a, b)?;
     let ratio = ratio_of(of_a, of_b);
-    let mut comparison =
-        Comparison { n: (a.len(), b.len()), paired: false, level, ratio, interval: None, p_value: None, q_value: None, effect_size: None };
-    let (Some(sd_a), Some(sd_b)) = (sample_sd(a), sample_sd(b)) else { return Some(comparison) };
+    let mut comparison = Comparison {
+        n: (a.len(), b.len()),
+        paired: false,
+        level,
+        ratio,
+        interval: None,
+        p_value: None,
+        q_value: None,
+        effect_size: None,
+    };
+    let (Some(sd_a), Some(sd_b)) = (sample_sd(a), sample_sd(b)) else {
+        return Some(comparison);
+    };
     let (n_a, n_b) = (a.len() as f64, b.len() as f64);
     let (square_a, square_b) = (sd_a * sd_a / n_a, sd_b * sd_b / n_b);
     // Welch and Satterthwaite, of the difference a - ratio b
     let freedom = |ratio: f64| {
         let scaled = ratio * ratio * square_b;
         let sum = square_a + scaled;
-        if sum > 0.0 { sum * sum / (square_a * square_a / (n_a - 1.0) + scaled * scaled / (n_b - 1.0)) } else { 1.0 }
+        if sum > 0.0 {
+            sum * sum / (square_a * square_a / (n_a - 1.0) + scaled * scaled / (n_b - 1.0))
+        } else {
+            1.0
+        }
     };
     let error = (square_a + square_b).sqrt();
     let apart = difference(of_a, of_b);
     comparison.p_value = Some(probability(apart, error, freedom(1.0)));
-    comparison.interval = fieller(1.0 - level, (of_a, of_b), (square_a, square_b, 0.0), freedom(ratio));
+    comparison.interval = fieller(
+        1.0 - level,
+        (of_a, of_b),
+        (square_a, square_b, 0.0),
+        freedom(ratio),
+    );
     comparison.effect_size = effect_size(apart, (a.len(), sd_a), (b.len(), sd_b));
     Some(comparison.without_judgement_of_few())
 }
@@ -122,7 +147,9 @@ pub fn compare_paired(pairs: &[(f64, f64)]) -> Option<Comparison> {
         q_value: None,
         effect_size: None,
     };
-    let (Some(sd_a), Some(sd_b)) = (sample_sd(&a), sample_sd(&b)) else { return Some(comparison) };
+    let (Some(sd_a), Some(sd_b)) = (sample_sd(&a), sample_sd(&b)) else {
+        return Some(comparison);
+    };
     let (count, freedom) = (pairs.len() as f64, pairs.len() as f64 - 1.0);
     let differences: Vec<f64> = pairs.iter().map(|(a, b)| difference(*a, *b)).collect();
     let apart = difference(of_a, of_b);
@@ -131,8 +158,18 @@ pub fn compare_paired(pairs: &[(f64, f64)]) -> Option<Comparison> {
     } else {
         permutation::probability(&differences)
     };
-    let together = pairs.iter().map(|(a, b)| (a - of_a) * (b - of_b)).sum::<f64>() / freedom / count;
-    comparison.interval = fieller(LEVEL, (of_a, of_b), (sd_a * sd_a / count, sd_b * sd_b / count, together), freedom);
+    let together = pairs
+        .iter()
+        .map(|(a, b)| (a - of_a) * (b - of_b))
+        .sum::<f64>()
+        / freedom
+        / count;
+    comparison.interval = fieller(
+        LEVEL,
+        (of_a, of_b),
+        (sd_a * sd_a / count, sd_b * sd_b / count, together),
+        freedom,
+    );
     comparison.effect_size = effect_size(apart, (a.len(), sd_a), (b.len(), sd_b));
     Some(comparison.without_judgement_of_few())
 }
@@ -161,7 +198,12 @@ pub(super) fn probability(difference: f64, error: f64, freedom: f64) -> f64 {
 
 /// Returns the interval of a ratio of two means: all ratios r for which a - r b is within t standard errors of 0 (Fieller 1954, Some problems
 /// in interval estimation, J. R. Stat. Soc. B 16). `None` if the second mean is not told apart from 0.
-fn fieller(level: f64, (a, b): (f64, f64), (square_a, square_b, together): (f64, f64, f64), freedom: f64) -> Option<Interval> {
+fn fieller(
+    level: f64,
+    (a, b): (f64, f64),
+    (square_a, square_b, together): (f64, f64, f64),
+    freedom: f64,
+) -> Option<Interval> {
     let t = t_quantile_at(level, freedom).powi(2);
     let within = |square: f64| if square == 0.0 { 0.0 } else { t * square };
     let denominator = b * b - within(square_b);
@@ -169,15 +211,24 @@ fn fieller(level: f64, (a, b): (f64, f64), (square_a, square_b, together): (f64,
         return None;
     }
     let centre = a * b - within(together);
-    let root = (centre * centre - denominator * (a * a - within(square_a))).max(0.0).sqrt();
+    let root = (centre * centre - denominator * (a * a - within(square_a)))
+        .max(0.0)
+        .sqrt();
     let (low, high) = ((centre - root) / denominator, (centre + root) / denominator);
     // without scatter rounding must not move the ratio out of its interval
     let ratio = ratio_of(a, b);
-    (low.is_finite() && high.is_finite()).then(|| Interval { low: low.min(ratio), high: high.max(ratio) })
+    (low.is_finite() && high.is_finite()).then(|| Interval {
+        low: low.min(ratio),
+        high: high.max(ratio),
+    })
 }
 
 /// Hedges' g (1981, Distribution theory for Glass's estimator of effect size, J. Educ. Stat. 6).
-fn effect_size(difference: f64, (n_a, sd_a): (usize, f64), (n_b, sd_b): (usize, f64)) -> Option<f64> {
+fn effect_size(
+    difference: f64,
+    (n_a, sd_a): (usize, f64),
+    (n_b, sd_b): (usize, f64),
+) -> Option<f64> {
     let (a, b) = (n_a as f64 - 1.0, n_b as f64 - 1.0);
     let pooled = ((a * sd_a * sd_a + b * sd_b * sd_b) / (a + b)).sqrt();
     (pooled > 0.0).then(|| difference / pooled * (1.0 - 3.0 / (4.0 * (a + b) - 1.0)))
@@ -199,10 +250,16 @@ mod tests {
     #[test]
     fn pairs_cancel_a_drift_that_hides_the_difference_otherwise() {
         // each pair differs by exactly 10 %, while the machine slows down to half its speed
-        let pairs: Vec<(f64, f64)> = (0..6).map(|i| 1.0 + f64::from(i) * 0.2).map(|base| (base * 1.1, base)).collect();
+        let pairs: Vec<(f64, f64)> = (0..6)
+            .map(|i| 1.0 + f64::from(i) * 0.2)
+            .map(|base| (base * 1.1, base))
+            .collect();
         let paired = compare_paired(&pairs).expect("a comparison");
         let i = paired.interval.expect("an interval");
-        assert!((paired.ratio - 1.1).abs() < 1e-12 && (i.high - i.low) < 1e-6 && paired.differs(), "{paired:?}");
+        assert!(
+            (paired.ratio - 1.1).abs() < 1e-12 && (i.high - i.low) < 1e-6 && paired.differs(),
+            "{paired:?}"
+        );
         let (a, b): (Vec<f64>, Vec<f64>) = pairs.into_iter().unzip();
         assert!(!compare(&a, &b).expect("a comparison").differs());
     }
@@ -213,9 +270,22 @@ mod tests {
         assert!(compare(&[1.0], &[0.0]).is_none());
         assert!(compare(&[f64::NAN], &[1.0]).is_none());
         let single = compare(&[2.0], &[1.0]).expect("a ratio");
-        assert_eq!((single.ratio, single.interval, single.p_value, single.differs()), (2.0, None, None, false));
+        assert_eq!(
+            (
+                single.ratio,
+                single.interval,
+                single.p_value,
+                single.differs()
+            ),
+            (2.0, None, None, false)
+        );
         // a baseline that may as well be 0
-        assert!(compare_paired(&[(1.0, 0.1), (1.0, 9.0)]).expect("a ratio").interval.is_none());
+        assert!(
+            compare_paired(&[(1.0, 0.1), (1.0, 9.0)])
+                .expect("a ratio")
+                .interval
+                .is_none()
+        );
     }
 
     #[test]
@@ -223,7 +293,10 @@ mod tests {
         let smaller = compare_paired(&[(1.0, 2.0), (1.0, 2.0), (1.0, 2.0)]).expect("a ratio");
         let i = smaller.interval.expect("an interval");
         assert!(
-            smaller.differs() && smaller.effect_size.is_none() && (i.low - 0.5).abs() < 1e-9 && (i.high - 0.5).abs() < 1e-9,
+            smaller.differs()
+                && smaller.effect_size.is_none()
+                && (i.low - 0.5).abs() < 1e-9
+                && (i.high - 0.5).abs() < 1e-9,
             "{smaller:?}"
         );
         assert!(!compare_paired(&[(2.0, 2.0); 3]).expect("a ratio").differs());
@@ -235,7 +308,11 @@ mod tests {
             let (a, b) = (vec![0.1 + 0.2; n], vec![0.3; n]);
             let pairs: Vec<(f64, f64)> = a.iter().copied().zip(b.iter().copied()).collect();
             for c in [compare(&a, &b), compare_paired(&pairs)].map(|c| c.expect("a comparison")) {
-                assert_eq!((c.ratio, c.p_value, c.differs(), c.effect_size), (1.0, Some(1.0), false, None), "{n}: {c:?}");
+                assert_eq!(
+                    (c.ratio, c.p_value, c.differs(), c.effect_size),
+                    (1.0, Some(1.0), false, None),
+                    "{n}: {c:?}"
+                );
             }
         }
         // a byte of a gibibyte is one
@@ -245,7 +322,10 @@ mod tests {
     #[test]
     fn few_repeats_that_do_not_bound_the_ratio_have_no_star() {
         let constant = compare_paired(&[(2.0, 1.0), (3.0, 2.0), (4.0, 3.0)]).expect("a ratio");
-        assert_eq!((constant.interval, constant.p_value, constant.differs()), (None, None, false));
+        assert_eq!(
+            (constant.interval, constant.p_value, constant.differs()),
+            (None, None, false)
+        );
     }
 
     /// R: t.test(a, b) and the effect size by hand.
@@ -254,8 +334,17 @@ mod tests {
         let (a, b) = ([5.1, 4.9, 5.6, 5.3], [4.2, 4.4, 4.0, 4.6, 4.3]);
         let c = compare(&a, &b).expect("a comparison");
         // means 5.225 and 4.3, variances 0.0891667 and 0.05: t = 5.1533, 5.573 degrees of freedom
-        assert!(c.p_value.is_some_and(|p| (p - 0.002_70).abs() < 2e-4), "{c:?}");
-        assert!(c.effect_size.is_some_and(|g| (g - 0.925 / 0.066_785_7f64.sqrt() * (1.0 - 3.0 / 27.0)).abs() < 1e-4), "{c:?}");
+        assert!(
+            c.p_value.is_some_and(|p| (p - 0.002_70).abs() < 2e-4),
+            "{c:?}"
+        );
+        assert!(
+            c.effect_size
+                .is_some_and(
+                    |g| (g - 0.925 / 0.066_785_7f64.sqrt() * (1.0 - 3.0 / 27.0)).abs() < 1e-4
+                ),
+            "{c:?}"
+        );
     }
 
     #[test]
@@ -279,22 +368,33 @@ mod tests {
     /// Equal things are called different in at most 6 of 100 comparisons, and in not too few: then the test would see nothing.
     #[test]
     fn equal_samples_are_seldom_called_different() {
-        let natures: [Nature; 2] = [("normal", |z| 1.0 + 0.1 * z), ("log-normal", |z| (0.5 * z).exp())];
+        let natures: [Nature; 2] = [
+            ("normal", |z| 1.0 + 0.1 * z),
+            ("log-normal", |z| (0.5 * z).exp()),
+        ];
         for n in [4, 5, 6, 7, 8, 10, 14, 20] {
             for (name, value) in natures {
                 let mut random = seeded([&[n as f64][..]]);
                 let trials = 4000;
                 let mut both = (0u32, 0u32);
                 for _ in 0..trials {
-                    let mut sample = || -> Vec<f64> { (0..n).map(|_| value(normal(&mut random))).collect() };
+                    let mut sample =
+                        || -> Vec<f64> { (0..n).map(|_| value(normal(&mut random))).collect() };
                     let (a, b) = (sample(), sample());
                     let pairs: Vec<(f64, f64)> = a.iter().copied().zip(b.iter().copied()).collect();
                     both.0 += u32::from(compare_paired(&pairs).is_some_and(|c| c.differs()));
                     both.1 += u32::from(compare(&a, &b).is_some_and(|c| c.differs()));
                 }
-                let [paired, independent] = [both.0, both.1].map(|count| f64::from(count) / f64::from(trials));
-                assert!((0.015..=0.06).contains(&paired), "paired, {name}, {n}: {paired}");
-                assert!((0.015..=0.06).contains(&independent), "independent, {name}, {n}: {independent}");
+                let [paired, independent] =
+                    [both.0, both.1].map(|count| f64::from(count) / f64::from(trials));
+                assert!(
+                    (0.015..=0.06).contains(&paired),
+                    "paired, {name}, {n}: {paired}"
+                );
+                assert!(
+                    (0.015..=0.06).contains(&independent),
+                    "independent, {name}, {n}: {independent}"
+                );
             }
         }
     }
@@ -307,11 +407,16 @@ mod tests {
                 let mut random = seeded([&[least as f64, scatter][..]]);
                 let mut as_if_not_stopped = 0;
                 let called = share(2000, || {
-                    let [a, b] = [(), ()].map(|()| stopped_sample(least, |random| 1.0 + scatter * normal(random), &mut random));
+                    let [a, b] = [(), ()].map(|()| {
+                        stopped_sample(least, |random| 1.0 + scatter * normal(random), &mut random)
+                    });
                     as_if_not_stopped += u32::from(compare(&a, &b).is_some_and(|c| c.differs()));
                     compare_stopped(&a, &b, least).is_some_and(|c| c.differs())
                 });
-                assert!((0.01..=most).contains(&called), "from {least}, scatter {scatter}: {called}");
+                assert!(
+                    (0.01..=most).contains(&called),
+                    "from {least}, scatter {scatter}: {called}"
+                );
                 assert!(f64::from(as_if_not_stopped) / 2000.0 > called);
             }
         }
@@ -329,17 +434,33 @@ mod tests {
                     let pairs: Vec<(f64, f64)> = (0..n)
                         .map(|_| {
                             let common = normal(&mut random) * 0.05;
-                            (truth * (1.0 + common + 0.05 * normal(&mut random)), 1.0 + common + 0.1 * normal(&mut random))
+                            (
+                                truth * (1.0 + common + 0.05 * normal(&mut random)),
+                                1.0 + common + 0.1 * normal(&mut random),
+                            )
                         })
                         .collect();
                     let (a, b): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
-                    let c = if at == 0 { compare_paired(&pairs) } else { compare(&a, &b) };
-                    c.and_then(|c| c.interval).is_some_and(|i| i.low <= truth && truth <= i.high)
+                    let c = if at == 0 {
+                        compare_paired(&pairs)
+                    } else {
+                        compare(&a, &b)
+                    };
+                    c.and_then(|c| c.interval)
+                        .is_some_and(|i| i.low <= truth && truth <= i.high)
                 });
             }
-            assert!((0.93..=0.97).contains(&held[0]), "paired, {n} repeats: {}", held[0]);
+            assert!(
+                (0.93..=0.97).contains(&held[0]),
+                "paired, {n} repeats: {}",
+                held[0]
+            );
             // these are pairs: taking them for independent wastes what they have in common
-            assert!((0.93..=0.995).contains(&held[1]), "independent, {n} repeats: {}", held[1]);
+            assert!(
+                (0.93..=0.995).contains(&held[1]),
+                "independent, {n} repeats: {}",
+                held[1]
+            );
         }
     }
 }

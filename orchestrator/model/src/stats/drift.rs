@@ -29,10 +29,14 @@ pub fn drift(groups: &[Vec<(f64, f64)>]) -> Option<Drift> {
     let groups: Vec<&Vec<(f64, f64)>> = groups.iter().filter(|group| group.len() > 1).collect();
     let all = || groups.iter().flat_map(|group| group.iter());
     let count = all().count();
-    if count < ENOUGH || all().any(|(time, value)| !time.is_finite() || !value.is_finite() || *value <= 0.0) {
+    if count < ENOUGH
+        || all().any(|(time, value)| !time.is_finite() || !value.is_finite() || *value <= 0.0)
+    {
         return None;
     }
-    let freedom = count.checked_sub(groups.len() + 1).filter(|freedom| *freedom > 0)? as f64;
+    let freedom = count
+        .checked_sub(groups.len() + 1)
+        .filter(|freedom| *freedom > 0)? as f64;
     let (mut of_times, mut together, mut of_values) = (0.0, 0.0, 0.0);
     for group in &groups {
         let n = group.len() as f64;
@@ -45,17 +49,32 @@ pub fn drift(groups: &[Vec<(f64, f64)>]) -> Option<Drift> {
             of_values += v * v;
         }
     }
-    let (first, last) = all().fold((f64::INFINITY, f64::NEG_INFINITY), |(f, l), (t, _)| (f.min(*t), l.max(*t)));
+    let (first, last) = all().fold((f64::INFINITY, f64::NEG_INFINITY), |(f, l), (t, _)| {
+        (f.min(*t), l.max(*t))
+    });
     let span = last - first;
     if of_times <= 0.0 || span <= 0.0 {
         return None;
     }
     let slope = together / of_times;
     let error = ((of_values - slope * together).max(0.0) / freedom / of_times).sqrt();
-    let half = if error > 0.0 { t_quantile(freedom) * error } else { 0.0 };
+    let half = if error > 0.0 {
+        t_quantile(freedom) * error
+    } else {
+        0.0
+    };
     let at_end = |slope: f64| (slope * span).exp();
-    let interval = Interval { low: at_end(slope - half), high: at_end(slope + half) };
-    Some(Drift { values: count, span, ratio: at_end(slope), interval, p_value: probability(slope, error, freedom) })
+    let interval = Interval {
+        low: at_end(slope - half),
+        high: at_end(slope + half),
+    };
+    Some(Drift {
+        values: count,
+        span,
+        ratio: at_end(slope),
+        interval,
+        p_value: probability(slope, error, freedom),
+    })
 }
 
 #[cfg(test)]
@@ -71,12 +90,26 @@ mod tests {
     #[test]
     fn a_drift_is_found_across_points_of_different_size() {
         // two points, a hundred times apart, both a tenth slower after ten hours
-        let point = |size: f64| (0..6).map(|i| f64::from(i) * 2.0).map(|t| (t, size * (1.1f64.ln() * t / 10.0).exp())).collect();
+        let point = |size: f64| {
+            (0..6)
+                .map(|i| f64::from(i) * 2.0)
+                .map(|t| (t, size * (1.1f64.ln() * t / 10.0).exp()))
+                .collect()
+        };
         let found = drift(&[point(1.0), point(100.0)]).expect("a drift");
-        assert!((found.ratio - 1.1).abs() < 1e-9 && found.p_value < 1e-6 && found.values == 12 && found.span == 10.0, "{found:?}");
+        assert!(
+            (found.ratio - 1.1).abs() < 1e-9
+                && found.p_value < 1e-6
+                && found.values == 12
+                && found.span == 10.0,
+            "{found:?}"
+        );
         assert!(drift(&[vec![(0.0, 1.0), (1.0, 1.0)]]).is_none(), "too few");
         assert!(drift(&[vec![(0.0, 1.0); 9]]).is_none(), "all at once");
-        assert!(drift(&[(0..9).map(|i| (f64::from(i), -1.0)).collect()]).is_none(), "no logarithm");
+        assert!(
+            drift(&[(0..9).map(|i| (f64::from(i), -1.0)).collect()]).is_none(),
+            "no logarithm"
+        );
     }
 
     #[test]
@@ -87,8 +120,13 @@ mod tests {
             let held = share(2000, || {
                 let mut made = |at: i32| {
                     let mut value = |repeat: i32| {
-                        let time = f64::from(repeat * points + at) / f64::from(repeats * points - 1);
-                        (time, (truth.ln() * time + 0.1 * normal(&mut random)).exp() * f64::from(at + 1))
+                        let time =
+                            f64::from(repeat * points + at) / f64::from(repeats * points - 1);
+                        (
+                            time,
+                            (truth.ln() * time + 0.1 * normal(&mut random)).exp()
+                                * f64::from(at + 1),
+                        )
                     };
                     (0..repeats).map(&mut value).collect::<Vec<_>>()
                 };
@@ -97,10 +135,17 @@ mod tests {
                 alarms += u32::from(found.p_value <= 0.05);
                 found.interval.low <= truth && truth <= found.interval.high
             });
-            assert!((0.93..=0.97).contains(&held), "{points} points, {repeats} repeats: {held}");
+            assert!(
+                (0.93..=0.97).contains(&held),
+                "{points} points, {repeats} repeats: {held}"
+            );
             let alarms = f64::from(alarms) / 2000.0;
             assert!(
-                if truth == 1.0 { (0.03..=0.07).contains(&alarms) } else { alarms > 0.5 },
+                if truth == 1.0 {
+                    (0.03..=0.07).contains(&alarms)
+                } else {
+                    alarms > 0.5
+                },
                 "{points} points, {repeats} repeats: {alarms}"
             );
         }

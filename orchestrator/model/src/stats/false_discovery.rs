@@ -23,7 +23,10 @@ mod tests {
     fn known_values() {
         let q = adjusted(&[0.01, 0.04, 0.03, 0.005, 0.8]);
         let expected = [0.025, 0.05, 0.05, 0.025, 0.8];
-        assert!(q.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-12), "{q:?}");
+        assert!(
+            q.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-12),
+            "{q:?}"
+        );
         assert!(adjusted(&[]).is_empty());
     }
 }

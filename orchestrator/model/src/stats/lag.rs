@@ -27,7 +27,12 @@ pub struct Lag {
 pub fn lag(groups: &[Vec<(f64, f64)>]) -> Option<Lag> {
     let groups: Vec<&Vec<(f64, f64)>> = groups.iter().filter(|group| group.len() > 1).collect();
     let count = groups.iter().map(|group| group.len()).sum();
-    if count < ENOUGH || groups.iter().flat_map(|g| g.iter()).any(|(time, v)| !time.is_finite() || !v.is_finite() || *v <= 0.0) {
+    if count < ENOUGH
+        || groups
+            .iter()
+            .flat_map(|g| g.iter())
+            .any(|(time, v)| !time.is_finite() || !v.is_finite() || *v <= 0.0)
+    {
         return None;
     }
     let mut deviations: Vec<Vec<f64>> = Vec::new();
@@ -35,7 +40,12 @@ pub fn lag(groups: &[Vec<(f64, f64)>]) -> Option<Lag> {
     for (at, group) in groups.iter().enumerate() {
         let mean = group.iter().map(|(_, v)| v.ln()).sum::<f64>() / group.len() as f64;
         deviations.push(group.iter().map(|(_, v)| v.ln() - mean).collect());
-        slots.extend(group.iter().enumerate().map(|(i, (time, _))| (*time, at, i)));
+        slots.extend(
+            group
+                .iter()
+                .enumerate()
+                .map(|(i, (time, _))| (*time, at, i)),
+        );
     }
     slots.sort_by(|a, b| a.0.total_cmp(&b.0));
     let squares: f64 = deviations.iter().flatten().map(|e| e * e).sum();
@@ -43,8 +53,13 @@ pub fn lag(groups: &[Vec<(f64, f64)>]) -> Option<Lag> {
     if squares <= count as f64 * 1e-28 {
         return None;
     }
-    let together =
-        |of: &[Vec<f64>]| slots.windows(2).map(|pair| of[pair[0].1][pair[0].2] * of[pair[1].1][pair[1].2]).sum::<f64>() / squares;
+    let together = |of: &[Vec<f64>]| {
+        slots
+            .windows(2)
+            .map(|pair| of[pair[0].1][pair[0].2] * of[pair[1].1][pair[1].2])
+            .sum::<f64>()
+            / squares
+    };
     let correlation = together(&deviations);
     let mut random = seeded(deviations.iter().map(Vec::as_slice));
     let mut shuffled = deviations.clone();
@@ -58,7 +73,11 @@ pub fn lag(groups: &[Vec<(f64, f64)>]) -> Option<Lag> {
     });
     // the runs' own order is one of them
     let p_value = (as_alike.count() as f64 + 1.0) / (f64::from(ORDERS) + 1.0);
-    Some(Lag { values: count, correlation, p_value })
+    Some(Lag {
+        values: count,
+        correlation,
+        p_value,
+    })
 }
 
 #[cfg(test)]
@@ -101,10 +120,21 @@ mod tests {
     #[test]
     fn few_values_and_equal_ones_say_nothing() {
         assert!(lag(&[vec![(0.0, 1.0), (1.0, 2.0)]]).is_none(), "too few");
-        assert!(lag(&[(0..9).map(|i| (f64::from(i), 0.1)).collect()]).is_none(), "no scatter");
-        assert!(lag(&[(0..9).map(|i| (f64::from(i), -1.0)).collect()]).is_none(), "no logarithm");
-        let waves: Vec<(f64, f64)> = (0..16).map(|i| (f64::from(i), if i / 4 % 2 == 0 { 1.0 } else { 1.2 })).collect();
+        assert!(
+            lag(&[(0..9).map(|i| (f64::from(i), 0.1)).collect()]).is_none(),
+            "no scatter"
+        );
+        assert!(
+            lag(&[(0..9).map(|i| (f64::from(i), -1.0)).collect()]).is_none(),
+            "no logarithm"
+        );
+        let waves: Vec<(f64, f64)> = (0..16)
+            .map(|i| (f64::from(i), if i / 4 % 2 == 0 { 1.0 } else { 1.2 }))
+            .collect();
         let found = lag(&[waves]).expect("an answer");
-        assert!(found.correlation > 0.5 && found.p_value < 0.01 && found.values == 16, "{found:?}");
+        assert!(
+            found.correlation > 0.5 && found.p_value < 0.01 && found.values == 16,
+            "{found:?}"
+        );
     }
 }

@@ -38,20 +38,41 @@ impl CommonScatter {
     /// The variances of the logarithms are taken for s₀² d₀/χ²(d₀) times χ²(d)/d; s₀² and d₀ are from the mean and the variance of their
     /// logarithms (Smyth 2004, Linear models and empirical Bayes methods, Stat. Appl. Genet. Mol. Biol. 3).
     pub fn of(points: &[&[f64]]) -> Option<Self> {
-        let used: Vec<&[f64]> = points.iter().copied().filter(|values| values.len() > 1).collect();
+        let used: Vec<&[f64]> = points
+            .iter()
+            .copied()
+            .filter(|values| values.len() > 1)
+            .collect();
         if used.len() < ENOUGH_POINTS {
             return None;
         }
-        let variances: Vec<(f64, f64)> =
-            used.iter().map(|values| Some((log_variance(values)?, values.len() as f64 - 1.0))).collect::<Option<_>>()?;
-        let logs: Vec<f64> = variances.iter().map(|(v, d)| v.ln() - digamma(d / 2.0) + (d / 2.0).ln()).collect();
+        let variances: Vec<(f64, f64)> = used
+            .iter()
+            .map(|values| Some((log_variance(values)?, values.len() as f64 - 1.0)))
+            .collect::<Option<_>>()?;
+        let logs: Vec<f64> = variances
+            .iter()
+            .map(|(v, d)| v.ln() - digamma(d / 2.0) + (d / 2.0).ln())
+            .collect();
         let centre = mean(&logs)?;
-        let chance = variances.iter().map(|(_, d)| trigamma(d / 2.0)).sum::<f64>() / variances.len() as f64;
+        let chance = variances
+            .iter()
+            .map(|(_, d)| trigamma(d / 2.0))
+            .sum::<f64>()
+            / variances.len() as f64;
         let beyond = sample_sd(&logs)?.powi(2) - chance;
         let most = variances.iter().map(|(_, d)| d).sum();
         // points that differ by no more than chance have one scatter: as many degrees as all of them have
-        let half = if beyond > trigamma(MOST_FREEDOM / 2.0) { inverse_trigamma(beyond) } else { MOST_FREEDOM / 2.0 };
-        Some(Self { variance: (centre + digamma(half) - half.ln()).exp(), freedom: 2.0 * half, most })
+        let half = if beyond > trigamma(MOST_FREEDOM / 2.0) {
+            inverse_trigamma(beyond)
+        } else {
+            MOST_FREEDOM / 2.0
+        };
+        Some(Self {
+            variance: (centre + digamma(half) - half.ln()).exp(),
+            freedom: 2.0 * half,
+            most,
+        })
     }
 
     /// Returns the 95 % interval of the mean of a point, mean · exp(± t s̃/√n) with s̃² = (d₀ s₀² + d s²)/(d₀ + d) and d₀ + d degrees of freedom,
@@ -62,7 +83,13 @@ impl CommonScatter {
         let variance = (self.freedom * self.variance + (n - 1.0) * own) / degrees;
         let freedom = degrees.min(self.most);
         let factor = (t_quantile(freedom) * (variance / n).sqrt()).exp();
-        factor.is_finite().then(|| ModeratedInterval { interval: Interval { low: centre / factor, high: centre * factor }, freedom })
+        factor.is_finite().then(|| ModeratedInterval {
+            interval: Interval {
+                low: centre / factor,
+                high: centre * factor,
+            },
+            freedom,
+        })
     }
 }
 
@@ -87,7 +114,9 @@ fn trigamma(mut x: f64) -> f64 {
         x += 1.0;
     }
     let square = 1.0 / (x * x);
-    sum + 1.0 / x + square / 2.0 + square / x * (1.0 / 6.0 - square * (1.0 / 30.0 - square * (1.0 / 42.0 - square / 30.0)))
+    sum + 1.0 / x
+        + square / 2.0
+        + square / x * (1.0 / 6.0 - square * (1.0 / 30.0 - square * (1.0 / 42.0 - square / 30.0)))
 }
 
 /// Where [`trigamma`], which falls, has a value: by halving the logarithm.
@@ -95,7 +124,11 @@ fn inverse_trigamma(value: f64) -> f64 {
     let (mut low, mut high) = ((1e-6f64).ln(), (MOST_FREEDOM / 2.0).ln());
     for _ in 0..100 {
         let middle = 0.5 * (low + high);
-        if trigamma(middle.exp()) > value { low = middle } else { high = middle }
+        if trigamma(middle.exp()) > value {
+            low = middle
+        } else {
+            high = middle
+        }
     }
     low.exp()
 }
@@ -116,7 +149,11 @@ mod tests {
     #[test]
     fn known_values_of_trigamma() {
         // pi^2/6, pi^2/2, and R: trigamma(12.5)
-        for (x, y) in [(1.0, 1.644_934_066_848_226_4), (0.5, 4.934_802_200_544_679), (12.5, 0.083_285_2)] {
+        for (x, y) in [
+            (1.0, 1.644_934_066_848_226_4),
+            (0.5, 4.934_802_200_544_679),
+            (12.5, 0.083_285_2),
+        ] {
             assert!((trigamma(x) - y).abs() < 1e-7, "{x}: {}", trigamma(x));
             assert!((inverse_trigamma(y) / x - 1.0).abs() < 1e-5);
         }
@@ -125,11 +162,18 @@ mod tests {
     #[test]
     fn points_without_scatter_and_few_points_have_nothing_in_common() {
         let (a, b): (&[f64], &[f64]) = (&[1.0, 1.1], &[2.0, 2.0]);
-        assert!(CommonScatter::of(&[a, a, a]).is_none() && CommonScatter::of(&[a, a, a, b]).is_none());
+        assert!(
+            CommonScatter::of(&[a, a, a]).is_none() && CommonScatter::of(&[a, a, a, b]).is_none()
+        );
         let common = CommonScatter::of(&[a, a, a, a]).expect("a scatter");
         let of_equal = common.interval(a).expect("an interval");
         // four points that scatter alike: their degrees of freedom, and no more
-        assert!((of_equal.freedom - 4.0).abs() < 1e-9 && common.interval(b).is_none() && common.interval(&[1.0]).is_none(), "{of_equal:?}");
+        assert!(
+            (of_equal.freedom - 4.0).abs() < 1e-9
+                && common.interval(b).is_none()
+                && common.interval(&[1.0]).is_none(),
+            "{of_equal:?}"
+        );
     }
 
     /// Eight points whose scatter differs by a factor of 1.35 up or down: held nearly as often as said, and far narrower than alone.
@@ -146,7 +190,10 @@ mod tests {
                     })
                     .collect();
                 let all: Vec<&[f64]> = points.iter().map(Vec::as_slice).collect();
-                let i = CommonScatter::of(&all).and_then(|c| c.interval(all[0])).expect("an interval").interval;
+                let i = CommonScatter::of(&all)
+                    .and_then(|c| c.interval(all[0]))
+                    .expect("an interval")
+                    .interval;
                 pooled.push(i.high - i.low);
                 alone.extend(mean_interval(all[0]).map(|(i, _)| i.high - i.low));
                 i.low <= 1.0 && 1.0 <= i.high

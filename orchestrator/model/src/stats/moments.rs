@@ -6,7 +6,9 @@ pub fn mean(values: &[f64]) -> Option<f64> {
     let n = values.len() as f64;
     // Summing deviations from the first value makes the mean of equal values exact.
     let mean = first + values.iter().map(|v| (v - first) / n).sum::<f64>();
-    let (low, high) = values.iter().fold((first, first), |(l, h), v| (l.min(*v), h.max(*v)));
+    let (low, high) = values
+        .iter()
+        .fold((first, first), |(l, h), v| (l.min(*v), h.max(*v)));
     Some(mean.clamp(low, high))
 }
 
@@ -15,7 +17,11 @@ const ROUNDING: f64 = 16.0 * f64::EPSILON;
 
 /// Returns the difference of two numbers; 0 where nothing but rounding tells them apart: 0.1 + 0.2 is 0.3.
 pub(super) fn difference(a: f64, b: f64) -> f64 {
-    if (a - b).abs() <= ROUNDING * a.abs().max(b.abs()) { 0.0 } else { a - b }
+    if (a - b).abs() <= ROUNDING * a.abs().max(b.abs()) {
+        0.0
+    } else {
+        a - b
+    }
 }
 
 /// Returns the standard deviation of a sample (n - 1). `None` for fewer than two values.

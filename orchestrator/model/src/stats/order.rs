@@ -19,7 +19,10 @@ pub fn median_interval(sorted: &[f64]) -> Option<Interval> {
     let binomial = Binomial::new(0.5, n as u64).ok()?;
     let coverage = |k: usize| 1.0 - 2.0 * binomial.cdf(k as u64 - 1);
     let k = (1..=n / 2).take_while(|k| coverage(*k) >= LEVEL).last()?;
-    Some(Interval { low: sorted[k - 1], high: sorted[n - k] })
+    Some(Interval {
+        low: sorted[k - 1],
+        high: sorted[n - k],
+    })
 }
 
 #[cfg(test)]
@@ -37,7 +40,10 @@ mod tests {
         let ascending: Vec<f64> = (1..=20).map(f64::from).collect();
         let of = |n: usize| median_interval(&ascending[..n]).map(|i| (i.low, i.high));
         // ranks of tables of binomial intervals, as in Hollander and Wolfe
-        assert_eq!([of(6), of(8), of(9), of(10), of(20)], [(1.0, 6.0), (1.0, 8.0), (2.0, 8.0), (2.0, 9.0), (6.0, 15.0)].map(Some));
+        assert_eq!(
+            [of(6), of(8), of(9), of(10), of(20)],
+            [(1.0, 6.0), (1.0, 8.0), (2.0, 8.0), (2.0, 9.0), (6.0, 15.0)].map(Some)
+        );
         assert!(median_interval(&[1.0, 2.0, 3.0, 4.0, 5.0]).is_none());
         let same = median_interval(&[2.0; 8]).expect("an interval");
         assert_eq!((same.low, same.high), (2.0, 2.0));
@@ -46,7 +52,11 @@ mod tests {
     #[test]
     fn nineteen_of_twenty_intervals_hold_the_median() {
         for n in [6, 7, 8, 10, 15, 20, 40] {
-            let natures: [Nature; 3] = [("normal", |z| z), ("log-normal", |z| (0.5 * z).exp()), ("two modes", |z| z + 3.0 * z.signum())];
+            let natures: [Nature; 3] = [
+                ("normal", |z| z),
+                ("log-normal", |z| (0.5 * z).exp()),
+                ("two modes", |z| z + 3.0 * z.signum()),
+            ];
             for (name, value) in natures {
                 let mut random = seeded([&[n as f64][..]]);
                 let truth = value(0.0);
@@ -55,7 +65,10 @@ mod tests {
                     values.sort_by(f64::total_cmp);
                     median_interval(&values).is_some_and(|i| i.low <= truth && truth <= i.high)
                 });
-                assert!((0.945..=0.995).contains(&held), "{name}, {n} repeats: {held}");
+                assert!(
+                    (0.945..=0.995).contains(&held),
+                    "{name}, {n} repeats: {held}"
+                );
             }
         }
     }

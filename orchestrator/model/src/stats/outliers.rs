@@ -29,7 +29,10 @@ impl Fences {
         let q1 = quantile(sorted, 0.25).unwrap_or(f64::NEG_INFINITY);
         let q3 = quantile(sorted, 0.75).unwrap_or(f64::INFINITY);
         let range = q3 - q1;
-        Self { inner: (q1 - 1.5 * range, q3 + 1.5 * range), outer: (q1 - 3.0 * range, q3 + 3.0 * range) }
+        Self {
+            inner: (q1 - 1.5 * range, q3 + 1.5 * range),
+            outer: (q1 - 3.0 * range, q3 + 3.0 * range),
+        }
     }
 
     /// Returns the fences of values in any order.

@@ -18,21 +18,36 @@ pub fn probability(differences: &[f64]) -> Option<f64> {
     if n == 0 {
         return None;
     }
-    let sum = |signed: &mut dyn FnMut(usize) -> f64| differences.iter().enumerate().map(|(i, d)| d.abs() * signed(i)).sum::<f64>().abs();
+    let sum = |signed: &mut dyn FnMut(usize) -> f64| {
+        differences
+            .iter()
+            .enumerate()
+            .map(|(i, d)| d.abs() * signed(i))
+            .sum::<f64>()
+            .abs()
+    };
     let observed = differences.iter().sum::<f64>().abs();
     // assignments that give the same sum count, despite rounding
     let least = observed - differences.iter().map(|d| d.abs()).sum::<f64>() * 1e-12;
     if n <= EXACT {
         let all = 1u32 << n;
-        let as_far = (0..all).filter(|bits| sum(&mut |i| if bits >> i & 1 == 0 { 1.0 } else { -1.0 }) >= least).count();
+        let as_far = (0..all)
+            .filter(|bits| sum(&mut |i| if bits >> i & 1 == 0 { 1.0 } else { -1.0 }) >= least)
+            .count();
         return Some(as_far as f64 / f64::from(all));
     }
     if n > NORMAL {
         let spread = differences.iter().map(|d| d * d).sum::<f64>().sqrt();
-        return Some(if spread > 0.0 { erfc(observed / spread / std::f64::consts::SQRT_2) } else { 1.0 });
+        return Some(if spread > 0.0 {
+            erfc(observed / spread / std::f64::consts::SQRT_2)
+        } else {
+            1.0
+        });
     }
     let mut random = seeded([differences]);
-    let as_far = (0..RANDOM).filter(|_| sum(&mut |_| sign(&mut random)) >= least).count();
+    let as_far = (0..RANDOM)
+        .filter(|_| sum(&mut |_| sign(&mut random)) >= least)
+        .count();
     // the observed assignment is one of them
     Some((as_far as f64 + 1.0) / (f64::from(RANDOM) + 1.0))
 }
@@ -64,7 +79,10 @@ mod tests {
     #[test]
     fn the_limit_for_many_pairs_agrees_with_random_assignments_and_takes_no_time() {
         let of = |n: i32| -> Vec<f64> { (0..n).map(|i| f64::from(i % 7) - 2.9).collect() };
-        let (drawn, limit) = (probability(&of(1000)).expect("a probability"), probability(&of(1001)).expect("a probability"));
+        let (drawn, limit) = (
+            probability(&of(1000)).expect("a probability"),
+            probability(&of(1001)).expect("a probability"),
+        );
         assert!((drawn - limit).abs() < 0.02, "{drawn} {limit}");
         let started = std::time::Instant::now();
         assert!(probability(&of(1_000_000)).is_some_and(|p| p < 1e-6));

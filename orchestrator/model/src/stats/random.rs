@@ -19,7 +19,11 @@ pub(super) fn seeded<'a>(samples: impl IntoIterator<Item = &'a [f64]>) -> ChaCha
 
 /// Returns a random sign.
 pub(super) fn sign(random: &mut ChaCha8Rng) -> f64 {
-    if random.next_u64() >> 63 == 0 { 1.0 } else { -1.0 }
+    if random.next_u64() >> 63 == 0 {
+        1.0
+    } else {
+        -1.0
+    }
 }
 
 /// Returns a random whole number below another; which of them it is differs by less than one part in 2⁵⁰ from equal chances.
@@ -29,7 +33,8 @@ pub(super) fn below(random: &mut ChaCha8Rng, end: usize) -> usize {
 
 /// Returns a standard normal number (Box and Muller 1958).
 pub(super) fn normal(random: &mut ChaCha8Rng) -> f64 {
-    let uniform = |random: &mut ChaCha8Rng| ((random.next_u64() >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
+    let uniform =
+        |random: &mut ChaCha8Rng| ((random.next_u64() >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
     (-2.0 * uniform(random).ln()).sqrt() * (std::f64::consts::TAU * uniform(random)).cos()
 }
 

@@ -15,8 +15,16 @@ pub fn share_interval(happened: usize, trials: usize) -> Option<Interval> {
     let (k, n) = (happened as f64, trials as f64);
     let tail = (1.0 - LEVEL) / 2.0;
     Some(Interval {
-        low: if happened == 0 { 0.0 } else { beta_quantile(k, n - k + 1.0, tail) },
-        high: if happened == trials { 1.0 } else { beta_quantile(k + 1.0, n - k, 1.0 - tail) },
+        low: if happened == 0 {
+            0.0
+        } else {
+            beta_quantile(k, n - k + 1.0, tail)
+        },
+        high: if happened == trials {
+            1.0
+        } else {
+            beta_quantile(k + 1.0, n - k, 1.0 - tail)
+        },
     })
 }
 
@@ -44,8 +52,15 @@ fn beta_share(a: f64, b: f64, x: f64) -> f64 {
     if x > (a + 1.0) / (a + b + 2.0) {
         return 1.0 - beta_share(b, a, 1.0 - x);
     }
-    let front = (ln_gamma(a + b) - ln_gamma(a) - ln_gamma(b) + a * x.ln() + b * (-x).ln_1p()).exp() / a;
-    let kept = |v: f64| if v.abs() < f64::MIN_POSITIVE { f64::MIN_POSITIVE } else { v };
+    let front =
+        (ln_gamma(a + b) - ln_gamma(a) - ln_gamma(b) + a * x.ln() + b * (-x).ln_1p()).exp() / a;
+    let kept = |v: f64| {
+        if v.abs() < f64::MIN_POSITIVE {
+            f64::MIN_POSITIVE
+        } else {
+            v
+        }
+    };
     let (mut c, mut d) = (1.0, 1.0 / kept(1.0 - (a + b) * x / (a + 1.0)));
     let mut sum = d;
     for step in 1..=MOST_TERMS {
@@ -73,9 +88,15 @@ mod tests {
     #[test]
     fn known_values() {
         let i = share_interval(2, 40).expect("an interval");
-        assert!((i.low - 0.006_115).abs() < 1e-4 && (i.high - 0.169_197).abs() < 1e-4, "{i:?}");
+        assert!(
+            (i.low - 0.006_115).abs() < 1e-4 && (i.high - 0.169_197).abs() < 1e-4,
+            "{i:?}"
+        );
         let none = share_interval(0, 10).expect("an interval");
-        assert!(none.low == 0.0 && (none.high - 0.308_497).abs() < 1e-4, "{none:?}");
+        assert!(
+            none.low == 0.0 && (none.high - 0.308_497).abs() < 1e-4,
+            "{none:?}"
+        );
         assert!(share_interval(0, 0).is_none());
         assert_eq!(share_interval(3, 3).map(|i| i.high), Some(1.0));
     }
@@ -84,10 +105,16 @@ mod tests {
     fn millions_of_trials_have_an_interval_too() {
         // Poisson's limit: 0.6187 and 8.7673 of 3 (Garwood 1936)
         let few = share_interval(3, 10_000_000).expect("an interval");
-        assert!((few.low * 1e7 - 0.618_672).abs() < 1e-4 && (few.high * 1e7 - 8.767_273).abs() < 1e-4, "{few:?}");
+        assert!(
+            (few.low * 1e7 - 0.618_672).abs() < 1e-4 && (few.high * 1e7 - 8.767_273).abs() < 1e-4,
+            "{few:?}"
+        );
         // the normal limit: 0.5 -+ 1.96 / (2 sqrt n)
         let half = share_interval(5_000_000, 10_000_000).expect("an interval");
-        assert!((half.high - 0.5 - 3.0990e-4).abs() < 2e-7 && (0.5 - half.low - 3.0990e-4).abs() < 2e-7, "{half:?}");
+        assert!(
+            (half.high - 0.5 - 3.0990e-4).abs() < 2e-7 && (0.5 - half.low - 3.0990e-4).abs() < 2e-7,
+            "{half:?}"
+        );
         let most = share_interval(9_999_997, 10_000_000).expect("an interval");
         assert!((1.0 - most.high - few.low).abs() < 1e-12, "{most:?}");
     }

@@ -1,7 +1,8 @@
 //! Shows by simulation how often the intervals and tests of repeats hold: samples of a known truth, with fixed seeds.
 
 use super::{
-    CommonScatter, Interval, RatioGroup, Summary, compare, compare_paired, compare_stopped, drift, pooled_ratio,
+    CommonScatter, Interval, RatioGroup, Summary, compare, compare_paired, compare_stopped, drift,
+    pooled_ratio,
     random::{normal, seeded},
     share_interval,
     stopping::stopped_sample,
@@ -47,7 +48,10 @@ pub enum Claim {
 impl Claim {
     /// Returns whether it is that equal things are called different.
     pub fn is_false_star(self) -> bool {
-        matches!(self, Self::FalseStar | Self::PairedFalseStar | Self::StoppedFalseStar)
+        matches!(
+            self,
+            Self::FalseStar | Self::PairedFalseStar | Self::StoppedFalseStar
+        )
     }
 
     /// Returns whether it is about repeats that end when an interval is narrow: their number is then the least.
@@ -104,8 +108,20 @@ fn above(z: f64) -> f64 {
 const ONE_IN_TEN: f64 = 1.281_551_565_544_6;
 
 const NATURES: [Nature; 9] = [
-    Nature { name: "normal, 3 %", value: |z| 1.0 + 0.03 * z, memory: 0.0, mean: 1.0, variation: 0.03 },
-    Nature { name: "normal, 30 %", value: |z| 1.0 + 0.3 * z, memory: 0.0, mean: 1.0, variation: 0.3 },
+    Nature {
+        name: "normal, 3 %",
+        value: |z| 1.0 + 0.03 * z,
+        memory: 0.0,
+        mean: 1.0,
+        variation: 0.03,
+    },
+    Nature {
+        name: "normal, 30 %",
+        value: |z| 1.0 + 0.3 * z,
+        memory: 0.0,
+        mean: 1.0,
+        variation: 0.3,
+    },
     // exp(σ²/2), and √(exp(σ²) − 1)
     Nature {
         name: "log-normal, 0.2",
@@ -114,10 +130,34 @@ const NATURES: [Nature; 9] = [
         mean: 1.020_201_340_026_755_8,
         variation: 0.202_017_003_459_7,
     },
-    Nature { name: "log-normal, 0.5", value: |z| (0.5 * z).exp(), memory: 0.0, mean: 1.133_148_453_066_826_3, variation: 0.532_939_983_3 },
-    Nature { name: "normal, 8 %", value: |z| 1.0 + 0.08 * z, memory: 0.0, mean: 1.0, variation: 0.08 },
-    Nature { name: "1 + 0.1 exponential", value: |z| 1.0 - 0.1 * above(z).ln(), memory: 0.0, mean: 1.1, variation: 1.0 / 11.0 },
-    Nature { name: "exponential", value: |z| -above(z).ln(), memory: 0.0, mean: 1.0, variation: 1.0 },
+    Nature {
+        name: "log-normal, 0.5",
+        value: |z| (0.5 * z).exp(),
+        memory: 0.0,
+        mean: 1.133_148_453_066_826_3,
+        variation: 0.532_939_983_3,
+    },
+    Nature {
+        name: "normal, 8 %",
+        value: |z| 1.0 + 0.08 * z,
+        memory: 0.0,
+        mean: 1.0,
+        variation: 0.08,
+    },
+    Nature {
+        name: "1 + 0.1 exponential",
+        value: |z| 1.0 - 0.1 * above(z).ln(),
+        memory: 0.0,
+        mean: 1.1,
+        variation: 1.0 / 11.0,
+    },
+    Nature {
+        name: "exponential",
+        value: |z| -above(z).ln(),
+        memory: 0.0,
+        mean: 1.0,
+        variation: 1.0,
+    },
     // mean: 0.9 of a normal value that is cut off, less its density there, and a tenth of 1.5; variation by the same integrals
     Nature {
         name: "one in ten 1.5 times as slow",
@@ -126,7 +166,13 @@ const NATURES: [Nature; 9] = [
         mean: 1.048_245_016_68,
         variation: 0.143_857_242,
     },
-    Nature { name: "normal, 3 %, half as the one before", value: |z| 1.0 + 0.03 * z, memory: 0.5, mean: 1.0, variation: 0.03 },
+    Nature {
+        name: "normal, 3 %, half as the one before",
+        value: |z| 1.0 + 0.03 * z,
+        memory: 0.5,
+        mean: 1.0,
+        variation: 0.03,
+    },
 ];
 
 /// A true ratio of two means.
@@ -146,7 +192,11 @@ pub fn simulations() -> Vec<(Claim, &'static str, usize)> {
             all.extend(repeats.iter().map(|n| (claim, NATURES[*nature].name, *n)));
         }
     };
-    add(Claim::Mean, &[0, 1, 2, 3, 5, 6, 7, 8], &[2, 3, 5, 8, 10, 20, 50, 200]);
+    add(
+        Claim::Mean,
+        &[0, 1, 2, 3, 5, 6, 7, 8],
+        &[2, 3, 5, 8, 10, 20, 50, 200],
+    );
     add(Claim::MeanOfDays, &[0, 2], &[5, 10, 20, 50]);
     add(Claim::PooledMean, &[0, 4], &[2, 3, 5]);
     add(Claim::Median, &[0, 3], &[6, 8, 10, 20]);
@@ -155,7 +205,11 @@ pub fn simulations() -> Vec<(Claim, &'static str, usize)> {
     add(Claim::PairedRatio, &[0, 2], &[3, 5, 8, 10, 20]);
     add(Claim::PooledEffect, &[0, 2], &[3, 5, 8]);
     add(Claim::FalseStar, &[0, 1, 3], &[4, 5, 6, 8, 10, 14, 20]);
-    add(Claim::PairedFalseStar, &[0, 1, 3], &[4, 5, 6, 8, 10, 14, 20]);
+    add(
+        Claim::PairedFalseStar,
+        &[0, 1, 3],
+        &[4, 5, 6, 8, 10, 14, 20],
+    );
     add(Claim::Drift, &[0, 2], &[3, 5, 10]);
     add(Claim::StoppedMean, &[0, 4, 5, 7, 8], &[3, 5]);
     add(Claim::StoppedFalseStar, &[0, 4, 5, 7, 8], &[3, 5]);
@@ -167,16 +221,43 @@ pub fn simulations() -> Vec<(Claim, &'static str, usize)> {
 pub fn simulate(claim: Claim, data: &'static str, repeats: usize, samples: usize) -> Simulated {
     let place = NATURES.iter().position(|n| n.name == data);
     let nature = &NATURES[place.unwrap_or(0)];
-    let mut random = seeded([&[claim as u8 as f64, place.map_or(-1.0, |p| p as f64), repeats as f64][..]]);
-    let outcomes: Vec<bool> = (0..samples).filter_map(|_| comes_true(claim, nature, repeats, &mut random)).collect();
-    let (came_true, samples) = (outcomes.iter().filter(|came_true| **came_true).count(), outcomes.len());
-    let nominal = if claim.is_false_star() { 1.0 - super::LEVEL } else { super::LEVEL };
-    Simulated { claim, data, repeats, nominal, came_true, samples }
+    let mut random = seeded([&[
+        claim as u8 as f64,
+        place.map_or(-1.0, |p| p as f64),
+        repeats as f64,
+    ][..]]);
+    let outcomes: Vec<bool> = (0..samples)
+        .filter_map(|_| comes_true(claim, nature, repeats, &mut random))
+        .collect();
+    let (came_true, samples) = (
+        outcomes.iter().filter(|came_true| **came_true).count(),
+        outcomes.len(),
+    );
+    let nominal = if claim.is_false_star() {
+        1.0 - super::LEVEL
+    } else {
+        super::LEVEL
+    };
+    Simulated {
+        claim,
+        data,
+        repeats,
+        nominal,
+        came_true,
+        samples,
+    }
 }
 
 /// Whether a claim about a new sample comes true; `None` if none is made.
-fn comes_true(claim: Claim, nature: &Nature, repeats: usize, random: &mut ChaCha8Rng) -> Option<bool> {
-    let holds = |interval: Option<Interval>, truth: f64| interval.map(|i| i.low <= truth && truth <= i.high);
+fn comes_true(
+    claim: Claim,
+    nature: &Nature,
+    repeats: usize,
+    random: &mut ChaCha8Rng,
+) -> Option<bool> {
+    let holds = |interval: Option<Interval>, truth: f64| {
+        interval.map(|i| i.low <= truth && truth <= i.high)
+    };
     // the values of a point, one after another
     let values = |random: &mut ChaCha8Rng| {
         let mut z = normal(random);
@@ -197,46 +278,92 @@ fn comes_true(claim: Claim, nature: &Nature, repeats: usize, random: &mut ChaCha
     let pairs = |random: &mut ChaCha8Rng, factor: f64| -> Vec<(f64, f64)> {
         let common: Vec<f64> = (0..repeats).map(|_| normal(random)).collect();
         let mut value = |z: f64| (nature.value)((z + normal(random)) / std::f64::consts::SQRT_2);
-        common.into_iter().map(|z| (factor * value(z), value(z))).collect()
+        common
+            .into_iter()
+            .map(|z| (factor * value(z), value(z)))
+            .collect()
     };
     match claim {
-        Claim::Mean => holds(Summary::of(&sample(random, 1.0)).and_then(|s| s.interval), nature.mean),
+        Claim::Mean => holds(
+            Summary::of(&sample(random, 1.0)).and_then(|s| s.interval),
+            nature.mean,
+        ),
         Claim::MeanOfDays => {
             let day = |random: &mut ChaCha8Rng| {
                 let of_day = normal(random);
-                (0..repeats / DAYS).map(|_| (nature.value)((of_day + normal(random)) / std::f64::consts::SQRT_2)).collect::<Vec<_>>()
+                (0..repeats / DAYS)
+                    .map(|_| (nature.value)((of_day + normal(random)) / std::f64::consts::SQRT_2))
+                    .collect::<Vec<_>>()
             };
-            let values: Vec<(u32, f64)> = (0..DAYS as u32).flat_map(|number| day(random).into_iter().map(move |v| (number, v))).collect();
-            holds(Summary::of_blocks(&values).and_then(|s| s.interval), nature.mean)
+            let values: Vec<(u32, f64)> = (0..DAYS as u32)
+                .flat_map(|number| day(random).into_iter().map(move |v| (number, v)))
+                .collect();
+            holds(
+                Summary::of_blocks(&values).and_then(|s| s.interval),
+                nature.mean,
+            )
         }
-        Claim::Median => holds(Summary::of(&sample(random, 1.0)).and_then(|s| s.median_interval), (nature.value)(0.0)),
+        Claim::Median => holds(
+            Summary::of(&sample(random, 1.0)).and_then(|s| s.median_interval),
+            (nature.value)(0.0),
+        ),
         Claim::Variation => {
             let variation = Summary::of(&sample(random, 1.0)).and_then(|s| s.variation);
-            variation.map(|v| v.low <= nature.variation && v.high.is_none_or(|high| nature.variation <= high))
+            variation.map(|v| {
+                v.low <= nature.variation && v.high.is_none_or(|high| nature.variation <= high)
+            })
         }
-        Claim::Ratio => holds(compare(&sample(random, RATIO), &sample(random, 1.0)).and_then(|c| c.interval), RATIO),
-        Claim::PairedRatio => holds(compare_paired(&pairs(random, RATIO)).and_then(|c| c.interval), RATIO),
+        Claim::Ratio => holds(
+            compare(&sample(random, RATIO), &sample(random, 1.0)).and_then(|c| c.interval),
+            RATIO,
+        ),
+        Claim::PairedRatio => holds(
+            compare_paired(&pairs(random, RATIO)).and_then(|c| c.interval),
+            RATIO,
+        ),
         Claim::PooledEffect => {
             // three points, each with as many ratios as repeats
-            let ratios = |random: &mut ChaCha8Rng| sample(random, RATIO).into_iter().zip(sample(random, 1.0)).map(|(a, b)| a / b).collect();
-            let groups: Vec<RatioGroup> = (0..3).map(|_| RatioGroup { points: 1, ratios: ratios(random) }).collect();
+            let ratios = |random: &mut ChaCha8Rng| {
+                sample(random, RATIO)
+                    .into_iter()
+                    .zip(sample(random, 1.0))
+                    .map(|(a, b)| a / b)
+                    .collect()
+            };
+            let groups: Vec<RatioGroup> = (0..3)
+                .map(|_| RatioGroup {
+                    points: 1,
+                    ratios: ratios(random),
+                })
+                .collect();
             holds(pooled_ratio(&groups).and_then(|p| p.interval), RATIO)
         }
         Claim::Share => {
             let happened = (0..repeats).filter(|_| normal(random) < ONE_IN_TEN).count();
             holds(share_interval(happened, repeats), SHARE)
         }
-        Claim::FalseStar => Some(compare(&sample(random, 1.0), &sample(random, 1.0)).is_some_and(|c| c.differs())),
-        Claim::PairedFalseStar => Some(compare_paired(&pairs(random, 1.0)).is_some_and(|c| c.differs())),
+        Claim::FalseStar => {
+            Some(compare(&sample(random, 1.0), &sample(random, 1.0)).is_some_and(|c| c.differs()))
+        }
+        Claim::PairedFalseStar => {
+            Some(compare_paired(&pairs(random, 1.0)).is_some_and(|c| c.differs()))
+        }
         Claim::PooledMean => {
             // eight points, some of which scatter by more than others
             let point = |random: &mut ChaCha8Rng| -> Vec<f64> {
                 let scatter = (0.3 * normal(random)).exp();
-                (0..repeats).map(|_| (nature.value)(scatter * normal(random))).collect()
+                (0..repeats)
+                    .map(|_| (nature.value)(scatter * normal(random)))
+                    .collect()
             };
             let points: Vec<Vec<f64>> = (0..8).map(|_| point(random)).collect();
             let points: Vec<&[f64]> = points.iter().map(Vec::as_slice).collect();
-            holds(CommonScatter::of(&points).and_then(|c| c.interval(points[0])).map(|i| i.interval), nature.mean)
+            holds(
+                CommonScatter::of(&points)
+                    .and_then(|c| c.interval(points[0]))
+                    .map(|i| i.interval),
+                nature.mean,
+            )
         }
         Claim::Drift => {
             // four points in an interleaved order, all 1.3 times as slow at the end
@@ -248,7 +375,13 @@ fn comes_true(claim: Claim, nature: &Nature, repeats: usize, random: &mut ChaCha
             }
             holds(drift(&groups).map(|d| d.interval), RATIO)
         }
-        Claim::StoppedMean => holds(Summary::of_stopped(&stopped(random)).and_then(|s| s.interval), nature.mean),
-        Claim::StoppedFalseStar => Some(compare_stopped(&stopped(random), &stopped(random), repeats).is_some_and(|c| c.differs())),
+        Claim::StoppedMean => holds(
+            Summary::of_stopped(&stopped(random)).and_then(|s| s.interval),
+            nature.mean,
+        ),
+        Claim::StoppedFalseStar => Some(
+            compare_stopped(&stopped(random), &stopped(random), repeats)
+                .is_some_and(|c| c.differs()),
+        ),
     }
 }

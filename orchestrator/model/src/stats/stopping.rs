@@ -24,7 +24,10 @@ pub fn narrowness(values: &[f64], asked_pct: f64) -> Option<Narrowness> {
     let (centre, (interval, _)) = (mean(values)?, stopped_interval(values)?);
     let half = (interval.high - centre).max(centre - interval.low);
     let half_width_pct = 100.0 * half / centre.abs();
-    half_width_pct.is_finite().then_some(Narrowness { half_width_pct, is_narrow: half_width_pct <= asked_pct })
+    half_width_pct.is_finite().then_some(Narrowness {
+        half_width_pct,
+        is_narrow: half_width_pct <= asked_pct,
+    })
 }
 
 /// Returns the 95 % interval of the mean of repeats that ended when it was narrow.
@@ -36,7 +39,11 @@ pub(super) fn stopped_interval(values: &[f64]) -> Option<(Interval, Scale)> {
 const SIMULATED: (usize, f64) = (20, 5.0);
 
 /// Draws values until their interval is narrow, for simulations: at least so many.
-pub(super) fn stopped_sample(least: usize, mut value: impl FnMut(&mut ChaCha8Rng) -> f64, random: &mut ChaCha8Rng) -> Vec<f64> {
+pub(super) fn stopped_sample(
+    least: usize,
+    mut value: impl FnMut(&mut ChaCha8Rng) -> f64,
+    random: &mut ChaCha8Rng,
+) -> Vec<f64> {
     let (most, asked_pct) = SIMULATED;
     let mut values = Vec::new();
     while values.len() < most {
@@ -62,8 +69,15 @@ mod tests {
     fn the_width_is_that_of_the_wider_side() {
         // t(2) at 97 % is 5.6428; the deviation is 1, so 5.6428 / sqrt 3 = 3.2579 around 100
         let width = narrowness(&[99.0, 100.0, 101.0], 5.0).expect("a width");
-        assert!((width.half_width_pct - 3.2579).abs() < 1e-3 && width.is_narrow, "{width:?}");
-        assert!(!narrowness(&[99.0, 100.0, 101.0], 3.0).expect("a width").is_narrow);
+        assert!(
+            (width.half_width_pct - 3.2579).abs() < 1e-3 && width.is_narrow,
+            "{width:?}"
+        );
+        assert!(
+            !narrowness(&[99.0, 100.0, 101.0], 3.0)
+                .expect("a width")
+                .is_narrow
+        );
         assert_eq!(narrowness(&[1.0], 5.0), None);
         assert_eq!(narrowness(&[-1.0, 1.0], 5.0), None);
     }
@@ -76,12 +90,22 @@ mod tests {
                 let mut random = seeded([&[f64::from(least), scatter][..]]);
                 let mut ends = 0;
                 let held = share(4000, || {
-                    let values = stopped_sample(least as usize, |random| 1.0 + scatter * normal(random), &mut random);
+                    let values = stopped_sample(
+                        least as usize,
+                        |random| 1.0 + scatter * normal(random),
+                        &mut random,
+                    );
                     ends += values.len();
                     stopped_interval(&values).is_some_and(|(i, _)| i.low <= 1.0 && 1.0 <= i.high)
                 });
-                assert!((0.925..=0.985).contains(&held), "from {least}, scatter {scatter}: {held}");
-                assert!(scatter > 0.02 || ends < 4000 * (least as usize + 2), "a point that scatters little ends early: {ends}");
+                assert!(
+                    (0.925..=0.985).contains(&held),
+                    "from {least}, scatter {scatter}: {held}"
+                );
+                assert!(
+                    scatter > 0.02 || ends < 4000 * (least as usize + 2),
+                    "a point that scatters little ends early: {ends}"
+                );
             }
         }
     }
@@ -93,13 +117,21 @@ mod tests {
         let held = |least: usize, tail: f64| {
             let mut random = seeded([&[least as f64, tail][..]]);
             share(3000, || {
-                let values = stopped_sample(least, |random| 1.0 - tail * uniform(normal(random)).ln(), &mut random);
-                stopped_interval(&values).is_some_and(|(i, _)| i.low <= 1.0 + tail && 1.0 + tail <= i.high)
+                let values = stopped_sample(
+                    least,
+                    |random| 1.0 - tail * uniform(normal(random)).ln(),
+                    &mut random,
+                );
+                stopped_interval(&values)
+                    .is_some_and(|(i, _)| i.low <= 1.0 + tail && 1.0 + tail <= i.high)
             })
         };
         for tail in [0.05, 0.1, 0.2] {
             let [three, five] = [held(3, tail), held(5, tail)];
-            assert!(five >= three - 0.01 && (0.84..=0.97).contains(&five), "tail {tail}: {three} {five}");
+            assert!(
+                five >= three - 0.01 && (0.84..=0.97).contains(&five),
+                "tail {tail}: {three} {five}"
+            );
         }
     }
 }

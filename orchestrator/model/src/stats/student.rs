@@ -60,7 +60,9 @@ pub fn t_probability(t: f64, freedom: f64) -> f64 {
 
 /// Returns whether positive values differ so much that they are taken for log-normal.
 pub fn is_skewed(values: &[f64]) -> bool {
-    let (smallest, largest) = values.iter().fold((f64::INFINITY, 0.0f64), |(s, l), v| (s.min(*v), l.max(*v)));
+    let (smallest, largest) = values
+        .iter()
+        .fold((f64::INFINITY, 0.0f64), |(s, l), v| (s.min(*v), l.max(*v)));
     smallest > 0.0 && largest > SKEWED * smallest
 }
 
@@ -84,31 +86,63 @@ pub fn mean_interval(values: &[f64]) -> Option<(Interval, Scale)> {
 pub(super) fn mean_interval_at(level: f64, values: &[f64]) -> Option<(Interval, Scale)> {
     let (centre, sd, n) = (mean(values)?, sample_sd(values)?, values.len() as f64);
     let t = t_quantile_at(level, n - 1.0);
-    let least = if values.iter().all(|v| *v >= 0.0) { 0.0 } else { f64::NEG_INFINITY };
+    let least = if values.iter().all(|v| *v >= 0.0) {
+        0.0
+    } else {
+        f64::NEG_INFINITY
+    };
     if values.len() >= CORRECTED_FROM {
-        let [high, low] =
-            [-t, t].map(|t| if sd > 0.0 { centre - sd * uncorrected(t / n.sqrt(), skewness(values, centre), n) } else { centre });
-        return Some((Interval { low: low.min(centre).max(least), high: high.max(centre) }, Scale::Skewness));
+        let [high, low] = [-t, t].map(|t| {
+            if sd > 0.0 {
+                centre - sd * uncorrected(t / n.sqrt(), skewness(values, centre), n)
+            } else {
+                centre
+            }
+        });
+        return Some((
+            Interval {
+                low: low.min(centre).max(least),
+                high: high.max(centre),
+            },
+            Scale::Skewness,
+        ));
     }
     // without scatter the width is 0, whatever t is
     let half = if sd > 0.0 { t * sd / n.sqrt() } else { 0.0 };
-    let plain = Interval { low: centre - half, high: centre + half };
+    let plain = Interval {
+        low: centre - half,
+        high: centre + half,
+    };
     if is_skewed(values) || plain.low <= 0.0 && values.iter().all(|v| *v > 0.0) {
         let logs: Vec<f64> = values.iter().map(|v| v.ln()).collect();
         let (m, v) = (mean(&logs)?, sample_sd(&logs)?.powi(2));
         let half = t * (v / n + v * v / (2.0 * (n - 1.0))).sqrt();
         let [low, high] = [-half, half].map(|h| (m + v / 2.0 + h).exp());
         if high.is_finite() {
-            return Some((Interval { low: low.min(centre), high: high.max(centre) }, Scale::Logarithms));
+            return Some((
+                Interval {
+                    low: low.min(centre),
+                    high: high.max(centre),
+                },
+                Scale::Logarithms,
+            ));
         }
     }
     // the logarithms of two values may tell nothing: the mean is not negative at least
-    Some((Interval { low: plain.low.max(least), ..plain }, Scale::Values))
+    Some((
+        Interval {
+            low: plain.low.max(least),
+            ..plain
+        },
+        Scale::Values,
+    ))
 }
 
 /// The sample's skewness; 0 without scatter.
 fn skewness(values: &[f64], centre: f64) -> f64 {
-    let moment = |power: i32| values.iter().map(|v| (v - centre).powi(power)).sum::<f64>() / values.len() as f64;
+    let moment = |power: i32| {
+        values.iter().map(|v| (v - centre).powi(power)).sum::<f64>() / values.len() as f64
+    };
     let skewness = moment(3) / moment(2).powf(1.5);
     if skewness.is_finite() { skewness } else { 0.0 }
 }
@@ -117,8 +151,16 @@ fn skewness(values: &[f64], centre: f64) -> f64 {
 fn uncorrected(y: f64, skewness: f64, n: f64) -> f64 {
     let u = skewness * (y - skewness / (6.0 * n));
     // of a small skewness the difference of the root from 1 would be lost to rounding
-    let root = if u > -0.5 { (u.ln_1p() / 3.0).exp_m1() } else { (1.0 + u).cbrt() - 1.0 };
-    if skewness.abs() > 1e-12 { root / (skewness / 3.0) } else { y }
+    let root = if u > -0.5 {
+        (u.ln_1p() / 3.0).exp_m1()
+    } else {
+        (1.0 + u).cbrt() - 1.0
+    };
+    if skewness.abs() > 1e-12 {
+        root / (skewness / 3.0)
+    } else {
+        y
+    }
 }
 
 #[cfg(test)]
@@ -136,18 +178,34 @@ mod tests {
     fn known_values() {
         let (i, scale) = mean_interval(&[3.1, 2.7, 4.4, 3.0, 2.9, 3.3, 3.2]).expect("an interval");
         // 3.2285714 -+ 2.4469119 * 0.5529144 / sqrt(7)
-        assert!((i.low - 2.717_210).abs() < 1e-5 && (i.high - 3.739_933).abs() < 1e-5 && scale == Scale::Values, "{i:?}");
+        assert!(
+            (i.low - 2.717_210).abs() < 1e-5
+                && (i.high - 3.739_933).abs() < 1e-5
+                && scale == Scale::Values,
+            "{i:?}"
+        );
         assert!(mean_interval(&[1.0]).is_none());
         let (same, _) = mean_interval(&[0.1; 3]).expect("an interval");
         assert_eq!((same.low, same.high), (0.1, 0.1));
-        assert!((t_probability(4.302_653, 2.0) - 0.05).abs() < 1e-6 && t_probability(f64::INFINITY, 2.0) == 0.0);
+        assert!(
+            (t_probability(4.302_653, 2.0) - 0.05).abs() < 1e-6
+                && t_probability(f64::INFINITY, 2.0) == 0.0
+        );
     }
 
     #[test]
     fn times_are_never_expected_below_zero() {
-        for values in [&[1.0, 1.5][..], &[1.0, 1.0, 2.0], &[0.1, 5.0, 0.2, 0.1], &[1.0, 1e6]] {
+        for values in [
+            &[1.0, 1.5][..],
+            &[1.0, 1.0, 2.0],
+            &[0.1, 5.0, 0.2, 0.1],
+            &[1.0, 1e6],
+        ] {
             let (i, _) = mean_interval(values).expect("an interval");
-            assert!(i.low >= 0.0 && i.high.is_finite() && i.low < i.high, "{values:?}: {i:?}");
+            assert!(
+                i.low >= 0.0 && i.high.is_finite() && i.low < i.high,
+                "{values:?}: {i:?}"
+            );
         }
         // numbers that may be negative are not taken for logarithms
         let (i, scale) = mean_interval(&[-1.0, 0.5, 3.0]).expect("an interval");
@@ -156,7 +214,11 @@ mod tests {
 
     #[test]
     fn a_zero_among_the_values_does_not_let_the_interval_reach_below() {
-        for values in [&[0.0, 1.0][..], &[0.0, 0.0, 1.0, 2.0, 0.0, 1.0], &[0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 5.0]] {
+        for values in [
+            &[0.0, 1.0][..],
+            &[0.0, 0.0, 1.0, 2.0, 0.0, 1.0],
+            &[0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 5.0],
+        ] {
             let (i, _) = mean_interval(values).expect("an interval");
             assert!(i.low >= 0.0 && i.low < i.high, "{values:?}: {i:?}");
         }
@@ -168,14 +230,35 @@ mod tests {
         let symmetric = [-5.0, -4.0, -3.0, -2.0, -1.0, 1.0, 2.0, 3.0, 4.0, 5.0];
         let (i, scale) = mean_interval(&symmetric).expect("an interval");
         let half = t_quantile(9.0) * sample_sd(&symmetric).expect("sd") / 10f64.sqrt();
-        assert!((i.high - half).abs() < 1e-9 && (i.low + half).abs() < 1e-9 && scale == Scale::Skewness, "{i:?}");
+        assert!(
+            (i.high - half).abs() < 1e-9 && (i.low + half).abs() < 1e-9 && scale == Scale::Skewness,
+            "{i:?}"
+        );
         let tail = [1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7, 1.8, 5.0];
         let (i, _) = mean_interval(&tail).expect("an interval");
-        assert!((i.low - 1.209092).abs() < 1e-5 && (i.high - 4.562292).abs() < 1e-5, "{i:?}");
+        assert!(
+            (i.low - 1.209092).abs() < 1e-5 && (i.high - 4.562292).abs() < 1e-5,
+            "{i:?}"
+        );
         let (same, _) = mean_interval(&[0.1; 12]).expect("an interval");
         assert_eq!((same.low, same.high), (0.1, 0.1));
-        let (almost, _) = mean_interval(&[1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0 + f64::EPSILON]).expect("an interval");
-        assert!(almost.low <= almost.high && almost.high < 1.0 + 1e-12, "{almost:?}");
+        let (almost, _) = mean_interval(&[
+            1.0,
+            1.0,
+            1.0,
+            1.0,
+            1.0,
+            1.0,
+            1.0,
+            1.0,
+            1.0,
+            1.0 + f64::EPSILON,
+        ])
+        .expect("an interval");
+        assert!(
+            almost.low <= almost.high && almost.high < 1.0 + 1e-12,
+            "{almost:?}"
+        );
     }
 
     /// A larger outlier does not make the interval narrower, as it did where the range decides what values are taken for.
@@ -184,7 +267,9 @@ mod tests {
         let of = |outlier: f64| {
             let mut values = [1.0, 1.01, 1.02, 0.99, 0.98, 1.0, 1.03, 0.97, 1.0, 1.0];
             values[9] = outlier;
-            mean_interval(&values).map(|(i, _)| i.high - i.low).expect("an interval")
+            mean_interval(&values)
+                .map(|(i, _)| i.high - i.low)
+                .expect("an interval")
         };
         let widths: Vec<f64> = [1.5, 1.94, 1.99, 2.05, 3.0].map(of).to_vec();
         assert!(widths.windows(2).all(|w| w[0] < w[1]), "{widths:?}");
@@ -196,11 +281,20 @@ mod tests {
         let uniform = |z: f64| 0.5 * statrs::function::erf::erfc(-z / std::f64::consts::SQRT_2);
         for n in [20, 50, 200] {
             let exponential = coverage(n, 1.0, |z| -uniform(-z).ln());
-            assert!((0.925..=0.97).contains(&exponential), "exponential, {n} repeats: {exponential}");
+            assert!(
+                (0.925..=0.97).contains(&exponential),
+                "exponential, {n} repeats: {exponential}"
+            );
             let added = coverage(n, 1.3, |z| 1.0 - 0.3 * uniform(-z).ln());
-            assert!((0.925..=0.97).contains(&added), "a constant and an exponential, {n} repeats: {added}");
+            assert!(
+                (0.925..=0.97).contains(&added),
+                "a constant and an exponential, {n} repeats: {added}"
+            );
             let slow = coverage(n, 1.2, |z| if uniform(z) < 0.9 { 1.0 } else { 3.0 });
-            assert!(slow > if n == 20 { 0.86 } else { 0.94 }, "one in ten thrice as slow, {n} repeats: {slow}");
+            assert!(
+                slow > if n == 20 { 0.86 } else { 0.94 },
+                "one in ten thrice as slow, {n} repeats: {slow}"
+            );
         }
     }
 
@@ -218,11 +312,17 @@ mod tests {
         for n in [2, 3, 5, 8, 9, 10, 20, 50] {
             for sd in [0.03, 0.3] {
                 let normal = coverage(n, 1.0, |z| 1.0 + sd * z);
-                assert!((0.93..=0.98).contains(&normal), "normal, sd {sd}, {n} repeats: {normal}");
+                assert!(
+                    (0.93..=0.98).contains(&normal),
+                    "normal, sd {sd}, {n} repeats: {normal}"
+                );
             }
             for sigma in [0.2f64, 0.5] {
                 let skewed = coverage(n, (sigma * sigma / 2.0).exp(), |z| (sigma * z).exp());
-                assert!((0.90..=0.98).contains(&skewed), "log-normal, {sigma}, {n} repeats: {skewed}");
+                assert!(
+                    (0.90..=0.98).contains(&skewed),
+                    "log-normal, {sigma}, {n} repeats: {skewed}"
+                );
             }
         }
     }

@@ -61,15 +61,28 @@ impl Summary {
             return Some(all);
         }
         let (interval, interval_of) = mean_interval(&means).unzip();
-        Some(Self { mean: mean(&means)?, interval, interval_of, ..all })
+        Some(Self {
+            mean: mean(&means)?,
+            interval,
+            interval_of,
+            ..all
+        })
     }
 
-    fn with(values: &[f64], interval_of_mean: fn(&[f64]) -> Option<(Interval, Scale)>) -> Option<Self> {
+    fn with(
+        values: &[f64],
+        interval_of_mean: fn(&[f64]) -> Option<(Interval, Scale)>,
+    ) -> Option<Self> {
         let mut sorted: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
         sorted.sort_by(f64::total_cmp);
         let (&min, &max) = (sorted.first()?, sorted.last()?);
         let fences = Fences::of_sorted(&sorted);
-        let count = |kind| sorted.iter().filter(|v| fences.judge(**v) == Some(kind)).count();
+        let count = |kind| {
+            sorted
+                .iter()
+                .filter(|v| fences.judge(**v) == Some(kind))
+                .count()
+        };
         let (interval, interval_of) = interval_of_mean(&sorted).unzip();
         Some(Self {
             n: sorted.len(),
@@ -126,16 +139,30 @@ mod tests {
 
     #[test]
     fn what_differs_between_blocks_is_in_the_interval() {
-        let values = [(1, 10.0), (1, 10.2), (2, 12.0), (2, 12.2), (3, 11.0), (3, 11.2)];
+        let values = [
+            (1, 10.0),
+            (1, 10.2),
+            (2, 12.0),
+            (2, 12.2),
+            (3, 11.0),
+            (3, 11.2),
+        ];
         let of = |values: &[(u32, f64)]| Summary::of_blocks(values).expect("a summary");
         let all = of(&values);
         // means 10.1, 12.1, 11.1: standard deviation 1, and 4.3027 of Student's t with two degrees of freedom
         let half = 4.302_652_729_911_275 / 3f64.sqrt();
         let interval = all.interval.expect("an interval");
-        assert!((all.mean - 11.1).abs() < 1e-12 && (interval.high - all.mean - half).abs() < 1e-9, "{interval:?}");
+        assert!(
+            (all.mean - 11.1).abs() < 1e-12 && (interval.high - all.mean - half).abs() < 1e-9,
+            "{interval:?}"
+        );
         assert_eq!(all.n, 6);
         let one_block: Vec<f64> = vec![10.0, 10.2];
-        assert_eq!(Summary::of_blocks(&values[..2]), Summary::of(&one_block), "one block is as repeats without");
+        assert_eq!(
+            Summary::of_blocks(&values[..2]),
+            Summary::of(&one_block),
+            "one block is as repeats without"
+        );
         // a block with fewer repeats weighs as much as the others
         assert!((of(&values[1..]).mean - (10.2 + 12.1 + 11.1) / 3.0).abs() < 1e-12);
     }

@@ -45,9 +45,15 @@ impl Variation {
             let end = |p: f64| (freedom * variance / chi.inverse_cdf(p)).exp_m1().sqrt();
             low = low.min(end(1.0 - tail));
             // what bounds the logarithms need not bound the values
-            high = high.map(|high| high.max(end(tail))).filter(|high| high.is_finite());
+            high = high
+                .map(|high| high.max(end(tail)))
+                .filter(|high| high.is_finite());
         }
-        Some(Self { cv, low: low.min(cv), high: high.map(|high| high.max(cv)) })
+        Some(Self {
+            cv,
+            low: low.min(cv),
+            high: high.map(|high| high.max(cv)),
+        })
     }
 }
 
@@ -72,7 +78,8 @@ mod tests {
         let mut random = seeded([&[n as f64, truth][..]]);
         share(3000, || {
             let values: Vec<f64> = (0..n).map(|_| value(normal(&mut random))).collect();
-            Variation::of(&values).is_some_and(|v| v.low <= truth && v.high.is_none_or(|high| truth <= high))
+            Variation::of(&values)
+                .is_some_and(|v| v.low <= truth && v.high.is_none_or(|high| truth <= high))
         })
     }
 
@@ -81,11 +88,17 @@ mod tests {
         for n in [3, 5, 8, 10, 20] {
             for truth in [0.02, 0.1, 0.2] {
                 let held = coverage(n, truth, |z| 1.0 + truth * z);
-                assert!((0.93..=0.98).contains(&held), "normal, {truth}, {n} repeats: {held}");
+                assert!(
+                    (0.93..=0.98).contains(&held),
+                    "normal, {truth}, {n} repeats: {held}"
+                );
             }
             for sigma in [0.1f64, 0.5] {
                 let held = coverage(n, (sigma * sigma).exp_m1().sqrt(), |z| (sigma * z).exp());
-                assert!((0.90..=0.98).contains(&held), "log-normal, {sigma}, {n} repeats: {held}");
+                assert!(
+                    (0.90..=0.98).contains(&held),
+                    "log-normal, {sigma}, {n} repeats: {held}"
+                );
             }
         }
     }

@@ -3,10 +3,10 @@
 use super::{
     conditions, copy,
     end::{self, Ended},
+    error::SentinelError,
     facts, files, make, metadata, mounts, ranks, remove,
     request::{Answer, Request},
 };
-use crate::image;
 use parking_lot::Mutex;
 use std::{
     collections::BTreeMap,
@@ -42,7 +42,9 @@ impl Guarded {
 
 /// Nanoseconds since 1970.
 pub(super) fn now_ns() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
 }
 
@@ -51,12 +53,19 @@ impl Sentinel {
     ///
     /// # Errors
     /// What could not be done, with the path.
-    pub fn answer(&self, request: &Request) -> Result<Answer, String> {
+    pub fn answer(&self, request: &Request) -> Result<Answer, SentinelError> {
         match request {
-            Request::Guard { marker, dirs, remove } => {
+            Request::Guard {
+                marker,
+                dirs,
+                remove,
+            } => {
                 end::check(marker, dirs)?;
                 remove::all_removable(remove)?;
-                let guarded = Guarded { dirs: dirs.clone(), remove: remove.clone() };
+                let guarded = Guarded {
+                    dirs: dirs.clone(),
+                    remove: remove.clone(),
+                };
                 self.guarded.lock().insert(marker.clone(), guarded);
                 Ok(Answer::Done)
             }
@@ -80,7 +89,7 @@ impl Sentinel {
             | Request::Remove { .. }
             | Request::Copy { .. }
             | Request::Part { .. }
-            | Request::Read { .. } => answer(request),
+            | Request::Read { .. } => answer_alone(request),
         }
     }
 
@@ -89,8 +98,14 @@ impl Sentinel {
         let guarded = std::mem::take(&mut *self.guarded.lock());
         // side by side, because each may need its grace period
         std::thread::scope(|scope| {
-            let ending: Vec<_> = guarded.iter().map(|(marker, guarded)| scope.spawn(move || guarded.end(marker))).collect();
-            ending.into_iter().filter_map(|thread| thread.join().ok()).collect()
+            let ending: Vec<_> = guarded
+                .iter()
+                .map(|(marker, guarded)| scope.spawn(move || guarded.end(marker)))
+                .collect();
+            ending
+                .into_iter()
+                .filter_map(|thread| thread.join().ok())
+                .collect()
         })
     }
 }
@@ -98,33 +113,59 @@ impl Sentinel {
 /// Answers requests without state, which excludes [`Request::Guard`]: only a [`Sentinel`] can guard.
 ///
 /// # Errors
-/// What could not be done, with the path.
+/// What could not be done, with the path, in words.
 pub fn answer(request: &Request) -> Result<Answer, String> {
+    answer_alone(request).map_err(|e| e.to_string())
+}
+
+fn answer_alone(request: &Request) -> Result<Answer, SentinelError> {
     match request {
         Request::Facts { paths } => Ok(Answer::Facts(Box::new(facts::facts(paths)))),
         Request::Conditions => Ok(Answer::Conditions(Box::new(conditions::conditions()))),
         Request::Clock => Ok(Answer::Clock { at_ns: now_ns() }),
-        Request::Free { paths } => paths.iter().map(|p| mounts::space(p)).collect::<Result<_, _>>().map(Answer::Free),
-        Request::Make { remove, dirs, files } => make::make(remove, dirs, files).map(|()| Answer::Done),
-        Request::Instance { service } => metadata::instance(service.as_deref()).map(Answer::Instance),
-        Request::Notice { service } => metadata::notice(service.as_deref()).map(Answer::Notice),
+        Request::Free { paths } => paths
+            .iter()
+            .map(|p| mounts::space(p))
+            .collect::<Result<_, _>>()
+            .map(Answer::Free),
+        Request::Make {
+            remove,
+            dirs,
+            files,
+        } => make::make(remove, dirs, files).map(|()| Answer::Done),
+        Request::Instance { service } => {
+            Ok(Answer::Instance(metadata::instance(service.as_deref())?))
+        }
+        Request::Notice { service } => Ok(Answer::Notice(metadata::notice(service.as_deref())?)),
         Request::Ranks { marker } => Ok(Answer::Ranks(ranks::ranks(marker))),
-        Request::Guard { .. } | Request::Unguard { .. } => Err("only a sentinel that keeps running can guard a run".into()),
-        Request::End { marker, dirs, grace_s } => {
+        Request::Guard { .. } | Request::Unguard { .. } => Err(SentinelError::Unguarded),
+        Request::End {
+            marker,
+            dirs,
+            grace_s,
+        } => {
             end::check(marker, dirs)?;
             Ok(Answer::Ended(end::end(
                 marker,
                 dirs,
-                Duration::from_secs_f64(if grace_s.is_finite() { grace_s.clamp(0.0, 600.0) } else { 0.0 }),
+                Duration::from_secs_f64(if grace_s.is_finite() {
+                    grace_s.clamp(0.0, 600.0)
+                } else {
+                    0.0
+                }),
             )))
         }
         Request::Images { dir } => {
             mounts::absolute(dir)?;
-            image::read_dir(dir).map(|d| Answer::Images(Box::new(d))).map_err(|e| e.to_string())
+            Ok(Answer::Images(Box::new(cvc_image::read_dir(dir)?)))
         }
         Request::Listing { dir, suffixes } => files::listing(dir, suffixes).map(Answer::Listing),
         Request::Globs { dir, patterns } => files::globs(dir, patterns).map(Answer::Globs),
-        Request::Digest { files } => files.iter().map(|f| files::digest(f)).collect::<Result<_, _>>().map(Answer::Digest),
+        Request::Digest { files } => files
+            .iter()
+            .map(|f| files::digest(f))
+            .collect::<Result<_, _>>()
+            .map(Answer::Digest),
         Request::Remove { dirs, files } => remove::remove(dirs, files).map(|()| Answer::Done),
         Request::Copy { from, to } => copy::copy(from, to).map(|()| Answer::Done),
         Request::Part { path, offset } => files::part(path, *offset).map(Answer::Part),

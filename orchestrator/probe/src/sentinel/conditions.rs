@@ -45,10 +45,21 @@ impl NodeSettings {
     /// The settings that make times scatter or wrong, each as (setting with its value, how to change it).
     #[must_use]
     pub fn doubts(&self) -> Vec<(String, &'static str)> {
-        let balances = self.numa_balancing.as_deref().filter(|_| self.numa_nodes.is_none_or(|nodes| nodes > 1));
-        let settings =
-            [("clock source", self.clock_source.as_deref()), ("governor", self.governor.as_deref()), ("NUMA balancing", balances)];
-        settings.into_iter().filter_map(|(setting, value)| Some((format!("{setting} {}", value?), doubt(setting, value?)?))).collect()
+        let balances = self
+            .numa_balancing
+            .as_deref()
+            .filter(|_| self.numa_nodes.is_none_or(|nodes| nodes > 1));
+        let settings = [
+            ("clock source", self.clock_source.as_deref()),
+            ("governor", self.governor.as_deref()),
+            ("NUMA balancing", balances),
+        ];
+        settings
+            .into_iter()
+            .filter_map(|(setting, value)| {
+                Some((format!("{setting} {}", value?), doubt(setting, value?)?))
+            })
+            .collect()
     }
 }
 
@@ -56,17 +67,22 @@ impl NodeSettings {
 #[must_use]
 pub fn doubt(setting: &str, value: &str) -> Option<&'static str> {
     /// Those that programs read without a call of the kernel.
-    const FAST_CLOCKS: [&str; 4] = ["tsc", "kvm-clock", "arch_sys_counter", "hyperv_clocksource_tsc_page"];
+    const FAST_CLOCKS: [&str; 4] = [
+        "tsc",
+        "kvm-clock",
+        "arch_sys_counter",
+        "hyperv_clocksource_tsc_page",
+    ];
     match setting {
-        "clock source" if !FAST_CLOCKS.contains(&value) => {
-            Some("reading the time is slow: boot with clocksource=tsc, if the kernel does not call the tsc unstable")
-        }
-        "governor" if value != "performance" => {
-            Some("the frequency follows the load, and times with it: cpupower frequency-set --governor performance")
-        }
-        "NUMA balancing" if value == "on" => {
-            Some("the kernel moves pages while programs run: sysctl kernel.numa_balancing=0, or bind processes to their nodes")
-        }
+        "clock source" if !FAST_CLOCKS.contains(&value) => Some(
+            "reading the time is slow: boot with clocksource=tsc, if the kernel does not call the tsc unstable",
+        ),
+        "governor" if value != "performance" => Some(
+            "the frequency follows the load, and times with it: cpupower frequency-set --governor performance",
+        ),
+        "NUMA balancing" if value == "on" => Some(
+            "the kernel moves pages while programs run: sysctl kernel.numa_balancing=0, or bind processes to their nodes",
+        ),
         _ => None,
     }
 }
@@ -96,7 +112,10 @@ pub struct NodeActivity {
 
 /// Reads the conditions of this node.
 pub(super) fn conditions() -> Conditions {
-    Conditions { settings: settings(Path::new("/")), activity: activity(Path::new("/")) }
+    Conditions {
+        settings: settings(Path::new("/")),
+        activity: activity(Path::new("/")),
+    }
 }
 
 fn text(root: &Path, path: &str) -> Option<String> {
@@ -114,18 +133,28 @@ fn switch(root: &Path, path: &str) -> Option<String> {
 fn settings(root: &Path) -> NodeSettings {
     let cpu = |file: &str| format!("sys/devices/system/cpu/{file}");
     // of two alternatives in the kernel, the one that is not in use reads 0
-    let ratio = |file: &str| number(root, &format!("proc/sys/vm/{file}")).filter(|percent| *percent > 0);
+    let ratio =
+        |file: &str| number(root, &format!("proc/sys/vm/{file}")).filter(|percent| *percent > 0);
     // Intel's driver has the opposite switch
-    let no_turbo = || switch(root, &cpu("intel_pstate/no_turbo")).map(|off| if off == "on" { "off" } else { "on" }.to_owned());
+    let no_turbo = || {
+        switch(root, &cpu("intel_pstate/no_turbo"))
+            .map(|off| if off == "on" { "off" } else { "on" }.to_owned())
+    };
     NodeSettings {
-        clock_source: text(root, "sys/devices/system/clocksource/clocksource0/current_clocksource"),
+        clock_source: text(
+            root,
+            "sys/devices/system/clocksource/clocksource0/current_clocksource",
+        ),
         governor: text(root, &cpu("cpu0/cpufreq/scaling_governor")),
         boost: switch(root, &cpu("cpufreq/boost")).or_else(no_turbo),
         smt: switch(root, &cpu("smt/active")),
-        thp: text(root, "sys/kernel/mm/transparent_hugepage/enabled").and_then(|words| chosen(&words)),
+        thp: text(root, "sys/kernel/mm/transparent_hugepage/enabled")
+            .and_then(|words| chosen(&words)),
         numa_balancing: switch(root, "proc/sys/kernel/numa_balancing"),
         numa_nodes: numa_nodes(root),
-        processors: text(root, "proc/stat").map(|stat| processors(&stat)).filter(|count| *count > 0),
+        processors: text(root, "proc/stat")
+            .map(|stat| processors(&stat))
+            .filter(|count| *count > 0),
         dirty_ratio: ratio("dirty_ratio"),
         dirty_background_ratio: ratio("dirty_background_ratio"),
         swappiness: number(root, "proc/sys/vm/swappiness"),
@@ -134,20 +163,31 @@ fn settings(root: &Path) -> NodeSettings {
 
 /// The word in brackets.
 fn chosen(words: &str) -> Option<String> {
-    words.split_whitespace().find_map(|word| Some(word.strip_prefix('[')?.strip_suffix(']')?.to_owned()))
+    words
+        .split_whitespace()
+        .find_map(|word| Some(word.strip_prefix('[')?.strip_suffix(']')?.to_owned()))
 }
 
 fn numa_nodes(root: &Path) -> Option<u32> {
     let entries = fs::read_dir(root.join("sys/devices/system/node")).ok()?;
-    let is_node = |name: &str| name.strip_prefix("node").is_some_and(|rest| rest.parse::<u32>().is_ok());
-    let count = entries.flatten().filter(|entry| entry.file_name().to_str().is_some_and(is_node)).count();
+    let is_node = |name: &str| {
+        name.strip_prefix("node")
+            .is_some_and(|rest| rest.parse::<u32>().is_ok())
+    };
+    let count = entries
+        .flatten()
+        .filter(|entry| entry.file_name().to_str().is_some_and(is_node))
+        .count();
     u32::try_from(count).ok().filter(|count| *count > 0)
 }
 
 /// Processors that `/proc/stat` lists, one line each after the total.
 fn processors(stat: &str) -> u32 {
-    let is_processor =
-        |line: &&str| line.strip_prefix("cpu").and_then(|rest| rest.chars().next()).is_some_and(|next| next.is_ascii_digit());
+    let is_processor = |line: &&str| {
+        line.strip_prefix("cpu")
+            .and_then(|rest| rest.chars().next())
+            .is_some_and(|next| next.is_ascii_digit())
+    };
     u32::try_from(stat.lines().filter(is_processor).count()).unwrap_or(u32::MAX)
 }
 
@@ -155,9 +195,14 @@ fn activity(root: &Path) -> NodeActivity {
     let tick_s = system(SysconfVar::CLK_TCK).map(|per_second| 1.0 / per_second);
     let times = text(root, "proc/stat").as_deref().and_then(times);
     let seconds = |ticks: u64| tick_s.map(|tick_s| ticks as f64 * tick_s);
-    let pressure = |what: &str| text(root, &format!("proc/pressure/{what}")).as_deref().and_then(waited_s);
+    let pressure = |what: &str| {
+        text(root, &format!("proc/pressure/{what}"))
+            .as_deref()
+            .and_then(waited_s)
+    };
     NodeActivity {
-        uptime_s: text(root, "proc/uptime").and_then(|uptime| uptime.split_whitespace().next()?.parse().ok()),
+        uptime_s: text(root, "proc/uptime")
+            .and_then(|uptime| uptime.split_whitespace().next()?.parse().ok()),
         boot_id: text(root, "proc/sys/kernel/random/boot_id"),
         runnable: text(root, "proc/loadavg").as_deref().and_then(runnable),
         busy_s: times.and_then(|(busy, _)| seconds(busy)),
@@ -170,14 +215,26 @@ fn activity(root: &Path) -> NodeActivity {
 }
 
 fn system(variable: SysconfVar) -> Option<f64> {
-    sysconf(variable).ok().flatten().filter(|value| *value > 0).map(|value| value as f64)
+    sysconf(variable)
+        .ok()
+        .flatten()
+        .filter(|value| *value > 0)
+        .map(|value| value as f64)
 }
 
 /// Ticks of work and of steal of all processors, by the first line of `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal;
 /// the guests' time behind them is part of the user's.
 fn times(stat: &str) -> Option<(u64, u64)> {
-    let ticks: Vec<u64> = stat.lines().next()?.strip_prefix("cpu ")?.split_whitespace().map_while(|word| word.parse().ok()).collect();
-    let [user, nice, kernel, _, _, irq, softirq, steal, ..] = ticks[..] else { return None };
+    let ticks: Vec<u64> = stat
+        .lines()
+        .next()?
+        .strip_prefix("cpu ")?
+        .split_whitespace()
+        .map_while(|word| word.parse().ok())
+        .collect();
+    let [user, nice, kernel, _, _, irq, softirq, steal, ..] = ticks[..] else {
+        return None;
+    };
     Some((user + nice + kernel + irq + softirq, steal))
 }
 
@@ -189,8 +246,14 @@ fn runnable(loadavg: &str) -> Option<u32> {
 
 /// Seconds in which a task waited, by a file of `/proc/pressure`, whose total is in microseconds.
 fn waited_s(pressure: &str) -> Option<f64> {
-    let some = pressure.lines().find_map(|line| line.strip_prefix("some "))?;
-    let total: u64 = some.split_whitespace().find_map(|word| word.strip_prefix("total="))?.parse().ok()?;
+    let some = pressure
+        .lines()
+        .find_map(|line| line.strip_prefix("some "))?;
+    let total: u64 = some
+        .split_whitespace()
+        .find_map(|word| word.strip_prefix("total="))?
+        .parse()
+        .ok()?;
     Some(total as f64 * 1e-6)
 }
 
@@ -217,15 +280,27 @@ mod tests {
     #[test]
     fn settings_are_those_that_the_kernel_has_chosen() {
         let root = tree(&[
-            ("sys/devices/system/clocksource/clocksource0/current_clocksource", "tsc\n"),
-            ("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "powersave\n"),
+            (
+                "sys/devices/system/clocksource/clocksource0/current_clocksource",
+                "tsc\n",
+            ),
+            (
+                "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor",
+                "powersave\n",
+            ),
             ("sys/devices/system/cpu/intel_pstate/no_turbo", "0\n"),
             ("sys/devices/system/cpu/smt/active", "1\n"),
-            ("sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n"),
+            (
+                "sys/kernel/mm/transparent_hugepage/enabled",
+                "always [madvise] never\n",
+            ),
             ("sys/devices/system/node/node0/cpulist", "0-3\n"),
             ("sys/devices/system/node/node1/cpulist", "4-7\n"),
             ("sys/devices/system/node/has_cpu", "0-1\n"),
-            ("proc/stat", "cpu  1 2 3 4 5 6 7 8 9 0\ncpu0 1 1 1 1 1 1 1 1 0 0\ncpu1 0 1 2 3 4 5 6 7 0 0\nintr 5\n"),
+            (
+                "proc/stat",
+                "cpu  1 2 3 4 5 6 7 8 9 0\ncpu0 1 1 1 1 1 1 1 1 0 0\ncpu1 0 1 2 3 4 5 6 7 0 0\nintr 5\n",
+            ),
             ("proc/sys/vm/dirty_ratio", "20\n"),
             ("proc/sys/vm/dirty_background_ratio", "0\n"),
         ]);
@@ -243,37 +318,81 @@ mod tests {
             ..NodeSettings::default()
         };
         assert_eq!(settings, expected);
-        let doubts: Vec<String> = settings.doubts().into_iter().map(|(what, _)| what).collect();
+        let doubts: Vec<String> = settings
+            .doubts()
+            .into_iter()
+            .map(|(what, _)| what)
+            .collect();
         assert_eq!(doubts, ["governor powersave"]);
-        let balanced = |nodes: u32| NodeSettings { numa_balancing: some("on"), numa_nodes: Some(nodes), ..NodeSettings::default() };
-        assert_eq!((balanced(1).doubts().len(), balanced(2).doubts().len()), (0, 1), "one node has nothing to balance");
+        let balanced = |nodes: u32| NodeSettings {
+            numa_balancing: some("on"),
+            numa_nodes: Some(nodes),
+            ..NodeSettings::default()
+        };
+        assert_eq!(
+            (balanced(1).doubts().len(), balanced(2).doubts().len()),
+            (0, 1),
+            "one node has nothing to balance"
+        );
     }
 
     #[test]
     fn counters_are_in_seconds_and_bytes() {
         let root = tree(&[
-            ("proc/stat", "cpu  100 20 30 999 50 4 6 8 90 0\ncpu0 100 20 30 999 50 4 6 8 90 0\n"),
+            (
+                "proc/stat",
+                "cpu  100 20 30 999 50 4 6 8 90 0\ncpu0 100 20 30 999 50 4 6 8 90 0\n",
+            ),
             ("proc/uptime", "12.50 20.00\n"),
             ("proc/loadavg", "0.20 0.18 0.12 3/80 11206\n"),
-            ("proc/pressure/cpu", "some avg10=0.00 avg60=0.00 avg300=0.00 total=1500000\nfull avg10=0.00 total=7\n"),
-            ("proc/pressure/io", "some avg10=0.00 avg60=0.00 avg300=0.00 total=what\n"),
+            (
+                "proc/pressure/cpu",
+                "some avg10=0.00 avg60=0.00 avg300=0.00 total=1500000\nfull avg10=0.00 total=7\n",
+            ),
+            (
+                "proc/pressure/io",
+                "some avg10=0.00 avg60=0.00 avg300=0.00 total=what\n",
+            ),
             ("proc/vmstat", "nr_free_pages 5\npswpin 2\npswpout 3\n"),
         ]);
         let seen = activity(root.path());
         let tick_s = 1.0 / system(SysconfVar::CLK_TCK).expect("ticks");
         let page_bytes = system(SysconfVar::PAGE_SIZE).expect("pages") as u64;
-        assert_eq!((seen.busy_s, seen.steal_s), (Some(160.0 * tick_s), Some(8.0 * tick_s)));
-        assert_eq!((seen.uptime_s, seen.cpu_pressure_s, seen.runnable), (Some(12.5), Some(1.5), Some(2)));
-        assert_eq!((seen.io_pressure_s, seen.memory_pressure_s), (None, None), "what cannot be read is missing");
+        assert_eq!(
+            (seen.busy_s, seen.steal_s),
+            (Some(160.0 * tick_s), Some(8.0 * tick_s))
+        );
+        assert_eq!(
+            (seen.uptime_s, seen.cpu_pressure_s, seen.runnable),
+            (Some(12.5), Some(1.5), Some(2))
+        );
+        assert_eq!(
+            (seen.io_pressure_s, seen.memory_pressure_s),
+            (None, None),
+            "what cannot be read is missing"
+        );
         assert_eq!(seen.swapped_bytes, Some(5 * page_bytes));
     }
 
     #[test]
     fn this_machine_has_conditions_that_survive_the_line() {
         let conditions = conditions();
-        assert!(conditions.settings.processors.is_some_and(|count| count >= 1));
-        assert!(conditions.activity.busy_s.is_some_and(|busy_s| busy_s > 0.0));
+        assert!(
+            conditions
+                .settings
+                .processors
+                .is_some_and(|count| count >= 1)
+        );
+        assert!(
+            conditions
+                .activity
+                .busy_s
+                .is_some_and(|busy_s| busy_s > 0.0)
+        );
         let text = serde_json::to_string(&conditions).expect("JSON");
-        assert_eq!(serde_json::from_str::<Conditions>(&text).expect("the same"), conditions);
+        assert_eq!(
+            serde_json::from_str::<Conditions>(&text).expect("the same"),
+            conditions
+        );
     }
 }

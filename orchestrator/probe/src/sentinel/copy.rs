@@ -1,6 +1,6 @@
 //! Copies directories, keeping sockets and links.
 
-use super::{mounts::absolute, remove};
+use super::{error::SentinelError, mounts::absolute, remove};
 use std::{
     fs::DirBuilder,
     os::unix::fs::DirBuilderExt,
@@ -9,7 +9,7 @@ use std::{
 };
 
 /// Replaces `to` by a copy of `from`.
-pub(super) fn copy(from: &Path, to: &Path) -> Result<(), String> {
+pub(super) fn copy(from: &Path, to: &Path) -> Result<(), SentinelError> {
     absolute(from)?;
     absolute(to)?;
     remove::all_removable(&[to.to_owned()])?;
@@ -19,17 +19,34 @@ pub(super) fn copy(from: &Path, to: &Path) -> Result<(), String> {
 
 /// Copies what is in a directory to a new one. It must not be there, even as a link: its name may have been known, and another user may have
 /// made it since the old one was removed.
-fn copy_to_new(from: &Path, to: &Path) -> Result<(), String> {
-    DirBuilder::new().mode(0o700).create(to).map_err(|e| format!("cannot make {}: {e}", to.display()))?;
+fn copy_to_new(from: &Path, to: &Path) -> Result<(), SentinelError> {
+    DirBuilder::new()
+        .mode(0o700)
+        .create(to)
+        .map_err(|error| SentinelError::Change {
+            what: "make",
+            path: to.to_owned(),
+            error,
+        })?;
     // session directories hold sockets and named pipes, which cp keeps
-    let copied = Command::new("cp").arg("-a").arg("--").arg(from.join(".")).arg(to).stdin(Stdio::null()).output();
+    let copied = Command::new("cp")
+        .arg("-a")
+        .arg("--")
+        .arg(from.join("."))
+        .arg(to)
+        .stdin(Stdio::null())
+        .output();
     match copied {
         Ok(output) if output.status.success() => Ok(()),
         Ok(output) => {
-            let message = String::from_utf8_lossy(&output.stderr);
-            Err(format!("cannot copy {} to {}: {}", from.display(), to.display(), message.trim()))
+            let message = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+            Err(SentinelError::Copy {
+                from: from.to_owned(),
+                to: to.to_owned(),
+                message,
+            })
         }
-        Err(e) => Err(format!("cannot start cp: {e}")),
+        Err(error) => Err(SentinelError::CopyStart(error)),
     }
 }
 
@@ -48,15 +65,25 @@ mod tests {
         fs::create_dir(&to).expect("a directory");
         fs::write(to.join("old"), "old").expect("writes");
         copy(&from, &to).expect("copies");
-        assert_eq!(fs::read_to_string(to.join("below/.file")).expect("reads"), "new");
+        assert_eq!(
+            fs::read_to_string(to.join("below/.file")).expect("reads"),
+            "new"
+        );
         assert!(!to.join("old").exists());
-        assert_eq!(fs::metadata(&to).expect("a directory").permissions().mode() & 0o777, 0o700);
+        assert_eq!(
+            fs::metadata(&to).expect("a directory").permissions().mode() & 0o777,
+            0o700
+        );
     }
 
     #[test]
     fn nothing_is_copied_into_what_another_user_made_meanwhile() {
         let dir = tempfile::tempdir().expect("a directory");
-        let (from, to, theirs) = (dir.path().join("from"), dir.path().join("to"), dir.path().join("theirs"));
+        let (from, to, theirs) = (
+            dir.path().join("from"),
+            dir.path().join("to"),
+            dir.path().join("theirs"),
+        );
         for made in [&from, &theirs] {
             fs::create_dir(made).expect("a directory");
         }

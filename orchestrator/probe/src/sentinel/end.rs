@@ -1,9 +1,8 @@
 //! Ends everything of a run on this node.
 
-use crate::{
-    image::Role,
-    proc::{self, ProcessId},
-};
+use super::error::SentinelError;
+use cvc_image::Role;
+use cvc_os::proc::{self, ProcessId};
 use nix::sys::signal::Signal;
 use serde::{Deserialize, Serialize};
 use std::{
@@ -36,13 +35,16 @@ pub struct EndedProcess {
 }
 
 /// Checks that a request matches only one run.
-pub(super) fn check(marker: &str, dirs: &[PathBuf]) -> Result<(), String> {
+pub(super) fn check(marker: &str, dirs: &[PathBuf]) -> Result<(), SentinelError> {
     if marker.is_empty() || marker.contains('\0') {
-        return Err("the marker of a run is missing".into());
+        return Err(SentinelError::NoMarker);
     }
     for dir in dirs {
         if !dir.is_absolute() || dir.components().count() < 3 {
-            return Err(format!("{}: expected the directory of a run, an absolute path of two names at least", dir.display()));
+            return Err(SentinelError::Unexpected {
+                path: dir.clone(),
+                expected: "the directory of a run, an absolute path of two names at least",
+            });
         }
     }
     Ok(())
@@ -51,20 +53,30 @@ pub(super) fn check(marker: &str, dirs: &[PathBuf]) -> Result<(), String> {
 /// Finds all living processes of a run.
 fn find(marker: &str, dirs: &[PathBuf]) -> Vec<ProcessId> {
     let dirs: Vec<&Path> = dirs.iter().map(PathBuf::as_path).collect();
-    let mut roots: BTreeSet<u32> = proc::marked(&format!("{}={marker}", proc::MARK)).iter().map(|p| p.pid).collect();
+    let mut roots: BTreeSet<u32> = proc::marked(&format!("{}={marker}", proc::MARK))
+        .iter()
+        .map(|p| p.pid)
+        .collect();
     roots.extend(proc::restarted_in(&dirs).iter().map(|p| p.pid));
     if roots.is_empty() {
         return Vec::new();
     }
     let parents = proc::parents();
-    with_families(&roots, &parents, std::process::id(), |pid| Role::of_program(&proc::program(pid)) == Role::Launcher)
-        .into_iter()
-        .filter_map(ProcessId::of)
-        .collect()
+    with_families(&roots, &parents, std::process::id(), |pid| {
+        Role::of_program(&proc::program(pid)) == Role::Launcher
+    })
+    .into_iter()
+    .filter_map(ProcessId::of)
+    .collect()
 }
 
 /// Processes, those below them, and launchers right above them; never this process or one that it descends from.
-fn with_families(roots: &BTreeSet<u32>, parents: &HashMap<u32, u32>, own: u32, is_launcher: impl Fn(u32) -> bool) -> BTreeSet<u32> {
+fn with_families(
+    roots: &BTreeSet<u32>,
+    parents: &HashMap<u32, u32>,
+    own: u32,
+    is_launcher: impl Fn(u32) -> bool,
+) -> BTreeSet<u32> {
     let mut spared = BTreeSet::from([0, 1, own]);
     let mut above = own;
     while let Some(parent) = parents.get(&above).copied().filter(|p| spared.insert(*p)) {
@@ -75,7 +87,11 @@ fn with_families(roots: &BTreeSet<u32>, parents: &HashMap<u32, u32>, own: u32, i
         all.insert(root);
         // a proxy on another node was started by sshd, which passes no environment on
         let mut below = root;
-        while let Some(parent) = parents.get(&below).copied().filter(|p| !spared.contains(p) && is_launcher(*p)) {
+        while let Some(parent) = parents
+            .get(&below)
+            .copied()
+            .filter(|p| !spared.contains(p) && is_launcher(*p))
+        {
             if !all.insert(parent) {
                 break;
             }
@@ -86,7 +102,11 @@ fn with_families(roots: &BTreeSet<u32>, parents: &HashMap<u32, u32>, own: u32, i
     for (pid, parent) in parents {
         children.entry(*parent).or_default().push(*pid);
     }
-    let mut next: Vec<u32> = all.iter().copied().filter(|p| !spared.contains(p)).collect();
+    let mut next: Vec<u32> = all
+        .iter()
+        .copied()
+        .filter(|p| !spared.contains(p))
+        .collect();
     while let Some(pid) = next.pop() {
         for child in children.get(&pid).into_iter().flatten() {
             if !spared.contains(child) && all.insert(*child) {
@@ -109,7 +129,10 @@ pub(super) fn end(marker: &str, dirs: &[PathBuf], grace: Duration) -> Ended {
         // one that descends from the run but whose parent has ended meanwhile is only known by having been met
         let orphans: Vec<ProcessId> = met
             .keys()
-            .map(|(pid, start_ticks)| ProcessId { pid: *pid, start_ticks: *start_ticks })
+            .map(|(pid, start_ticks)| ProcessId {
+                pid: *pid,
+                start_ticks: *start_ticks,
+            })
             .filter(|p| !alive.contains(p) && p.is_alive())
             .collect();
         let alive: Vec<ProcessId> = alive.into_iter().chain(orphans).collect();
@@ -118,7 +141,13 @@ pub(super) fn end(marker: &str, dirs: &[PathBuf], grace: Duration) -> Ended {
         let kill = waited >= grace;
         for process in &alive {
             let first = met
-                .insert((process.pid, process.start_ticks), EndedProcess { pid: process.pid, program: proc::program(process.pid) })
+                .insert(
+                    (process.pid, process.start_ticks),
+                    EndedProcess {
+                        pid: process.pid,
+                        program: proc::program(process.pid),
+                    },
+                )
                 .is_none();
             if kill {
                 proc::kill_all(&[*process]);
@@ -137,8 +166,14 @@ pub(super) fn end(marker: &str, dirs: &[PathBuf], grace: Duration) -> Ended {
     let removed: Vec<PathBuf> = removed.into_iter().filter(|file| file.exists()).collect();
     proc::remove_files(&removed);
     let is_left = |pid: u32| alive.iter().any(|p| p.pid == pid);
-    let (left, ended) = met.into_values().partition(|p: &EndedProcess| is_left(p.pid));
-    Ended { ended, left, removed }
+    let (left, ended) = met
+        .into_values()
+        .partition(|p: &EndedProcess| is_left(p.pid));
+    Ended {
+        ended,
+        left,
+        removed,
+    }
 }
 
 #[cfg(test)]
@@ -148,10 +183,21 @@ mod tests {
     /// 1 is init, 10 a daemon with the proxy 20 that has the ranks 30 and 31; 31 has started 40. 50 is the sentinel, below the shell 45.
     #[test]
     fn trees_are_found_upwards_through_launchers_and_downwards() {
-        let parents = HashMap::from([(10, 1), (20, 10), (30, 20), (31, 20), (40, 31), (45, 1), (50, 45), (60, 1)]);
+        let parents = HashMap::from([
+            (10, 1),
+            (20, 10),
+            (30, 20),
+            (31, 20),
+            (40, 31),
+            (45, 1),
+            (50, 45),
+            (60, 1),
+        ]);
         let found = |roots: &[u32]| {
             let roots = roots.iter().copied().collect();
-            with_families(&roots, &parents, 50, |pid| pid == 20).into_iter().collect::<Vec<_>>()
+            with_families(&roots, &parents, 50, |pid| pid == 20)
+                .into_iter()
+                .collect::<Vec<_>>()
         };
         assert_eq!(found(&[31]), [20, 30, 31, 40]);
         assert_eq!(found(&[40]), [40]);

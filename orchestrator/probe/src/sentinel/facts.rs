@@ -67,7 +67,10 @@ pub struct Interface {
 
 /// The trimmed content of a file; `None` if there is none.
 pub(super) fn read(path: &str) -> Option<String> {
-    fs::read_to_string(path).ok().map(|t| t.trim().to_owned()).filter(|t| !t.is_empty())
+    fs::read_to_string(path)
+        .ok()
+        .map(|t| t.trim().to_owned())
+        .filter(|t| !t.is_empty())
 }
 
 /// The value of the first line that starts with a key.
@@ -85,7 +88,7 @@ pub(super) fn facts(paths: &[PathBuf]) -> Facts {
     for path in paths {
         match mounts::place(path) {
             Ok(place) => places.push(place),
-            Err(why) => unknown_places.push((path.clone(), why)),
+            Err(why) => unknown_places.push((path.clone(), why.to_string())),
         }
     }
     let meminfo = read("/proc/meminfo").unwrap_or_default();
@@ -107,7 +110,7 @@ pub(super) fn facts(paths: &[PathBuf]) -> Facts {
 
 /// The node's own name.
 pub(super) fn host() -> String {
-    crate::host_name().unwrap_or_default()
+    cvc_os::host_name().unwrap_or_default()
 }
 
 /// Processors by `/proc/cpuinfo`.
@@ -130,7 +133,9 @@ fn cpu(cpuinfo: &str) -> CpuFacts {
     }
     let some = |n: usize| (n > 0).then(|| count(n));
     CpuFacts {
-        model: value(cpuinfo, "model name", ':').or_else(|| value(cpuinfo, "Model", ':')).map(str::to_owned),
+        model: value(cpuinfo, "model name", ':')
+            .or_else(|| value(cpuinfo, "Model", ':'))
+            .map(str::to_owned),
         architecture: std::env::consts::ARCH.to_owned(),
         usable: std::thread::available_parallelism().map_or(1, |n| count(n.get())),
         threads,
@@ -141,22 +146,35 @@ fn cpu(cpuinfo: &str) -> CpuFacts {
 
 /// The C library of this node's programs, not of this program, which is linked statically.
 fn glibc() -> Option<String> {
-    let message = Command::new("getconf").arg("GNU_LIBC_VERSION").stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
+    let message = Command::new("getconf")
+        .arg("GNU_LIBC_VERSION")
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .output()
+        .ok()?;
     let text = String::from_utf8_lossy(&message.stdout);
     text.trim().strip_prefix("glibc ").map(str::to_owned)
 }
 
 fn interfaces() -> Vec<Interface> {
     let mut found: Vec<Interface> = Vec::new();
-    let Ok(addresses) = nix::ifaddrs::getifaddrs() else { return found };
+    let Ok(addresses) = nix::ifaddrs::getifaddrs() else {
+        return found;
+    };
     for one in addresses {
-        if one.flags.contains(nix::net::if_::InterfaceFlags::IFF_LOOPBACK) {
+        if one
+            .flags
+            .contains(nix::net::if_::InterfaceFlags::IFF_LOOPBACK)
+        {
             continue;
         }
-        let at = found.iter().position(|i| i.name == one.interface_name).unwrap_or_else(|| {
-            found.push(interface(&one.interface_name, one.flags));
-            found.len() - 1
-        });
+        let at = found
+            .iter()
+            .position(|i| i.name == one.interface_name)
+            .unwrap_or_else(|| {
+                found.push(interface(&one.interface_name, one.flags));
+                found.len() - 1
+            });
         let Some(address) = one.address else { continue };
         let text = match (address.as_sockaddr_in(), address.as_sockaddr_in6()) {
             (Some(v4), _) => v4.ip().to_string(),
@@ -170,7 +188,14 @@ fn interfaces() -> Vec<Interface> {
 }
 
 fn interface(name: &str, flags: nix::net::if_::InterfaceFlags) -> Interface {
-    let file = |file: &str| read(&Path::new("/sys/class/net").join(name).join(file).to_string_lossy());
+    let file = |file: &str| {
+        read(
+            &Path::new("/sys/class/net")
+                .join(name)
+                .join(file)
+                .to_string_lossy(),
+        )
+    };
     let up = flags.contains(nix::net::if_::InterfaceFlags::IFF_RUNNING);
     Interface {
         name: name.to_owned(),
@@ -190,25 +215,53 @@ mod tests {
     #[test]
     fn cores_and_sockets_are_counted_from_what_the_kernel_lists() {
         let block = |cpu: u32, socket: u32, core: u32| {
-            format!("processor\t: {cpu}\nmodel name\t: Some CPU @ 2.40GHz\nphysical id\t: {socket}\ncore id\t\t: {core}\n\n")
+            format!(
+                "processor\t: {cpu}\nmodel name\t: Some CPU @ 2.40GHz\nphysical id\t: {socket}\ncore id\t\t: {core}\n\n"
+            )
         };
-        let text: String = [block(0, 0, 0), block(1, 0, 1), block(2, 1, 0), block(3, 1, 1), block(4, 0, 0)].concat();
+        let text: String = [
+            block(0, 0, 0),
+            block(1, 0, 1),
+            block(2, 1, 0),
+            block(3, 1, 1),
+            block(4, 0, 0),
+        ]
+        .concat();
         let seen = cpu(&text);
-        assert_eq!((seen.threads, seen.cores, seen.sockets), (5, Some(4), Some(2)));
+        assert_eq!(
+            (seen.threads, seen.cores, seen.sockets),
+            (5, Some(4), Some(2))
+        );
         assert_eq!(seen.model.as_deref(), Some("Some CPU @ 2.40GHz"));
         let arm = cpu("processor\t: 0\nBogoMIPS\t: 50.00\n\nprocessor\t: 1\nBogoMIPS\t: 50.00\n\n");
-        assert_eq!((arm.threads, arm.cores, arm.sockets, arm.model), (2, None, None, None));
+        assert_eq!(
+            (arm.threads, arm.cores, arm.sockets, arm.model),
+            (2, None, None, None)
+        );
     }
 
     #[test]
     fn this_machine_has_facts() {
-        let facts = facts(&[PathBuf::from("/proc/nothing/here"), PathBuf::from("relative")]);
+        let facts = facts(&[
+            PathBuf::from("/proc/nothing/here"),
+            PathBuf::from("relative"),
+        ]);
         assert!(!facts.host.is_empty() && !facts.kernel.is_empty());
         assert!(facts.memory_bytes.is_some_and(|m| m > 1 << 20));
         assert!(facts.cpu.threads >= 1 && facts.cpu.usable >= 1);
-        assert_eq!(facts.places.iter().map(|p| p.file_system.as_str()).collect::<Vec<_>>(), ["proc"]);
+        assert_eq!(
+            facts
+                .places
+                .iter()
+                .map(|p| p.file_system.as_str())
+                .collect::<Vec<_>>(),
+            ["proc"]
+        );
         assert_eq!(facts.unknown_places.len(), 1);
         let text = serde_json::to_string(&facts).expect("JSON");
-        assert_eq!(serde_json::from_str::<Facts>(&text).expect("the same"), facts);
+        assert_eq!(
+            serde_json::from_str::<Facts>(&text).expect("the same"),
+            facts
+        );
     }
 }

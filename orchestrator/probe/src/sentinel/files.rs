@@ -1,6 +1,6 @@
 //! Reads files: listings, patterns, digests, ends.
 
-use super::mounts::absolute;
+use super::{error::SentinelError, mounts::absolute};
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use serde::{Deserialize, Serialize};
 use std::{
@@ -87,7 +87,9 @@ impl Part {
     /// # Errors
     /// When it is not in base 64.
     pub fn bytes(&self) -> Result<Vec<u8>, String> {
-        BASE64_STANDARD.decode(&self.base64).map_err(|e| e.to_string())
+        BASE64_STANDARD
+            .decode(&self.base64)
+            .map_err(|e| e.to_string())
     }
 }
 
@@ -101,11 +103,17 @@ pub struct Tail {
 }
 
 fn modified_ns(metadata: &fs::Metadata) -> i64 {
-    metadata.mtime().saturating_mul(1_000_000_000).saturating_add(metadata.mtime_nsec())
+    metadata
+        .mtime()
+        .saturating_mul(1_000_000_000)
+        .saturating_add(metadata.mtime_nsec())
 }
 
-fn fail(path: &Path) -> impl Fn(io::Error) -> String + '_ {
-    move |error| format!("{}: {error}", path.display())
+fn fail(path: &Path) -> impl Fn(io::Error) -> SentinelError + '_ {
+    move |error| SentinelError::Read {
+        path: path.to_owned(),
+        error,
+    }
 }
 
 /// Opens a file, but not a pipe, whose reader would wait forever.
@@ -117,7 +125,7 @@ fn regular(path: &Path) -> io::Result<File> {
 }
 
 /// Lists names, sizes and times of a directory's entries.
-pub(super) fn listing(dir: &Path, suffixes: &[String]) -> Result<ListingFound, String> {
+pub(super) fn listing(dir: &Path, suffixes: &[String]) -> Result<ListingFound, SentinelError> {
     absolute(dir)?;
     let listed = match fs::read_dir(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(ListingFound::default()),
@@ -145,27 +153,45 @@ pub(super) fn listing(dir: &Path, suffixes: &[String]) -> Result<ListingFound, S
         });
     }
     entries.sort_by(|a, b| a.name.cmp(&b.name));
-    Ok(ListingFound { exists: true, entries })
+    Ok(ListingFound {
+        exists: true,
+        entries,
+    })
 }
 
 /// Finds the files that match; directories do not count.
-pub(super) fn globs(dir: &Path, patterns: &[String]) -> Result<Vec<FileFound>, String> {
+pub(super) fn globs(dir: &Path, patterns: &[String]) -> Result<Vec<FileFound>, SentinelError> {
     absolute(dir)?;
-    let base = dir.to_str().ok_or_else(|| format!("{}: the path is not UTF-8", dir.display()))?;
+    let base = dir
+        .to_str()
+        .ok_or_else(|| SentinelError::NotUtf8(dir.to_owned()))?;
     let mut found = Vec::new();
     for pattern in patterns {
-        if pattern.is_empty() || Path::new(pattern).components().any(|c| matches!(c, Component::ParentDir)) {
-            return Err(format!("`{pattern}`: expected a pattern without `..`, absolute or below {base}"));
+        if pattern.is_empty()
+            || Path::new(pattern)
+                .components()
+                .any(|c| matches!(c, Component::ParentDir))
+        {
+            return Err(SentinelError::PatternElsewhere {
+                pattern: pattern.clone(),
+                base: base.to_owned(),
+            });
         }
         let whole = match pattern.strip_prefix('/') {
             Some(_) => pattern.clone(),
-            None => format!("{}/{pattern}", glob::Pattern::escape(base.trim_end_matches('/'))),
+            None => format!(
+                "{}/{pattern}",
+                glob::Pattern::escape(base.trim_end_matches('/'))
+            ),
         };
-        for path in glob::glob(&whole).map_err(|e| format!("`{pattern}`: {e}"))? {
+        for path in glob::glob(&whole).map_err(|error| SentinelError::Pattern {
+            pattern: pattern.clone(),
+            error,
+        })? {
             let path = match path {
                 Ok(path) => path,
                 Err(error) if error.error().kind() == io::ErrorKind::NotFound => continue,
-                Err(error) => return Err(error.to_string()),
+                Err(error) => return Err(SentinelError::Glob(error)),
             };
             let metadata = match fs::metadata(&path) {
                 Ok(metadata) => metadata,
@@ -176,7 +202,11 @@ pub(super) fn globs(dir: &Path, patterns: &[String]) -> Result<Vec<FileFound>, S
                 continue;
             }
             if found.len() == MAX_FILES {
-                return Err(format!("`{pattern}` matches more than {MAX_FILES} files below {base}"));
+                return Err(SentinelError::TooManyFiles {
+                    pattern: pattern.clone(),
+                    most: MAX_FILES,
+                    base: base.to_owned(),
+                });
             }
             found.push(FileFound {
                 path,
@@ -193,10 +223,15 @@ pub(super) fn globs(dir: &Path, patterns: &[String]) -> Result<Vec<FileFound>, S
 }
 
 /// Reads a file to its end.
-pub(super) fn digest(path: &Path) -> Result<Digested, String> {
+pub(super) fn digest(path: &Path) -> Result<Digested, SentinelError> {
     absolute(path)?;
     let mut file = match regular(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Digested { path: path.to_owned(), found: None }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Ok(Digested {
+                path: path.to_owned(),
+                found: None,
+            });
+        }
         file => file.map_err(fail(path))?,
     };
     let mut hasher = blake3::Hasher::new();
@@ -213,28 +248,42 @@ pub(super) fn digest(path: &Path) -> Result<Digested, String> {
             Err(error) => return Err(fail(path)(error)),
         }
     }
-    Ok(Digested { path: path.to_owned(), found: Some(Content { bytes, blake3: hasher.finalize().to_hex().to_string() }) })
+    Ok(Digested {
+        path: path.to_owned(),
+        found: Some(Content {
+            bytes,
+            blake3: hasher.finalize().to_hex().to_string(),
+        }),
+    })
 }
 
 /// Reads at most [`PART`] bytes of a file from an offset on.
-pub(super) fn part(path: &Path, offset: u64) -> Result<Part, String> {
+pub(super) fn part(path: &Path, offset: u64) -> Result<Part, SentinelError> {
     absolute(path)?;
     let mut file = regular(path).map_err(fail(path))?;
     file.seek(SeekFrom::Start(offset)).map_err(fail(path))?;
     let mut bytes = Vec::new();
-    file.take(PART).read_to_end(&mut bytes).map_err(fail(path))?;
-    Ok(Part { base64: BASE64_STANDARD.encode(bytes) })
+    file.take(PART)
+        .read_to_end(&mut bytes)
+        .map_err(fail(path))?;
+    Ok(Part {
+        base64: BASE64_STANDARD.encode(bytes),
+    })
 }
 
 /// Reads the last bytes of a file.
-pub(super) fn tail(path: &Path, most_bytes: u64) -> Result<Tail, String> {
+pub(super) fn tail(path: &Path, most_bytes: u64) -> Result<Tail, SentinelError> {
     absolute(path)?;
     let mut file = regular(path).map_err(fail(path))?;
     let file_bytes = file.metadata().map_err(fail(path))?.len();
     let most = most_bytes.min(MAX_TAIL);
-    file.seek(SeekFrom::Start(file_bytes.saturating_sub(most))).map_err(fail(path))?;
+    file.seek(SeekFrom::Start(file_bytes.saturating_sub(most)))
+        .map_err(fail(path))?;
     let mut end = Vec::new();
     // a file that grows meanwhile is not followed
     file.take(most).read_to_end(&mut end).map_err(fail(path))?;
-    Ok(Tail { text: String::from_utf8_lossy(&end).into_owned(), file_bytes })
+    Ok(Tail {
+        text: String::from_utf8_lossy(&end).into_owned(),
+        file_bytes,
+    })
 }

@@ -1,6 +1,6 @@
 //! Makes directories and files.
 
-use super::{mounts::absolute, remove};
+use super::{error::SentinelError, mounts::absolute, remove};
 use serde::{Deserialize, Serialize};
 use std::{
     fs::{self, Permissions},
@@ -21,8 +21,16 @@ pub struct NewFile {
 }
 
 /// Removes, then makes. Checks all paths before touching anything.
-pub(super) fn make(old: &[PathBuf], dirs: &[(PathBuf, u32)], files: &[NewFile]) -> Result<(), String> {
-    for path in dirs.iter().map(|(path, _)| path).chain(files.iter().map(|f| &f.path)) {
+pub(super) fn make(
+    old: &[PathBuf],
+    dirs: &[(PathBuf, u32)],
+    files: &[NewFile],
+) -> Result<(), SentinelError> {
+    for path in dirs
+        .iter()
+        .map(|(path, _)| path)
+        .chain(files.iter().map(|f| &f.path))
+    {
         absolute(path)?;
     }
     remove::all_removable(old)?;
@@ -30,30 +38,50 @@ pub(super) fn make(old: &[PathBuf], dirs: &[(PathBuf, u32)], files: &[NewFile]) 
         remove::remove_one(path)?;
     }
     for (path, mode) in dirs {
-        directory(path, *mode).map_err(|e| format!("cannot make the directory {}: {e}", path.display()))?;
+        let failed = |error| SentinelError::Change {
+            what: "make the directory",
+            path: path.clone(),
+            error,
+        };
+        directory(path, *mode).map_err(failed)?;
     }
     for file in files {
-        write(file).map_err(|e| format!("cannot write {}: {e}", file.path.display()))?;
+        write(file).map_err(|error| SentinelError::Change {
+            what: "write",
+            path: file.path.clone(),
+            error,
+        })?;
     }
     Ok(())
 }
 
 fn directory(path: &Path, mode: u32) -> std::io::Result<()> {
     // private until it has the requested mode
-    fs::DirBuilder::new().recursive(true).mode(0o755).create(path)?;
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o755)
+        .create(path)?;
     // set explicitly, because the umask restricts a builder's mode
     fs::set_permissions(path, Permissions::from_mode(mode & 0o7777))
 }
 
 /// Written under another name first, so that no reader sees half of it.
 fn write(file: &NewFile) -> std::io::Result<()> {
-    let name = file.path.file_name().ok_or_else(|| std::io::Error::other("it has no name"))?;
+    let name = file
+        .path
+        .file_name()
+        .ok_or_else(|| std::io::Error::other("it has no name"))?;
     let mut hidden = std::ffi::OsString::from(".");
     hidden.push(name);
     hidden.push(format!(".{}.new", std::process::id()));
     let temporary = file.path.with_file_name(hidden);
     let written = (|| {
-        let mut new = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+        let mut new = fs::OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&temporary)?;
         new.write_all(file.content.as_bytes())?;
         new.set_permissions(Permissions::from_mode(file.mode & 0o7777))?;
         fs::rename(&temporary, &file.path)

@@ -36,6 +36,65 @@ pub struct InstanceFacts {
     pub market: Option<String>,
 }
 
+/// What the metadata service did not tell.
+#[derive(Debug, thiserror::Error)]
+pub enum MetadataError {
+    /// It does not answer; a node that is no instance has none.
+    #[error("the metadata service at {address} does not answer: {error}")]
+    Silent {
+        /// Its address.
+        address: String,
+        /// Why.
+        error: Box<ureq::Error>,
+    },
+    /// It did not give a token.
+    #[error("the metadata service at {address} did not give a token: {why}")]
+    NoToken {
+        /// Its address.
+        address: String,
+        /// Why.
+        why: NoText,
+    },
+    /// A value could not be asked for.
+    #[error("{url}: {error}")]
+    Ask {
+        /// What was asked for.
+        url: String,
+        /// Why.
+        error: Box<ureq::Error>,
+    },
+    /// A value could not be read.
+    #[error("{url}: {why}")]
+    Read {
+        /// What was asked for.
+        url: String,
+        /// Why.
+        why: NoText,
+    },
+    /// A notice of another form.
+    #[error("spot/instance-action of the metadata service: {error}: {message}")]
+    Notice {
+        /// Why.
+        error: serde_json::Error,
+        /// What it says.
+        message: String,
+    },
+}
+
+/// Why an answer of the metadata service has no text.
+#[derive(Debug, thiserror::Error)]
+pub enum NoText {
+    /// It refuses.
+    #[error("it answers {0}")]
+    Status(u16),
+    /// It does not know what it was asked for.
+    #[error("it does not support them")]
+    Unsupported,
+    /// It broke off, or is too long.
+    #[error("{0}")]
+    Unreadable(Box<ureq::Error>),
+}
+
 /// A metadata service that has given a token.
 struct Service<'a> {
     agent: Agent,
@@ -44,44 +103,81 @@ struct Service<'a> {
 }
 
 impl<'a> Service<'a> {
-    fn open(address: Option<&'a str>) -> Result<Self, String> {
+    fn open(address: Option<&'a str>) -> Result<Self, MetadataError> {
         let address = address.unwrap_or(METADATA).trim_end_matches('/');
         // without the node's proxies: this address is local
-        let config = Agent::config_builder().timeout_global(Some(LIMIT)).proxy(None).max_redirects(0).http_status_as_error(false);
+        let config = Agent::config_builder()
+            .timeout_global(Some(LIMIT))
+            .proxy(None)
+            .max_redirects(0)
+            .http_status_as_error(false);
         let agent: Agent = config.build().into();
-        let asked = agent.put(format!("{address}/latest/api/token")).header("X-aws-ec2-metadata-token-ttl-seconds", TOKEN_LIFE_S);
-        let token = asked.send_empty().map_err(|e| format!("the metadata service at {address} does not answer: {e}"))?;
-        let token = text(token).map_err(|why| format!("the metadata service at {address} did not give a token: {why}"))?;
-        let token = token.ok_or_else(|| format!("the metadata service at {address} did not give a token: it does not support them"))?;
-        Ok(Self { agent, address, token })
+        let asked = agent
+            .put(format!("{address}/latest/api/token"))
+            .header("X-aws-ec2-metadata-token-ttl-seconds", TOKEN_LIFE_S);
+        let silent = |error| MetadataError::Silent {
+            address: address.to_owned(),
+            error: Box::new(error),
+        };
+        let token = text(asked.send_empty().map_err(silent)?)
+            .and_then(|token| token.ok_or(NoText::Unsupported));
+        let token = token.map_err(|why| MetadataError::NoToken {
+            address: address.to_owned(),
+            why,
+        })?;
+        Ok(Self {
+            agent,
+            address,
+            token,
+        })
     }
 
     /// Reads a value; `None` if it does not exist.
-    fn get(&self, name: &str) -> Result<Option<String>, String> {
-        let what = || format!("{}/latest/meta-data/{name}", self.address);
-        let answer = self.agent.get(what()).header("X-aws-ec2-metadata-token", &self.token).call();
-        text(answer.map_err(|e| format!("{}: {e}", what()))?).map_err(|why| format!("{}: {why}", what()))
+    fn get(&self, name: &str) -> Result<Option<String>, MetadataError> {
+        let url = format!("{}/latest/meta-data/{name}", self.address);
+        match self
+            .agent
+            .get(&url)
+            .header("X-aws-ec2-metadata-token", &self.token)
+            .call()
+        {
+            Ok(answer) => text(answer).map_err(|why| MetadataError::Read { url, why }),
+            Err(error) => Err(MetadataError::Ask {
+                url,
+                error: Box::new(error),
+            }),
+        }
     }
 }
 
-fn text(mut answer: Response<Body>) -> Result<Option<String>, String> {
+fn text(mut answer: Response<Body>) -> Result<Option<String>, NoText> {
     match answer.status().as_u16() {
         200 => {
-            answer.body_mut().with_config().limit(MAX_LENGTH).read_to_string().map(|t| Some(t.trim().to_owned())).map_err(|e| e.to_string())
+            let read = answer
+                .body_mut()
+                .with_config()
+                .limit(MAX_LENGTH)
+                .read_to_string();
+            read.map(|t| Some(t.trim().to_owned()))
+                .map_err(|error| NoText::Unreadable(Box::new(error)))
         }
         404 => Ok(None),
-        status => Err(format!("it answers {status}")),
+        status => Err(NoText::Status(status)),
     }
 }
 
 /// Asks whether the cloud is about to reclaim this machine.
-pub(super) fn notice(address: Option<&str>) -> Result<Option<Notice>, String> {
-    let Some(message) = Service::open(address)?.get("spot/instance-action")? else { return Ok(None) };
-    serde_json::from_str(&message).map(Some).map_err(|e| format!("spot/instance-action of the metadata service: {e}: {message}"))
+pub(super) fn notice(address: Option<&str>) -> Result<Option<Notice>, MetadataError> {
+    let Some(message) = Service::open(address)?.get("spot/instance-action")? else {
+        return Ok(None);
+    };
+    serde_json::from_str(&message)
+        .map(Some)
+        .map_err(|error| MetadataError::Notice { error, message })
 }
 
 /// Asks which instance this machine is.
-pub(super) fn instance(address: Option<&str>) -> Result<InstanceFacts, String> {
+pub(super) fn instance(address: Option<&str>) -> Result<InstanceFacts, MetadataError> {
     let service = Service::open(address)?;
     Ok(InstanceFacts {
         id: service.get("instance-id")?,
@@ -105,24 +201,42 @@ mod tests {
     fn service(entries: &[(&str, &str)], requests: usize) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = format!("http://{}/", listener.local_addr().expect("an address"));
-        let entries: BTreeMap<String, String> = entries.iter().map(|(k, v)| (format!("/latest/meta-data/{k}"), (*v).to_owned())).collect();
+        let entries: BTreeMap<String, String> = entries
+            .iter()
+            .map(|(k, v)| (format!("/latest/meta-data/{k}"), (*v).to_owned()))
+            .collect();
         thread::spawn(move || {
             for stream in listener.incoming().take(requests) {
                 let mut stream = stream.expect("a connection");
-                let mut lines = BufReader::new(stream.try_clone().expect("a clone")).lines().map_while(Result::ok);
+                let mut lines = BufReader::new(stream.try_clone().expect("a clone"))
+                    .lines()
+                    .map_while(Result::ok);
                 let request = lines.next().unwrap_or_default();
-                let headers: Vec<String> = lines.take_while(|l| !l.is_empty()).map(|l| l.to_ascii_lowercase()).collect();
+                let headers: Vec<String> = lines
+                    .take_while(|l| !l.is_empty())
+                    .map(|l| l.to_ascii_lowercase())
+                    .collect();
                 let has = |header: &str| headers.iter().any(|h| h == header);
                 let path = request.split(' ').nth(1).unwrap_or_default();
                 let (status, body) = if path == "/latest/api/token" {
-                    let good = request.starts_with("PUT ") && has("x-aws-ec2-metadata-token-ttl-seconds: 60");
-                    if good { (200, "secret=".to_owned()) } else { (400, String::new()) }
+                    let good = request.starts_with("PUT ")
+                        && has("x-aws-ec2-metadata-token-ttl-seconds: 60");
+                    if good {
+                        (200, "secret=".to_owned())
+                    } else {
+                        (400, String::new())
+                    }
                 } else if !has("x-aws-ec2-metadata-token: secret=") {
                     (401, String::new())
                 } else {
-                    entries.get(path).map_or((404, "no such thing".to_owned()), |v| (200, v.clone()))
+                    entries
+                        .get(path)
+                        .map_or((404, "no such thing".to_owned()), |v| (200, v.clone()))
                 };
-                let answer = format!("HTTP/1.1 {status} X\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len());
+                let answer = format!(
+                    "HTTP/1.1 {status} X\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+                    body.len()
+                );
                 let _ = stream.write_all(answer.as_bytes());
             }
         });
@@ -131,22 +245,55 @@ mod tests {
 
     #[test]
     fn an_instance_says_who_it_is_and_whether_it_is_taken_back() {
-        let quiet = [("instance-id", "i-1"), ("instance-type", "c5.xlarge\n"), ("placement/availability-zone", "us-east-1a")];
+        let quiet = [
+            ("instance-id", "i-1"),
+            ("instance-type", "c5.xlarge\n"),
+            ("placement/availability-zone", "us-east-1a"),
+        ];
         let address = service(&quiet, 7);
         let facts = instance(Some(&address)).expect("it answers");
-        assert_eq!((facts.id.as_deref(), facts.kind.as_deref(), facts.market), (Some("i-1"), Some("c5.xlarge"), None));
-        assert_eq!(notice(Some(&address)), Ok(None));
-        let address = service(&[("spot/instance-action", "{\"action\": \"terminate\", \"time\": \"2026-01-02T03:04:05Z\"}")], 2);
-        let told = notice(Some(&address)).expect("it answers").expect("a notice");
-        assert_eq!((told.action.as_str(), told.time.as_str()), ("terminate", "2026-01-02T03:04:05Z"));
+        assert_eq!(
+            (facts.id.as_deref(), facts.kind.as_deref(), facts.market),
+            (Some("i-1"), Some("c5.xlarge"), None)
+        );
+        assert_eq!(notice(Some(&address)).expect("it answers"), None);
+        let address = service(
+            &[(
+                "spot/instance-action",
+                "{\"action\": \"terminate\", \"time\": \"2026-01-02T03:04:05Z\"}",
+            )],
+            2,
+        );
+        let told = notice(Some(&address))
+            .expect("it answers")
+            .expect("a notice");
+        assert_eq!(
+            (told.action.as_str(), told.time.as_str()),
+            ("terminate", "2026-01-02T03:04:05Z")
+        );
     }
 
     #[test]
     fn a_wrong_metadata_service_is_reported() {
         let address = service(&[("spot/instance-action", "soon")], 2);
-        assert!(notice(Some(&address)).expect_err("no JSON").contains("soon"));
-        let silent = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
-        let message = instance(Some(&format!("http://{silent}"))).expect_err("not listening");
-        assert!(message.contains(&format!("the metadata service at http://{silent} does not answer")), "{message}");
+        assert!(
+            notice(Some(&address))
+                .expect_err("no JSON")
+                .to_string()
+                .contains("soon")
+        );
+        let silent = TcpListener::bind("127.0.0.1:0")
+            .expect("a port")
+            .local_addr()
+            .expect("an address");
+        let message = instance(Some(&format!("http://{silent}")))
+            .expect_err("not listening")
+            .to_string();
+        assert!(
+            message.contains(&format!(
+                "the metadata service at http://{silent} does not answer"
+            )),
+            "{message}"
+        );
     }
 }

@@ -9,6 +9,7 @@ mod answer;
 mod conditions;
 mod copy;
 mod end;
+mod error;
 mod facts;
 mod files;
 mod make;
@@ -22,12 +23,15 @@ mod serve;
 pub use answer::{Sentinel, answer};
 pub use conditions::{Conditions, NodeActivity, NodeSettings, doubt};
 pub use end::{Ended, EndedProcess};
+pub use error::SentinelError;
 pub use facts::{CpuFacts, Facts, Interface};
 pub use files::{Content, Digested, Entry, FileFound, ListingFound, Part, Tail};
 pub use make::NewFile;
-pub use metadata::{InstanceFacts, METADATA, Notice};
+pub use metadata::{InstanceFacts, METADATA, MetadataError, Notice};
 pub use mounts::{Mount, Place, Space, read_mounts};
 pub use ranks::RankProcess;
 pub use remove::removable;
 pub use request::{Answer, Request};
-pub use serve::{AgentHello, AgentMessage, Hello, PROTOCOL, SentinelMessage, main, read_agent_line, serve};
+pub use serve::{
+    AgentHello, AgentMessage, Hello, PROTOCOL, SentinelMessage, main, read_agent_line, serve,
+};

@@ -1,5 +1,6 @@
 //! Mounted file systems, and their free space.
 
+use super::error::SentinelError;
 use nix::sys::statvfs::statvfs;
 use serde::{Deserialize, Serialize};
 use std::{
@@ -80,7 +81,10 @@ fn unescape(field: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(field.len());
     let mut at = 0;
     while at < field.len() {
-        let octal = field.get(at..at + 4).filter(|f| f[0] == b'\\').and_then(|f| std::str::from_utf8(&f[1..]).ok());
+        let octal = field
+            .get(at..at + 4)
+            .filter(|f| f[0] == b'\\')
+            .and_then(|f| std::str::from_utf8(&f[1..]).ok());
         match octal.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
             Some(byte) => {
                 plain.push(byte);
@@ -96,20 +100,39 @@ fn unescape(field: &[u8]) -> Vec<u8> {
 }
 
 /// Refuses relative paths.
-pub(super) fn absolute(path: &Path) -> Result<(), String> {
-    if path.is_absolute() { Ok(()) } else { Err(format!("{}: expected an absolute path", path.display())) }
+pub(super) fn absolute(path: &Path) -> Result<(), SentinelError> {
+    if path.is_absolute() {
+        Ok(())
+    } else {
+        Err(SentinelError::Unexpected {
+            path: path.to_owned(),
+            expected: "an absolute path",
+        })
+    }
 }
 
 /// The file system of a path.
-pub(super) fn place(path: &Path) -> Result<Place, String> {
+pub(super) fn place(path: &Path) -> Result<Place, SentinelError> {
     absolute(path)?;
-    let existing = path.ancestors().find(|p| p.exists()).unwrap_or(Path::new("/"));
-    let fail = |e: std::io::Error| format!("{}: {e}", existing.display());
+    let existing = path
+        .ancestors()
+        .find(|p| p.exists())
+        .unwrap_or(Path::new("/"));
+    let fail = |error: std::io::Error| SentinelError::Read {
+        path: existing.to_owned(),
+        error,
+    };
     let real = existing.canonicalize().map_err(fail)?;
     let metadata = fs::metadata(&real).map_err(fail)?;
-    let mount = mounts().into_iter().rev().filter(|m| real.starts_with(&m.point)).max_by_key(|m| m.point.components().count());
-    let (file_system, source, mount_point) =
-        mount.map_or_else(|| ("unknown".to_owned(), String::new(), PathBuf::from("/")), |m| (m.file_system, m.source, m.point));
+    let mount = mounts()
+        .into_iter()
+        .rev()
+        .filter(|m| real.starts_with(&m.point))
+        .max_by_key(|m| m.point.components().count());
+    let (file_system, source, mount_point) = mount.map_or_else(
+        || ("unknown".to_owned(), String::new(), PathBuf::from("/")),
+        |m| (m.file_system, m.source, m.point),
+    );
     Ok(Place {
         path: path.to_owned(),
         existing: existing.to_owned(),
@@ -122,9 +145,12 @@ pub(super) fn place(path: &Path) -> Result<Place, String> {
 }
 
 /// The free space at a path.
-pub(super) fn space(path: &Path) -> Result<Space, String> {
+pub(super) fn space(path: &Path) -> Result<Space, SentinelError> {
     let place = place(path)?;
-    let stat = statvfs(&place.existing).map_err(|e| format!("{}: {e}", place.existing.display()))?;
+    let stat = statvfs(&place.existing).map_err(|error| SentinelError::Read {
+        path: place.existing.clone(),
+        error: error.into(),
+    })?;
     let unit = stat.fragment_size();
     Ok(Space {
         place,
@@ -142,7 +168,14 @@ mod tests {
     fn a_line_of_mountinfo_is_read() {
         let mount = parse(b"36 35 98:0 /mnt1 /mnt/with\\040blank rw,noatime master:1 shared:2 - nfs4 server:/x\\134y rw").expect("a mount");
         let point = PathBuf::from("/mnt/with blank");
-        assert_eq!(mount, Mount { point, file_system: "nfs4".into(), source: "server:/x\\y".into() });
+        assert_eq!(
+            mount,
+            Mount {
+                point,
+                file_system: "nfs4".into(),
+                source: "server:/x\\y".into()
+            }
+        );
         assert_eq!(parse(b""), None);
         assert_eq!(parse(b"36 35 98:0 / / rw -"), None);
     }
@@ -152,11 +185,25 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let asked = dir.path().join("not/yet");
         let space = space(&asked).expect("space");
-        assert_eq!((space.place.path, space.place.existing), (asked, dir.path().to_owned()));
+        assert_eq!(
+            (space.place.path, space.place.existing),
+            (asked, dir.path().to_owned())
+        );
         assert!(space.free_bytes > 0 && space.free_bytes <= space.total_bytes);
         let own = fs::metadata(dir.path()).expect("metadata");
-        assert_eq!((space.place.device, space.place.inode), (own.dev(), own.ino()));
-        assert_eq!(place(Path::new("/proc/self")).expect("a place").file_system, "proc");
-        assert!(place(Path::new("relative")).expect_err("relative").contains("absolute"));
+        assert_eq!(
+            (space.place.device, space.place.inode),
+            (own.dev(), own.ino())
+        );
+        assert_eq!(
+            place(Path::new("/proc/self")).expect("a place").file_system,
+            "proc"
+        );
+        assert!(
+            place(Path::new("relative"))
+                .expect_err("relative")
+                .to_string()
+                .contains("absolute")
+        );
     }
 }

@@ -1,9 +1,7 @@
 //! Finds the ranks of a run on this node.
 
-use crate::{
-    image::Role,
-    proc::{self, ProcessId},
-};
+use cvc_image::Role;
+use cvc_os::proc::{self, ProcessId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -25,8 +23,16 @@ const RANK_VARIABLES: [&str; 3] = ["PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RAN
 /// variable counts only where no process manager has spoken, and inside a step.
 fn rank_of(environment: &BTreeMap<String, String>) -> Option<u32> {
     let number = |name: &str| environment.get(name)?.parse().ok();
-    let by_slurm = || environment.contains_key("SLURM_STEP_ID").then(|| number("SLURM_PROCID")).flatten();
-    RANK_VARIABLES.iter().find_map(|name| number(name)).or_else(by_slurm)
+    let by_slurm = || {
+        environment
+            .contains_key("SLURM_STEP_ID")
+            .then(|| number("SLURM_PROCID"))
+            .flatten()
+    };
+    RANK_VARIABLES
+        .iter()
+        .find_map(|name| number(name))
+        .or_else(by_slurm)
 }
 
 /// The ranks of a run that are alive here, in rank order. A rank that has started processes of its own is listed once, by the topmost.
@@ -44,7 +50,11 @@ pub(super) fn ranks(marker: &str) -> Vec<RankProcess> {
             let parent = parents.get(&p.pid).and_then(|parent| found.get(parent));
             parent.is_none_or(|(of_parent, _)| of_parent != rank)
         })
-        .map(|(rank, p)| RankProcess { rank: *rank, pid: p.pid, program: proc::program(p.pid) })
+        .map(|(rank, p)| RankProcess {
+            rank: *rank,
+            pid: p.pid,
+            program: proc::program(p.pid),
+        })
         .collect();
     ranks.sort_by_key(|r| (r.rank, r.pid));
     ranks
@@ -55,15 +65,40 @@ mod tests {
     use super::*;
 
     fn environment(variables: &[(&str, &str)]) -> BTreeMap<String, String> {
-        variables.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
+        variables
+            .iter()
+            .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+            .collect()
     }
 
     #[test]
     fn each_process_manager_is_understood() {
-        assert_eq!(rank_of(&environment(&[("PMI_RANK", "3"), ("SLURM_PROCID", "0"), ("SLURM_STEP_ID", "0")])), Some(3));
-        assert_eq!(rank_of(&environment(&[("PMIX_RANK", "2"), ("OMPI_COMM_WORLD_RANK", "2")])), Some(2));
-        assert_eq!(rank_of(&environment(&[("OMPI_COMM_WORLD_RANK", "7")])), Some(7));
-        assert_eq!(rank_of(&environment(&[("SLURM_PROCID", "5"), ("SLURM_STEP_ID", "1")])), Some(5));
+        assert_eq!(
+            rank_of(&environment(&[
+                ("PMI_RANK", "3"),
+                ("SLURM_PROCID", "0"),
+                ("SLURM_STEP_ID", "0")
+            ])),
+            Some(3)
+        );
+        assert_eq!(
+            rank_of(&environment(&[
+                ("PMIX_RANK", "2"),
+                ("OMPI_COMM_WORLD_RANK", "2")
+            ])),
+            Some(2)
+        );
+        assert_eq!(
+            rank_of(&environment(&[("OMPI_COMM_WORLD_RANK", "7")])),
+            Some(7)
+        );
+        assert_eq!(
+            rank_of(&environment(&[
+                ("SLURM_PROCID", "5"),
+                ("SLURM_STEP_ID", "1")
+            ])),
+            Some(5)
+        );
         // the batch script itself
         assert_eq!(rank_of(&environment(&[("SLURM_PROCID", "0")])), None);
         assert_eq!(rank_of(&environment(&[("PMI_RANK", "x")])), None);

@@ -1,7 +1,10 @@
 //! Removes files, within limits: requests come from another machine, and a mistake there must not cost a node its files.
 
-use super::mounts::{absolute, mounts};
-use crate::tree::remove_tree;
+use super::{
+    error::SentinelError,
+    mounts::{absolute, mounts},
+};
+use cvc_os::tree::remove_tree;
 use nix::unistd::{Uid, User};
 use std::{
     fs, io,
@@ -15,14 +18,22 @@ const MIN_PARTS: usize = 3;
 ///
 /// # Errors
 /// The reason why not: it is relative or has `..`, has too few parts, is or holds a home or a mount point.
-pub fn removable(path: &Path) -> Result<(), String> {
+pub fn removable(path: &Path) -> Result<(), SentinelError> {
     absolute(path)?;
-    let refuse = |why: &str| Err(format!("{}: not removed, {why}", path.display()));
+    let refuse = |why| {
+        Err(SentinelError::NotRemovable {
+            path: path.to_owned(),
+            why,
+        })
+    };
     if path.components().any(|c| matches!(c, Component::ParentDir)) {
         return refuse("its path has `..`");
     }
     // by its real name as well: a link above it may lead anywhere; the last part itself is removed as a link, not followed
-    let real = match (path.parent().and_then(|p| p.canonicalize().ok()), path.file_name()) {
+    let real = match (
+        path.parent().and_then(|p| p.canonicalize().ok()),
+        path.file_name(),
+    ) {
         (Some(parent), Some(name)) => parent.join(name),
         _ => path.to_owned(),
     };
@@ -44,38 +55,52 @@ pub fn removable(path: &Path) -> Result<(), String> {
 /// Homes of this user, as the environment and the user database say.
 fn homes() -> Vec<PathBuf> {
     let told = std::env::var_os("HOME").map(PathBuf::from);
-    let listed = User::from_uid(Uid::effective()).ok().flatten().map(|u| u.dir);
-    let mut homes: Vec<PathBuf> = told.into_iter().chain(listed).filter(|p| p.is_absolute()).collect();
+    let listed = User::from_uid(Uid::effective())
+        .ok()
+        .flatten()
+        .map(|u| u.dir);
+    let mut homes: Vec<PathBuf> = told
+        .into_iter()
+        .chain(listed)
+        .filter(|p| p.is_absolute())
+        .collect();
     let real: Vec<PathBuf> = homes.iter().filter_map(|h| h.canonicalize().ok()).collect();
     homes.extend(real);
     homes
 }
 
 /// Checks all paths: nothing is removed if one of them may not be.
-pub(super) fn all_removable(paths: &[PathBuf]) -> Result<(), String> {
+pub(super) fn all_removable(paths: &[PathBuf]) -> Result<(), SentinelError> {
     paths.iter().try_for_each(|p| removable(p))
 }
 
 /// Removes a file or directory. A missing one is not an error.
-pub(super) fn remove_one(path: &Path) -> Result<(), String> {
+pub(super) fn remove_one(path: &Path) -> Result<(), SentinelError> {
     let removed = match fs::symlink_metadata(path) {
         Ok(metadata) if metadata.is_dir() => remove_tree(path),
         Ok(_) => fs::remove_file(path),
         Err(error) => Err(error),
     };
     match removed {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(format!("cannot remove {}: {error}", path.display())),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(SentinelError::Change {
+            what: "remove",
+            path: path.to_owned(),
+            error,
+        }),
         Ok(()) | Err(_) => Ok(()),
     }
 }
 
 /// Removes directories and files.
-pub(super) fn remove(dirs: &[PathBuf], files: &[PathBuf]) -> Result<(), String> {
+pub(super) fn remove(dirs: &[PathBuf], files: &[PathBuf]) -> Result<(), SentinelError> {
     all_removable(dirs)?;
     all_removable(files)?;
     for file in files {
         if fs::symlink_metadata(file).is_ok_and(|m| m.is_dir()) {
-            return Err(format!("{}: expected a file, found a directory", file.display()));
+            return Err(SentinelError::Unexpected {
+                path: file.clone(),
+                expected: "a file, found a directory",
+            });
         }
     }
     dirs.iter().chain(files).try_for_each(|p| remove_one(p))

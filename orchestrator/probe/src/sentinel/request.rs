@@ -10,7 +10,7 @@ use super::{
     mounts::Space,
     ranks::RankProcess,
 };
-use crate::image::CheckpointDir;
+use cvc_image::CheckpointDir;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 

@@ -2,10 +2,11 @@
 
 use super::{
     answer::{Sentinel, now_ns},
+    error::SentinelError,
     facts,
     request::{Answer, Request},
 };
-use crate::proc::refuse_anothers_proc;
+use cvc_os::proc::refuse_anothers_proc;
 use nix::sys::signal::{SigSet, Signal};
 use serde::{Deserialize, Serialize};
 use std::{
@@ -70,7 +71,12 @@ impl Hello {
     /// This process as a sentinel.
     #[must_use]
     pub fn of_this_process() -> Self {
-        Self { protocol: PROTOCOL, version: env!("CARGO_PKG_VERSION").to_owned(), host: facts::host(), pid: std::process::id() }
+        Self {
+            protocol: PROTOCOL,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            host: facts::host(),
+            pid: std::process::id(),
+        }
     }
 }
 
@@ -93,7 +99,11 @@ enum Event {
 ///
 /// # Errors
 /// None at present: the end of the connection is not an error.
-pub fn serve(input: impl Read + Send + 'static, output: impl Write + Send + 'static, beat_s: f64) -> io::Result<()> {
+pub fn serve(
+    input: impl Read + Send + 'static,
+    output: impl Write + Send + 'static,
+    beat_s: f64,
+) -> io::Result<()> {
     let (events, happens) = mpsc::channel();
     serve_events(input, output, beat_s, events, &happens)
 }
@@ -113,17 +123,23 @@ pub fn main(beat_s: f64) -> io::Result<()> {
     mask.thread_block()?;
     let (events, happens) = mpsc::channel();
     let closer = events.clone();
-    std::thread::Builder::new().name("signals".into()).spawn(move || {
-        while mask.wait().is_err() {}
-        // without a reader the sentinel is ending already
-        let _ = closer.send(Event::Closed);
-    })?;
+    std::thread::Builder::new()
+        .name("signals".into())
+        .spawn(move || {
+            while mask.wait().is_err() {}
+            // without a reader the sentinel is ending already
+            let _ = closer.send(Event::Closed);
+        })?;
     serve_events(io::stdin(), io::stdout(), beat_s, events, &happens)
 }
 
 /// A time that somebody else wrote.
 fn seconds(given: f64) -> Duration {
-    Duration::from_secs_f64(if given.is_finite() { given.clamp(0.02, 86_400.0) } else { 1.0 })
+    Duration::from_secs_f64(if given.is_finite() {
+        given.clamp(0.02, 86_400.0)
+    } else {
+        1.0
+    })
 }
 
 fn serve_events(
@@ -134,7 +150,9 @@ fn serve_events(
     happens: &Receiver<Event>,
 ) -> io::Result<()> {
     let voice = MessageWriter::start(output, events.clone())?;
-    std::thread::Builder::new().name("line".into()).spawn(move || listen(input, &events))?;
+    std::thread::Builder::new()
+        .name("line".into())
+        .spawn(move || listen(input, &events))?;
     let sentinel = Arc::new(Sentinel::default());
     let at_work = Arc::new(AtomicUsize::new(0));
     let mut beat = seconds(beat_s);
@@ -147,7 +165,11 @@ fn serve_events(
         let silent = silence.is_some_and(|limit| now.duration_since(heard) > limit);
         if now >= next_beat {
             if voice.waiting.load(Ordering::Relaxed) < MAX_WAITING {
-                voice.say(&SentinelMessage { beat: Some(beats), at_ns: Some(now_ns()), ..SentinelMessage::default() });
+                voice.say(&SentinelMessage {
+                    beat: Some(beats),
+                    at_ns: Some(now_ns()),
+                    ..SentinelMessage::default()
+                });
             }
             beats += 1;
             // after a pause (the machine slept) heartbeats continue from now on
@@ -155,7 +177,11 @@ fn serve_events(
         }
         let silent_at = silence.map(|limit| heard + limit + Duration::from_millis(1));
         let until = silent_at.map_or(next_beat, |at| at.min(next_beat));
-        let wait = if silent { LAST_POLL } else { until.saturating_duration_since(Instant::now()) };
+        let wait = if silent {
+            LAST_POLL
+        } else {
+            until.saturating_duration_since(Instant::now())
+        };
         match happens.recv_timeout(wait) {
             // if this process itself was stopped for a while, allow a moment to read what has arrived
             Err(RecvTimeoutError::Timeout) if silent => break,
@@ -168,40 +194,69 @@ fn serve_events(
                     AgentMessage::Hello(terms) => {
                         beat = seconds(terms.beat_s);
                         silence = terms.silence_s.map(seconds);
-                        voice.say(&SentinelMessage { hello: Some(Hello::of_this_process()), ..SentinelMessage::default() });
+                        voice.say(&SentinelMessage {
+                            hello: Some(Hello::of_this_process()),
+                            ..SentinelMessage::default()
+                        });
                     }
-                    AgentMessage::Wrong(id, problem) => {
-                        voice.say(&SentinelMessage { id, error: Some(problem), ..SentinelMessage::default() })
+                    AgentMessage::Wrong(id, problem) => voice.say(&SentinelMessage {
+                        id,
+                        error: Some(problem),
+                        ..SentinelMessage::default()
+                    }),
+                    AgentMessage::Request(id, request) => {
+                        work(&sentinel, &at_work, &voice, id, request)
                     }
-                    AgentMessage::Request(id, request) => work(&sentinel, &at_work, &voice, id, request),
                 }
             }
         }
     }
     sentinel.end_guarded();
     let begin = Instant::now();
-    while (at_work.load(Ordering::Acquire) > 0 || voice.waiting.load(Ordering::Acquire) > 0) && begin.elapsed() < LAST_ANSWERS {
+    while (at_work.load(Ordering::Acquire) > 0 || voice.waiting.load(Ordering::Acquire) > 0)
+        && begin.elapsed() < LAST_ANSWERS
+    {
         std::thread::sleep(Duration::from_millis(5));
     }
     Ok(())
 }
 
 /// Answers in a thread of its own, so that heartbeats and other answers continue.
-fn work(sentinel: &Arc<Sentinel>, at_work: &Arc<AtomicUsize>, voice: &MessageWriter, id: u64, request: Request) {
+fn work(
+    sentinel: &Arc<Sentinel>,
+    at_work: &Arc<AtomicUsize>,
+    voice: &MessageWriter,
+    id: u64,
+    request: Request,
+) {
     at_work.fetch_add(1, Ordering::AcqRel);
     let (sentinel, done, mouth) = (Arc::clone(sentinel), Arc::clone(at_work), voice.clone());
-    let started = std::thread::Builder::new().name(request.name().into()).spawn(move || {
-        let answer = catch_unwind(AssertUnwindSafe(|| sentinel.answer(&request)));
-        let answer = answer.unwrap_or_else(|_| Err(format!("internal error (please report): the sentinel failed at `{}`", request.name())));
-        mouth.say(&match answer {
-            Ok(answer) => SentinelMessage { id: Some(id), ok: Some(answer), ..SentinelMessage::default() },
-            Err(problem) => SentinelMessage { id: Some(id), error: Some(problem), ..SentinelMessage::default() },
+    let started = std::thread::Builder::new()
+        .name(request.name().into())
+        .spawn(move || {
+            let answer = catch_unwind(AssertUnwindSafe(|| sentinel.answer(&request)));
+            let answer = answer.unwrap_or_else(|_| Err(SentinelError::Panicked(request.name())));
+            mouth.say(&match answer {
+                Ok(answer) => SentinelMessage {
+                    id: Some(id),
+                    ok: Some(answer),
+                    ..SentinelMessage::default()
+                },
+                Err(problem) => SentinelMessage {
+                    id: Some(id),
+                    error: Some(problem.to_string()),
+                    ..SentinelMessage::default()
+                },
+            });
+            done.fetch_sub(1, Ordering::AcqRel);
         });
-        done.fetch_sub(1, Ordering::AcqRel);
-    });
     if let Err(error) = started {
         at_work.fetch_sub(1, Ordering::AcqRel);
-        voice.say(&SentinelMessage { id: Some(id), error: Some(format!("cannot start a thread: {error}")), ..SentinelMessage::default() });
+        voice.say(&SentinelMessage {
+            id: Some(id),
+            error: Some(format!("cannot start a thread: {error}")),
+            ..SentinelMessage::default()
+        });
     }
 }
 
@@ -210,7 +265,11 @@ fn listen(input: impl Read, events: &Sender<Event>) {
     let mut input = BufReader::new(input);
     loop {
         let mut line = Vec::new();
-        match input.by_ref().take(MAX_REQUEST).read_until(b'\n', &mut line) {
+        match input
+            .by_ref()
+            .take(MAX_REQUEST)
+            .read_until(b'\n', &mut line)
+        {
             Ok(n) if n > 0 && (line.ends_with(b"\n") || (n as u64) < MAX_REQUEST) => {
                 if events.send(Event::Line(line)).is_err() {
                     return;
@@ -280,24 +339,33 @@ impl MessageWriter {
         let (lines, to_say) = mpsc::channel::<Vec<u8>>();
         let waiting = Arc::new(AtomicUsize::new(0));
         let message = Arc::clone(&waiting);
-        std::thread::Builder::new().name("voice".into()).spawn(move || {
-            for line in to_say {
-                if output.write_all(&line).and_then(|()| output.flush()).is_err() {
-                    // the agent is gone
-                    let _ = events.send(Event::Closed);
-                    return;
+        std::thread::Builder::new()
+            .name("voice".into())
+            .spawn(move || {
+                for line in to_say {
+                    if output
+                        .write_all(&line)
+                        .and_then(|()| output.flush())
+                        .is_err()
+                    {
+                        // the agent is gone
+                        let _ = events.send(Event::Closed);
+                        return;
+                    }
+                    message.fetch_sub(1, Ordering::AcqRel);
                 }
-                message.fetch_sub(1, Ordering::AcqRel);
-            }
-        })?;
+            })?;
         Ok(Self { lines, waiting })
     }
 
     fn say(&self, message: &SentinelMessage) {
         let mut line = serde_json::to_vec(message).unwrap_or_else(|error| {
             // a path that is not UTF-8 is the one thing that JSON cannot hold
-            let told =
-                SentinelMessage { id: message.id, error: Some(format!("cannot encode the answer: {error}")), ..SentinelMessage::default() };
+            let told = SentinelMessage {
+                id: message.id,
+                error: Some(format!("cannot encode the answer: {error}")),
+                ..SentinelMessage::default()
+            };
             serde_json::to_vec(&told).unwrap_or_default()
         });
         line.push(b'\n');

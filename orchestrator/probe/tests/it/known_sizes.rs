@@ -1,7 +1,7 @@
 //! The owner rules against programs whose memory is known: compiled here, checkpointed by DMTCP where it is installed.
 
 use crate::real_dmtcp::{Session, bin_or_skip};
-use cvc_probe::image::{Image, MpiFlavour, OwnerZone, Part, Role, is_complete, read_dir};
+use cvc_image::{Image, MpiFlavour, OwnerZone, Part, Role, is_complete, read_dir};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -11,30 +11,60 @@ use std::{
 const MIB: f64 = 1_048_576.0;
 
 /// Whether a compiler is there; otherwise the test is skipped by its name.
-fn compile(test: &str, compiler: &str, flags: &[&str], dir: &Path, file: &str, source: &str) -> Option<PathBuf> {
-    let is_there = Command::new(compiler).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+fn compile(
+    test: &str,
+    compiler: &str,
+    flags: &[&str],
+    dir: &Path,
+    file: &str,
+    source: &str,
+) -> Option<PathBuf> {
+    let is_there = Command::new(compiler)
+        .arg("--version")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
     if !is_there.is_ok_and(|status| status.success()) {
         cvc_testkit::tool::skipped(test, compiler);
         return None;
     }
     let (path, program) = (dir.join(file), dir.join("known"));
     fs::write(&path, source).unwrap();
-    let status = Command::new(compiler).args(["-O1", "-o"]).arg(&program).arg(&path).args(flags).status().unwrap();
+    let status = Command::new(compiler)
+        .args(["-O1", "-o"])
+        .arg(&program)
+        .arg(&path)
+        .args(flags)
+        .status()
+        .unwrap();
     assert!(status.success(), "{compiler} cannot compile {file}");
     Some(program)
 }
 
 /// Checkpoints what was launched once it says so, and reads the images of its ranks.
 fn checkpoint(session: &Session, ranks: usize) -> Vec<Image> {
-    session.wait("output of the program", |s| fs::read_to_string(s.dir.path().join("stdout")).is_ok_and(|out| out.contains("computing")));
+    session.wait("output of the program", |s| {
+        fs::read_to_string(s.dir.path().join("stdout")).is_ok_and(|out| out.contains("computing"))
+    });
     session.command("-kc");
     session.wait("complete images", |s| {
         let images = s.images();
-        let temporary = fs::read_dir(s.dir.path()).unwrap().any(|e| e.unwrap().file_name().to_string_lossy().ends_with(".temp"));
-        !temporary && images.len() >= ranks && images.iter().all(|image| is_complete(image).unwrap_or(false))
+        let temporary = fs::read_dir(s.dir.path())
+            .unwrap()
+            .any(|e| e.unwrap().file_name().to_string_lossy().ends_with(".temp"));
+        !temporary
+            && images.len() >= ranks
+            && images
+                .iter()
+                .all(|image| is_complete(image).unwrap_or(false))
     });
     let dir = read_dir(session.dir.path()).unwrap();
-    let images: Vec<Image> = dir.images.into_iter().filter(|image| image.role == Role::Rank).map(|image| image.image).collect();
+    let images: Vec<Image> = dir
+        .images
+        .into_iter()
+        .filter(|image| image.role == Role::Rank)
+        .map(|image| image.image)
+        .collect();
     assert_eq!(images.len(), ranks);
     images
 }
@@ -60,9 +90,19 @@ struct Known {
 fn assert_known(image: &Image, known: &Known) {
     let stored = &image.zones.owner.stored;
     assert_mib(image, "static", stored.get(Part::Static), known.r#static);
-    assert_mib(image, "allocated", stored.get(Part::Allocated), known.allocated);
+    assert_mib(
+        image,
+        "allocated",
+        stored.get(Part::Allocated),
+        known.allocated,
+    );
     assert_mib(image, "shared", stored.zone(OwnerZone::Shmem), known.shared);
-    assert_mib(image, "data", stored.dtapp(), known.r#static + known.allocated);
+    assert_mib(
+        image,
+        "data",
+        stored.dtapp(),
+        known.r#static + known.allocated,
+    );
 }
 
 /// Static data, a large allocation, many small ones, and memory that is really shared. `MPI` adds a start, a barrier and nothing else.
@@ -93,7 +133,11 @@ int main(int argc, char **argv) {
     for (;;) usleep(1000);
 }
 "#;
-const OF_C: Known = Known { r#static: 24.0, allocated: 48.0 + 315.0 / 16.0, shared: 16.0 };
+const OF_C: Known = Known {
+    r#static: 24.0,
+    allocated: 48.0 + 315.0 / 16.0,
+    shared: 16.0,
+};
 
 /// Sequential programs with what allocates otherwise: C++ containers, arenas of threads, a private `/dev/zero`, a System V segment.
 const CXX: &str = r#"
@@ -128,7 +172,11 @@ int main() {
     for (;;) usleep(1000);
 }
 "#;
-const OF_CXX: Known = Known { r#static: 8.0, allocated: 16.0 + 16.0 + 8.0 + 8.0, shared: 12.0 };
+const OF_CXX: Known = Known {
+    r#static: 8.0,
+    allocated: 16.0 + 16.0 + 8.0 + 8.0,
+    shared: 12.0,
+};
 
 const FORTRAN: &str = r"
 program known
@@ -168,7 +216,9 @@ fn what_a_c_program_declares_allocates_and_shares_is_told_within_two_percent() {
     let test = "what_a_c_program_declares_allocates_and_shares_is_told_within_two_percent";
     let Some(bin) = bin_or_skip(test) else { return };
     let mut session = Session::start(bin);
-    let Some(program) = compile(test, "cc", &[], session.dir.path(), "known.c", C) else { return };
+    let Some(program) = compile(test, "cc", &[], session.dir.path(), "known.c", C) else {
+        return;
+    };
     session.launch_peers("--no-gzip", &[&program], 1, &[]);
     assert_known(&checkpoint(&session, 1)[0], &OF_C);
 }
@@ -178,7 +228,16 @@ fn what_a_cxx_program_allocates_is_its_own_wherever_it_comes_from() {
     let test = "what_a_cxx_program_allocates_is_its_own_wherever_it_comes_from";
     let Some(bin) = bin_or_skip(test) else { return };
     let mut session = Session::start(bin);
-    let Some(program) = compile(test, "c++", &["-pthread"], session.dir.path(), "known.cpp", CXX) else { return };
+    let Some(program) = compile(
+        test,
+        "c++",
+        &["-pthread"],
+        session.dir.path(),
+        "known.cpp",
+        CXX,
+    ) else {
+        return;
+    };
     session.launch_peers("--gzip", &[&program], 1, &[]);
     assert_known(&checkpoint(&session, 1)[0], &OF_CXX);
 }
@@ -188,12 +247,26 @@ fn allocatable_arrays_of_fortran_are_the_programs() {
     let test = "allocatable_arrays_of_fortran_are_the_programs";
     let Some(bin) = bin_or_skip(test) else { return };
     let mut session = Session::start(bin);
-    let Some(program) = compile(test, "gfortran", &[], session.dir.path(), "known.f90", FORTRAN) else { return };
+    let Some(program) = compile(
+        test,
+        "gfortran",
+        &[],
+        session.dir.path(),
+        "known.f90",
+        FORTRAN,
+    ) else {
+        return;
+    };
     session.launch_peers("--no-gzip", &[&program], 1, &[]);
     let image = &checkpoint(&session, 1)[0];
     let stored = &image.zones.owner.stored;
     assert_mib(image, "static", stored.get(Part::Static), 8.0);
-    assert_mib(image, "allocated", stored.get(Part::Allocated), 32.0 + 4.0 + 16.0);
+    assert_mib(
+        image,
+        "allocated",
+        stored.get(Part::Allocated),
+        32.0 + 4.0 + 16.0,
+    );
     assert_eq!(stored.zone(OwnerZone::Shmem), 0);
 }
 
@@ -201,13 +274,18 @@ fn allocatable_arrays_of_fortran_are_the_programs() {
 fn what_jemalloc_hands_out_is_the_programs() {
     let test = "what_jemalloc_hands_out_is_the_programs";
     let Some(bin) = bin_or_skip(test) else { return };
-    let libraries = Command::new("ldconfig").arg("-p").output().map(|out| String::from_utf8_lossy(&out.stdout).into_owned());
+    let libraries = Command::new("ldconfig")
+        .arg("-p")
+        .output()
+        .map(|out| String::from_utf8_lossy(&out.stdout).into_owned());
     if !libraries.is_ok_and(|names| names.contains("libjemalloc.so.2")) {
         return cvc_testkit::tool::skipped(test, "libjemalloc.so.2");
     }
     let mut session = Session::start(bin);
     let flags = ["-Wl,--no-as-needed", "-l:libjemalloc.so.2"];
-    let Some(program) = compile(test, "cc", &flags, session.dir.path(), "known.c", C) else { return };
+    let Some(program) = compile(test, "cc", &flags, session.dir.path(), "known.c", C) else {
+        return;
+    };
     session.launch_peers("--no-gzip", &[&program], 1, &[]);
     let image = &checkpoint(&session, 1)[0];
     let stored = &image.zones.owner.stored;
@@ -215,7 +293,10 @@ fn what_jemalloc_hands_out_is_the_programs() {
     assert_mib(image, "shared", stored.zone(OwnerZone::Shmem), OF_C.shared);
     // jemalloc's own tables lie among what it hands out: 1.7 MiB of them
     let tables_mib = stored.get(Part::Allocated) as f64 / MIB - OF_C.allocated;
-    assert!((0.0..=2.5).contains(&tables_mib), "{tables_mib} MiB more than was allocated: {stored:?}");
+    assert!(
+        (0.0..=2.5).contains(&tables_mib),
+        "{tables_mib} MiB more than was allocated: {stored:?}"
+    );
 }
 
 /// Memory for which the kernel is asked for huge pages: 32 MiB written whole, and 8 MiB of which every other huge page is.
@@ -243,10 +324,17 @@ fn huge_pages_are_told_as_far_as_they_are_touched() {
     let test = "huge_pages_are_told_as_far_as_they_are_touched";
     let Some(bin) = bin_or_skip(test) else { return };
     let mut session = Session::start(bin);
-    let Some(program) = compile(test, "cc", &[], session.dir.path(), "huge.c", HUGE) else { return };
+    let Some(program) = compile(test, "cc", &[], session.dir.path(), "huge.c", HUGE) else {
+        return;
+    };
     session.launch_peers("--no-gzip", &[&program], 1, &[]);
     let image = &checkpoint(&session, 1)[0];
-    assert_mib(image, "allocated", image.zones.owner.stored.get(Part::Allocated), 36.0);
+    assert_mib(
+        image,
+        "allocated",
+        image.zones.owner.stored.get(Part::Allocated),
+        36.0,
+    );
     assert_eq!(image.zones.owner.stored.zone(OwnerZone::Shmem), 0);
 }
 
@@ -254,8 +342,15 @@ fn huge_pages_are_told_as_far_as_they_are_touched() {
 fn check_mpi(test: &str, compiler: &str, launcher: &[&str], peers: u32, library: MpiFlavour) {
     let Some(bin) = bin_or_skip(test) else { return };
     let mut session = Session::start(bin);
-    let Some(program) = compile(test, compiler, &["-DMPI"], session.dir.path(), "known.c", C) else { return };
-    let is_there = Command::new(launcher[0]).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    let Some(program) = compile(test, compiler, &["-DMPI"], session.dir.path(), "known.c", C)
+    else {
+        return;
+    };
+    let is_there = Command::new(launcher[0])
+        .arg("--version")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
     if !is_there.is_ok_and(|status| status.success()) {
         return cvc_testkit::tool::skipped(test, launcher[0]);
     }
@@ -273,7 +368,13 @@ fn check_mpi(test: &str, compiler: &str, launcher: &[&str], peers: u32, library:
     ];
     session.launch_peers("--no-gzip", &command, peers, &env);
     for image in checkpoint(&session, 2) {
-        assert_eq!(image.baseline.as_ref().map(|baseline| (baseline.library, baseline.processes)), Some((library, Some(2))));
+        assert_eq!(
+            image
+                .baseline
+                .as_ref()
+                .map(|baseline| (baseline.library, baseline.processes)),
+            Some((library, Some(2)))
+        );
         assert_known(&image, &OF_C);
     }
 }
@@ -281,12 +382,37 @@ fn check_mpi(test: &str, compiler: &str, launcher: &[&str], peers: u32, library:
 #[test]
 fn with_mpich_the_librarys_memory_is_taken_off() {
     let launcher = ["mpiexec.mpich", "-n", "2"];
-    check_mpi("with_mpich_the_librarys_memory_is_taken_off", "mpicc.mpich", &launcher, 4, MpiFlavour::MpichCh4Ucx);
+    check_mpi(
+        "with_mpich_the_librarys_memory_is_taken_off",
+        "mpicc.mpich",
+        &launcher,
+        4,
+        MpiFlavour::MpichCh4Ucx,
+    );
 }
 
 #[test]
 fn with_open_mpi_the_librarys_memory_is_taken_off() {
-    let launcher =
-        ["mpirun.openmpi", "--mca", "pml", "ob1", "--mca", "osc", "^ucx", "--mca", "btl", "self,vader,tcp", "--oversubscribe", "-n", "2"];
-    check_mpi("with_open_mpi_the_librarys_memory_is_taken_off", "mpicc.openmpi", &launcher, 3, MpiFlavour::OpenMpi);
+    let launcher = [
+        "mpirun.openmpi",
+        "--mca",
+        "pml",
+        "ob1",
+        "--mca",
+        "osc",
+        "^ucx",
+        "--mca",
+        "btl",
+        "self,vader,tcp",
+        "--oversubscribe",
+        "-n",
+        "2",
+    ];
+    check_mpi(
+        "with_open_mpi_the_librarys_memory_is_taken_off",
+        "mpicc.openmpi",
+        &launcher,
+        3,
+        MpiFlavour::OpenMpi,
+    );
 }

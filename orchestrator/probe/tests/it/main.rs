@@ -1,12 +1,8 @@
-//! Tests of the reader of images, of the sentinel and of the shepherd.
+//! Tests of the sentinel and of the shepherd, and of the reader of images with real ones.
 #![allow(clippy::unwrap_used, clippy::allow_attributes, reason = "tests")]
 
-mod bad_input;
+#[path = "../../../image/tests/it/common/mod.rs"]
 mod common;
-mod directory;
-mod estimate;
-mod fixtures;
-mod json;
 mod known_sizes;
 mod real_dmtcp;
 mod sentinel;

@@ -1,9 +1,7 @@
 //! Images made here and now by DMTCP, where it is installed: the listing against DMTCP's own.
 
-use cvc_probe::{
-    image::{is_complete, read_dir, read_image, write_listing},
-    sentinel::{Answer, Request, answer},
-};
+use cvc_image::{is_complete, read_dir, read_image, write_listing};
+use cvc_probe::sentinel::{Answer, Request, answer};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -55,7 +53,16 @@ impl Session {
         let status = Command::new("timeout")
             .args(["-s", "KILL", LIMIT])
             .arg(bin.join("dmtcp_coordinator"))
-            .args(["-q", "-p", "0", "--exit-on-last", "--daemon", "--stale-timeout", LIMIT, "--port-file"])
+            .args([
+                "-q",
+                "-p",
+                "0",
+                "--exit-on-last",
+                "--daemon",
+                "--stale-timeout",
+                LIMIT,
+                "--port-file",
+            ])
             .arg(&port_file)
             .arg("--ckptdir")
             .arg(dir.path())
@@ -67,9 +74,21 @@ impl Session {
             .stderr(Stdio::null())
             .status()
             .unwrap();
-        assert!(status.success(), "the coordinator did not start: {}", fs::read_to_string(&log).unwrap_or_default());
-        let mut session = Self { bin, dir, port: String::new(), launched: None };
-        session.wait("a port file", |s| fs::read_to_string(s.dir.path().join("port")).is_ok_and(|port| port.trim().parse::<u16>().is_ok()));
+        assert!(
+            status.success(),
+            "the coordinator did not start: {}",
+            fs::read_to_string(&log).unwrap_or_default()
+        );
+        let mut session = Self {
+            bin,
+            dir,
+            port: String::new(),
+            launched: None,
+        };
+        session.wait("a port file", |s| {
+            fs::read_to_string(s.dir.path().join("port"))
+                .is_ok_and(|port| port.trim().parse::<u16>().is_ok())
+        });
         session.port = fs::read_to_string(&port_file).unwrap().trim().to_owned();
         session
     }
@@ -77,7 +96,10 @@ impl Session {
     pub(crate) fn wait(&self, what: &str, ready: impl Fn(&Self) -> bool) {
         let start = Instant::now();
         while !ready(self) {
-            assert!(start.elapsed() < Duration::from_secs(60), "no {what} within a minute");
+            assert!(
+                start.elapsed() < Duration::from_secs(60),
+                "no {what} within a minute"
+            );
             sleep(Duration::from_millis(50));
         }
     }
@@ -87,12 +109,27 @@ impl Session {
     }
 
     /// Launches a program of so many processes, its launchers included.
-    pub(crate) fn launch_peers(&mut self, compression: &str, program: &[&Path], peers: u32, env: &[(&str, &str)]) {
+    pub(crate) fn launch_peers(
+        &mut self,
+        compression: &str,
+        program: &[&Path],
+        peers: u32,
+        env: &[(&str, &str)],
+    ) {
         let out = fs::File::create(self.dir.path().join("stdout")).unwrap();
         let child = Command::new("timeout")
             .args(["-s", "KILL", LIMIT])
             .arg(self.bin.join("dmtcp_launch"))
-            .args(["-q", "-j", "-h", "127.0.0.1", "-p", &self.port, compression, "--ckptdir"])
+            .args([
+                "-q",
+                "-j",
+                "-h",
+                "127.0.0.1",
+                "-p",
+                &self.port,
+                compression,
+                "--ckptdir",
+            ])
             .arg(self.dir.path())
             .arg("--tmpdir")
             .arg(self.dir.path())
@@ -122,8 +159,15 @@ impl Session {
     }
 
     pub(crate) fn images(&self) -> Vec<PathBuf> {
-        let is_image = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "dmtcp");
-        fs::read_dir(self.dir.path()).unwrap().map(|entry| entry.unwrap().path()).filter(is_image).collect()
+        let is_image = |path: &PathBuf| {
+            path.extension()
+                .is_some_and(|extension| extension == "dmtcp")
+        };
+        fs::read_dir(self.dir.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .filter(is_image)
+            .collect()
     }
 }
 
@@ -154,7 +198,13 @@ pub(crate) fn bin_or_skip(test: &str) -> Option<PathBuf> {
 fn program(dir: &Path) -> Vec<PathBuf> {
     let (source, program) = (dir.join("patches.c"), dir.join("patches"));
     fs::write(&source, PROGRAM).unwrap();
-    match Command::new("cc").arg("-o").arg(&program).arg(&source).arg("-pthread").status() {
+    match Command::new("cc")
+        .arg("-o")
+        .arg(&program)
+        .arg(&source)
+        .arg("-pthread")
+        .status()
+    {
         Ok(status) if status.success() => vec![program],
         _ => vec!["sleep".into(), "600".into()],
     }
@@ -164,20 +214,34 @@ fn check(test: &str, compression: &str) {
     let Some(bin) = bin_or_skip(test) else { return };
     let mut session = Session::start(bin);
     let program = program(session.dir.path());
-    session.launch(compression, &program.iter().map(PathBuf::as_path).collect::<Vec<_>>());
-    session.wait("output of the program", |s| program.len() > 1 || fs::metadata(s.dir.path().join("stdout")).unwrap().len() > 0);
+    session.launch(
+        compression,
+        &program.iter().map(PathBuf::as_path).collect::<Vec<_>>(),
+    );
+    session.wait("output of the program", |s| {
+        program.len() > 1 || fs::metadata(s.dir.path().join("stdout")).unwrap().len() > 0
+    });
     session.command("-kc");
     // It does not wait for the checkpoint; that the image parses to its end does.
-    session.wait("complete image", |s| s.images().first().is_some_and(|image| is_complete(image).unwrap_or(false)));
-    let [path] = &session.images()[..] else { panic!("one image, not {:?}", session.images()) };
+    session.wait("complete image", |s| {
+        s.images()
+            .first()
+            .is_some_and(|image| is_complete(image).unwrap_or(false))
+    });
+    let [path] = &session.images()[..] else {
+        panic!("one image, not {:?}", session.images())
+    };
     let image = read_image(path).unwrap();
     assert_eq!(image.gzip, compression == "--gzip");
 
     // DMTCP's own tool wants it uncompressed.
     let plain = session.dir.path().join("plain");
     if image.gzip {
-        let status =
-            Command::new("gzip").arg("-dc").stdin(fs::File::open(path).unwrap()).stdout(fs::File::create(&plain).unwrap()).status();
+        let status = Command::new("gzip")
+            .arg("-dc")
+            .stdin(fs::File::open(path).unwrap())
+            .stdout(fs::File::create(&plain).unwrap())
+            .status();
         assert!(status.unwrap().success());
     } else {
         fs::copy(path, &plain).unwrap();
@@ -190,45 +254,88 @@ fn check(test: &str, compression: &str) {
         .stdin(Stdio::null())
         .output()
         .unwrap();
-    let theirs = output.stderr.splitn(2, |&byte| byte == b'\n').nth(1).unwrap_or_default();
+    let theirs = output
+        .stderr
+        .splitn(2, |&byte| byte == b'\n')
+        .nth(1)
+        .unwrap_or_default();
     let mut ours = Vec::new();
     write_listing(&image, &mut ours).unwrap();
-    assert_eq!(String::from_utf8_lossy(&ours), String::from_utf8_lossy(theirs));
-    assert_eq!(fs::metadata(&plain).unwrap().len(), image.uncompressed_bytes);
+    assert_eq!(
+        String::from_utf8_lossy(&ours),
+        String::from_utf8_lossy(theirs)
+    );
+    assert_eq!(
+        fs::metadata(&plain).unwrap().len(),
+        image.uncompressed_bytes
+    );
 
     let dir = read_dir(session.dir.path()).unwrap();
-    assert_eq!((dir.totals.rank.images, dir.totals.launcher.images, dir.broken.len()), (1, 0, 0));
-    assert_eq!(dir.totals.stored_bytes, image.file_bytes + dir.totals.files_dirs.bytes);
+    assert_eq!(
+        (
+            dir.totals.rank.images,
+            dir.totals.launcher.images,
+            dir.broken.len()
+        ),
+        (1, 0, 0)
+    );
+    assert_eq!(
+        dir.totals.stored_bytes,
+        image.file_bytes + dir.totals.files_dirs.bytes
+    );
     let expected_bss = if program.len() == 1 { 4 << 20 } else { 0 };
     assert!(image.zones.structural.stored.dtapp > expected_bss);
 }
 
 #[test]
 fn a_plain_image_made_now_is_listed_as_dmtcp_lists_it() {
-    check("a_plain_image_made_now_is_listed_as_dmtcp_lists_it", "--no-gzip");
+    check(
+        "a_plain_image_made_now_is_listed_as_dmtcp_lists_it",
+        "--no-gzip",
+    );
 }
 
 #[test]
 fn a_gzip_image_made_now_is_listed_as_dmtcp_lists_it() {
-    check("a_gzip_image_made_now_is_listed_as_dmtcp_lists_it", "--gzip");
+    check(
+        "a_gzip_image_made_now_is_listed_as_dmtcp_lists_it",
+        "--gzip",
+    );
 }
 
 /// A restarted process lacks the environment of its run: it is known by the files that it has open in the run's directories.
 #[test]
 fn a_restarted_process_is_found_by_its_directory_and_ended_though_it_ignores_term() {
-    let Some(bin) = bin_or_skip("a_restarted_process_is_found_by_its_directory_and_ended_though_it_ignores_term") else { return };
+    let Some(bin) = bin_or_skip(
+        "a_restarted_process_is_found_by_its_directory_and_ended_though_it_ignores_term",
+    ) else {
+        return;
+    };
     let mut session = Session::start(bin);
     let program = program(session.dir.path());
-    session.launch("--no-gzip", &program.iter().map(PathBuf::as_path).collect::<Vec<_>>());
+    session.launch(
+        "--no-gzip",
+        &program.iter().map(PathBuf::as_path).collect::<Vec<_>>(),
+    );
     session.command("-kc");
-    session.wait("complete image", |s| s.images().first().is_some_and(|image| is_complete(image).unwrap_or(false)));
+    session.wait("complete image", |s| {
+        s.images()
+            .first()
+            .is_some_and(|image| is_complete(image).unwrap_or(false))
+    });
     let mut first = session.launched.take().unwrap();
     let begin = Instant::now();
     while first.try_wait().unwrap().is_none() {
-        assert!(begin.elapsed() < Duration::from_secs(60), "it was killed after its checkpoint");
+        assert!(
+            begin.elapsed() < Duration::from_secs(60),
+            "it was killed after its checkpoint"
+        );
         sleep(Duration::from_millis(20));
     }
-    let (image, mut second) = (session.images().remove(0), Session::start(session.bin.clone()));
+    let (image, mut second) = (
+        session.images().remove(0),
+        Session::start(session.bin.clone()),
+    );
     let restart = Command::new("timeout")
         .args(["-s", "KILL", LIMIT])
         .arg(second.bin.join("dmtcp_restart"))
@@ -247,19 +354,36 @@ fn a_restarted_process_is_found_by_its_directory_and_ended_though_it_ignores_ter
         status.contains("NUM_PEERS=1") && status.contains("RUNNING=yes")
     });
     let end = |dir: &Path| {
-        let request = Request::End { marker: "no process carries this".into(), dirs: vec![dir.to_owned()], grace_s: 0.3 };
+        let request = Request::End {
+            marker: "no process carries this".into(),
+            dirs: vec![dir.to_owned()],
+            grace_s: 0.3,
+        };
         match answer(&request) {
             Ok(Answer::Ended(ended)) => ended,
             other => panic!("{other:?}"),
         }
     };
     let elsewhere = tempfile::tempdir().unwrap();
-    assert!(end(elsewhere.path()).ended.is_empty(), "it has nothing to do with another directory");
+    assert!(
+        end(elsewhere.path()).ended.is_empty(),
+        "it has nothing to do with another directory"
+    );
     assert!(String::from_utf8_lossy(&second.command("-s").stdout).contains("NUM_PEERS=1"));
     let ended = end(session.dir.path());
-    assert!(!ended.ended.is_empty() && ended.left.is_empty(), "{ended:?}");
+    assert!(
+        !ended.ended.is_empty() && ended.left.is_empty(),
+        "{ended:?}"
+    );
     let begin = Instant::now();
-    while second.launched.as_mut().unwrap().try_wait().unwrap().is_none() {
+    while second
+        .launched
+        .as_mut()
+        .unwrap()
+        .try_wait()
+        .unwrap()
+        .is_none()
+    {
         assert!(begin.elapsed() < Duration::from_secs(60), "{ended:?}");
         sleep(Duration::from_millis(20));
     }

@@ -19,8 +19,18 @@ fn run_in(root: &Path, args: &[&str], input: &str) -> Output {
         command
     };
     command.arg(root).arg("/cvc-node").args(args);
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(input.as_bytes())
+        .unwrap();
     child.wait_with_output().unwrap()
 }
 
@@ -36,18 +46,56 @@ fn it_starts_answers_and_reads_images_in_a_root_without_a_c_library() {
     };
 
     let version = text(run_in(root.path(), &["--version"], ""));
-    assert_eq!(version.trim(), format!("cvc-node {}", env!("CARGO_PKG_VERSION")));
+    assert_eq!(
+        version.trim(),
+        format!("cvc-node {}", env!("CARGO_PKG_VERSION"))
+    );
 
-    let listing = text(run_in(root.path(), &["image", "--listing", "/ckpt_bt.dmtcp"], ""));
-    assert_eq!(listing, fs::read_to_string(common::fixtures().join(format!("{name}.listing.txt"))).unwrap());
+    let listing = text(run_in(
+        root.path(),
+        &["image", "--listing", "/ckpt_bt.dmtcp"],
+        "",
+    ));
+    assert_eq!(
+        listing,
+        fs::read_to_string(common::fixtures().join(format!("{name}.listing.txt"))).unwrap()
+    );
+    let missing = run_in(root.path(), &["image", "/missing.dmtcp"], "");
+    let said = String::from_utf8_lossy(&missing.stderr);
+    assert!(
+        missing.status.code() == Some(1)
+            && said.starts_with("error: /missing.dmtcp: ")
+            && said.contains("hint: "),
+        "{missing:?}"
+    );
 
     let questions = "{\"id\":1,\"do\":\"clock\"}\n{\"id\":2,\"do\":\"digest\",\"files\":[\"/ckpt_bt.dmtcp\"]}\n";
     let finished = text(run_in(root.path(), &["sentinel"], questions));
-    let finished: Vec<SentinelMessage> = finished.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let answer =
-        |id| finished.iter().find(|s| s.id == Some(id)).and_then(|s| s.ok.as_ref()).unwrap_or_else(|| panic!("{id}: {finished:?}"));
-    assert!(matches!(answer(1), Answer::Clock { at_ns } if *at_ns > 1_700_000_000_000_000_000), "{finished:?}");
-    let expected = blake3::hash(&fs::read(common::fixture(name)).unwrap()).to_hex().to_string();
-    assert!(format!("{:?}", answer(2)).contains(&expected), "{finished:?}");
-    assert_eq!(fs::read_dir(root.path()).unwrap().count(), 2, "there was nothing else to use");
+    let finished: Vec<SentinelMessage> = finished
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let answer = |id| {
+        finished
+            .iter()
+            .find(|s| s.id == Some(id))
+            .and_then(|s| s.ok.as_ref())
+            .unwrap_or_else(|| panic!("{id}: {finished:?}"))
+    };
+    assert!(
+        matches!(answer(1), Answer::Clock { at_ns } if *at_ns > 1_700_000_000_000_000_000),
+        "{finished:?}"
+    );
+    let expected = blake3::hash(&fs::read(common::fixture(name)).unwrap())
+        .to_hex()
+        .to_string();
+    assert!(
+        format!("{:?}", answer(2)).contains(&expected),
+        "{finished:?}"
+    );
+    assert_eq!(
+        fs::read_dir(root.path()).unwrap().count(),
+        2,
+        "there was nothing else to use"
+    );
 }

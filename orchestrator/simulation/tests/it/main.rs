@@ -20,9 +20,14 @@ fn whatever_breaks_each_run_has_one_end_and_nothing_is_left() {
             scope.spawn(|| {
                 loop {
                     let number = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-                    let Some(seed) = (1..=SCHEDULES).chain(TELLING).nth(number) else { return };
+                    let Some(seed) = (1..=SCHEDULES).chain(TELLING).nth(number) else {
+                        return;
+                    };
                     let wrong = story(seed).wrong;
-                    assert!(wrong.is_empty(), "seed {seed}: {wrong:?}\nits story: cargo xtask simulate --seed {seed}");
+                    assert!(
+                        wrong.is_empty(),
+                        "seed {seed}: {wrong:?}\nits story: cargo xtask simulate --seed {seed}"
+                    );
                 }
             });
         }
@@ -33,13 +38,25 @@ fn whatever_breaks_each_run_has_one_end_and_nothing_is_left() {
 fn a_seed_has_one_story() {
     for seed in 1..=60 {
         let (first, second) = (story(seed), story(seed));
-        let differs = first.lines.iter().zip(&second.lines).position(|(a, b)| without_names(a) != without_names(b));
-        assert_eq!(differs, None, "seed {seed}: {:?}", differs.map(|at| (&first.lines[at], &second.lines[at])));
+        let differs = first
+            .lines
+            .iter()
+            .zip(&second.lines)
+            .position(|(a, b)| without_names(a) != without_names(b));
+        assert_eq!(
+            differs,
+            None,
+            "seed {seed}: {:?}",
+            differs.map(|at| (&first.lines[at], &second.lines[at]))
+        );
         assert_eq!(first.lines.len(), second.lines.len(), "seed {seed}");
     }
 }
 
 /// A line without directory and lineage, which are random.
 fn without_names(line: &str) -> String {
-    line.split_whitespace().filter(|word| !word.contains('/')).collect::<Vec<_>>().join(" ")
+    line.split_whitespace()
+        .filter(|word| !word.contains('/'))
+        .collect::<Vec<_>>()
+        .join(" ")
 }

@@ -18,7 +18,13 @@ pub struct ApiCall {
 }
 
 impl ApiCall {
-    pub(super) fn new(at: SystemTime, action: &str, region: &str, body: Option<&[u8]>, parameters: &Parameters) -> Self {
+    pub(super) fn new(
+        at: SystemTime,
+        action: &str,
+        region: &str,
+        body: Option<&[u8]>,
+        parameters: &Parameters,
+    ) -> Self {
         let mut parameters = parameters.0.clone();
         if let Some(data) = parameters.get_mut("UserData") {
             *data = format!("{} characters", data.len());
@@ -26,6 +32,11 @@ impl ApiCall {
         if let Some(body) = body {
             parameters.insert("Body".into(), String::from_utf8_lossy(body).into_owned());
         }
-        Self { at, action: action.to_owned(), region: region.to_owned(), parameters }
+        Self {
+            at,
+            action: action.to_owned(),
+            region: region.to_owned(),
+            parameters,
+        }
     }
 }

@@ -31,11 +31,22 @@ use crate::lab::Node;
 const STORE_GB: u64 = 4;
 
 /// Plans the disks of a new instance, without the root. `asked` are the parameters of its launch, `item` is moto's description of it.
-pub(super) fn plan(world: &World, machine: &Machine, asked: &Parameters, item: &Element) -> Vec<PlannedDisk> {
-    let Ok(answer) = world.moto.ask(&machine.region, "DescribeInstanceTypes", &[("InstanceType.1", &machine.kind)]) else {
+pub(super) fn plan(
+    world: &World,
+    machine: &Machine,
+    asked: &Parameters,
+    item: &Element,
+) -> Vec<PlannedDisk> {
+    let Ok(answer) = world.moto.ask(
+        &machine.region,
+        "DescribeInstanceTypes",
+        &[("InstanceType.1", &machine.kind)],
+    ) else {
         return Vec::new();
     };
-    let Some(of_type) = xml::items(&answer, "instanceTypeSet").next() else { return Vec::new() };
+    let Some(of_type) = xml::items(&answer, "instanceTypeSet").next() else {
+        return Vec::new();
+    };
     let is_nvme = xml::text(of_type, "hypervisor").as_deref() == Some("nitro");
     let root = xml::text(item, "rootDeviceName").unwrap_or_default();
     let mut disks = Vec::new();
@@ -46,25 +57,56 @@ pub(super) fn plan(world: &World, machine: &Machine, asked: &Parameters, item: &
             continue;
         }
         let of_name = |m: &Parameters| m.get("DeviceName") == Some(name.as_str());
-        let size =
-            asked.members("BlockDeviceMapping").into_values().find(of_name).and_then(|m| m.get("Ebs.VolumeSize")?.parse::<u64>().ok());
+        let size = asked
+            .members("BlockDeviceMapping")
+            .into_values()
+            .find(of_name)
+            .and_then(|m| m.get("Ebs.VolumeSize")?.parse::<u64>().ok());
         let short = name.trim_start_matches("/dev/").to_owned();
-        let volume = xml::text_at(mapping, &["ebs", "volumeId"]).unwrap_or_default().replace('-', "");
+        let volume = xml::text_at(mapping, &["ebs", "volumeId"])
+            .unwrap_or_default()
+            .replace('-', "");
         let by_model = format!("disk/by-id/nvme-Amazon_Elastic_Block_Store_{volume}");
         disks.push(PlannedDisk {
-            device: if is_nvme { nvme(&disks) } else { short.replacen("sd", "xvd", 1) },
-            links: if is_nvme { vec![by_model, short] } else { Vec::new() },
+            device: if is_nvme {
+                nvme(&disks)
+            } else {
+                short.replacen("sd", "xvd", 1)
+            },
+            links: if is_nvme {
+                vec![by_model, short]
+            } else {
+                Vec::new()
+            },
             bytes: size.unwrap_or(8) << 30,
         });
     }
     let mut of_xen = 'b'..='y';
-    for store in of_type.get_child("instanceStorageInfo").into_iter().flat_map(|info| xml::items(info, "disks")) {
-        let number = |name: &str| xml::text(store, name).and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
+    for store in of_type
+        .get_child("instanceStorageInfo")
+        .into_iter()
+        .flat_map(|info| xml::items(info, "disks"))
+    {
+        let number = |name: &str| {
+            xml::text(store, name)
+                .and_then(|n| n.parse::<u64>().ok())
+                .unwrap_or(0)
+        };
         for n in 0..number("count") {
             let serial = format!("AWS{}{n:02}", machine.id.trim_start_matches("i-"));
             disks.push(PlannedDisk {
-                device: if is_nvme { nvme(&disks) } else { format!("xvd{}", of_xen.next().unwrap_or('z')) },
-                links: if is_nvme { vec![format!("disk/by-id/nvme-Amazon_EC2_NVMe_Instance_Storage_{serial}")] } else { Vec::new() },
+                device: if is_nvme {
+                    nvme(&disks)
+                } else {
+                    format!("xvd{}", of_xen.next().unwrap_or('z'))
+                },
+                links: if is_nvme {
+                    vec![format!(
+                        "disk/by-id/nvme-Amazon_EC2_NVMe_Instance_Storage_{serial}"
+                    )]
+                } else {
+                    Vec::new()
+                },
                 bytes: number("sizeInGB").min(STORE_GB) * 1_000_000_000 / 512 * 512,
             });
         }
@@ -87,12 +129,24 @@ pub(super) fn attach(node: &Node, disks: &[PlannedDisk]) -> Vec<(PlannedDisk, Fi
 /// Creates the device files on a node that has just been switched on.
 pub(super) fn plug(node: &Node, disks: &[(PlannedDisk, File)]) {
     for (disk, device) in disks {
-        let number = device.metadata().unwrap_or_else(|e| panic!("{}: {e}", disk.device)).rdev();
+        let number = device
+            .metadata()
+            .unwrap_or_else(|e| panic!("{}: {e}", disk.device))
+            .rdev();
         let path = node.path(&format!("/dev/{}", disk.device));
-        let made = mknod(&path, SFlag::S_IFBLK, Mode::from_bits_truncate(0o660), number).map_err(io::Error::from);
+        let made = mknod(
+            &path,
+            SFlag::S_IFBLK,
+            Mode::from_bits_truncate(0o660),
+            number,
+        )
+        .map_err(io::Error::from);
         let linked = made.and_then(|()| {
             disk.links.iter().try_for_each(|link| {
-                let (path, up) = (node.path(&format!("/dev/{link}")), "../".repeat(link.matches('/').count()));
+                let (path, up) = (
+                    node.path(&format!("/dev/{link}")),
+                    "../".repeat(link.matches('/').count()),
+                );
                 fs::create_dir_all(path.parent().unwrap_or(Path::new("/")))?;
                 symlink(format!("{up}{}", disk.device), path)
             })
@@ -138,7 +192,12 @@ struct LoopConfig {
 #[expect(unsafe_code, reason = "loop devices are made by ioctls")]
 fn make_loop_device(file: &Path, bytes: u64) -> io::Result<File> {
     let open = |path: &Path| OpenOptions::new().read(true).write(true).open(path);
-    let store = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(file)?;
+    let store = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .open(file)?;
     store.set_len(bytes)?;
     let control = open(Path::new("/dev/loop-control"))?;
     // another process may take the free device first
@@ -159,7 +218,9 @@ fn make_loop_device(file: &Path, bytes: u64) -> io::Result<File> {
             return Err(error);
         }
     }
-    Err(io::Error::other("other processes took every free loop device"))
+    Err(io::Error::other(
+        "other processes took every free loop device",
+    ))
 }
 
 /// Returns whether this machine has loop devices.

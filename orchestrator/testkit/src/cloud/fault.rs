@@ -22,7 +22,11 @@ pub struct Fault {
 
 #[derive(Clone, Debug)]
 pub(super) enum FaultKind {
-    Error { code: String, http: u16, message: String },
+    Error {
+        code: String,
+        http: u16,
+        message: String,
+    },
     Delay(Duration),
     LostRequest,
     LostAnswer,
@@ -30,12 +34,24 @@ pub(super) enum FaultKind {
 
 impl Fault {
     fn new(action: &str, kind: FaultKind) -> Self {
-        Self { action: action.to_owned(), matching: Vec::new(), kind, count: Some(1) }
+        Self {
+            action: action.to_owned(),
+            matching: Vec::new(),
+            kind,
+            count: Some(1),
+        }
     }
 
     /// Answers the next call of an action (`*`: any action) with this error, without carrying it out.
     pub fn error(action: &str, code: &str, http: u16) -> Self {
-        Self::new(action, FaultKind::Error { code: code.to_owned(), http, message: "injected by the test".to_owned() })
+        Self::new(
+            action,
+            FaultKind::Error {
+                code: code.to_owned(),
+                http,
+                message: "injected by the test".to_owned(),
+            },
+        )
     }
 
     /// Throttles the next call.
@@ -45,8 +61,9 @@ impl Fault {
 
     /// Reports that the zone has no capacity for the instance type.
     pub fn no_capacity() -> Self {
-        Self::error("RunInstances", "InsufficientInstanceCapacity", 500)
-            .message("We currently do not have sufficient capacity in the Availability Zone you requested.")
+        Self::error("RunInstances", "InsufficientInstanceCapacity", 500).message(
+            "We currently do not have sufficient capacity in the Availability Zone you requested.",
+        )
     }
 
     /// Delays the next call of an action.
@@ -94,12 +111,19 @@ impl Fault {
     fn concerns(&self, action: &str, parameters: &Parameters) -> bool {
         (self.action == "*" || self.action == action)
             && self.count != Some(0)
-            && self.matching.iter().all(|(name, value)| parameters.get(name) == Some(value))
+            && self
+                .matching
+                .iter()
+                .all(|(name, value)| parameters.get(name) == Some(value))
     }
 }
 
 /// Returns the faults that happen to this call, and counts them.
-pub(super) fn take_faults(faults: &mut Vec<Fault>, action: &str, parameters: &Parameters) -> Vec<FaultKind> {
+pub(super) fn take_faults(
+    faults: &mut Vec<Fault>,
+    action: &str,
+    parameters: &Parameters,
+) -> Vec<FaultKind> {
     let mut kinds = Vec::new();
     for fault in faults.iter_mut().filter(|f| f.concerns(action, parameters)) {
         // a call gets only one error; further errors wait for the next calls
@@ -121,7 +145,10 @@ pub(super) struct CloudClock(pub(super) SignedDuration);
 
 impl CloudClock {
     pub(super) fn now(self) -> Timestamp {
-        Timestamp::try_from(SystemTime::now()).unwrap_or(Timestamp::UNIX_EPOCH).saturating_add(self.0).unwrap_or(Timestamp::MAX)
+        Timestamp::try_from(SystemTime::now())
+            .unwrap_or(Timestamp::UNIX_EPOCH)
+            .saturating_add(self.0)
+            .unwrap_or(Timestamp::MAX)
     }
 
     /// Returns the `Date` header of answers.
@@ -132,16 +159,34 @@ impl CloudClock {
     /// Refuses a request whose signature is more than five minutes off.
     pub(super) fn refuses(self, request: &HttpRequest) -> Option<HttpResponse> {
         let signed = request.header("x-amz-date")?;
-        let when: Zoned = DateTime::strptime("%Y%m%dT%H%M%SZ", signed).ok()?.to_zoned(TimeZone::UTC).ok()?;
+        let when: Zoned = DateTime::strptime("%Y%m%dT%H%M%SZ", signed)
+            .ok()?
+            .to_zoned(TimeZone::UTC)
+            .ok()?;
         let late = self.now().duration_since(when.timestamp());
         let limit = SignedDuration::from_mins(5);
         // JSON services distinguish an old signature from expired credentials
         if late > limit && request.header("x-amz-target").is_some() {
-            Some(error(request, "InvalidSignatureException", 400, "Signature expired: it is earlier than five minutes ago."))
+            Some(error(
+                request,
+                "InvalidSignatureException",
+                400,
+                "Signature expired: it is earlier than five minutes ago.",
+            ))
         } else if late > limit {
-            Some(error(request, "RequestExpired", 400, "Request has expired."))
+            Some(error(
+                request,
+                "RequestExpired",
+                400,
+                "Request has expired.",
+            ))
         } else if late < -limit {
-            Some(error(request, "AuthFailure", 401, "AWS was not able to validate the provided access credentials"))
+            Some(error(
+                request,
+                "AuthFailure",
+                401,
+                "AWS was not able to validate the provided access credentials",
+            ))
         } else {
             None
         }
@@ -159,20 +204,49 @@ pub(super) fn error(request: &HttpRequest, code: &str, http: u16, message: &str)
         };
         let body = serde_json::json!({ "__type": code, "message": message, "Message": message });
         let mut answer = HttpResponse::new(http, "application/x-amz-json-1.1", body.to_string());
-        answer.headers.push(("x-amzn-ErrorType".into(), code.to_owned()));
+        answer
+            .headers
+            .push(("x-amzn-ErrorType".into(), code.to_owned()));
         return answer;
     }
-    if request.header("authorization").is_some_and(|a| a.contains("/sts/")) {
-        let code = if code == "RequestExpired" { "ExpiredToken" } else { code };
-        let one = xml::node("Error", [xml::leaf("Type", "Sender"), xml::leaf("Code", code), xml::leaf("Message", message)]);
-        return HttpResponse::new(http, "text/xml", xml::bytes(&xml::node("ErrorResponse", [one])));
+    if request
+        .header("authorization")
+        .is_some_and(|a| a.contains("/sts/"))
+    {
+        let code = if code == "RequestExpired" {
+            "ExpiredToken"
+        } else {
+            code
+        };
+        let one = xml::node(
+            "Error",
+            [
+                xml::leaf("Type", "Sender"),
+                xml::leaf("Code", code),
+                xml::leaf("Message", message),
+            ],
+        );
+        return HttpResponse::new(
+            http,
+            "text/xml",
+            xml::bytes(&xml::node("ErrorResponse", [one])),
+        );
     }
     ec2_error(code, http, message)
 }
 
 /// Makes an error of EC2.
 pub(super) fn ec2_error(code: &str, http: u16, message: &str) -> HttpResponse {
-    let one = xml::node("Error", [xml::leaf("Code", code), xml::leaf("Message", message)]);
-    let root = xml::node("Response", [xml::node("Errors", [one]), xml::leaf("RequestID", &super::query::identity("req-"))]);
+    let one = xml::node(
+        "Error",
+        [xml::leaf("Code", code), xml::leaf("Message", message)],
+    );
+    let root = xml::node(
+        "Response",
+        [
+            xml::node("Errors", [one]),
+            xml::leaf("RequestID", &super::query::identity("req-")),
+        ],
+    );
     HttpResponse::new(http, "text/xml;charset=UTF-8", xml::bytes(&root))
 }

@@ -15,10 +15,26 @@ struct ImageSeries {
 }
 
 const SERIES: [ImageSeries; 10] = [
-    debian("debian-12-amd64-{}", "x86_64", "/aws/service/debian/release/12/latest/amd64"),
-    debian("debian-12-arm64-{}", "arm64", "/aws/service/debian/release/12/latest/arm64"),
-    debian("debian-13-amd64-{}", "x86_64", "/aws/service/debian/release/13/latest/amd64"),
-    debian("debian-13-arm64-{}", "arm64", "/aws/service/debian/release/13/latest/arm64"),
+    debian(
+        "debian-12-amd64-{}",
+        "x86_64",
+        "/aws/service/debian/release/12/latest/amd64",
+    ),
+    debian(
+        "debian-12-arm64-{}",
+        "arm64",
+        "/aws/service/debian/release/12/latest/arm64",
+    ),
+    debian(
+        "debian-13-amd64-{}",
+        "x86_64",
+        "/aws/service/debian/release/13/latest/amd64",
+    ),
+    debian(
+        "debian-13-arm64-{}",
+        "arm64",
+        "/aws/service/debian/release/13/latest/arm64",
+    ),
     ubuntu(
         "ubuntu/images/hvm-ssd/ubuntu-jammy-22.04-amd64-server-{}",
         "x86_64",
@@ -39,20 +55,61 @@ const SERIES: [ImageSeries; 10] = [
         "arm64",
         "/aws/service/canonical/ubuntu/server/24.04/stable/current/arm64/hvm/ebs-gp3/ami-id",
     ),
-    amazon("al2023-ami-2023.9.{}.0-kernel-6.1-x86_64", "x86_64", "/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-6.1-x86_64"),
-    amazon("al2023-ami-2023.9.{}.0-kernel-6.1-arm64", "arm64", "/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-6.1-arm64"),
+    amazon(
+        "al2023-ami-2023.9.{}.0-kernel-6.1-x86_64",
+        "x86_64",
+        "/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-6.1-x86_64",
+    ),
+    amazon(
+        "al2023-ami-2023.9.{}.0-kernel-6.1-arm64",
+        "arm64",
+        "/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-6.1-arm64",
+    ),
 ];
 
-const fn debian(name: &'static str, architecture: &'static str, parameter: &'static str) -> ImageSeries {
-    ImageSeries { owner: "136693071363", name, architecture, root: "/dev/xvda", user: "admin", parameter }
+const fn debian(
+    name: &'static str,
+    architecture: &'static str,
+    parameter: &'static str,
+) -> ImageSeries {
+    ImageSeries {
+        owner: "136693071363",
+        name,
+        architecture,
+        root: "/dev/xvda",
+        user: "admin",
+        parameter,
+    }
 }
 
-const fn ubuntu(name: &'static str, architecture: &'static str, parameter: &'static str) -> ImageSeries {
-    ImageSeries { owner: "099720109477", name, architecture, root: "/dev/sda1", user: "ubuntu", parameter }
+const fn ubuntu(
+    name: &'static str,
+    architecture: &'static str,
+    parameter: &'static str,
+) -> ImageSeries {
+    ImageSeries {
+        owner: "099720109477",
+        name,
+        architecture,
+        root: "/dev/sda1",
+        user: "ubuntu",
+        parameter,
+    }
 }
 
-const fn amazon(name: &'static str, architecture: &'static str, parameter: &'static str) -> ImageSeries {
-    ImageSeries { owner: "137112412989", name, architecture, root: "/dev/xvda", user: "ec2-user", parameter }
+const fn amazon(
+    name: &'static str,
+    architecture: &'static str,
+    parameter: &'static str,
+) -> ImageSeries {
+    ImageSeries {
+        owner: "137112412989",
+        name,
+        architecture,
+        root: "/dev/xvda",
+        user: "ec2-user",
+        parameter,
+    }
 }
 
 /// Release dates, the older one first.
@@ -64,7 +121,10 @@ fn identity(series: usize, release: usize) -> String {
 
 /// Lists all images in moto's format.
 pub(super) fn list_for_moto() -> Value {
-    let all = SERIES.iter().enumerate().flat_map(|(n, series)| (0..RELEASES.len()).map(move |release| (n, series, release)));
+    let all = SERIES
+        .iter()
+        .enumerate()
+        .flat_map(|(n, series)| (0..RELEASES.len()).map(move |release| (n, series, release)));
     all.map(|(n, series, release)| {
         let date = RELEASES[release];
         let (year, month, day) = (&date[..4], &date[4..6], &date[6..]);
@@ -83,18 +143,27 @@ pub(super) fn list_for_moto() -> Value {
 pub(super) fn find_parameter(name: &str) -> Option<String> {
     // Amazon's default kernel has a name of its own
     let name = name.replace("kernel-default", "kernel-6.1");
-    let series = SERIES.iter().position(|l| l.parameter == name || l.parameter.replace("/hvm/ebs-gp2/", "/hvm/ebs-gp3/") == name)?;
+    let series = SERIES.iter().position(|l| {
+        l.parameter == name || l.parameter.replace("/hvm/ebs-gp2/", "/hvm/ebs-gp3/") == name
+    })?;
     Some(identity(series, RELEASES.len() - 1))
 }
 
 /// Returns the user and the root device of an image.
 pub(super) fn find_user_and_root(image: &str) -> (&'static str, &'static str) {
-    let series = (0..SERIES.len()).find(|n| (0..RELEASES.len()).any(|r| identity(*n, r) == image)).map(|n| &SERIES[n]);
+    let series = (0..SERIES.len())
+        .find(|n| (0..RELEASES.len()).any(|r| identity(*n, r) == image))
+        .map(|n| &SERIES[n]);
     series.map_or(("admin", "/dev/xvda"), |l| (l.user, l.root))
 }
 
 /// Returns the newest Debian image for this architecture, `x86_64` or `arm64`.
 pub(super) fn find_debian(architecture: &str) -> String {
-    let series = SERIES.iter().rposition(|l| l.user == "admin" && l.architecture == architecture);
-    identity(series.unwrap_or_else(|| panic!("the cloud has no image for {architecture}")), RELEASES.len() - 1)
+    let series = SERIES
+        .iter()
+        .rposition(|l| l.user == "admin" && l.architecture == architecture);
+    identity(
+        series.unwrap_or_else(|| panic!("the cloud has no image for {architecture}")),
+        RELEASES.len() - 1,
+    )
 }

@@ -47,13 +47,20 @@ fn passes(item: &Element, name: &str, values: &[String]) -> Option<bool> {
 }
 
 /// Answers DescribeInstances, in pages of instances.
-pub(super) fn describe(world: &World, request: &HttpRequest, parameters: &Parameters) -> HttpResponse {
+pub(super) fn describe(
+    world: &World,
+    request: &HttpRequest,
+    parameters: &Parameters,
+) -> HttpResponse {
     if !parameters.list("InstanceId").is_empty() && parameters.get("MaxResults").is_some() {
         let text = "The parameter instancesSet cannot be used with the parameter maxResults";
         return ec2_error("InvalidParameterCombination", 400, text);
     }
     let probe = Element::new("item");
-    let (own, of_moto): (Vec<_>, Vec<_>) = parameters.filters().into_iter().partition(|(name, v)| passes(&probe, name, v).is_some());
+    let (own, of_moto): (Vec<_>, Vec<_>) = parameters
+        .filters()
+        .into_iter()
+        .partition(|(name, v)| passes(&probe, name, v).is_some());
     let mut rest = parameters.clone();
     rest.set_filters(&of_moto);
     let mut root = match world.moto.reservations(request, &rest) {
@@ -64,7 +71,10 @@ pub(super) fn describe(world: &World, request: &HttpRequest, parameters: &Parame
     let mut wanted = Vec::new();
     for reservation in xml::items(&root, "reservationSet") {
         for item in xml::items(reservation, "instancesSet") {
-            if own.iter().all(|(filter, values)| passes(item, filter, values) != Some(false)) {
+            if own
+                .iter()
+                .all(|(filter, values)| passes(item, filter, values) != Some(false))
+            {
                 wanted.push(name(item));
             }
         }
@@ -74,33 +84,61 @@ pub(super) fn describe(world: &World, request: &HttpRequest, parameters: &Parame
         Err(answer) => return answer,
     };
     for reservation in xml::items_mut(&mut root, "reservationSet") {
-        xml::retain(reservation, "instancesSet", |item| shown.contains(&name(item)));
+        xml::retain(reservation, "instancesSet", |item| {
+            shown.contains(&name(item))
+        });
     }
-    xml::retain(&mut root, "reservationSet", |reservation| xml::items(reservation, "instancesSet").next().is_some());
-    root.children.retain(|c| c.as_element().is_none_or(|e| e.name != "nextToken"));
+    xml::retain(&mut root, "reservationSet", |reservation| {
+        xml::items(reservation, "instancesSet").next().is_some()
+    });
+    root.children
+        .retain(|c| c.as_element().is_none_or(|e| e.name != "nextToken"));
     if let Some(next) = next {
-        root.children.push(XMLNode::Element(leaf("nextToken", &next)));
+        root.children
+            .push(XMLNode::Element(leaf("nextToken", &next)));
     }
     HttpResponse::xml(xml::bytes(&root))
 }
 
 /// Answers DescribeInstanceStatus.
-pub(super) fn describe_status(world: &World, region: &str, parameters: &Parameters) -> HttpResponse {
+pub(super) fn describe_status(
+    world: &World,
+    region: &str,
+    parameters: &Parameters,
+) -> HttpResponse {
     let state = world.lock();
     let (ids, filters) = (parameters.list("InstanceId"), parameters.filters());
-    if let Some(unknown) = ids.iter().find(|id| state.machine(id).is_none_or(|m| m.region != region)) {
-        return ec2_error("InvalidInstanceID.NotFound", 400, &format!("The instance ID '{unknown}' does not exist"));
+    if let Some(unknown) = ids
+        .iter()
+        .find(|id| state.machine(id).is_none_or(|m| m.region != region))
+    {
+        return ec2_error(
+            "InvalidInstanceID.NotFound",
+            400,
+            &format!("The instance ID '{unknown}' does not exist"),
+        );
     }
     let all = parameters.is_true("IncludeAllInstances");
-    let is_meant =
-        |m: &&Machine| m.region == region && (ids.is_empty() || ids.contains(&m.id)) && (all || m.phase() == InstancePhase::Running);
+    let is_meant = |m: &&Machine| {
+        m.region == region
+            && (ids.is_empty() || ids.contains(&m.id))
+            && (all || m.phase() == InstancePhase::Running)
+    };
     let mut found = Vec::new();
     for machine in state.machines.iter().filter(is_meant) {
         let checks = match machine.phase() {
-            InstancePhase::Running if machine.impaired || machine.node.as_ref().is_some_and(|n| !n.is_up() && !machine.unreachable) => {
+            InstancePhase::Running
+                if machine.impaired
+                    || machine
+                        .node
+                        .as_ref()
+                        .is_some_and(|n| !n.is_up() && !machine.unreachable) =>
+            {
                 "impaired"
             }
-            InstancePhase::Running if machine.since.elapsed() < world.settings.checks => "initializing",
+            InstancePhase::Running if machine.since.elapsed() < world.settings.checks => {
+                "initializing"
+            }
             InstancePhase::Running => "ok",
             _ => "not-applicable",
         };
@@ -116,9 +154,15 @@ pub(super) fn describe_status(world: &World, region: &str, parameters: &Paramete
     }
     match page(parameters, &found, |(id, _)| id.clone()) {
         Ok((shown, next)) => {
-            let set = xml::list("instanceStatusSet", shown.iter().map(|(_, item)| item.clone()));
+            let set = xml::list(
+                "instanceStatusSet",
+                shown.iter().map(|(_, item)| item.clone()),
+            );
             let next = next.map(|n| leaf("nextToken", &n));
-            HttpResponse::xml(xml::response("DescribeInstanceStatus", [set].into_iter().chain(next)))
+            HttpResponse::xml(xml::response(
+                "DescribeInstanceStatus",
+                [set].into_iter().chain(next),
+            ))
         }
         Err(answer) => answer,
     }
@@ -132,7 +176,12 @@ fn status_item(machine: &Machine, checks: &str) -> Vec<Element> {
         _ => None,
     };
     let status = |name: &str| {
-        let details = detail.map(|d| xml::list("details", [vec![leaf("name", "reachability"), leaf("status", d)]]));
+        let details = detail.map(|d| {
+            xml::list(
+                "details",
+                [vec![leaf("name", "reachability"), leaf("status", d)]],
+            )
+        });
         xml::node(name, [leaf("status", checks)].into_iter().chain(details))
     };
     vec![
@@ -145,19 +194,35 @@ fn status_item(machine: &Machine, checks: &str) -> Vec<Element> {
 }
 
 /// Answers TerminateInstances.
-pub(super) fn terminate(world: &Arc<World>, request: &HttpRequest, parameters: &Parameters) -> HttpResponse {
+pub(super) fn terminate(
+    world: &Arc<World>,
+    request: &HttpRequest,
+    parameters: &Parameters,
+) -> HttpResponse {
     let before: Vec<(String, InstancePhase)> = {
         let state = world.lock();
-        parameters.list("InstanceId").into_iter().filter_map(|id| state.machine(&id).map(|m| (id, m.phase()))).collect()
+        parameters
+            .list("InstanceId")
+            .into_iter()
+            .filter_map(|id| state.machine(&id).map(|m| (id, m.phase())))
+            .collect()
     };
     let answer = world.moto.forward(request, &request.body);
-    let (200, Ok(mut root)) = (answer.status, Element::parse(answer.body.as_slice())) else { return answer };
+    let (200, Ok(mut root)) = (answer.status, Element::parse(answer.body.as_slice())) else {
+        return answer;
+    };
     let ids: Vec<String> = before.iter().map(|(id, _)| id.clone()).collect();
     boot::terminate(world, &ids, EndReason::User);
     for item in xml::items_mut(&mut root, "instancesSet") {
-        let was = xml::text(item, "instanceId").and_then(|id| before.iter().find(|(b, _)| *b == id)).map(|(_, phase)| *phase);
+        let was = xml::text(item, "instanceId")
+            .and_then(|id| before.iter().find(|(b, _)| *b == id))
+            .map(|(_, phase)| *phase);
         if let Some(was) = was {
-            let is = if was == InstancePhase::Terminated { InstancePhase::Terminated } else { InstancePhase::ShuttingDown };
+            let is = if was == InstancePhase::Terminated {
+                InstancePhase::Terminated
+            } else {
+                InstancePhase::ShuttingDown
+            };
             xml::put(item, was.element("previousState"));
             xml::put(item, is.element("currentState"));
         }
@@ -170,9 +235,16 @@ pub(super) fn show_console(world: &World, region: &str, parameters: &Parameters)
     let id = parameters.get("InstanceId").unwrap_or_default();
     let state = world.lock();
     let Some(machine) = state.machine(id).filter(|m| m.region == region) else {
-        return ec2_error("InvalidInstanceID.NotFound", 400, &format!("The instance ID '{id}' does not exist"));
+        return ec2_error(
+            "InvalidInstanceID.NotFound",
+            400,
+            &format!("The instance ID '{id}' does not exist"),
+        );
     };
-    let node = machine.node.clone().filter(|_| machine.phase() == InstancePhase::Running && !machine.unreachable);
+    let node = machine
+        .node
+        .clone()
+        .filter(|_| machine.phase() == InstancePhase::Running && !machine.unreachable);
     drop(state);
     let text = node.map(|node| {
         let log =
@@ -181,23 +253,49 @@ pub(super) fn show_console(world: &World, region: &str, parameters: &Parameters)
         let key = key.split_once(' ').map_or("", |(_, key)| key);
         format!("-----BEGIN SSH HOST KEY KEYS-----\n{key} root@{}\n-----END SSH HOST KEY KEYS-----\n{log}", node.name())
     });
-    let now = world.lock().clock.now().strftime("%Y-%m-%dT%H:%M:%S.000Z").to_string();
+    let now = world
+        .lock()
+        .clock
+        .now()
+        .strftime("%Y-%m-%dT%H:%M:%S.000Z")
+        .to_string();
     let output = leaf("output", &BASE64_STANDARD.encode(text.unwrap_or_default()));
-    HttpResponse::xml(xml::response("GetConsoleOutput", [leaf("instanceId", id), leaf("timestamp", &now), output]))
+    HttpResponse::xml(xml::response(
+        "GetConsoleOutput",
+        [leaf("instanceId", id), leaf("timestamp", &now), output],
+    ))
 }
 
 /// Answers DeleteSecurityGroup.
-pub(super) fn delete_group(world: &World, request: &HttpRequest, region: &str, parameters: &Parameters) -> HttpResponse {
-    let wanted = parameters.get("GroupId").or(parameters.get("GroupName")).unwrap_or_default();
+pub(super) fn delete_group(
+    world: &World,
+    request: &HttpRequest,
+    region: &str,
+    parameters: &Parameters,
+) -> HttpResponse {
+    let wanted = parameters
+        .get("GroupId")
+        .or(parameters.get("GroupName"))
+        .unwrap_or_default();
     let is_used = {
         let mut state = world.lock();
         let is_held = state.held_groups > 0;
         state.held_groups = state.held_groups.saturating_sub(1);
-        let uses = |m: &Machine| m.region == region && m.is_alive() && m.groups.iter().any(|(id, name)| id == wanted || name == wanted);
+        let uses = |m: &Machine| {
+            m.region == region
+                && m.is_alive()
+                && m.groups
+                    .iter()
+                    .any(|(id, name)| id == wanted || name == wanted)
+        };
         is_held || state.machines.iter().any(uses)
     };
     if is_used {
-        return ec2_error("DependencyViolation", 400, &format!("resource {wanted} has a dependent object"));
+        return ec2_error(
+            "DependencyViolation",
+            400,
+            &format!("resource {wanted} has a dependent object"),
+        );
     }
     world.moto.forward(request, &request.body)
 }

@@ -21,11 +21,21 @@ use super::{
 };
 
 /// Launches instances, or repeats the answer to the same earlier request.
-pub(super) fn run(world: &Arc<World>, request: &HttpRequest, region: &str, parameters: &Parameters) -> HttpResponse {
+pub(super) fn run(
+    world: &Arc<World>,
+    request: &HttpRequest,
+    region: &str,
+    parameters: &Parameters,
+) -> HttpResponse {
     let _turn = world.launching.lock();
-    let token = parameters.get("ClientToken").map(|t| (region.to_owned(), t.to_owned()));
+    let token = parameters
+        .get("ClientToken")
+        .map(|t| (region.to_owned(), t.to_owned()));
     let asked = parameters.write();
-    if let Some(known) = token.as_ref().and_then(|t| world.lock().tokens.get(t).cloned()) {
+    if let Some(known) = token
+        .as_ref()
+        .and_then(|t| world.lock().tokens.get(t).cloned())
+    {
         return repeat_answer(world, &known, &asked);
     }
     let wanted = match CheckedLaunch::of(world, region, parameters) {
@@ -33,17 +43,34 @@ pub(super) fn run(world: &Arc<World>, request: &HttpRequest, region: &str, param
         Err(refusal) => return refusal,
     };
     // a dry run ends here, with the error that means success
-    let answer = world.moto.forward(request, wanted.parameters.write().as_bytes());
-    let (200, Ok(root)) = (answer.status, Element::parse(answer.body.as_slice())) else { return answer };
-    let mut machines: Vec<Machine> = xml::items(&root, "instancesSet").filter_map(|item| Machine::read(item, region)).collect();
+    let answer = world
+        .moto
+        .forward(request, wanted.parameters.write().as_bytes());
+    let (200, Ok(root)) = (answer.status, Element::parse(answer.body.as_slice())) else {
+        return answer;
+    };
+    let mut machines: Vec<Machine> = xml::items(&root, "instancesSet")
+        .filter_map(|item| Machine::read(item, region))
+        .collect();
     let ids: Vec<String> = machines.iter().map(|m| m.id.clone()).collect();
     wanted.shape(world, region, parameters, &mut machines);
-    for (machine, item) in machines.iter_mut().zip(xml::items(&root, "instancesSet")).filter(|_| world.guest_pool.is_some()) {
+    for (machine, item) in machines
+        .iter_mut()
+        .zip(xml::items(&root, "instancesSet"))
+        .filter(|_| world.guest_pool.is_some())
+    {
         machine.wanted_disks = disks::plan(world, machine, parameters, item);
     }
     boot::launch(world, machines);
     if let Some(token) = token {
-        world.lock().tokens.insert(token, KnownLaunch { asked, instances: ids, answer: answer.body });
+        world.lock().tokens.insert(
+            token,
+            KnownLaunch {
+                asked,
+                instances: ids,
+                answer: answer.body,
+            },
+        );
     }
     HttpResponse::xml(xml::bytes(&instances::override_description(world, root)))
 }
@@ -79,22 +106,38 @@ impl CheckedLaunch {
     fn of(world: &World, region: &str, asked: &Parameters) -> Result<Self, HttpResponse> {
         let mut parameters = asked.clone();
         let kind = asked.get("InstanceType").unwrap_or("m1.small");
-        let count: u32 = asked.get("MaxCount").and_then(|n| n.parse().ok()).unwrap_or(1);
+        let count: u32 = asked
+            .get("MaxCount")
+            .and_then(|n| n.parse().ok())
+            .unwrap_or(1);
         // moto launches the minimum count, EC2 the maximum
         parameters.set("MinCount", count.to_string());
         let zone = choose_subnet(world, region, &mut parameters)?;
         complete_volumes(&mut parameters);
-        let placement = asked.get("Placement.GroupName").filter(|g| !g.is_empty()).map(ToOwned::to_owned);
+        let placement = asked
+            .get("Placement.GroupName")
+            .filter(|g| !g.is_empty())
+            .map(ToOwned::to_owned);
         if let Some(group) = &placement
-            && !world.lock().groups.iter().any(|g| g.name == *group && g.region == region)
+            && !world
+                .lock()
+                .groups
+                .iter()
+                .any(|g| g.name == *group && g.region == region)
         {
-            return Err(ec2_error("InvalidPlacementGroup.Unknown", 400, &format!("The Placement Group '{group}' is unknown.")));
+            return Err(ec2_error(
+                "InvalidPlacementGroup.Unknown",
+                400,
+                &format!("The Placement Group '{group}' is unknown."),
+            ));
         }
         if let Some(group) = &placement {
             placement::check_type(world, region, group, kind)?;
         }
         let is_spot = asked.get("InstanceMarketOptions.MarketType") == Some("spot");
-        let offered = asked.get("InstanceMarketOptions.SpotOptions.MaxPrice").and_then(|p| p.parse::<f64>().ok());
+        let offered = asked
+            .get("InstanceMarketOptions.SpotOptions.MaxPrice")
+            .and_then(|p| p.parse::<f64>().ok());
         let on_demand = world.settings.prices.0.get(kind).copied();
         if is_spot && let Some(price) = world.settings.prices.spot(kind, zone) {
             let offered = offered.or(on_demand).unwrap_or(price);
@@ -108,8 +151,12 @@ impl CheckedLaunch {
         let vcpus = world.vcpus(region, kind).unwrap_or(0);
         let used: u32 = {
             let state = world.lock();
-            let same =
-                state.machines.iter().filter(|m| m.region == region && m.is_alive() && m.spot.is_some() == is_spot && is_standard(&m.kind));
+            let same = state.machines.iter().filter(|m| {
+                m.region == region
+                    && m.is_alive()
+                    && m.spot.is_some() == is_spot
+                    && is_standard(&m.kind)
+            });
             same.map(|m| m.vcpus).sum()
         };
         let limit = world.settings.quotas[usize::from(is_spot)];
@@ -118,25 +165,47 @@ impl CheckedLaunch {
                 "You have requested more vCPU capacity than your current vCPU limit of {limit} allows for the instance bucket ({}).",
                 QUOTAS[usize::from(is_spot)].1
             );
-            return Err(ec2_error(if is_spot { "MaxSpotInstanceCountExceeded" } else { "VcpuLimitExceeded" }, 400, &text));
+            return Err(ec2_error(
+                if is_spot {
+                    "MaxSpotInstanceCountExceeded"
+                } else {
+                    "VcpuLimitExceeded"
+                },
+                400,
+                &text,
+            ));
         }
-        let spot_price = offered.or(on_demand).map_or_else(String::new, |p| format!("{p:.6}"));
-        Ok(Self { parameters, vcpus, placement, is_spot, spot_price })
+        let spot_price = offered
+            .or(on_demand)
+            .map_or_else(String::new, |p| format!("{p:.6}"));
+        Ok(Self {
+            parameters,
+            vcpus,
+            placement,
+            is_spot,
+            spot_price,
+        })
     }
 
     /// Sets the requested properties of the new instances, and makes their spot requests.
     fn shape(&self, world: &World, region: &str, asked: &Parameters, machines: &mut [Machine]) {
-        let user_data = asked.get("UserData").and_then(|d| BASE64_STANDARD.decode(d).ok());
+        let user_data = asked
+            .get("UserData")
+            .and_then(|d| BASE64_STANDARD.decode(d).ok());
         let mut state = world.lock();
         let state = &mut *state;
         for machine in machines {
             machine.vcpus = self.vcpus;
             machine.placement.clone_from(&self.placement);
             machine.user_data.clone_from(&user_data);
-            machine.ends_for_good = asked.get("InstanceInitiatedShutdownBehavior") == Some("terminate");
+            machine.ends_for_good =
+                asked.get("InstanceInitiatedShutdownBehavior") == Some("terminate");
             machine.since = Instant::now();
             machine.token = asked.get("ClientToken").map(ToOwned::to_owned);
-            for (count, flag) in [(&mut state.never_reachable, &mut machine.unreachable), (&mut state.impaired, &mut machine.impaired)] {
+            for (count, flag) in [
+                (&mut state.never_reachable, &mut machine.unreachable),
+                (&mut state.impaired, &mut machine.impaired),
+            ] {
                 if *count > 0 {
                     *count -= 1;
                     *flag = true;
@@ -149,7 +218,8 @@ impl CheckedLaunch {
                     id,
                     region: region.to_owned(),
                     instance: machine.id.clone(),
-                    is_persistent: asked.get("InstanceMarketOptions.SpotOptions.SpotInstanceType") == Some("persistent"),
+                    is_persistent: asked.get("InstanceMarketOptions.SpotOptions.SpotInstanceType")
+                        == Some("persistent"),
                     price: self.spot_price.clone(),
                     kind: machine.kind.clone(),
                     zone: machine.zone.clone(),
@@ -166,21 +236,44 @@ impl CheckedLaunch {
 /// Returns whether a type counts towards the quotas of standard instances.
 fn is_standard(kind: &str) -> bool {
     let family: String = kind.chars().take_while(char::is_ascii_alphabetic).collect();
-    !["dl", "hpc", "inf", "mac", "trn"].contains(&family.as_str()) && family.starts_with(['a', 'c', 'd', 'h', 'i', 'm', 'r', 't', 'z'])
+    !["dl", "hpc", "inf", "mac", "trn"].contains(&family.as_str())
+        && family.starts_with(['a', 'c', 'd', 'h', 'i', 'm', 'r', 't', 'z'])
 }
 
 /// Sets the subnet of a launch, because moto assigns any address without one, and returns the index of its zone.
-fn choose_subnet(world: &World, region: &str, parameters: &mut Parameters) -> Result<usize, HttpResponse> {
+fn choose_subnet(
+    world: &World,
+    region: &str,
+    parameters: &mut Parameters,
+) -> Result<usize, HttpResponse> {
     let zones = zones::list(world, region);
-    let given = parameters.get("SubnetId").or(parameters.get("NetworkInterface.1.SubnetId")).map(ToOwned::to_owned);
+    let given = parameters
+        .get("SubnetId")
+        .or(parameters.get("NetworkInterface.1.SubnetId"))
+        .map(ToOwned::to_owned);
     let zone = match &given {
         Some(subnet) => match zones::find_of_subnet(world, region, subnet) {
             Some(zone) => zone,
-            None => return Err(ec2_error("InvalidSubnetID.NotFound", 400, &format!("The subnet ID '{subnet}' does not exist"))),
+            None => {
+                return Err(ec2_error(
+                    "InvalidSubnetID.NotFound",
+                    400,
+                    &format!("The subnet ID '{subnet}' does not exist"),
+                ));
+            }
         },
-        None => match parameters.get("Placement.AvailabilityZone").or(zones.first().map(String::as_str)) {
+        None => match parameters
+            .get("Placement.AvailabilityZone")
+            .or(zones.first().map(String::as_str))
+        {
             Some(zone) => zone.to_owned(),
-            None => return Err(ec2_error("MissingInput", 400, "No subnets found for the default VPC. Please specify a subnet.")),
+            None => {
+                return Err(ec2_error(
+                    "MissingInput",
+                    400,
+                    "No subnets found for the default VPC. Please specify a subnet.",
+                ));
+            }
         },
     };
     if given.is_none() {
@@ -189,7 +282,14 @@ fn choose_subnet(world: &World, region: &str, parameters: &mut Parameters) -> Re
             return Err(ec2_error("MissingInput", 400, &text));
         };
         let has_interfaces = !parameters.members("NetworkInterface").is_empty();
-        parameters.set(if has_interfaces { "NetworkInterface.1.SubnetId" } else { "SubnetId" }, subnet);
+        parameters.set(
+            if has_interfaces {
+                "NetworkInterface.1.SubnetId"
+            } else {
+                "SubnetId"
+            },
+            subnet,
+        );
     }
     Ok(zones.iter().position(|z| *z == zone).unwrap_or(0))
 }
@@ -198,13 +298,20 @@ fn choose_subnet(world: &World, region: &str, parameters: &mut Parameters) -> Re
 fn complete_volumes(parameters: &mut Parameters) {
     let root = images::find_user_and_root(parameters.get("ImageId").unwrap_or_default()).1;
     let members = parameters.members("BlockDeviceMapping").into_values();
-    let is_volume = |mapping: &Parameters| !mapping.get("VirtualName").is_some_and(|name| name.starts_with("ephemeral"));
+    let is_volume = |mapping: &Parameters| {
+        !mapping
+            .get("VirtualName")
+            .is_some_and(|name| name.starts_with("ephemeral"))
+    };
     let mut mappings: Vec<Parameters> = members.filter(is_volume).collect();
     if !mappings.iter().any(|m| m.get("DeviceName") == Some(root)) {
         mappings.insert(0, Parameters::default());
         mappings[0].set("DeviceName", root);
     }
-    for mapping in mappings.iter_mut().filter(|m| m.get("DeviceName") == Some(root)) {
+    for mapping in mappings
+        .iter_mut()
+        .filter(|m| m.get("DeviceName") == Some(root))
+    {
         for (name, value) in [("Ebs.VolumeSize", "8"), ("Ebs.DeleteOnTermination", "true")] {
             if mapping.get(name).is_none() {
                 mapping.set(name, value);
@@ -215,7 +322,10 @@ fn complete_volumes(parameters: &mut Parameters) {
     parameters.remove("BlockDeviceMapping");
     for (n, mapping) in mappings.iter().enumerate() {
         for (name, value) in &mapping.0 {
-            parameters.set(&format!("BlockDeviceMapping.{}.{name}", n + 1), value.as_str());
+            parameters.set(
+                &format!("BlockDeviceMapping.{}.{name}", n + 1),
+                value.as_str(),
+            );
         }
     }
 }

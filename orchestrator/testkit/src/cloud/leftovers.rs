@@ -80,16 +80,28 @@ impl fmt::Display for Leftovers {
             0..=8 => list.join(", "),
             more => format!("{} and {} more", list[..8].join(", "), more - 8),
         };
-        let some: Vec<String> =
-            parts.iter().filter(|(_, list)| !list.is_empty()).map(|(name, list)| format!("{name}: {}", shortened(list))).collect();
-        f.write_str(if some.is_empty() { "nothing".to_owned() } else { some.join("\n") }.as_str())
+        let some: Vec<String> = parts
+            .iter()
+            .filter(|(_, list)| !list.is_empty())
+            .map(|(name, list)| format!("{name}: {}", shortened(list)))
+            .collect();
+        f.write_str(
+            if some.is_empty() {
+                "nothing".to_owned()
+            } else {
+                some.join("\n")
+            }
+            .as_str(),
+        )
     }
 }
 
 /// Lists moto's resources of one kind in a region.
 fn listed(world: &World, region: &str, action: &str, list: &str, name: &str) -> Vec<String> {
     match world.moto.ask(region, action, &[]) {
-        Ok(answer) => xml::items(&answer, list).filter_map(|item| xml::text(item, name)).collect(),
+        Ok(answer) => xml::items(&answer, list)
+            .filter_map(|item| xml::text(item, name))
+            .collect(),
         Err(e) => vec![format!("(unknown: {e})")],
     }
 }
@@ -100,20 +112,48 @@ pub(super) fn list_leftovers(world: &World) -> Leftovers {
         let mut left = Leftovers::default();
         let regions = {
             let state = world.lock();
-            left.instances.extend(state.machines.iter().filter(|m| m.is_alive()).map(|m| m.id.clone()));
-            left.placement_groups.extend(state.groups.iter().map(|g| g.name.clone()));
-            left.spot_requests.extend(state.requests.iter().filter(|r| r.is_open()).map(|r| r.id.clone()));
+            left.instances.extend(
+                state
+                    .machines
+                    .iter()
+                    .filter(|m| m.is_alive())
+                    .map(|m| m.id.clone()),
+            );
+            left.placement_groups
+                .extend(state.groups.iter().map(|g| g.name.clone()));
+            left.spot_requests.extend(
+                state
+                    .requests
+                    .iter()
+                    .filter(|r| r.is_open())
+                    .map(|r| r.id.clone()),
+            );
             state.regions.clone()
         };
         for region in &regions {
-            let of = |action: &str, list: &str, name: &str| listed(world, region, action, list, name);
-            left.volumes.extend(of("DescribeVolumes", "volumeSet", "volumeId"));
-            left.key_pairs.extend(of("DescribeKeyPairs", "keySet", "keyName"));
-            left.security_groups
-                .extend(of("DescribeSecurityGroups", "securityGroupInfo", "groupName").into_iter().filter(|g| g != "default"));
-            left.others.extend(of("DescribeNetworkInterfaces", "networkInterfaceSet", "networkInterfaceId"));
-            left.others.extend(of("DescribeLaunchTemplates", "launchTemplates", "launchTemplateName"));
-            left.others.extend(of("DescribeAddresses", "addressesSet", "publicIp"));
+            let of =
+                |action: &str, list: &str, name: &str| listed(world, region, action, list, name);
+            left.volumes
+                .extend(of("DescribeVolumes", "volumeSet", "volumeId"));
+            left.key_pairs
+                .extend(of("DescribeKeyPairs", "keySet", "keyName"));
+            left.security_groups.extend(
+                of("DescribeSecurityGroups", "securityGroupInfo", "groupName")
+                    .into_iter()
+                    .filter(|g| g != "default"),
+            );
+            left.others.extend(of(
+                "DescribeNetworkInterfaces",
+                "networkInterfaceSet",
+                "networkInterfaceId",
+            ));
+            left.others.extend(of(
+                "DescribeLaunchTemplates",
+                "launchTemplates",
+                "launchTemplateName",
+            ));
+            left.others
+                .extend(of("DescribeAddresses", "addressesSet", "publicIp"));
         }
         left
     })
@@ -123,11 +163,23 @@ pub(super) fn list_leftovers(world: &World) -> Leftovers {
 pub(super) fn list_instances(world: &World) -> Vec<Instance> {
     let regions: Vec<String> = world.lock().regions.iter().cloned().collect();
     let ask = |world: &World| -> Vec<Element> {
-        regions.iter().filter_map(|r| world.moto.ask(r, "DescribeInstances", &[("MaxResults", "100000")]).ok()).collect()
+        regions
+            .iter()
+            .filter_map(|r| {
+                world
+                    .moto
+                    .ask(r, "DescribeInstances", &[("MaxResults", "100000")])
+                    .ok()
+            })
+            .collect()
     };
     let answers = world.on_network(ask);
     let mut tags: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
-    for item in answers.iter().flat_map(|a| xml::items(a, "reservationSet")).flat_map(|r| xml::items(r, "instancesSet")) {
+    for item in answers
+        .iter()
+        .flat_map(|a| xml::items(a, "reservationSet"))
+        .flat_map(|r| xml::items(r, "instancesSet"))
+    {
         if let Some(id) = xml::text(item, "instanceId") {
             tags.insert(id, xml::tags_of(item).into_iter().collect());
         }

@@ -46,7 +46,13 @@ impl InstancePhase {
 
     /// Returns it as an `instanceState` element, or as another element of this type.
     pub(super) fn element(self, name: &str) -> Element {
-        xml::node(name, [xml::leaf("code", &self.code().to_string()), xml::leaf("name", self.name())])
+        xml::node(
+            name,
+            [
+                xml::leaf("code", &self.code().to_string()),
+                xml::leaf("name", self.name()),
+            ],
+        )
     }
 }
 
@@ -144,8 +150,13 @@ impl Machine {
             image: xml::text(item, "imageId")?,
             address: xml::text(item, "privateIpAddress")?.parse().ok()?,
             key: xml::text(item, "keyName").unwrap_or_default(),
-            groups: groups.filter_map(|g| Some((xml::text(g, "groupId")?, xml::text(g, "groupName")?))).collect(),
-            interfaces: interfaces.iter().filter_map(|i| xml::text(i, "networkInterfaceId")).collect(),
+            groups: groups
+                .filter_map(|g| Some((xml::text(g, "groupId")?, xml::text(g, "groupName")?)))
+                .collect(),
+            interfaces: interfaces
+                .iter()
+                .filter_map(|i| xml::text(i, "networkInterfaceId"))
+                .collect(),
             placement: None,
             spot: None,
             token: xml::text(item, "clientToken"),
@@ -203,10 +214,14 @@ impl Machine {
             xml::set(item, "dnsName", "");
         }
         if !matches!(phase, InstancePhase::Pending | InstancePhase::Running) {
-            item.children.retain(|c| c.as_element().is_none_or(|e| e.name != "ipAddress"));
+            item.children
+                .retain(|c| c.as_element().is_none_or(|e| e.name != "ipAddress"));
         }
         if xml::items(item, "groupSet").next().is_none() {
-            let groups = self.groups.iter().map(|(id, name)| vec![xml::leaf("groupId", id), xml::leaf("groupName", name)]);
+            let groups = self
+                .groups
+                .iter()
+                .map(|(id, name)| vec![xml::leaf("groupId", id), xml::leaf("groupName", name)]);
             xml::put(item, xml::list("groupSet", groups));
         }
         if let (Some(group), Some(placement)) = (&self.placement, item.get_mut_child("placement")) {
@@ -218,8 +233,25 @@ impl Machine {
         }
         if let Some((reason, when)) = self.reason {
             let message = format!("{}: {}", reason.code(), reason.message());
-            xml::put(item, xml::node("stateReason", [xml::leaf("code", reason.code()), xml::leaf("message", &message)]));
-            xml::set(item, "reason", &format!("{} ({})", reason.message(), when.strftime("%Y-%m-%d %H:%M:%S GMT")));
+            xml::put(
+                item,
+                xml::node(
+                    "stateReason",
+                    [
+                        xml::leaf("code", reason.code()),
+                        xml::leaf("message", &message),
+                    ],
+                ),
+            );
+            xml::set(
+                item,
+                "reason",
+                &format!(
+                    "{} ({})",
+                    reason.message(),
+                    when.strftime("%Y-%m-%d %H:%M:%S GMT")
+                ),
+            );
         }
     }
 }

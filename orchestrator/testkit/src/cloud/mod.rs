@@ -179,12 +179,26 @@ impl Cloud {
 
     fn new(settings: CloudSettings, guest_pool: Option<GuestPool>) -> Self {
         let moto = match &guest_pool {
-            Some(guest_pool) => moto::Server::start(guest_pool.directory(), |program| guest_pool.command(program)),
+            Some(guest_pool) => moto::Server::start(guest_pool.directory(), |program| {
+                guest_pool.command(program)
+            }),
             None => moto::Server::start(&env::temp_dir(), |program| Command::new(program)),
         };
-        let open = || (server::runtime(), TcpListener::bind("127.0.0.1:0").expect("a port"));
-        let (runtime, listener) = guest_pool.as_ref().map_or_else(open, |guest_pool| guest_pool.on_network(open));
-        let world = Arc::new(World::new(moto::Client::at(moto.port), settings, guest_pool, runtime.handle().clone()));
+        let open = || {
+            (
+                server::runtime(),
+                TcpListener::bind("127.0.0.1:0").expect("a port"),
+            )
+        };
+        let (runtime, listener) = guest_pool
+            .as_ref()
+            .map_or_else(open, |guest_pool| guest_pool.on_network(open));
+        let world = Arc::new(World::new(
+            moto::Client::at(moto.port),
+            settings,
+            guest_pool,
+            runtime.handle().clone(),
+        ));
         world.on_network(|world| {
             world.moto.wait();
             if world.guest_pool.is_some() {
@@ -193,8 +207,17 @@ impl Cloud {
         });
         boot::watch(&world);
         let front = Arc::clone(&world);
-        let serving = server::serve(runtime.handle(), listener, Arc::new(move |request| front::answer(&front, &request)));
-        Self { world, serving: Some(serving.expect("a port")), runtime: Some(runtime), moto }
+        let serving = server::serve(
+            runtime.handle(),
+            listener,
+            Arc::new(move |request| front::answer(&front, &request)),
+        );
+        Self {
+            world,
+            serving: Some(serving.expect("a port")),
+            runtime: Some(runtime),
+            moto,
+        }
     }
 
     fn address(&self) -> SocketAddr {
@@ -217,7 +240,9 @@ impl Cloud {
             ("AWS_CONFIG_FILE", "/dev/null"),
             ("AWS_SHARED_CREDENTIALS_FILE", "/dev/null"),
         ];
-        all.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+        all.into_iter()
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .collect()
     }
 
     /// Returns the newest Debian image for `x86_64` or `arm64`.
@@ -258,7 +283,13 @@ impl Cloud {
 
     /// Makes pending instances without a node run now.
     pub fn finish_boots(&self) {
-        for machine in self.world.lock().machines.iter_mut().filter(|m| m.phase() == InstancePhase::Pending && m.node.is_none()) {
+        for machine in self
+            .world
+            .lock()
+            .machines
+            .iter_mut()
+            .filter(|m| m.phase() == InstancePhase::Pending && m.node.is_none())
+        {
             machine.enter(InstancePhase::Running, None);
         }
     }
@@ -276,7 +307,11 @@ impl Cloud {
     /// Sets whether the status checks of an instance fail from now on.
     #[track_caller]
     pub fn impair(&self, instance: &str, is_impaired: bool) {
-        self.world.lock().machine_mut(instance).unwrap_or_else(|| panic!("unknown instance {instance}")).impaired = is_impaired;
+        self.world
+            .lock()
+            .machine_mut(instance)
+            .unwrap_or_else(|| panic!("unknown instance {instance}"))
+            .impaired = is_impaired;
     }
 
     /// Refuses the next `times` calls that delete a security group, as if the group were still in use.
@@ -294,11 +329,21 @@ impl Cloud {
     pub fn interrupt(&self, instance: &str, notice: Duration) {
         {
             let mut state = self.world.lock();
-            let machine = state.machine_mut(instance).unwrap_or_else(|| panic!("unknown instance {instance}"));
+            let machine = state
+                .machine_mut(instance)
+                .unwrap_or_else(|| panic!("unknown instance {instance}"));
             assert!(machine.spot.is_some(), "{instance} is not a spot instance");
-            machine.notice = Some(Timestamp::now().saturating_add(SignedDuration::try_from(notice).expect("a time")).expect("a time"));
+            machine.notice = Some(
+                Timestamp::now()
+                    .saturating_add(SignedDuration::try_from(notice).expect("a time"))
+                    .expect("a time"),
+            );
             let (region, request) = (machine.region.clone(), machine.spot.clone());
-            if let Some(request) = state.requests.iter_mut().find(|r| Some(&r.id) == request.as_ref() && r.region == region) {
+            if let Some(request) = state
+                .requests
+                .iter_mut()
+                .find(|r| Some(&r.id) == request.as_ref() && r.region == region)
+            {
                 request.status = "marked-for-termination";
             }
         }
@@ -308,7 +353,10 @@ impl Cloud {
     /// Terminates an instance behind the program's back, as in the console.
     #[track_caller]
     pub fn terminate(&self, instance: &str) {
-        assert!(self.world.lock().machine(instance).is_some(), "unknown instance {instance}");
+        assert!(
+            self.world.lock().machine(instance).is_some(),
+            "unknown instance {instance}"
+        );
         self.end_after(instance, Duration::ZERO, EndReason::User);
     }
 
@@ -316,10 +364,19 @@ impl Cloud {
         let (world, id) = (Arc::clone(&self.world), instance.to_owned());
         let end = move || {
             world.sleep(time);
-            let region = world.lock().machine(&id).filter(|m| m.is_alive()).map(|m| m.region.clone());
-            let Some(region) = region.filter(|_| !world.has_ended()) else { return };
+            let region = world
+                .lock()
+                .machine(&id)
+                .filter(|m| m.is_alive())
+                .map(|m| m.region.clone());
+            let Some(region) = region.filter(|_| !world.has_ended()) else {
+                return;
+            };
             boot::terminate(&world, std::slice::from_ref(&id), reason);
-            if let Err(e) = world.moto.ask(&region, "TerminateInstances", &[("InstanceId.1", &id)]) {
+            if let Err(e) = world
+                .moto
+                .ask(&region, "TerminateInstances", &[("InstanceId.1", &id)])
+            {
                 world.record_error(e);
             }
         };
@@ -333,7 +390,12 @@ impl Cloud {
 
     /// Counts the calls of an action.
     pub fn count(&self, action: &str) -> usize {
-        self.world.lock().calls.iter().filter(|c| c.action == action).count()
+        self.world
+            .lock()
+            .calls
+            .iter()
+            .filter(|c| c.action == action)
+            .count()
     }
 
     /// Lists all instances ever launched, in the order of their launches.
@@ -345,8 +407,13 @@ impl Cloud {
     #[track_caller]
     pub fn node(&self, instance: &str) -> Arc<Node> {
         let state = self.world.lock();
-        let machine = state.machine(instance).unwrap_or_else(|| panic!("unknown instance {instance}"));
-        machine.node.clone().unwrap_or_else(|| panic!("{instance} has no node"))
+        let machine = state
+            .machine(instance)
+            .unwrap_or_else(|| panic!("unknown instance {instance}"));
+        machine
+            .node
+            .clone()
+            .unwrap_or_else(|| panic!("{instance} has no node"))
     }
 
     /// Lists everything that costs money or gets in the way, in all regions that received any request.
@@ -360,12 +427,20 @@ impl Cloud {
         let left = self.alive();
         assert!(left.is_empty(), "the cloud still has:\n{left}");
         let errors = self.world.lock().errors.clone();
-        assert!(errors.is_empty(), "errors of the cloud itself:\n{}", errors.join("\n"));
+        assert!(
+            errors.is_empty(),
+            "errors of the cloud itself:\n{}",
+            errors.join("\n")
+        );
     }
 
     /// Returns the errors of the cloud itself, to explain failing tests.
     pub fn troubles(&self) -> String {
-        format!("{}\n{}", self.world.lock().errors.join("\n"), self.moto.log())
+        format!(
+            "{}\n{}",
+            self.world.lock().errors.join("\n"),
+            self.moto.log()
+        )
     }
 }
 
@@ -376,12 +451,20 @@ impl Drop for Cloud {
         let nodes: Vec<Arc<Node>> = {
             let mut state = self.world.lock();
             state.machines.iter_mut().for_each(|m| m.metadata = None);
-            state.machines.iter_mut().filter_map(|m| m.node.take()).collect()
+            state
+                .machines
+                .iter_mut()
+                .filter_map(|m| m.node.take())
+                .collect()
         };
         for node in nodes {
             node.end();
         }
-        self.world.lock().machines.iter_mut().for_each(|m| m.disks.clear());
+        self.world
+            .lock()
+            .machines
+            .iter_mut()
+            .for_each(|m| m.disks.clear());
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_timeout(Duration::from_secs(5));
         }

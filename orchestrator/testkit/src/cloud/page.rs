@@ -14,7 +14,9 @@ pub(super) fn page<'i, T>(
     let begin = match parameters.get("NextToken").filter(|t| !t.is_empty()) {
         None => 0,
         Some(token) => {
-            let after = token.strip_prefix(TOKEN).and_then(|last| items.iter().position(|i| name(i) == last));
+            let after = token
+                .strip_prefix(TOKEN)
+                .and_then(|last| items.iter().position(|i| name(i) == last));
             after.ok_or_else(|| wrong("Unable to parse pagination token"))? + 1
         }
     };
@@ -22,7 +24,11 @@ pub(super) fn page<'i, T>(
         None => items.len(),
         Some(text) => match text.parse::<usize>() {
             Ok(size @ 5..=1000) => size,
-            _ => return Err(wrong(&format!("Value ( {text} ) for parameter maxResults is invalid. Expecting a value from 5 to 1000."))),
+            _ => {
+                return Err(wrong(&format!(
+                    "Value ( {text} ) for parameter maxResults is invalid. Expecting a value from 5 to 1000."
+                )));
+            }
         },
     };
     let end = items.len().min(begin + size);

@@ -32,7 +32,12 @@ const TYPES: [(&str, f64); 20] = [
 
 impl Default for PriceTable {
     fn default() -> Self {
-        Self(TYPES.iter().map(|(kind, price)| ((*kind).to_owned(), *price)).collect())
+        Self(
+            TYPES
+                .iter()
+                .map(|(kind, price)| ((*kind).to_owned(), *price))
+                .collect(),
+        )
     }
 }
 
@@ -40,11 +45,15 @@ impl PriceTable {
     /// Returns the spot prices in the zone with this index: 35 % of the on-demand price in the first zone, and more in each further one.
     pub(super) fn spot_in(&self, zone: usize) -> impl Iterator<Item = (String, f64)> {
         let share = 0.35 + 0.05 * zone as f64;
-        self.0.iter().map(move |(kind, price)| (kind.clone(), price * share))
+        self.0
+            .iter()
+            .map(move |(kind, price)| (kind.clone(), price * share))
     }
 
     /// Returns the spot price of a type in the zone with this index.
     pub(super) fn spot(&self, kind: &str, zone: usize) -> Option<f64> {
-        self.spot_in(zone).find(|(k, _)| k == kind).map(|(_, price)| price)
+        self.spot_in(zone)
+            .find(|(k, _)| k == kind)
+            .map(|(_, price)| price)
     }
 }

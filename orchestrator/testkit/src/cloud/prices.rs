@@ -10,7 +10,14 @@ use super::{
 };
 
 /// Price of a GB per month in dollars, by volume type.
-const VOLUMES: [(&str, f64); 6] = [("gp2", 0.10), ("gp3", 0.08), ("io1", 0.125), ("io2", 0.125), ("st1", 0.045), ("standard", 0.05)];
+const VOLUMES: [(&str, f64); 6] = [
+    ("gp2", 0.10),
+    ("gp3", 0.08),
+    ("io1", 0.125),
+    ("io2", 0.125),
+    ("st1", 0.045),
+    ("standard", 0.05),
+];
 
 /// Answers GetProducts.
 pub(super) fn list_products(world: &World, request: &HttpRequest) -> HttpResponse {
@@ -20,11 +27,23 @@ pub(super) fn list_products(world: &World, request: &HttpRequest) -> HttpRespons
         .as_array()
         .into_iter()
         .flatten()
-        .filter_map(|f| Some((f["Field"].as_str()?.to_owned(), f["Value"].as_str()?.to_owned())))
+        .filter_map(|f| {
+            Some((
+                f["Field"].as_str()?.to_owned(),
+                f["Value"].as_str()?.to_owned(),
+            ))
+        })
         .collect();
-    let regions: Vec<String> =
-        filters.iter().filter(|(field, _)| field == "regionCode" || field == "fromRegionCode").map(|f| f.1.clone()).collect();
-    let regions = if regions.is_empty() { vec![world.settings.region.clone()] } else { regions };
+    let regions: Vec<String> = filters
+        .iter()
+        .filter(|(field, _)| field == "regionCode" || field == "fromRegionCode")
+        .map(|f| f.1.clone())
+        .collect();
+    let regions = if regions.is_empty() {
+        vec![world.settings.region.clone()]
+    } else {
+        regions
+    };
     let all = regions.iter().flat_map(|region| match service {
         "AmazonEC2" => ec2_products(&world.settings.prices, region),
         "AWSDataTransfer" => vec![transfer_product(region)],
@@ -33,13 +52,24 @@ pub(super) fn list_products(world: &World, request: &HttpRequest) -> HttpRespons
     let passes = |product: &Value| {
         let attributes = &product["product"]["attributes"];
         filters.iter().all(|(field, value)| {
-            let is = if field == "productFamily" { &product["product"]["productFamily"] } else { &attributes[field.as_str()] };
+            let is = if field == "productFamily" {
+                &product["product"]["productFamily"]
+            } else {
+                &attributes[field.as_str()]
+            };
             is.as_str().is_some_and(|is| is.eq_ignore_ascii_case(value))
         })
     };
     let found: Vec<String> = all.filter(|p| passes(p)).map(|p| p.to_string()).collect();
-    let begin: usize = asked["NextToken"].as_str().and_then(|t| t.parse().ok()).unwrap_or(0);
-    let size = asked["MaxResults"].as_u64().and_then(|n| usize::try_from(n).ok()).unwrap_or(100).clamp(1, 100);
+    let begin: usize = asked["NextToken"]
+        .as_str()
+        .and_then(|t| t.parse().ok())
+        .unwrap_or(0);
+    let size = asked["MaxResults"]
+        .as_u64()
+        .and_then(|n| usize::try_from(n).ok())
+        .unwrap_or(100)
+        .clamp(1, 100);
     let end = found.len().min(begin + size);
     let mut answer = json!({ "FormatVersion": "aws_v1", "PriceList": found[begin.min(end)..end] });
     if end < found.len() {
@@ -68,7 +98,12 @@ fn ec2_products(prices: &PriceTable, region: &str) -> Vec<Value> {
             all.push(product("Compute Instance", &attributes, "Hrs", price));
         }
     }
-    let mut of_volume = |family: &str, name: &str, volume: &str, group: &str, unit: &str, price: f64| {
+    let mut of_volume = |family: &str,
+                         name: &str,
+                         volume: &str,
+                         group: &str,
+                         unit: &str,
+                         price: f64| {
         let attributes = json!({
             "servicecode": "AmazonEC2", "location": location(region), "locationType": "AWS Region", "regionCode": region,
             "volumeApiName": volume, "usagetype": name, "group": group,
@@ -76,11 +111,39 @@ fn ec2_products(prices: &PriceTable, region: &str) -> Vec<Value> {
         all.push(product(family, &attributes, unit, price));
     };
     for (volume, price) in VOLUMES {
-        of_volume("Storage", &format!("EBS:VolumeUsage.{volume}"), volume, "", "GB-Mo", price);
+        of_volume(
+            "Storage",
+            &format!("EBS:VolumeUsage.{volume}"),
+            volume,
+            "",
+            "GB-Mo",
+            price,
+        );
     }
-    of_volume("System Operation", "EBS:VolumeP-IOPS.gp3", "gp3", "EBS IOPS", "IOPS-Mo", 0.005);
-    of_volume("System Operation", "EBS:VolumeP-IOPS.io2", "io2", "EBS IOPS Tier 1", "IOPS-Mo", 0.065);
-    of_volume("Provisioned Throughput", "EBS:VolumeP-Throughput.gp3", "gp3", "EBS Throughput", "GiBps-mo", 40.96);
+    of_volume(
+        "System Operation",
+        "EBS:VolumeP-IOPS.gp3",
+        "gp3",
+        "EBS IOPS",
+        "IOPS-Mo",
+        0.005,
+    );
+    of_volume(
+        "System Operation",
+        "EBS:VolumeP-IOPS.io2",
+        "io2",
+        "EBS IOPS Tier 1",
+        "IOPS-Mo",
+        0.065,
+    );
+    of_volume(
+        "Provisioned Throughput",
+        "EBS:VolumeP-Throughput.gp3",
+        "gp3",
+        "EBS Throughput",
+        "GiBps-mo",
+        40.96,
+    );
     all
 }
 
@@ -95,7 +158,9 @@ fn transfer_product(region: &str) -> Value {
 
 fn product(family: &str, attributes: &Value, unit: &str, price: f64) -> Value {
     let text = attributes.to_string();
-    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
     let sku = format!("{hash:016X}");
     let term = format!("{sku}.JRTCKXETXF");
     let rate = format!("{term}.6YS6EN2CT7");
@@ -128,12 +193,23 @@ fn location(region: &str) -> &str {
 
 /// Codes and names of the vCPU quotas of standard instances: on demand, spot.
 pub(super) const QUOTAS: [(&str, &str); 2] = [
-    ("L-1216C47A", "Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances"),
-    ("L-34B43A08", "All Standard (A, C, D, H, I, M, R, T, Z) Spot Instance Requests"),
+    (
+        "L-1216C47A",
+        "Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances",
+    ),
+    (
+        "L-34B43A08",
+        "All Standard (A, C, D, H, I, M, R, T, Z) Spot Instance Requests",
+    ),
 ];
 
 /// Answers GetServiceQuota and ListServiceQuotas.
-pub(super) fn list_quotas(world: &World, request: &HttpRequest, action: &str, region: &str) -> HttpResponse {
+pub(super) fn list_quotas(
+    world: &World,
+    request: &HttpRequest,
+    action: &str,
+    region: &str,
+) -> HttpResponse {
     let asked: Value = serde_json::from_slice(&request.body).unwrap_or_default();
     let all: Vec<Value> = QUOTAS
         .iter()
@@ -147,14 +223,24 @@ pub(super) fn list_quotas(world: &World, request: &HttpRequest, action: &str, re
         })
         .collect();
     if asked["ServiceCode"] != "ec2" {
-        return error(request, "NoSuchResourceException", 400, "The request failed because the specified service does not exist.");
+        return error(
+            request,
+            "NoSuchResourceException",
+            400,
+            "The request failed because the specified service does not exist.",
+        );
     }
     if action == "ListServiceQuotas" {
         return json_answer(&json!({ "Quotas": all }));
     }
     match all.iter().find(|q| q["QuotaCode"] == asked["QuotaCode"]) {
         Some(quota) => json_answer(&json!({ "Quota": quota })),
-        None => error(request, "NoSuchResourceException", 400, "The request failed because the specified quota does not exist."),
+        None => error(
+            request,
+            "NoSuchResourceException",
+            400,
+            "The request failed because the specified quota does not exist.",
+        ),
     }
 }
 

@@ -21,7 +21,10 @@ pub(super) struct PlacementGroup {
 
 impl PlacementGroup {
     pub(super) fn element(&self) -> Vec<Element> {
-        let arn = format!("arn:aws:ec2:{}:123456789012:placement-group/{}", self.region, self.name);
+        let arn = format!(
+            "arn:aws:ec2:{}:123456789012:placement-group/{}",
+            self.region, self.name
+        );
         vec![
             leaf("groupName", &self.name),
             leaf("strategy", &self.strategy),
@@ -66,11 +69,22 @@ impl SpotRequest {
 
     pub(super) fn element(&self) -> Vec<Element> {
         let created = self.created.strftime("%Y-%m-%dT%H:%M:%S.000Z").to_string();
-        let status = [leaf("code", self.status), leaf("updateTime", &created), leaf("message", self.status)];
+        let status = [
+            leaf("code", self.status),
+            leaf("updateTime", &created),
+            leaf("message", self.status),
+        ];
         vec![
             leaf("spotInstanceRequestId", &self.id),
             leaf("spotPrice", &self.price),
-            leaf("type", if self.is_persistent { "persistent" } else { "one-time" }),
+            leaf(
+                "type",
+                if self.is_persistent {
+                    "persistent"
+                } else {
+                    "one-time"
+                },
+            ),
             leaf("state", self.state),
             xml::node("status", status),
             leaf("instanceId", &self.instance),

@@ -40,7 +40,11 @@ pub(super) struct HttpResponse {
 
 impl HttpResponse {
     pub(super) fn new(status: u16, kind: &str, body: impl Into<Vec<u8>>) -> Self {
-        Self { status, headers: vec![("Content-Type".into(), kind.into())], body: body.into() }
+        Self {
+            status,
+            headers: vec![("Content-Type".into(), kind.into())],
+            body: body.into(),
+        }
     }
 
     pub(super) fn xml(body: Vec<u8>) -> Self {
@@ -77,7 +81,11 @@ impl Drop for Serving {
 }
 
 /// Serves on a listener, each request on a thread of its own.
-pub(super) fn serve(runtime: &Handle, listener: TcpListener, handler: Handler) -> io::Result<Serving> {
+pub(super) fn serve(
+    runtime: &Handle,
+    listener: TcpListener,
+    handler: Handler,
+) -> io::Result<Serving> {
     listener.set_nonblocking(true)?;
     let address = listener.local_addr()?;
     let _inside = runtime.enter();
@@ -85,7 +93,9 @@ pub(super) fn serve(runtime: &Handle, listener: TcpListener, handler: Handler) -
     let task = runtime.spawn(async move {
         let mut connections = JoinSet::new();
         loop {
-            let Ok((stream, _)) = listener.accept().await else { continue };
+            let Ok((stream, _)) = listener.accept().await else {
+                continue;
+            };
             let handler = Arc::clone(&handler);
             let service = service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
                 let handler = Arc::clone(&handler);
@@ -93,7 +103,9 @@ pub(super) fn serve(runtime: &Handle, listener: TcpListener, handler: Handler) -
             });
             connections.spawn(async move {
                 // clients may close connections at any time
-                let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+                let _ = http1::Builder::new()
+                    .serve_connection(TokioIo::new(stream), service)
+                    .await;
             });
             while connections.try_join_next().is_some() {}
         }
@@ -101,16 +113,38 @@ pub(super) fn serve(runtime: &Handle, listener: TcpListener, handler: Handler) -
     Ok(Serving { address, task })
 }
 
-async fn answer(request: hyper::Request<hyper::body::Incoming>, handler: Handler) -> Result<Response<Full<Bytes>>, io::Error> {
+async fn answer(
+    request: hyper::Request<hyper::body::Incoming>,
+    handler: Handler,
+) -> Result<Response<Full<Bytes>>, io::Error> {
     let (head, body) = request.into_parts();
-    let body = body.collect().await.map_err(io::Error::other)?.to_bytes().to_vec();
-    let path = head.uri.path_and_query().map_or("/", |p| p.as_str()).to_owned();
-    let request = HttpRequest { method: head.method, path, headers: head.headers, body };
+    let body = body
+        .collect()
+        .await
+        .map_err(io::Error::other)?
+        .to_bytes()
+        .to_vec();
+    let path = head
+        .uri
+        .path_and_query()
+        .map_or("/", |p| p.as_str())
+        .to_owned();
+    let request = HttpRequest {
+        method: head.method,
+        path,
+        headers: head.headers,
+        body,
+    };
     // an error of the service makes hyper close the connection
-    let answer = spawn_blocking(move || handler(request)).await.map_err(io::Error::other)?.ok_or_else(|| io::Error::other("hung up"))?;
+    let answer = spawn_blocking(move || handler(request))
+        .await
+        .map_err(io::Error::other)?
+        .ok_or_else(|| io::Error::other("hung up"))?;
     let mut response = Response::builder().status(answer.status);
     for (name, value) in &answer.headers {
         response = response.header(name, value);
     }
-    response.body(Full::new(Bytes::from(answer.body))).map_err(io::Error::other)
+    response
+        .body(Full::new(Bytes::from(answer.body)))
+        .map_err(io::Error::other)
 }

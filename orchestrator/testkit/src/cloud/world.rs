@@ -95,8 +95,16 @@ impl CloudState {
 }
 
 impl World {
-    pub(super) fn new(moto: moto::Client, settings: CloudSettings, guest_pool: Option<GuestPool>, runtime: Handle) -> Self {
-        let state = CloudState { regions: [settings.region.clone()].into(), ..CloudState::default() };
+    pub(super) fn new(
+        moto: moto::Client,
+        settings: CloudSettings,
+        guest_pool: Option<GuestPool>,
+        runtime: Handle,
+    ) -> Self {
+        let state = CloudState {
+            regions: [settings.region.clone()].into(),
+            ..CloudState::default()
+        };
         Self {
             moto,
             settings,
@@ -122,7 +130,8 @@ impl World {
     /// Waits, but not beyond the cloud's end.
     pub(super) fn sleep(&self, time: Duration) {
         let mut ended = self.ended.lock();
-        self.ending.wait_while_for(&mut ended, |ended| !*ended, time);
+        self.ending
+            .wait_while_for(&mut ended, |ended| !*ended, time);
     }
 
     pub(super) fn has_ended(&self) -> bool {
@@ -141,7 +150,10 @@ impl World {
         if let Some(known) = self.lock().vcpus.get(kind) {
             return Some(*known);
         }
-        let answer = self.moto.ask(region, "DescribeInstanceTypes", &[("InstanceType.1", kind)]).ok()?;
+        let answer = self
+            .moto
+            .ask(region, "DescribeInstanceTypes", &[("InstanceType.1", kind)])
+            .ok()?;
         let vcpus = find(&answer, "defaultVCpus")?.parse().ok()?;
         self.lock().vcpus.insert(kind.to_owned(), vcpus);
         Some(vcpus)
@@ -158,25 +170,58 @@ impl World {
     /// Runs `piece` in the background, on the network of the cloud.
     pub(super) fn spawn_on_network(&self, piece: impl FnOnce() + Send + 'static) {
         // a new thread inherits the namespaces of its parent, so the runtime must start it
-        self.runtime.spawn(async { tokio::task::spawn_blocking(piece).await });
+        self.runtime
+            .spawn(async { tokio::task::spawn_blocking(piece).await });
     }
 
     /// Moves the region's default network into the lab's: default subnets in three zones, with addresses that no node of the lab has.
     pub(super) fn prepare(&self) {
         let region = self.settings.region.as_str();
-        let ask = |action: &str, parameters: &[(&str, &str)]| self.moto.ask(region, action, parameters).unwrap_or_else(|e| panic!("{e}"));
+        let ask = |action: &str, parameters: &[(&str, &str)]| {
+            self.moto
+                .ask(region, action, parameters)
+                .unwrap_or_else(|e| panic!("{e}"))
+        };
         let there = ask("DescribeSubnets", &[]);
         let mut zones: Vec<String> = Vec::new();
         for subnet in xml::items(&there, "subnetSet") {
             zones.extend(xml::text(subnet, "availabilityZone"));
-            ask("DeleteSubnet", &[("SubnetId", &xml::text(subnet, "subnetId").unwrap_or_default())]);
+            ask(
+                "DeleteSubnet",
+                &[(
+                    "SubnetId",
+                    &xml::text(subnet, "subnetId").unwrap_or_default(),
+                )],
+            );
         }
         zones.sort();
-        let network = find(&ask("DescribeVpcs", &[("Filter.1.Name", "is-default"), ("Filter.1.Value.1", "true")]), "vpcId");
+        let network = find(
+            &ask(
+                "DescribeVpcs",
+                &[
+                    ("Filter.1.Name", "is-default"),
+                    ("Filter.1.Value.1", "true"),
+                ],
+            ),
+            "vpcId",
+        );
         let network = network.expect("a region has a default network");
-        ask("AssociateVpcCidrBlock", &[("VpcId", &network), ("CidrBlock", "10.77.0.0/24")]);
-        for (zone, block) in zones.iter().zip(["10.77.0.128/26", "10.77.0.192/26", "10.77.0.96/27"]) {
-            ask("CreateSubnet", &[("VpcId", &network), ("CidrBlock", block), ("AvailabilityZone", zone)]);
+        ask(
+            "AssociateVpcCidrBlock",
+            &[("VpcId", &network), ("CidrBlock", "10.77.0.0/24")],
+        );
+        for (zone, block) in zones
+            .iter()
+            .zip(["10.77.0.128/26", "10.77.0.192/26", "10.77.0.96/27"])
+        {
+            ask(
+                "CreateSubnet",
+                &[
+                    ("VpcId", &network),
+                    ("CidrBlock", block),
+                    ("AvailabilityZone", zone),
+                ],
+            );
         }
     }
 }

@@ -7,13 +7,24 @@ pub(super) const NAMESPACE: &str = "http://ec2.amazonaws.com/doc/2016-11-15";
 
 /// Returns the text of a child.
 pub(super) fn text(element: &Element, name: &str) -> Option<String> {
-    Some(element.get_child(name)?.get_text().map(|t| t.into_owned()).unwrap_or_default())
+    Some(
+        element
+            .get_child(name)?
+            .get_text()
+            .map(|t| t.into_owned())
+            .unwrap_or_default(),
+    )
 }
 
 /// Returns the text at a path of children.
 pub(super) fn text_at(element: &Element, path: &[&str]) -> Option<String> {
     let (last, above) = path.split_last()?;
-    text(above.iter().try_fold(element, |e, name| e.get_child(*name))?, last)
+    text(
+        above
+            .iter()
+            .try_fold(element, |e, name| e.get_child(*name))?,
+        last,
+    )
 }
 
 /// Replaces or adds a child with a text.
@@ -39,39 +50,59 @@ pub(super) fn leaf(name: &str, value: &str) -> Element {
 /// Makes an element with children.
 pub(super) fn node(name: &str, children: impl IntoIterator<Item = Element>) -> Element {
     let mut node = Element::new(name);
-    node.children.extend(children.into_iter().map(XMLNode::Element));
+    node.children
+        .extend(children.into_iter().map(XMLNode::Element));
     node
 }
 
 /// Makes a list in EC2's format.
 pub(super) fn list(name: &str, items: impl IntoIterator<Item = Vec<Element>>) -> Element {
-    node(name, items.into_iter().map(|children| node("item", children)))
+    node(
+        name,
+        items.into_iter().map(|children| node("item", children)),
+    )
 }
 
 /// Makes a list of tags in EC2's format.
 pub(super) fn tags(tags: &[(String, String)]) -> Element {
-    list("tagSet", tags.iter().map(|(key, value)| vec![leaf("key", key), leaf("value", value)]))
+    list(
+        "tagSet",
+        tags.iter()
+            .map(|(key, value)| vec![leaf("key", key), leaf("value", value)]),
+    )
 }
 
 /// Reads the tags of an element.
 pub(super) fn tags_of(element: &Element) -> Vec<(String, String)> {
-    items(element, "tagSet").filter_map(|item| Some((text(item, "key")?, text(item, "value")?))).collect()
+    items(element, "tagSet")
+        .filter_map(|item| Some((text(item, "key")?, text(item, "value")?)))
+        .collect()
 }
 
 /// Returns the items of a list.
 pub(super) fn items<'e>(element: &'e Element, list: &str) -> impl Iterator<Item = &'e Element> {
-    element.get_child(list).into_iter().flat_map(|l| l.children.iter().filter_map(XMLNode::as_element))
+    element
+        .get_child(list)
+        .into_iter()
+        .flat_map(|l| l.children.iter().filter_map(XMLNode::as_element))
 }
 
 /// Returns the items of a list, mutable.
-pub(super) fn items_mut<'e>(element: &'e mut Element, list: &str) -> impl Iterator<Item = &'e mut Element> {
-    element.get_mut_child(list).into_iter().flat_map(|l| l.children.iter_mut().filter_map(XMLNode::as_mut_element))
+pub(super) fn items_mut<'e>(
+    element: &'e mut Element,
+    list: &str,
+) -> impl Iterator<Item = &'e mut Element> {
+    element
+        .get_mut_child(list)
+        .into_iter()
+        .flat_map(|l| l.children.iter_mut().filter_map(XMLNode::as_mut_element))
 }
 
 /// Keeps only some items of a list.
 pub(super) fn retain(element: &mut Element, list: &str, mut keep: impl FnMut(&Element) -> bool) {
     if let Some(list) = element.get_mut_child(list) {
-        list.children.retain(|c| c.as_element().is_none_or(&mut keep));
+        list.children
+            .retain(|c| c.as_element().is_none_or(&mut keep));
     }
 }
 

@@ -15,8 +15,17 @@ pub fn output_within(mut command: Command, limit: Duration) -> Output {
     let name = format!("{command:?}");
     // files, not pipes: background processes of the program could hold a pipe open forever
     let (stdout, stderr) = (output_file(), output_file());
-    let stream = |file: &NamedTempFile| Stdio::from(file.as_file().try_clone().unwrap_or_else(|e| panic!("{name}: {e}")));
-    command.stdin(Stdio::null()).stdout(stream(&stdout)).stderr(stream(&stderr));
+    let stream = |file: &NamedTempFile| {
+        Stdio::from(
+            file.as_file()
+                .try_clone()
+                .unwrap_or_else(|e| panic!("{name}: {e}")),
+        )
+    };
+    command
+        .stdin(Stdio::null())
+        .stdout(stream(&stdout))
+        .stderr(stream(&stderr));
     let mut child = command.spawn().unwrap_or_else(|e| panic!("{name}: {e}"));
     let begin = Instant::now();
     let mut is_late = false;
@@ -30,19 +39,33 @@ pub fn output_within(mut command: Command, limit: Duration) -> Output {
         }
         thread::sleep(Duration::from_millis(2));
     };
-    let output = Output { status, stdout: read(&stdout), stderr: read(&stderr) };
-    assert!(!is_late, "{name} took longer than {limit:?}: {}", both_streams(&output));
+    let output = Output {
+        status,
+        stdout: read(&stdout),
+        stderr: read(&stderr),
+    };
+    assert!(
+        !is_late,
+        "{name} took longer than {limit:?}: {}",
+        both_streams(&output)
+    );
     output
 }
 
 /// Makes a file for a stream. It is opened for appending, so that a program that opens its own `/dev/stderr` overwrites nothing.
 fn output_file() -> NamedTempFile {
-    tempfile::Builder::new().prefix("cvc-output-").append(true).tempfile().expect("cannot create a temporary file")
+    tempfile::Builder::new()
+        .prefix("cvc-output-")
+        .append(true)
+        .tempfile()
+        .expect("cannot create a temporary file")
 }
 
 fn read(file: &NamedTempFile) -> Vec<u8> {
     let mut bytes = Vec::new();
-    file.reopen().and_then(|mut f| f.read_to_end(&mut bytes)).unwrap_or_else(|e| panic!("{}: {e}", file.path().display()));
+    file.reopen()
+        .and_then(|mut f| f.read_to_end(&mut bytes))
+        .unwrap_or_else(|e| panic!("{}: {e}", file.path().display()));
     bytes
 }
 
@@ -50,10 +73,19 @@ fn read(file: &NamedTempFile) -> Vec<u8> {
 #[track_caller]
 pub(super) fn run_checked(what: &str, command: Command, limit: Duration) -> String {
     let output = output_within(command, limit);
-    assert!(output.status.success(), "{what}: {}: {}", output.status, both_streams(&output));
+    assert!(
+        output.status.success(),
+        "{what}: {}: {}",
+        output.status,
+        both_streams(&output)
+    );
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 fn both_streams(output: &Output) -> String {
-    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+    format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    )
 }

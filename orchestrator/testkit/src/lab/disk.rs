@@ -28,13 +28,25 @@ impl Disk {
     /// Makes a blank disk of this size that is not attached to any node.
     #[track_caller]
     pub fn new(mib: u64) -> Self {
-        let directory = tempfile::Builder::new().prefix("cvc-disk-").tempdir().expect("a directory");
+        let directory = tempfile::Builder::new()
+            .prefix("cvc-disk-")
+            .tempdir()
+            .expect("a directory");
         let file = directory.path().join("disk");
-        File::create(&file).and_then(|f| f.set_len(mib << 20)).expect("a file for a disk");
+        File::create(&file)
+            .and_then(|f| f.set_len(mib << 20))
+            .expect("a file for a disk");
         let mut losetup = Command::new("losetup");
-        losetup.args(["--find", "--show"]).arg(&file).env("PATH", admin_path());
+        losetup
+            .args(["--find", "--show"])
+            .arg(&file)
+            .env("PATH", admin_path());
         let device = run_checked("losetup", losetup, LIMIT).trim().into();
-        Self { device, file, _directory: directory }
+        Self {
+            device,
+            file,
+            _directory: directory,
+        }
     }
 
     /// Returns its device on this machine.
@@ -47,14 +59,18 @@ impl Disk {
     pub fn attach(&self, node: &Node, name: &str) {
         let number = std::fs::metadata(&self.device).expect("a device").rdev();
         let (major, minor) = (nix::sys::stat::major(number), nix::sys::stat::minor(number));
-        node.shell(&format!("mkdir -p $(dirname {name}) && mknod -m 660 {name} b {major} {minor}"));
+        node.shell(&format!(
+            "mkdir -p $(dirname {name}) && mknod -m 660 {name} b {major} {minor}"
+        ));
     }
 
     /// Reads its first MiB.
     #[track_caller]
     pub fn beginning(&self) -> Vec<u8> {
         let mut begin = Vec::new();
-        File::open(&self.file).and_then(|f| f.take(1 << 20).read_to_end(&mut begin)).expect("the file of a disk");
+        File::open(&self.file)
+            .and_then(|f| f.take(1 << 20).read_to_end(&mut begin))
+            .expect("the file of a disk");
         begin
     }
 }
@@ -62,7 +78,12 @@ impl Disk {
 impl Drop for Disk {
     fn drop(&mut self) {
         let mut losetup = Command::new("losetup");
-        losetup.arg("--detach").arg(&self.device).env("PATH", admin_path()).stdout(Stdio::null()).stderr(Stdio::null());
+        losetup
+            .arg("--detach")
+            .arg(&self.device)
+            .env("PATH", admin_path())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
         // if it is still mounted, the kernel detaches it later
         let _ = losetup.status();
     }
@@ -70,10 +91,16 @@ impl Drop for Disk {
 
 /// Says what this machine lacks for disks, if anything.
 pub(crate) fn missing() -> Option<String> {
-    let without_loop = || Some("/dev/loop-control does not exist".to_owned()).filter(|_| !Path::new("/dev/loop-control").exists());
+    let without_loop = || {
+        Some("/dev/loop-control does not exist".to_owned())
+            .filter(|_| !Path::new("/dev/loop-control").exists())
+    };
     let without_file_system = || {
-        Some("the kernel has no ext4".to_owned())
-            .filter(|_| !std::fs::read_to_string("/proc/filesystems").unwrap_or_default().contains("\text4"))
+        Some("the kernel has no ext4".to_owned()).filter(|_| {
+            !std::fs::read_to_string("/proc/filesystems")
+                .unwrap_or_default()
+                .contains("\text4")
+        })
     };
     requirements::missing()
         .or_else(|| absent(&["losetup", "blkid", "mkfs.ext4", "findmnt"]))

@@ -38,7 +38,11 @@ impl Node {
 
     /// Unplugs its cable (`false`) or plugs it in (`true`). Connections stay open on both sides.
     pub fn link(&self, is_in: bool) {
-        self.sandbox.shell(&format!("ip link set {} {}", self.port(), if is_in { "up" } else { "down" }));
+        self.sandbox.shell(&format!(
+            "ip link set {} {}",
+            self.port(),
+            if is_in { "up" } else { "down" }
+        ));
     }
 
     /// Stops (`false`) or resumes (`true`) answering the laptop; other nodes still get answers. Simulates a node behind a login node.
@@ -58,7 +62,9 @@ impl Node {
 
     /// Stops its sshd from accepting connections; sessions continue.
     pub fn sshd_stop(&self) {
-        self.shell("kill \"$(cat /run/sshd.pid)\"; while [ -e /run/sshd.pid ]; do sleep 0.01; done");
+        self.shell(
+            "kill \"$(cat /run/sshd.pid)\"; while [ -e /run/sshd.pid ]; do sleep 0.01; done",
+        );
     }
 
     /// Kills its sshd and all sessions. Programs that the sessions started continue unless they depend on them.
@@ -66,7 +72,9 @@ impl Node {
         wait_until("the end of sshd", Duration::from_secs(10), || {
             let all = self.processes("sshd");
             all.iter()
-                .filter(|p| p.command.starts_with("sshd") || p.command.starts_with("/usr/sbin/sshd"))
+                .filter(|p| {
+                    p.command.starts_with("sshd") || p.command.starts_with("/usr/sbin/sshd")
+                })
                 .map(|p| signal(p.pid, Signal::SIGKILL))
                 .count()
                 == 0

@@ -20,19 +20,39 @@ impl Lab {
             }
         });
         for node in &servers {
-            wait_until("glusterd", Duration::from_secs(240), || node.exec(&["gluster", "peer", "status"]).status.success());
+            wait_until("glusterd", Duration::from_secs(240), || {
+                node.exec(&["gluster", "peer", "status"]).status.success()
+            });
         }
         for name in &bricks[1..] {
             first.shell(&format!("gluster peer probe {name}"));
         }
-        let connected =
-            || String::from_utf8_lossy(&first.exec(&["gluster", "peer", "status"]).stdout).matches("Peer in Cluster (Connected)").count();
-        wait_until("all peers of GlusterFS", Duration::from_secs(240), || connected() == bricks.len() - 1);
-        let of_volume: Vec<String> = bricks.iter().map(|name| format!("{name}:/scratch-local/brick")).collect();
+        let connected = || {
+            String::from_utf8_lossy(&first.exec(&["gluster", "peer", "status"]).stdout)
+                .matches("Peer in Cluster (Connected)")
+                .count()
+        };
+        wait_until("all peers of GlusterFS", Duration::from_secs(240), || {
+            connected() == bricks.len() - 1
+        });
+        let of_volume: Vec<String> = bricks
+            .iter()
+            .map(|name| format!("{name}:/scratch-local/brick"))
+            .collect();
         // a newly connected peer refuses volumes for a moment
-        let create = format!("gluster --mode=script volume create lab {} force", of_volume.join(" "));
+        let create = format!(
+            "gluster --mode=script volume create lab {} force",
+            of_volume.join(" ")
+        );
         wait_until("the volume of GlusterFS", Duration::from_secs(240), || {
-            first.exec(&["sh", "-c", &format!("gluster volume info lab >/dev/null 2>&1 || {create}")]).status.success()
+            first
+                .exec(&[
+                    "sh",
+                    "-c",
+                    &format!("gluster volume info lab >/dev/null 2>&1 || {create}"),
+                ])
+                .status
+                .success()
         });
         first.shell("gluster volume start lab");
         thread::scope(|scope| {
@@ -49,7 +69,13 @@ impl Lab {
 pub(crate) fn missing() -> Option<String> {
     // nodes make /dev/fuse themselves; this is where the kernel lists its support
     let without_fuse = || {
-        Some("the kernel has no FUSE".to_owned()).filter(|_| !fs::read_to_string("/proc/filesystems").unwrap_or_default().contains("fuse"))
+        Some("the kernel has no FUSE".to_owned()).filter(|_| {
+            !fs::read_to_string("/proc/filesystems")
+                .unwrap_or_default()
+                .contains("fuse")
+        })
     };
-    requirements::missing().or_else(|| absent(&["glusterd", "gluster", "mount.glusterfs"])).or_else(without_fuse)
+    requirements::missing()
+        .or_else(|| absent(&["glusterd", "gluster", "mount.glusterfs"]))
+        .or_else(without_fuse)
 }

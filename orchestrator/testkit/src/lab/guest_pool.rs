@@ -19,7 +19,11 @@ pub(crate) struct GuestPool {
 
 impl GuestPool {
     pub(super) fn new(plan: NodePlan, sandbox: Arc<Sandbox>) -> Self {
-        Self { plan, sandbox, guests: Arc::default() }
+        Self {
+            plan,
+            sandbox,
+            guests: Arc::default(),
+        }
     }
 
     /// Adds a machine that is still off. It is like the lab's nodes, but has a single user, who logs in with these public keys. All nodes
@@ -27,7 +31,14 @@ impl GuestPool {
     pub(crate) fn add(&self, address: Ipv4Addr, user: &str, keys: &str) -> Arc<Node> {
         let name = format!("ip-{}", address.to_string().replace('.', "-"));
         let mut guests = self.guests.lock();
-        let node = Arc::new(Node::guest(name.clone(), address, self.plan.clone(), Arc::clone(&self.sandbox), user, keys));
+        let node = Arc::new(Node::guest(
+            name.clone(),
+            address,
+            self.plan.clone(),
+            Arc::clone(&self.sandbox),
+            user,
+            keys,
+        ));
         guests.push(Arc::clone(&node));
         let file = self.sandbox.outside().join("etc/hosts");
         let line = format!("{address} {name}.ec2.internal {name}\n");

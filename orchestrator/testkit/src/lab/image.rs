@@ -50,8 +50,14 @@ impl Image {
     pub(super) fn bound(self) -> Vec<String> {
         match self {
             Self::Host => {
-                let mut folders = disks(&fs::read_to_string("/proc/self/mountinfo").unwrap_or_default());
-                folders.extend(tools().into_iter().filter(|p| is_hidden(p)).map(|p| p.display().to_string()));
+                let mut folders =
+                    disks(&fs::read_to_string("/proc/self/mountinfo").unwrap_or_default());
+                folders.extend(
+                    tools()
+                        .into_iter()
+                        .filter(|p| is_hidden(p))
+                        .map(|p| p.display().to_string()),
+                );
                 folders
             }
             Self::Base => Vec::new(),
@@ -62,9 +68,18 @@ impl Image {
     pub(super) fn open(self) -> Vec<String> {
         match self {
             Self::Host => {
-                let above: BTreeSet<PathBuf> = tools().iter().flat_map(|p| p.ancestors()).map(Path::to_owned).collect();
-                let is_closed = |p: &PathBuf| fs::metadata(p).is_ok_and(|m| m.permissions().mode() & 0o1 == 0);
-                above.into_iter().filter(is_closed).map(|p| p.display().to_string()).collect()
+                let above: BTreeSet<PathBuf> = tools()
+                    .iter()
+                    .flat_map(|p| p.ancestors())
+                    .map(Path::to_owned)
+                    .collect();
+                let is_closed =
+                    |p: &PathBuf| fs::metadata(p).is_ok_and(|m| m.permissions().mode() & 0o1 == 0);
+                above
+                    .into_iter()
+                    .filter(is_closed)
+                    .map(|p| p.display().to_string())
+                    .collect()
             }
             Self::Base => Vec::new(),
         }
@@ -77,8 +92,10 @@ fn base() -> PathBuf {
     BASE.get_or_init(|| {
         let cache = cache::cache();
         fs::create_dir_all(&cache).unwrap_or_else(|e| panic!("{}: {e}", cache.display()));
-        let lock = File::create(cache.join("base.lock")).unwrap_or_else(|e| panic!("{}: {e}", cache.display()));
-        let _lock = Flock::lock(lock, FlockArg::LockExclusive).unwrap_or_else(|(_, e)| panic!("the lock of {}: {e}", cache.display()));
+        let lock = File::create(cache.join("base.lock"))
+            .unwrap_or_else(|e| panic!("{}: {e}", cache.display()));
+        let _lock = Flock::lock(lock, FlockArg::LockExclusive)
+            .unwrap_or_else(|(_, e)| panic!("the lock of {}: {e}", cache.display()));
         let mpich5 = Some(cache.join("mpich5")).filter(|p| p.is_dir());
         let system = fs::read_to_string("/etc/os-release").unwrap_or_default();
         let recipe = format!("{}{system}{mpich5:?}", include_str!("image.sh"));
@@ -96,47 +113,99 @@ fn build(cache: &Path, image: &Path, mpich5: Option<&Path>) {
     let partial = cache.join("base.new");
     // left by a killed test
     let _ = fs::remove_dir_all(&partial);
-    let script = tempfile::Builder::new().suffix(".sh").tempfile().expect("a file");
+    let script = tempfile::Builder::new()
+        .suffix(".sh")
+        .tempfile()
+        .expect("a file");
     fs::write(script.path(), include_str!("image.sh")).expect("the recipe");
     let mut command = Command::new("bash");
-    command.arg(script.path()).arg(&partial).arg(mpich5.unwrap_or(Path::new("")));
-    let _ = std::io::stderr().write_all(b"building the base image of labs, once: one to three minutes\n");
-    run_checked("building the base image", command, Duration::from_secs(1200));
+    command
+        .arg(script.path())
+        .arg(&partial)
+        .arg(mpich5.unwrap_or(Path::new("")));
+    let _ = std::io::stderr()
+        .write_all(b"building the base image of labs, once: one to three minutes\n");
+    run_checked(
+        "building the base image",
+        command,
+        Duration::from_secs(1200),
+    );
     fs::rename(&partial, image).unwrap_or_else(|e| panic!("{}: {e}", image.display()));
 }
 
 /// Returns the FNV-1a hash, which suffices to distinguish recipes.
 fn digest(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }
 
 /// Says what this machine lacks to build the base image, if anything.
 pub(crate) fn missing() -> Option<String> {
-    requirements::missing().or_else(|| absent(&["mmdebstrap", "apt-ftparchive", "apt-get", "dpkg-deb"]))
+    requirements::missing()
+        .or_else(|| absent(&["mmdebstrap", "apt-ftparchive", "apt-get", "dpkg-deb"]))
 }
 
 /// Lists the directories of tools that the environment names or the set-up installs.
 fn tools() -> Vec<PathBuf> {
-    let variables = ["CVC_DMTCP_ROOT", "CVC_MPICH_ROOT", "CVC_MPICH_CH3", "CVC_MPICH5", "CVC_NPB_DIR"];
-    let all = variables.into_iter().filter_map(env::var_os).map(PathBuf::from).chain([cache::cache().join("mpich5")]);
+    let variables = [
+        "CVC_DMTCP_ROOT",
+        "CVC_MPICH_ROOT",
+        "CVC_MPICH_CH3",
+        "CVC_MPICH5",
+        "CVC_NPB_DIR",
+    ];
+    let all = variables
+        .into_iter()
+        .filter_map(env::var_os)
+        .map(PathBuf::from)
+        .chain([cache::cache().join("mpich5")]);
     all.filter(|p| p.is_absolute() && p.is_dir()).collect()
 }
 
 /// Returns whether nodes hide this path behind a directory of their own.
 fn is_hidden(path: &Path) -> bool {
-    [env::temp_dir().as_path(), Path::new("/tmp")].iter().any(|t| path.starts_with(t))
+    [env::temp_dir().as_path(), Path::new("/tmp")]
+        .iter()
+        .any(|t| path.starts_with(t))
 }
 
 /// Returns the mount points of real disks other than the root, without directories that nodes replace.
 fn disks(mounts: &str) -> Vec<String> {
-    let own = ["/proc", "/sys", "/dev", "/run", "/tmp", "/var/tmp", "/boot", "/etc", "/root/.ssh"];
+    let own = [
+        "/proc",
+        "/sys",
+        "/dev",
+        "/run",
+        "/tmp",
+        "/var/tmp",
+        "/boot",
+        "/etc",
+        "/root/.ssh",
+    ];
     let of_disks = mounts.lines().filter_map(|line| {
         let (before, after) = line.split_once(" - ")?;
         let point = before.split(' ').nth(4)?;
         let kind = after.split(' ').next()?;
-        let is_disk = matches!(kind, "ext2" | "ext3" | "ext4" | "xfs" | "btrfs" | "zfs" | "overlay" | "f2fs" | "virtiofs" | "9p");
+        let is_disk = matches!(
+            kind,
+            "ext2"
+                | "ext3"
+                | "ext4"
+                | "xfs"
+                | "btrfs"
+                | "zfs"
+                | "overlay"
+                | "f2fs"
+                | "virtiofs"
+                | "9p"
+        );
         // a backslash escapes blanks; no tool is installed in such a directory
-        (is_disk && point != "/" && !point.contains('\\') && !own.iter().any(|o| Path::new(point).starts_with(o))).then(|| point.to_owned())
+        (is_disk
+            && point != "/"
+            && !point.contains('\\')
+            && !own.iter().any(|o| Path::new(point).starts_with(o)))
+        .then(|| point.to_owned())
     });
     of_disks.collect()
 }

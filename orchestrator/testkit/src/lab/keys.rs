@@ -15,7 +15,10 @@ use super::{
 pub(super) fn make(file: &Path, comment: &str) {
     let _ = fs::remove_file(file);
     let mut command = Command::new("ssh-keygen");
-    command.args(["-q", "-t", "ed25519", "-N", "", "-C", comment, "-f"]).arg(file).stdin(Stdio::null());
+    command
+        .args(["-q", "-t", "ed25519", "-N", "", "-C", comment, "-f"])
+        .arg(file)
+        .stdin(Stdio::null());
     run_checked("ssh-keygen", command, PATIENCE);
 }
 
@@ -23,10 +26,17 @@ pub(super) fn make(file: &Path, comment: &str) {
 pub(super) fn publish(sandbox: &Sandbox) {
     let nodes = sandbox.outside().join("nodes");
     let mut lines: Vec<String> = Vec::new();
-    for node in fs::read_dir(&nodes).expect("the nodes' directories").flatten() {
+    for node in fs::read_dir(&nodes)
+        .expect("the nodes' directories")
+        .flatten()
+    {
         // a guest has no such file, because its key is unknown beforehand
         lines.extend(fs::read_to_string(node.path().join("known")).ok());
     }
     lines.sort();
-    fs::write(sandbox.outside().join("etc/ssh_known_hosts"), lines.concat()).expect("known hosts of the nodes");
+    fs::write(
+        sandbox.outside().join("etc/ssh_known_hosts"),
+        lines.concat(),
+    )
+    .expect("known hosts of the nodes");
 }

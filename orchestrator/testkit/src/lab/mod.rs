@@ -155,9 +155,16 @@ impl LabBuilder {
     /// If a part of it does not start.
     pub fn build(self) -> Lab {
         let workers = (1..=self.nodes).map(|n| (format!("n{n}"), Ipv4Addr::new(10, 77, 0, 10 + n)));
-        let all: Vec<(String, Ipv4Addr)> =
-            self.login.then(|| ("login".to_owned(), Ipv4Addr::new(10, 77, 0, 10))).into_iter().chain(workers).collect();
-        let names: String = all.iter().map(|(name, address)| format!("{address} {name}\n")).collect();
+        let all: Vec<(String, Ipv4Addr)> = self
+            .login
+            .then(|| ("login".to_owned(), Ipv4Addr::new(10, 77, 0, 10)))
+            .into_iter()
+            .chain(workers)
+            .collect();
+        let names: String = all
+            .iter()
+            .map(|(name, address)| format!("{address} {name}\n"))
+            .collect();
         let hosts = format!("127.0.0.1 localhost\n{LAPTOP} laptop\n{names}");
         let sandbox = Sandbox::start(self.shared_mib, &hosts);
         let plan = NodePlan {
@@ -168,12 +175,28 @@ impl LabBuilder {
             sshd: self.sshd,
             portuguese: false,
         };
-        let plan_of = |name: &str| NodePlan { portuguese: self.portuguese.as_deref() == Some(name), ..plan.clone() };
-        let nodes = all.into_iter().map(|(name, address)| Node::new(name.clone(), address, plan_of(&name), Arc::clone(&sandbox))).collect();
-        let lab = Lab { nodes, guest_pool: GuestPool::new(plan, Arc::clone(&sandbox)), sandbox };
+        let plan_of = |name: &str| NodePlan {
+            portuguese: self.portuguese.as_deref() == Some(name),
+            ..plan.clone()
+        };
+        let nodes = all
+            .into_iter()
+            .map(|(name, address)| {
+                Node::new(name.clone(), address, plan_of(&name), Arc::clone(&sandbox))
+            })
+            .collect();
+        let lab = Lab {
+            nodes,
+            guest_pool: GuestPool::new(plan, Arc::clone(&sandbox)),
+            sandbox,
+        };
         lab.prepare(&hosts);
         thread::scope(|scope| {
-            let starting: Vec<_> = lab.nodes.iter().map(|node| scope.spawn(|| node.start())).collect();
+            let starting: Vec<_> = lab
+                .nodes
+                .iter()
+                .map(|node| scope.spawn(|| node.start()))
+                .collect();
             let failed = starting.into_iter().find_map(|s| s.join().err());
             if let Some(panic) = failed {
                 std::panic::resume_unwind(panic);
@@ -222,8 +245,10 @@ impl Lab {
         fs::write(common.join("hosts"), hosts).expect("hosts of the nodes");
         self.nodes.iter().for_each(Node::prepare);
         keys::publish(&self.sandbox);
-        fs::copy(common.join("ssh_known_hosts"), ssh.join("known_hosts")).expect("known hosts of the laptop");
-        let config = "Host *\n    BatchMode yes\n    StrictHostKeyChecking yes\n    ConnectTimeout 10\n";
+        fs::copy(common.join("ssh_known_hosts"), ssh.join("known_hosts"))
+            .expect("known hosts of the laptop");
+        let config =
+            "Host *\n    BatchMode yes\n    StrictHostKeyChecking yes\n    ConnectTimeout 10\n";
         fs::write(ssh.join("config"), config).expect("the laptop's ssh configuration");
     }
 
@@ -264,7 +289,10 @@ impl Lab {
     /// Returns a node by name.
     #[track_caller]
     pub fn node(&self, name: &str) -> &Node {
-        self.nodes.iter().find(|n| n.name() == name).unwrap_or_else(|| panic!("the lab has no node {name}"))
+        self.nodes
+            .iter()
+            .find(|n| n.name() == name)
+            .unwrap_or_else(|| panic!("the lab has no node {name}"))
     }
 
     /// Returns `n1` to `nK`, without the login node.
@@ -297,7 +325,9 @@ impl Lab {
     pub fn trust(&self, node: &Node) {
         let file = self.home().join(".ssh/known_hosts");
         let known = fs::read_to_string(&file).expect("known hosts of the laptop");
-        let others = known.lines().filter(|l| !l.starts_with(&format!("{},", node.name())));
+        let others = known
+            .lines()
+            .filter(|l| !l.starts_with(&format!("{},", node.name())));
         let lines: Vec<String> = others.map(str::to_owned).chain([node.known()]).collect();
         fs::write(&file, lines.join("\n") + "\n").expect("known hosts of the laptop");
     }
@@ -306,8 +336,16 @@ impl Lab {
     pub fn processes(&self, pattern: &str) -> Vec<NodeProcess> {
         let on_laptop = self.sandbox.processes().into_iter();
         let on_nodes = self.nodes.iter().flat_map(|n| n.processes(""));
-        let on_guests = self.guest_pool.guests().into_iter().flat_map(|n| n.processes(""));
-        on_laptop.chain(on_nodes).chain(on_guests).filter(|p| p.command.contains(pattern)).collect()
+        let on_guests = self
+            .guest_pool
+            .guests()
+            .into_iter()
+            .flat_map(|n| n.processes(""));
+        on_laptop
+            .chain(on_nodes)
+            .chain(on_guests)
+            .filter(|p| p.command.contains(pattern))
+            .collect()
     }
 }
 

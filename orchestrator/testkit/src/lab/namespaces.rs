@@ -29,7 +29,10 @@ impl Namespaces {
     /// Opens the namespaces of a process, by its number in the test's own namespace.
     pub(super) fn of(pid: i32) -> io::Result<Arc<Self>> {
         let open = |kind: &str| File::open(format!("/proc/{pid}/ns/{kind}"));
-        Ok(Arc::new(Self { files: vec![open("net")?, open("uts")?, open("ipc")?, open("mnt")?], pid: open("pid")? }))
+        Ok(Arc::new(Self {
+            files: vec![open("net")?, open("uts")?, open("ipc")?, open("mnt")?],
+            pid: open("pid")?,
+        }))
     }
 
     /// Makes a command inside them. Killing the child kills the program (but, as usual, not the program's own children), and the child ends
@@ -39,7 +42,10 @@ impl Namespaces {
         let namespaces = Arc::clone(self);
         let descriptors: Vec<RawFd> = self.files.iter().map(AsRawFd::as_raw_fd).collect();
         let mut command = Command::new(program);
-        #[expect(unsafe_code, reason = "entering namespaces is only possible between fork and exec; only system calls are made there")]
+        #[expect(
+            unsafe_code,
+            reason = "entering namespaces is only possible between fork and exec; only system calls are made there"
+        )]
         unsafe {
             command.pre_exec(move || enter(namespaces.pid.as_raw_fd(), &descriptors));
         }
@@ -49,17 +55,26 @@ impl Namespaces {
     /// Lists the living processes in any of them. While these files are open, no other namespace can get the same identity.
     pub(super) fn inhabitants(&self) -> Vec<i32> {
         let of = |m: fs::Metadata| (m.dev(), m.ino());
-        let own: Vec<(u64, u64)> = [&self.pid, &self.files[0], &self.files[3]].iter().filter_map(|f| f.metadata().ok().map(of)).collect();
+        let own: Vec<(u64, u64)> = [&self.pid, &self.files[0], &self.files[3]]
+            .iter()
+            .filter_map(|f| f.metadata().ok().map(of))
+            .collect();
         let lives_here = |pid: &i32| {
-            let of_process = |kind: &str| fs::metadata(format!("/proc/{pid}/ns/{kind}")).is_ok_and(|m| own.contains(&of(m)));
-            ["pid", "net", "mnt"].into_iter().any(of_process) && stat(*pid).is_some_and(|(state, _)| !matches!(state, 'Z' | 'X'))
+            let of_process = |kind: &str| {
+                fs::metadata(format!("/proc/{pid}/ns/{kind}")).is_ok_and(|m| own.contains(&of(m)))
+            };
+            ["pid", "net", "mnt"].into_iter().any(of_process)
+                && stat(*pid).is_some_and(|(state, _)| !matches!(state, 'Z' | 'X'))
         };
         processes().into_iter().filter(lives_here).collect()
     }
 
     /// Moves the calling thread, and only it, into this network for good.
     pub(super) fn enter_network(&self) -> io::Result<()> {
-        #[expect(unsafe_code, reason = "nix has setns only behind a feature that nothing else needs")]
+        #[expect(
+            unsafe_code,
+            reason = "nix has setns only behind a feature that nothing else needs"
+        )]
         ok(unsafe { libc::setns(self.files[0].as_raw_fd(), libc::CLONE_NEWNET) })
     }
 }
@@ -73,11 +88,16 @@ pub(super) fn on_network<T: Send>(namespaces: &Namespaces, piece: impl FnOnce() 
         namespaces.enter_network().expect("a network of the lab");
         piece()
     };
-    thread::scope(|scope| scope.spawn(run).join()).unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    thread::scope(|scope| scope.spawn(run).join())
+        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 fn ok(code: libc::c_int) -> io::Result<()> {
-    if code == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    if code == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
 }
 
 /// Enters the namespaces in the forked child, before exec: only system calls, no allocation. A process cannot change its own pid namespace,
@@ -96,8 +116,15 @@ fn enter(pid: RawFd, others: &[RawFd]) -> io::Result<()> {
         match libc::fork() {
             -1 => Err(io::Error::last_os_error()),
             0 => {
-                ok(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong))?;
-                ok(libc::sigprocmask(libc::SIG_SETMASK, &before, std::ptr::null_mut()))?;
+                ok(libc::prctl(
+                    libc::PR_SET_PDEATHSIG,
+                    libc::SIGKILL as libc::c_ulong,
+                ))?;
+                ok(libc::sigprocmask(
+                    libc::SIG_SETMASK,
+                    &before,
+                    std::ptr::null_mut(),
+                ))?;
                 for descriptor in others {
                     ok(libc::setns(*descriptor, 0))?;
                 }
@@ -122,7 +149,10 @@ unsafe fn stand_for(program: libc::pid_t) -> ! {
         while libc::waitpid(program, &mut status, 0) != program {}
         if libc::WIFSIGNALED(status) {
             let signal = libc::WTERMSIG(status);
-            let no_core = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+            let no_core = libc::rlimit {
+                rlim_cur: 0,
+                rlim_max: 0,
+            };
             libc::setrlimit(libc::RLIMIT_CORE, &no_core);
             libc::signal(signal, libc::SIG_DFL);
             let mut none: libc::sigset_t = std::mem::zeroed();
@@ -137,18 +167,27 @@ unsafe fn stand_for(program: libc::pid_t) -> ! {
 /// Returns the process of a program that a command of the lab started, for signals to it alone.
 pub fn program_of(child: &Child) -> i32 {
     let child = i32::try_from(child.id()).expect("a process number");
-    children(child).first().copied().unwrap_or_else(|| panic!("process {child} has no program, or it has ended"))
+    children(child)
+        .first()
+        .copied()
+        .unwrap_or_else(|| panic!("process {child} has no program, or it has ended"))
 }
 
 /// Lists the children of a process, in any namespace.
 pub(super) fn children(parent: i32) -> Vec<i32> {
-    processes().into_iter().filter(|p| stat(*p).is_some_and(|(_, of)| of == parent)).collect()
+    processes()
+        .into_iter()
+        .filter(|p| stat(*p).is_some_and(|(_, of)| of == parent))
+        .collect()
 }
 
 /// Lists every process of the machine.
 pub(super) fn processes() -> Vec<i32> {
     let entries = fs::read_dir("/proc").expect("/proc");
-    entries.flatten().filter_map(|e| e.file_name().to_str().and_then(|n| n.parse().ok())).collect()
+    entries
+        .flatten()
+        .filter_map(|e| e.file_name().to_str().and_then(|n| n.parse().ok()))
+        .collect()
 }
 
 /// The kernel's flag of an exiting process.
@@ -166,7 +205,9 @@ pub(super) fn stat(pid: i32) -> Option<(char, i32)> {
 
 /// Returns the identity of a namespace of a process; `None` if the process has ended.
 pub(super) fn identity(pid: i32, kind: &str) -> Option<String> {
-    fs::read_link(format!("/proc/{pid}/ns/{kind}")).ok().map(|l| l.to_string_lossy().into_owned())
+    fs::read_link(format!("/proc/{pid}/ns/{kind}"))
+        .ok()
+        .map(|l| l.to_string_lossy().into_owned())
 }
 
 /// A living process on a node.
@@ -183,7 +224,12 @@ impl NodeProcess {
     pub(super) fn of(pid: i32) -> Option<Self> {
         let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
         let (state, _) = stat(pid)?;
-        (!matches!(state, 'Z' | 'X'))
-            .then(|| Self { pid, command: String::from_utf8_lossy(&line).replace('\0', " ").trim_end().to_owned() })
+        (!matches!(state, 'Z' | 'X')).then(|| Self {
+            pid,
+            command: String::from_utf8_lossy(&line)
+                .replace('\0', " ")
+                .trim_end()
+                .to_owned(),
+        })
     }
 }

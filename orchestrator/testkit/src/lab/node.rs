@@ -55,13 +55,36 @@ pub(super) struct PoweredOn {
 }
 
 impl Node {
-    pub(super) fn new(name: String, address: Ipv4Addr, plan: NodePlan, sandbox: Arc<Sandbox>) -> Self {
-        Self { name, address, plan, guest: None, sandbox, state: Mutex::default(), wire: Mutex::default() }
+    pub(super) fn new(
+        name: String,
+        address: Ipv4Addr,
+        plan: NodePlan,
+        sandbox: Arc<Sandbox>,
+    ) -> Self {
+        Self {
+            name,
+            address,
+            plan,
+            guest: None,
+            sandbox,
+            state: Mutex::default(),
+            wire: Mutex::default(),
+        }
     }
 
     /// Makes a machine that joins the lab later, with one user, who logs in with these keys.
-    pub(super) fn guest(name: String, address: Ipv4Addr, plan: NodePlan, sandbox: Arc<Sandbox>, user: &str, keys: &str) -> Self {
-        let node = Self { guest: Some(user.to_owned()), ..Self::new(name, address, plan, sandbox) };
+    pub(super) fn guest(
+        name: String,
+        address: Ipv4Addr,
+        plan: NodePlan,
+        sandbox: Arc<Sandbox>,
+        user: &str,
+        keys: &str,
+    ) -> Self {
+        let node = Self {
+            guest: Some(user.to_owned()),
+            ..Self::new(name, address, plan, sandbox)
+        };
         node.prepare();
         fs::write(node.own().join("authorized_keys"), keys).expect("keys of the guest's user");
         node
@@ -91,8 +114,15 @@ impl Node {
     /// Makes a command on the node, as root, without ssh, in a small environment that is the same on all machines.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = self.running().0.command(program);
-        command.env_clear().env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
-        command.env("HOME", "/root").env("USER", "root").env("LANG", "C.UTF-8").current_dir("/");
+        command.env_clear().env(
+            "PATH",
+            "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+        );
+        command
+            .env("HOME", "/root")
+            .env("USER", "root")
+            .env("LANG", "C.UTF-8")
+            .current_dir("/");
         command
     }
 
@@ -114,10 +144,20 @@ impl Node {
 
     /// Lists the living processes of the node whose arguments contain this text; none while it is off.
     pub fn processes(&self, pattern: &str) -> Vec<NodeProcess> {
-        let Some(init) = self.lock().as_ref().map(|r| r.init) else { return Vec::new() };
-        let Some(own) = namespaces::identity(init, "pid") else { return Vec::new() };
-        let of_node = namespaces::processes().into_iter().filter(|p| namespaces::identity(*p, "pid").as_ref() == Some(&own));
-        of_node.filter(|pid| *pid != init).filter_map(NodeProcess::of).filter(|p| p.command.contains(pattern)).collect()
+        let Some(init) = self.lock().as_ref().map(|r| r.init) else {
+            return Vec::new();
+        };
+        let Some(own) = namespaces::identity(init, "pid") else {
+            return Vec::new();
+        };
+        let of_node = namespaces::processes()
+            .into_iter()
+            .filter(|p| namespaces::identity(*p, "pid").as_ref() == Some(&own));
+        of_node
+            .filter(|pid| *pid != init)
+            .filter_map(NodeProcess::of)
+            .filter(|p| p.command.contains(pattern))
+            .collect()
     }
 
     /// Returns its directory in the sandbox's memory, for the test.
@@ -132,8 +172,14 @@ impl Node {
 
     /// Makes its disk and host key, before it is switched on for the first time.
     pub(super) fn prepare(&self) {
-        let (own, size) = (self.sandbox.inside().join("nodes").join(&self.name), self.plan.disk_mib);
-        self.sandbox.shell(&format!("mkdir -p {0}\nmount -t tmpfs -o mode=755,size={size}m tmpfs {0}", own.display()));
+        let (own, size) = (
+            self.sandbox.inside().join("nodes").join(&self.name),
+            self.plan.disk_mib,
+        );
+        self.sandbox.shell(&format!(
+            "mkdir -p {0}\nmount -t tmpfs -o mode=755,size={size}m tmpfs {0}",
+            own.display()
+        ));
         let key = self.own().join("ssh_host_ed25519_key");
         keys::make(&key, &self.name);
         self.publish();
@@ -150,16 +196,19 @@ impl Node {
     pub(super) fn scrap(&self) {
         let own = self.sandbox.inside().join("nodes").join(&self.name);
         // the kernel may still hold the root of a machine that has just ended
-        self.sandbox.shell(&format!("umount -l {0}\nrmdir {0}", own.display()));
+        self.sandbox
+            .shell(&format!("umount -l {0}\nrmdir {0}", own.display()));
     }
 
     /// Makes a fresh disk and another host key.
     pub(super) fn renew(&self) {
         for part in ["upper", "work"] {
             // the kernel may still hold the old machine's root
-            wait_until(&format!("the old disk of {}", self.name), PATIENCE, || match fs::remove_dir_all(self.own().join(part)) {
-                Ok(()) => true,
-                Err(e) => e.kind() == std::io::ErrorKind::NotFound,
+            wait_until(&format!("the old disk of {}", self.name), PATIENCE, || {
+                match fs::remove_dir_all(self.own().join(part)) {
+                    Ok(()) => true,
+                    Err(e) => e.kind() == std::io::ErrorKind::NotFound,
+                }
             });
         }
         keys::make(&self.own().join("ssh_host_ed25519_key"), &self.name);
@@ -169,7 +218,8 @@ impl Node {
 
     /// Returns the line of its key in a file of known hosts.
     pub(crate) fn known(&self) -> String {
-        let key = fs::read_to_string(self.own().join("ssh_host_ed25519_key.pub")).expect("the node's key");
+        let key = fs::read_to_string(self.own().join("ssh_host_ed25519_key.pub"))
+            .expect("the node's key");
         let parts: Vec<&str> = key.split_whitespace().take(2).collect();
         format!("{},{} {}", self.name, self.address, parts.join(" "))
     }
@@ -181,7 +231,9 @@ impl Node {
     #[track_caller]
     fn running(&self) -> (Arc<Namespaces>, i32) {
         let state = self.lock();
-        let running = state.as_ref().unwrap_or_else(|| panic!("{} is off", self.name));
+        let running = state
+            .as_ref()
+            .unwrap_or_else(|| panic!("{} is off", self.name));
         (Arc::clone(&running.namespaces), running.init)
     }
 
@@ -201,7 +253,10 @@ impl Node {
     /// Returns whether it has switched itself off: its process 1 has ended, and not because of a test's fault.
     pub(crate) fn has_ended(&self) -> bool {
         // if it is locked, it is just being switched on or off
-        self.state.try_lock().is_some_and(|mut s| s.as_mut().is_some_and(|r| r.outer.try_wait().is_ok_and(|ended| ended.is_some())))
+        self.state.try_lock().is_some_and(|mut s| {
+            s.as_mut()
+                .is_some_and(|r| r.outer.try_wait().is_ok_and(|ended| ended.is_some()))
+        })
     }
 
     /// Identifies its current boot by the number of process 1; `None` while it is off or just being switched.
@@ -220,30 +275,78 @@ impl Node {
         assert!(state.is_none(), "{} is on", self.name);
         let run = self.sandbox.inside();
         let own = run.join("nodes").join(&self.name);
-        let console = self.sandbox.directory().join(format!("{}.console", self.name));
+        let console = self
+            .sandbox
+            .directory()
+            .join(format!("{}.console", self.name));
         let mut command = self.sandbox.namespaces.command("unshare");
-        command.args(["--net", "--uts", "--ipc", "--pid", "--mount", "--fork", "--kill-child", "--propagation", "private", "--"]);
-        command.arg("bash").arg(self.sandbox.directory().join("etc/node.sh")).arg(&self.name).env_clear().current_dir("/");
-        command.env("PATH", admin_path()).env("NAME", &self.name).env("ADDRESS", self.address.to_string());
-        command.env("LOWER", self.plan.image.root()).env("APT", self.plan.image.packages().unwrap_or_default());
+        command.args([
+            "--net",
+            "--uts",
+            "--ipc",
+            "--pid",
+            "--mount",
+            "--fork",
+            "--kill-child",
+            "--propagation",
+            "private",
+            "--",
+        ]);
+        command
+            .arg("bash")
+            .arg(self.sandbox.directory().join("etc/node.sh"))
+            .arg(&self.name)
+            .env_clear()
+            .current_dir("/");
+        command
+            .env("PATH", admin_path())
+            .env("NAME", &self.name)
+            .env("ADDRESS", self.address.to_string());
+        command
+            .env("LOWER", self.plan.image.root())
+            .env("APT", self.plan.image.packages().unwrap_or_default());
         command
             .env("OWN", own)
             .env("RUN", run)
             .env("HIDE", hidden_directory())
             .env("BOUND", self.plan.image.bound().join(" "))
             .env("OPEN", self.plan.image.open().join(" "));
-        command.env("SCRATCH_MIB", self.plan.scratch_mib.to_string()).env("SHM_MIB", self.plan.shm_mib.to_string());
+        command
+            .env("SCRATCH_MIB", self.plan.scratch_mib.to_string())
+            .env("SHM_MIB", self.plan.shm_mib.to_string());
         command.env("PORTUGUESE", if self.plan.portuguese { "yes" } else { "" });
-        command.env("SSHD", self.plan.sshd.join("\n")).env("GUEST", self.guest.as_deref().unwrap_or_default());
-        command.env("ROOT_LOGIN", if self.guest.is_some() { "no" } else { "prohibit-password" });
-        let log = fs::File::options().create(true).append(true).open(&console).expect("the console's log");
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log);
-        let mut outer = command.spawn().unwrap_or_else(|e| panic!("{}: {e}", self.name));
+        command
+            .env("SSHD", self.plan.sshd.join("\n"))
+            .env("GUEST", self.guest.as_deref().unwrap_or_default());
+        command.env(
+            "ROOT_LOGIN",
+            if self.guest.is_some() {
+                "no"
+            } else {
+                "prohibit-password"
+            },
+        );
+        let log = fs::File::options()
+            .create(true)
+            .append(true)
+            .open(&console)
+            .expect("the console's log");
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(log);
+        let mut outer = command
+            .spawn()
+            .unwrap_or_else(|e| panic!("{}: {e}", self.name));
         let unshare = wait_for_child(i32::try_from(outer.id()).expect("a process number"));
         let init = wait_for_child(unshare);
         let port = self.port();
         let is_wired = self.wire.lock().is_some();
-        let switch = if is_wired { format!("w-{}", self.label()) } else { "lab0".into() };
+        let switch = if is_wired {
+            format!("w-{}", self.label())
+        } else {
+            "lab0".into()
+        };
         let peer = number_inside(init);
         // the hardware address follows from the address; otherwise a replaced node cannot be found for seconds
         let [a, b, c, d] = self.address.octets();
@@ -255,10 +358,18 @@ impl Node {
         let_continue(&mut outer);
         if let Err(problem) = wait_ready(&mut outer) {
             let _ = (outer.kill(), outer.wait());
-            panic!("{} did not start ({problem}): {}", self.name, fs::read_to_string(&console).unwrap_or_default());
+            panic!(
+                "{} did not start ({problem}): {}",
+                self.name,
+                fs::read_to_string(&console).unwrap_or_default()
+            );
         }
         let namespaces = Namespaces::of(init).expect("namespaces of the node");
-        *state = Some(PoweredOn { outer, init, namespaces });
+        *state = Some(PoweredOn {
+            outer,
+            init,
+            namespaces,
+        });
     }
 
     /// Ends the thread that forwards its packets.
@@ -268,7 +379,9 @@ impl Node {
 
     /// Kills process 1, and with it all other processes of the node.
     pub(crate) fn end(&self) {
-        let Some(mut running) = self.lock().take() else { return };
+        let Some(mut running) = self.lock().take() else {
+            return;
+        };
         crate::process::signal(running.init, nix::sys::signal::Signal::SIGKILL);
         let _ = running.outer.wait();
         self.sandbox.record_leftovers(&running.namespaces);
@@ -278,13 +391,23 @@ impl Node {
 /// Returns the number of a node's process 1 inside the sandbox.
 fn number_inside(init: i32) -> String {
     let status = fs::read_to_string(format!("/proc/{init}/status")).expect("the node's process 1");
-    let numbers = status.lines().find_map(|l| l.strip_prefix("NSpid:")).expect("a kernel with pid namespaces");
-    let inside = numbers.split_whitespace().nth(1).expect("a process in the sandbox");
+    let numbers = status
+        .lines()
+        .find_map(|l| l.strip_prefix("NSpid:"))
+        .expect("a kernel with pid namespaces");
+    let inside = numbers
+        .split_whitespace()
+        .nth(1)
+        .expect("a process in the sandbox");
     inside.to_owned()
 }
 
 /// Returns the directory for temporary files of tests, which nodes must not see; empty if it is `/tmp`, which nodes replace anyway.
 fn hidden_directory() -> String {
     let temporary = std::env::temp_dir();
-    if temporary == std::path::Path::new("/tmp") { String::new() } else { temporary.display().to_string() }
+    if temporary == std::path::Path::new("/tmp") {
+        String::new()
+    } else {
+        temporary.display().to_string()
+    }
 }

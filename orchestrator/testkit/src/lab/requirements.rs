@@ -30,10 +30,29 @@ fn probe() -> Option<String> {
         && mount -t sysfs sysfs /run/m/sys && mount -t proc proc /run/m/proc && mount -t devpts -o newinstance devpts /run/m/mnt \
         && ip link add cvc0 type bridge && ip link add cvc1 type veth peer name cvc2 && ip link set cvc1 master cvc0 && ip tuntap add dev cvc3 mode tap";
     let mut command = Command::new("unshare");
-    command.args(["--net", "--mount", "--uts", "--ipc", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", script]);
-    match command.env("PATH", admin_path()).stdin(Stdio::null()).output() {
+    command.args([
+        "--net",
+        "--mount",
+        "--uts",
+        "--ipc",
+        "--pid",
+        "--fork",
+        "--kill-child",
+        "--mount-proc",
+        "sh",
+        "-c",
+        script,
+    ]);
+    match command
+        .env("PATH", admin_path())
+        .stdin(Stdio::null())
+        .output()
+    {
         Ok(output) if output.status.success() => None,
-        Ok(output) => Some(format!("this machine does not allow it: {}", String::from_utf8_lossy(&output.stderr).trim())),
+        Ok(output) => Some(format!(
+            "this machine does not allow it: {}",
+            String::from_utf8_lossy(&output.stderr).trim()
+        )),
         Err(e) => Some(format!("unshare: {e}")),
     }
 }

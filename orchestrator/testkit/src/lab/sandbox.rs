@@ -46,38 +46,83 @@ pub(super) struct Sandbox {
 
 impl Sandbox {
     pub(super) fn start(shared_mib: u64, hosts: &str) -> Arc<Self> {
-        let directory = tempfile::Builder::new().prefix("cvc-lab-").tempdir().expect("a directory");
+        let directory = tempfile::Builder::new()
+            .prefix("cvc-lab-")
+            .tempdir()
+            .expect("a directory");
         let root = directory.path();
-        fs::create_dir_all(root.join("etc")).and_then(|()| fs::create_dir_all(root.join("home/.ssh"))).expect("directories of the lab");
+        fs::create_dir_all(root.join("etc"))
+            .and_then(|()| fs::create_dir_all(root.join("home/.ssh")))
+            .expect("directories of the lab");
         let accounts = fs::read_to_string("/etc/passwd").expect("/etc/passwd");
         let home = root.join("home");
         let moved: Vec<String> = accounts.lines().map(|l| set_home(l, &home)).collect();
-        fs::write(root.join("etc/passwd"), moved.join("\n") + "\n").expect("accounts of the laptop");
+        fs::write(root.join("etc/passwd"), moved.join("\n") + "\n")
+            .expect("accounts of the laptop");
         fs::write(root.join("etc/hosts"), hosts).expect("hosts of the laptop");
-        fs::write(root.join("etc/sandbox.sh"), include_str!("sandbox.sh")).expect("a script of the lab");
+        fs::write(root.join("etc/sandbox.sh"), include_str!("sandbox.sh"))
+            .expect("a script of the lab");
         fs::write(root.join("etc/node.sh"), include_str!("node.sh")).expect("a script of the lab");
-        fs::write(root.join("etc/guest.sh"), include_str!("guest.sh")).expect("a script of the lab");
+        fs::write(root.join("etc/guest.sh"), include_str!("guest.sh"))
+            .expect("a script of the lab");
         let mut holder = Command::new("unshare");
-        holder.args(["--net", "--mount", "--uts", "--ipc", "--pid", "--fork", "--kill-child", "--propagation", "private", "--"]);
-        holder.arg("bash").arg(root.join("etc/sandbox.sh")).arg(root).env("SHARED_MIB", shared_mib.to_string());
-        holder.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(fs::File::create(root.join("sandbox.log")).expect("a log"));
+        holder.args([
+            "--net",
+            "--mount",
+            "--uts",
+            "--ipc",
+            "--pid",
+            "--fork",
+            "--kill-child",
+            "--propagation",
+            "private",
+            "--",
+        ]);
+        holder
+            .arg("bash")
+            .arg(root.join("etc/sandbox.sh"))
+            .arg(root)
+            .env("SHARED_MIB", shared_mib.to_string());
+        holder
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(fs::File::create(root.join("sandbox.log")).expect("a log"));
         let mut holder = holder.spawn().expect("unshare");
         let stdin = holder.stdin.take().expect("its standard input");
         if let Err(problem) = wait_ready(&mut holder) {
             let _ = (holder.kill(), holder.wait());
-            panic!("the sandbox did not start ({problem}): {}", fs::read_to_string(root.join("sandbox.log")).unwrap_or_default());
+            panic!(
+                "the sandbox did not start ({problem}): {}",
+                fs::read_to_string(root.join("sandbox.log")).unwrap_or_default()
+            );
         }
         let outer = i32::try_from(holder.id()).expect("a process number");
-        let init = *namespaces::children(outer).first().expect("process 1 of the sandbox");
+        let init = *namespaces::children(outer)
+            .first()
+            .expect("process 1 of the sandbox");
         let namespaces = Namespaces::of(init).expect("namespaces of the sandbox");
-        Arc::new(Self { directory: Some(directory), holder: Mutex::new(holder), _stdin: stdin, init, namespaces, left: Mutex::default() })
+        Arc::new(Self {
+            directory: Some(directory),
+            holder: Mutex::new(holder),
+            _stdin: stdin,
+            init,
+            namespaces,
+            left: Mutex::default(),
+        })
     }
 
     /// Records processes that still live in namespaces where everything should have ended.
     pub(super) fn record_leftovers(&self, namespaces: &Namespaces) {
-        self.left.lock().extend(namespaces.inhabitants().iter().map(|pid| {
-            format!("process {pid}: {}", fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default().replace('\0', " "))
-        }));
+        self.left
+            .lock()
+            .extend(namespaces.inhabitants().iter().map(|pid| {
+                format!(
+                    "process {pid}: {}",
+                    fs::read_to_string(format!("/proc/{pid}/cmdline"))
+                        .unwrap_or_default()
+                        .replace('\0', " ")
+                )
+            }));
     }
 
     pub(super) fn directory(&self) -> &Path {
@@ -91,18 +136,30 @@ impl Sandbox {
 
     /// Returns the same directory, for the test.
     pub(super) fn outside(&self) -> PathBuf {
-        PathBuf::from(format!("/proc/{}/root{}", self.init, self.inside().display()))
+        PathBuf::from(format!(
+            "/proc/{}/root{}",
+            self.init,
+            self.inside().display()
+        ))
     }
 
     pub(super) fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = self.namespaces.command(program);
         for (name, _) in std::env::vars_os() {
             let name = name.to_string_lossy();
-            if name.starts_with("SSH_") || name.starts_with("XDG_") || name.starts_with("SLURM_") || name.starts_with("ANSIBLE_") {
+            if name.starts_with("SSH_")
+                || name.starts_with("XDG_")
+                || name.starts_with("SLURM_")
+                || name.starts_with("ANSIBLE_")
+            {
                 command.env_remove(name.as_ref());
             }
         }
-        command.env("HOME", self.directory().join("home")).env("USER", "root").env("LOGNAME", "root").env("PATH", admin_path());
+        command
+            .env("HOME", self.directory().join("home"))
+            .env("USER", "root")
+            .env("LOGNAME", "root")
+            .env("PATH", admin_path());
         command
     }
 
@@ -116,12 +173,19 @@ impl Sandbox {
 
     /// Lists the programs on the laptop.
     pub(super) fn processes(&self) -> Vec<NodeProcess> {
-        let Some(own) = namespaces::identity(self.init, "pid") else { return Vec::new() };
-        let inside =
-            namespaces::processes().into_iter().filter(|p| *p != self.init && namespaces::identity(*p, "pid").as_ref() == Some(&own));
+        let Some(own) = namespaces::identity(self.init, "pid") else {
+            return Vec::new();
+        };
+        let inside = namespaces::processes()
+            .into_iter()
+            .filter(|p| *p != self.init && namespaces::identity(*p, "pid").as_ref() == Some(&own));
         let all = inside.filter_map(NodeProcess::of);
         // the processes that hold nodes belong to the lab itself
-        all.filter(|p| !p.command.starts_with("unshare --net --uts --ipc --pid --mount ")).collect()
+        all.filter(|p| {
+            !p.command
+                .starts_with("unshare --net --uts --ipc --pid --mount ")
+        })
+        .collect()
     }
 
     /// Kills all of its processes.
@@ -138,7 +202,12 @@ impl Sandbox {
         if let Some(directory) = self.directory.take() {
             let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
             let root = directory.path().display().to_string();
-            left.extend(mounts.lines().filter(|l| l.contains(&root)).map(|l| format!("mount: {l}")));
+            left.extend(
+                mounts
+                    .lines()
+                    .filter(|l| l.contains(&root))
+                    .map(|l| format!("mount: {l}")),
+            );
             if let Err(e) = directory.close() {
                 left.push(format!("directory {root}: {e}"));
             }
@@ -160,7 +229,10 @@ impl Drop for Sandbox {
 fn set_home(line: &str, home: &Path) -> String {
     let fields: Vec<&str> = line.split(':').collect();
     match fields.as_slice() {
-        ["root", password, user, group, name, _, shell] => format!("root:{password}:{user}:{group}:{name}:{}:{shell}", home.display()),
+        ["root", password, user, group, name, _, shell] => format!(
+            "root:{password}:{user}:{group}:{name}:{}:{shell}",
+            home.display()
+        ),
         _ => line.to_owned(),
     }
 }
@@ -182,8 +254,12 @@ pub(super) fn wait_ready(child: &mut Child) -> Result<(), String> {
     while !output.ends_with(b"\n") {
         let rest = PATIENCE.saturating_sub(begin.elapsed()).as_millis();
         let mut polled = [PollFd::new(pipe.as_fd(), PollFlags::POLLIN)];
-        let is_late =
-            rest == 0 || nix::poll::poll(&mut polled, PollTimeout::try_from(rest).unwrap_or(PollTimeout::MAX)).is_ok_and(|n| n == 0);
+        let is_late = rest == 0
+            || nix::poll::poll(
+                &mut polled,
+                PollTimeout::try_from(rest).unwrap_or(PollTimeout::MAX),
+            )
+            .is_ok_and(|n| n == 0);
         if is_late {
             return Err(format!("no answer within {PATIENCE:?}"));
         }
@@ -194,10 +270,19 @@ pub(super) fn wait_ready(child: &mut Child) -> Result<(), String> {
             Err(e) => return Err(e.to_string()),
         }
     }
-    if output == b"ready\n" { Ok(()) } else { Err(String::from_utf8_lossy(&output).into_owned()) }
+    if output == b"ready\n" {
+        Ok(())
+    } else {
+        Err(String::from_utf8_lossy(&output).into_owned())
+    }
 }
 
 /// Lets a process continue that waits for a line.
 pub(super) fn let_continue(child: &mut Child) {
-    child.stdin.take().expect("its standard input").write_all(b"go\n").expect("the process reads");
+    child
+        .stdin
+        .take()
+        .expect("its standard input")
+        .write_all(b"go\n")
+        .expect("the process reads");
 }

@@ -40,8 +40,14 @@ impl Lab {
             return slurm;
         }
         let mut key = vec![0; 128];
-        fs::File::open("/dev/urandom").and_then(|mut f| f.read_exact(&mut key)).expect("random bytes for munge's key");
-        let storage = if has_accounting { "accounting_storage/slurmdbd\nAccountingStorageHost=login" } else { "accounting_storage/none" };
+        fs::File::open("/dev/urandom")
+            .and_then(|mut f| f.read_exact(&mut key))
+            .expect("random bytes for munge's key");
+        let storage = if has_accounting {
+            "accounting_storage/slurmdbd\nAccountingStorageHost=login"
+        } else {
+            "accounting_storage/none"
+        };
         let count = self.nodes().count();
         let configuration = format!(
             "{}AccountingStorageType={storage}\n\
@@ -79,7 +85,10 @@ fn prepare(node: &Node, key: &[u8], configuration: &[u8]) {
              [ ! -e \"$lib\" ] || [ -e \"${lib%.2}\" ] || ln -s libpmix.so.2 \"${lib%.2}\"\n\
          done",
     );
-    let write = |file: &str, content: &[u8]| fs::write(node.path(file), content).unwrap_or_else(|e| panic!("{}:{file}: {e}", node.name()));
+    let write = |file: &str, content: &[u8]| {
+        fs::write(node.path(file), content)
+            .unwrap_or_else(|e| panic!("{}:{file}: {e}", node.name()))
+    };
     write("/etc/slurm/cgroup.conf", b"CgroupPlugin=cgroup/v1\n");
     write("/etc/munge/munge.key", key);
     write(CONFIGURATION, configuration);
@@ -98,7 +107,11 @@ fn start_munge(node: &Node) {
 
 /// Starts a private database and slurmdbd.
 fn start_accounting(login: &Node) {
-    fs::write(login.path("/etc/slurm/slurmdbd.conf"), include_str!("slurmdbd.conf")).expect("slurmdbd.conf on the login node");
+    fs::write(
+        login.path("/etc/slurm/slurmdbd.conf"),
+        include_str!("slurmdbd.conf"),
+    )
+    .expect("slurmdbd.conf on the login node");
     login.shell(
         "chmod 600 /etc/slurm/slurmdbd.conf\n\
          mkdir -p /run/mysqld /var/lib/lab-database; chown mysql: /run/mysqld /var/lib/lab-database\n\
@@ -107,8 +120,15 @@ fn start_accounting(login: &Node) {
          mariadb-install-db \"$@\" $small >/var/log/database.log 2>&1\n\
          setsid mariadbd \"$@\" $small --skip-networking --socket=/run/mysqld/mysqld.sock </dev/null >>/var/log/database.log 2>&1 &",
     );
-    let does = |what: &str, script: &str| wait_until(what, Duration::from_secs(240), || login.exec(&["sh", "-c", script]).status.success());
-    does("the database", "mariadb --no-defaults -e 'create database if not exists slurm_acct' 2>/dev/null");
+    let does = |what: &str, script: &str| {
+        wait_until(what, Duration::from_secs(240), || {
+            login.exec(&["sh", "-c", script]).status.success()
+        })
+    };
+    does(
+        "the database",
+        "mariadb --no-defaults -e 'create database if not exists slurm_acct' 2>/dev/null",
+    );
     login.shell("setsid slurmdbd </dev/null >/dev/null 2>&1");
     does("slurmdbd", "sacctmgr -n show cluster >/dev/null 2>&1");
     login.shell(
@@ -121,10 +141,17 @@ impl Slurm<'_> {
     /// Waits until this many nodes are idle.
     #[track_caller]
     pub fn wait_idle(&self, nodes: usize) {
-        wait_until(&format!("{nodes} idle nodes of Slurm"), Duration::from_secs(240), || {
-            let idle = self.lab.login().exec(&["sinfo", "-h", "-p", "debug", "-t", "idle", "-o", "%D"]);
-            String::from_utf8_lossy(&idle.stdout).trim() == nodes.to_string()
-        });
+        wait_until(
+            &format!("{nodes} idle nodes of Slurm"),
+            Duration::from_secs(240),
+            || {
+                let idle = self
+                    .lab
+                    .login()
+                    .exec(&["sinfo", "-h", "-p", "debug", "-t", "idle", "-o", "%D"]);
+                String::from_utf8_lossy(&idle.stdout).trim() == nodes.to_string()
+            },
+        );
     }
 
     /// Stops slurmctld as an administrator does: its state is saved, jobs continue, requests get no answer.
@@ -143,7 +170,9 @@ impl Slurm<'_> {
         let login = self.lab.login();
         start_munge(login);
         login.shell("setsid slurmctld </dev/null >/dev/null 2>&1");
-        wait_until("slurmctld", Duration::from_secs(240), || login.exec(&["scontrol", "ping"]).status.success());
+        wait_until("slurmctld", Duration::from_secs(240), || {
+            login.exec(&["scontrol", "ping"]).status.success()
+        });
     }
 
     /// Kills slurmd on a node; processes that it started live on.
@@ -155,11 +184,21 @@ impl Slurm<'_> {
     pub fn start_node(&self, node: &Node) {
         if !node.path(CONFIGURATION).exists() {
             // another machine has taken its place
-            let of_login = |file: &str| fs::read(self.lab.login().path(file)).unwrap_or_else(|e| panic!("login:{file}: {e}"));
-            prepare(node, &of_login("/etc/munge/munge.key"), &of_login(CONFIGURATION));
+            let of_login = |file: &str| {
+                fs::read(self.lab.login().path(file))
+                    .unwrap_or_else(|e| panic!("login:{file}: {e}"))
+            };
+            prepare(
+                node,
+                &of_login("/etc/munge/munge.key"),
+                &of_login(CONFIGURATION),
+            );
         }
         start_munge(node);
-        node.shell(&format!("setsid slurmd -N {} </dev/null >/dev/null 2>&1", node.name()));
+        node.shell(&format!(
+            "setsid slurmd -N {} </dev/null >/dev/null 2>&1",
+            node.name()
+        ));
     }
 
     /// Returns the last lines of all Slurm logs, for the message of a failed test.
@@ -170,7 +209,13 @@ impl Slurm<'_> {
                     "{}:\n{}",
                     node.name(),
                     String::from_utf8_lossy(
-                        &node.exec(&["sh", "-c", "tail -n 30 /var/log/slurm*.log /var/log/database.log 2>/dev/null"]).stdout
+                        &node
+                            .exec(&[
+                                "sh",
+                                "-c",
+                                "tail -n 30 /var/log/slurm*.log /var/log/database.log 2>/dev/null"
+                            ])
+                            .stdout
                     )
                 )
             }
@@ -182,16 +227,29 @@ impl Slurm<'_> {
 
 /// Ends a daemon on a node with a signal.
 fn end(node: &Node, program: &str, by: Signal) {
-    let is_it = |command: &str| Path::new(command.split(' ').next().unwrap_or_default()).file_name().is_some_and(|n| n == program);
+    let is_it = |command: &str| {
+        Path::new(command.split(' ').next().unwrap_or_default())
+            .file_name()
+            .is_some_and(|n| n == program)
+    };
     let mut signalled = false;
-    wait_until(&format!("the end of {program}"), Duration::from_secs(20), || {
-        let all: Vec<i32> = node.processes(program).into_iter().filter(|p| is_it(&p.command)).map(|p| p.pid).collect();
-        if !signalled || by == Signal::SIGKILL {
-            all.iter().for_each(|pid| signal(*pid, by));
-            signalled = true;
-        }
-        all.is_empty()
-    });
+    wait_until(
+        &format!("the end of {program}"),
+        Duration::from_secs(20),
+        || {
+            let all: Vec<i32> = node
+                .processes(program)
+                .into_iter()
+                .filter(|p| is_it(&p.command))
+                .map(|p| p.pid)
+                .collect();
+            if !signalled || by == Signal::SIGKILL {
+                all.iter().for_each(|pid| signal(*pid, by));
+                signalled = true;
+            }
+            all.is_empty()
+        },
+    );
     node.shell(&format!("rm -f /run/{program}.pid"));
 }
 

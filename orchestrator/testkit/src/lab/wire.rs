@@ -54,7 +54,11 @@ impl Wire {
         let ends = Arc::new(AtomicBool::new(false));
         let (sender, receiver) = mpsc::channel();
         let thread = thread::spawn({
-            let (line, ends, namespaces) = (Arc::clone(&line), Arc::clone(&ends), Arc::clone(&sandbox.namespaces));
+            let (line, ends, namespaces) = (
+                Arc::clone(&line),
+                Arc::clone(&ends),
+                Arc::clone(&sandbox.namespaces),
+            );
             let names = [format!("t-{node}"), format!("u-{node}")];
             move || {
                 let devices = devices(&namespaces, &names);
@@ -64,7 +68,10 @@ impl Wire {
                 }
             }
         });
-        receiver.recv().expect("the wire's thread").unwrap_or_else(|e| panic!("cannot make a wire for {node}: {e}"));
+        receiver
+            .recv()
+            .expect("the wire's thread")
+            .unwrap_or_else(|e| panic!("cannot make a wire for {node}: {e}"));
         sandbox.shell(&format!(
             "ip link add w-{node} type bridge\n\
              ip link set u-{node} master w-{node} up\n\
@@ -72,7 +79,11 @@ impl Wire {
              ip link set w-{node} up\n\
              ip link set {port} master w-{node}"
         ));
-        Self { line, ends, thread: Some(thread) }
+        Self {
+            line,
+            ends,
+            thread: Some(thread),
+        }
     }
 
     pub(super) fn set(&self, line: Line) {
@@ -96,14 +107,23 @@ fn devices(namespaces: &Namespaces, names: &[String; 2]) -> io::Result<[File; 2]
 }
 
 fn tap(name: &str) -> io::Result<File> {
-    let file = File::options().read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/dev/net/tun")?;
+    let file = File::options()
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .open("/dev/net/tun")?;
     #[expect(unsafe_code, reason = "a device is made by an ioctl")]
     unsafe {
         let mut request: libc::ifreq = std::mem::zeroed();
-        for (to, from) in request.ifr_name.iter_mut().zip(name.bytes().take(libc::IFNAMSIZ - 1)) {
+        for (to, from) in request
+            .ifr_name
+            .iter_mut()
+            .zip(name.bytes().take(libc::IFNAMSIZ - 1))
+        {
             *to = libc::c_char::try_from(from).unwrap_or(0);
         }
-        request.ifr_ifru.ifru_flags = libc::c_short::try_from(libc::IFF_TAP | libc::IFF_NO_PI).unwrap_or(0);
+        request.ifr_ifru.ifru_flags =
+            libc::c_short::try_from(libc::IFF_TAP | libc::IFF_NO_PI).unwrap_or(0);
         if libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &request) != 0 {
             return Err(io::Error::last_os_error());
         }
@@ -123,25 +143,38 @@ fn pass(mut devices: [File; 2], line: &Mutex<Line>, ends: &AtomicBool) {
         let now = Instant::now();
         let wait = queue
             .peek()
-            .map_or(Duration::from_millis(20), |Reverse((due, ..))| due.saturating_duration_since(now).min(Duration::from_millis(20)));
+            .map_or(Duration::from_millis(20), |Reverse((due, ..))| {
+                due.saturating_duration_since(now)
+                    .min(Duration::from_millis(20))
+            });
         // rounded up, because a poll of 0 ms would spin until a packet is due
         let wait = u16::try_from(wait.as_micros().div_ceil(1000)).unwrap_or(20);
-        let mut polled = devices.each_ref().map(|d| PollFd::new(d.as_fd(), PollFlags::POLLIN));
+        let mut polled = devices
+            .each_ref()
+            .map(|d| PollFd::new(d.as_fd(), PollFlags::POLLIN));
         let _ = nix::poll::poll(&mut polled, PollTimeout::from(wait));
         let is = *line.lock();
         for from in 0..2 {
             for _ in 0..64 {
-                let Ok(length) = devices[from].read(&mut buffer) else { break };
+                let Ok(length) = devices[from].read(&mut buffer) else {
+                    break;
+                };
                 let now = Instant::now();
                 if dice.next() < is.loss || queue.len() >= QUEUE {
                     continue;
                 }
                 let mut sent = now;
                 if let Some(rate) = is.mbit_per_s.filter(|r| *r > 0.0) {
-                    sent = free[from].max(now) + Duration::from_secs_f64(length as f64 * 8.0 / (rate * 1e6));
+                    sent = free[from].max(now)
+                        + Duration::from_secs_f64(length as f64 * 8.0 / (rate * 1e6));
                     free[from] = sent;
                 }
-                queue.push(Reverse((sent + is.delay, order, 1 - from, buffer[..length].to_vec())));
+                queue.push(Reverse((
+                    sent + is.delay,
+                    order,
+                    1 - from,
+                    buffer[..length].to_vec(),
+                )));
                 order += 1;
             }
         }
@@ -167,5 +200,9 @@ impl Dice {
 
 /// Takes the next packet if it is due.
 fn due(queue: &mut BinaryHeap<Packet>, now: Instant) -> Option<Packet> {
-    if queue.peek().is_some_and(|Reverse((due, ..))| *due <= now) { queue.pop() } else { None }
+    if queue.peek().is_some_and(|Reverse((due, ..))| *due <= now) {
+        queue.pop()
+    } else {
+        None
+    }
 }

@@ -109,7 +109,10 @@ impl Files {
     pub fn apply(&mut self, change: &Change) {
         match change {
             Change::Name { dir, name, inode } => {
-                self.names.entry(*dir).or_default().insert(name.clone(), *inode);
+                self.names
+                    .entry(*dir)
+                    .or_default()
+                    .insert(name.clone(), *inode);
             }
             Change::Unname { dir, name } => {
                 self.names.entry(*dir).or_default().remove(name);
@@ -120,7 +123,10 @@ impl Files {
                 if names.get(&from.1) == Some(inode) {
                     names.remove(&from.1);
                 }
-                self.names.entry(to.0).or_default().insert(to.1.clone(), *inode);
+                self.names
+                    .entry(to.0)
+                    .or_default()
+                    .insert(to.1.clone(), *inode);
             }
             Change::Write { inode, at, bytes } => {
                 let content = self.contents.entry(*inode).or_default();
@@ -128,7 +134,9 @@ impl Files {
                 content.resize(content.len().max(at + bytes.len()), 0);
                 content[*at..at + bytes.len()].copy_from_slice(bytes);
             }
-            Change::Cut { inode, length } => self.contents.entry(*inode).or_default().resize(*length, 0),
+            Change::Cut { inode, length } => {
+                self.contents.entry(*inode).or_default().resize(*length, 0)
+            }
         }
     }
 
@@ -137,7 +145,9 @@ impl Files {
     }
 
     pub fn find(&self, path: &Path) -> Option<Inode> {
-        path.components().try_fold(ROOT, |dir, part| self.names.get(&dir)?.get(part.as_os_str()).copied())
+        path.components().try_fold(ROOT, |dir, part| {
+            self.names.get(&dir)?.get(part.as_os_str()).copied()
+        })
     }
 
     /// All files that can be reached, by their paths.
@@ -175,8 +185,18 @@ pub(super) struct Recorder<'r> {
 
 impl<'r> Recorder<'r> {
     pub fn new(root: &'r Path, name: &'r str, umask: u32) -> Self {
-        let history = History { kinds: vec![(Kind::Directory, 0o755)], ..History::default() };
-        Self { root, name, umask, history, files: Files::default(), changes_after: vec![0] }
+        let history = History {
+            kinds: vec![(Kind::Directory, 0o755)],
+            ..History::default()
+        };
+        Self {
+            root,
+            name,
+            umask,
+            history,
+            files: Files::default(),
+            changes_after: vec![0],
+        }
     }
 
     pub fn follow(mut self, calls: &[Call]) -> (History, Files) {
@@ -192,17 +212,29 @@ impl<'r> Recorder<'r> {
         if arg.is_deleted || arg.bytes.is_none() {
             return None;
         }
-        let base = base.filter(|base| base.bytes.is_some()).map_or_else(|| self.root.to_owned(), Arg::path);
+        let base = base
+            .filter(|base| base.bytes.is_some())
+            .map_or_else(|| self.root.to_owned(), Arg::path);
         let whole = base.join(arg.path());
         let below = whole.strip_prefix(self.root).ok()?;
-        let below: PathBuf = below.components().filter(|part| *part != Component::CurDir).collect();
-        assert!(!below.components().any(|part| part == Component::ParentDir), "a path that goes up: {}", whole.display());
+        let below: PathBuf = below
+            .components()
+            .filter(|part| *part != Component::CurDir)
+            .collect();
+        assert!(
+            !below.components().any(|part| part == Component::ParentDir),
+            "a path that goes up: {}",
+            whole.display()
+        );
         below.starts_with(self.name).then_some(below)
     }
 
     fn do_change(&mut self, change: Change, path: &Path) {
         self.files.apply(&change);
-        self.history.steps.push(Step { change, path: path.to_owned() });
+        self.history.steps.push(Step {
+            change,
+            path: path.to_owned(),
+        });
     }
 
     fn place(&self, path: &Path) -> (Inode, OsString) {
@@ -228,7 +260,11 @@ impl<'r> Recorder<'r> {
         match (from, to) {
             (Some(from), Some(to)) => {
                 let inode = self.known(&from);
-                let change = Change::Rename { from: self.place(&from), to: self.place(&to), inode };
+                let change = Change::Rename {
+                    from: self.place(&from),
+                    to: self.place(&to),
+                    inode,
+                };
                 self.do_change(change, &to);
             }
             (None, None) => {}
@@ -237,14 +273,20 @@ impl<'r> Recorder<'r> {
     }
 
     fn known(&self, path: &Path) -> Inode {
-        self.files.find(path).unwrap_or_else(|| panic!("{} is not known", path.display()))
+        self.files
+            .find(path)
+            .unwrap_or_else(|| panic!("{} is not known", path.display()))
     }
 
     fn write(&mut self, call: &Call, at: Option<usize>, bytes: Option<Vec<u8>>) {
-        let Some(path) = self.path(None, &call.args[0]) else { return };
+        let Some(path) = self.path(None, &call.args[0]) else {
+            return;
+        };
         let mut bytes = bytes.unwrap_or_else(|| panic!("what is written? {call:?}"));
         // as many as were taken
-        bytes.truncate(usize::try_from(call.args.last().expect("a result").number()).expect("a length"));
+        bytes.truncate(
+            usize::try_from(call.args.last().expect("a result").number()).expect("a length"),
+        );
         let inode = self.known(&path);
         // all writers of a campaign append, or write a new file from its beginning
         let at = at.unwrap_or_else(|| self.files.length(inode));
@@ -260,7 +302,9 @@ impl<'r> Recorder<'r> {
     }
 
     fn open(&mut self, base: Option<&Arg>, path: &Arg, flags: &Arg, mode: Option<&Arg>) {
-        let Some(path) = self.path(base, path) else { return };
+        let Some(path) = self.path(base, path) else {
+            return;
+        };
         match self.files.find(&path) {
             None if flags.has("O_CREAT") => {
                 self.make(&path, Kind::File, mode.map_or(0o666, Arg::mode));
@@ -272,19 +316,42 @@ impl<'r> Recorder<'r> {
 
     fn sync(&mut self, call: &Call, covers: impl Fn(&Change) -> bool) {
         let before = self.changes_after[call.began_after];
-        let covers = (0..before).filter(|at| covers(&self.history.steps[*at].change)).collect();
-        let of = call.args[0].bytes.as_ref().map(|_| call.args[0].path().display().to_string()).unwrap_or_default();
-        self.history.syncs.push(Sync { at: self.history.steps.len(), covers, what: format!("{} of {of}", call.name) });
+        let covers = (0..before)
+            .filter(|at| covers(&self.history.steps[*at].change))
+            .collect();
+        let of = call.args[0]
+            .bytes
+            .as_ref()
+            .map(|_| call.args[0].path().display().to_string())
+            .unwrap_or_default();
+        self.history.syncs.push(Sync {
+            at: self.history.steps.len(),
+            covers,
+            what: format!("{} of {of}", call.name),
+        });
     }
 
     fn call(&mut self, call: &Call) {
         let args = &call.args;
         // -EXDEV and the like are left out before: every call here succeeded
         match call.name.as_str() {
-            "open" => self.open(None, &args[0], &args[1], args.get(2).filter(|_| args.len() > 3)),
-            "openat" => self.open(Some(&args[0]), &args[1], &args[2], args.get(3).filter(|_| args.len() > 4)),
+            "open" => self.open(
+                None,
+                &args[0],
+                &args[1],
+                args.get(2).filter(|_| args.len() > 3),
+            ),
+            "openat" => self.open(
+                Some(&args[0]),
+                &args[1],
+                &args[2],
+                args.get(3).filter(|_| args.len() > 4),
+            ),
             "creat" => {
-                let flags = Arg { text: "O_CREAT|O_TRUNC".to_owned(), ..Arg::default() };
+                let flags = Arg {
+                    text: "O_CREAT|O_TRUNC".to_owned(),
+                    ..Arg::default()
+                };
                 self.open(None, &args[0], &flags, Some(&args[1]));
             }
             "mkdir" => self.make_directory(None, &args[0], &args[1]),
@@ -300,10 +367,16 @@ impl<'r> Recorder<'r> {
                 }
             }
             "rename" => self.rename(self.path(None, &args[0]), self.path(None, &args[1])),
-            "renameat" => self.rename(self.path(Some(&args[0]), &args[1]), self.path(Some(&args[2]), &args[3])),
+            "renameat" => self.rename(
+                self.path(Some(&args[0]), &args[1]),
+                self.path(Some(&args[2]), &args[3]),
+            ),
             "renameat2" => {
                 assert!(!args[4].has("RENAME_EXCHANGE"), "{call:?}");
-                self.rename(self.path(Some(&args[0]), &args[1]), self.path(Some(&args[2]), &args[3]));
+                self.rename(
+                    self.path(Some(&args[0]), &args[1]),
+                    self.path(Some(&args[2]), &args[3]),
+                );
             }
             "symlink" => self.make_link(&args[0], None, &args[1]),
             "symlinkat" => self.make_link(&args[0], Some(&args[1]), &args[2]),
@@ -314,16 +387,25 @@ impl<'r> Recorder<'r> {
                 self.write(call, Some(at), args[1].bytes.clone());
             }
             "truncate" | "ftruncate" => {
-                self.cut(self.path(None, &args[0]), usize::try_from(args[1].number()).expect("a length"));
+                self.cut(
+                    self.path(None, &args[0]),
+                    usize::try_from(args[1].number()).expect("a length"),
+                );
             }
             "chmod" | "fchmod" => self.set_mode(None, &args[0], &args[1]),
             "fchmodat" => self.set_mode(Some(&args[0]), &args[1], &args[2]),
             "fsync" | "fdatasync" => self.sync_one(call),
             "syncfs" | "sync" => self.sync(call, |_| true),
             // what these write is not in the trace
-            "link" | "linkat" | "mknod" | "mknodat" | "pwritev" | "pwritev2" | "fallocate" | "copy_file_range" | "sendfile" => {
-                let touched: Vec<PathBuf> = args.iter().filter_map(|arg| self.path(None, arg)).collect();
-                assert!(touched.is_empty(), "{} is not understood here: {touched:?}", call.name);
+            "link" | "linkat" | "mknod" | "mknodat" | "pwritev" | "pwritev2" | "fallocate"
+            | "copy_file_range" | "sendfile" => {
+                let touched: Vec<PathBuf> =
+                    args.iter().filter_map(|arg| self.path(None, arg)).collect();
+                assert!(
+                    touched.is_empty(),
+                    "{} is not understood here: {touched:?}",
+                    call.name
+                );
             }
             // no promise
             "sync_file_range" => {}
@@ -356,9 +438,15 @@ impl<'r> Recorder<'r> {
         let file = &call.args[0];
         // the root itself has the name of what counts
         let is_root = !file.is_deleted && file.bytes.is_some() && file.path() == self.root;
-        let inode = if is_root { Some(ROOT) } else { self.path(None, file).map(|path| self.known(&path)) };
+        let inode = if is_root {
+            Some(ROOT)
+        } else {
+            self.path(None, file).map(|path| self.known(&path))
+        };
         if let Some(inode) = inode {
-            self.sync(call, |change| change.content_of() == Some(inode) || change.is_in(inode));
+            self.sync(call, |change| {
+                change.content_of() == Some(inode) || change.is_in(inode)
+            });
         }
     }
 }

@@ -43,7 +43,11 @@ impl Recording {
         let output = tempfile::tempdir().expect("a directory");
         let file = output.path().join("trace");
         let mut traced = Command::new("strace");
-        traced.args(trace::arguments(&file)).arg(command.get_program()).args(command.get_args()).stdin(Stdio::null());
+        traced
+            .args(trace::arguments(&file))
+            .arg(command.get_program())
+            .args(command.get_args())
+            .stdin(Stdio::null());
         for (variable, value) in command.get_envs() {
             match value {
                 Some(value) => traced.env(variable, value),
@@ -53,13 +57,24 @@ impl Recording {
         if let Some(dir) = command.get_current_dir() {
             traced.current_dir(dir);
         }
-        let ended = traced.output().unwrap_or_else(|e| panic!("{traced:?}: {e}"));
-        assert!(ended.status.success(), "{command:?}: {}\n{}", ended.status, String::from_utf8_lossy(&ended.stderr));
+        let ended = traced
+            .output()
+            .unwrap_or_else(|e| panic!("{traced:?}: {e}"));
+        assert!(
+            ended.status.success(),
+            "{command:?}: {}\n{}",
+            ended.status,
+            String::from_utf8_lossy(&ended.stderr)
+        );
         let text = fs::read_to_string(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
         let (history, files) = Recorder::new(root, name, umask()).follow(&trace::read(&text));
         let last = Tree::of(&history, &files);
         let there = read_tree(root, name);
-        let differ: Vec<&PathBuf> = last.keys().chain(there.keys()).filter(|path| last.get(*path) != there.get(*path)).collect();
+        let differ: Vec<&PathBuf> = last
+            .keys()
+            .chain(there.keys())
+            .filter(|path| last.get(*path) != there.get(*path))
+            .collect();
         assert!(differ.is_empty(), "something was not recorded: {differ:?}");
         Self { history, last }
     }
@@ -71,7 +86,12 @@ impl Recording {
 
     /// The files at each change of this one.
     pub fn moments(&self, path: &Path) -> Vec<Moment> {
-        let changes = self.history.steps.iter().enumerate().filter(|(_, step)| step.path == path);
+        let changes = self
+            .history
+            .steps
+            .iter()
+            .enumerate()
+            .filter(|(_, step)| step.path == path);
         changes
             .map(|(at, _)| Moment {
                 seen: Tree::after(&self.history, |step| step <= at),
@@ -91,13 +111,21 @@ impl Recording {
 
     /// The changes that these syncs have put on disk.
     fn synced(&self, is_done: impl Fn(&history::Sync) -> bool) -> BTreeSet<usize> {
-        self.history.syncs.iter().filter(|sync| is_done(sync)).flat_map(|sync| sync.covers.iter().copied()).collect()
+        self.history
+            .syncs
+            .iter()
+            .filter(|sync| is_done(sync))
+            .flat_map(|sync| sync.covers.iter().copied())
+            .collect()
     }
 }
 
 /// The mask of this process for the modes of new files.
 fn umask() -> u32 {
     let status = fs::read_to_string("/proc/self/status").expect("/proc/self/status");
-    let mask = status.lines().find_map(|line| line.strip_prefix("Umask:")).expect("a mask");
+    let mask = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Umask:"))
+        .expect("a mask");
     u32::from_str_radix(mask.trim(), 8).expect("octal")
 }

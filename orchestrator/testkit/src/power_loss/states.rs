@@ -42,16 +42,29 @@ struct Part {
 }
 
 /// Chooses states: for each sync everything and nothing of what was not synced, then, by turns for all syncs, its other parts.
-pub(super) fn choose(history: &History, count: usize, seed: u64, dull: impl Fn(&Path) -> bool) -> Vec<State> {
+pub(super) fn choose(
+    history: &History,
+    count: usize,
+    seed: u64,
+    dull: impl Fn(&Path) -> bool,
+) -> Vec<State> {
     let mut random = fastrand::Rng::with_seed(seed);
     let windows = windows(history);
-    let mut queues: Vec<(Vec<Part>, Vec<Part>)> = windows.iter().map(|window| parts(history, window, &mut random, &dull)).collect();
+    let mut queues: Vec<(Vec<Part>, Vec<Part>)> = windows
+        .iter()
+        .map(|window| parts(history, window, &mut random, &dull))
+        .collect();
     let mut order: Vec<(usize, Part)> = Vec::new();
     for (at, (first, _)) in queues.iter_mut().enumerate() {
         order.extend(first.drain(..).map(|part| (at, part)));
     }
     while queues.iter().any(|(_, rest)| !rest.is_empty()) {
-        order.extend(queues.iter_mut().enumerate().filter_map(|(at, (_, rest))| Some((at, rest.pop()?))));
+        order.extend(
+            queues
+                .iter_mut()
+                .enumerate()
+                .filter_map(|(at, (_, rest))| Some((at, rest.pop()?))),
+        );
     }
     let mut states: Vec<State> = Vec::new();
     // the same files, and how many changes were synced: the later moment promises more
@@ -73,7 +86,11 @@ pub(super) fn choose(history: &History, count: usize, seed: u64, dull: impl Fn(&
             files,
             synced: Tree::after(history, |step| window.synced.contains(&step)),
         };
-        if place < states.len() { states[place] = state } else { states.push(state) }
+        if place < states.len() {
+            states[place] = state
+        } else {
+            states.push(state)
+        }
     }
     states
 }
@@ -83,42 +100,100 @@ fn windows(history: &History) -> Vec<Window> {
     let steps = history.steps.len();
     (0..=syncs.len())
         .map(|number| {
-            let synced: BTreeSet<usize> = syncs[..number].iter().flat_map(|sync| sync.covers.iter().copied()).collect();
+            let synced: BTreeSet<usize> = syncs[..number]
+                .iter()
+                .flat_map(|sync| sync.covers.iter().copied())
+                .collect();
             let (end, when) = match syncs.get(number) {
-                Some(sync) => (sync.at, format!("before sync {} ({}) ends", number + 1, sync.what)),
+                Some(sync) => (
+                    sync.at,
+                    format!("before sync {} ({}) ends", number + 1, sync.what),
+                ),
                 None => (steps, "at the end".to_owned()),
             };
-            Window { when, pending: (0..end).filter(|step| !synced.contains(step)).collect(), synced }
+            Window {
+                when,
+                pending: (0..end).filter(|step| !synced.contains(step)).collect(),
+                synced,
+            }
         })
         .collect()
 }
 
 /// The parts of a window that come first, and the others.
-fn parts(history: &History, window: &Window, random: &mut fastrand::Rng, dull: &impl Fn(&Path) -> bool) -> (Vec<Part>, Vec<Part>) {
+fn parts(
+    history: &History,
+    window: &Window,
+    random: &mut fastrand::Rng,
+    dull: &impl Fn(&Path) -> bool,
+) -> (Vec<Part>, Vec<Part>) {
     let steps = &history.steps;
     let all: BTreeSet<usize> = window.pending.iter().copied().collect();
-    let named = |what: &str, kept: BTreeSet<usize>| Part { what: what.to_owned(), kept, cut: None };
-    let first = vec![named("everything is there", all.clone()), named("nothing else is there", BTreeSet::new())];
+    let named = |what: &str, kept: BTreeSet<usize>| Part {
+        what: what.to_owned(),
+        kept,
+        cut: None,
+    };
+    let first = vec![
+        named("everything is there", all.clone()),
+        named("nothing else is there", BTreeSet::new()),
+    ];
     let is_name = |step: &usize| steps[*step].change.content_of().is_none();
-    let mut rest = vec![named("all names, and no content", all.iter().copied().filter(is_name).collect())];
-    for (count, step) in window.pending.iter().enumerate().filter(|(_, step)| !dull(&steps[**step].path)) {
+    let mut rest = vec![named(
+        "all names, and no content",
+        all.iter().copied().filter(is_name).collect(),
+    )];
+    for (count, step) in window
+        .pending
+        .iter()
+        .enumerate()
+        .filter(|(_, step)| !dull(&steps[**step].path))
+    {
         let told = told(history, *step);
         let mut but = all.clone();
         but.remove(step);
-        rest.push(Part { what: format!("all but {told}"), kept: but, cut: None });
-        rest.push(Part { what: format!("only {told}"), kept: [*step].into(), cut: None });
-        rest.push(Part { what: format!("all up to {told}"), kept: window.pending[..=count].iter().copied().collect(), cut: None });
+        rest.push(Part {
+            what: format!("all but {told}"),
+            kept: but,
+            cut: None,
+        });
+        rest.push(Part {
+            what: format!("only {told}"),
+            kept: [*step].into(),
+            cut: None,
+        });
+        rest.push(Part {
+            what: format!("all up to {told}"),
+            kept: window.pending[..=count].iter().copied().collect(),
+            cut: None,
+        });
         if let Change::Write { bytes, .. } = &steps[*step].change
             && bytes.len() > 1
         {
             let left = random.usize(1..bytes.len());
-            rest.push(Part { what: format!("all, of {told} {left} bytes"), kept: all.clone(), cut: Some((*step, left)) });
+            rest.push(Part {
+                what: format!("all, of {told} {left} bytes"),
+                kept: all.clone(),
+                cut: Some((*step, left)),
+            });
         }
     }
     for number in 0..if all.len() > 2 { RANDOM } else { 0 } {
         let share = [0.2, 0.5, 0.8][random.usize(..3)];
-        let kept: BTreeSet<usize> = all.iter().copied().filter(|_| random.f64() < share).collect();
-        rest.push(Part { what: format!("random part {number} of {} changes, {} are left", all.len(), kept.len()), kept, cut: None });
+        let kept: BTreeSet<usize> = all
+            .iter()
+            .copied()
+            .filter(|_| random.f64() < share)
+            .collect();
+        rest.push(Part {
+            what: format!(
+                "random part {number} of {} changes, {} are left",
+                all.len(),
+                kept.len()
+            ),
+            kept,
+            cut: None,
+        });
     }
     random.shuffle(&mut rest);
     (first, rest)
@@ -130,7 +205,9 @@ fn told(history: &History, step: usize) -> String {
         Change::Name { .. } => "the new name".to_owned(),
         Change::Unname { .. } => "the removal".to_owned(),
         Change::Rename { from, .. } => format!("the rename from {}", from.1.to_string_lossy()),
-        Change::Write { at, bytes, .. } => format!("the write of bytes {at} to {}", at + bytes.len()),
+        Change::Write { at, bytes, .. } => {
+            format!("the write of bytes {at} to {}", at + bytes.len())
+        }
         Change::Cut { length, .. } => format!("the cut to {length} bytes"),
     };
     format!("{what} ({})", step.path.display())
@@ -140,10 +217,23 @@ fn tree(history: &History, window: &Window, part: &Part) -> Tree {
     let mut files = super::history::Files::default();
     for (at, step) in history.steps.iter().enumerate() {
         match (&step.change, part.cut) {
-            (Change::Write { inode, at: from, bytes }, Some((cut, left))) if cut == at => {
-                files.apply(&Change::Write { inode: *inode, at: *from, bytes: bytes[..left].to_owned() });
+            (
+                Change::Write {
+                    inode,
+                    at: from,
+                    bytes,
+                },
+                Some((cut, left)),
+            ) if cut == at => {
+                files.apply(&Change::Write {
+                    inode: *inode,
+                    at: *from,
+                    bytes: bytes[..left].to_owned(),
+                });
             }
-            (change, _) if window.synced.contains(&at) || part.kept.contains(&at) => files.apply(change),
+            (change, _) if window.synced.contains(&at) || part.kept.contains(&at) => {
+                files.apply(change)
+            }
             _ => {}
         }
     }

@@ -14,9 +14,24 @@ const CALLS: &str = "?open,openat,?creat,?mkdir,mkdirat,?rmdir,?unlink,unlinkat,
 /// Arguments of strace that record these calls of a program and all its children in a file.
 pub(super) fn arguments(to: &Path) -> Vec<String> {
     // -xx: no byte of a string has to be guessed, and no string has a comma or a quote
-    let fixed = ["-f", "-qq", "-y", "-xx", "-s", "100000000", "--seccomp-bpf", "-e", "signal=none"];
+    let fixed = [
+        "-f",
+        "-qq",
+        "-y",
+        "-xx",
+        "-s",
+        "100000000",
+        "--seccomp-bpf",
+        "-e",
+        "signal=none",
+    ];
     let mut all: Vec<String> = fixed.map(str::to_owned).into();
-    all.extend(["-e".into(), format!("trace={CALLS}"), "-o".into(), to.display().to_string()]);
+    all.extend([
+        "-e".into(),
+        format!("trace={CALLS}"),
+        "-o".into(),
+        to.display().to_string(),
+    ]);
     all
 }
 
@@ -45,16 +60,32 @@ impl Arg {
         let quoted = |open: char, close: &str| -> Option<(Vec<u8>, bool)> {
             let (_, rest) = text.split_once(open)?;
             let (inner, rest) = rest.split_once(close)?;
-            assert!(!rest.starts_with("..."), "strace has shortened a string: {text}");
+            assert!(
+                !rest.starts_with("..."),
+                "strace has shortened a string: {text}"
+            );
             Some((unescape(inner)?, rest.contains("(deleted)")))
         };
-        let found = if text.starts_with('"') { quoted('"', "\"") } else { quoted('<', ">") };
-        let (bytes, is_deleted) = found.map_or((None, false), |(bytes, is_deleted)| (Some(bytes), is_deleted));
-        Self { text: text.to_owned(), bytes, is_deleted }
+        let found = if text.starts_with('"') {
+            quoted('"', "\"")
+        } else {
+            quoted('<', ">")
+        };
+        let (bytes, is_deleted) = found.map_or((None, false), |(bytes, is_deleted)| {
+            (Some(bytes), is_deleted)
+        });
+        Self {
+            text: text.to_owned(),
+            bytes,
+            is_deleted,
+        }
     }
 
     pub fn path(&self) -> PathBuf {
-        let bytes = self.bytes.clone().unwrap_or_else(|| panic!("no path: {}", self.text));
+        let bytes = self
+            .bytes
+            .clone()
+            .unwrap_or_else(|| panic!("no path: {}", self.text));
         PathBuf::from(std::ffi::OsString::from_vec(bytes))
     }
 
@@ -63,7 +94,9 @@ impl Arg {
     }
 
     pub fn number(&self) -> u64 {
-        self.text.parse().unwrap_or_else(|_| panic!("no number: {}", self.text))
+        self.text
+            .parse()
+            .unwrap_or_else(|_| panic!("no number: {}", self.text))
     }
 
     /// A mode, as in `0100644` or `S_IFIFO|0644`.
@@ -76,7 +109,11 @@ impl Arg {
     pub fn vector(&self) -> Vec<u8> {
         let bases = self.text.split("iov_base=\"").skip(1);
         bases
-            .flat_map(|part| part.split_once('"').and_then(|(hex, _)| unescape(hex)).unwrap_or_else(|| panic!("no vector: {part}")))
+            .flat_map(|part| {
+                part.split_once('"')
+                    .and_then(|(hex, _)| unescape(hex))
+                    .unwrap_or_else(|| panic!("no vector: {part}"))
+            })
             .collect()
     }
 }
@@ -86,7 +123,10 @@ fn unescape(text: &str) -> Option<Vec<u8>> {
     if text.is_empty() {
         return Some(Vec::new());
     }
-    text.strip_prefix("\\x")?.split("\\x").map(|hex| u8::from_str_radix(hex, 16).ok()).collect()
+    text.strip_prefix("\\x")?
+        .split("\\x")
+        .map(|hex| u8::from_str_radix(hex, 16).ok())
+        .collect()
 }
 
 /// Splits arguments at the commas that stand in no bracket.
@@ -113,7 +153,9 @@ pub(super) fn read(text: &str) -> Vec<Call> {
     // what a process has begun, and how many calls had ended then
     let mut begun: HashMap<&str, (&str, usize)> = HashMap::new();
     for line in text.lines() {
-        let Some((pid, rest)) = line.split_once(' ') else { continue };
+        let Some((pid, rest)) = line.split_once(' ') else {
+            continue;
+        };
         let rest = rest.trim_start();
         if rest.starts_with("+++") || rest.starts_with("---") {
             continue;
@@ -124,22 +166,37 @@ pub(super) fn read(text: &str) -> Vec<Call> {
         }
         let (whole, began_after) = match rest.strip_prefix("<... ") {
             Some(resumed) => {
-                let (_, second) = resumed.split_once(" resumed>").unwrap_or_else(|| panic!("no end of a call: {line}"));
-                let (first, after) = begun.remove(pid).unwrap_or_else(|| panic!("a call that never began: {line}"));
+                let (_, second) = resumed
+                    .split_once(" resumed>")
+                    .unwrap_or_else(|| panic!("no end of a call: {line}"));
+                let (first, after) = begun
+                    .remove(pid)
+                    .unwrap_or_else(|| panic!("a call that never began: {line}"));
                 (format!("{first}{second}"), after)
             }
             None => (rest.to_owned(), calls.len()),
         };
-        let Some((name, rest)) = whole.split_once('(') else { continue };
-        let Some((args, result)) = rest.rsplit_once(" = ") else { continue };
+        let Some((name, rest)) = whole.split_once('(') else {
+            continue;
+        };
+        let Some((args, result)) = rest.rsplit_once(" = ") else {
+            continue;
+        };
         // those that failed have changed nothing, and of those that a kill cut off nobody knows
         if result.starts_with('-') || result.starts_with('?') {
             continue;
         }
-        let args = args.trim_end().strip_suffix(')').unwrap_or_else(|| panic!("no end of the arguments: {line}"));
+        let args = args
+            .trim_end()
+            .strip_suffix(')')
+            .unwrap_or_else(|| panic!("no end of the arguments: {line}"));
         let mut args: Vec<Arg> = split(args).into_iter().map(Arg::of).collect();
         args.push(Arg::of(result.split(" (").next().unwrap_or(result)));
-        calls.push(Call { name: name.to_owned(), args, began_after });
+        calls.push(Call {
+            name: name.to_owned(),
+            args,
+            began_after,
+        });
     }
     calls
 }
@@ -158,12 +215,27 @@ mod tests {
                     1 writev(3<\\x2f\\x62>(deleted), [{iov_base=\"\\x61\", iov_len=1}, {iov_base=\"\", iov_len=0}], 2) = 1\n\
                     1 +++ exited with 0 +++\n";
         let calls = read(text);
-        let names: Vec<_> = calls.iter().map(|c| (c.name.as_str(), c.began_after)).collect();
-        assert_eq!(names, [("openat", 0), ("write", 1), ("fsync", 1), ("writev", 3)]);
+        let names: Vec<_> = calls
+            .iter()
+            .map(|c| (c.name.as_str(), c.began_after))
+            .collect();
+        assert_eq!(
+            names,
+            [("openat", 0), ("write", 1), ("fsync", 1), ("writev", 3)]
+        );
         let open = &calls[0].args;
-        assert_eq!((open[1].path(), open[3].mode(), open[4].path()), ("b".into(), 0o666, "/a/b".into()));
+        assert_eq!(
+            (open[1].path(), open[3].mode(), open[4].path()),
+            ("b".into(), 0o666, "/a/b".into())
+        );
         assert!(open[2].has("O_CREAT") && !open[2].has("O_TRUNC"));
-        assert_eq!((calls[1].args[1].bytes.as_deref(), calls[1].args[2].number()), (Some(b",\n".as_slice()), 2));
-        assert_eq!((calls[3].args[0].is_deleted, calls[3].args[1].vector()), (true, b"a".to_vec()));
+        assert_eq!(
+            (calls[1].args[1].bytes.as_deref(), calls[1].args[2].number()),
+            (Some(b",\n".as_slice()), 2)
+        );
+        assert_eq!(
+            (calls[3].args[0].is_deleted, calls[3].args[1].vector()),
+            (true, b"a".to_vec())
+        );
     }
 }

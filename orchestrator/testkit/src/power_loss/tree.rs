@@ -44,7 +44,12 @@ impl Tree {
     /// The files after these changes.
     pub(super) fn after(history: &History, is_made: impl Fn(usize) -> bool) -> Self {
         let mut files = Files::default();
-        for (_, step) in history.steps.iter().enumerate().filter(|(at, _)| is_made(*at)) {
+        for (_, step) in history
+            .steps
+            .iter()
+            .enumerate()
+            .filter(|(at, _)| is_made(*at))
+        {
             files.apply(&step.change);
         }
         Self::of(history, &files)
@@ -55,11 +60,20 @@ impl Tree {
             let (kind, mode) = &history.kinds[inode];
             match kind {
                 Kind::Directory => Node::Directory { mode: *mode },
-                Kind::File => Node::File { mode: *mode, content: files.content(inode).to_owned() },
+                Kind::File => Node::File {
+                    mode: *mode,
+                    content: files.content(inode).to_owned(),
+                },
                 Kind::Link(to) => Node::Link(to.clone()),
             }
         };
-        Self(files.reachable().into_iter().map(|(path, inode)| (path, node(inode))).collect())
+        Self(
+            files
+                .reachable()
+                .into_iter()
+                .map(|(path, inode)| (path, node(inode)))
+                .collect(),
+        )
     }
 
     /// The content of a file; `None` if it is not there.
@@ -73,7 +87,10 @@ impl Tree {
     /// What lies below a path, by paths that begin there.
     #[must_use]
     pub fn below(&self, path: &Path) -> Self {
-        let below = self.0.iter().filter_map(|(at, node)| Some((at.strip_prefix(path).ok()?.to_owned(), node.clone())));
+        let below = self
+            .0
+            .iter()
+            .filter_map(|(at, node)| Some((at.strip_prefix(path).ok()?.to_owned(), node.clone())));
         Self(below.collect())
     }
 }
@@ -84,11 +101,18 @@ pub fn read_tree(root: &Path, name: &str) -> Tree {
     let mut todo = vec![PathBuf::from(name)];
     while let Some(path) = todo.pop() {
         let whole = root.join(&path);
-        let Ok(metadata) = fs::symlink_metadata(&whole) else { continue };
+        let Ok(metadata) = fs::symlink_metadata(&whole) else {
+            continue;
+        };
         let fail = |e| panic!("{}: {e}", whole.display());
         let mode = metadata.permissions().mode() & 0o7777;
         let node = if metadata.is_dir() {
-            todo.extend(fs::read_dir(&whole).unwrap_or_else(fail).flatten().map(|entry| path.join(entry.file_name())));
+            todo.extend(
+                fs::read_dir(&whole)
+                    .unwrap_or_else(fail)
+                    .flatten()
+                    .map(|entry| path.join(entry.file_name())),
+            );
             Node::Directory { mode }
         } else if metadata.is_symlink() {
             Node::Link(fs::read_link(&whole).expect("a link"))
@@ -112,7 +136,8 @@ pub fn write_tree(root: &Path, tree: &Tree) {
         };
         written.unwrap_or_else(|e| panic!("{}: {e}", whole.display()));
         if let Node::Directory { mode } | Node::File { mode, .. } = node {
-            fs::set_permissions(&whole, fs::Permissions::from_mode(*mode)).unwrap_or_else(|e| panic!("{}: {e}", whole.display()));
+            fs::set_permissions(&whole, fs::Permissions::from_mode(*mode))
+                .unwrap_or_else(|e| panic!("{}: {e}", whole.display()));
         }
     }
 }

@@ -18,7 +18,11 @@ use nix::sys::signal::Signal;
 const SOON: Duration = Duration::from_secs(90);
 
 fn text(output: &Output) -> String {
-    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+    format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    )
 }
 
 /// Waits for the turn of this test: only one test at a time makes labs, so that the durations are those of a machine without other labs.
@@ -42,7 +46,10 @@ fn nodes_start_in_seconds_reach_each_other_and_leave_nothing() {
     }
     let (directory, begin) = (lab.directory().to_owned(), Instant::now());
     drop(lab); // this checks for processes and mounts
-    eprintln!("4 nodes and a login node: up in {up:.2?}, gone in {:.2?}", begin.elapsed());
+    eprintln!(
+        "4 nodes and a login node: up in {up:.2?}, gone in {:.2?}",
+        begin.elapsed()
+    );
     assert!(!directory.exists());
 }
 
@@ -55,16 +62,42 @@ fn a_lab_has_no_route_out_and_hides_the_machine_where_it_must() {
     let host = std::net::TcpListener::bind("0.0.0.0:0").expect("a port of the machine");
     let port = host.local_addr().expect("its address").port();
     // addresses of the machine itself, which it would answer on any of its networks
-    let listed = text(&Command::new("ip").args(["-4", "-o", "address", "show", "scope", "global"]).output().expect("ip"));
-    let addresses = listed.lines().filter_map(|l| l.split_whitespace().nth(3)?.split('/').next().map(str::to_owned));
+    let listed = text(
+        &Command::new("ip")
+            .args(["-4", "-o", "address", "show", "scope", "global"])
+            .output()
+            .expect("ip"),
+    );
+    let addresses = listed.lines().filter_map(|l| {
+        l.split_whitespace()
+            .nth(3)?
+            .split('/')
+            .next()
+            .map(str::to_owned)
+    });
     for address in addresses.chain(["127.0.0.1".to_owned()]) {
         let script = format!("exec 3<>/dev/tcp/{address}/{port}");
-        let reached = Command::new("bash").args(["-c", &script]).status().expect("bash");
+        let reached = Command::new("bash")
+            .args(["-c", &script])
+            .status()
+            .expect("bash");
         assert!(reached.success(), "{address}");
-        assert!(!lab.exec(&["bash", "-c", &script]).status.success(), "the laptop reached {address}");
-        assert!(!lab.node("n1").exec(&["bash", "-c", &script]).status.success(), "n1 reached {address}");
+        assert!(
+            !lab.exec(&["bash", "-c", &script]).status.success(),
+            "the laptop reached {address}"
+        );
+        assert!(
+            !lab.node("n1")
+                .exec(&["bash", "-c", &script])
+                .status
+                .success(),
+            "n1 reached {address}"
+        );
     }
-    for routes in [lab.exec(&["ip", "route"]), lab.node("n1").exec(&["ip", "route"])] {
+    for routes in [
+        lab.exec(&["ip", "route"]),
+        lab.node("n1").exec(&["ip", "route"]),
+    ] {
         assert!(!text(&routes).contains("default"), "{}", text(&routes));
     }
     // the laptop sees the test's directories, nodes do not
@@ -74,18 +107,44 @@ fn a_lab_has_no_route_out_and_hides_the_machine_where_it_must() {
     assert!(!lab.node("n1").exec(&["test", "-e", &file]).status.success());
     // only `/shared` is shared
     lab.node("n1").shell("echo 1 >/shared/a; echo 1 >/scratch-local/a; echo 1 >/etc/a; echo 1 >/dev/shm/a; echo 1 >/tmp/a; sleep 600 & :");
-    assert_eq!(fs::read_to_string(lab.shared().join("a")).expect("the shared file"), "1\n");
-    assert_eq!(lab.node("n2").shell("cat /shared/a; ls /scratch-local /etc/a /dev/shm /tmp 2>/dev/null | grep -x a || :"), "1\n");
+    assert_eq!(
+        fs::read_to_string(lab.shared().join("a")).expect("the shared file"),
+        "1\n"
+    );
+    assert_eq!(
+        lab.node("n2").shell(
+            "cat /shared/a; ls /scratch-local /etc/a /dev/shm /tmp 2>/dev/null | grep -x a || :"
+        ),
+        "1\n"
+    );
     assert!(!Path::new("/etc/a").exists());
-    assert_eq!((lab.node("n1").processes("sleep 600").len(), lab.node("n2").processes("sleep 600").len()), (1, 0));
+    assert_eq!(
+        (
+            lab.node("n1").processes("sleep 600").len(),
+            lab.node("n2").processes("sleep 600").len()
+        ),
+        (1, 0)
+    );
     assert_eq!(lab.processes("sleep 600").len(), 1);
     // of the lab's own processes only sshd is visible on a node, and ended orphans are reaped
     lab.node("n2").shell("sh -c 'sleep 0.1 & sleep 0.1 &'");
-    wait_until("the end of the orphans", Duration::from_secs(20), || lab.node("n2").processes("sleep 0.1").is_empty());
-    let commands: Vec<String> = lab.node("n2").processes("").into_iter().map(|p| p.command).collect();
-    assert!(commands.len() == 1 && commands[0].starts_with("sshd: "), "{commands:?}");
+    wait_until("the end of the orphans", Duration::from_secs(20), || {
+        lab.node("n2").processes("sleep 0.1").is_empty()
+    });
+    let commands: Vec<String> = lab
+        .node("n2")
+        .processes("")
+        .into_iter()
+        .map(|p| p.command)
+        .collect();
+    assert!(
+        commands.len() == 1 && commands[0].starts_with("sshd: "),
+        "{commands:?}"
+    );
     wait_until("process 1 to reap them", Duration::from_secs(20), || {
-        lab.node("n2").shell("cat /proc/[0-9]*/stat 2>/dev/null | awk '$3 == \"Z\"'").is_empty()
+        lab.node("n2")
+            .shell("cat /proc/[0-9]*/stat 2>/dev/null | awk '$3 == \"Z\"'")
+            .is_empty()
     });
 }
 
@@ -93,7 +152,10 @@ fn a_lab_has_no_route_out_and_hides_the_machine_where_it_must() {
 fn two_labs_do_not_see_each_other() {
     require!(Tool::Lab);
     let _turn = turn();
-    let (one, two) = (Lab::builder().nodes(2).build(), Lab::builder().nodes(2).build());
+    let (one, two) = (
+        Lab::builder().nodes(2).build(),
+        Lab::builder().nodes(2).build(),
+    );
     one.node("n2").poweroff();
     one.node("n1").shell("echo one >/shared/who");
     assert_eq!(text(&two.ssh("n1", "ssh n2 hostname; ls /shared")), "n2\n");
@@ -108,20 +170,41 @@ fn a_test_that_panics_or_is_killed_leaves_nothing() {
         let lab = Lab::builder().nodes(2).build();
         lab.node("n1").shell("sleep 4711 & :");
         println!("directory {}", lab.directory().display());
-        assert_ne!(std::env::var_os("CVC_LAB_INNER").expect("just seen"), "panic", "on purpose");
+        assert_ne!(
+            std::env::var_os("CVC_LAB_INNER").expect("just seen"),
+            "panic",
+            "on purpose"
+        );
         std::thread::sleep(Duration::from_secs(600));
     }
     let _turn = turn();
     for way in ["panic", "kill"] {
         let mut inner = Command::new(std::env::current_exe().expect("this test"));
-        inner.args(["--exact", "lab::a_test_that_panics_or_is_killed_leaves_nothing", "--nocapture"]).env("CVC_LAB_INNER", way);
+        inner
+            .args([
+                "--exact",
+                "lab::a_test_that_panics_or_is_killed_leaves_nothing",
+                "--nocapture",
+            ])
+            .env("CVC_LAB_INNER", way);
         let log = tempfile::NamedTempFile::new().expect("a file");
-        let appending = || fs::File::options().append(true).open(log.path()).expect("its file");
-        let mut inner = inner.stdout(appending()).stderr(appending()).spawn().expect("starts");
+        let appending = || {
+            fs::File::options()
+                .append(true)
+                .open(log.path())
+                .expect("its file")
+        };
+        let mut inner = inner
+            .stdout(appending())
+            .stderr(appending())
+            .spawn()
+            .expect("starts");
         let printed = || fs::read_to_string(log.path()).expect("its output");
         let mut directory = None;
         wait_until("the inner lab", SOON, || {
-            directory = printed().lines().find_map(|l| l.split_once("directory ").map(|(_, d)| d.to_owned()));
+            directory = printed()
+                .lines()
+                .find_map(|l| l.split_once("directory ").map(|(_, d)| d.to_owned()));
             directory.is_some()
         });
         if way == "kill" {
@@ -133,7 +216,9 @@ fn a_test_that_panics_or_is_killed_leaves_nothing() {
         wait_until(&format!("nothing to be left after {way}"), SOON, || {
             !Path::new(&directory).exists()
                 && cvc_testkit::process::of_directory(Path::new(&directory)).is_empty()
-                && !fs::read_to_string("/proc/self/mountinfo").expect("mounts").contains(&directory)
+                && !fs::read_to_string("/proc/self/mountinfo")
+                    .expect("mounts")
+                    .contains(&directory)
         });
     }
 }
@@ -144,15 +229,22 @@ fn killing_a_command_kills_its_program_and_other_signals_reach_it_once() {
     let _turn = turn();
     let lab = Lab::builder().nodes(1).build();
     let mut child = lab.command("sleep").arg("4712").spawn().expect("starts");
-    wait_until("the program", SOON, || lab.processes("sleep 4712").len() == 1);
+    wait_until("the program", SOON, || {
+        lab.processes("sleep 4712").len() == 1
+    });
     child.kill().expect("a process");
     child.wait().expect("its end");
     wait_until("its end", SOON, || lab.processes("sleep 4712").is_empty());
     let mut child = lab.command("sleep").arg("4713").spawn().expect("starts");
-    wait_until("the program", SOON, || lab.processes("sleep 4713").len() == 1);
+    wait_until("the program", SOON, || {
+        lab.processes("sleep 4713").len() == 1
+    });
     cvc_testkit::process::signal(program_of(&child), Signal::SIGTERM);
     let status = child.wait().expect("its end");
-    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(15));
+    assert_eq!(
+        std::os::unix::process::ExitStatusExt::signal(&status),
+        Some(15)
+    );
     let mut code = lab.command("sh");
     code.args(["-c", "exit 7"]).current_dir("/usr");
     assert_eq!(output_within(code, SOON).status.code(), Some(7));
@@ -170,17 +262,24 @@ fn a_killed_node_closes_its_connections_and_a_silent_one_does_not() {
     let session = |node: &str| {
         let mut ssh = lab.command("ssh");
         let child = ssh.args([node, "sleep 600"]).spawn().expect("starts");
-        wait_until("the session", SOON, || lab.node(node).processes("sleep 600").len() == 1);
+        wait_until("the session", SOON, || {
+            lab.node(node).processes("sleep 600").len() == 1
+        });
         child
     };
     let (mut of_killed, mut of_silent) = (session("n1"), session("n2"));
     lab.node("n1").kill();
     // its command would run for ten minutes
-    wait_until("the end of the session", SOON, || of_killed.try_wait().expect("its state").is_some());
+    wait_until("the end of the session", SOON, || {
+        of_killed.try_wait().expect("its state").is_some()
+    });
     assert_eq!(of_killed.wait().expect("its end").code(), Some(255));
     lab.node("n2").poweroff();
     std::thread::sleep(Duration::from_secs(3));
-    assert!(of_silent.try_wait().expect("its state").is_none(), "the session noticed a silent node");
+    assert!(
+        of_silent.try_wait().expect("its state").is_none(),
+        "the session noticed a silent node"
+    );
     of_silent.kill().expect("a process");
     of_silent.wait().expect("its end");
     let late = lab.exec(&["ssh", "-o", "ConnectTimeout=1", "n2", "true"]);
@@ -188,7 +287,10 @@ fn a_killed_node_closes_its_connections_and_a_silent_one_does_not() {
     assert!(!lab.node("n1").is_up() && !lab.node("n2").is_up());
     for node in lab.nodes() {
         node.restart();
-        assert_eq!(text(&lab.ssh(node.name(), "hostname")), format!("{}\n", node.name()));
+        assert_eq!(
+            text(&lab.ssh(node.name(), "hostname")),
+            format!("{}\n", node.name())
+        );
     }
 }
 
@@ -200,12 +302,22 @@ fn a_node_restarts_as_itself_or_as_another() {
     let node = lab.node("n1");
     node.shell("echo kept >/root/file; echo lost >/scratch-local/file");
     node.restart();
-    assert_eq!(text(&lab.ssh("n1", "cat /root/file; ls /scratch-local")), "kept\n");
+    assert_eq!(
+        text(&lab.ssh("n1", "cat /root/file; ls /scratch-local")),
+        "kept\n"
+    );
     node.restart_with_new_key();
     let refused = lab.ssh("n1", "true");
     assert_eq!(refused.status.code(), Some(255));
-    assert!(text(&refused).contains("REMOTE HOST IDENTIFICATION HAS CHANGED"), "{}", text(&refused));
-    assert_eq!(text(&lab.ssh("n2", "ssh n1 'hostname; ls /root/file 2>/dev/null'")), "n1\n");
+    assert!(
+        text(&refused).contains("REMOTE HOST IDENTIFICATION HAS CHANGED"),
+        "{}",
+        text(&refused)
+    );
+    assert_eq!(
+        text(&lab.ssh("n2", "ssh n1 'hostname; ls /root/file 2>/dev/null'")),
+        "n1\n"
+    );
     lab.trust(node);
     assert_eq!(text(&lab.ssh("n1", "hostname")), "n1\n");
 }
@@ -217,7 +329,11 @@ fn links_can_be_cut_slow_lossy_and_narrow() {
     let lab = Lab::builder().nodes(2).build();
     let node = lab.node("n1");
     const CONNECT: &str = "exec 3<>/dev/tcp/$0/22";
-    let answers = |host: &str| lab.exec(&["timeout", "1", "bash", "-c", CONNECT, host]).status.success();
+    let answers = |host: &str| {
+        lab.exec(&["timeout", "1", "bash", "-c", CONNECT, host])
+            .status
+            .success()
+    };
     // on a busy machine a single attempt may take longer than a second
     let comes = |host: &str| wait_until(host, SOON, || answers(host));
     comes("n1");
@@ -228,15 +344,26 @@ fn links_can_be_cut_slow_lossy_and_narrow() {
     comes("n1");
     node.reachable_from_laptop(false);
     assert!(!answers("n1"));
-    assert!(lab.node("n2").exec(&["timeout", "30", "bash", "-c", CONNECT, "n1"]).status.success());
+    assert!(
+        lab.node("n2")
+            .exec(&["timeout", "30", "bash", "-c", CONNECT, "n1"])
+            .status
+            .success()
+    );
     node.reachable_from_laptop(true);
     comes("n1");
     // a session that is already open survives the new wire
     let mut ssh = lab.command("ssh");
-    ssh.args(["n1", "sleep 6; echo still here"]).stdout(std::process::Stdio::piped());
+    ssh.args(["n1", "sleep 6; echo still here"])
+        .stdout(std::process::Stdio::piped());
     let session = ssh.spawn().expect("starts");
-    wait_until("the session", SOON, || !node.processes("sleep 6").is_empty());
-    node.wire(Line { delay: Duration::from_millis(50), ..Line::default() });
+    wait_until("the session", SOON, || {
+        !node.processes("sleep 6").is_empty()
+    });
+    node.wire(Line {
+        delay: Duration::from_millis(50),
+        ..Line::default()
+    });
     // there and back: never faster, and hardly slower on an idle machine
     let mut fastest = f64::MAX;
     let mut connects = 0;
@@ -249,24 +376,64 @@ fn links_can_be_cut_slow_lossy_and_narrow() {
         connects >= 5 && fastest < 0.3
     });
     assert!(fastest >= 0.1, "{fastest}");
-    assert_eq!(text(&session.wait_with_output().expect("its end")), "still here\n");
-    node.wire(Line { loss: 1.0, ..Line::default() });
+    assert_eq!(
+        text(&session.wait_with_output().expect("its end")),
+        "still here\n"
+    );
+    node.wire(Line {
+        loss: 1.0,
+        ..Line::default()
+    });
     assert!(!answers("n1"));
-    node.wire(Line { loss: 0.3, ..Line::default() });
-    let received = || node.shell("cat /sys/class/net/eth0/statistics/rx_packets").trim().parse::<u32>().expect("a count");
+    node.wire(Line {
+        loss: 0.3,
+        ..Line::default()
+    });
+    let received = || {
+        node.shell("cat /sys/class/net/eth0/statistics/rx_packets")
+            .trim()
+            .parse::<u32>()
+            .expect("a count")
+    };
     let before = received();
-    assert!(lab.exec(&["bash", "-c", "for i in {1..500}; do echo >/dev/udp/10.77.0.11/9; done"]).status.success());
+    assert!(
+        lab.exec(&[
+            "bash",
+            "-c",
+            "for i in {1..500}; do echo >/dev/udp/10.77.0.11/9; done"
+        ])
+        .status
+        .success()
+    );
     let mut arrived = 0;
     wait_until("the last packet", SOON, || {
         std::thread::sleep(Duration::from_millis(300));
         let so_far = received() - before;
         std::mem::replace(&mut arrived, so_far) == so_far && so_far > 0
     });
-    assert!((300..400).contains(&arrived), "{arrived} of 500 packets arrived over a line that loses 30 %");
-    node.wire(Line { mbit_per_s: Some(8.0), ..Line::default() });
+    assert!(
+        (300..400).contains(&arrived),
+        "{arrived} of 500 packets arrived over a line that loses 30 %"
+    );
+    node.wire(Line {
+        mbit_per_s: Some(8.0),
+        ..Line::default()
+    });
     let begin = Instant::now();
-    assert!(lab.exec(&["sh", "-c", "head -c 2000000 /dev/zero | ssh n1 'cat >/dev/null'"]).status.success());
-    assert!((1.9..SOON.as_secs_f64()).contains(&begin.elapsed().as_secs_f64()), "2 MB at 8 Mbit/s took {:?}", begin.elapsed());
+    assert!(
+        lab.exec(&[
+            "sh",
+            "-c",
+            "head -c 2000000 /dev/zero | ssh n1 'cat >/dev/null'"
+        ])
+        .status
+        .success()
+    );
+    assert!(
+        (1.9..SOON.as_secs_f64()).contains(&begin.elapsed().as_secs_f64()),
+        "2 MB at 8 Mbit/s took {:?}",
+        begin.elapsed()
+    );
     node.wire(Line::default());
     node.restart();
     assert_eq!(text(&lab.ssh("n1", "hostname")), "n1\n");
@@ -280,10 +447,16 @@ fn an_sshd_is_stopped_killed_and_started_again() {
     let node = lab.node("n1");
     let mut ssh = lab.command("ssh");
     let mut session = ssh.args(["n1", "sleep 600"]).spawn().expect("starts");
-    wait_until("the session", SOON, || node.processes("sleep 600").len() == 1);
+    wait_until("the session", SOON, || {
+        node.processes("sleep 600").len() == 1
+    });
     node.sshd_stop();
     let refused = lab.ssh("n1", "true");
-    assert!(refused.status.code() == Some(255) && text(&refused).contains("refused"), "{}", text(&refused));
+    assert!(
+        refused.status.code() == Some(255) && text(&refused).contains("refused"),
+        "{}",
+        text(&refused)
+    );
     assert!(session.try_wait().expect("its state").is_none());
     node.sshd_start();
     assert_eq!(text(&lab.ssh("n1", "hostname")), "n1\n");
@@ -298,14 +471,30 @@ fn an_sshd_is_stopped_killed_and_started_again() {
 fn a_full_disk_affects_its_node_alone_and_full_shared_storage_all_nodes() {
     require!(Tool::Lab);
     let _turn = turn();
-    let lab = Lab::builder().nodes(2).scratch_mib(8).disk_mib(32).shared_mib(8).build();
+    let lab = Lab::builder()
+        .nodes(2)
+        .scratch_mib(8)
+        .disk_mib(32)
+        .shared_mib(8)
+        .build();
     let node = lab.node("n1");
     for directory in ["/scratch-local", "/var/lib", "/shared"] {
-        let is_free =
-            |name: &str| lab.node(name).exec(&["sh", "-c", &format!("echo x >{directory}/probe && rm {directory}/probe")]).status.success();
+        let is_free = |name: &str| {
+            lab.node(name)
+                .exec(&[
+                    "sh",
+                    "-c",
+                    &format!("echo x >{directory}/probe && rm {directory}/probe"),
+                ])
+                .status
+                .success()
+        };
         assert!(is_free("n1"));
         node.fill(directory);
-        assert!(!is_free("n1") && is_free("n2") != (directory == "/shared"), "{directory}");
+        assert!(
+            !is_free("n1") && is_free("n2") != (directory == "/shared"),
+            "{directory}"
+        );
         node.unfill(directory);
         assert!(is_free("n1"), "{directory}");
     }
@@ -315,7 +504,12 @@ fn a_full_disk_affects_its_node_alone_and_full_shared_storage_all_nodes() {
 fn ring(lab: &Lab, compiler: &Path) {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mpi/ring.c");
     let built = lab.directory().join("ring");
-    let done = Command::new(compiler).arg(&source).arg("-o").arg(&built).output().unwrap_or_else(|e| panic!("{}: {e}", compiler.display()));
+    let done = Command::new(compiler)
+        .arg(&source)
+        .arg("-o")
+        .arg(&built)
+        .output()
+        .unwrap_or_else(|e| panic!("{}: {e}", compiler.display()));
     assert!(done.status.success(), "{}", text(&done));
     fs::copy(&built, lab.shared().join("ring")).expect("the program on shared storage");
 }
@@ -325,9 +519,15 @@ fn assert_ring(finished: &Output, nodes: usize, rounds: usize) {
     let output = text(finished);
     assert!(finished.status.success(), "{}: {output}", finished.status);
     for rank in 0..nodes {
-        assert!(output.contains(&format!("rank {rank} of {nodes} on n{}\n", rank + 1)), "{output}");
+        assert!(
+            output.contains(&format!("rank {rank} of {nodes} on n{}\n", rank + 1)),
+            "{output}"
+        );
     }
-    assert!(output.contains(&format!("token {}\n", nodes * rounds)), "{output}");
+    assert!(
+        output.contains(&format!("token {}\n", nodes * rounds)),
+        "{output}"
+    );
 }
 
 #[test]
@@ -361,7 +561,13 @@ fn mpich_works_across_nodes() {
     let launcher = Tool::Mpich5.find().expect("just seen");
     ring(&lab, &launcher.with_file_name("mpicc"));
     let begin = Instant::now();
-    let finished = lab.ssh("ada@n1", &format!("{} -launcher ssh -hosts n1,n2,n3,n4 -ppn 1 -n 4 /shared/ring 20", launcher.display()));
+    let finished = lab.ssh(
+        "ada@n1",
+        &format!(
+            "{} -launcher ssh -hosts n1,n2,n3,n4 -ppn 1 -n 4 /shared/ring 20",
+            launcher.display()
+        ),
+    );
     eprintln!("MPICH 5, 4 nodes: {:.2?}", begin.elapsed());
     assert_ring(&finished, 4, 20);
 }
@@ -375,22 +581,37 @@ fn slurm_runs_jobs_on_four_nodes() {
     let slurm = lab.slurm();
     eprintln!("Slurm on 4 nodes: idle after {:.2?}", begin.elapsed());
     let mut hosts: Vec<String> =
-        text(&lab.ssh("ada@login", "srun -N4 -n4 --ntasks-per-node=1 hostname")).lines().map(str::to_owned).collect();
+        text(&lab.ssh("ada@login", "srun -N4 -n4 --ntasks-per-node=1 hostname"))
+            .lines()
+            .map(str::to_owned)
+            .collect();
     hosts.sort();
     assert_eq!(hosts, ["n1", "n2", "n3", "n4"], "{}", slurm.logs());
     if let Some(launcher) = Tool::Mpich5.find() {
         ring(&lab, &launcher.with_file_name("mpicc"));
-        assert_ring(&lab.ssh("login", "srun --mpi=pmi2 -N4 -n4 --ntasks-per-node=1 /shared/ring 5"), 4, 5);
+        assert_ring(
+            &lab.ssh(
+                "login",
+                "srun --mpi=pmi2 -N4 -n4 --ntasks-per-node=1 /shared/ring 5",
+            ),
+            4,
+            5,
+        );
     }
-    if let (Some(_), Some(compiler)) = (Tool::OpenMpi.find(), cvc_testkit::program::on_path("mpicc.openmpi")) {
+    if let (Some(_), Some(compiler)) = (
+        Tool::OpenMpi.find(),
+        cvc_testkit::program::on_path("mpicc.openmpi"),
+    ) {
         ring(&lab, &compiler);
-        let srun =
-            "OMPI_MCA_btl_tcp_if_include=eth0 OMPI_MCA_mpi_yield_when_idle=1 srun --mpi=pmix -N4 -n4 --ntasks-per-node=1 /shared/ring 5";
+        let srun = "OMPI_MCA_btl_tcp_if_include=eth0 OMPI_MCA_mpi_yield_when_idle=1 srun --mpi=pmix -N4 -n4 --ntasks-per-node=1 /shared/ring 5";
         assert_ring(&lab.ssh("login", srun), 4, 5);
     }
     // a controller that has just started may refuse steps, so the job finishes its step before the controller stops
     let script = "srun hostname | sort; until [ -e go ]; do sleep 0.1; done; echo on";
-    let job = text(&lab.ssh("ada@login", &format!("cd /shared; sbatch --parsable -N2 -o out --wrap '{script}'")));
+    let job = text(&lab.ssh(
+        "ada@login",
+        &format!("cd /shared; sbatch --parsable -N2 -o out --wrap '{script}'"),
+    ));
     assert!(job.trim().parse::<u32>().is_ok(), "{job}");
     let out = || fs::read_to_string(lab.shared().join("out")).unwrap_or_default();
     wait_until("the job's step", SOON, || out() == "n1\nn2\n");
@@ -415,16 +636,28 @@ fn glusterfs_is_shared_by_all_nodes_and_loses_files_with_a_brick() {
     let lab = Lab::builder().nodes(3).scratch_mib(128).build();
     let begin = Instant::now();
     lab.gluster(&["n1", "n2"]);
-    eprintln!("GlusterFS on 3 nodes: mounted after {:.2?}", begin.elapsed());
-    lab.node("n3").shell("for i in 1 2 3 4 5 6 7 8 9; do echo $i >/gluster/f$i; done");
+    eprintln!(
+        "GlusterFS on 3 nodes: mounted after {:.2?}",
+        begin.elapsed()
+    );
+    lab.node("n3")
+        .shell("for i in 1 2 3 4 5 6 7 8 9; do echo $i >/gluster/f$i; done");
     for node in lab.nodes() {
         assert_eq!(node.shell("cat /gluster/f*"), "1\n2\n3\n4\n5\n6\n7\n8\n9\n");
         assert_eq!(node.shell("stat -f -c %T /gluster"), "fuseblk\n");
     }
-    let bricks = |node: &str| lab.node(node).shell("ls /scratch-local/brick | wc -l").trim().parse::<u32>().expect("a count");
+    let bricks = |node: &str| {
+        lab.node(node)
+            .shell("ls /scratch-local/brick | wc -l")
+            .trim()
+            .parse::<u32>()
+            .expect("a count")
+    };
     assert!(bricks("n1") > 0 && bricks("n2") > 0 && bricks("n1") + bricks("n2") == 9);
     lab.node("n2").kill();
-    wait_until("the loss of the brick's files", SOON, || lab.node("n3").shell("ls /gluster | wc -l").trim() == bricks("n1").to_string());
+    wait_until("the loss of the brick's files", SOON, || {
+        lab.node("n3").shell("ls /gluster | wc -l").trim() == bricks("n1").to_string()
+    });
 }
 
 #[test]
@@ -433,14 +666,29 @@ fn packages_are_installed_on_minimal_nodes_from_a_closed_repository() {
     let _turn = turn();
     let lab = Lab::builder().nodes(2).image(Image::Base).build();
     assert_eq!(text(&lab.ssh("n1", "ssh n2 hostname")), "n2\n");
-    assert!(!lab.ssh("n1", "command -v cc || command -v mpiexec").status.success());
+    assert!(
+        !lab.ssh("n1", "command -v cc || command -v mpiexec")
+            .status
+            .success()
+    );
     let installed =
         lab.ssh("ada@n1", "sudo apt-get -q update && sudo apt-get -q install -y --no-install-recommends make && make --version");
-    assert!(installed.status.success() && text(&installed).contains("GNU Make"), "{}", text(&installed));
+    assert!(
+        installed.status.success() && text(&installed).contains("GNU Make"),
+        "{}",
+        text(&installed)
+    );
     assert!(!lab.ssh("n2", "command -v make").status.success());
-    if Tool::Mpich5.find().is_some_and(|p| p.starts_with(cvc_testkit::lab::cache())) {
+    if Tool::Mpich5
+        .find()
+        .is_some_and(|p| p.starts_with(cvc_testkit::lab::cache()))
+    {
         let finished = lab.ssh("n2", "apt-get -q update && apt-get -q install -y mpich5 && /opt/mpich5/bin/mpiexec -n 2 hostname");
-        assert!(finished.status.success() && text(&finished).contains("\nn2\nn2\n"), "{}", text(&finished));
+        assert!(
+            finished.status.success() && text(&finished).contains("\nn2\nn2\n"),
+            "{}",
+            text(&finished)
+        );
     }
 }
 
@@ -451,9 +699,27 @@ fn slurm_accounts_for_jobs() {
     let lab = Lab::builder().nodes(2).login(true).build();
     let begin = Instant::now();
     let slurm = lab.slurm_with_accounting();
-    eprintln!("Slurm with accounting on 2 nodes: idle after {:.2?}", begin.elapsed());
-    let job = text(&lab.ssh("ada@login", "cd /shared; sbatch --parsable -A lab -N2 --wrap 'srun false'")).trim().to_owned();
-    let states = || text(&lab.ssh("ada@login", &format!("sacct -n -P -X -j {job} -o JobID,State,NNodes,ExitCode")));
+    eprintln!(
+        "Slurm with accounting on 2 nodes: idle after {:.2?}",
+        begin.elapsed()
+    );
+    let job = text(&lab.ssh(
+        "ada@login",
+        "cd /shared; sbatch --parsable -A lab -N2 --wrap 'srun false'",
+    ))
+    .trim()
+    .to_owned();
+    let states = || {
+        text(&lab.ssh(
+            "ada@login",
+            &format!("sacct -n -P -X -j {job} -o JobID,State,NNodes,ExitCode"),
+        ))
+    };
     wait_until("the job's account", SOON, || states().contains("FAILED"));
-    assert_eq!(states(), format!("{job}|FAILED|2|1:0\n"), "{}", slurm.logs());
+    assert_eq!(
+        states(),
+        format!("{job}|FAILED|2|1:0\n"),
+        "{}",
+        slurm.logs()
+    );
 }

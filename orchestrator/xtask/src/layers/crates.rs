@@ -10,19 +10,111 @@ const TESTKIT: &str = "cvc-testkit";
 
 /// Each crate with the crates that it may depend on, lowest layer first.
 const ALLOWED: &[(&str, &[&str])] = &[
-    ("cvc-probe", &[]),
-    ("cvc-core", &["cvc-probe"]),
+    ("cvc-os", &[]),
+    ("cvc-image", &[]),
+    ("cvc-image-show", &["cvc-image"]),
+    ("cvc-probe", &["cvc-os", "cvc-image"]),
+    ("cvc-core", &["cvc-os"]),
     ("cvc-model", &["cvc-core"]),
-    ("cvc-engine", &["cvc-core", "cvc-probe"]),
-    ("cvc-controller", &["cvc-core", "cvc-model", "cvc-engine", "cvc-probe"]),
-    ("cvc-analysis", &["cvc-core", "cvc-model"]),
+    (
+        "cvc-engine",
+        &["cvc-core", "cvc-os", "cvc-image", "cvc-probe"],
+    ),
+    (
+        "cvc-agent",
+        &["cvc-core", "cvc-os", "cvc-probe", "cvc-engine"],
+    ),
+    (
+        "cvc-controller",
+        &[
+            "cvc-core",
+            "cvc-model",
+            "cvc-engine",
+            "cvc-agent",
+            "cvc-os",
+            "cvc-probe",
+        ],
+    ),
+    ("cvc-index", &["cvc-core", "cvc-model"]),
+    ("cvc-prediction", &["cvc-core", "cvc-model", "cvc-index"]),
+    (
+        "cvc-analysis",
+        &["cvc-core", "cvc-model", "cvc-index", "cvc-prediction"],
+    ),
+    (
+        "cvc-paper",
+        &[
+            "cvc-core",
+            "cvc-model",
+            "cvc-index",
+            "cvc-prediction",
+            "cvc-analysis",
+        ],
+    ),
+    (
+        "cvc-session",
+        &[
+            "cvc-core",
+            "cvc-engine",
+            "cvc-os",
+            "cvc-controller",
+            "cvc-prediction",
+        ],
+    ),
     ("cvc-ec2", &["cvc-core", "cvc-controller"]),
-    ("cvc-node", &["cvc-core", "cvc-engine", "cvc-probe"]),
-    ("cvc", &["cvc-core", "cvc-model", "cvc-engine", "cvc-controller", "cvc-analysis", "cvc-ec2", "cvc-probe"]),
-    // models of what the others do; nothing depends on it
+    (
+        "cvc-node",
+        &[
+            "cvc-core",
+            "cvc-agent",
+            "cvc-os",
+            "cvc-image-show",
+            "cvc-probe",
+        ],
+    ),
+    (
+        "cvc",
+        &[
+            "cvc-core",
+            "cvc-model",
+            "cvc-engine",
+            "cvc-agent",
+            "cvc-controller",
+            "cvc-index",
+            "cvc-prediction",
+            "cvc-analysis",
+            "cvc-paper",
+            "cvc-session",
+            "cvc-ec2",
+            "cvc-os",
+            "cvc-image-show",
+            "cvc-probe",
+        ],
+    ),
     // feeds the readers of the others; nothing depends on it
-    ("cvc-fuzz", &["cvc-core", "cvc-engine", "cvc-controller", "cvc-analysis", "cvc-probe"]),
-    ("cvc-simulation", &["cvc-core", "cvc-engine", "cvc-controller", "cvc-probe"]),
+    (
+        "cvc-fuzz",
+        &[
+            "cvc-core",
+            "cvc-engine",
+            "cvc-agent",
+            "cvc-controller",
+            "cvc-index",
+            "cvc-prediction",
+            "cvc-image",
+            "cvc-probe",
+        ],
+    ),
+    (
+        "cvc-simulation",
+        &[
+            "cvc-core",
+            "cvc-engine",
+            "cvc-agent",
+            "cvc-controller",
+            "cvc-os",
+        ],
+    ),
     (TESTKIT, &[]),
     ("xtask", &[]),
 ];
@@ -52,9 +144,15 @@ fn violations_of(packages: &[Package], table: &[(&str, &[&str])]) -> Vec<String>
             let hint = if name == TESTKIT {
                 "make it a dev-dependency".to_owned()
             } else {
-                format!("move the shared code to a crate below both, or the code that needs `{name}` to a crate above it (layers: {TABLE})")
+                format!(
+                    "move the shared code to a crate below both, or the code that needs `{name}` to a crate above it (layers: {TABLE})"
+                )
             };
-            wrong.push(format!("{}: `{}` must not depend on `{name}`; hint: {hint}", manifest.display(), package.name));
+            wrong.push(format!(
+                "{}: `{}` must not depend on `{name}`; hint: {hint}",
+                manifest.display(),
+                package.name
+            ));
         }
     }
     wrong
@@ -66,27 +164,54 @@ mod tests {
     use crate::workspace::Need;
 
     fn package(name: &str, needs: &[(&str, bool)]) -> Package {
-        let needs = needs.iter().map(|(package, dev)| Need { package: (*package).to_owned(), dev: *dev }).collect();
-        Package { name: name.into(), dir: name.into(), targets: Vec::new(), needs }
+        let needs = needs
+            .iter()
+            .map(|(package, dev)| Need {
+                package: (*package).to_owned(),
+                dev: *dev,
+            })
+            .collect();
+        Package {
+            name: name.into(),
+            dir: name.into(),
+            targets: Vec::new(),
+            needs,
+        }
     }
 
     const TABLE: &[(&str, &[&str])] = &[("low", &[]), ("left", &["low"]), ("right", &["low"])];
 
     #[test]
     fn dependencies_on_lower_layers_and_the_test_kit_in_tests_are_allowed() {
-        let packages = [package("low", &[(TESTKIT, true)]), package("left", &[("low", false), ("low", true)])];
+        let packages = [
+            package("low", &[(TESTKIT, true)]),
+            package("left", &[("low", false), ("low", true)]),
+        ];
         assert_eq!(violations_of(&packages, TABLE), Vec::<String>::new());
     }
 
     #[test]
     fn forbidden_dependencies_and_unknown_crates_are_reported_with_a_hint() {
-        let packages = [package("low", &[("left", false), (TESTKIT, false)]), package("right", &[("left", true)]), package("new", &[])];
+        let packages = [
+            package("low", &[("left", false), (TESTKIT, false)]),
+            package("right", &[("left", true)]),
+            package("new", &[]),
+        ];
         let wrong = violations_of(&packages, TABLE);
         assert_eq!(wrong.len(), 4, "{wrong:#?}");
-        assert!(wrong[0].starts_with("low/Cargo.toml: `low` must not depend on `left`; hint: move"), "{wrong:#?}");
+        assert!(
+            wrong[0].starts_with("low/Cargo.toml: `low` must not depend on `left`; hint: move"),
+            "{wrong:#?}"
+        );
         assert!(wrong[1].ends_with("make it a dev-dependency"), "{wrong:#?}");
-        assert!(wrong[2].starts_with("right/Cargo.toml: `right` must not depend on `left`"), "{wrong:#?}");
-        assert!(wrong[3].contains("`new` is not assigned to a layer"), "{wrong:#?}");
+        assert!(
+            wrong[2].starts_with("right/Cargo.toml: `right` must not depend on `left`"),
+            "{wrong:#?}"
+        );
+        assert!(
+            wrong[3].contains("`new` is not assigned to a layer"),
+            "{wrong:#?}"
+        );
     }
 
     #[test]
@@ -94,10 +219,16 @@ mod tests {
         for (at, (name, allowed)) in ALLOWED.iter().enumerate() {
             for other in *allowed {
                 let place = ALLOWED.iter().position(|(n, _)| n == other);
-                assert!(place.is_some_and(|p| p < at), "`{name}` depends on `{other}`, which is not below it");
+                assert!(
+                    place.is_some_and(|p| p < at),
+                    "`{name}` depends on `{other}`, which is not below it"
+                );
             }
         }
         let allowed = |name: &str| ALLOWED.iter().find(|(n, _)| *n == name).expect("a row").1;
-        assert!(!allowed("cvc-analysis").contains(&"cvc-controller") && !allowed("cvc-controller").contains(&"cvc-analysis"));
+        assert!(
+            !allowed("cvc-analysis").contains(&"cvc-controller")
+                && !allowed("cvc-controller").contains(&"cvc-analysis")
+        );
     }
 }

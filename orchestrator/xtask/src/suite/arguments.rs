@@ -23,8 +23,18 @@ const WITH_VALUE: &[&str] = &[
 ];
 
 /// Options that select targets. Without any of them, documentation tests run too.
-const CHOOSE_TARGETS: &[&str] =
-    &["--lib", "--bins", "--bin", "--tests", "--test", "--examples", "--example", "--benches", "--bench", "--all-targets"];
+const CHOOSE_TARGETS: &[&str] = &[
+    "--lib",
+    "--bins",
+    "--bin",
+    "--tests",
+    "--test",
+    "--examples",
+    "--example",
+    "--benches",
+    "--bench",
+    "--all-targets",
+];
 
 /// The parsed arguments.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -87,13 +97,19 @@ impl Arguments {
                     chosen |= CHOOSE_TARGETS.contains(&name);
                     parsed.cargo.push(argument.clone());
                     if WITH_VALUE.contains(&argument.as_str()) {
-                        parsed.cargo.push(rest.next().ok_or_else(|| format!("{argument} needs a value"))?.clone());
+                        parsed.cargo.push(
+                            rest.next()
+                                .ok_or_else(|| format!("{argument} needs a value"))?
+                                .clone(),
+                        );
                     }
                 }
                 _ => parsed.filters.push(argument.clone()),
             }
         }
-        if parsed.doc == Doc::Too && (chosen || !parsed.filters.is_empty() || parsed.ignored == Ignored::Only) {
+        if parsed.doc == Doc::Too
+            && (chosen || !parsed.filters.is_empty() || parsed.ignored == Ignored::Only)
+        {
             parsed.doc = Doc::No;
         }
         Ok(parsed)
@@ -101,8 +117,17 @@ impl Arguments {
 
     fn of_tests<'a>(&mut self, rest: &mut impl Iterator<Item = &'a String>) -> Result<(), String> {
         while let Some(argument) = rest.next() {
-            let (name, value) = argument.split_once('=').map_or((argument.as_str(), None), |(name, value)| (name, Some(value.to_owned())));
-            let mut value = || value.clone().or_else(|| rest.next().cloned()).ok_or_else(|| format!("{argument} needs a value"));
+            let (name, value) = argument
+                .split_once('=')
+                .map_or((argument.as_str(), None), |(name, value)| {
+                    (name, Some(value.to_owned()))
+                });
+            let mut value = || {
+                value
+                    .clone()
+                    .or_else(|| rest.next().cloned())
+                    .ok_or_else(|| format!("{argument} needs a value"))
+            };
             match name {
                 "--ignored" => self.ignored = Ignored::Only,
                 "--include-ignored" => self.ignored = Ignored::Include,
@@ -115,9 +140,15 @@ impl Arguments {
                 "--test-threads" => {
                     let count = value()?;
                     self.threads =
-                        Some(count.parse().ok().filter(|n| *n > 0).ok_or_else(|| format!("--test-threads: `{count}` is not a count"))?);
+                        Some(
+                            count.parse().ok().filter(|n| *n > 0).ok_or_else(|| {
+                                format!("--test-threads: `{count}` is not a count")
+                            })?,
+                        );
                 }
-                _ if name.starts_with('-') => return Err(format!("unknown option for tests: `{argument}`")),
+                _ if name.starts_with('-') => {
+                    return Err(format!("unknown option for tests: `{argument}`"));
+                }
                 _ => self.filters.push(argument.clone()),
             }
         }
@@ -126,14 +157,20 @@ impl Arguments {
 
     /// Tells whether nothing was selected, so that the whole suite runs.
     pub fn is_everything(&self) -> bool {
-        self.cargo.is_empty() && self.filters.is_empty() && self.doc == Doc::Too && self.ignored != Ignored::Only
+        self.cargo.is_empty()
+            && self.filters.is_empty()
+            && self.doc == Doc::Too
+            && self.ignored != Ignored::Only
     }
 
     /// Tells whether packages were selected.
     pub fn chooses_packages(&self) -> bool {
-        self.cargo
-            .iter()
-            .any(|a| a.starts_with("-p") || a.starts_with("--package") || a == "--workspace" || a.starts_with("--manifest-path"))
+        self.cargo.iter().any(|a| {
+            a.starts_with("-p")
+                || a.starts_with("--package")
+                || a == "--workspace"
+                || a.starts_with("--manifest-path")
+        })
     }
 }
 
@@ -142,7 +179,13 @@ mod tests {
     use super::*;
 
     fn parse(arguments: &str) -> Arguments {
-        Arguments::parse(&arguments.split_whitespace().map(str::to_owned).collect::<Vec<_>>()).expect("arguments")
+        Arguments::parse(
+            &arguments
+                .split_whitespace()
+                .map(str::to_owned)
+                .collect::<Vec<_>>(),
+        )
+        .expect("arguments")
     }
 
     #[test]
@@ -151,14 +194,24 @@ mod tests {
         assert_eq!(parse("--locked --no-fail-fast"), Arguments::default());
         assert!(!parse("").chooses_packages());
         assert!(parse("--locked").is_everything() && parse("-- --test-threads 2").is_everything());
-        assert!(["-p cvc", "name", "--doc", "--test=cloud", "-- --skip a"].iter().all(|some| !parse(some).is_everything()));
+        assert!(
+            ["-p cvc", "name", "--doc", "--test=cloud", "-- --skip a"]
+                .iter()
+                .all(|some| !parse(some).is_everything())
+        );
     }
 
     #[test]
     fn options_go_to_cargo_and_names_are_filters() {
         let parsed = parse("-p cvc --test cloud -F ec2 sweeps --release");
-        assert_eq!(parsed.cargo, ["-p", "cvc", "--test", "cloud", "-F", "ec2", "--release"]);
-        assert_eq!((parsed.filters.as_slice(), parsed.doc), (&["sweeps".to_owned()][..], Doc::No));
+        assert_eq!(
+            parsed.cargo,
+            ["-p", "cvc", "--test", "cloud", "-F", "ec2", "--release"]
+        );
+        assert_eq!(
+            (parsed.filters.as_slice(), parsed.doc),
+            (&["sweeps".to_owned()][..], Doc::No)
+        );
         assert!(parsed.chooses_packages());
         assert_eq!(parse("--doc").doc, Doc::Only);
         assert_eq!(parse("-p cvc").doc, Doc::Too);
@@ -169,8 +222,22 @@ mod tests {
     fn test_options_follow_two_dashes() {
         let parsed = parse("-- a --exact --skip b --include-ignored --nocapture --test-threads=3");
         assert_eq!(parsed.filters, ["a", "--exact", "--skip", "b"]);
-        assert_eq!((parsed.ignored, parsed.show_output, parsed.threads), (Ignored::Include, true, Some(3)));
-        let wrong = |text: &str| Arguments::parse(&text.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
-        assert!(wrong("-- --test-threads 0").is_err() && wrong("-- --bench").is_err() && wrong("-p").is_err());
+        assert_eq!(
+            (parsed.ignored, parsed.show_output, parsed.threads),
+            (Ignored::Include, true, Some(3))
+        );
+        let wrong = |text: &str| {
+            Arguments::parse(
+                &text
+                    .split_whitespace()
+                    .map(str::to_owned)
+                    .collect::<Vec<_>>(),
+            )
+        };
+        assert!(
+            wrong("-- --test-threads 0").is_err()
+                && wrong("-- --bench").is_err()
+                && wrong("-p").is_err()
+        );
     }
 }

@@ -12,8 +12,11 @@ impl History {
     /// Reads the history; it is empty if there is no file.
     pub fn read(file: PathBuf) -> Self {
         let text = fs::read_to_string(&file).unwrap_or_default();
-        let seconds =
-            text.lines().filter_map(|l| l.split_once('\t')).filter_map(|(s, name)| Some((name.to_owned(), s.parse().ok()?))).collect();
+        let seconds = text
+            .lines()
+            .filter_map(|l| l.split_once('\t'))
+            .filter_map(|(s, name)| Some((name.to_owned(), s.parse().ok()?)))
+            .collect();
         Self { file, seconds }
     }
 
@@ -29,8 +32,14 @@ impl History {
 
     /// Writes the history. Errors are ignored, since it only determines the order.
     pub fn write(&self) {
-        let text: String = self.seconds.iter().map(|(name, seconds)| format!("{seconds:.2}\t{name}\n")).collect();
-        let partial = self.file.with_extension(format!("partial-{}", std::process::id()));
+        let text: String = self
+            .seconds
+            .iter()
+            .map(|(name, seconds)| format!("{seconds:.2}\t{name}\n"))
+            .collect();
+        let partial = self
+            .file
+            .with_extension(format!("partial-{}", std::process::id()));
         let _ = fs::write(&partial, text).and_then(|()| fs::rename(&partial, &self.file));
     }
 }
@@ -49,7 +58,10 @@ mod tests {
         history.note("cvc it c", Duration::from_secs(90));
         history.write();
         let again = History::read(file);
-        assert_eq!((again.of("cvc a::b"), again.of("cvc it c")), (Some(1.25), Some(90.0)));
+        assert_eq!(
+            (again.of("cvc a::b"), again.of("cvc it c")),
+            (Some(1.25), Some(90.0))
+        );
         assert_eq!(fs::read_dir(dir.path()).expect("a directory").count(), 1);
     }
 }

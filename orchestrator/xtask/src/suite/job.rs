@@ -82,21 +82,36 @@ impl Job {
     }
 
     /// Runs the job. `scratch` is created for it and removed afterwards.
-    pub fn run(&self, arguments: &Arguments, scratch: &Path, limit: Duration, interrupts: &Interrupts) -> Result<Report, String> {
+    pub fn run(
+        &self,
+        arguments: &Arguments,
+        scratch: &Path,
+        limit: Duration,
+        interrupts: &Interrupts,
+    ) -> Result<Report, String> {
         let io = |e: std::io::Error| format!("{}: {e}", scratch.display());
         fs::create_dir_all(scratch).map_err(io)?;
         // a file rather than a pipe: a process that outlives the test would keep a pipe open
         let (printed, skipped) = (scratch.join("output"), scratch.join("skipped"));
         let output = File::create(&printed).map_err(io)?;
         let mut command = self.command(arguments)?;
-        command.env(SKIPPED_LOG, &skipped).stdin(Stdio::null()).stdout(output.try_clone().map_err(io)?).stderr(output);
+        command
+            .env(SKIPPED_LOG, &skipped)
+            .stdin(Stdio::null())
+            .stdout(output.try_clone().map_err(io)?)
+            .stderr(output);
         let begin = Instant::now();
         let ended = interrupts.run_for(limit, &mut command)?;
         let took = begin.elapsed();
         let output = String::from_utf8_lossy(&fs::read(&printed).map_err(io)?).into_owned();
         let needs = needs(&fs::read_to_string(&skipped).unwrap_or_default());
         fs::remove_dir_all(scratch).map_err(io)?;
-        Ok(Report { name: self.name(), outcome: self.outcome(ended, needs, limit, &output), took, output })
+        Ok(Report {
+            name: self.name(),
+            outcome: self.outcome(ended, needs, limit, &output),
+            took,
+            output,
+        })
     }
 
     fn command(&self, arguments: &Arguments) -> Result<Command, String> {
@@ -109,7 +124,9 @@ impl Job {
             Self::Doc { packages } => {
                 let mut command = workspace::cargo();
                 without_our_own(&mut command);
-                command.args(["test", "--doc", "--locked", "--no-fail-fast"]).args(options_for_doc(&arguments.cargo));
+                command
+                    .args(["test", "--doc", "--locked", "--no-fail-fast"])
+                    .args(options_for_doc(&arguments.cargo));
                 if arguments.chooses_packages() {
                     command.args(packages.iter().flat_map(|p| ["--package", p]));
                 } else {
@@ -125,9 +142,13 @@ impl Job {
 
     fn outcome(&self, ended: Ended, needs: Vec<String>, limit: Duration, output: &str) -> Outcome {
         match (ended, self) {
-            (Ended::Late, _) => Outcome::Failed(format!("hung: killed after {} s", limit.as_secs())),
+            (Ended::Late, _) => {
+                Outcome::Failed(format!("hung: killed after {} s", limit.as_secs()))
+            }
             (Ended::Exited(status), Self::Doc { .. }) => documentation(status, output),
-            (Ended::Exited(status), Self::Test { .. }) if !status.success() => Outcome::Failed(describe(status)),
+            (Ended::Exited(status), Self::Test { .. }) if !status.success() => {
+                Outcome::Failed(describe(status))
+            }
             (Ended::Exited(_), Self::Test { .. }) if needs.is_empty() => Outcome::Passed,
             (Ended::Exited(_), Self::Test { .. }) => Outcome::Skipped(needs),
         }
@@ -142,7 +163,10 @@ fn options_for_doc(cargo: &[String]) -> Vec<String> {
         match option.as_str() {
             "-p" | "--package" | "--exclude" => _ = rest.next(),
             "--workspace" | "--all" => {}
-            other if ["-p", "--package=", "--exclude="].iter().any(|p| other.starts_with(p)) => {}
+            other
+                if ["-p", "--package=", "--exclude="]
+                    .iter()
+                    .any(|p| other.starts_with(p)) => {}
             _ => options.push(option.clone()),
         }
     }
@@ -162,7 +186,10 @@ fn describe(status: ExitStatus) -> String {
 /// Parses what a skipped test needs, as written by the test kit.
 fn needs(log: &str) -> Vec<String> {
     let mut needs: Vec<String> = Vec::new();
-    for need in log.lines().filter_map(|l| Some(l.strip_prefix("SKIPPED ")?.split_once(": needs ")?.1)) {
+    for need in log
+        .lines()
+        .filter_map(|l| Some(l.strip_prefix("SKIPPED ")?.split_once(": needs ")?.1))
+    {
         if !needs.iter().any(|n| n == need) {
             needs.push(need.to_owned());
         }
@@ -176,9 +203,15 @@ fn documentation(status: ExitStatus, output: &str) -> Outcome {
     for line in output.lines() {
         if let Some(result) = line.strip_prefix("test result:") {
             let words: Vec<&str> = result.split_whitespace().collect();
-            passed +=
-                words.iter().position(|w| *w == "passed;").and_then(|at| words.get(at.checked_sub(1)?)?.parse::<u64>().ok()).unwrap_or(0);
-        } else if let Some((name, result)) = line.strip_prefix("test ").and_then(|l| l.rsplit_once(" ... ")) {
+            passed += words
+                .iter()
+                .position(|w| *w == "passed;")
+                .and_then(|at| words.get(at.checked_sub(1)?)?.parse::<u64>().ok())
+                .unwrap_or(0);
+        } else if let Some((name, result)) = line
+            .strip_prefix("test ")
+            .and_then(|l| l.rsplit_once(" ... "))
+        {
             match result {
                 "FAILED" => failed.push(name.to_owned()),
                 "ignored" => ignored.push(name.to_owned()),
@@ -189,7 +222,11 @@ fn documentation(status: ExitStatus, output: &str) -> Outcome {
     if !status.success() && failed.is_empty() {
         return Outcome::Failed(describe(status));
     }
-    Outcome::Documentation { passed, failed, ignored }
+    Outcome::Documentation {
+        passed,
+        failed,
+        ignored,
+    }
 }
 
 #[cfg(test)]
@@ -209,14 +246,35 @@ mod tests {
             test result: FAILED. 1 passed; 1 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.01s\n\
             test result: ok. 5 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s\n";
         let failed = vec!["src/a.rs - b (line 9) - compile fail".to_owned()];
-        let expected = Outcome::Documentation { passed: 6, failed, ignored: vec!["src/a.rs - c (line 12)".into()] };
-        assert_eq!(documentation(ExitStatus::from_raw(101 << 8), output), expected);
-        assert_eq!(documentation(ExitStatus::from_raw(101 << 8), "error: could not compile"), Outcome::Failed("failed".into()));
+        let expected = Outcome::Documentation {
+            passed: 6,
+            failed,
+            ignored: vec!["src/a.rs - c (line 12)".into()],
+        };
+        assert_eq!(
+            documentation(ExitStatus::from_raw(101 << 8), output),
+            expected
+        );
+        assert_eq!(
+            documentation(ExitStatus::from_raw(101 << 8), "error: could not compile"),
+            Outcome::Failed("failed".into())
+        );
     }
 
     #[test]
     fn documentation_tests_use_the_same_features_and_profile() {
-        let cargo = ["-p", "a", "--features", "x", "--package=b", "--release", "--workspace", "--exclude", "c"].map(str::to_owned);
+        let cargo = [
+            "-p",
+            "a",
+            "--features",
+            "x",
+            "--package=b",
+            "--release",
+            "--workspace",
+            "--exclude",
+            "c",
+        ]
+        .map(str::to_owned);
         assert_eq!(options_for_doc(&cargo), ["--features", "x", "--release"]);
     }
 
@@ -225,11 +283,27 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let executable = dir.path().join("program");
         // another process writes it: a child of another thread could hold a file of ours open, which then cannot be executed
-        let write = ["-c", "printf '#!/bin/sh\\n%s\\n' \"$1\" >\"$0\"; chmod 755 \"$0\""];
-        assert!(Command::new("sh").args(write).arg(&executable).arg(script).status().expect("sh").success());
-        let job = Job::Test { program: Program::stand_in("p", "test", executable, dir.path().into()), name: "a::b".into() };
+        let write = [
+            "-c",
+            "printf '#!/bin/sh\\n%s\\n' \"$1\" >\"$0\"; chmod 755 \"$0\"",
+        ];
+        assert!(
+            Command::new("sh")
+                .args(write)
+                .arg(&executable)
+                .arg(script)
+                .status()
+                .expect("sh")
+                .success()
+        );
+        let job = Job::Test {
+            program: Program::stand_in("p", "test", executable, dir.path().into()),
+            name: "a::b".into(),
+        };
         let scratch = dir.path().join("scratch");
-        let report = job.run(&Arguments::default(), &scratch, limit, &Interrupts::deaf()).expect("a report");
+        let report = job
+            .run(&Arguments::default(), &scratch, limit, &Interrupts::deaf())
+            .expect("a report");
         assert!(!scratch.exists());
         report
     }
@@ -238,18 +312,36 @@ mod tests {
     fn a_test_runs_in_its_package_directory_and_its_exit_status_is_interpreted() {
         let ended = |script| run(script, LIMIT).outcome;
         let passed = run("pwd; echo $*; echo late >&2; ls scratch", LIMIT);
-        assert_eq!((passed.name.as_str(), &passed.outcome), ("p a::b", &Outcome::Passed));
-        assert!(passed.output.ends_with("\n--exact a::b --nocapture --include-ignored\nlate\noutput\n"), "{}", passed.output);
-        assert_eq!(ended("echo why; exit 101"), Outcome::Failed("failed".into()));
+        assert_eq!(
+            (passed.name.as_str(), &passed.outcome),
+            ("p a::b", &Outcome::Passed)
+        );
+        assert!(
+            passed
+                .output
+                .ends_with("\n--exact a::b --nocapture --include-ignored\nlate\noutput\n"),
+            "{}",
+            passed.output
+        );
+        assert_eq!(
+            ended("echo why; exit 101"),
+            Outcome::Failed("failed".into())
+        );
         assert_eq!(ended("exit 3"), Outcome::Failed("exit code 3".into()));
         assert_eq!(ended("kill -SEGV $$"), Outcome::Failed("signal 11".into()));
-        assert_eq!(ended("echo SKIPPED x: needs DMTCP >>$CVC_SKIPPED_LOG"), Outcome::Skipped(vec!["DMTCP".into()]));
+        assert_eq!(
+            ended("echo SKIPPED x: needs DMTCP >>$CVC_SKIPPED_LOG"),
+            Outcome::Skipped(vec!["DMTCP".into()])
+        );
     }
 
     #[test]
     fn a_hung_test_is_killed() {
         let hung = run("echo began; exec sleep 600", Duration::from_secs(5));
-        assert_eq!((hung.outcome, hung.output.as_str()), (Outcome::Failed("hung: killed after 5 s".into()), "began\n"));
+        assert_eq!(
+            (hung.outcome, hung.output.as_str()),
+            (Outcome::Failed("hung: killed after 5 s".into()), "began\n")
+        );
     }
 
     #[test]

@@ -23,7 +23,10 @@ pub struct Load {
 impl Load {
     /// Starts measuring.
     pub fn watch() -> Self {
-        Self { since: Instant::now(), times: times(&fs::read_to_string("/proc/stat").unwrap_or_default()) }
+        Self {
+            since: Instant::now(),
+            times: times(&fs::read_to_string("/proc/stat").unwrap_or_default()),
+        }
     }
 
     /// Tells whether the machine had capacity to spare since the last decision, and restarts the measurement. `false` if that was too recent.
@@ -32,8 +35,12 @@ impl Load {
             return false;
         }
         let before = std::mem::replace(self, Self::watch());
-        let idle = before.times.zip(self.times).is_some_and(|(before, now)| idle_share(before, now) >= IDLE);
-        idle && available_kib(&fs::read_to_string("/proc/meminfo").unwrap_or_default()).is_none_or(|kib| kib >= MEMORY_KIB)
+        let idle = before
+            .times
+            .zip(self.times)
+            .is_some_and(|(before, now)| idle_share(before, now) >= IDLE);
+        idle && available_kib(&fs::read_to_string("/proc/meminfo").unwrap_or_default())
+            .is_none_or(|kib| kib >= MEMORY_KIB)
     }
 
     /// Returns the busy share of the processors since the start.
@@ -44,20 +51,38 @@ impl Load {
 }
 
 fn idle_share(before: (u64, u64), now: (u64, u64)) -> f64 {
-    let (idle, all) = (now.0.saturating_sub(before.0), now.1.saturating_sub(before.1));
-    if all == 0 { 0.0 } else { idle as f64 / all as f64 }
+    let (idle, all) = (
+        now.0.saturating_sub(before.0),
+        now.1.saturating_sub(before.1),
+    );
+    if all == 0 {
+        0.0
+    } else {
+        idle as f64 / all as f64
+    }
 }
 
 /// Parses idle time (including waiting for disks) and total time from `/proc/stat`.
 fn times(stat: &str) -> Option<(u64, u64)> {
     let line = stat.lines().find(|l| l.starts_with("cpu "))?;
     // user, nice, system, idle, iowait, irq, softirq, steal; guest time is part of user time
-    let times: Vec<u64> = line.split_whitespace().skip(1).take(8).map_while(|t| t.parse().ok()).collect();
+    let times: Vec<u64> = line
+        .split_whitespace()
+        .skip(1)
+        .take(8)
+        .map_while(|t| t.parse().ok())
+        .collect();
     Some((times.get(3)? + times.get(4)?, times.iter().sum()))
 }
 
 fn available_kib(meminfo: &str) -> Option<u64> {
-    meminfo.lines().find_map(|l| l.strip_prefix("MemAvailable:"))?.split_whitespace().next()?.parse().ok()
+    meminfo
+        .lines()
+        .find_map(|l| l.strip_prefix("MemAvailable:"))?
+        .split_whitespace()
+        .next()?
+        .parse()
+        .ok()
 }
 
 #[cfg(test)]
@@ -75,7 +100,10 @@ mod tests {
 
     #[test]
     fn available_memory_is_parsed() {
-        assert_eq!(available_kib("MemTotal: 16 kB\nMemAvailable:   12345 kB\n"), Some(12345));
+        assert_eq!(
+            available_kib("MemTotal: 16 kB\nMemAvailable:   12345 kB\n"),
+            Some(12345)
+        );
         assert_eq!(available_kib("MemTotal: 16 kB\n"), None);
     }
 }

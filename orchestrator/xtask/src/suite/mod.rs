@@ -21,7 +21,8 @@ use summary::Tally;
 
 /// Tests that run before the others, by themselves: the ranks of their programs are more than processors and spin while they wait for each
 /// other. Beside other tests they take ten times as long, and most of the processors from those.
-const ALONE: [&str; 1] = ["cvc::it quickstart::the_main_job_runs_to_its_end_and_ends_with_a_report"];
+const ALONE: [&str; 1] =
+    ["cvc::it quickstart::the_main_job_runs_to_its_end_and_ends_with_a_report"];
 
 /// Runs the tests; returns whether all passed.
 pub fn run(arguments: &[String]) -> Result<bool, String> {
@@ -43,34 +44,82 @@ pub fn run(arguments: &[String]) -> Result<bool, String> {
 }
 
 /// Lists the jobs, each with its number within its program.
-fn jobs(compiled: &program::Compiled, arguments: &Arguments, tally: &mut Tally) -> Result<Vec<(usize, Job)>, String> {
+fn jobs(
+    compiled: &program::Compiled,
+    arguments: &Arguments,
+    tally: &mut Tally,
+) -> Result<Vec<(usize, Job)>, String> {
     let mut jobs = Vec::new();
     if arguments.doc != Doc::No && !compiled.libraries.is_empty() {
-        jobs.push((0, Job::Doc { packages: compiled.libraries.iter().cloned().collect() }));
+        jobs.push((
+            0,
+            Job::Doc {
+                packages: compiled.libraries.iter().cloned().collect(),
+            },
+        ));
     }
-    for program in compiled.programs.iter().filter(|_| arguments.doc != Doc::Only) {
+    for program in compiled
+        .programs
+        .iter()
+        .filter(|_| arguments.doc != Doc::Only)
+    {
         let (tests, ignored) = program.list(arguments)?;
-        ignored.into_iter().for_each(|name| tally.ignore(format!("{} {name}", program.name)));
-        jobs.extend(tests.into_iter().enumerate().map(|(number, name)| (number, Job::Test { program: program.clone(), name })));
+        ignored
+            .into_iter()
+            .for_each(|name| tally.ignore(format!("{} {name}", program.name)));
+        jobs.extend(tests.into_iter().enumerate().map(|(number, name)| {
+            (
+                number,
+                Job::Test {
+                    program: program.clone(),
+                    name,
+                },
+            )
+        }));
     }
     Ok(jobs)
 }
 
-fn run_jobs(mut jobs: Vec<(usize, Job)>, arguments: Arguments, interrupts: &Interrupts, tally: &mut Tally) -> Result<(), String> {
+fn run_jobs(
+    mut jobs: Vec<(usize, Job)>,
+    arguments: Arguments,
+    interrupts: &Interrupts,
+    tally: &mut Tally,
+) -> Result<(), String> {
     let target = target()?;
     let scratch = target.join(format!("tests-{}", std::process::id()));
     let mut history = History::read(target.join("test-durations.tsv"));
     jobs.sort_by(|a, b| order(a, b, &history));
-    let (count, width, show) = (jobs.len(), pool::Width::new(arguments.threads), arguments.show_output);
-    let tests = if count == 1 { "1 test".to_owned() } else { format!("{count} tests") };
-    print(&format!("running {tests}, {} to {} at once\n", width.least, width.most));
+    let (count, width, show) = (
+        jobs.len(),
+        pool::Width::new(arguments.threads),
+        arguments.show_output,
+    );
+    let tests = if count == 1 {
+        "1 test".to_owned()
+    } else {
+        format!("{count} tests")
+    };
+    print(&format!(
+        "running {tests}, {} to {} at once\n",
+        width.least, width.most
+    ));
     let (begin, all) = (Instant::now(), Load::watch());
     let at_work = interrupts.clone();
     let numbered: Vec<(usize, Job)> = jobs.into_iter().map(|(_, job)| job).enumerate().collect();
     let directory = scratch.clone();
-    let work = move |(number, job): &(usize, Job)| job.run(&arguments, &directory.join(number.to_string()), LIMIT, &at_work);
+    let work = move |(number, job): &(usize, Job)| {
+        job.run(
+            &arguments,
+            &directory.join(number.to_string()),
+            LIMIT,
+            &at_work,
+        )
+    };
     let work = Arc::new(work);
-    let (alone, beside) = numbered.into_iter().partition(|(_, job)| ALONE.contains(&job.name().as_str()));
+    let (alone, beside) = numbered
+        .into_iter()
+        .partition(|(_, job)| ALONE.contains(&job.name().as_str()));
     let (mut problem, mut most) = (None, 0);
     for (jobs, width) in [(alone, pool::Width::new(Some(1))), (beside, width)] {
         let (mut load, work) = (Load::watch(), Arc::clone(&work));
@@ -86,7 +135,13 @@ fn run_jobs(mut jobs: Vec<(usize, Job)>, arguments: Arguments, interrupts: &Inte
             }
             problem.is_none() && !interrupts.interrupted()
         };
-        most = most.max(pool::run(jobs, width, move || load.is_low(), move |job| work(job), ended)?);
+        most = most.max(pool::run(
+            jobs,
+            width,
+            move || load.is_low(),
+            move |job| work(job),
+            ended,
+        )?);
         if problem.is_some() || interrupts.interrupted() {
             break;
         }
@@ -96,9 +151,16 @@ fn run_jobs(mut jobs: Vec<(usize, Job)>, arguments: Arguments, interrupts: &Inte
     if let Some(problem) = problem {
         return Err(problem);
     }
-    let busy = all.busy().map(|share| format!(", processors {:.0} % busy", share * 100.0)).unwrap_or_default();
+    let busy = all
+        .busy()
+        .map(|share| format!(", processors {:.0} % busy", share * 100.0))
+        .unwrap_or_default();
     let seconds = begin.elapsed().as_secs();
-    print(&format!("\nran {tests} in {} min {:02} s, at most {most} at once{busy}\n", seconds / 60, seconds % 60));
+    print(&format!(
+        "\nran {tests} in {} min {:02} s, at most {most} at once{busy}\n",
+        seconds / 60,
+        seconds % 60
+    ));
     Ok(())
 }
 
@@ -111,7 +173,9 @@ fn order(a: &(usize, Job), b: &(usize, Job), history: &History) -> Ordering {
         Job::Test { .. } => 0.1,
     };
     let expected = |job: &Job| history.of(&job.name()).unwrap_or_else(|| guess(job));
-    expected(&b.1).total_cmp(&expected(&a.1)).then(a.0.cmp(&b.0))
+    expected(&b.1)
+        .total_cmp(&expected(&a.1))
+        .then(a.0.cmp(&b.0))
 }
 
 /// Formats a report: one line, and the whole output of a failed test.
@@ -120,9 +184,17 @@ fn format_report(report: &Report, show: bool) -> String {
     let line = match &report.outcome {
         Outcome::Passed => format!("test {} ... ok {seconds}\n", report.name),
         Outcome::Failed(reason) => format!("test {} ... FAILED: {reason} {seconds}\n", report.name),
-        Outcome::Skipped(needs) => format!("test {} ... skipped: needs {}\n", report.name, needs.join(" and ")),
+        Outcome::Skipped(needs) => format!(
+            "test {} ... skipped: needs {}\n",
+            report.name,
+            needs.join(" and ")
+        ),
         Outcome::Documentation { passed, failed, .. } => {
-            format!("test {} ... {passed} ok, {} FAILED {seconds}\n", report.name, failed.len())
+            format!(
+                "test {} ... {passed} ok, {} FAILED {seconds}\n",
+                report.name,
+                failed.len()
+            )
         }
     };
     let failed = match &report.outcome {
@@ -131,7 +203,12 @@ fn format_report(report: &Report, show: bool) -> String {
         Outcome::Passed | Outcome::Skipped(_) => false,
     };
     if (failed || show) && !report.output.is_empty() {
-        format!("{line}---- output of {} ----\n{}\n---- end of {} ----\n", report.name, report.output.trim_end(), report.name)
+        format!(
+            "{line}---- output of {} ----\n{}\n---- end of {} ----\n",
+            report.name,
+            report.output.trim_end(),
+            report.name
+        )
     } else {
         line
     }
@@ -140,7 +217,8 @@ fn format_report(report: &Report, show: bool) -> String {
 /// Returns cargo's target directory.
 fn target() -> Result<PathBuf, String> {
     let root = workspace::root()?;
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |dir| root.join(dir));
+    let target = std::env::var_os("CARGO_TARGET_DIR")
+        .map_or_else(|| root.join("target"), |dir| root.join(dir));
     fs::create_dir_all(&target).map_err(|e| format!("{}: {e}", target.display()))?;
     Ok(target)
 }
@@ -148,7 +226,9 @@ fn target() -> Result<PathBuf, String> {
 /// Prints to standard output. A closed pipe does not stop the tests.
 fn print(text: &str) {
     let mut output = std::io::stdout();
-    let _ = output.write_all(text.as_bytes()).and_then(|()| output.flush());
+    let _ = output
+        .write_all(text.as_bytes())
+        .and_then(|()| output.flush());
 }
 
 #[cfg(test)]
@@ -158,12 +238,26 @@ mod tests {
 
     #[test]
     fn only_the_output_of_a_failed_test_is_shown() {
-        let report = |outcome| Report { name: "p a".into(), outcome, took: Duration::from_millis(1500), output: "panicked\n".into() };
-        assert_eq!(format_report(&report(Outcome::Passed), false), "test p a ... ok (1.50 s)\n");
+        let report = |outcome| Report {
+            name: "p a".into(),
+            outcome,
+            took: Duration::from_millis(1500),
+            output: "panicked\n".into(),
+        };
+        assert_eq!(
+            format_report(&report(Outcome::Passed), false),
+            "test p a ... ok (1.50 s)\n"
+        );
         let failed = format_report(&report(Outcome::Failed("failed".into())), false);
-        assert_eq!(failed, "test p a ... FAILED: failed (1.50 s)\n---- output of p a ----\npanicked\n---- end of p a ----\n");
+        assert_eq!(
+            failed,
+            "test p a ... FAILED: failed (1.50 s)\n---- output of p a ----\npanicked\n---- end of p a ----\n"
+        );
         assert!(format_report(&report(Outcome::Passed), true).contains("panicked"));
-        assert_eq!(format_report(&report(Outcome::Skipped(vec!["DMTCP".into()])), false), "test p a ... skipped: needs DMTCP\n");
+        assert_eq!(
+            format_report(&report(Outcome::Skipped(vec!["DMTCP".into()])), false),
+            "test p a ... skipped: needs DMTCP\n"
+        );
     }
 
     #[test]
@@ -171,15 +265,30 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let mut history = History::read(dir.path().join("none"));
         let job = |number: usize, kind: &str, name: &str| {
-            let program = program::Program::stand_in("p", kind, dir.path().into(), dir.path().into());
-            (number, Job::Test { program, name: name.into() })
+            let program =
+                program::Program::stand_in("p", kind, dir.path().into(), dir.path().into());
+            (
+                number,
+                Job::Test {
+                    program,
+                    name: name.into(),
+                },
+            )
         };
         history.note("p long", Duration::from_secs(200));
         history.note("p short", Duration::from_millis(20));
-        let mut jobs =
-            [job(1, "test", "second"), job(0, "lib", "inside"), job(0, "test", "short"), job(0, "test", "whole"), job(0, "lib", "long")];
+        let mut jobs = [
+            job(1, "test", "second"),
+            job(0, "lib", "inside"),
+            job(0, "test", "short"),
+            job(0, "test", "whole"),
+            job(0, "lib", "long"),
+        ];
         jobs.sort_by(|a, b| order(a, b, &history));
         let names: Vec<String> = jobs.iter().map(|(_, job)| job.name()).collect();
-        assert_eq!(names, ["p long", "p whole", "p second", "p inside", "p short"]);
+        assert_eq!(
+            names,
+            ["p long", "p whole", "p second", "p inside", "p short"]
+        );
     }
 }

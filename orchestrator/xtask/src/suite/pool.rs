@@ -28,8 +28,14 @@ impl Width {
     pub fn new(fixed: Option<usize>) -> Self {
         let processors = thread::available_parallelism().map_or(2, std::num::NonZero::get);
         match fixed {
-            Some(count) => Self { least: count, most: count },
-            None => Self { least: processors, most: processors * WIDEST },
+            Some(count) => Self {
+                least: count,
+                most: count,
+            },
+            None => Self {
+                least: processors,
+                most: processors * WIDEST,
+            },
         }
     }
 }
@@ -47,8 +53,14 @@ pub fn run<J: Send + 'static, R: Send + 'static>(
     let (sender, results) = mpsc::channel();
     let (mut running, mut most, mut goes_on) = (0, 0, true);
     loop {
-        while goes_on && running < width.most && !waiting.is_empty() && (running < width.least || spare()) {
-            let Some(job) = waiting.pop_front() else { break };
+        while goes_on
+            && running < width.most
+            && !waiting.is_empty()
+            && (running < width.least || spare())
+        {
+            let Some(job) = waiting.pop_front() else {
+                break;
+            };
             let (sender, work) = (sender.clone(), work.clone());
             thread::spawn(move || sender.send(catch_unwind(AssertUnwindSafe(|| work(&job)))));
             running += 1;
@@ -105,9 +117,20 @@ mod tests {
             let mut running = count.lock().expect("a count");
             *running += 1;
             changed.notify_all();
-            drop(changed.wait_while(running, |running| *running < expected).expect("a count"));
+            drop(
+                changed
+                    .wait_while(running, |running| *running < expected)
+                    .expect("a count"),
+            );
         };
-        run(vec![(); 6], Width { least: 2, most: 5 }, || spare, work, |()| true).expect("jobs")
+        run(
+            vec![(); 6],
+            Width { least: 2, most: 5 },
+            || spare,
+            work,
+            |()| true,
+        )
+        .expect("jobs")
     }
 
     #[test]

@@ -25,7 +25,11 @@ impl Tally {
             Outcome::Failed(reason) if reason == "failed" => self.failed.push(report.name.clone()),
             Outcome::Failed(reason) => self.failed.push(format!("{} ({reason})", report.name)),
             Outcome::Skipped(needs) => _ = self.skipped.insert(report.name.clone(), needs.clone()),
-            Outcome::Documentation { passed, failed, ignored } => {
+            Outcome::Documentation {
+                passed,
+                failed,
+                ignored,
+            } => {
                 self.passed += passed;
                 self.failed.extend(failed.iter().cloned());
                 self.ignored.extend(ignored.iter().cloned());
@@ -55,7 +59,12 @@ impl Tally {
         slowest.sort_by(|a, b| b.cmp(a));
         if slowest.len() > 1 {
             lines.push("slowest:".into());
-            lines.extend(slowest.iter().take(SLOWEST).map(|(took, name)| format!("  {:7.2} s  {name}", took.as_secs_f64())));
+            lines.extend(
+                slowest
+                    .iter()
+                    .take(SLOWEST)
+                    .map(|(took, name)| format!("  {:7.2} s  {name}", took.as_secs_f64())),
+            );
         }
         if !self.failed.is_empty() {
             lines.push("failed:".into());
@@ -63,16 +72,28 @@ impl Tally {
         }
         if !self.skipped.is_empty() || !self.ignored.is_empty() {
             lines.push("skipped on this machine:".into());
-            lines.extend(self.skipped.iter().map(|(test, needs)| format!("  {test}: needs {}", needs.join(" and "))));
+            lines.extend(
+                self.skipped
+                    .iter()
+                    .map(|(test, needs)| format!("  {test}: needs {}", needs.join(" and "))),
+            );
             lines.extend(self.ignored.iter().map(|test| format!("  {test}: ignored")));
             let mut tools: BTreeMap<&str, usize> = BTreeMap::new();
             for tool in self.skipped.values().flatten() {
                 *tools.entry(tool).or_default() += 1;
             }
-            lines.extend(tools.iter().map(|(tool, tests)| format!("  {tests} for want of {tool}")));
+            lines.extend(
+                tools
+                    .iter()
+                    .map(|(tool, tests)| format!("  {tests} for want of {tool}")),
+            );
         }
         let skipped = self.skipped.len() + self.ignored.len();
-        lines.push(format!("{} passed, {} failed, {skipped} skipped", self.passed, self.failed.len()));
+        lines.push(format!(
+            "{} passed, {} failed, {skipped} skipped",
+            self.passed,
+            self.failed.len()
+        ));
         lines.join("\n") + "\n"
     }
 }
@@ -82,18 +103,35 @@ mod tests {
     use super::*;
 
     fn report(name: &str, seconds: u64, outcome: Outcome) -> Report {
-        Report { name: name.into(), outcome, took: Duration::from_secs(seconds), output: String::new() }
+        Report {
+            name: name.into(),
+            outcome,
+            took: Duration::from_secs(seconds),
+            output: String::new(),
+        }
     }
 
     #[test]
     fn a_skipped_test_does_not_count_as_passed() {
         let mut tally = Tally::default();
-        let documentation = Outcome::Documentation { passed: 4, failed: vec!["src/a.rs - a".into()], ignored: vec!["src/a.rs - b".into()] };
+        let documentation = Outcome::Documentation {
+            passed: 4,
+            failed: vec!["src/a.rs - a".into()],
+            ignored: vec!["src/a.rs - b".into()],
+        };
         for report in [
             report("p a::one", 1, Outcome::Passed),
             report("p a::two", 7, Outcome::Failed("failed".into())),
-            report("p hung", 900, Outcome::Failed("hung: killed after 900 s".into())),
-            report("p b", 0, Outcome::Skipped(vec!["DMTCP".into(), "strace".into()])),
+            report(
+                "p hung",
+                900,
+                Outcome::Failed("hung: killed after 900 s".into()),
+            ),
+            report(
+                "p b",
+                0,
+                Outcome::Skipped(vec!["DMTCP".into(), "strace".into()]),
+            ),
             report("p c", 0, Outcome::Skipped(vec!["DMTCP".into()])),
             report("documentation", 2, documentation),
         ] {
@@ -101,7 +139,10 @@ mod tests {
         }
         tally.ignore("p slow".into());
         let summary = tally.summary();
-        assert!(summary.ends_with("\n5 passed, 3 failed, 4 skipped\n"), "{summary}");
+        assert!(
+            summary.ends_with("\n5 passed, 3 failed, 4 skipped\n"),
+            "{summary}"
+        );
         let lines = [
             "   900.00 s  p hung",
             "  p a::two",
@@ -124,9 +165,13 @@ mod tests {
         let summary = tally.summary();
         assert_eq!(summary.lines().count(), 1 + 1 + SLOWEST + 1, "{summary}");
         assert!(
-            summary.starts_with("\nslowest:\n    29.00 s  p t29\n") && summary.ends_with("\n30 passed, 0 failed, 0 skipped\n"),
+            summary.starts_with("\nslowest:\n    29.00 s  p t29\n")
+                && summary.ends_with("\n30 passed, 0 failed, 0 skipped\n"),
             "{summary}"
         );
-        assert_eq!(Tally::default().summary(), "\n0 passed, 0 failed, 0 skipped\n");
+        assert_eq!(
+            Tally::default().summary(),
+            "\n0 passed, 0 failed, 0 skipped\n"
+        );
     }
 }

@@ -1,22 +1,39 @@
 //! One tidy CSV file for each table (RFC 4180), with full precision and the units of the store; and all records.
 
-use crate::{
-    error::AnalysisError,
-    report::model::{Beside, Cell, Column, Mark, Report, ReportKind, Table},
-};
+use crate::report::model::{Beside, Cell, Column, Mark, Report, ReportKind, Table};
 use camino::Utf8Path;
 use cvc_core::store::StoreError;
+use cvc_index::error::AnalysisError;
 use std::{borrow::Cow, io::Write};
 
 /// The values written for a measurement, as suffixes of its column's name.
-const OF_MEASURED: [&str; 10] =
-    ["_n", "_mean", "_median", "_sd", "_ci_low", "_ci_high", "_min", "_max", "_mild_outliers", "_severe_outliers"];
+const OF_MEASURED: [&str; 10] = [
+    "_n",
+    "_mean",
+    "_median",
+    "_sd",
+    "_ci_low",
+    "_ci_high",
+    "_min",
+    "_max",
+    "_mild_outliers",
+    "_severe_outliers",
+];
 
 /// The same for a prediction.
 const OF_PREDICTED: [&str; 3] = ["", "_low", "_high"];
 
 /// The same for a ratio.
-const OF_COMPARED: [&str; 8] = ["", "_ci_low", "_ci_high", "_n", "_n_baseline", "_p_value", "_q_value", "_effect_size"];
+const OF_COMPARED: [&str; 8] = [
+    "",
+    "_ci_low",
+    "_ci_high",
+    "_n",
+    "_n_baseline",
+    "_p_value",
+    "_q_value",
+    "_effect_size",
+];
 
 /// The same for a cell of a printed table: the printed value, the one recomputed from the paper's inputs, the model's, and the one measured here.
 const OF_AGAINST: [&str; 12] = [
@@ -55,7 +72,8 @@ fn table(table: &Table) -> String {
                 &OF_PREDICTED[..]
             } else if any(|c| matches!(c, Cell::Compared { .. })) {
                 &OF_COMPARED[..]
-            } else if any(|c| matches!(c, Cell::Against { against } if against.mark != Mark::Label)) {
+            } else if any(|c| matches!(c, Cell::Against { against } if against.mark != Mark::Label))
+            {
                 &OF_AGAINST[..]
             } else {
                 &[]
@@ -63,17 +81,31 @@ fn table(table: &Table) -> String {
         })
         .collect();
     let mut out = String::new();
-    let head = table.columns.iter().zip(&kinds).flat_map(|(c, kind)| names(c, kind));
+    let head = table
+        .columns
+        .iter()
+        .zip(&kinds)
+        .flat_map(|(c, kind)| names(c, kind));
     line(&mut out, head);
     for row in &table.rows {
         let cells = row.iter().zip(&kinds);
-        line(&mut out, cells.flat_map(|(cell, kind)| values(cell, kind.len())));
+        line(
+            &mut out,
+            cells.flat_map(|(cell, kind)| values(cell, kind.len())),
+        );
     }
     out
 }
 
 fn names(column: &Column, endings: &[&str]) -> Vec<String> {
-    if endings.is_empty() { vec![column.id.clone()] } else { endings.iter().map(|e| format!("{}{e}", column.id)).collect() }
+    if endings.is_empty() {
+        vec![column.id.clone()]
+    } else {
+        endings
+            .iter()
+            .map(|e| format!("{}{e}", column.id))
+            .collect()
+    }
 }
 
 fn values(cell: &Cell, fields: usize) -> Vec<String> {
@@ -82,10 +114,19 @@ fn values(cell: &Cell, fields: usize) -> Vec<String> {
         Cell::Compared { comparison: c } => {
             let numbers = [c.interval.map(|i| i.low), c.interval.map(|i| i.high)].map(optional);
             let judged = [c.p_value, c.q_value, c.effect_size].map(optional);
-            [number(c.ratio)].into_iter().chain(numbers).chain([c.n.0, c.n.1].map(|n| n.to_string())).chain(judged).collect()
+            [number(c.ratio)]
+                .into_iter()
+                .chain(numbers)
+                .chain([c.n.0, c.n.1].map(|n| n.to_string()))
+                .chain(judged)
+                .collect()
         }
         Cell::Predicted { estimate: e } => {
-            vec![number(e.value), optional(e.interval.map(|i| i.low)), optional(e.interval.map(|i| i.high))]
+            vec![
+                number(e.value),
+                optional(e.interval.map(|i| i.low)),
+                optional(e.interval.map(|i| i.high)),
+            ]
         }
         Cell::Measured { summary: s } => {
             vec![
@@ -102,7 +143,8 @@ fn values(cell: &Cell, fields: usize) -> Vec<String> {
             ]
         }
         Cell::Against { against: a } if fields > 0 => {
-            let value = |b: &Option<Beside>| b.as_ref().map(|b| number(b.value)).unwrap_or_default();
+            let value =
+                |b: &Option<Beside>| b.as_ref().map(|b| number(b.value)).unwrap_or_default();
             let by = |b: &Option<Beside>| b.as_ref().map(|b| number(b.by)).unwrap_or_default();
             vec![
                 a.printed.clone(),
@@ -114,12 +156,21 @@ fn values(cell: &Cell, fields: usize) -> Vec<String> {
                 by(&a.modelled),
                 value(&a.measured),
                 by(&a.measured),
-                a.measured.as_ref().and_then(|m| m.mark).map_or("", Mark::word).to_owned(),
-                a.measured.as_ref().map(|m| m.details.clone()).unwrap_or_default(),
+                a.measured
+                    .as_ref()
+                    .and_then(|m| m.mark)
+                    .map_or("", Mark::word)
+                    .to_owned(),
+                a.measured
+                    .as_ref()
+                    .map(|m| m.details.clone())
+                    .unwrap_or_default(),
                 a.notes.join(" "),
             ]
         }
-        Cell::Empty | Cell::Text { .. } | Cell::Link { .. } | Cell::Number { .. } if fields > 0 => vec![String::new(); fields],
+        Cell::Empty | Cell::Text { .. } | Cell::Link { .. } | Cell::Number { .. } if fields > 0 => {
+            vec![String::new(); fields]
+        }
         Cell::Empty => vec![String::new()],
         Cell::Text { text } | Cell::Link { text, .. } => vec![text.clone()],
         Cell::Against { against } => vec![against.printed.clone()],
@@ -133,10 +184,16 @@ fn number(value: f64) -> String {
 }
 
 /// Writes the file with all records, line by line.
-pub(super) fn write_records(report: &Report, path: &Utf8Path, out: &mut dyn Write) -> Result<(), AnalysisError> {
+pub(super) fn write_records(
+    report: &Report,
+    path: &Utf8Path,
+    out: &mut dyn Write,
+) -> Result<(), AnalysisError> {
     let mut text = String::new();
     let mut write = |text: &mut String| {
-        let written = out.write_all(text.as_bytes()).map_err(StoreError::io("write", path));
+        let written = out
+            .write_all(text.as_bytes())
+            .map_err(StoreError::io("write", path));
         text.clear();
         Ok::<(), AnalysisError>(written?)
     };
@@ -151,12 +208,18 @@ pub(super) fn write_records(report: &Report, path: &Utf8Path, out: &mut dyn Writ
 }
 
 /// What makes a spreadsheet take a text for a formula, if it begins with it. Some take the wide forms of East Asian scripts like the others.
-const BEGINS_FORMULA: [char; 11] = ['=', '+', '-', '@', '\t', '\r', '\n', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}'];
+const BEGINS_FORMULA: [char; 11] = [
+    '=', '+', '-', '@', '\t', '\r', '\n', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}',
+];
 
 /// A field, with an apostrophe before it if a spreadsheet would take it for a formula: texts come from programs, campaign files and descriptors of
 /// others. A number is none, whatever its sign.
 fn inert(field: &str) -> Cow<'_, str> {
-    if field.starts_with(BEGINS_FORMULA) && field.parse::<f64>().is_err() { Cow::Owned(format!("'{field}")) } else { Cow::Borrowed(field) }
+    if field.starts_with(BEGINS_FORMULA) && field.parse::<f64>().is_err() {
+        Cow::Owned(format!("'{field}"))
+    } else {
+        Cow::Borrowed(field)
+    }
 }
 
 /// Writes a line. This is the only way into a file: nothing in it is a formula.
@@ -188,9 +251,18 @@ mod tests {
             line(&mut out, fields.iter().map(|f| (*f).to_owned()));
             out
         };
-        assert_eq!(written(&["=1+1", "-2+3", "@SUM(A1)", "+cmd|' /C calc'!A0"]), "'=1+1,'-2+3,'@SUM(A1),'+cmd|' /C calc'!A0\n");
-        assert_eq!(written(&["\t=1", "\n=1", "\u{ff1d}1", "a=1", ""]), "'\t=1,\"'\n=1\",'\u{ff1d}1,a=1,\n");
-        assert_eq!(written(&["-2.5", "+3", "1e-9", "-0", "-inf"]), "-2.5,+3,1e-9,-0,-inf\n");
+        assert_eq!(
+            written(&["=1+1", "-2+3", "@SUM(A1)", "+cmd|' /C calc'!A0"]),
+            "'=1+1,'-2+3,'@SUM(A1),'+cmd|' /C calc'!A0\n"
+        );
+        assert_eq!(
+            written(&["\t=1", "\n=1", "\u{ff1d}1", "a=1", ""]),
+            "'\t=1,\"'\n=1\",'\u{ff1d}1,a=1,\n"
+        );
+        assert_eq!(
+            written(&["-2.5", "+3", "1e-9", "-0", "-inf"]),
+            "-2.5,+3,1e-9,-0,-inf\n"
+        );
         assert_eq!(inert("-2 %"), "'-2 %");
     }
 }

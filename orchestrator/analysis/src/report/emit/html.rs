@@ -1,12 +1,12 @@
 //! One self-contained page with its style, its script and its plots. All text is escaped.
 
-use crate::error::AnalysisError;
 use crate::report::{
     format::{Style, numeric, ratio, unit_beside},
     model::{Against, Beside, Block, Cell, Mark, Report, Table},
 };
 use base64::{Engine, prelude::BASE64_STANDARD};
 use cvc_core::visible::visible;
+use cvc_index::error::AnalysisError;
 use cvc_model::stats::Outlier;
 use handlebars::{Handlebars, html_escape};
 use serde_json::{Value, json};
@@ -23,10 +23,15 @@ const LONG: usize = 40;
 const MAX_FOLDED: usize = 2000;
 
 pub(super) fn page(report: &Report) -> Result<String, AnalysisError> {
-    let failed = |detail: String| AnalysisError::Render { what: "the page".to_owned(), detail };
+    let failed = |detail: String| AnalysisError::Render {
+        what: "the page".to_owned(),
+        detail,
+    };
     let mut engine = Handlebars::new();
     engine.set_strict_mode(true);
-    engine.register_template_string("page", PAGE).map_err(|e| failed(e.to_string()))?;
+    engine
+        .register_template_string("page", PAGE)
+        .map_err(|e| failed(e.to_string()))?;
     let sections: Vec<Value> = report
         .sections
         .iter()
@@ -40,7 +45,9 @@ pub(super) fn page(report: &Report) -> Result<String, AnalysisError> {
         "kind": report.kind.words(), "title": report.title, "name": name, "policy": policy(&style, &script), "style": style, "script": script,
         "sections": sections,
     });
-    let page = engine.render("page", &context).map_err(|e| failed(e.to_string()))?;
+    let page = engine
+        .render("page", &context)
+        .map_err(|e| failed(e.to_string()))?;
     // what `less` or `cat` of a page would send to a terminal, and what turns the order of text round
     Ok(visible(&page).into_owned())
 }
@@ -62,7 +69,13 @@ fn block(block: &Block) -> Value {
     match block {
         Block::Text { text } => of("text", json!(with_code(text))),
         Block::Warning { text } => of("warning", json!(with_code(text))),
-        Block::Pairs { pairs } => of("pairs", pairs.iter().map(|(name, value)| json!({ "name": name, "value": value })).collect()),
+        Block::Pairs { pairs } => of(
+            "pairs",
+            pairs
+                .iter()
+                .map(|(name, value)| json!({ "name": name, "value": value }))
+                .collect(),
+        ),
         Block::Command { text } => of("command", json!(text)),
         Block::Table(t) => of("table", table(t)),
         Block::Plot(p) => of(
@@ -82,13 +95,19 @@ fn with_code(text: &str) -> String {
     }
     let of = |(at, part): (usize, &&str)| {
         let part = html_escape(part);
-        if at % 2 == 1 { format!("<code>{part}</code>") } else { part }
+        if at % 2 == 1 {
+            format!("<code>{part}</code>")
+        } else {
+            part
+        }
     };
     parts.iter().enumerate().map(of).collect()
 }
 
 fn table(table: &Table) -> Value {
-    let shown: Vec<usize> = (0..table.columns.len()).filter(|i| !table.columns[*i].data_only).collect();
+    let shown: Vec<usize> = (0..table.columns.len())
+        .filter(|i| !table.columns[*i].data_only)
+        .collect();
     let styles: Vec<Style> = shown.iter().map(|i| Style::of(table, *i)).collect();
     let columns: Vec<Value> = shown
         .iter()
@@ -116,16 +135,32 @@ fn table(table: &Table) -> Value {
     }
     let mut caption = table.caption.clone();
     if table.rows.len() > most {
-        caption.push_str(&format!(" The first {most} of {} rows: the CSV and JSON files have all.", table.rows.len()));
+        caption.push_str(&format!(
+            " The first {most} of {} rows: the CSV and JSON files have all.",
+            table.rows.len()
+        ));
     }
-    let notes: Vec<Value> = table.notes.iter().map(|n| json!({ "mark": n.mark, "text": n.text })).collect();
+    let notes: Vec<Value> = table
+        .notes
+        .iter()
+        .map(|n| json!({ "mark": n.mark, "text": n.text }))
+        .collect();
     json!({ "id": table.id, "title": table.title, "caption": caption, "folded": table.folded, "long": table.rows.len() > LONG, "columns": columns, "rows": rows, "notes": notes })
 }
 
 /// Returns the CSS class of a column: numbers are right-aligned, texts left-aligned, and long texts may break.
 fn class(table: &Table, column: usize) -> &'static str {
     let cells = || table.rows.iter().map(|r| &r[column]);
-    let longest = cells().map(|c| if let Cell::Text { text } = c { text.chars().count() } else { 0 }).max().unwrap_or(0);
+    let longest = cells()
+        .map(|c| {
+            if let Cell::Text { text } = c {
+                text.chars().count()
+            } else {
+                0
+            }
+        })
+        .max()
+        .unwrap_or(0);
     if cells().any(|c| matches!(c, Cell::Measured { .. } | Cell::Compared { .. })) {
         "num measured"
     } else if cells().any(|c| matches!(c, Cell::Predicted { .. })) {
@@ -146,8 +181,19 @@ fn write_cell(out: &mut String, cell: &Cell, style: &Style, class: &str, column:
         Cell::Text { text } => element(out, class, text, "", text, ""),
         Cell::Number { value } => {
             // Failures must catch the eye.
-            let class = if column == "failed" && *value > 0.0 { "num bad" } else { class };
-            element(out, class, &value.to_string(), "", &style.number(*value), "");
+            let class = if column == "failed" && *value > 0.0 {
+                "num bad"
+            } else {
+                class
+            };
+            element(
+                out,
+                class,
+                &value.to_string(),
+                "",
+                &style.number(*value),
+                "",
+            );
         }
         Cell::Link { text, to } => {
             let link = format!("<a href=\"#{}\">{}</a>", html_escape(to), html_escape(text));
@@ -156,17 +202,35 @@ fn write_cell(out: &mut String, cell: &Cell, style: &Style, class: &str, column:
         Cell::Against { against } => write_against(out, against, class),
         Cell::Compared { comparison } => {
             let (main, interval, details) = ratio(comparison);
-            element(out, class, &comparison.ratio.to_string(), &details, &main, &below(&interval));
+            element(
+                out,
+                class,
+                &comparison.ratio.to_string(),
+                &details,
+                &main,
+                &below(&interval),
+            );
         }
         Cell::Predicted { estimate } => {
             let (main, interval, details) = style.prediction(estimate);
-            element(out, class, &estimate.value.to_string(), &details, &main, &below(&interval));
+            element(
+                out,
+                class,
+                &estimate.value.to_string(),
+                &details,
+                &main,
+                &below(&interval),
+            );
         }
         Cell::Measured { summary: s } => {
             let flag = match s.outlier() {
                 None => "",
-                Some(Outlier::Mild) => "<span class=\"flag mild\" aria-label=\"mild outliers\">\u{25b3}</span>",
-                Some(Outlier::Severe) => "<span class=\"flag severe\" aria-label=\"severe outliers\">\u{25b2}</span>",
+                Some(Outlier::Mild) => {
+                    "<span class=\"flag mild\" aria-label=\"mild outliers\">\u{25b3}</span>"
+                }
+                Some(Outlier::Severe) => {
+                    "<span class=\"flag severe\" aria-label=\"severe outliers\">\u{25b2}</span>"
+                }
             };
             let interval = match (s.n, s.min < s.max) {
                 (1, _) => "n = 1".to_owned(),
@@ -174,7 +238,14 @@ fn write_cell(out: &mut String, cell: &Cell, style: &Style, class: &str, column:
                 (_, true) => style.interval(s),
             };
             let more = format!("{flag}{}", below(&interval));
-            element(out, class, &s.mean.to_string(), &style.details(s), &style.number(s.mean), &more);
+            element(
+                out,
+                class,
+                &s.mean.to_string(),
+                &style.details(s),
+                &style.number(s.mean),
+                &more,
+            );
         }
     }
 }
@@ -183,7 +254,11 @@ fn write_cell(out: &mut String, cell: &Cell, style: &Style, class: &str, column:
 fn write_against(out: &mut String, a: &Against, class: &str) {
     let mut more = String::new();
     if !a.mark.symbol().is_empty() {
-        more.push_str(&format!(" <span class=\"mark\" aria-label=\"{}\">{}</span>", a.mark.word(), a.mark.symbol()));
+        more.push_str(&format!(
+            " <span class=\"mark\" aria-label=\"{}\">{}</span>",
+            a.mark.word(),
+            a.mark.symbol()
+        ));
     }
     for note in &a.notes {
         more.push_str(&format!("<sup>{}</sup>", html_escape(note)));
@@ -194,7 +269,10 @@ fn write_against(out: &mut String, a: &Against, class: &str) {
         } else {
             format!(" <i>{}</i>", html_escape(&beside.deviation()))
         };
-        let mark = beside.mark.map(|m| format!(" <b class=\"{}\">{}</b>", m.word(), m.symbol())).unwrap_or_default();
+        let mark = beside
+            .mark
+            .map(|m| format!(" <b class=\"{}\">{}</b>", m.word(), m.symbol()))
+            .unwrap_or_default();
         more.push_str(&format!(
             "<span class=\"beside {kind}\" title=\"{}\"><span aria-hidden=\"true\">{sign}</span> {}{deviation}{mark}</span>",
             html_escape(&beside.details),
@@ -216,14 +294,24 @@ fn write_against(out: &mut String, a: &Against, class: &str) {
 
 /// Returns the second line of a cell.
 fn below(text: &str) -> String {
-    if text.is_empty() { String::new() } else { format!("<span class=\"ci\">{}</span>", html_escape(text)) }
+    if text.is_empty() {
+        String::new()
+    } else {
+        format!("<span class=\"ci\">{}</span>", html_escape(text))
+    }
 }
 
 /// Writes a cell's element. `more` is markup, the rest is text.
 fn element(out: &mut String, class: &str, sort: &str, title: &str, text: &str, more: &str) {
-    let title = if title.is_empty() { String::new() } else { format!(" title=\"{}\"", html_escape(title)) };
+    let title = if title.is_empty() {
+        String::new()
+    } else {
+        format!(" title=\"{}\"", html_escape(title))
+    };
     let (sort, text) = (html_escape(sort), html_escape(text));
-    out.push_str(&format!("<td class=\"{class}\" data-sort=\"{sort}\"{title}>{text}{more}</td>"));
+    out.push_str(&format!(
+        "<td class=\"{class}\" data-sort=\"{sort}\"{title}>{text}{more}</td>"
+    ));
 }
 
 #[cfg(test)]
@@ -232,7 +320,10 @@ mod tests {
 
     #[test]
     fn backticks_become_code_and_everything_is_escaped() {
-        assert_eq!(with_code("Resume it with `cvc run <file>` & wait."), "Resume it with <code>cvc run &lt;file&gt;</code> &amp; wait.");
+        assert_eq!(
+            with_code("Resume it with `cvc run <file>` & wait."),
+            "Resume it with <code>cvc run &lt;file&gt;</code> &amp; wait."
+        );
         assert_eq!(with_code("a ` alone <b>"), "a &#x60; alone &lt;b&gt;");
         assert_eq!(with_code("none"), "none");
     }

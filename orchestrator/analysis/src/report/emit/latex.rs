@@ -27,14 +27,27 @@ const HEAD: &str = "\
 const LINE: usize = 230;
 
 pub(super) fn text(report: &Report) -> String {
-    let mut out = format!("{HEAD}\\begin{{document}}\n\\section*{{{}}}\n", escape(&report.title));
-    out.push_str(&format!("{}: {}\n", escape(report.kind.words()), escape(&report.campaign)));
-    for section in report.sections.iter().filter(|s| !s.blocks.iter().all(|b| matches!(b, Block::Plot(_)))) {
+    let mut out = format!(
+        "{HEAD}\\begin{{document}}\n\\section*{{{}}}\n",
+        escape(&report.title)
+    );
+    out.push_str(&format!(
+        "{}: {}\n",
+        escape(report.kind.words()),
+        escape(&report.campaign)
+    ));
+    for section in report
+        .sections
+        .iter()
+        .filter(|s| !s.blocks.iter().all(|b| matches!(b, Block::Plot(_))))
+    {
         out.push_str(&format!("\n\\section{{{}}}\n", escape(&section.title)));
         for block in &section.blocks {
             match block {
                 Block::Text { text } => out.push_str(&format!("\n{}\n", escape(text))),
-                Block::Warning { text } => out.push_str(&format!("\n\\textbf{{Note:}} {}\n", escape(text))),
+                Block::Warning { text } => {
+                    out.push_str(&format!("\n\\textbf{{Note:}} {}\n", escape(text)))
+                }
                 Block::Pairs { pairs } => {
                     out.push('\n');
                     for (name, value) in pairs {
@@ -57,15 +70,28 @@ pub(super) fn text(report: &Report) -> String {
 }
 
 fn write_table(out: &mut String, table: &Table) {
-    let shown: Vec<usize> = (0..table.columns.len()).filter(|i| !table.columns[*i].data_only).collect();
+    let shown: Vec<usize> = (0..table.columns.len())
+        .filter(|i| !table.columns[*i].data_only)
+        .collect();
     let styles: Vec<Style> = shown.iter().map(|i| Style::of(table, *i)).collect();
-    let cells: Vec<Vec<String>> =
-        table.rows.iter().map(|row| shown.iter().zip(&styles).map(|(i, style)| plain(&row[*i], style)).collect()).collect();
+    let cells: Vec<Vec<String>> = table
+        .rows
+        .iter()
+        .map(|row| {
+            shown
+                .iter()
+                .zip(&styles)
+                .map(|(i, style)| plain(&row[*i], style))
+                .collect()
+        })
+        .collect();
     let heads: Vec<String> = shown
         .iter()
         .zip(&styles)
         .map(|(i, style)| {
-            let unit = unit_beside(&table.columns[*i].heading, style).map(|u| format!(", {u}")).unwrap_or_default();
+            let unit = unit_beside(&table.columns[*i].heading, style)
+                .map(|u| format!(", {u}"))
+                .unwrap_or_default();
             format!("{}{unit}", table.columns[*i].heading)
         })
         .collect();
@@ -74,12 +100,23 @@ fn write_table(out: &mut String, table: &Table) {
         .iter()
         .zip(&widths)
         .map(|(i, width)| {
-            let side = if numeric(table, *i) { "raggedleft" } else { "raggedright" };
+            let side = if numeric(table, *i) {
+                "raggedleft"
+            } else {
+                "raggedright"
+            };
             format!(">{{\\{side}\\arraybackslash}}p{{{width:.4}\\linewidth}}")
         })
         .collect();
-    out.push_str(&format!("\n\\subsection{{{}}}\n{}\n\n{{\\scriptsize\n", escape(&table.title), escape(&table.caption)));
-    out.push_str(&format!("\\begin{{longtable}}{{{}}}\n\\toprule\n", columns.concat()));
+    out.push_str(&format!(
+        "\n\\subsection{{{}}}\n{}\n\n{{\\scriptsize\n",
+        escape(&table.title),
+        escape(&table.caption)
+    ));
+    out.push_str(&format!(
+        "\\begin{{longtable}}{{{}}}\n\\toprule\n",
+        columns.concat()
+    ));
     line(out, &heads);
     out.push_str("\\midrule\n\\endhead\n\\bottomrule\n\\endfoot\n");
     for row in &cells {
@@ -87,31 +124,57 @@ fn write_table(out: &mut String, table: &Table) {
     }
     out.push_str("\\end{longtable}\n");
     for note in &table.notes {
-        out.push_str(&format!("{}: {}\n\n", escape(&note.mark), escape(&note.text)));
+        out.push_str(&format!(
+            "{}: {}\n\n",
+            escape(&note.mark),
+            escape(&note.text)
+        ));
     }
     out.push_str("}\n");
 }
 
 /// Returns the widths of the columns as fractions of the line: each as wide as its longest cell if all fit, else scaled down in proportion.
 fn widths(heads: &[String], cells: &[Vec<String>]) -> Vec<f64> {
-    let longest = |i: usize| cells.iter().map(|row| row[i].chars().count()).max().unwrap_or(0);
+    let longest = |i: usize| {
+        cells
+            .iter()
+            .map(|row| row[i].chars().count())
+            .max()
+            .unwrap_or(0)
+    };
     // a heading may break between words, and so may a long text
     let wanted: Vec<f64> = (0..heads.len())
         .map(|i| {
-            let word = heads[i].split(' ').map(|w| w.chars().count()).max().unwrap_or(0);
+            let word = heads[i]
+                .split(' ')
+                .map(|w| w.chars().count())
+                .max()
+                .unwrap_or(0);
             (longest(i).clamp(3, 60).max(word) + 2) as f64 / LINE as f64
         })
         .collect();
     // the gaps between the columns take the rest
     let space = 0.97 - 0.006 * heads.len() as f64;
     let sum: f64 = wanted.iter().sum();
-    wanted.iter().map(|w| if sum > space { w / sum * space } else { *w }).collect()
+    wanted
+        .iter()
+        .map(|w| if sum > space { w / sum * space } else { *w })
+        .collect()
 }
 
 fn line(out: &mut String, cells: &[String]) {
     // LaTeX would take a bracket or a star after `\\` for its argument
-    let guarded = |c: &String| if c.starts_with(['[', '*']) { format!("{{}}{}", escape(c)) } else { escape(c) };
-    out.push_str(&format!("{} \\\\\n", cells.iter().map(guarded).collect::<Vec<_>>().join(" & ")));
+    let guarded = |c: &String| {
+        if c.starts_with(['[', '*']) {
+            format!("{{}}{}", escape(c))
+        } else {
+            escape(c)
+        }
+    };
+    out.push_str(&format!(
+        "{} \\\\\n",
+        cells.iter().map(guarded).collect::<Vec<_>>().join(" & ")
+    ));
 }
 
 /// Escapes text so that LaTeX reads it literally, in characters that its usual fonts have.
@@ -197,6 +260,11 @@ mod tests {
         let heads: Vec<String> = (0..20).map(|i| format!("heading {i}")).collect();
         let cells = vec![vec!["x".repeat(80); 20]];
         assert!(widths(&heads, &cells).iter().sum::<f64>() < 0.9);
-        assert!(widths(&heads[..2], &[vec!["1".into(), "2".into()]]).iter().sum::<f64>() < 0.2);
+        assert!(
+            widths(&heads[..2], &[vec!["1".into(), "2".into()]])
+                .iter()
+                .sum::<f64>()
+                < 0.2
+        );
     }
 }

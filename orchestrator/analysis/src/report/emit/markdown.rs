@@ -11,7 +11,11 @@ pub(super) fn text(report: &Report) -> String {
         ReportKind::Campaign => format!("Report of campaign {}", escape(&report.campaign)),
         ReportKind::Paper => format!("{}: {}", report.kind.words(), escape(&report.campaign)),
     };
-    let mut out = if report.title == report.campaign { format!("# {name}\n") } else { format!("# {}\n\n{name}\n", escape(&report.title)) };
+    let mut out = if report.title == report.campaign {
+        format!("# {name}\n")
+    } else {
+        format!("# {}\n\n{name}\n", escape(&report.title))
+    };
     for section in &report.sections {
         if section.blocks.iter().all(|b| matches!(b, Block::Plot(_))) {
             continue;
@@ -20,7 +24,9 @@ pub(super) fn text(report: &Report) -> String {
         for block in &section.blocks {
             match block {
                 Block::Text { text } => out.push_str(&format!("\n{}\n", escape(text))),
-                Block::Warning { text } => out.push_str(&format!("\n> **Note:** {}\n", escape(text))),
+                Block::Warning { text } => {
+                    out.push_str(&format!("\n> **Note:** {}\n", escape(text)))
+                }
                 Block::Pairs { pairs } => {
                     out.push('\n');
                     for (name, value) in pairs {
@@ -44,23 +50,50 @@ pub(super) fn text(report: &Report) -> String {
 }
 
 fn write_table(out: &mut String, table: &Table) {
-    let shown: Vec<usize> = (0..table.columns.len()).filter(|i| !table.columns[*i].data_only).collect();
+    let shown: Vec<usize> = (0..table.columns.len())
+        .filter(|i| !table.columns[*i].data_only)
+        .collect();
     let styles: Vec<Style> = shown.iter().map(|i| Style::of(table, *i)).collect();
-    out.push_str(&format!("\n### {}\n\n{}\n\n", escape(&table.title), escape(&table.caption)));
+    out.push_str(&format!(
+        "\n### {}\n\n{}\n\n",
+        escape(&table.title),
+        escape(&table.caption)
+    ));
     let heads = shown.iter().zip(&styles).map(|(i, style)| {
-        let unit = unit_beside(&table.columns[*i].heading, style).map(|u| format!(", {u}")).unwrap_or_default();
+        let unit = unit_beside(&table.columns[*i].heading, style)
+            .map(|u| format!(", {u}"))
+            .unwrap_or_default();
         format!("{}{unit}", table.columns[*i].heading)
     });
     row(out, heads.map(|h| escape(&h)));
-    row(out, shown.iter().map(|i| if numeric(table, *i) { "--:".to_owned() } else { "---".to_owned() }));
+    row(
+        out,
+        shown.iter().map(|i| {
+            if numeric(table, *i) {
+                "--:".to_owned()
+            } else {
+                "---".to_owned()
+            }
+        }),
+    );
     for cells in &table.rows {
-        row(out, shown.iter().zip(&styles).map(|(i, style)| escape(&plain(&cells[*i], style))));
+        row(
+            out,
+            shown
+                .iter()
+                .zip(&styles)
+                .map(|(i, style)| escape(&plain(&cells[*i], style))),
+        );
     }
     if !table.notes.is_empty() {
         out.push('\n');
     }
     for note in &table.notes {
-        out.push_str(&format!("- {}: {}\n", escape(&note.mark), escape(&note.text)));
+        out.push_str(&format!(
+            "- {}: {}\n",
+            escape(&note.mark),
+            escape(&note.text)
+        ));
     }
 }
 

@@ -7,21 +7,28 @@ mod latex;
 mod markdown;
 
 use super::model::Report;
-use crate::error::AnalysisError;
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::{
     campaign::Format,
     store::{StoreError, write_whole, write_whole_by},
 };
+use cvc_index::error::AnalysisError;
 
 /// Writes a report in each of the formats into a directory, which is created if it does not exist. Returns the files, the main one of each
 /// format first.
-pub fn write_all(report: &Report, dir: &Utf8Path, formats: &[Format]) -> Result<Vec<Utf8PathBuf>, AnalysisError> {
+pub fn write_all(
+    report: &Report,
+    dir: &Utf8Path,
+    formats: &[Format],
+) -> Result<Vec<Utf8PathBuf>, AnalysisError> {
     let mut written = Vec::new();
     for format in formats {
         let files = match format {
             Format::Html => vec![("report.html".to_owned(), html::page(report)?)],
-            Format::Csv => csv::files(report).into_iter().map(|(name, text)| (format!("csv/{name}"), text)).collect(),
+            Format::Csv => csv::files(report)
+                .into_iter()
+                .map(|(name, text)| (format!("csv/{name}"), text))
+                .collect(),
             Format::Json => vec![("report.json".to_owned(), json::text(report)?)],
             Format::Markdown => vec![("report.md".to_owned(), markdown::text(report))],
             Format::Latex => vec![("report.tex".to_owned(), latex::text(report))],

@@ -6,11 +6,9 @@ use crate::{
     output,
     text::{paragraph, table},
 };
-use cvc_analysis::{
-    aa_test::{AaTest, FalsePositives, aa_test},
-    index::Index,
-};
+use cvc_analysis::aa_test::{AaTest, FalsePositives, aa_test};
 use cvc_core::store::CampaignDir;
+use cvc_index::Index;
 use std::io::Write;
 
 /// Comparisons that are listed at most; JSON has all of them.
@@ -21,7 +19,11 @@ pub(super) fn test(dir: &CampaignDir, as_json: bool) -> Result<ExitStatus, Failu
     let result = aa_test(&Index::apart(dir.root())?)?;
     let mut out = output::shown_as(as_json);
     if as_json {
-        writeln!(out, "{}", serde_json::to_string_pretty(&result).map_err(std::io::Error::from)?)?;
+        writeln!(
+            out,
+            "{}",
+            serde_json::to_string_pretty(&result).map_err(std::io::Error::from)?
+        )?;
         return Ok(ExitStatus::Done);
     }
     show(&mut out, &result)?;
@@ -32,7 +34,10 @@ pub(super) fn test(dir: &CampaignDir, as_json: bool) -> Result<ExitStatus, Failu
                 "nothing could be compared in {}: no point has eight repeats, and no two points differ only in their site",
                 dir.root()
             ),
-            hint: Some("give `repeats = 8` or more in its [run], and `cvc run` it: finished runs are kept".into()),
+            hint: Some(
+                "give `repeats = 8` or more in its [run], and `cvc run` it: finished runs are kept"
+                    .into(),
+            ),
         });
     }
     Ok(ExitStatus::Done)
@@ -40,25 +45,65 @@ pub(super) fn test(dir: &CampaignDir, as_json: bool) -> Result<ExitStatus, Failu
 
 fn show(out: &mut impl Write, result: &AaTest) -> std::io::Result<()> {
     if result.repeats.compared > 0 {
-        writeln!(out, "{}", paragraph("", &told("odd against even repeats", &result.repeats)))?;
+        writeln!(
+            out,
+            "{}",
+            paragraph("", &told("odd against even repeats", &result.repeats))
+        )?;
     }
     if let Some(sites) = &result.sites {
         writeln!(out, "{}", paragraph("", &told("sites", sites)))?;
     }
-    let mut rows = table(["point", "at", "quantity", "compared", "ratio", "95 % interval", "p", "adjusted"], &["at"]);
-    let different: Vec<_> = result.comparisons.iter().filter(|c| c.differs_alone && c.comparison.effect_size.is_some()).collect();
+    let mut rows = table(
+        [
+            "point",
+            "at",
+            "quantity",
+            "compared",
+            "ratio",
+            "95 % interval",
+            "p",
+            "adjusted",
+        ],
+        &["at"],
+    );
+    let different: Vec<_> = result
+        .comparisons
+        .iter()
+        .filter(|c| c.differs_alone && c.comparison.effect_size.is_some())
+        .collect();
     for found in different.iter().take(LISTED) {
         let c = &found.comparison;
-        let interval = c.interval.map_or_else(|| "-".to_owned(), |i| format!("{:.3} … {:.3}", i.low, i.high));
+        let interval = c.interval.map_or_else(
+            || "-".to_owned(),
+            |i| format!("{:.3} … {:.3}", i.low, i.high),
+        );
         let of = |p: Option<f64>| p.map_or_else(|| "-".to_owned(), |p| format!("{p:.3}"));
         let ratio = format!("{:.3}{}", c.ratio, if found.differs { " *" } else { "" });
-        rows.add_row([&found.point, &found.at, &found.quantity, &found.compared, &ratio, &interval, &of(c.p_value), &of(c.q_value)]);
+        rows.add_row([
+            &found.point,
+            &found.at,
+            &found.quantity,
+            &found.compared,
+            &ratio,
+            &interval,
+            &of(c.p_value),
+            &of(c.q_value),
+        ]);
     }
     if rows.row_count() > 0 {
-        writeln!(out, "\nfalse positives (*: also after the adjustment)\n\n{}", rows.trim_fmt())?;
+        writeln!(
+            out,
+            "\nfalse positives (*: also after the adjustment)\n\n{}",
+            rows.trim_fmt()
+        )?;
     }
     if different.len() > LISTED {
-        writeln!(out, "and {} more; --json has all comparisons", different.len() - LISTED)?;
+        writeln!(
+            out,
+            "and {} more; --json has all comparisons",
+            different.len() - LISTED
+        )?;
     }
     Ok(())
 }
@@ -66,7 +111,12 @@ fn show(out: &mut impl Write, result: &AaTest) -> std::io::Result<()> {
 fn told(what: &str, found: &FalsePositives) -> String {
     let share = match (found.share, found.share_interval) {
         (Some(share), Some(i)) => {
-            format!(" ({:.1} %, 95 % interval {:.1} to {:.1} %; nominal 5 %)", share * 100.0, i.low * 100.0, i.high * 100.0)
+            format!(
+                " ({:.1} %, 95 % interval {:.1} to {:.1} %; nominal 5 %)",
+                share * 100.0,
+                i.low * 100.0,
+                i.high * 100.0
+            )
         }
         _ => String::new(),
     };

@@ -2,12 +2,13 @@
 
 mod aa_test;
 
-use crate::{args::CalibrateArgs, campaigns::campaign_dir, exit_status::ExitStatus, failure::Failure, output, text::table};
-use cvc_analysis::{
-    calibration::{Calibrated, Coverage, calibrate as measure, carried, page, picture},
-    predict::{Observation, PredictError, from_csv, merge_repeated},
-};
+use crate::{args::CalibrateArgs, exit_status::ExitStatus, failure::Failure, output, text::table};
 use cvc_core::store::write_whole;
+use cvc_prediction::calibration::{
+    Calibrated, Coverage, calibrate as measure, carried, page, picture,
+};
+use cvc_prediction::predict::{Observation, PredictError, from_csv, merge_repeated};
+use cvc_session::campaigns::campaign_dir;
 use std::{
     io::Write,
     time::{Duration, Instant},
@@ -18,7 +19,14 @@ const PAUSE: Duration = Duration::from_secs(10);
 
 pub fn calibrate(args: &CalibrateArgs) -> Result<ExitStatus, Failure> {
     if let Some(campaign) = &args.campaign {
-        return aa_test::test(&campaign_dir(campaign, &args.which, &args.place)?, args.json);
+        return aa_test::test(
+            &campaign_dir(
+                campaign,
+                args.which.variant.as_deref(),
+                &args.place.campaigns,
+            )?,
+            args.json,
+        );
     }
     let observations = observations(args)?;
     let bar = output::bar();
@@ -41,11 +49,18 @@ pub fn calibrate(args: &CalibrateArgs) -> Result<ExitStatus, Failure> {
     if let Some(directory) = &args.page {
         std::fs::create_dir_all(directory.join("img"))?;
         write_whole(&directory.join("calibration.md"), page(&result).as_bytes())?;
-        write_whole(&directory.join("img/calibration.svg"), picture(&result).as_bytes())?;
+        write_whole(
+            &directory.join("img/calibration.svg"),
+            picture(&result).as_bytes(),
+        )?;
     }
     let mut out = output::shown_as(args.json);
     if args.json {
-        writeln!(out, "{}", serde_json::to_string_pretty(&result).map_err(std::io::Error::from)?)?;
+        writeln!(
+            out,
+            "{}",
+            serde_json::to_string_pretty(&result).map_err(std::io::Error::from)?
+        )?;
     } else {
         show(&mut out, &result)?;
     }
@@ -65,10 +80,13 @@ fn observations(args: &CalibrateArgs) -> Result<Vec<Observation>, PredictError> 
 }
 
 fn show(out: &mut impl Write, result: &Calibrated) -> std::io::Result<()> {
-    let mut rows = table(["claim", "data", "repeats", "nominal, %", "measured, %", "±"], &["repeats", "nominal, %", "measured, %", "±"]);
+    let mut rows = table(
+        ["claim", "data", "repeats", "nominal, %", "measured, %", "±"],
+        &["repeats", "nominal, %", "measured, %", "±"],
+    );
     for s in &result.repeats {
         let half = s.interval().map_or(0.0, |i| 50.0 * (i.high - i.low));
-        let claim = cvc_analysis::calibration::claim_in_words(s.claim);
+        let claim = cvc_prediction::calibration::claim_in_words(s.claim);
         rows.add_row([
             claim,
             s.data,
@@ -80,17 +98,37 @@ fn show(out: &mut impl Write, result: &Calibrated) -> std::io::Result<()> {
     }
     writeln!(out, "{}\n", rows.trim_fmt())?;
     let p = &result.predictions;
-    writeln!(out, "predictions of {}, each with intervals made of the others' errors:\n", p.programs.join(", "))?;
-    let columns = ["of", "cells", "inside, %", "no interval", "mean error, %", "half width, %", "score, %"];
+    writeln!(
+        out,
+        "predictions of {}, each with intervals made of the others' errors:\n",
+        p.programs.join(", ")
+    )?;
+    let columns = [
+        "of",
+        "cells",
+        "inside, %",
+        "no interval",
+        "mean error, %",
+        "half width, %",
+        "score, %",
+    ];
     let mut rows = table(columns, &columns[1..]);
-    for c in std::iter::once(&p.all).chain(&p.by_quantity).chain(&p.by_reach).chain(&p.by_program) {
+    for c in std::iter::once(&p.all)
+        .chain(&p.by_quantity)
+        .chain(&p.by_reach)
+        .chain(&p.by_program)
+    {
         rows.add_row(cells(c));
     }
     writeln!(out, "{}", rows.trim_fmt())
 }
 
 fn cells(c: &Coverage) -> [String; 7] {
-    let inside = if c.cells == 0 { "-".to_owned() } else { format!("{:.1}", 100.0 * c.inside as f64 / c.cells as f64) };
+    let inside = if c.cells == 0 {
+        "-".to_owned()
+    } else {
+        format!("{:.1}", 100.0 * c.inside as f64 / c.cells as f64)
+    };
     [
         c.of.clone(),
         c.cells.to_string(),

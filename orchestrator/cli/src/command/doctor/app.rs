@@ -5,7 +5,7 @@ use crate::{
     args::{DoctorArgs, Where},
     exit_status::ExitStatus,
     failure::Failure,
-    machine::options,
+    machine::machine,
     text::{paragraph, table},
 };
 use camino::Utf8Path;
@@ -33,7 +33,10 @@ const RUN_S: u32 = 300;
 /// Time limit of a checkpoint, seconds.
 const CHECKPOINT_S: u32 = 60;
 /// Time limit of a run with its restart.
-const LIMITS: Limits = Limits { opening: OPENING, run: Duration::from_secs(2 * RUN_S as u64 + CHECKPOINT_S as u64 + 15) };
+const LIMITS: Limits = Limits {
+    opening: OPENING,
+    run: Duration::from_secs(2 * RUN_S as u64 + CHECKPOINT_S as u64 + 15),
+};
 /// The most processes that are looked through for the smallest legal number.
 const MOST: u32 = 64;
 /// A workload that takes at least this long on one core is long enough for a checkpoint in the middle, seconds.
@@ -43,7 +46,10 @@ const LONG_S: f64 = 3.0;
 const DMTCP: &str = "dmtcp";
 
 /// With these variables ranks that wait for a message give up their core, with Open MPI and with MPICH.
-const YIELD: [(&str, &str); 2] = [("OMPI_MCA_mpi_yield_when_idle", "1"), ("MPIR_CVAR_POLLS_BEFORE_YIELD", "1")];
+const YIELD: [(&str, &str); 2] = [
+    ("OMPI_MCA_mpi_yield_when_idle", "1"),
+    ("MPIR_CVAR_POLLS_BEFORE_YIELD", "1"),
+];
 
 /// A descriptor, and where it came from.
 pub(super) struct Subject {
@@ -60,12 +66,20 @@ impl Subject {
     /// When there is none, or it is wrong.
     pub(super) fn find(args: &DoctorArgs, name: &str) -> Result<Self, Failure> {
         let file = Utf8Path::new(name);
-        let beside = args.file.as_deref().or(args.target.as_deref().filter(|t| t.is_file())).and_then(Utf8Path::parent);
+        let beside = args
+            .file
+            .as_deref()
+            .or(args.target.as_deref().filter(|t| t.is_file()))
+            .and_then(Utf8Path::parent);
         let beside = beside.unwrap_or(Utf8Path::new("")).join("apps");
         let embedded = cvc_core::app::embedded::directory()?;
         let (stem, dirs) = match (file.extension(), file.file_stem(), file.parent()) {
             (Some("toml"), Some(stem), Some(parent)) => {
-                let parent = if parent.as_str().is_empty() { Utf8Path::new(".") } else { parent };
+                let parent = if parent.as_str().is_empty() {
+                    Utf8Path::new(".")
+                } else {
+                    parent
+                };
                 (stem, vec![parent.into(), beside.into(), embedded])
             }
             _ => (name, vec![beside.into(), embedded]),
@@ -75,10 +89,15 @@ impl Subject {
             return Err(Failure::Other {
                 status: ExitStatus::Usage,
                 message: format!("there is no descriptor `{name}`"),
-                hint: Some(format!("give its file, as in apps/{stem}.toml, or one of: {known}")),
+                hint: Some(format!(
+                    "give its file, as in apps/{stem}.toml, or one of: {known}"
+                )),
             });
         };
-        Ok(Self { app: load::load(&path)?, dirs })
+        Ok(Self {
+            app: load::load(&path)?,
+            dirs,
+        })
     }
 
     fn descriptor(&self) -> &Descriptor {
@@ -95,19 +114,32 @@ struct Size<'a> {
 
 /// The smallest workload, or the one that was asked for.
 fn smallest<'a>(app: &'a Descriptor, args: &'a DoctorArgs) -> Result<Size<'a>, Failure> {
-    let wrong = |message: String, hint: String| Failure::Other { status: ExitStatus::Usage, message, hint: Some(hint) };
+    let wrong = |message: String, hint: String| Failure::Other {
+        status: ExitStatus::Usage,
+        message,
+        hint: Some(hint),
+    };
     let class = match &args.class {
         Some(class) if app.workloads.contains_key(class) => class.as_str(),
         Some(class) => {
             let known: Vec<&str> = app.workloads.keys().map(String::as_str).collect();
-            return Err(wrong(format!("{} has no class `{class}`", app.name), format!("its classes: {}", known.join(", "))));
+            return Err(wrong(
+                format!("{} has no class `{class}`", app.name),
+                format!("its classes: {}", known.join(", ")),
+            ));
         }
-        None => by_length(app).first().map(|(class, _)| *class).unwrap_or_default(),
+        None => by_length(app)
+            .first()
+            .map(|(class, _)| *class)
+            .unwrap_or_default(),
     };
     let processes = match args.processes {
         Some(processes) => processes,
         // more than one, as far as there is a choice
-        None => (2..=MOST).chain([1]).find(|n| illegal_count(&app.name, &app.processes, *n).is_none()).unwrap_or(app.processes.min),
+        None => (2..=MOST)
+            .chain([1])
+            .find(|n| illegal_count(&app.name, &app.processes, *n).is_none())
+            .unwrap_or(app.processes.min),
     };
     match illegal_count(&app.name, &app.processes, processes) {
         Some(problem) => Err(wrong(problem, "give another number: --processes".into())),
@@ -117,7 +149,11 @@ fn smallest<'a>(app: &'a Descriptor, args: &'a DoctorArgs) -> Result<Size<'a>, F
 
 /// Its workloads, with the seconds that they take on one core, the shortest first; those that do not tell come last.
 fn by_length(app: &Descriptor) -> Vec<(&str, f64)> {
-    let mut all: Vec<(&str, f64)> = app.workloads.iter().map(|(name, w)| (name.as_str(), w.core_s.unwrap_or(f64::INFINITY))).collect();
+    let mut all: Vec<(&str, f64)> = app
+        .workloads
+        .iter()
+        .map(|(name, w)| (name.as_str(), w.core_s.unwrap_or(f64::INFINITY)))
+        .collect();
     all.sort_by(|a, b| a.1.total_cmp(&b.1));
     all
 }
@@ -146,25 +182,53 @@ pub(super) struct Fitted {
 ///
 /// # Errors
 /// When the command line asks for what the descriptor does not have, or cvc does not find its own program.
-pub(super) async fn fit(args: &DoctorArgs, subject: &Subject, spec: &Spec, sites: &IndexMap<String, ReadySite>) -> Result<Fitted, Failure> {
-    let base = options(&Where { campaigns: "campaigns".into() })?;
+pub(super) async fn fit(
+    args: &DoctorArgs,
+    subject: &Subject,
+    spec: &Spec,
+    sites: &IndexMap<String, ReadySite>,
+) -> Result<Fitted, Failure> {
+    let base = machine(&Where {
+        campaigns: "campaigns".into(),
+    })
+    .options()?;
     let app = subject.descriptor();
     let size = smallest(app, args)?;
     let mut interrupted = temporary::listen();
-    let mut fitted = Fitted { app: app.name.clone(), path: subject.app.path.display().to_string(), ..Fitted::default() };
+    let mut fitted = Fitted {
+        app: app.name.clone(),
+        path: subject.app.path.display().to_string(),
+        ..Fitted::default()
+    };
     for (site, settings) in &spec.sites {
         let Some(ready) = sites.get(site).filter(|_| settings.kind == SiteKind::Local) else {
-            fitted
-                .not_tried
-                .push((format!("site {site}"), "only sites of this machine are tried: run a campaign of one point there".into()));
+            fitted.not_tried.push((
+                format!("site {site}"),
+                "only sites of this machine are tried: run a campaign of one point there".into(),
+            ));
             continue;
         };
-        for (mpi, found) in ready.mpi.iter().filter(|(mpi, _)| args.mpi.is_empty() || args.mpi.contains(mpi)) {
+        for (mpi, found) in ready
+            .mpi
+            .iter()
+            .filter(|(mpi, _)| args.mpi.is_empty() || args.mpi.contains(mpi))
+        {
             if let Err(missing) = found {
-                fitted.not_tried.push((format!("MPI library {mpi}"), missing.to_string()));
+                fitted
+                    .not_tried
+                    .push((format!("MPI library {mpi}"), missing.to_string()));
                 continue;
             }
-            let try_one = Try { args, subject, spec, ready, site, mpi, size, base: &base };
+            let try_one = Try {
+                args,
+                subject,
+                spec,
+                ready,
+                site,
+                mpi,
+                size,
+                base: &base,
+            };
             let Some(examined) = try_one.examine(&mut interrupted).await? else {
                 fitted.is_interrupted = true;
                 return Ok(fitted);
@@ -172,7 +236,10 @@ pub(super) async fn fit(args: &DoctorArgs, subject: &Subject, spec: &Spec, sites
             fitted.examined.push(examined);
         }
         for unknown in args.mpi.iter().filter(|mpi| !ready.mpi.contains_key(*mpi)) {
-            fitted.not_tried.push((format!("MPI library {unknown}"), format!("the site {site} has none of this name")));
+            fitted.not_tried.push((
+                format!("MPI library {unknown}"),
+                format!("the site {site} has none of this name"),
+            ));
         }
     }
     Ok(fitted)
@@ -203,15 +270,25 @@ impl Try<'_> {
             items: Vec::new(),
             hint: None,
         };
-        let own = if app.checkpoint.is_some() { "application" } else { "none" };
+        let own = if app.checkpoint.is_some() {
+            "application"
+        } else {
+            "none"
+        };
         let restarts = app.checkpoint.as_ref().is_some_and(|c| c.restartable);
         let run = format!("checkpointer = \"{own}\"\n[checkpoint]\nrestart_check = {restarts}\n");
         let directory = temporary_directory()?;
         let place = utf8(directory.path())?;
         let (spec, plan) = self.campaign(place, class, &run)?;
         let Some(planned) = plan.points.first() else {
-            let reason = plan.excluded.first().map(|excluded| excluded.reason.clone()).unwrap_or_default();
-            examined.items.push(FitItem::new("plan", Fit::Fails, reason));
+            let reason = plan
+                .excluded
+                .first()
+                .map(|excluded| excluded.reason.clone())
+                .unwrap_or_default();
+            examined
+                .items
+                .push(FitItem::new("plan", Fit::Fails, reason));
             return Ok(Some(examined));
         };
         let point = &planned.point;
@@ -219,13 +296,16 @@ impl Try<'_> {
             Ok(program) => FitItem::new("program.names", Fit::Fits, program.to_string()),
             Err(missing) => {
                 examined.hint = Some(missing.hint);
-                examined.items.push(FitItem::new("program.names", Fit::Fails, missing.what));
+                examined
+                    .items
+                    .push(FitItem::new("program.names", Fit::Fails, missing.what));
                 return Ok(Some(examined));
             }
         };
         examined.items.push(program);
         let name = format!("{} with {}, class {class}", app.name, self.mpi);
-        let carried = temporary::carry_out(&spec, &plan, place, name, self.base, LIMITS, interrupted).await;
+        let carried =
+            temporary::carry_out(&spec, &plan, place, name, self.base, LIMITS, interrupted).await;
         if carried.is_interrupted {
             return Ok(None);
         }
@@ -233,12 +313,23 @@ impl Try<'_> {
         let items = match (&carried.error, &carried.seen.skipped, &carried.seen.run) {
             (Some(error), _, _) => vec![FitItem::new("start", Fit::Fails, error)],
             (None, Some(reason), _) => vec![FitItem::new("start", Fit::Fails, reason)],
-            (None, None, None) => vec![FitItem::new("start", Fit::Fails, carried.late.as_deref().unwrap_or("the run never began"))],
+            (None, None, None) => vec![FitItem::new(
+                "start",
+                Fit::Fails,
+                carried.late.as_deref().unwrap_or("the run never began"),
+            )],
             (None, None, Some(run)) => {
                 let mut items = vec![start(&carried)];
                 let is_started = items[0].fit == Fit::Fits;
-                let fits = check_fit(app, point, &carried.seen.directory(&carried.dir), &carried.dir.work(run));
-                items.extend(fits.unwrap_or_else(|error| vec![FitItem::new("descriptor", Fit::Fails, error.to_string())]));
+                let fits = check_fit(
+                    app,
+                    point,
+                    &carried.seen.directory(&carried.dir),
+                    &carried.dir.work(run),
+                );
+                items.extend(fits.unwrap_or_else(|error| {
+                    vec![FitItem::new("descriptor", Fit::Fails, error.to_string())]
+                }));
                 if !is_started {
                     // what a program that did not start did not print says nothing of its descriptor
                     items.truncate(1);
@@ -262,46 +353,76 @@ impl Try<'_> {
     /// A checkpoint by DMTCP and its restart; `None` if the user stopped it.
     async fn dmtcp(&self, interrupted: &mut StopSignal) -> Result<Option<Vec<FitItem>>, Failure> {
         let app = self.subject.descriptor();
-        if let Err(missing) = &self.ready.dmtcp {
-            return Ok(Some(vec![FitItem::new("dmtcp", Fit::Unknown, missing.what.clone())]));
+        if let Err(missing) = self.ready.driven_checkpointer() {
+            return Ok(Some(vec![FitItem::new(
+                "dmtcp",
+                Fit::Unknown,
+                missing.what.clone(),
+            )]));
         }
-        let longer = by_length(app).into_iter().find(|(_, seconds)| *seconds >= LONG_S).or(by_length(app).last().copied());
+        let longer = by_length(app)
+            .into_iter()
+            .find(|(_, seconds)| *seconds >= LONG_S)
+            .or(by_length(app).last().copied());
         let class = match (&self.args.class, longer) {
             (Some(_), _) | (None, None) => self.size.class,
             (None, Some((class, _))) => class,
         };
-        let moment = if app.progress.is_some() { "{ after_step = 1 }" } else { "{ at_s = 0.2 }" };
-        let run = format!("checkpointer = \"dmtcp\"\n[checkpoint]\nrestart_check = true\nmoment = {moment}\ntimeout_s = {CHECKPOINT_S}\n");
+        let moment = if app.progress.is_some() {
+            "{ after_step = 1 }"
+        } else {
+            "{ at_s = 0.2 }"
+        };
+        let run = format!(
+            "checkpointer = \"dmtcp\"\n[checkpoint]\nrestart_check = true\nmoment = {moment}\ntimeout_s = {CHECKPOINT_S}\n"
+        );
         let directory = temporary_directory()?;
         let place = utf8(directory.path())?;
         let (spec, plan) = self.campaign(place, class, &run)?;
         let name = format!("{} with {} and DMTCP, class {class}", app.name, self.mpi);
-        let carried = temporary::carry_out(&spec, &plan, place, name, self.base, LIMITS, interrupted).await;
+        let carried =
+            temporary::carry_out(&spec, &plan, place, name, self.base, LIMITS, interrupted).await;
         if carried.is_interrupted {
             return Ok(None);
         }
         let records = read_records(&carried.seen.directory(&carried.dir));
         let value = |name: &str| records.iter().find(|r| r.name == name).map(|r| r.value);
         let failed = match (&carried.seen.ended, &carried.error) {
-            (Some((_, Outcome::Failed { cause, detail })), _) => Some(format!("class {class}: {}: {detail}", name_of(*cause))),
+            (Some((_, Outcome::Failed { cause, detail })), _) => {
+                Some(format!("class {class}: {}: {detail}", name_of(*cause)))
+            }
             (_, Some(error)) => Some(error.clone()),
             _ => carried.late.clone(),
         };
         let stored = value(names::CKPT_STORED_BYTES).zip(value(names::CKPT_LATENCY_S));
         let mut items = vec![match (stored, &failed) {
-            (Some((bytes, seconds)), _) => {
-                FitItem::new("dmtcp.checkpoint", Fit::Fits, format!("class {class}: {bytes} bytes in {seconds:.2} s"))
-            }
+            (Some((bytes, seconds)), _) => FitItem::new(
+                "dmtcp.checkpoint",
+                Fit::Fits,
+                format!("class {class}: {bytes} bytes in {seconds:.2} s"),
+            ),
             // it was over before: what is too short says nothing of DMTCP
-            (None, Some(failed)) if ended_by_itself(&carried) => FitItem::new("dmtcp.checkpoint", Fit::Doubtful, failed),
-            (None, failed) => FitItem::new("dmtcp.checkpoint", Fit::Fails, failed.as_deref().unwrap_or("no checkpoint was recorded")),
+            (None, Some(failed)) if ended_by_itself(&carried) => {
+                FitItem::new("dmtcp.checkpoint", Fit::Doubtful, failed)
+            }
+            (None, failed) => FitItem::new(
+                "dmtcp.checkpoint",
+                Fit::Fails,
+                failed.as_deref().unwrap_or("no checkpoint was recorded"),
+            ),
         }];
         items.push(match (value(names::RESTART_VERIFIED), failed) {
             (Some(verified), None) if verified > 0.0 => {
                 let seconds = value(names::RESTART_TO_END_S).unwrap_or_default();
-                FitItem::new("dmtcp.restart", Fit::Fits, format!("verified, {seconds:.1} s to the end"))
+                FitItem::new(
+                    "dmtcp.restart",
+                    Fit::Fits,
+                    format!("verified, {seconds:.1} s to the end"),
+                )
             }
-            (_, Some(failed)) if stored.is_some() => FitItem::new("dmtcp.restart", Fit::Fails, failed),
+            (_, Some(failed)) if stored.is_some() => {
+                FitItem::new("dmtcp.restart", Fit::Fails, failed)
+            }
             _ => FitItem::new("dmtcp.restart", Fit::Unknown, "not reached"),
         });
         close(directory)?;
@@ -309,24 +430,45 @@ impl Try<'_> {
     }
 
     /// The campaign of one run: the site's programs and libraries, and a storage area of its own.
-    fn campaign(&self, directory: &Utf8Path, class: &str, run: &str) -> Result<(Spec, Plan), Failure> {
+    fn campaign(
+        &self,
+        directory: &Utf8Path,
+        class: &str,
+        run: &str,
+    ) -> Result<(Spec, Plan), Failure> {
         let user = &self.spec.sites[self.site];
         let family = cvc_engine::mpi::launcher(user.mpi[self.mpi].family).name();
-        let (site, mpi, app, class) = (toml_key(self.site), toml_key(self.mpi), toml_key(&self.subject.descriptor().name), toml_key(class));
+        let (site, mpi, app, class) = (
+            toml_key(self.site),
+            toml_key(self.mpi),
+            toml_key(&self.subject.descriptor().name),
+            toml_key(class),
+        );
         let text = format!(
             "schema = 1\nname = \"doctor-app\"\n[sites.{site}]\nkind = \"local\"\nmpi.{mpi} = {{ family = \"{family}\" }}\n\
              [run]\nrepeats = 1\nretries = 0\ntimeout_s = {RUN_S}\nkeep_outputs = true\n\
              [matrix]\napp = {app}\nclass = {class}\nprocesses = {}\nmpi = {mpi}\n{run}",
             self.size.processes
         );
-        let mut spec = campaign::load_text(directory.join("doctor-app.toml").as_std_path(), &text, &self.subject.dirs)?;
+        let mut spec = campaign::load_text(
+            directory.join("doctor-app.toml").as_std_path(),
+            &text,
+            &self.subject.dirs,
+        )?;
         let storage = spec.sites[self.site].storage.clone();
-        let mut site = campaign::Site { storage, oversubscribe: true, ..user.clone() };
+        let mut site = campaign::Site {
+            storage,
+            oversubscribe: true,
+            ..user.clone()
+        };
         site.mpi.retain(|name, _| name == self.mpi);
         // no times are measured, and ranks that wait give up their core
         for library in site.mpi.values_mut() {
             for (name, value) in YIELD {
-                library.env.entry(name.to_owned()).or_insert_with(|| value.to_owned());
+                library
+                    .env
+                    .entry(name.to_owned())
+                    .or_insert_with(|| value.to_owned());
             }
         }
         spec.sites.insert(self.site.to_owned(), site);
@@ -340,12 +482,24 @@ impl Try<'_> {
 /// Whether the program started at all.
 fn start(carried: &Carried) -> FitItem {
     match &carried.seen.ended {
-        Some((_, Outcome::Failed { cause: Cause::Launch, detail })) => FitItem::new("start", Fit::Fails, detail),
+        Some((
+            _,
+            Outcome::Failed {
+                cause: Cause::Launch,
+                detail,
+            },
+        )) => FitItem::new("start", Fit::Fails, detail),
         Some((at, _)) => {
-            let seconds = carried.seen.began.map_or(0.0, |began| at.saturating_duration_since(began).as_secs_f64());
+            let seconds = carried.seen.began.map_or(0.0, |began| {
+                at.saturating_duration_since(began).as_secs_f64()
+            });
             FitItem::new("start", Fit::Fits, format!("the run took {seconds:.1} s"))
         }
-        None => FitItem::new("start", Fit::Fails, carried.late.as_deref().unwrap_or("the run has no end")),
+        None => FitItem::new(
+            "start",
+            Fit::Fails,
+            carried.late.as_deref().unwrap_or("the run has no end"),
+        ),
     }
 }
 
@@ -355,19 +509,24 @@ fn ended_by_itself(carried: &Carried) -> bool {
         Some((_, Outcome::Failed { cause, .. })) => Some(*cause),
         Some((_, Outcome::Succeeded)) | None => None,
     };
-    is_too_short(cause, read_exit(&carried.seen.directory(&carried.dir)).as_ref())
+    is_too_short(
+        cause,
+        read_exit(&carried.seen.directory(&carried.dir)).as_ref(),
+    )
 }
 
 /// Whether there is no checkpoint only because the program had ended well before.
 fn is_too_short(cause: Option<Cause>, exit: Option<&Exit>) -> bool {
-    cause == Some(Cause::Checkpoint) && exit.is_some_and(|exit| exit.code == Some(0) && exit.ended_by.is_none())
+    cause == Some(Cause::Checkpoint)
+        && exit.is_some_and(|exit| exit.code == Some(0) && exit.ended_by.is_none())
 }
 
 /// Whether it restarted from its own checkpoint, if the descriptor has one.
 fn own_restart(app: &Descriptor, carried: &Carried) -> Option<FitItem> {
     let own = app.checkpoint.as_ref()?;
     if !own.restartable {
-        let found = "the descriptor does not say how (checkpoint.restartable, command.restart_args)";
+        let found =
+            "the descriptor does not say how (checkpoint.restartable, command.restart_args)";
         return Some(FitItem::new("checkpoint.restartable", Fit::Unknown, found));
     }
     let records = read_records(&carried.seen.directory(&carried.dir));
@@ -375,9 +534,17 @@ fn own_restart(app: &Descriptor, carried: &Carried) -> Option<FitItem> {
     Some(match value(names::RESTART_VERIFIED) {
         Some(verified) if verified > 0.0 => {
             let seconds = value(names::RESTART_TO_END_S).unwrap_or_default();
-            FitItem::new("checkpoint.restartable", Fit::Fits, format!("restarted and verified, {seconds:.1} s to the end"))
+            FitItem::new(
+                "checkpoint.restartable",
+                Fit::Fits,
+                format!("restarted and verified, {seconds:.1} s to the end"),
+            )
         }
-        Some(_) => FitItem::new("checkpoint.restartable", Fit::Fails, "the restart was not verified"),
+        Some(_) => FitItem::new(
+            "checkpoint.restartable",
+            Fit::Fails,
+            "the restart was not verified",
+        ),
         None => FitItem::new("checkpoint.restartable", Fit::Unknown, "not reached"),
     })
 }
@@ -386,52 +553,83 @@ fn own_restart(app: &Descriptor, carried: &Carried) -> Option<FitItem> {
 fn judged(outcome: Option<&Outcome>, late: Option<&str>) -> FitItem {
     match (outcome, late) {
         (Some(Outcome::Succeeded), _) => FitItem::new("run", Fit::Fits, "succeeded"),
-        (Some(Outcome::Failed { cause, detail }), _) => FitItem::new("run", Fit::Fails, format!("{}: {detail}", name_of(*cause))),
+        (Some(Outcome::Failed { cause, detail }), _) => {
+            FitItem::new("run", Fit::Fails, format!("{}: {detail}", name_of(*cause)))
+        }
         (None, late) => FitItem::new("run", Fit::Fails, late.unwrap_or("the run has no end")),
     }
 }
 
 fn temporary_directory() -> Result<tempfile::TempDir, Failure> {
-    tempfile::Builder::new().prefix("cvc-doctor-").tempdir().map_err(|error| broken(format!("cannot make a temporary directory: {error}")))
+    tempfile::Builder::new()
+        .prefix("cvc-doctor-")
+        .tempdir()
+        .map_err(|error| broken(format!("cannot make a temporary directory: {error}")))
 }
 
 fn utf8(path: &std::path::Path) -> Result<&Utf8Path, Failure> {
-    Utf8Path::from_path(path).ok_or_else(|| broken("the temporary directory has no UTF-8 name".into()))
+    Utf8Path::from_path(path)
+        .ok_or_else(|| broken("the temporary directory has no UTF-8 name".into()))
 }
 
 fn close(directory: tempfile::TempDir) -> Result<(), Failure> {
-    directory.close().map_err(|error| broken(format!("left behind: {error}")))
+    directory
+        .close()
+        .map_err(|error| broken(format!("left behind: {error}")))
 }
 
 fn broken(message: String) -> Failure {
-    Failure::Other { status: ExitStatus::Store, message, hint: None }
+    Failure::Other {
+        status: ExitStatus::Store,
+        message,
+        hint: None,
+    }
 }
 
 impl Examined {
     /// Whether the descriptor fits.
     fn fits(&self) -> bool {
-        self.items.iter().all(|item| item.fit != Fit::Fails || item.key.starts_with(DMTCP))
+        self.items
+            .iter()
+            .all(|item| item.fit != Fit::Fails || item.key.starts_with(DMTCP))
     }
 
     /// Whether DMTCP does not work with the program.
     fn dmtcp_fails(&self) -> bool {
-        self.items.iter().any(|item| item.fit == Fit::Fails && item.key.starts_with(DMTCP))
+        self.items
+            .iter()
+            .any(|item| item.fit == Fit::Fails && item.key.starts_with(DMTCP))
     }
 
     /// What was run.
     fn title(&self, app: &str) -> String {
-        let processes = if self.processes == 1 { "1 process".to_owned() } else { format!("{} processes", self.processes) };
-        format!("{app} with {} on {}, class {}, {processes}", self.mpi, self.site, self.class)
+        let processes = if self.processes == 1 {
+            "1 process".to_owned()
+        } else {
+            format!("{} processes", self.processes)
+        };
+        format!(
+            "{app} with {} on {}, class {}, {processes}",
+            self.mpi, self.site, self.class
+        )
     }
 }
 
 impl Fitted {
     /// The exit code.
     pub(super) fn status(&self) -> ExitStatus {
-        let lacks = |e: &Examined| e.items.iter().any(|i| i.key == "program.names" && i.fit == Fit::Fails);
+        let lacks = |e: &Examined| {
+            e.items
+                .iter()
+                .any(|i| i.key == "program.names" && i.fit == Fit::Fails)
+        };
         if self.is_interrupted {
             ExitStatus::Interrupted
-        } else if self.examined.iter().any(|e| (!e.fits() && !lacks(e)) || e.dmtcp_fails()) {
+        } else if self
+            .examined
+            .iter()
+            .any(|e| (!e.fits() && !lacks(e)) || e.dmtcp_fails())
+        {
             ExitStatus::RunsFailed
         } else if self.examined.is_empty() || self.examined.iter().any(lacks) {
             ExitStatus::Installation
@@ -468,10 +666,17 @@ impl Fitted {
             }
         }
         if self.is_interrupted {
-            writeln!(out, "stopped: the run under way was ended, and nothing of it is left")?;
+            writeln!(
+                out,
+                "stopped: the run under way was ended, and nothing of it is left"
+            )?;
         }
         if !self.not_tried.is_empty() {
-            writeln!(out, "{}not tried:", if self.examined.is_empty() { "" } else { "\n" })?;
+            writeln!(
+                out,
+                "{}not tried:",
+                if self.examined.is_empty() { "" } else { "\n" }
+            )?;
         }
         for (what, reason) in &self.not_tried {
             writeln!(out, "{}", paragraph("  ", &format!("{what}: {reason}")))?;
@@ -484,7 +689,10 @@ impl Fitted {
         let tried = self.examined.iter().map(|e| {
             json!({ "site": e.site, "mpi": e.mpi, "class": e.class, "processes": e.processes, "fits": e.fits(), "items": e.items, "hint": e.hint })
         });
-        let not_tried = self.not_tried.iter().map(|(what, reason)| json!({ "what": what, "reason": reason }));
+        let not_tried = self
+            .not_tried
+            .iter()
+            .map(|(what, reason)| json!({ "what": what, "reason": reason }));
         json!({
             "app": self.app, "descriptor": self.path, "tried": tried.collect::<Vec<_>>(), "not_tried": not_tried.collect::<Vec<_>>(),
             "interrupted": self.is_interrupted,
@@ -506,10 +714,22 @@ mod tests {
             );
             serde_json::from_str(&text).expect("an exit")
         };
-        assert!(is_too_short(Some(Cause::Checkpoint), Some(&exit("0", "null"))));
-        assert!(!is_too_short(Some(Cause::Checkpoint), Some(&exit("139", "null"))), "it crashed under DMTCP");
-        assert!(!is_too_short(Some(Cause::Checkpoint), Some(&exit("null", "\"timeout\""))), "it hung under DMTCP");
-        assert!(!is_too_short(Some(Cause::Restart), Some(&exit("0", "null"))));
+        assert!(is_too_short(
+            Some(Cause::Checkpoint),
+            Some(&exit("0", "null"))
+        ));
+        assert!(
+            !is_too_short(Some(Cause::Checkpoint), Some(&exit("139", "null"))),
+            "it crashed under DMTCP"
+        );
+        assert!(
+            !is_too_short(Some(Cause::Checkpoint), Some(&exit("null", "\"timeout\""))),
+            "it hung under DMTCP"
+        );
+        assert!(!is_too_short(
+            Some(Cause::Restart),
+            Some(&exit("0", "null"))
+        ));
         assert!(!is_too_short(Some(Cause::Checkpoint), None));
     }
 }

@@ -21,7 +21,10 @@ pub(super) async fn examine(spec: &Spec) -> Clusters {
         let bar = output::bar();
         bar.set_template("{spinner} {msg}");
         bar.tick_every(Duration::from_millis(100));
-        let checks = doctor::examine(name, site, spec.directory(), &mut |what| bar.set_message(&format!("{name}: {what}"))).await;
+        let checks = doctor::examine(name, site, spec.directory(), &mut |what| {
+            bar.set_message(&format!("{name}: {what}"))
+        })
+        .await;
         bar.finish_and_clear();
         clusters.insert(name.clone(), checks);
     }
@@ -30,14 +33,23 @@ pub(super) async fn examine(spec: &Spec) -> Clusters {
 
 /// Success if runs can start, even with doubtful findings.
 pub(super) fn status(clusters: &Clusters) -> ExitStatus {
-    if clusters.values().flatten().any(|c| c.state == State::Bad) { ExitStatus::Host } else { ExitStatus::Done }
+    if clusters.values().flatten().any(|c| c.state == State::Bad) {
+        ExitStatus::Host
+    } else {
+        ExitStatus::Done
+    }
 }
 
 /// Checks one site, and nothing on this machine.
 pub(super) fn show_alone(clusters: &Clusters, json: bool) -> Result<ExitStatus, Failure> {
     let mut out = output::shown_as(json);
     if json {
-        writeln!(out, "{}", serde_json::to_string_pretty(&serde_json::json!({ "clusters": clusters })).map_err(std::io::Error::from)?)?;
+        writeln!(
+            out,
+            "{}",
+            serde_json::to_string_pretty(&serde_json::json!({ "clusters": clusters }))
+                .map_err(std::io::Error::from)?
+        )?;
     } else {
         show(&mut out, clusters)?;
     }
@@ -50,7 +62,12 @@ pub(super) fn show(out: &mut impl Write, clusters: &Clusters) -> std::io::Result
         writeln!(out, "\nsite {name}")?;
         let mut found = table(["", "what", "host", "found"], &["found"]);
         for check in checks {
-            found.add_row([mark(check.state), &check.what, check.host.as_deref().unwrap_or("all"), &check.found]);
+            found.add_row([
+                mark(check.state),
+                &check.what,
+                check.host.as_deref().unwrap_or("all"),
+                &check.found,
+            ]);
         }
         writeln!(out, "{}", found.trim_fmt())?;
         let fixed: Vec<&Check> = checks.iter().filter(|c| !c.hint.is_empty()).collect();
@@ -58,7 +75,11 @@ pub(super) fn show(out: &mut impl Write, clusters: &Clusters) -> std::io::Result
             writeln!(out, "\nhow to fix it:")?;
         }
         for check in fixed {
-            let host = check.host.as_ref().map(|h| format!(", {h}")).unwrap_or_default();
+            let host = check
+                .host
+                .as_ref()
+                .map(|h| format!(", {h}"))
+                .unwrap_or_default();
             writeln!(
                 out,
                 "{}\n{}",

@@ -9,10 +9,9 @@ mod verdict;
 
 use crate::{
     args::{DoctorArgs, SiteOf},
-    campaigns::{load_and_ask, load_of_site},
     exit_status::ExitStatus,
     failure::Failure,
-    machine::{ask_sites, runtime},
+    machine::runtime,
     output,
     text::{paragraph, table},
 };
@@ -21,14 +20,15 @@ use cvc_core::{
     campaign::{SiteKind, Spec},
     paths::make_absolute,
     plan,
-    point::{CheckpointerKind, Compression, Point},
+    point::{Compression, Point},
 };
 use cvc_engine::{
     attempt::{Readiness, ReadySite},
-    ckpt::{quirks, repairs},
+    ckpt::{self, quirks},
     tracer::tracer,
 };
 use cvc_probe::sentinel::{self, Answer, Request};
+use cvc_session::{ask_sites, campaigns::load_and_ask};
 use serde_json::json;
 use std::io::Write;
 use verdict::Verdict;
@@ -57,26 +57,58 @@ struct Asked {
 
 fn asked(args: &DoctorArgs) -> Result<Asked, Failure> {
     let Some(target) = &args.target else {
-        let spec =
-            cvc_core::campaign::load_text(std::path::Path::new("doctor.toml"), EVERYTHING, &[cvc_core::app::embedded::directory()?])?;
-        return Ok(Asked { spec, file: None, site: None });
+        let spec = cvc_core::campaign::load_text(
+            std::path::Path::new("doctor.toml"),
+            EVERYTHING,
+            &[cvc_core::app::embedded::directory()?],
+        )?;
+        return Ok(Asked {
+            spec,
+            file: None,
+            site: None,
+        });
     };
-    if args.file.is_none() && (target.is_file() || target.as_str().contains('/') || target.extension() == Some("toml")) {
-        return Ok(Asked { spec: load_and_ask(target, &args.which)?, file: Some(target.clone()), site: None });
+    if args.file.is_none()
+        && (target.is_file() || target.as_str().contains('/') || target.extension() == Some("toml"))
+    {
+        return Ok(Asked {
+            spec: load_and_ask(target, args.which.variant.as_deref(), &|what| {
+                output::note(what)
+            })?,
+            file: Some(target.clone()),
+            site: None,
+        });
     }
-    let of = SiteOf { site: target.to_string(), file: args.file.clone(), which: args.which.clone() };
-    let mut spec = load_of_site(&of)?;
+    let of = SiteOf {
+        site: target.to_string(),
+        file: args.file.clone(),
+        which: args.which.clone(),
+    };
+    let mut spec = super::install::of_site(&of)?;
     spec.sites.retain(|name, _| *name == of.site);
-    Ok(Asked { spec, file: None, site: Some(of.site) })
+    Ok(Asked {
+        spec,
+        file: None,
+        site: Some(of.site),
+    })
 }
 
 pub fn doctor(args: &DoctorArgs) -> Result<ExitStatus, Failure> {
-    let Asked { mut spec, file, site } = asked(args)?;
+    let Asked {
+        mut spec,
+        file,
+        site,
+    } = asked(args)?;
     let runtime = runtime()?;
     if let Some(name) = &args.app {
         let subject = app::Subject::find(args, name)?;
         for site in spec.sites.values_mut() {
-            site.app_dirs.splice(0..0, args.app_dir.iter().map(|dir| make_absolute(dir.clone()).into_string()));
+            site.app_dirs.splice(
+                0..0,
+                args.app_dir
+                    .iter()
+                    .map(|dir| make_absolute(dir.clone()).into_string()),
+            );
         }
         return runtime.block_on(try_app(args, &subject, &spec));
     }
@@ -91,12 +123,21 @@ pub fn doctor(args: &DoctorArgs) -> Result<ExitStatus, Failure> {
     let sites = runtime.block_on(ask_sites(&spec, |_| Readiness::Look, |_| ()));
     let plan = plan::build(&spec);
     // a campaign is checked for what it uses, this machine for everything
-    let used: Option<Vec<&Point>> = file.is_some().then(|| plan.points.iter().map(|p| &p.point).collect());
-    let mut findings: Vec<Finding> = sites.values().flat_map(|site| of_site(site, used.as_deref())).collect();
+    let used: Option<Vec<&Point>> = file
+        .is_some()
+        .then(|| plan.points.iter().map(|p| &p.point).collect());
+    let mut findings: Vec<Finding> = sites
+        .values()
+        .flat_map(|site| of_site(site, used.as_deref()))
+        .collect();
     if used.is_none() || spec.sites.values().any(|site| site.kind == SiteKind::Local) {
         findings.extend(of_machine(&spec, used.as_deref()));
     }
-    let hazards = if file.is_some() { hazards::of_campaign(&spec, &plan, &sites) } else { quirks::table() };
+    let hazards = if file.is_some() {
+        hazards::of_campaign(&spec, &plan, &sites)
+    } else {
+        quirks::table()
+    };
     let verdict = file.is_some().then(|| Verdict::of(&plan, &spec, &sites));
     let status = match &verdict {
         Some(verdict) if !verdict.can_run() => ExitStatus::Installation,
@@ -112,7 +153,11 @@ pub fn doctor(args: &DoctorArgs) -> Result<ExitStatus, Failure> {
         if let Some(verdict) = verdict {
             value["verdict"] = json!(verdict);
         }
-        writeln!(out, "{}", serde_json::to_string_pretty(&value).map_err(std::io::Error::from)?)?;
+        writeln!(
+            out,
+            "{}",
+            serde_json::to_string_pretty(&value).map_err(std::io::Error::from)?
+        )?;
         return Ok(status);
     }
     if let (Some(verdict), Some(file)) = (&verdict, &file) {
@@ -130,9 +175,23 @@ pub fn doctor(args: &DoctorArgs) -> Result<ExitStatus, Failure> {
         writeln!(out, "\n{whose}:")?;
     }
     for quirk in hazards {
-        let set: Vec<String> = quirk.env.iter().map(|(k, v)| format!("{k}={v}")).chain(quirk.args.iter().cloned()).collect();
-        let set = if set.is_empty() { quirk.note.unwrap_or_default() } else { set.join(" ") };
-        writeln!(out, "{}\n{}", paragraph("  ", &format!("{}: {set}", quirk.id)), paragraph("    ", &quirk.reason))?;
+        let set: Vec<String> = quirk
+            .env
+            .iter()
+            .map(|(k, v)| format!("{k}={v}"))
+            .chain(quirk.args.iter().cloned())
+            .collect();
+        let set = if set.is_empty() {
+            quirk.note.unwrap_or_default()
+        } else {
+            set.join(" ")
+        };
+        writeln!(
+            out,
+            "{}\n{}",
+            paragraph("  ", &format!("{}: {set}", quirk.id)),
+            paragraph("    ", &quirk.reason)
+        )?;
     }
     Ok(status)
 }
@@ -143,7 +202,11 @@ async fn try_checkpoints(spec: &Spec, is_json: bool) -> Result<ExitStatus, Failu
     let probed = probe::probe(spec, &sites).await?;
     let mut out = output::shown_as(is_json);
     if is_json {
-        writeln!(out, "{}", serde_json::to_string_pretty(&probed.to_json()).map_err(std::io::Error::from)?)?;
+        writeln!(
+            out,
+            "{}",
+            serde_json::to_string_pretty(&probed.to_json()).map_err(std::io::Error::from)?
+        )?;
     } else {
         probed.show(&mut out)?;
     }
@@ -151,12 +214,20 @@ async fn try_checkpoints(spec: &Spec, is_json: bool) -> Result<ExitStatus, Failu
 }
 
 /// Runs a descriptor's program with each library, and shows which parts of the descriptor fit.
-async fn try_app(args: &DoctorArgs, subject: &app::Subject, spec: &Spec) -> Result<ExitStatus, Failure> {
+async fn try_app(
+    args: &DoctorArgs,
+    subject: &app::Subject,
+    spec: &Spec,
+) -> Result<ExitStatus, Failure> {
     let sites = ask_sites(spec, |_| Readiness::Look, |_| ()).await;
     let fitted = app::fit(args, subject, spec, &sites).await?;
     let mut out = output::shown_as(args.json);
     if args.json {
-        writeln!(out, "{}", serde_json::to_string_pretty(&fitted.to_json()).map_err(std::io::Error::from)?)?;
+        writeln!(
+            out,
+            "{}",
+            serde_json::to_string_pretty(&fitted.to_json()).map_err(std::io::Error::from)?
+        )?;
     } else {
         fitted.show(&mut out)?;
     }
@@ -164,7 +235,11 @@ async fn try_app(args: &DoctorArgs, subject: &app::Subject, spec: &Spec) -> Resu
 }
 
 /// Shows what was found; what each gap costs and how to fix it only where no verdict has said so.
-fn show_findings(out: &mut impl Write, findings: &[Finding], with_hints: bool) -> std::io::Result<()> {
+fn show_findings(
+    out: &mut impl Write,
+    findings: &[Finding],
+    with_hints: bool,
+) -> std::io::Result<()> {
     if findings.is_empty() {
         return Ok(());
     }
@@ -177,12 +252,26 @@ fn show_findings(out: &mut impl Write, findings: &[Finding], with_hints: bool) -
         found.add_row([mark, &finding.what, text]);
     }
     writeln!(out, "{}", found.trim_fmt())?;
-    let gaps: Vec<&Finding> = findings.iter().filter(|f| f.found.is_err() && with_hints).collect();
+    let gaps: Vec<&Finding> = findings
+        .iter()
+        .filter(|f| f.found.is_err() && with_hints)
+        .collect();
     if !gaps.is_empty() {
-        writeln!(out, "\nwhat does not work because of it, and how to fix it:")?;
+        writeln!(
+            out,
+            "\nwhat does not work because of it, and how to fix it:"
+        )?;
         for gap in gaps {
-            let (what, hint) = (format!("{}: {}", gap.what, gap.cost), format!("hint: {}", gap.hint));
-            writeln!(out, "{}\n{}", paragraph("  ", &what), paragraph("    ", &hint))?;
+            let (what, hint) = (
+                format!("{}: {}", gap.what, gap.cost),
+                format!("hint: {}", gap.hint),
+            );
+            writeln!(
+                out,
+                "{}\n{}",
+                paragraph("  ", &what),
+                paragraph("    ", &hint)
+            )?;
         }
     }
     Ok(())
@@ -190,24 +279,50 @@ fn show_findings(out: &mut impl Write, findings: &[Finding], with_hints: bool) -
 
 /// What a site on this machine has, of what its points use; of everything if there are none given.
 fn of_site(site: &ReadySite, used: Option<&[&Point]>) -> Vec<Finding> {
-    let any = |uses: &dyn Fn(&Point) -> bool| used.is_none_or(|points| points.iter().any(|p| p.site == site.context.name && uses(p)));
-    let kernels = |point: &Point| site.context.apps.get(&point.app).is_some_and(|app| app.descriptor.kernel);
+    let any = |uses: &dyn Fn(&Point) -> bool| {
+        used.is_none_or(|points| {
+            points
+                .iter()
+                .any(|p| p.site == site.context.name && uses(p))
+        })
+    };
+    let kernels = |point: &Point| {
+        site.context
+            .apps
+            .get(&point.app)
+            .is_some_and(|app| app.descriptor.kernel)
+    };
     let mut findings = vec![Finding {
         what: format!("site {}", site.context.name),
         found: Ok(format!(
             "{} cores, oversubscription {}",
             site.cores,
-            if site.context.site.oversubscribe { "allowed" } else { "not allowed" }
+            if site.context.site.oversubscribe {
+                "allowed"
+            } else {
+                "not allowed"
+            }
         )),
         cost: "",
         hint: String::new(),
     }];
-    for (name, install) in site.mpi.iter().filter(|(name, _)| any(&|point| point.mpi == **name)) {
+    for (name, install) in site
+        .mpi
+        .iter()
+        .filter(|(name, _)| any(&|point| point.mpi == **name))
+    {
         findings.push(Finding {
             what: format!("MPI library {name}"),
-            found: install.as_ref().map(|i| format!("{} at {}", i.describe(), i.mpiexec)).map_err(|m| m.what.clone()),
+            found: install
+                .as_ref()
+                .map(|i| format!("{} at {}", i.describe(), i.mpiexec))
+                .map_err(|m| m.what.clone()),
             cost: "its points are skipped",
-            hint: install.as_ref().err().map(|m| m.hint.clone()).unwrap_or_default(),
+            hint: install
+                .as_ref()
+                .err()
+                .map(|m| m.hint.clone())
+                .unwrap_or_default(),
         });
         if let Ok(install) = install
             && any(&|point| point.mpi == *name && kernels(point))
@@ -215,39 +330,84 @@ fn of_site(site: &ReadySite, used: Option<&[&Point]>) -> Vec<Finding> {
             let compiler = cvc_engine::kernels::mpicc(install);
             findings.push(Finding {
                 what: format!("compiler of {name}"),
-                found: compiler.as_ref().map(ToString::to_string).map_err(|m| m.what.clone()),
+                found: compiler
+                    .as_ref()
+                    .map(ToString::to_string)
+                    .map_err(|m| m.what.clone()),
                 cost: "the built-in kernels cannot run with this library",
                 hint: compiler.err().map(|m| m.hint).unwrap_or_default(),
             });
         }
     }
     let mut add = |what: &str, found: Result<String, (String, String)>, cost| {
-        let hint = found.as_ref().err().map(|e| e.1.clone()).unwrap_or_default();
-        findings.push(Finding { what: what.into(), found: found.map_err(|e| e.0), cost, hint });
+        let hint = found
+            .as_ref()
+            .err()
+            .map(|e| e.1.clone())
+            .unwrap_or_default();
+        findings.push(Finding {
+            what: what.into(),
+            found: found.map_err(|e| e.0),
+            cost,
+            hint,
+        });
     };
     let pair = |m: &cvc_engine::mpi::Missing| (m.what.clone(), m.hint.clone());
-    if any(&|point| point.checkpointer == CheckpointerKind::Dmtcp) {
-        add(
-            "DMTCP",
-            site.dmtcp.as_ref().map(|d| format!("{} at {}", d.version, d.bin)).map_err(pair),
-            "points with checkpointer = \"dmtcp\" are skipped",
-        );
-    }
-    let between = any(&|point| point.checkpointer == CheckpointerKind::Dmtcp && (used.is_none() || point.mapping.nodes() > 1));
-    if between && let Some(remark) = site.dmtcp.as_ref().ok().and_then(repairs::remark) {
-        let hint = "use DMTCP 4.0 to 5.0 for points on several nodes; those on one node are not affected".to_owned();
-        add("DMTCP between nodes", Err((remark, hint)), "points on several nodes may hang at a checkpoint or a restart");
+    for (checkpointer, found) in &site.checkpointers {
+        let of_it =
+            |point: &Point| ckpt::checkpointer(point.checkpointer).name() == checkpointer.name();
+        let needs_programs = found.as_ref().map_or(true, |install| {
+            !checkpointer.node_programs(install).is_empty()
+        });
+        if any(&of_it) && needs_programs {
+            let found = found.as_ref().map(|install| {
+                format!(
+                    "{} at {}",
+                    install.version.as_deref().unwrap_or("unknown"),
+                    install.bin
+                )
+            });
+            add(
+                checkpointer.title(),
+                found.map_err(pair),
+                checkpointer.cost_of_absence(),
+            );
+        }
+        let between = any(&|point| of_it(point) && (used.is_none() || point.mapping.nodes() > 1));
+        if between
+            && let Some((remark, hint)) = found
+                .as_ref()
+                .ok()
+                .and_then(|install| checkpointer.remark_on_nodes(install))
+        {
+            let what = format!("{} between nodes", checkpointer.title());
+            add(
+                &what,
+                Err((remark, hint.to_owned())),
+                "points on several nodes may hang at a checkpoint or a restart",
+            );
+        }
     }
     let traces = |name: &str| any(&|point| tracer(site.context.trace.of(point)).name() == name);
-    for (tracer, found) in site.tracers.iter().filter(|(tracer, _)| tracer.trace().is_some() && traces(tracer.name())) {
-        add(tracer.title(), found.as_ref().map(ToString::to_string).map_err(pair), tracer.cost_of_absence());
+    for (tracer, found) in site
+        .tracers
+        .iter()
+        .filter(|(tracer, _)| tracer.trace().is_some() && traces(tracer.name()))
+    {
+        add(
+            tracer.title(),
+            found.as_ref().map(ToString::to_string).map_err(pair),
+            tracer.cost_of_absence(),
+        );
     }
     findings
 }
 
 /// The settings of this machine's kernel that affect times, and those that make them scatter.
 fn timing() -> Vec<Finding> {
-    let Ok(Answer::Conditions(conditions)) = sentinel::answer(&Request::Conditions) else { return Vec::new() };
+    let Ok(Answer::Conditions(conditions)) = sentinel::answer(&Request::Conditions) else {
+        return Vec::new();
+    };
     let settings = &conditions.settings;
     let told = [
         ("clock source", &settings.clock_source),
@@ -256,8 +416,16 @@ fn timing() -> Vec<Finding> {
         ("SMT", &settings.smt),
         ("transparent huge pages", &settings.thp),
     ];
-    let told: Vec<String> = told.iter().filter_map(|(what, value)| Some(format!("{what} {}", value.as_ref()?))).collect();
-    let mut findings = vec![Finding { what: "timing".into(), found: Ok(told.join(", ")), cost: "", hint: String::new() }];
+    let told: Vec<String> = told
+        .iter()
+        .filter_map(|(what, value)| Some(format!("{what} {}", value.as_ref()?)))
+        .collect();
+    let mut findings = vec![Finding {
+        what: "timing".into(),
+        found: Ok(told.join(", ")),
+        cost: "",
+        hint: String::new(),
+    }];
     findings.extend(settings.doubts().into_iter().map(|(found, hint)| Finding {
         what: "steady timing".into(),
         found: Err(found),
@@ -269,22 +437,41 @@ fn timing() -> Vec<Finding> {
 
 /// Settings and tools of this machine; of the tools those that points use, all if no points are given.
 fn of_machine(spec: &Spec, used: Option<&[&Point]>) -> Vec<Finding> {
-    let any = |uses: &dyn Fn(&Point) -> bool| used.is_none_or(|points| points.iter().any(|p| uses(p)));
-    let kernels = any(&|point| spec.apps.get(&point.app).is_some_and(|app| app.descriptor.kernel));
+    let any =
+        |uses: &dyn Fn(&Point) -> bool| used.is_none_or(|points| points.iter().any(|p| uses(p)));
+    let kernels = any(&|point| {
+        spec.apps
+            .get(&point.app)
+            .is_some_and(|app| app.descriptor.kernel)
+    });
     let path = std::env::var("PATH").unwrap_or_default();
     let tool = |name: &str, cost, hint: &str| Finding {
         what: name.into(),
-        found: cvc_core::paths::on_path(&[name], &path).map(|p| p.to_string()).ok_or_else(|| format!("{name} is not installed")),
+        found: cvc_core::paths::on_path(&[name], &path)
+            .map(|p| p.to_string())
+            .ok_or_else(|| format!("{name} is not installed")),
         cost,
         hint: hint.into(),
     };
     let mut tools = timing();
     if kernels {
-        tools.push(tool("make", "the built-in kernels cannot be compiled", "Debian, Ubuntu: apt-get install make"));
-        tools.push(tool("cc", "the built-in kernels cannot be compiled", "Debian, Ubuntu: apt-get install gcc libc6-dev"));
+        tools.push(tool(
+            "make",
+            "the built-in kernels cannot be compiled",
+            "Debian, Ubuntu: apt-get install make",
+        ));
+        tools.push(tool(
+            "cc",
+            "the built-in kernels cannot be compiled",
+            "Debian, Ubuntu: apt-get install gcc libc6-dev",
+        ));
     }
     if any(&|point| point.compression == Compression::Gzip) {
-        tools.push(tool("gzip", "DMTCP cannot compress images", "Debian, Ubuntu: apt-get install gzip"));
+        tools.push(tool(
+            "gzip",
+            "DMTCP cannot compress images",
+            "Debian, Ubuntu: apt-get install gzip",
+        ));
     }
     tools
 }

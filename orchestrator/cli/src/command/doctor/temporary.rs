@@ -1,6 +1,6 @@
 //! A campaign of one run in a temporary directory: what `cvc doctor` tries.
 
-use crate::{machine::ask_sites, output};
+use crate::output;
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_controller::{
     observe::{Observer, Progress},
@@ -16,6 +16,7 @@ use cvc_core::{
     store::CampaignDir,
 };
 use cvc_engine::attempt::Readiness;
+use cvc_session::ask_sites;
 use std::{
     sync::{
         Arc,
@@ -55,12 +56,22 @@ impl Seen {
     /// The directory of the run, wherever it ended; empty if there was none.
     pub(super) fn directory(&self, dir: &CampaignDir) -> Utf8PathBuf {
         let run = self.run.as_ref();
-        run.map(|run| if dir.run(run).exists() { dir.run(run) } else { dir.failed(run, 1) }).unwrap_or_default()
+        run.map(|run| {
+            if dir.run(run).exists() {
+                dir.run(run)
+            } else {
+                dir.failed(run, 1)
+            }
+        })
+        .unwrap_or_default()
     }
 
     /// When the first stage of this name began.
     pub(super) fn stage(&self, name: &str) -> Option<Instant> {
-        self.stages.iter().find(|(stage, _)| stage.starts_with(name)).map(|(_, at)| *at)
+        self.stages
+            .iter()
+            .find(|(stage, _)| stage.starts_with(name))
+            .map(|(_, at)| *at)
     }
 }
 
@@ -97,7 +108,9 @@ impl Observer for Watcher {
                 self.seen.stages.push((stage.clone(), Instant::now()));
                 self.tell(stage);
             }
-            Progress::RunFinished { outcome, .. } => self.seen.ended = Some((Instant::now(), outcome.clone())),
+            Progress::RunFinished { outcome, .. } => {
+                self.seen.ended = Some((Instant::now(), outcome.clone()))
+            }
             Progress::RunLost { reason, .. } => self.tell(reason),
             _ => {}
         }
@@ -127,26 +140,48 @@ pub(super) async fn carry_out(
     limits: Limits,
     interrupted: &mut StopSignal,
 ) -> Carried {
-    let options = Options { campaigns: directory.join("campaigns"), state: directory.join("state"), ..base.clone() };
+    let options = Options {
+        campaigns: directory.join("campaigns"),
+        state: directory.join("state"),
+        ..base.clone()
+    };
     let (began, began_seen) = watch::channel(false);
     let bar = output::bar();
     bar.set_template("{spinner} {msg}");
     bar.tick_every(Duration::from_millis(100));
-    let mut watcher = Watcher { seen: Seen::default(), name, bar, began };
-    let readiness = |_: &str| Readiness::for_points(&spec.apps, plan.points.iter().map(|p| &p.point));
+    let mut watcher = Watcher {
+        seen: Seen::default(),
+        name,
+        bar,
+        began,
+    };
+    let readiness =
+        |_: &str| Readiness::for_points(&spec.apps, plan.points.iter().map(|p| &p.point));
     let sites = ask_sites(spec, readiness, |what| watcher.tell(&what)).await;
     let (stop, stop_signal) = watch::channel(StopRequest::GoOn);
     let late = Arc::new(AtomicBool::new(false));
-    let guard = tokio::spawn(stop_when_late(began_seen, interrupted.clone(), stop, Arc::clone(&late), limits));
+    let guard = tokio::spawn(stop_when_late(
+        began_seen,
+        interrupted.clone(),
+        stop,
+        Arc::clone(&late),
+        limits,
+    ));
     let result = run_campaign(spec, plan, sites, &options, stop_signal, &mut watcher).await;
     guard.abort();
     watcher.bar.finish_and_clear();
     let seen = watcher.seen;
-    let limit = if seen.began.is_some() { limits.run } else { limits.opening };
+    let limit = if seen.began.is_some() {
+        limits.run
+    } else {
+        limits.opening
+    };
     Carried {
         dir: CampaignDir::new(&options.campaigns, &plan.campaign),
         error: result.err().map(|error| error.to_string()),
-        late: late.load(Ordering::Relaxed).then(|| format!("not over within {} s; cvc ended it", limit.as_secs())),
+        late: late
+            .load(Ordering::Relaxed)
+            .then(|| format!("not over within {} s; cvc ended it", limit.as_secs())),
         is_interrupted: *interrupted.borrow() != StopRequest::GoOn,
         seen,
     }
@@ -154,13 +189,18 @@ pub(super) async fn carry_out(
 
 /// The cause as it is called in reports.
 pub(super) fn name_of(cause: Cause) -> String {
-    serde_json::to_value(cause).ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default()
+    serde_json::to_value(cause)
+        .ok()
+        .and_then(|v| v.as_str().map(str::to_owned))
+        .unwrap_or_default()
 }
 
 /// The records in the directory of a run.
 pub(super) fn read_records(directory: &Utf8Path) -> Vec<Record> {
     let text = std::fs::read_to_string(directory.join("records.jsonl")).unwrap_or_default();
-    text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+    text.lines()
+        .filter_map(|line| serde_json::from_str(line).ok())
+        .collect()
 }
 
 /// A name as a quoted key or string of TOML.
@@ -177,13 +217,20 @@ async fn stop_when_late(
     limits: Limits,
 ) {
     let limit = async {
-        if tokio::time::timeout(limits.opening, began.wait_for(|began| *began)).await.is_ok_and(|b| b.is_ok()) {
+        if tokio::time::timeout(limits.opening, began.wait_for(|began| *began))
+            .await
+            .is_ok_and(|b| b.is_ok())
+        {
             tokio::time::sleep(limits.run).await;
         }
         late.store(true, Ordering::Relaxed);
     };
     let by_user = async {
-        if interrupted.wait_for(|now| *now != StopRequest::GoOn).await.is_err() {
+        if interrupted
+            .wait_for(|now| *now != StopRequest::GoOn)
+            .await
+            .is_err()
+        {
             std::future::pending::<()>().await;
         }
     };
@@ -200,9 +247,11 @@ async fn stop_when_late(
 pub(super) fn listen() -> StopSignal {
     let (stop, stop_signal) = watch::channel(StopRequest::GoOn);
     tokio::spawn(async move {
-        let (Ok(mut interrupt), Ok(mut terminate), Ok(mut hangup)) =
-            (signal(SignalKind::interrupt()), signal(SignalKind::terminate()), signal(SignalKind::hangup()))
-        else {
+        let (Ok(mut interrupt), Ok(mut terminate), Ok(mut hangup)) = (
+            signal(SignalKind::interrupt()),
+            signal(SignalKind::terminate()),
+            signal(SignalKind::hangup()),
+        ) else {
             return std::future::pending().await;
         };
         loop {

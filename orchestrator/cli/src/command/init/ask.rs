@@ -39,7 +39,10 @@ impl Asker {
             false if std::io::stdin().is_terminal() => Source::Terminal,
             false => Source::Nobody,
         };
-        Self { source, missing: Vec::new() }
+        Self {
+            source,
+            missing: Vec::new(),
+        }
     }
 
     /// The answer to a question that no option has answered; `None` if nobody may answer it. An answer on a terminal that `parse` refuses
@@ -47,7 +50,11 @@ impl Asker {
     ///
     /// # Errors
     /// When the input ends, or the default is refused.
-    pub fn ask<T>(&mut self, question: &Question<'_>, parse: impl Fn(&str) -> Result<T, Failure>) -> Result<Option<T>, Failure> {
+    pub fn ask<T>(
+        &mut self,
+        question: &Question<'_>,
+        parse: impl Fn(&str) -> Result<T, Failure>,
+    ) -> Result<Option<T>, Failure> {
         if self.source != Source::Terminal {
             let may_default = self.source == Source::Defaults || !question.decides;
             return match &question.default {
@@ -58,7 +65,11 @@ impl Asker {
                 }
             };
         }
-        let default = question.default.as_ref().map(|d| format!(" [{d}]")).unwrap_or_default();
+        let default = question
+            .default
+            .as_ref()
+            .map(|d| format!(" [{d}]"))
+            .unwrap_or_default();
         loop {
             note(format_args!("{}{default}", question.text));
             let mut line = String::new();
@@ -78,7 +89,10 @@ impl Asker {
             match parse(answer) {
                 Ok(value) => return Ok(Some(value)),
                 Err(Failure::Other { message, hint, .. }) => {
-                    note(format_args!("{message}{}", hint.map(|h| format!("\n  hint: {h}")).unwrap_or_default()));
+                    note(format_args!(
+                        "{message}{}",
+                        hint.map(|h| format!("\n  hint: {h}")).unwrap_or_default()
+                    ));
                 }
                 Err(other) => return Err(other),
             }
@@ -94,12 +108,17 @@ impl Asker {
             return Ok(());
         }
         let hint = match self.source {
-            Source::Nobody => "give these options, or --yes for the defaults of those that have one; on a terminal cvc asks",
+            Source::Nobody => {
+                "give these options, or --yes for the defaults of those that have one; on a terminal cvc asks"
+            }
             Source::Defaults | Source::Terminal => "give these options: they have no default",
         };
         Err(Failure::Other {
             status: ExitStatus::Usage,
-            message: format!("not enough is known to write a campaign: {}", self.missing.join(", ")),
+            message: format!(
+                "not enough is known to write a campaign: {}",
+                self.missing.join(", ")
+            ),
             hint: Some(hint.into()),
         })
     }

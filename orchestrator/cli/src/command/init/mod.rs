@@ -1,16 +1,17 @@
 //! `cvc init`
 
+mod answers;
 mod ask;
 mod text;
-mod wishes;
 
 use crate::{
     args::{InitArgs, InitSite, Measure},
     exit_status::ExitStatus,
     failure::Failure,
-    machine::{ask_sites, runtime},
+    machine::runtime,
     output::tell,
 };
+use answers::{Answers, OwnProgram, Place, choose_counts, describe_counts, is_legal};
 use ask::{Asker, Question};
 use camino::{Utf8Path, Utf8PathBuf};
 use clap::ValueEnum;
@@ -18,14 +19,13 @@ use cvc_core::{
     app::{self, LoadedApp},
     campaign::{self, Spec},
     plan::{self, Plan},
-    point::CheckpointerKind,
     source::{SourceErrors, suggestion},
     store::{StoreError, write_whole},
     units::counted,
 };
 use cvc_engine::attempt::Readiness;
+use cvc_session::ask_sites;
 use std::{collections::BTreeMap, fs, path::PathBuf};
-use wishes::{OwnProgram, Place, Wishes, choose_counts, describe_counts, is_legal};
 
 /// The libraries that a site has without further keys.
 const LIBRARIES: [&str; 2] = ["mpich", "openmpi"];
@@ -42,39 +42,74 @@ pub fn init(args: &InitArgs) -> Result<ExitStatus, Failure> {
     let mut apps = Apps::beside(&args.file)?;
     if args.app == ["list"] {
         for name in &apps.names {
-            tell(format_args!("{name:<26} {}", apps.load(name)?.descriptor.title));
+            tell(format_args!(
+                "{name:<26} {}",
+                apps.load(name)?.descriptor.title
+            ));
         }
         return Ok(ExitStatus::Done);
     }
     refuse_existing(&args.file, args.force)?;
     let here = look_around()?;
-    let Some(wishes) = gather(args, &mut apps, &here)? else {
-        return Err(wrong("not enough is known to write a campaign", "--yes takes the defaults"));
+    let Some(answers) = gather(args, &mut apps, &here)? else {
+        return Err(wrong(
+            "not enough is known to write a campaign",
+            "--yes takes the defaults",
+        ));
     };
-    let text = text::write_campaign(&wishes);
-    let descriptor = wishes.own.as_ref().map(|own| (apps.directory.join(format!("{}.toml", own.name)), text::write_descriptor(own)));
+    let text = text::write_campaign(&answers);
+    let descriptor = answers.own.as_ref().map(|own| {
+        (
+            apps.directory.join(format!("{}.toml", own.name)),
+            text::write_descriptor(own),
+        )
+    });
     if let Some((path, _)) = &descriptor {
         refuse_existing(path, args.force)?;
     }
-    let (spec, plan) = check(&text, descriptor.as_ref().map(|(path, text)| (path.as_path(), text.as_str())), &apps)?;
+    let (spec, plan) = check(
+        &text,
+        descriptor
+            .as_ref()
+            .map(|(path, text)| (path.as_path(), text.as_str())),
+        &apps,
+    )?;
     if let Some((path, text)) = &descriptor {
         fs::create_dir_all(&apps.directory).map_err(StoreError::io("make", &apps.directory))?;
         write_whole(path, text.as_bytes())?;
-        tell(format_args!("wrote {path}: look at its success pattern before you trust a run"));
+        tell(format_args!(
+            "wrote {path}: look at its success pattern before you trust a run"
+        ));
     }
     write_whole(&args.file, text.as_bytes())?;
-    tell(format_args!("wrote {}: {}, {}", args.file, counted(plan.points.len(), "point"), counted(plan.runs.len(), "run")));
-    tell_what_is_missing(&spec, &plan, &wishes, &here)?;
+    tell(format_args!(
+        "wrote {}: {}, {}",
+        args.file,
+        counted(plan.points.len(), "point"),
+        counted(plan.runs.len(), "run")
+    ));
+    tell_what_is_missing(&spec, &plan, &answers, &here)?;
     tell(format_args!("next: cvc plan {}", args.file));
     Ok(ExitStatus::Done)
 }
 
 fn wrong(message: impl Into<String>, hint: impl Into<String>) -> Failure {
-    Failure::Other { status: ExitStatus::Usage, message: message.into(), hint: Some(hint.into()) }
+    Failure::Other {
+        status: ExitStatus::Usage,
+        message: message.into(),
+        hint: Some(hint.into()),
+    }
 }
 
 fn refuse_existing(path: &Utf8Path, force: bool) -> Result<(), Failure> {
-    if force || !path.exists() { Ok(()) } else { Err(wrong(format!("{path} exists"), "give another name, or --force to replace it")) }
+    if force || !path.exists() {
+        Ok(())
+    } else {
+        Err(wrong(
+            format!("{path} exists"),
+            "give another name, or --force to replace it",
+        ))
+    }
 }
 
 /// The applications that a campaign file in this place may name.
@@ -88,8 +123,15 @@ struct Apps {
 impl Apps {
     fn beside(file: &Utf8Path) -> Result<Self, Failure> {
         let directory = file.parent().unwrap_or(Utf8Path::new("")).join("apps");
-        let dirs = vec![directory.clone().into_std_path_buf(), app::embedded::directory()?];
-        Ok(Self { names: app::load::known(&dirs), directory, dirs })
+        let dirs = vec![
+            directory.clone().into_std_path_buf(),
+            app::embedded::directory()?,
+        ];
+        Ok(Self {
+            names: app::load::known(&dirs),
+            directory,
+            dirs,
+        })
     }
 
     fn load(&self, name: &str) -> Result<LoadedApp, Failure> {
@@ -110,18 +152,38 @@ fn look_around() -> Result<Here, Failure> {
     let spec = campaign::load_text("here.toml".as_ref(), text, &[app::embedded::directory()?])?;
     let sites = runtime()?.block_on(ask_sites(&spec, |_| Readiness::Look, |_| ()));
     let plan = plan::build(&spec);
-    let runs = |mpi: &str, checkpointer: CheckpointerKind| {
-        let of = plan.points.iter().map(|p| &p.point).find(|p| p.mpi == mpi && p.checkpointer == checkpointer);
-        of.is_some_and(|point| sites.get(&point.site).is_some_and(|site| site.obstacle(point).is_none()))
+    let runs = |mpi: &str, driven: bool| {
+        let of = plan
+            .points
+            .iter()
+            .map(|p| &p.point)
+            .find(|p| p.mpi == mpi && p.checkpointer.is_driven() == driven);
+        of.is_some_and(|point| {
+            sites
+                .get(&point.site)
+                .is_some_and(|site| site.obstacle(point).is_none())
+        })
     };
-    let mpi: Vec<String> = LIBRARIES.iter().filter(|mpi| runs(mpi, CheckpointerKind::None)).map(|mpi| (*mpi).to_owned()).collect();
-    Ok(Here { has_dmtcp: LIBRARIES.iter().any(|mpi| runs(mpi, CheckpointerKind::Dmtcp)), mpi })
+    let mpi: Vec<String> = LIBRARIES
+        .iter()
+        .filter(|mpi| runs(mpi, false))
+        .map(|mpi| (*mpi).to_owned())
+        .collect();
+    Ok(Here {
+        has_dmtcp: LIBRARIES.iter().any(|mpi| runs(mpi, true)),
+        mpi,
+    })
 }
 
 /// Gets all answers; `None` if nobody answers some of them.
-fn gather(args: &InitArgs, apps: &mut Apps, here: &Here) -> Result<Option<Wishes>, Failure> {
+fn gather(args: &InitArgs, apps: &mut Apps, here: &Here) -> Result<Option<Answers>, Failure> {
     let mut asker = Asker::new(args.yes);
-    let words = |text: &str| text.split([',', ' ']).filter(|w| !w.is_empty()).map(str::to_owned).collect::<Vec<_>>();
+    let words = |text: &str| {
+        text.split([',', ' '])
+            .filter(|w| !w.is_empty())
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
     let measures = if args.measure.is_empty() {
         let question = Question {
             text: "What is to be measured? Any of: sizes, restart, overhead, compression, aggregators, scaling",
@@ -129,7 +191,12 @@ fn gather(args: &InitArgs, apps: &mut Apps, here: &Here) -> Result<Option<Wishes
             default: Some("sizes".into()),
             decides: true,
         };
-        asker.ask(&question, |text| words(text).iter().map(|word| of_word::<Measure>("--measure", word)).collect::<Result<Vec<_>, _>>())?
+        asker.ask(&question, |text| {
+            words(text)
+                .iter()
+                .map(|word| of_word::<Measure>("--measure", word))
+                .collect::<Result<Vec<_>, _>>()
+        })?
     } else {
         Some(args.measure.clone())
     };
@@ -144,19 +211,33 @@ fn gather(args: &InitArgs, apps: &mut Apps, here: &Here) -> Result<Option<Wishes
                 default: Some("kernel-stencil".into()),
                 decides: true,
             };
-            asker.ask(&question, |text| words(text).iter().map(|name| apps.load(name)).collect())?
+            asker.ask(&question, |text| {
+                words(text).iter().map(|name| apps.load(name)).collect()
+            })?
         }
-        None => Some(args.app.iter().map(|name| apps.load(name)).collect::<Result<_, _>>()?),
+        None => Some(
+            args.app
+                .iter()
+                .map(|name| apps.load(name))
+                .collect::<Result<_, _>>()?,
+        ),
     };
-    if own.is_none() && loaded.iter().flatten().any(|app| app.descriptor.name == "command") {
+    if own.is_none()
+        && loaded
+            .iter()
+            .flatten()
+            .any(|app| app.descriptor.name == "command")
+    {
         return Err(wrong(
             "--app command needs a command line, which only a campaign file says",
             "--program PATH writes a descriptor of your program",
         ));
     }
     asker.finish()?;
-    let (Some(measures), Some(place), Some(loaded)) = (measures, place, loaded) else { return Ok(None) };
-    let mut wishes = Wishes {
+    let (Some(measures), Some(place), Some(loaded)) = (measures, place, loaded) else {
+        return Ok(None);
+    };
+    let mut answers = Answers {
         name: args.file.file_stem().unwrap_or_default().to_lowercase(),
         measures,
         place,
@@ -168,20 +249,26 @@ fn gather(args: &InitArgs, apps: &mut Apps, here: &Here) -> Result<Option<Wishes
         has_dmtcp: here.has_dmtcp,
     };
     // other machines are asked when they are used
-    wishes.has_dmtcp |= wishes.place != Place::Local;
-    refuse_without_collective_io(&wishes)?;
-    wishes.class = class(args, &mut asker, &wishes)?;
-    wishes.processes = processes(args, &mut asker, &wishes)?;
-    wishes.mpi = libraries(args, &mut asker, &wishes, here)?;
+    answers.has_dmtcp |= answers.place != Place::Local;
+    refuse_without_collective_io(&answers)?;
+    answers.class = class(args, &mut asker, &answers)?;
+    answers.processes = processes(args, &mut asker, &answers)?;
+    answers.mpi = libraries(args, &mut asker, &answers, here)?;
     asker.finish()?;
-    Ok(Some(wishes))
+    Ok(Some(answers))
 }
 
 /// The value that a word of an option stands for.
 fn of_word<T: ValueEnum>(option: &str, word: &str) -> Result<T, Failure> {
     T::from_str(word, false).map_err(|_| {
-        let known: Vec<String> = T::value_variants().iter().filter_map(|v| Some(v.to_possible_value()?.get_name().to_owned())).collect();
-        wrong(format!("{option}: unknown value `{word}`"), suggestion(word, "one of", known.iter().map(String::as_str)))
+        let known: Vec<String> = T::value_variants()
+            .iter()
+            .filter_map(|v| Some(v.to_possible_value()?.get_name().to_owned()))
+            .collect();
+        wrong(
+            format!("{option}: unknown value `{word}`"),
+            suggestion(word, "one of", known.iter().map(String::as_str)),
+        )
     })
 }
 
@@ -196,39 +283,93 @@ fn place(args: &InitArgs, asker: &mut Asker) -> Result<Option<Place>, Failure> {
         Some(kind) => Some(kind),
         None => asker.ask(&question, |text| of_word::<InitSite>("--site", text))?,
     };
-    let words = |text: &str| Ok(text.split([',', ' ']).filter(|w| !w.is_empty()).map(str::to_owned).collect::<Vec<_>>());
-    let mut many = |given: &[String], text: &str, option: &str| {
-        let question = Question { text, option, default: None, decides: true };
-        if given.is_empty() { asker.ask(&question, words) } else { Ok(Some(given.to_vec())) }
+    let words = |text: &str| {
+        Ok(text
+            .split([',', ' '])
+            .filter(|w| !w.is_empty())
+            .map(str::to_owned)
+            .collect::<Vec<_>>())
     };
-    let unused =
-        |option: &str, kinds: &str| wrong(format!("{option} is for the site {kinds}"), format!("add --site, or leave {option} out"));
+    let mut many = |given: &[String], text: &str, option: &str| {
+        let question = Question {
+            text,
+            option,
+            default: None,
+            decides: true,
+        };
+        if given.is_empty() {
+            asker.ask(&question, words)
+        } else {
+            Ok(Some(given.to_vec()))
+        }
+    };
+    let unused = |option: &str, kinds: &str| {
+        wrong(
+            format!("{option} is for the site {kinds}"),
+            format!("add --site, or leave {option} out"),
+        )
+    };
     let Some(kind) = kind else { return Ok(None) };
     if kind != InitSite::Ssh && !args.hosts.is_empty() {
         return Err(unused("--hosts", "ssh"));
     }
     if kind != InitSite::Slurm && (args.login.is_some() || args.partition.is_some()) {
-        return Err(unused(if args.login.is_some() { "--login" } else { "--partition" }, "slurm"));
+        return Err(unused(
+            if args.login.is_some() {
+                "--login"
+            } else {
+                "--partition"
+            },
+            "slurm",
+        ));
     }
     if kind != InitSite::Ec2 && (args.region.is_some() || !args.instance_types.is_empty()) {
-        return Err(unused(if args.region.is_some() { "--region" } else { "--instance-types" }, "ec2"));
+        return Err(unused(
+            if args.region.is_some() {
+                "--region"
+            } else {
+                "--instance-types"
+            },
+            "ec2",
+        ));
     }
     if !matches!(kind, InitSite::Slurm | InitSite::Ec2) && args.nodes.is_some() {
         return Err(unused("--nodes", "slurm or ec2"));
     }
     Ok(match kind {
         InitSite::Local => Some(Place::Local),
-        InitSite::Ssh => many(&args.hosts, "Which machines? Names as ssh knows them", "--hosts")?.map(|hosts| Place::Ssh { hosts }),
+        InitSite::Ssh => many(
+            &args.hosts,
+            "Which machines? Names as ssh knows them",
+            "--hosts",
+        )?
+        .map(|hosts| Place::Ssh { hosts }),
         InitSite::Slurm => {
             let nodes = nodes(args, asker)?;
-            nodes.map(|nodes| Place::Slurm { nodes, login: args.login.clone(), partition: args.partition.clone() })
+            nodes.map(|nodes| Place::Slurm {
+                nodes,
+                login: args.login.clone(),
+                partition: args.partition.clone(),
+            })
         }
         InitSite::Ec2 => {
-            let region = many(args.region.as_slice(), "Which region, as in us-east-1?", "--region")?;
-            let types = many(&args.instance_types, "Which instance types, in order of preference, as in c5.xlarge?", "--instance-types")?;
+            let region = many(
+                args.region.as_slice(),
+                "Which region, as in us-east-1?",
+                "--region",
+            )?;
+            let types = many(
+                &args.instance_types,
+                "Which instance types, in order of preference, as in c5.xlarge?",
+                "--instance-types",
+            )?;
             let nodes = nodes(args, asker)?;
             match (region.and_then(|r| r.into_iter().next()), types, nodes) {
-                (Some(region), Some(instance_types), Some(nodes)) => Some(Place::Ec2 { region, instance_types, nodes }),
+                (Some(region), Some(instance_types), Some(nodes)) => Some(Place::Ec2 {
+                    region,
+                    instance_types,
+                    nodes,
+                }),
                 _ => None,
             }
         }
@@ -236,12 +377,20 @@ fn place(args: &InitArgs, asker: &mut Asker) -> Result<Option<Place>, Failure> {
 }
 
 fn nodes(args: &InitArgs, asker: &mut Asker) -> Result<Option<u32>, Failure> {
-    let question = Question { text: "How many nodes at most?", option: "--nodes", default: Some("2".into()), decides: true };
+    let question = Question {
+        text: "How many nodes at most?",
+        option: "--nodes",
+        default: Some("2".into()),
+        decides: true,
+    };
     match args.nodes {
         Some(nodes) => Ok(Some(nodes)),
         None => asker.ask(&question, |text| match text.parse::<u32>() {
             Ok(nodes @ 1..=10_000) => Ok(nodes),
-            Ok(_) | Err(_) => Err(wrong(format!("--nodes: `{text}` is not a number of nodes"), "write a number from 1 to 10000")),
+            Ok(_) | Err(_) => Err(wrong(
+                format!("--nodes: `{text}` is not a number of nodes"),
+                "write a number from 1 to 10000",
+            )),
         }),
     }
 }
@@ -249,15 +398,26 @@ fn nodes(args: &InitArgs, asker: &mut Asker) -> Result<Option<u32>, Failure> {
 /// A program of the user's own, by its path.
 fn own_program(path: &Utf8Path) -> Result<OwnProgram, Failure> {
     let whole = path.canonicalize_utf8().unwrap_or_else(|_| path.to_owned());
-    let (Some(file), Some(directory)) = (whole.file_name(), whole.parent().filter(|p| p.is_absolute())) else {
+    let (Some(file), Some(directory)) = (
+        whole.file_name(),
+        whole.parent().filter(|p| p.is_absolute()),
+    ) else {
         return Err(wrong(
             format!("--program: {path} is not there"),
             "give the path of a program; an absolute one if it is only on other machines",
         ));
     };
-    let stem: String = file.to_lowercase().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+    let stem: String = file
+        .to_lowercase()
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
+        .collect();
     let name = format!("own-{}", stem.trim_matches('-'));
-    Ok(OwnProgram { name, directory: directory.to_string(), file: file.to_owned() })
+    Ok(OwnProgram {
+        name,
+        directory: directory.to_string(),
+        file: file.to_owned(),
+    })
 }
 
 /// The descriptor of a program of the user's own, as it will be read.
@@ -273,8 +433,13 @@ struct Scratch(Utf8PathBuf);
 
 impl Scratch {
     fn new() -> Result<Self, Failure> {
-        let temporary = Utf8PathBuf::from_path_buf(std::env::temp_dir()).unwrap_or_else(|_| "/tmp".into());
-        let path = temporary.join(format!("cvc-init-{}-{}", std::process::id(), jiff::Timestamp::now().as_nanosecond()));
+        let temporary =
+            Utf8PathBuf::from_path_buf(std::env::temp_dir()).unwrap_or_else(|_| "/tmp".into());
+        let path = temporary.join(format!(
+            "cvc-init-{}-{}",
+            std::process::id(),
+            jiff::Timestamp::now().as_nanosecond()
+        ));
         // not one that somebody else has made
         fs::create_dir(&path).map_err(StoreError::io("make", &path))?;
         Ok(Self(path))
@@ -289,72 +454,125 @@ impl Drop for Scratch {
 }
 
 /// Refuses aggregators for programs in which they have nothing to act on.
-fn refuse_without_collective_io(wishes: &Wishes) -> Result<(), Failure> {
-    if wishes.writes_only_checkpoints() && wishes.uses_dmtcp() {
+fn refuse_without_collective_io(answers: &Answers) -> Result<(), Failure> {
+    if answers.writes_only_checkpoints() && answers.uses_dmtcp() {
         return Err(wrong(
             "--measure aggregators: a program that is named does collective I/O only in its own checkpoints, which these measures replace by DMTCP's",
             "write two campaigns: one with aggregators, one with the others; or name programs with I/O of their own, such as btio-full",
         ));
     }
-    if !wishes.measures(Measure::Aggregators) || wishes.apps.iter().any(|app| app.descriptor.io.collective) {
+    if !answers.measures(Measure::Aggregators)
+        || answers.apps.iter().any(|app| app.descriptor.io.collective)
+    {
         return Ok(());
     }
-    let names: Vec<&str> = wishes.apps.iter().map(|app| app.descriptor.name.as_str()).collect();
-    let hint = "choose one that does, such as kernel-stencil or btio-full, or leave `aggregators` out";
-    Err(wrong(format!("--measure aggregators: no collective I/O in {}", names.join(", ")), hint))
+    let names: Vec<&str> = answers
+        .apps
+        .iter()
+        .map(|app| app.descriptor.name.as_str())
+        .collect();
+    let hint =
+        "choose one that does, such as kernel-stencil or btio-full, or leave `aggregators` out";
+    Err(wrong(
+        format!(
+            "--measure aggregators: no collective I/O in {}",
+            names.join(", ")
+        ),
+        hint,
+    ))
 }
 
 /// The workload of all applications.
-fn class(args: &InitArgs, asker: &mut Asker, wishes: &Wishes) -> Result<Option<String>, Failure> {
-    let Some((first, others)) = wishes.apps.split_first() else { return Ok(None) };
-    let shared = |class: &&String| others.iter().all(|app| app.descriptor.workloads.contains_key(*class));
+fn class(args: &InitArgs, asker: &mut Asker, answers: &Answers) -> Result<Option<String>, Failure> {
+    let Some((first, others)) = answers.apps.split_first() else {
+        return Ok(None);
+    };
+    let shared = |class: &&String| {
+        others
+            .iter()
+            .all(|app| app.descriptor.workloads.contains_key(*class))
+    };
     let known: Vec<&String> = first.descriptor.workloads.keys().filter(shared).collect();
     let parse = |text: &str| {
         if known.iter().any(|class| *class == text) {
             return Ok(Some(text.to_owned()));
         }
-        let list = suggestion(text, "workloads that all applications have", known.iter().map(|class| class.as_str()));
+        let list = suggestion(
+            text,
+            "workloads that all applications have",
+            known.iter().map(|class| class.as_str()),
+        );
         Err(wrong(format!("--class: unknown workload `{text}`"), list))
     };
     if let Some(class) = &args.class {
         return parse(class);
     }
-    let usual = if wishes.uses_dmtcp() { "W" } else { "S" };
-    match known.iter().find(|class| *class == &usual).or(known.first()) {
+    let usual = if answers.uses_dmtcp() { "W" } else { "S" };
+    match known
+        .iter()
+        .find(|class| *class == &usual)
+        .or(known.first())
+    {
         None => Err(wrong(
             "--app: these applications have no workload in common",
             "choose one of them; the others need a campaign of their own",
         )),
-        Some(_) if known.len() == 1 && others.is_empty() && first.descriptor.workloads.len() == 1 => Ok(None),
+        Some(_)
+            if known.len() == 1 && others.is_empty() && first.descriptor.workloads.len() == 1 =>
+        {
+            Ok(None)
+        }
         Some(default) => {
             let names: Vec<&str> = known.iter().map(|class| class.as_str()).collect();
             let text = format!("Which size of the problem? One of: {}", names.join(", "));
-            let question = Question { text: &text, option: "--class", default: Some((*default).clone()), decides: false };
+            let question = Question {
+                text: &text,
+                option: "--class",
+                default: Some((*default).clone()),
+                decides: false,
+            };
             Ok(asker.ask(&question, parse)?.flatten())
         }
     }
 }
 
-fn processes(args: &InitArgs, asker: &mut Asker, wishes: &Wishes) -> Result<Vec<u32>, Failure> {
-    let fewest = if wishes.measures(Measure::Aggregators) { 2 } else { 1 };
+fn processes(args: &InitArgs, asker: &mut Asker, answers: &Answers) -> Result<Vec<u32>, Failure> {
+    let fewest = if answers.measures(Measure::Aggregators) {
+        2
+    } else {
+        1
+    };
     let check = |counts: Vec<u32>| {
         for count in &counts {
             let illegal = |app: &&LoadedApp| !is_legal(std::slice::from_ref(*app), *count);
-            if let Some(app) = wishes.apps.iter().find(illegal) {
+            if let Some(app) = answers.apps.iter().find(illegal) {
                 let (name, rule) = (&app.descriptor.name, &app.descriptor.processes);
-                let range = rule.max.map_or_else(|| format!("at least {}", rule.min), |max| format!("{} to {max}", rule.min));
-                let hint = format!("{name} takes {}, {range} in all", describe_counts(rule.rule));
+                let range = rule.max.map_or_else(
+                    || format!("at least {}", rule.min),
+                    |max| format!("{} to {max}", rule.min),
+                );
+                let hint = format!(
+                    "{name} takes {}, {range} in all",
+                    describe_counts(rule.rule)
+                );
                 return Err(wrong(
                     format!(
                         "--processes: {name} does not run with {}",
-                        if *count == 1 { "1 process".to_owned() } else { format!("{count} processes") }
+                        if *count == 1 {
+                            "1 process".to_owned()
+                        } else {
+                            format!("{count} processes")
+                        }
                     ),
                     hint,
                 ));
             }
         }
         if counts.iter().all(|count| *count < fewest) {
-            return Err(wrong("--measure aggregators needs at least 2 processes", "give --processes 2 or more"));
+            return Err(wrong(
+                "--measure aggregators needs at least 2 processes",
+                "give --processes 2 or more",
+            ));
         }
         let mut once = counts;
         once.sort_unstable();
@@ -364,16 +582,33 @@ fn processes(args: &InitArgs, asker: &mut Asker, wishes: &Wishes) -> Result<Vec<
     if !args.processes.is_empty() {
         return check(args.processes.clone());
     }
-    let cores = std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1));
-    let most = match &wishes.place {
+    let cores =
+        std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1));
+    let most = match &answers.place {
         Place::Local => cores.clamp(USUAL_PROCESSES, 64),
-        Place::Ssh { .. } | Place::Slurm { .. } | Place::Ec2 { .. } => wishes.place.nodes().saturating_mul(USUAL_PROCESSES).min(1024),
+        Place::Ssh { .. } | Place::Slurm { .. } | Place::Ec2 { .. } => answers
+            .place
+            .nodes()
+            .saturating_mul(USUAL_PROCESSES)
+            .min(1024),
     };
-    let counts = choose_counts(&wishes.apps, most, wishes.measures(Measure::Scaling), fewest);
+    let counts = choose_counts(
+        &answers.apps,
+        most,
+        answers.measures(Measure::Scaling),
+        fewest,
+    );
     if counts.is_empty() {
-        return Err(wrong("--app: no number of processes suits all of these applications", "choose one of them"));
+        return Err(wrong(
+            "--app: no number of processes suits all of these applications",
+            "choose one of them",
+        ));
     }
-    let default = counts.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+    let default = counts
+        .iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join(",");
     let question = Question {
         text: "How many processes in all? One number or several",
         option: "--processes",
@@ -382,39 +617,86 @@ fn processes(args: &InitArgs, asker: &mut Asker, wishes: &Wishes) -> Result<Vec<
     };
     let parse = |text: &str| {
         let number = |word: &str| {
-            let counts = word.parse::<u32>().ok().filter(|n| (1..=100_000).contains(n));
-            counts.ok_or_else(|| wrong(format!("--processes: `{word}` is not a number of processes"), "write numbers, as in 1,2,4"))
+            let counts = word
+                .parse::<u32>()
+                .ok()
+                .filter(|n| (1..=100_000).contains(n));
+            counts.ok_or_else(|| {
+                wrong(
+                    format!("--processes: `{word}` is not a number of processes"),
+                    "write numbers, as in 1,2,4",
+                )
+            })
         };
-        check(text.split([',', ' ']).filter(|w| !w.is_empty()).map(number).collect::<Result<_, _>>()?)
+        check(
+            text.split([',', ' '])
+                .filter(|w| !w.is_empty())
+                .map(number)
+                .collect::<Result<_, _>>()?,
+        )
     };
     Ok(asker.ask(&question, parse)?.unwrap_or_default())
 }
 
-fn libraries(args: &InitArgs, asker: &mut Asker, wishes: &Wishes, here: &Here) -> Result<Vec<String>, Failure> {
-    let parse = |words: Vec<String>| match words.iter().find(|word| !LIBRARIES.contains(&word.as_str())) {
-        Some(word) => Err(wrong(format!("--mpi: unknown library `{word}`"), suggestion(word, "libraries", LIBRARIES))),
+fn libraries(
+    args: &InitArgs,
+    asker: &mut Asker,
+    answers: &Answers,
+    here: &Here,
+) -> Result<Vec<String>, Failure> {
+    let parse = |words: Vec<String>| match words
+        .iter()
+        .find(|word| !LIBRARIES.contains(&word.as_str()))
+    {
+        Some(word) => Err(wrong(
+            format!("--mpi: unknown library `{word}`"),
+            suggestion(word, "libraries", LIBRARIES),
+        )),
         None => {
             let mut once: Vec<String> = Vec::new();
-            once.extend(LIBRARIES.iter().filter(|l| words.iter().any(|w| w == *l)).map(|l| (*l).to_owned()));
+            once.extend(
+                LIBRARIES
+                    .iter()
+                    .filter(|l| words.iter().any(|w| w == *l))
+                    .map(|l| (*l).to_owned()),
+            );
             Ok(once)
         }
     };
     if !args.mpi.is_empty() {
         return parse(args.mpi.clone());
     }
-    let default = match &wishes.place {
+    let default = match &answers.place {
         // a program of one's own was compiled with one of them
-        Place::Local if !here.mpi.is_empty() && wishes.own.is_none() => here.mpi.join(","),
+        Place::Local if !here.mpi.is_empty() && answers.own.is_none() => here.mpi.join(","),
         Place::Local if !here.mpi.is_empty() => here.mpi.last().cloned().unwrap_or_default(),
-        Place::Local | Place::Ssh { .. } | Place::Slurm { .. } | Place::Ec2 { .. } => "openmpi".into(),
+        Place::Local | Place::Ssh { .. } | Place::Slurm { .. } | Place::Ec2 { .. } => {
+            "openmpi".into()
+        }
     };
-    let question = Question { text: "Which MPI libraries? mpich, openmpi", option: "--mpi", default: Some(default), decides: false };
-    let answer = asker.ask(&question, |text| parse(text.split([',', ' ']).filter(|w| !w.is_empty()).map(str::to_owned).collect()))?;
+    let question = Question {
+        text: "Which MPI libraries? mpich, openmpi",
+        option: "--mpi",
+        default: Some(default),
+        decides: false,
+    };
+    let answer = asker.ask(&question, |text| {
+        parse(
+            text.split([',', ' '])
+                .filter(|w| !w.is_empty())
+                .map(str::to_owned)
+                .collect(),
+        )
+    })?;
     Ok(answer.unwrap_or_default())
 }
 
 /// Loads and plans what is to be written, as `cvc plan` will.
-fn check(text: &str, descriptor: Option<(&Utf8Path, &str)>, apps: &Apps) -> Result<(Spec, Plan), Failure> {
+fn check(
+    text: &str,
+    descriptor: Option<(&Utf8Path, &str)>,
+    apps: &Apps,
+) -> Result<(Spec, Plan), Failure> {
     let scratch = Scratch::new()?;
     let mut dirs = apps.dirs.clone();
     if let Some((path, text)) = descriptor {
@@ -422,12 +704,16 @@ fn check(text: &str, descriptor: Option<(&Utf8Path, &str)>, apps: &Apps) -> Resu
         fs::write(&tried, text).map_err(StoreError::io("write", &tried))?;
         dirs.insert(0, scratch.0.clone().into_std_path_buf());
     }
-    let spec = campaign::load_text(scratch.0.join("campaign.toml").as_std_path(), text, &dirs).map_err(tell_of_answers)?;
+    let spec = campaign::load_text(scratch.0.join("campaign.toml").as_std_path(), text, &dirs)
+        .map_err(tell_of_answers)?;
     let plan = plan::build(&spec);
     match plan.excluded.first().filter(|_| plan.points.is_empty()) {
         Some(excluded) => {
             let hint = "change --processes, --nodes or --app; nothing was written";
-            Err(wrong(format!("no point of this campaign can run: {}", excluded.reason), hint))
+            Err(wrong(
+                format!("no point of this campaign can run: {}", excluded.reason),
+                hint,
+            ))
         }
         None => Ok((spec, plan)),
     }
@@ -436,16 +722,29 @@ fn check(text: &str, descriptor: Option<(&Utf8Path, &str)>, apps: &Apps) -> Resu
 /// An error of the file as one of the answers that it was made from: nobody has seen the file.
 fn tell_of_answers(SourceErrors(errors): SourceErrors) -> Failure {
     let error = errors.into_iter().next();
-    let message = error.as_ref().map_or_else(|| "the campaign is not valid".to_owned(), |e| e.message.clone());
-    let hint = error.and_then(|e| e.hint).unwrap_or_else(|| "change the answers".into());
-    wrong(format!("these answers do not make a campaign: {message}"), format!("{hint}; nothing was written"))
+    let message = error.as_ref().map_or_else(
+        || "the campaign is not valid".to_owned(),
+        |e| e.message.clone(),
+    );
+    let hint = error
+        .and_then(|e| e.hint)
+        .unwrap_or_else(|| "change the answers".into());
+    wrong(
+        format!("these answers do not make a campaign: {message}"),
+        format!("{hint}; nothing was written"),
+    )
 }
 
 /// Tells which points cannot run on this machine yet, and what DMTCP's absence means.
-fn tell_what_is_missing(spec: &Spec, plan: &Plan, wishes: &Wishes, here: &Here) -> Result<(), Failure> {
-    if wishes.place.kind() != InitSite::Local {
+fn tell_what_is_missing(
+    spec: &Spec,
+    plan: &Plan,
+    answers: &Answers,
+    here: &Here,
+) -> Result<(), Failure> {
+    if answers.place.kind() != InitSite::Local {
         let site = spec.sites.keys().next().map_or("SITE", String::as_str);
-        let how = match wishes.place.kind() {
+        let how = match answers.place.kind() {
             InitSite::Ec2 => "`cvc run` installs what is needed on the instances".to_owned(),
             InitSite::Local | InitSite::Ssh | InitSite::Slurm => {
                 format!("`cvc doctor {site} --file FILE` asks the machines what they have")
@@ -455,7 +754,7 @@ fn tell_what_is_missing(spec: &Spec, plan: &Plan, wishes: &Wishes, here: &Here) 
         return Ok(());
     }
     if !here.has_dmtcp {
-        tell(if wishes.uses_dmtcp() {
+        tell(if answers.uses_dmtcp() {
             "DMTCP was not found: until it is installed, nothing is checkpointed, and these points are skipped (docs/dmtcp.md)"
         } else {
             "DMTCP was not found: the programs write their own checkpoints (docs/dmtcp.md)"
@@ -464,12 +763,18 @@ fn tell_what_is_missing(spec: &Spec, plan: &Plan, wishes: &Wishes, here: &Here) 
     let sites = runtime()?.block_on(ask_sites(spec, |_| Readiness::Look, |_| ()));
     let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
     for planned in &plan.points {
-        if let Some(reason) = sites.get(&planned.point.site).and_then(|site| site.obstacle(&planned.point)) {
+        if let Some(reason) = sites
+            .get(&planned.point.site)
+            .and_then(|site| site.obstacle(&planned.point))
+        {
             *reasons.entry(reason).or_default() += 1;
         }
     }
     for (reason, points) in reasons {
-        tell(format_args!("cannot run yet, {}: {reason}", counted(points, "point")));
+        tell(format_args!(
+            "cannot run yet, {}: {reason}",
+            counted(points, "point")
+        ));
     }
     Ok(())
 }

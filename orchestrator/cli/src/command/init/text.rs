@@ -1,6 +1,6 @@
 //! The text of a new campaign file and of the descriptor of a program, with comments that teach.
 
-use super::wishes::{OwnProgram, Place, Wishes, spread};
+use super::answers::{Answers, OwnProgram, Place, spread};
 use crate::args::Measure;
 use std::fmt::Write;
 
@@ -27,17 +27,28 @@ fn strings<'a>(values: impl IntoIterator<Item = &'a str>) -> String {
 
 /// The same, but always as a list.
 fn array<'a>(values: impl IntoIterator<Item = &'a str>) -> String {
-    format!("[{}]", values.into_iter().map(quoted).collect::<Vec<_>>().join(", "))
+    format!(
+        "[{}]",
+        values
+            .into_iter()
+            .map(quoted)
+            .collect::<Vec<_>>()
+            .join(", ")
+    )
 }
 
 /// The campaign file.
-pub fn write_campaign(wishes: &Wishes) -> String {
-    let mut text =
-        String::from("# Written by `cvc init`: change what you like. All keys: docs/campaign-file.md; `cvc plan` shows what would run.\n");
+pub fn write_campaign(answers: &Answers) -> String {
+    let mut text = String::from(
+        "# Written by `cvc init`: change what you like. All keys: docs/campaign-file.md; `cvc plan` shows what would run.\n",
+    );
     let mut line = |args: std::fmt::Arguments<'_>| {
         for written in args.to_string().split('\n') {
             // comments stand below each other; after a key they follow three blanks
-            match written.rsplit_once("   # ").map(|(code, about)| (code.trim_end(), about)) {
+            match written
+                .rsplit_once("   # ")
+                .map(|(code, about)| (code.trim_end(), about))
+            {
                 Some((code, about)) if !code.is_empty() => {
                     // writing to a string does not fail
                     let _ = writeln!(text, "{code:<COMMENTS_AT$} # {about}");
@@ -50,124 +61,222 @@ pub fn write_campaign(wishes: &Wishes) -> String {
         }
     };
     line(format_args!("schema = 1   # version of this format"));
-    line(format_args!("name = {}{}", quoted(&wishes.name), "   # runs are kept in campaigns/NAME, the report in reports/NAME"));
-    line(format_args!("description = {}\n", quoted(&describe(wishes))));
-    let site = match wishes.place {
+    line(format_args!(
+        "name = {}{}",
+        quoted(&answers.name),
+        "   # runs are kept in campaigns/NAME, the report in reports/NAME"
+    ));
+    line(format_args!(
+        "description = {}\n",
+        quoted(&describe(answers))
+    ));
+    let site = match answers.place {
         Place::Local => "local",
         Place::Ssh { .. } => "machines",
         Place::Slurm { .. } => "cluster",
         Place::Ec2 { .. } => "cloud",
     };
     line(format_args!("[sites.{site}]"));
-    match &wishes.place {
-        Place::Local => line(format_args!("kind = \"local\"                   # this machine")),
+    match &answers.place {
+        Place::Local => line(format_args!(
+            "kind = \"local\"                   # this machine"
+        )),
         Place::Ssh { hosts } => {
-            line(format_args!("kind = \"ssh\"                     # docs/clusters-ssh.md"));
+            line(format_args!(
+                "kind = \"ssh\"                     # docs/clusters-ssh.md"
+            ));
             line(format_args!(
                 "hosts = {}   # as `ssh NAME` knows them; the first one launches MPI",
                 array(hosts.iter().map(String::as_str))
             ));
         }
         Place::Slurm { login, .. } => {
-            line(format_args!("kind = \"slurm\"                   # docs/clusters-slurm.md"));
+            line(format_args!(
+                "kind = \"slurm\"                   # docs/clusters-slurm.md"
+            ));
             match login {
-                Some(login) => line(format_args!("login = {}   # where sbatch is called", quoted(login))),
-                None => line(format_args!("# login = \"...\"                  # where sbatch is called; without it, here")),
+                Some(login) => line(format_args!(
+                    "login = {}   # where sbatch is called",
+                    quoted(login)
+                )),
+                None => line(format_args!(
+                    "# login = \"...\"                  # where sbatch is called; without it, here"
+                )),
             }
-            line(format_args!("base = \"~/.cvc\"                  # cvc's own files: seen by the login node and all nodes"));
+            line(format_args!(
+                "base = \"~/.cvc\"                  # cvc's own files: seen by the login node and all nodes"
+            ));
         }
-        Place::Ec2 { .. } => {
-            line(format_args!("kind = \"ec2\"                     # instances are launched and released by `cvc run`: docs/ec2.md"))
-        }
+        Place::Ec2 { .. } => line(format_args!(
+            "kind = \"ec2\"                     # instances are launched and released by `cvc run`: docs/ec2.md"
+        )),
     }
-    match &wishes.own {
-        Some(own) => line(format_args!("app_dirs = [{}]   # where the program is", quoted(&own.directory))),
-        None if wishes.apps.iter().any(|app| !app.descriptor.kernel) => {
+    match &answers.own {
+        Some(own) => line(format_args!(
+            "app_dirs = [{}]   # where the program is",
+            quoted(&own.directory)
+        )),
+        None if answers.apps.iter().any(|app| !app.descriptor.kernel) => {
             line(format_args!(
                 "# app_dirs = [\"~/programs\"]       # where programs are that are not on PATH; first in mpich/ or openmpi/ below"
             ));
         }
         None => {}
     }
-    match &wishes.place {
+    match &answers.place {
         Place::Local | Place::Ssh { .. } => {}
-        Place::Slurm { nodes, partition, .. } => {
+        Place::Slurm {
+            nodes, partition, ..
+        } => {
             line(format_args!(
                 "\n[sites.{site}.slurm]\nnodes = {nodes}                        # at most; points that need more are left out"
             ));
             match partition {
                 Some(partition) => line(format_args!("partition = {}", quoted(partition))),
-                None => line(format_args!("# partition = \"...\"              # left to Slurm")),
+                None => line(format_args!(
+                    "# partition = \"...\"              # left to Slurm"
+                )),
             }
             line(format_args!("time_limit_s = 3600              # of a job"));
         }
-        Place::Ec2 { region, instance_types, nodes } => {
-            line(format_args!("\n[sites.{site}.ec2]\nregion = {}", quoted(region)));
-            line(format_args!("instance_types = {}   # in order of preference", array(instance_types.iter().map(String::as_str))));
-            line(format_args!("nodes = {nodes}                        # at most; no more are launched than the points need"));
-            line(format_args!("\n[budget]                         # cvc does not spend more, over all sessions: docs/ec2.md\nusd = 10"));
+        Place::Ec2 {
+            region,
+            instance_types,
+            nodes,
+        } => {
+            line(format_args!(
+                "\n[sites.{site}.ec2]\nregion = {}",
+                quoted(region)
+            ));
+            line(format_args!(
+                "instance_types = {}   # in order of preference",
+                array(instance_types.iter().map(String::as_str))
+            ));
+            line(format_args!(
+                "nodes = {nodes}                        # at most; no more are launched than the points need"
+            ));
+            line(format_args!(
+                "\n[budget]                         # cvc does not spend more, over all sessions: docs/ec2.md\nusd = 10"
+            ));
         }
     }
-    write_matrix(wishes, &mut line);
-    line(format_args!("\n[run]\nrepeats = 3                      # of each point: fewer than 3 give no useful interval"));
-    line(format_args!("timeout_s = 600                  # time limit of one run"));
-    if wishes.uses_dmtcp() || wishes.measures(Measure::Restart) {
+    write_matrix(answers, &mut line);
+    line(format_args!(
+        "\n[run]\nrepeats = 3                      # of each point: fewer than 3 give no useful interval"
+    ));
+    line(format_args!(
+        "timeout_s = 600                  # time limit of one run"
+    ));
+    if answers.uses_dmtcp() || answers.measures(Measure::Restart) {
         line(format_args!("\n[checkpoint]"));
-        if wishes.uses_dmtcp() {
-            line(format_args!("{}", moment(wishes)));
+        if answers.uses_dmtcp() {
+            line(format_args!("{}", moment(answers)));
         }
-        if wishes.measures(Measure::Restart) && !wishes.restarts_some() {
-            line(format_args!("restart_check = true             # restart from the last checkpoint; the program must verify again"));
+        if answers.measures(Measure::Restart) && !answers.restarts_some() {
+            line(format_args!(
+                "restart_check = true             # restart from the last checkpoint; the program must verify again"
+            ));
         }
     }
     text
 }
 
 /// Each key is a factor, every combination of their values a point.
-fn write_matrix(wishes: &Wishes, line: &mut impl FnMut(std::fmt::Arguments<'_>)) {
-    let names = || wishes.apps.iter().map(|app| app.descriptor.name.as_str());
-    let is_collective = |name: &str| wishes.apps.iter().any(|app| app.descriptor.name == name && app.descriptor.io.collective);
+fn write_matrix(answers: &Answers, line: &mut impl FnMut(std::fmt::Arguments<'_>)) {
+    let names = || answers.apps.iter().map(|app| app.descriptor.name.as_str());
+    let is_collective = |name: &str| {
+        answers
+            .apps
+            .iter()
+            .any(|app| app.descriptor.name == name && app.descriptor.io.collective)
+    };
     // with aggregators that act on own checkpoints only, what is without a checkpoint has none of them
-    let own_only = wishes.writes_only_checkpoints() && wishes.measures(Measure::Overhead);
-    let pairs = wishes.measures(Measure::Aggregators) && (own_only || !names().all(is_collective));
-    line(format_args!("\n[matrix]                         # every combination of these values is a point"));
+    let own_only = answers.writes_only_checkpoints() && answers.measures(Measure::Overhead);
+    let pairs = answers.measures(Measure::Aggregators) && (own_only || !names().all(is_collective));
+    line(format_args!(
+        "\n[matrix]                         # every combination of these values is a point"
+    ));
     if !pairs {
-        line(format_args!("app = {}   # docs/applications.md", strings(names())));
+        line(format_args!(
+            "app = {}   # docs/applications.md",
+            strings(names())
+        ));
     }
-    if let Some(class) = &wishes.class {
-        line(format_args!("class = {}                      # size of the problem", quoted(class)));
+    if let Some(class) = &answers.class {
+        line(format_args!(
+            "class = {}                      # size of the problem",
+            quoted(class)
+        ));
     }
-    if wishes.place.nodes() > 1 {
-        let mappings: Vec<String> = wishes.processes.iter().map(|p| spread(*p, wishes.place.nodes())).collect();
-        line(format_args!("mapping = {}   # 2Nx4P: 4 processes on each of 2 nodes", strings(mappings.iter().map(String::as_str))));
+    if answers.place.nodes() > 1 {
+        let mappings: Vec<String> = answers
+            .processes
+            .iter()
+            .map(|p| spread(*p, answers.place.nodes()))
+            .collect();
+        line(format_args!(
+            "mapping = {}   # 2Nx4P: 4 processes on each of 2 nodes",
+            strings(mappings.iter().map(String::as_str))
+        ));
     } else {
-        line(format_args!("processes = {}", list(wishes.processes.iter().map(ToString::to_string))));
+        line(format_args!(
+            "processes = {}",
+            list(answers.processes.iter().map(ToString::to_string))
+        ));
     }
-    line(format_args!("mpi = {}   # docs/mpi.md", strings(wishes.mpi.iter().map(String::as_str))));
-    let checkpointer = if wishes.uses_dmtcp() { "dmtcp" } else { "application" };
-    let about = if wishes.uses_dmtcp() { "docs/dmtcp.md" } else { "the program writes its own checkpoints" };
+    line(format_args!(
+        "mpi = {}   # docs/mpi.md",
+        strings(answers.mpi.iter().map(String::as_str))
+    ));
+    let checkpointer = if answers.uses_dmtcp() {
+        "dmtcp"
+    } else {
+        "application"
+    };
+    let about = if answers.uses_dmtcp() {
+        "docs/dmtcp.md"
+    } else {
+        "the program writes its own checkpoints"
+    };
     if own_only {
         // in the zip below
-    } else if wishes.measures(Measure::Overhead) {
-        line(format_args!("checkpointer = [\"none\", \"{checkpointer}\"]   # without against with; {about}"));
+    } else if answers.measures(Measure::Overhead) {
+        line(format_args!(
+            "checkpointer = [\"none\", \"{checkpointer}\"]   # without against with; {about}"
+        ));
     } else {
-        line(format_args!("checkpointer = \"{checkpointer}\"   # {about}"));
+        line(format_args!(
+            "checkpointer = \"{checkpointer}\"   # {about}"
+        ));
     }
-    if wishes.measures(Measure::Compression) {
-        line(format_args!("compression = [\"none\", \"gzip\"]   # of DMTCP's images"));
+    if answers.measures(Measure::Compression) {
+        line(format_args!(
+            "compression = [\"none\", \"gzip\"]   # of DMTCP's images"
+        ));
     }
-    if wishes.restarts_some() {
-        line(format_args!("restart_check = [false, true]    # restarted runs end at their checkpoint: only the others have a wall time"));
+    if answers.restarts_some() {
+        line(format_args!(
+            "restart_check = [false, true]    # restarted runs end at their checkpoint: only the others have a wall time"
+        ));
     }
-    if wishes.measures(Measure::Aggregators) && !pairs {
-        line(format_args!("aggregators = [1, 2]             # of collective I/O, in all: docs/mpi.md"));
+    if answers.measures(Measure::Aggregators) && !pairs {
+        line(format_args!(
+            "aggregators = [1, 2]             # of collective I/O, in all: docs/mpi.md"
+        ));
     }
     if pairs {
         let (mut apps, mut checkpointers, mut aggregators) = (Vec::new(), Vec::new(), Vec::new());
         for name in names() {
-            let with = if is_collective(name) { &["1", "2"][..] } else { &["\"default\""] };
+            let with = if is_collective(name) {
+                &["1", "2"][..]
+            } else {
+                &["\"default\""]
+            };
             let without = own_only.then_some(("none", "\"default\""));
-            for (by, value) in without.into_iter().chain(with.iter().map(|value| (checkpointer, *value))) {
+            for (by, value) in without
+                .into_iter()
+                .chain(with.iter().map(|value| (checkpointer, *value)))
+            {
                 apps.push(name);
                 checkpointers.push(by);
                 aggregators.push(value);
@@ -178,24 +287,33 @@ fn write_matrix(wishes: &Wishes, line: &mut impl FnMut(std::fmt::Arguments<'_>))
         ));
         line(format_args!("app = {}", array(apps)));
         if own_only {
-            line(format_args!("checkpointer = {}   # without against with; {about}", array(checkpointers)));
+            line(format_args!(
+                "checkpointer = {}   # without against with; {about}",
+                array(checkpointers)
+            ));
         }
         line(format_args!("aggregators = [{}]", aggregators.join(", ")));
     }
 }
 
 /// When DMTCP takes the checkpoint.
-fn moment(wishes: &Wishes) -> &'static str {
-    match (wishes.tells_steps(), wishes.runs_on()) {
-        (true, false) => "moment = \"size-only\"             # after the first step; then the run is killed, which saves its time",
-        (true, true) => "moment = { after_step = 1 }      # by the program's own output; or { at_s = 5 }",
-        (false, _) => "moment = { at_s = 5 }            # seconds after the program began to compute: well before its end",
+fn moment(answers: &Answers) -> &'static str {
+    match (answers.tells_steps(), answers.runs_on()) {
+        (true, false) => {
+            "moment = \"size-only\"             # after the first step; then the run is killed, which saves its time"
+        }
+        (true, true) => {
+            "moment = { after_step = 1 }      # by the program's own output; or { at_s = 5 }"
+        }
+        (false, _) => {
+            "moment = { at_s = 5 }            # seconds after the program began to compute: well before its end"
+        }
     }
 }
 
 /// One line about the campaign.
-fn describe(wishes: &Wishes) -> String {
-    let words = wishes.measures.iter().map(|m| match m {
+fn describe(answers: &Answers) -> String {
+    let words = answers.measures.iter().map(|m| match m {
         Measure::Sizes => "size and time of checkpoints",
         Measure::Restart => "restarts",
         Measure::Overhead => "overhead of checkpoints",
@@ -203,8 +321,16 @@ fn describe(wishes: &Wishes) -> String {
         Measure::Aggregators => "I/O aggregators",
         Measure::Scaling => "process counts",
     });
-    let names: Vec<&str> = wishes.apps.iter().map(|app| app.descriptor.name.as_str()).collect();
-    format!("{}: {}", names.join(", "), words.collect::<Vec<_>>().join(", "))
+    let names: Vec<&str> = answers
+        .apps
+        .iter()
+        .map(|app| app.descriptor.name.as_str())
+        .collect();
+    format!(
+        "{}: {}",
+        names.join(", "),
+        words.collect::<Vec<_>>().join(", ")
+    )
 }
 
 /// The descriptor of a program of the user's own.

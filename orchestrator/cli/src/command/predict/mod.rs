@@ -4,19 +4,15 @@ mod output;
 mod show;
 
 use self::output::{FurtherRuns, PredictOutput};
-use crate::{
-    args::{PredictArgs, Which},
-    campaigns::campaign_dir,
-    exit_status::ExitStatus,
-    failure::Failure,
-};
+use crate::{args::PredictArgs, exit_status::ExitStatus, failure::Failure};
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_analysis::holdout::{judge, rebuild_index};
-use cvc_analysis::predict::{
-    Filter, Forecasts, KnownNames, Observation, PredictError, Predictor, Question, ScheduleBudget, add_differing_origins, from_csv,
-    from_index, keep_one_environment, merge_repeated, next_runs,
-};
 use cvc_model::split;
+use cvc_prediction::holdout::{judge, rebuild_index};
+use cvc_prediction::predict::{
+    Filter, Forecasts, KnownNames, Observation, PredictError, Predictor, Question, ScheduleBudget,
+    add_differing_origins, from_csv, from_index, keep_one_environment, merge_repeated, next_runs,
+};
+use cvc_session::campaigns::campaign_dir;
 use std::io::Write;
 
 /// The largest run that is proposed.
@@ -41,20 +37,45 @@ pub fn predict(args: &PredictArgs) -> Result<ExitStatus, Failure> {
     observations.retain(|o| !excludes.iter().any(|f| f.matches(o)));
     if observations.is_empty() && !args.from.is_empty() {
         let (message, hint) = if excludes.is_empty() {
-            ("no observations: no run of these campaigns succeeded", "`cvc status` shows the progress of a campaign")
+            (
+                "no observations: no run of these campaigns succeeded",
+                "`cvc status` shows the progress of a campaign",
+            )
         } else {
-            ("--exclude leaves out every observation", "exclude fewer: --exclude names what to leave out, --train what to keep")
+            (
+                "--exclude leaves out every observation",
+                "exclude fewer: --exclude names what to leave out, --train what to keep",
+            )
         };
-        return Err(PredictError::Model { message: message.into(), hint: hint.into() }.into());
+        return Err(PredictError::Model {
+            message: message.into(),
+            hint: hint.into(),
+        }
+        .into());
     }
     let apps = [cvc_core::app::embedded::directory()?];
-    let known = KnownNames { apps: &apps, observations: &observations };
-    let questions = args.at.iter().map(|text| Question::parse(text, known)).collect::<Result<Vec<_>, _>>()?;
-    let budget = ScheduleBudget { overhead: args.overhead, app_s: args.app_time, mtbf_s: args.mtbf, mtbf_node_s: args.mtbf_node };
+    let known = KnownNames {
+        apps: &apps,
+        observations: &observations,
+    };
+    let questions = args
+        .at
+        .iter()
+        .map(|text| Question::parse(text, known))
+        .collect::<Result<Vec<_>, _>>()?;
+    let budget = ScheduleBudget {
+        overhead: args.overhead,
+        app_s: args.app_time,
+        mtbf_s: args.mtbf,
+        mtbf_node_s: args.mtbf_node,
+    };
     let is_training = |o: &Observation| trains.is_empty() || trains.iter().any(|f| f.matches(o));
     if !observations.is_empty() && !observations.iter().any(is_training) {
         return Err(PredictError::Model {
-            message: format!("none of the {} observations matches --train", observations.len()),
+            message: format!(
+                "none of the {} observations matches --train",
+                observations.len()
+            ),
             hint: format!("examples of observations: {}", examples(&observations)),
         }
         .into());
@@ -62,7 +83,12 @@ pub fn predict(args: &PredictArgs) -> Result<ExitStatus, Failure> {
     let (kept, left_out) = keep_one_environment(observations.clone(), is_training);
     warnings.extend(left_out);
     let next = match args.next {
-        true => Some(questions.iter().map(|q| further(&kept, &is_training, q, known)).collect::<Result<Vec<_>, _>>()?),
+        true => Some(
+            questions
+                .iter()
+                .map(|q| further(&kept, &is_training, q, known))
+                .collect::<Result<Vec<_>, _>>()?,
+        ),
         false => None,
     };
     split(kept, is_training, |training, held_out| {
@@ -72,7 +98,10 @@ pub fn predict(args: &PredictArgs) -> Result<ExitStatus, Failure> {
             held_out: held_out.items().len(),
             budget,
             warnings,
-            forecasts: questions.iter().map(|q| predictor.forecast_within(q, &budget)).collect(),
+            forecasts: questions
+                .iter()
+                .map(|q| predictor.forecast_within(q, &budget))
+                .collect(),
             next,
             judged: args.judge.then(|| judge(&predictor, &held_out)),
         };
@@ -85,20 +114,34 @@ pub fn predict(args: &PredictArgs) -> Result<ExitStatus, Failure> {
         }
         out.flush()?;
         // only the library of the requested program could be predicted: a script must not take that for an answer
-        let answered = output.forecasts.iter().all(Forecasts::says_something_of_the_program);
-        Ok(if answered { ExitStatus::Done } else { ExitStatus::Model })
+        let answered = output
+            .forecasts
+            .iter()
+            .all(Forecasts::says_something_of_the_program);
+        Ok(if answered {
+            ExitStatus::Done
+        } else {
+            ExitStatus::Model
+        })
     })
 }
 
 /// Reads the observations of a campaign or a table, with its canonical path and warnings about repeated rows.
-fn observed(from: &Utf8Path, args: &PredictArgs) -> Result<(Utf8PathBuf, Vec<Observation>, Vec<String>), Failure> {
+fn observed(
+    from: &Utf8Path,
+    args: &PredictArgs,
+) -> Result<(Utf8PathBuf, Vec<Observation>, Vec<String>), Failure> {
     let one = |path: &Utf8Path| path.canonicalize_utf8().unwrap_or_else(|_| path.to_owned());
     if from.extension() == Some("csv") {
         let (rows, warnings) = merge_repeated(from_csv(from)?);
         return Ok((one(from), rows, warnings));
     }
-    let dir = campaign_dir(from, &Which { variant: None }, &args.place)?;
-    Ok((one(dir.root()), from_index(&rebuild_index(dir.root())?, dir.root().as_str())?, Vec::new()))
+    let dir = campaign_dir(from, None, &args.place.campaigns)?;
+    Ok((
+        one(dir.root()),
+        from_index(&rebuild_index(dir.root())?, dir.root().as_str())?,
+        Vec::new(),
+    ))
 }
 
 /// The runs that would make the answer to a question narrower.
@@ -108,14 +151,27 @@ fn further(
     question: &Question,
     known: KnownNames<'_>,
 ) -> Result<FurtherRuns, PredictError> {
-    let training: Vec<Observation> = observations.iter().filter(|o| is_training(o)).cloned().collect();
+    let training: Vec<Observation> = observations
+        .iter()
+        .filter(|o| is_training(o))
+        .cloned()
+        .collect();
     let setting = &question.setting;
     // powers and squares are what programs ask for and people run
     let most = setting.mapping.processes().min(MOST_TRIED);
     let counts = (1..=most).filter(|p| p.is_power_of_two() || p.isqrt().pow(2) == *p || *p == most);
-    let is_allowed = |p: &u32| Question::parse(&format!("{}.{} {p} {}", setting.app, setting.class, setting.mpi_name), known).is_ok();
+    let is_allowed = |p: &u32| {
+        Question::parse(
+            &format!("{}.{} {p} {}", setting.app, setting.class, setting.mpi_name),
+            known,
+        )
+        .is_ok()
+    };
     let counts: Vec<u32> = counts.filter(is_allowed).collect();
-    Ok(FurtherRuns { label: question.label(), runs: next_runs(&training, question, &counts)? })
+    Ok(FurtherRuns {
+        label: question.label(),
+        runs: next_runs(&training, question, &counts)?,
+    })
 }
 
 fn filters(texts: &[String]) -> Result<Vec<Filter>, PredictError> {
@@ -123,5 +179,10 @@ fn filters(texts: &[String]) -> Result<Vec<Filter>, PredictError> {
 }
 
 fn examples(observations: &[Observation]) -> String {
-    observations.iter().take(3).map(|o| o.label.as_str()).collect::<Vec<_>>().join(", ")
+    observations
+        .iter()
+        .take(3)
+        .map(|o| o.label.as_str())
+        .collect::<Vec<_>>()
+        .join(", ")
 }

@@ -1,9 +1,7 @@
 //! The answer of `cvc predict`.
 
-use cvc_analysis::{
-    holdout::HeldOutForecast,
-    predict::{Forecasts, NextRun, Observation, ScheduleBudget},
-};
+use cvc_prediction::holdout::HeldOutForecast;
+use cvc_prediction::predict::{Forecasts, NextRun, Observation, ScheduleBudget};
 use serde::Serialize;
 
 /// The whole answer, as JSON.

@@ -5,17 +5,22 @@ use crate::{
     display::duration,
     text::{paragraph, table},
 };
-use cvc_analysis::{
-    calibration::is_on_page,
-    holdout::HeldOutForecast,
-    predict::{CandidateAnswer, Forecast, ForecastLine, Forecasts, NextRun, Prediction},
-};
 use cvc_core::quantity::Quantity;
 use cvc_model::{Estimate, Parameter, Tier};
+use cvc_prediction::calibration::is_on_page;
+use cvc_prediction::holdout::HeldOutForecast;
+use cvc_prediction::predict::{
+    CandidateAnswer, Forecast, ForecastLine, Forecasts, NextRun, Prediction,
+};
 use std::{collections::BTreeMap, io::Write};
 
 /// What is shown without details.
-const SHORT: [Quantity; 4] = [Quantity::File, Quantity::Stored, Quantity::Application, Quantity::Latency];
+const SHORT: [Quantity; 4] = [
+    Quantity::File,
+    Quantity::Stored,
+    Quantity::Application,
+    Quantity::Latency,
+];
 /// Number of columns shown without details.
 const SHORT_COLUMNS: usize = 4;
 /// Maximum number of labels shown for the runs behind a number; JSON has all of them.
@@ -23,7 +28,10 @@ const LABELS: usize = 12;
 
 pub fn show(out: &mut impl Write, output: &PredictOutput<'_>, detail: bool) -> std::io::Result<()> {
     match (output.trained_on.len(), output.held_out) {
-        (0, _) => writeln!(out, "without observations: only what needs no run or was published")?,
+        (0, _) => writeln!(
+            out,
+            "without observations: only what needs no run or was published"
+        )?,
         (n, 0) => writeln!(out, "trained on {}", observations(n))?,
         (n, held_out) => writeln!(out, "trained on {}, {held_out} held out", observations(n))?,
     }
@@ -39,7 +47,10 @@ pub fn show(out: &mut impl Write, output: &PredictOutput<'_>, detail: bool) -> s
         show_next(out, further)?;
     }
     if !detail && !output.forecasts.is_empty() {
-        writeln!(out, "\n--detail shows the zones of an image, the files, every model and the runs behind each number")?;
+        writeln!(
+            out,
+            "\n--detail shows the zones of an image, the files, every model and the runs behind each number"
+        )?;
     }
     if let Some(judged) = &output.judged {
         writeln!(out)?;
@@ -53,10 +64,16 @@ const PROPOSED: usize = 5;
 
 fn show_next(out: &mut impl Write, further: &FurtherRuns) -> std::io::Result<()> {
     let Some(best) = further.runs.first() else {
-        return writeln!(out, "{}: no other run would make these intervals narrower", further.label);
+        return writeln!(
+            out,
+            "{}: no other run would make these intervals narrower",
+            further.label
+        );
     };
     let half = |run: &NextRun, quantity: Quantity| {
-        run.half_width_pct.get(&quantity).map_or_else(|| "-".to_owned(), |pct| format!("±{} %", number(*pct)))
+        run.half_width_pct
+            .get(&quantity)
+            .map_or_else(|| "-".to_owned(), |pct| format!("±{} %", number(*pct)))
     };
     let told = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), number);
     writeln!(
@@ -64,10 +81,21 @@ fn show_next(out: &mut impl Write, further: &FurtherRuns) -> std::io::Result<()>
         "{}",
         paragraph(
             "",
-            &format!("run next: {}, which makes the intervals for {} {:.0} % narrower", best.label, further.label, best.narrower_pct)
+            &format!(
+                "run next: {}, which makes the intervals for {} {:.0} % narrower",
+                best.label, further.label, best.narrower_pct
+            )
         )
     )?;
-    let header = ["one further run", "narrower", "file", "stored", "time", "it stores, MiB", "in, s"];
+    let header = [
+        "one further run",
+        "narrower",
+        "file",
+        "stored",
+        "time",
+        "it stores, MiB",
+        "in, s",
+    ];
     let mut rows = table(header, &header[1..]);
     for run in further.runs.iter().take(PROPOSED) {
         rows.add_row([
@@ -84,7 +112,11 @@ fn show_next(out: &mut impl Write, further: &FurtherRuns) -> std::io::Result<()>
 }
 
 fn observations(n: usize) -> String {
-    if n == 1 { "1 observation".to_owned() } else { format!("{n} observations") }
+    if n == 1 {
+        "1 observation".to_owned()
+    } else {
+        format!("{n} observations")
+    }
 }
 
 fn tier(tier: Tier) -> &'static str {
@@ -106,41 +138,81 @@ fn number(value: f64) -> String {
 }
 
 fn interval(estimate: &Estimate) -> String {
-    estimate.interval.map_or_else(|| "-".to_owned(), |i| format!("{} … {}", number(i.low), number(i.high)))
+    estimate.interval.map_or_else(
+        || "-".to_owned(),
+        |i| format!("{} … {}", number(i.low), number(i.high)),
+    )
 }
 
 fn name(line: &ForecastLine) -> String {
     let title = line.quantity.title();
-    let unit = if line.unit.is_empty() { String::new() } else { format!(", {}", line.unit) };
-    let load = line.node_load.map(|l| format!(" ({l} on node)")).unwrap_or_default();
+    let unit = if line.unit.is_empty() {
+        String::new()
+    } else {
+        format!(", {}", line.unit)
+    };
+    let load = line
+        .node_load
+        .map(|l| format!(" ({l} on node)"))
+        .unwrap_or_default();
     format!("{title}{load}{unit}")
 }
 
 fn show_forecast(out: &mut impl Write, forecasts: &Forecasts, detail: bool) -> std::io::Result<()> {
     let mapping = &forecasts.question.setting.mapping;
-    let nodes = if mapping.nodes() == 1 { "1 node".to_owned() } else { format!("{} nodes", mapping.nodes()) };
-    let processes = if mapping.processes() == 1 { "1 process".to_owned() } else { format!("{} processes", mapping.processes()) };
+    let nodes = if mapping.nodes() == 1 {
+        "1 node".to_owned()
+    } else {
+        format!("{} nodes", mapping.nodes())
+    };
+    let processes = if mapping.processes() == 1 {
+        "1 process".to_owned()
+    } else {
+        format!("{} processes", mapping.processes())
+    };
     writeln!(out, "{}: {processes} on {nodes}", forecasts.label)?;
-    let is_published = |p: &Prediction| p.model.tier == Tier::Published && p.estimate.interval.is_some();
+    let is_published =
+        |p: &Prediction| p.model.tier == Tier::Published && p.estimate.interval.is_some();
     let is_answer = |line: &&ForecastLine| detail || SHORT.contains(&line.quantity);
     // what is missing for an answer is told with it
-    let lacks = forecasts.lines.iter().filter(is_answer).any(|line| line.forecast.prediction().is_none());
-    let is_shown = |line: &&ForecastLine| is_answer(line) || lacks && line.forecast.prediction().is_none();
+    let lacks = forecasts
+        .lines
+        .iter()
+        .filter(is_answer)
+        .any(|line| line.forecast.prediction().is_none());
+    let is_shown =
+        |line: &&ForecastLine| is_answer(line) || lacks && line.forecast.prediction().is_none();
     // 95 % is said of what the calibration page has, and of nothing else
     let is_calibrated = |line: &ForecastLine| match line.forecast.prediction() {
         Some(p) => p.estimate.interval.is_none() || is_on_page(line.quantity) && !is_published(p),
         None => true,
     };
-    let said = if forecasts.lines.iter().filter(is_shown).all(is_calibrated) { "95 % interval" } else { "interval" };
+    let said = if forecasts.lines.iter().filter(is_shown).all(is_calibrated) {
+        "95 % interval"
+    } else {
+        "interval"
+    };
     let header = ["quantity", "predicted", said, "tier", "model", "runs"];
-    let mut rows = table(header.into_iter().take(if detail { header.len() } else { SHORT_COLUMNS }), &["quantity"]);
-    let room = width().map_or(usize::MAX, |w| w.saturating_sub(BESIDE_MODEL).max(NARROWEST));
+    let mut rows = table(
+        header
+            .into_iter()
+            .take(if detail { header.len() } else { SHORT_COLUMNS }),
+        &["quantity"],
+    );
+    let room = width().map_or(usize::MAX, |w| {
+        w.saturating_sub(BESIDE_MODEL).max(NARROWEST)
+    });
     let mut notes = Notes::default();
     let mut refused: Vec<(String, &str)> = Vec::new();
     for line in forecasts.lines.iter().filter(is_shown) {
         match &line.forecast {
             Forecast::Predicted(p) => {
-                let mut row = vec![name(line), number(p.estimate.value), interval(&p.estimate), tier(p.model.tier).to_owned()];
+                let mut row = vec![
+                    name(line),
+                    number(p.estimate.value),
+                    interval(&p.estimate),
+                    tier(p.model.tier).to_owned(),
+                ];
                 if detail {
                     row.extend([hyphenated(p.model.id, room), notes.of(&p.training)]);
                 }
@@ -152,21 +224,53 @@ fn show_forecast(out: &mut impl Write, forecasts: &Forecasts, detail: bool) -> s
     if rows.row_count() > 0 {
         writeln!(out, "\n{}", rows.trim_fmt())?;
     }
-    let bands = forecasts.lines.iter().filter(is_shown).filter_map(|l| l.forecast.prediction());
+    let bands = forecasts
+        .lines
+        .iter()
+        .filter(is_shown)
+        .filter_map(|l| l.forecast.prediction());
     if bands.clone().any(is_published) {
-        writeln!(out, "intervals of published numbers are the range of the published runs, not calibrated at 95 %")?;
+        writeln!(
+            out,
+            "intervals of published numbers are the range of the published runs, not calibrated at 95 %"
+        )?;
     }
     for (what, reason) in refused {
-        writeln!(out, "{}", paragraph("", &format!("{what}: no prediction: {reason}")))?;
+        writeln!(
+            out,
+            "{}",
+            paragraph("", &format!("{what}: no prediction: {reason}"))
+        )?;
     }
     if !forecasts.says_something_of_the_program() {
-        let program = format!("{}.{}", forecasts.question.setting.app, forecasts.question.setting.class);
-        writeln!(out, "{}", paragraph("", &format!("nothing of {program} itself could be predicted (exit code 8)")))?;
+        let program = format!(
+            "{}.{}",
+            forecasts.question.setting.app, forecasts.question.setting.class
+        );
+        writeln!(
+            out,
+            "{}",
+            paragraph(
+                "",
+                &format!("nothing of {program} itself could be predicted (exit code 8)")
+            )
+        )?;
     }
-    let observed: Vec<String> =
-        forecasts.lines.iter().filter(is_shown).filter_map(|l| Some(format!("{} {}", name(l), number(l.observed?.0)))).collect();
+    let observed: Vec<String> = forecasts
+        .lines
+        .iter()
+        .filter(is_shown)
+        .filter_map(|l| Some(format!("{} {}", name(l), number(l.observed?.0))))
+        .collect();
     if !observed.is_empty() {
-        writeln!(out, "{}", paragraph("", &format!("observed at this setting: {}", observed.join("; "))))?;
+        writeln!(
+            out,
+            "{}",
+            paragraph(
+                "",
+                &format!("observed at this setting: {}", observed.join("; "))
+            )
+        )?;
     }
     for (letter, labels) in notes.lines() {
         writeln!(out, "{}", paragraph("", &format!("({letter}) {labels}")))?;
@@ -195,18 +299,36 @@ impl<'a> Notes<'a> {
         if training.is_empty() {
             return "-".to_owned();
         }
-        let place = self.sets.iter().position(|s| *s == training).unwrap_or_else(|| {
-            self.sets.push(training);
-            self.sets.len() - 1
-        });
+        let place = self
+            .sets
+            .iter()
+            .position(|s| *s == training)
+            .unwrap_or_else(|| {
+                self.sets.push(training);
+                self.sets.len() - 1
+            });
         format!("({})", letter(place))
     }
 
     fn lines(&self) -> impl Iterator<Item = (String, String)> + '_ {
         self.sets.iter().enumerate().map(|(place, labels)| {
-            let more = if labels.len() > LABELS { format!("; and {} more", labels.len() - LABELS) } else { String::new() };
-            let count = if labels.len() == 1 { String::new() } else { format!("{}: ", labels.len()) };
-            (letter(place), format!("{count}{}{more}", together(&labels[..labels.len().min(LABELS)])))
+            let more = if labels.len() > LABELS {
+                format!("; and {} more", labels.len() - LABELS)
+            } else {
+                String::new()
+            };
+            let count = if labels.len() == 1 {
+                String::new()
+            } else {
+                format!("{}: ", labels.len())
+            };
+            (
+                letter(place),
+                format!(
+                    "{count}{}{more}",
+                    together(&labels[..labels.len().min(LABELS)])
+                ),
+            )
         })
     }
 }
@@ -216,14 +338,24 @@ fn together(labels: &[String]) -> String {
     let mut groups: Vec<(&str, &str, Vec<&str>)> = Vec::new();
     for label in labels {
         let mut words = label.splitn(3, ' ');
-        let (program, mapping, library) =
-            (words.next().unwrap_or_default(), words.next().unwrap_or_default(), words.next().unwrap_or_default());
-        match groups.iter_mut().find(|(p, l, _)| (*p, *l) == (program, library)) {
+        let (program, mapping, library) = (
+            words.next().unwrap_or_default(),
+            words.next().unwrap_or_default(),
+            words.next().unwrap_or_default(),
+        );
+        match groups
+            .iter_mut()
+            .find(|(p, l, _)| (*p, *l) == (program, library))
+        {
             Some((_, _, mappings)) => mappings.push(mapping),
             None => groups.push((program, library, vec![mapping])),
         }
     }
-    groups.iter().map(|(p, l, m)| format!("{p} {} {l}", m.join(", "))).collect::<Vec<_>>().join("; ")
+    groups
+        .iter()
+        .map(|(p, l, m)| format!("{p} {} {l}", m.join(", ")))
+        .collect::<Vec<_>>()
+        .join("; ")
 }
 
 /// Width that the other columns of the main table take.
@@ -233,7 +365,10 @@ const NARROWEST: usize = 14;
 
 /// The width of the terminal; `None` if standard output is not one.
 fn width() -> Option<usize> {
-    comfy_table::Table::new().set_content_arrangement(comfy_table::ContentArrangement::Dynamic).width().map(usize::from)
+    comfy_table::Table::new()
+        .set_content_arrangement(comfy_table::ContentArrangement::Dynamic)
+        .width()
+        .map(usize::from)
 }
 
 /// Breaks a name into lines of at most `room` characters, only after hyphens.
@@ -241,7 +376,11 @@ fn hyphenated(name: &str, room: usize) -> String {
     let mut lines = vec![String::new()];
     for part in name.split_inclusive('-') {
         match lines.last_mut() {
-            Some(line) if line.is_empty() || line.chars().count() + part.chars().count() <= room => line.push_str(part),
+            Some(line)
+                if line.is_empty() || line.chars().count() + part.chars().count() <= room =>
+            {
+                line.push_str(part)
+            }
             _ => lines.push(part.to_owned()),
         }
     }
@@ -249,21 +388,37 @@ fn hyphenated(name: &str, room: usize) -> String {
 }
 
 fn letter(place: usize) -> String {
-    u8::try_from(place).ok().filter(|p| *p < 26).map_or_else(|| (place + 1).to_string(), |p| char::from(b'a' + p).to_string())
+    u8::try_from(place).ok().filter(|p| *p < 26).map_or_else(
+        || (place + 1).to_string(),
+        |p| char::from(b'a' + p).to_string(),
+    )
 }
 
 fn show_files(out: &mut impl Write, forecasts: &Forecasts) -> std::io::Result<()> {
     if forecasts.files.is_empty() {
         return Ok(());
     }
-    let mut rows = table(["files of the ranks", "MiB each", "95 % interval", "processes on node", ""], &[]);
+    let mut rows = table(
+        [
+            "files of the ranks",
+            "MiB each",
+            "95 % interval",
+            "processes on node",
+            "",
+        ],
+        &[],
+    );
     for group in &forecasts.files {
         rows.add_row([
             group.count.to_string(),
             number(group.size.value),
             interval(&group.size),
             group.node_load.to_string(),
-            if group.aggregator { "aggregators".to_owned() } else { String::new() },
+            if group.aggregator {
+                "aggregators".to_owned()
+            } else {
+                String::new()
+            },
         ]);
     }
     writeln!(out, "\n{}", rows.trim_fmt())
@@ -271,24 +426,49 @@ fn show_files(out: &mut impl Write, forecasts: &Forecasts) -> std::io::Result<()
 
 fn show_schedules(out: &mut impl Write, forecasts: &Forecasts) -> std::io::Result<()> {
     if let Some(reason) = &forecasts.no_schedules {
-        writeln!(out, "\n{}", paragraph("", &format!("no number of checkpoints: {reason}")))?;
+        writeln!(
+            out,
+            "\n{}",
+            paragraph("", &format!("no number of checkpoints: {reason}"))
+        )?;
     }
     if forecasts.schedules.is_empty() {
         return Ok(());
     }
-    let header = ["rule", "every (start to start)", "range", "checkpoints", "time with checkpoints", "overhead", "range", "source"];
-    let percent = |part: f64| if part < 10.0 { format!("{} %", number(100.0 * part)) } else { format!("{:.0} times", part + 1.0) };
+    let header = [
+        "rule",
+        "every (start to start)",
+        "range",
+        "checkpoints",
+        "time with checkpoints",
+        "overhead",
+        "range",
+        "source",
+    ];
+    let percent = |part: f64| {
+        if part < 10.0 {
+            format!("{} %", number(100.0 * part))
+        } else {
+            format!("{:.0} times", part + 1.0)
+        }
+    };
     let mut rows = table(header, &["source"]);
     for s in &forecasts.schedules {
         let or_none = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
         rows.add_row([
             s.rule.to_owned(),
             or_none(s.interval_s.map(duration)),
-            or_none(s.interval_range_s.map(|range| format!("{} … {}", duration(range.low), duration(range.high)))),
+            or_none(
+                s.interval_range_s
+                    .map(|range| format!("{} … {}", duration(range.low), duration(range.high))),
+            ),
             or_none(s.checkpoints.map(|count| count.to_string())),
             or_none(s.total_s.map(duration)),
             or_none(s.overhead.map(percent)),
-            or_none(s.overhead_range.map(|range| format!("{} … {}", percent(range.low), percent(range.high)))),
+            or_none(
+                s.overhead_range
+                    .map(|range| format!("{} … {}", percent(range.low), percent(range.high))),
+            ),
             s.source.to_owned(),
         ]);
     }
@@ -309,23 +489,47 @@ fn show_detail(out: &mut impl Write, forecasts: &Forecasts) -> std::io::Result<(
                 continue;
             }
         };
-        writeln!(out, "\n{}", paragraph("", &format!("{}: {} ({})", name(line), p.model.title, p.reason)))?;
-        writeln!(out, "{}", paragraph("  ", &format!("{}; {}", p.model.formula, p.model.source)))?;
+        writeln!(
+            out,
+            "\n{}",
+            paragraph(
+                "",
+                &format!("{}: {} ({})", name(line), p.model.title, p.reason)
+            )
+        )?;
+        writeln!(
+            out,
+            "{}",
+            paragraph("  ", &format!("{}; {}", p.model.formula, p.model.source))
+        )?;
         if p.candidates.is_empty() {
             continue;
         }
-        let mut rows =
-            table(["model", "tier", "predicted", "own interval", "left out", "parameters, or why not"], &["parameters, or why not"]);
+        let mut rows = table(
+            [
+                "model",
+                "tier",
+                "predicted",
+                "own interval",
+                "left out",
+                "parameters, or why not",
+            ],
+            &["parameters, or why not"],
+        );
         let mut ordered: Vec<&CandidateAnswer> = p.candidates.iter().collect();
         ordered.sort_by_key(|c| (c.model.tier, !c.chosen));
         for c in ordered {
             rows.add_row([
                 format!("{}{}", if c.chosen { "> " } else { "  " }, c.model.id),
                 tier(c.model.tier).to_owned(),
-                c.estimate.map_or_else(|| "-".to_owned(), |e| number(e.value)),
+                c.estimate
+                    .map_or_else(|| "-".to_owned(), |e| number(e.value)),
                 c.estimate.as_ref().map_or_else(|| "-".to_owned(), interval),
-                c.leave_one_out_pct.map_or_else(|| "-".to_owned(), |e| format!("{e:.2} %")),
-                c.refused.clone().unwrap_or_else(|| parameters(&c.parameters)),
+                c.leave_one_out_pct
+                    .map_or_else(|| "-".to_owned(), |e| format!("{e:.2} %")),
+                c.refused
+                    .clone()
+                    .unwrap_or_else(|| parameters(&c.parameters)),
             ]);
         }
         writeln!(out, "{}", rows.trim_fmt())?;
@@ -335,7 +539,10 @@ fn show_detail(out: &mut impl Write, forecasts: &Forecasts) -> std::io::Result<(
 
 fn parameters(all: &[Parameter]) -> String {
     let one = |p: &Parameter| {
-        let error = p.standard_error.map(|e| format!(" ± {}", significant(e))).unwrap_or_default();
+        let error = p
+            .standard_error
+            .map(|e| format!(" ± {}", significant(e)))
+            .unwrap_or_default();
         format!("{} = {}{error}", p.name, significant(p.value))
     };
     all.iter().map(one).collect::<Vec<_>>().join(", ")
@@ -358,28 +565,61 @@ fn significant(value: f64) -> String {
 /// Compares predictions with measurements: for each quantity the count, the errors, and how often the interval covers the measured value.
 fn show_judged(out: &mut impl Write, judged: &[HeldOutForecast]) -> std::io::Result<()> {
     if judged.is_empty() {
-        return writeln!(out, "nothing was held out: --train selects the observations to train on, and the others are predicted");
+        return writeln!(
+            out,
+            "nothing was held out: --train selects the observations to train on, and the others are predicted"
+        );
     }
     let mut by: BTreeMap<Quantity, Vec<&HeldOutForecast>> = BTreeMap::new();
     for j in judged {
         by.entry(j.quantity).or_default().push(j);
     }
-    writeln!(out, "predicted against measured, held-out observations only")?;
-    let mut rows = table(["quantity", "n", "mean error", "largest", "at", "covered", "not predicted"], &["at"]);
+    writeln!(
+        out,
+        "predicted against measured, held-out observations only"
+    )?;
+    let mut rows = table(
+        [
+            "quantity",
+            "n",
+            "mean error",
+            "largest",
+            "at",
+            "covered",
+            "not predicted",
+        ],
+        &["at"],
+    );
     for (quantity, all) in by {
-        let mut errors: Vec<(f64, &str)> = all.iter().filter_map(|j| Some((j.error_pct?, j.label.as_str()))).collect();
+        let mut errors: Vec<(f64, &str)> = all
+            .iter()
+            .filter_map(|j| Some((j.error_pct?, j.label.as_str())))
+            .collect();
         errors.sort_by(|a, b| b.0.total_cmp(&a.0));
         let covered: Vec<bool> = all.iter().filter_map(|j| j.covered).collect();
         let mean = errors.iter().map(|(e, _)| e).sum::<f64>() / errors.len().max(1) as f64;
-        let percent = |e: f64| if errors.is_empty() { "-".to_owned() } else { format!("{e:.2} %") };
+        let percent = |e: f64| {
+            if errors.is_empty() {
+                "-".to_owned()
+            } else {
+                format!("{e:.2} %")
+            }
+        };
         rows.add_row([
             quantity.title().to_owned(),
             all.len().to_string(),
             percent(mean),
             percent(errors.first().map_or(0.0, |(e, _)| *e)),
             errors.first().map_or("-", |(_, label)| label).to_owned(),
-            format!("{} of {}", covered.iter().filter(|c| **c).count(), covered.len()),
-            all.iter().filter(|j| j.forecast.prediction().is_none()).count().to_string(),
+            format!(
+                "{} of {}",
+                covered.iter().filter(|c| **c).count(),
+                covered.len()
+            ),
+            all.iter()
+                .filter(|j| j.forecast.prediction().is_none())
+                .count()
+                .to_string(),
         ]);
     }
     writeln!(out, "\n{}", rows.trim_fmt())

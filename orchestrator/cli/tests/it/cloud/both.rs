@@ -12,23 +12,44 @@ const MATRIX: &str = "[matrix]\napp = \"kernel-stencil\"\nclass = \"S\"\nmapping
 
 #[test]
 fn one_file_compares_a_slurm_site_and_an_ec2_site() {
-    require!(Tool::Lab, Tool::Slurm, Tool::Moto, Tool::Mpich5, Tool::Ansible);
+    require!(
+        Tool::Lab,
+        Tool::Slurm,
+        Tool::Moto,
+        Tool::Mpich5,
+        Tool::Ansible
+    );
     let lab = Lab::builder().nodes(4).login(true).build();
     let slurm = lab.slurm();
     slurm.wait_idle(4);
     let cloud = Cloud::start(&lab);
     let price = "[sites.slurm.price]\nper_core_hour_usd = 0.02\n";
-    let text = format!("{}{price}{}{MATRIX}", slurm_site("", ""), ec2_site(&cloud, 4, "", ""));
+    let text = format!(
+        "{}{price}{}{MATRIX}",
+        slurm_site("", ""),
+        ec2_site(&cloud, 4, "", "")
+    );
     let cloud = OnCloud::new(lab, cloud, "both", &text);
-    let output = cloud.on.start(&["run", "campaign.toml"]).wait(2 * LIMIT).expect(0);
+    let output = cloud
+        .on
+        .start(&["run", "campaign.toml"])
+        .wait(2 * LIMIT)
+        .expect(0);
     cloud.on.campaign.assert_whole(6);
     cloud.assert_nothing_left();
-    cloud.on.assert_nothing_left(&["login", "n1", "n2", "n3", "n4"]);
+    cloud
+        .on
+        .assert_nothing_left(&["login", "n1", "n2", "n3", "n4"]);
     assert_eq!(cloud.on.lab.login().shell("squeue -h | wc -l").trim(), "0");
     // software is installed on fresh instances before the first run
-    assert!(output.stderr.contains("4 of 4 hosts done"), "{}", output.stderr);
+    assert!(
+        output.stderr.contains("4 of 4 hosts done"),
+        "{}",
+        output.stderr
+    );
     // what the cloud gave is given back when nothing is to be run there any more, and every run has its cost
-    let report = fs::read_to_string(cloud.on.campaign.dir().join("reports/both/report.md")).expect("the report");
+    let report = fs::read_to_string(cloud.on.campaign.dir().join("reports/both/report.md"))
+        .expect("the report");
     for word in ["slurm", "cloud", "4Nx1P", "c5.xlarge", "Cost"] {
         assert!(report.contains(word), "{word}: {report}");
     }
@@ -48,18 +69,33 @@ fn a_cluster_and_a_cloud_run_at_the_same_time_and_the_cloud_is_given_back_first(
     let lab = Lab::builder().nodes(2).build();
     let cloud = Cloud::start(&lab);
     let matrix = "[matrix]\napp = \"script\"\nprocesses = 1\nmpi = \"mpich5\"\n[run]\nrepeats = 1\nretries = 0\ntimeout_s = 600\n";
-    let text = format!("{}{}{matrix}", ssh_site(1, ""), ec2_site(&cloud, 1, "", "install = false\n"));
+    let text = format!(
+        "{}{}{matrix}",
+        ssh_site(1, ""),
+        ec2_site(&cloud, 1, "", "install = false\n")
+    );
     let cloud = OnCloud::new(lab, cloud, "at-once", &text);
     cloud.on.set_script(WAITS);
     cloud.count_in("starts.at-once");
     let (shared, campaign) = (cloud.on.lab.shared(), &cloud.on.campaign);
     let cvc = cloud.on.start(&["run", "campaign.toml"]);
-    let begun = || fs::read_to_string(shared.join("starts.at-once")).unwrap_or_default().lines().count();
+    let begun = || {
+        fs::read_to_string(shared.join("starts.at-once"))
+            .unwrap_or_default()
+            .lines()
+            .count()
+    };
     wait_until("a run on each site", LIMIT, || begun() == 2);
     assert_eq!(campaign.events("run-finished").len(), 0, "both are busy");
     fs::write(shared.join("go.cloud"), "").expect("writes");
-    wait_until("the end of the cloud's instances", LIMIT, || !campaign.events("lease-released").is_empty());
-    assert_eq!(campaign.events("run-finished").len(), 1, "the cluster still works");
+    wait_until("the end of the cloud's instances", LIMIT, || {
+        !campaign.events("lease-released").is_empty()
+    });
+    assert_eq!(
+        campaign.events("run-finished").len(),
+        1,
+        "the cluster still works"
+    );
     fs::write(shared.join("go.cluster"), "").expect("writes");
     cvc.wait(LIMIT).expect(0);
     campaign.assert_whole(2);

@@ -26,7 +26,11 @@ const BUDGET_USD: f64 = 0.05;
 const COUNTED: &str = "sleep 0.3; echo \"${CVC_RUN%%@*}\" >>/shared/starts.NAME\necho SUCCESS\n";
 
 /// Writes whose every occurrence fails, until it occurs no more, and how.
-const EACH: [(&str, &str); 3] = [("journal.jsonl.append", "enospc"), ("journal.jsonl.append", "short:40"), ("journal.jsonl.sync", "eio")];
+const EACH: [(&str, &str); 3] = [
+    ("journal.jsonl.append", "enospc"),
+    ("journal.jsonl.append", "short:40"),
+    ("journal.jsonl.sync", "eio"),
+];
 
 /// Writes of which the first fails.
 const ONCE: [&str; 9] = [
@@ -53,7 +57,11 @@ struct Case {
 impl Case {
     fn failpoints(&self) -> String {
         let Self { point, at, how } = self;
-        let skipped = if *at == 0 { String::new() } else { format!("{at}*off->") };
+        let skipped = if *at == 0 {
+            String::new()
+        } else {
+            format!("{at}*off->")
+        };
         format!("{point}={skipped}1*return({how})->off")
     }
 }
@@ -69,7 +77,12 @@ fn campaign(cloud: &mut OnCloud, name: &str) {
         "[matrix]\nsite = [\"lab\", \"cloud\"]\napp = \"script\"\nprocesses = 1\nmpi = \"mpich5\"\n\
          [run]\nrepeats = {REPEATS}\nretries = 0\ntimeout_s = 60\n[budget]\nusd = {BUDGET_USD}\n"
     );
-    let of_cloud = ec2_site(&cloud.cloud, 1, "", "install = false\nkeep = \"10m\"\nlifetime = \"10m\"\n");
+    let of_cloud = ec2_site(
+        &cloud.cloud,
+        1,
+        "",
+        "install = false\nkeep = \"10m\"\nlifetime = \"10m\"\n",
+    );
     cloud.restart_fresh(name, &format!("{}{of_cloud}{matrix}", ssh_site(1, "")));
     cloud.on.set_script(&COUNTED.replace("NAME", name));
     cloud.count_in(&format!("starts.{name}"));
@@ -79,19 +92,37 @@ fn campaign(cloud: &mut OnCloud, name: &str) {
 fn runs_on(cloud: &OnCloud, site: &str) -> BTreeSet<String> {
     let text = fs::read(cloud.on.campaign.root().join("plan.json")).expect("the plan");
     let plan: Plan = serde_json::from_slice(&text).expect("a plan");
-    let points: BTreeSet<_> = plan.points.iter().filter(|p| p.point.site == site).map(|p| p.id.clone()).collect();
-    plan.runs.iter().filter(|run| points.contains(&run.point)).map(|run| run.id.to_string()).collect()
+    let points: BTreeSet<_> = plan
+        .points
+        .iter()
+        .filter(|p| p.point.site == site)
+        .map(|p| p.id.clone())
+        .collect();
+    plan.runs
+        .iter()
+        .filter(|run| points.contains(&run.point))
+        .map(|run| run.id.to_string())
+        .collect()
 }
 
 /// What all instances have cost by the journal, in dollars, from their order to their release or until now.
 fn spent_usd(cloud: &OnCloud) -> f64 {
-    let at = |event: &Value| event["at"].as_str().expect("a time").parse::<jiff::Timestamp>().expect("a time");
+    let at = |event: &Value| {
+        event["at"]
+            .as_str()
+            .expect("a time")
+            .parse::<jiff::Timestamp>()
+            .expect("a time")
+    };
     let released = cloud.on.campaign.events("lease-released");
     let leases = cloud.on.campaign.events("lease-intended");
     leases
         .iter()
         .map(|lease| {
-            let end = released.iter().find(|r| r["lease"] == lease["lease"]).map_or_else(jiff::Timestamp::now, at);
+            let end = released
+                .iter()
+                .find(|r| r["lease"] == lease["lease"])
+                .map_or_else(jiff::Timestamp::now, at);
             let seconds = end.duration_since(at(lease)).as_secs_f64().max(60.0);
             seconds * lease["order"]["usd_per_hour"].as_f64().expect("a price") / 3600.0
         })
@@ -102,36 +133,80 @@ fn spent_usd(cloud: &OnCloud) -> f64 {
 fn check(cloud: &mut OnCloud, number: usize, case: &Case) -> bool {
     let name = format!("failing-{number}");
     campaign(cloud, &name);
-    let failed = cloud.cvc_with(&["run", "campaign.toml"], &[("FAILPOINTS", &case.failpoints())]);
-    assert!(matches!(failed.code, Some(0 | 7 | 9 | 10)), "{case:?}: {failed:?}");
-    assert!(!failed.stderr.contains("internal error"), "{case:?}: {failed:?}");
-    let shelf = cloud.on.campaign.root().parent().expect("campaigns").join(".kept");
+    let failed = cloud.cvc_with(
+        &["run", "campaign.toml"],
+        &[("FAILPOINTS", &case.failpoints())],
+    );
+    assert!(
+        matches!(failed.code, Some(0 | 7 | 9 | 10)),
+        "{case:?}: {failed:?}"
+    );
+    assert!(
+        !failed.stderr.contains("internal error"),
+        "{case:?}: {failed:?}"
+    );
+    let shelf = cloud
+        .on
+        .campaign
+        .root()
+        .parent()
+        .expect("campaigns")
+        .join(".kept");
     let on_shelf = || fs::read_dir(&shelf).map_or(0, Iterator::count);
     let alive = cloud.cloud.alive().instances.len();
-    assert!(alive <= on_shelf(), "{case:?}: {alive} instances, {} on the shelf: {failed:?}", on_shelf());
+    assert!(
+        alive <= on_shelf(),
+        "{case:?}: {alive} instances, {} on the shelf: {failed:?}",
+        on_shelf()
+    );
     let before = cloud.on.campaign.events("run-finished");
     if failed.code == Some(10) {
-        cloud.cvc(&["run", "--retry-failed", "campaign.toml"]).expect(0);
+        cloud
+            .cvc(&["run", "--retry-failed", "campaign.toml"])
+            .expect(0);
     } else {
         cloud.cvc(&["run", "campaign.toml"]).expect(0);
     }
 
     let finished = cloud.on.campaign.events("run-finished");
-    assert_eq!(finished[..before.len()], before, "{case:?}: no record is lost");
-    let succeeded: Vec<&Value> = finished.iter().filter(|e| e["outcome"]["result"] == "succeeded").collect();
+    assert_eq!(
+        finished[..before.len()],
+        before,
+        "{case:?}: no record is lost"
+    );
+    let succeeded: Vec<&Value> = finished
+        .iter()
+        .filter(|e| e["outcome"]["result"] == "succeeded")
+        .collect();
     let runs: BTreeSet<&str> = succeeded.iter().filter_map(|e| e["run"].as_str()).collect();
-    assert_eq!((runs.len(), succeeded.len()), (RUNS, RUNS), "{case:?}: each run succeeds once: {finished:?}");
+    assert_eq!(
+        (runs.len(), succeeded.len()),
+        (RUNS, RUNS),
+        "{case:?}: each run succeeds once: {finished:?}"
+    );
     for event in succeeded {
-        let run = cloud.on.campaign.run_dir(event["run"].as_str().expect("a run"));
+        let run = cloud
+            .on
+            .campaign
+            .run_dir(event["run"].as_str().expect("a run"));
         let digest = event["manifest"].as_str().expect("a manifest");
-        cvc_core::store::check_manifest(utf8(&run), digest).unwrap_or_else(|e| panic!("{case:?}: {e}"));
+        cvc_core::store::check_manifest(utf8(&run), digest)
+            .unwrap_or_else(|e| panic!("{case:?}: {e}"));
     }
-    let starts = fs::read_to_string(cloud.on.lab.shared().join(format!("starts.{name}"))).expect("starts");
+    let starts =
+        fs::read_to_string(cloud.on.lab.shared().join(format!("starts.{name}"))).expect("starts");
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    starts.lines().for_each(|run| *counts.entry(run).or_default() += 1);
+    starts
+        .lines()
+        .for_each(|run| *counts.entry(run).or_default() += 1);
     // results wait on a cluster; those on instances go with them
     if failed.code != Some(10) {
-        assert!(runs_on(cloud, "lab").iter().all(|run| counts[run.as_str()] == 1), "{case:?}: {counts:?}");
+        assert!(
+            runs_on(cloud, "lab")
+                .iter()
+                .all(|run| counts[run.as_str()] == 1),
+            "{case:?}: {counts:?}"
+        );
     }
     assert!(counts.values().all(|n| *n <= 2), "{case:?}: {counts:?}");
 
@@ -142,7 +217,9 @@ fn check(cloud: &mut OnCloud, number: usize, case: &Case) -> bool {
     assert_eq!(on_shelf(), 0, "{case:?}: kept fleets");
     let spent_usd = spent_usd(cloud);
     assert!(spent_usd <= BUDGET_USD, "{case:?}: {spent_usd} USD");
-    wait_until("the end of all processes", Duration::from_secs(30), || cloud.on.campaign.processes().is_empty());
+    wait_until("the end of all processes", Duration::from_secs(30), || {
+        cloud.on.campaign.processes().is_empty()
+    });
     cloud.on.campaign.assert_nothing_left();
     failed.code != Some(0) || failed.stderr.contains("No space left")
 }
@@ -156,11 +233,15 @@ struct Queue {
 
 impl Queue {
     fn next(&mut self) -> Option<(usize, Case)> {
-        let of_each = self.each.iter_mut().find(|(_, goes_on)| *goes_on).map(|(case, _)| {
-            let now = case.clone();
-            case.at += 1;
-            now
-        });
+        let of_each = self
+            .each
+            .iter_mut()
+            .find(|(_, goes_on)| *goes_on)
+            .map(|(case, _)| {
+                let now = case.clone();
+                case.at += 1;
+                now
+            });
         let case = of_each.or_else(|| self.once.pop_front())?;
         self.taken += 1;
         Some((self.taken, case))
@@ -177,9 +258,21 @@ impl Queue {
 fn whatever_cannot_be_written_no_instance_is_forgotten_and_no_run_is_lost_or_doubled() {
     require!(Tool::Lab, Tool::Moto, Tool::Mpich5, Tool::Ansible);
     let begin = Instant::now();
-    let each = EACH.map(|(point, how)| (Case { point, at: 0, how }, true)).to_vec();
-    let once = ONCE.map(|point| Case { point, at: 0, how: "enospc" }).into();
-    let queue = Mutex::new(Queue { each, once, taken: 0 });
+    let each = EACH
+        .map(|(point, how)| (Case { point, at: 0, how }, true))
+        .to_vec();
+    let once = ONCE
+        .map(|point| Case {
+            point,
+            at: 0,
+            how: "enospc",
+        })
+        .into();
+    let queue = Mutex::new(Queue {
+        each,
+        once,
+        taken: 0,
+    });
     let noticed: Mutex<BTreeMap<String, usize>> = Mutex::default();
     let work = || {
         let mut cloud = lab();
@@ -187,7 +280,11 @@ fn whatever_cannot_be_written_no_instance_is_forgotten_and_no_run_is_lost_or_dou
             let next = queue.lock().expect("no panic").next();
             let Some((number, case)) = next else { break };
             if check(&mut cloud, number, &case) {
-                *noticed.lock().expect("no panic").entry(format!("{} {}", case.point, case.how)).or_default() += 1;
+                *noticed
+                    .lock()
+                    .expect("no panic")
+                    .entry(format!("{} {}", case.point, case.how))
+                    .or_default() += 1;
             } else if case.at == 0 {
                 panic!("{case:?} is a write of every such campaign");
             } else {
@@ -203,6 +300,13 @@ fn whatever_cannot_be_written_no_instance_is_forgotten_and_no_run_is_lost_or_dou
     });
     let noticed = noticed.into_inner().expect("no panic");
     assert!(noticed["journal.jsonl.append enospc"] >= 14, "{noticed:?}");
-    #[expect(clippy::disallowed_methods, reason = "also where the test's own output is not shown")]
-    let _ = writeln!(std::io::stderr(), "writes that failed: {noticed:?}; {:.0} s", begin.elapsed().as_secs_f64());
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "also where the test's own output is not shown"
+    )]
+    let _ = writeln!(
+        std::io::stderr(),
+        "writes that failed: {noticed:?}; {:.0} s",
+        begin.elapsed().as_secs_f64()
+    );
 }

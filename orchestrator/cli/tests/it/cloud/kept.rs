@@ -14,13 +14,27 @@ fn the_next_campaign_takes_kept_instances_over_and_down_ends_them() {
     require!(Tool::Lab, Tool::Moto, Tool::Mpich5, Tool::Ansible);
     let lab = Lab::builder().nodes(1).build();
     let cloud = Cloud::start(&lab);
-    let text = format!("{}{MATRIX}", ec2_site(&cloud, 1, "", "install = false\nkeep = \"30m\""));
+    let text = format!(
+        "{}{MATRIX}",
+        ec2_site(&cloud, 1, "", "install = false\nkeep = \"30m\"")
+    );
     let cloud = OnCloud::new(lab, cloud, "first", &text);
     let run = |args: &[&str]| cloud.on.start(args).wait(LIMIT);
     let output = run(&["run", "campaign.toml"]).expect(0);
     // the image has all software, and one instance needs no logins of others
-    assert!(output.stderr.contains("nothing to set up") && output.stderr.contains("kept until"), "{}", output.stderr);
-    let alive = || cloud.cloud.instances().iter().filter(|i| i.state == "running").count();
+    assert!(
+        output.stderr.contains("nothing to set up") && output.stderr.contains("kept until"),
+        "{}",
+        output.stderr
+    );
+    let alive = || {
+        cloud
+            .cloud
+            .instances()
+            .iter()
+            .filter(|i| i.state == "running")
+            .count()
+    };
     assert_eq!((alive(), cloud.cloud.count("RunInstances")), (1, 1));
     // nothing is left to run, and it stays
     run(&["run", "campaign.toml"]).expect(0);
@@ -35,7 +49,13 @@ fn the_next_campaign_takes_kept_instances_over_and_down_ends_them() {
         .replace("name = \"first\"", "name = \"second\"");
     cloud.on.campaign.put("second.toml", &second);
     let output = run(&["run", "second.toml"]).expect(0);
-    assert!(output.stderr.contains("takes over the kept instances of campaign first"), "{}", output.stderr);
+    assert!(
+        output
+            .stderr
+            .contains("takes over the kept instances of campaign first"),
+        "{}",
+        output.stderr
+    );
     assert_eq!((alive(), cloud.cloud.count("RunInstances")), (1, 1));
     // it is the second one's now: the first one's end does not touch it
     run(&["down", "campaign.toml"]).expect(0);

@@ -94,7 +94,8 @@ impl Sums {
 
 /// A campaign of short runs over so many instances.
 fn campaign(cloud: &mut OnCloud, name: &str, nodes: u32, keys: &str) {
-    let matrix = format!("[matrix]\napp = \"script\"\nmapping = \"{nodes}Nx1P\"\nmpi = \"mpich5\"\n");
+    let matrix =
+        format!("[matrix]\napp = \"script\"\nmapping = \"{nodes}Nx1P\"\nmpi = \"mpich5\"\n");
     let run = format!("[run]\nrepeats = {RUNS}\nretries = 0\ntimeout_s = 300\n");
     let site = ec2_site(&cloud.cloud, nodes, "", &format!("install = false\n{keys}"));
     cloud.restart_fresh(name, &format!("{site}{matrix}{run}"));
@@ -113,7 +114,13 @@ fn lab() -> OnCloud {
 fn dies(cloud: &OnCloud, at: At) -> Finished {
     let output = cloud.cvc_with(&["run", "campaign.toml"], &[("CVC_KILL_AT", &at.written())]);
     // a shell says 137 of it
-    assert!(matches!(output.code, None | Some(137)), "{at:?}: {:?}\n{}\n{}", output.code, output.stdout, output.stderr);
+    assert!(
+        matches!(output.code, None | Some(137)),
+        "{at:?}: {:?}\n{}\n{}",
+        output.code,
+        output.stdout,
+        output.stderr
+    );
     assert_eq!(cloud.on.campaign.journal().len(), at.records(), "{at:?}");
     output
 }
@@ -122,12 +129,24 @@ fn dies(cloud: &OnCloud, at: At) -> Finished {
 #[track_caller]
 fn assert_done_once(cloud: &OnCloud, name: &str, launched: usize, case: &Case) {
     cloud.on.campaign.assert_whole(RUNS);
-    let starts = fs::read_to_string(cloud.on.lab.shared().join(format!("starts.{name}"))).expect("starts");
+    let starts =
+        fs::read_to_string(cloud.on.lab.shared().join(format!("starts.{name}"))).expect("starts");
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    starts.lines().for_each(|run| *counts.entry(run).or_default() += 1);
-    assert!(counts.len() == RUNS && counts.values().all(|n| *n == 1), "{case:?}: {counts:?}");
-    assert_eq!(launched, case.nodes as usize, "{case:?}: instances launched");
-    assert!(!cloud.on.campaign.root().join("cloud").exists(), "{case:?}: keys");
+    starts
+        .lines()
+        .for_each(|run| *counts.entry(run).or_default() += 1);
+    assert!(
+        counts.len() == RUNS && counts.values().all(|n| *n == 1),
+        "{case:?}: {counts:?}"
+    );
+    assert_eq!(
+        launched, case.nodes as usize,
+        "{case:?}: instances launched"
+    );
+    assert!(
+        !cloud.on.campaign.root().join("cloud").exists(),
+        "{case:?}: keys"
+    );
 }
 
 /// A controller dies before and after each record that says that its instances are kept; what is said to be gone by then is gone.
@@ -139,23 +158,48 @@ fn while_instances_are_put_aside_for_the_next_campaign_and_none_is_forgotten() {
     campaign(&mut cloud, "kept-whole", 1, keep);
     cloud.run().expect(0);
     let is_kept = |event: &serde_json::Value| event["event"] == "lease-kept";
-    let record = cloud.on.campaign.journal().iter().position(is_kept).expect("it is kept") + 1;
+    let record = cloud
+        .on
+        .campaign
+        .journal()
+        .iter()
+        .position(is_kept)
+        .expect("it is kept")
+        + 1;
     cloud.cvc(&["down", "campaign.toml"]).expect(0);
     cloud.cloud.assert_nothing_left();
-    for at in [At::Before(record - 1), At::Before(record), At::After(record)] {
-        campaign(&mut cloud, &format!("kept-{}", at.written().replace(':', "-")), 1, keep);
+    for at in [
+        At::Before(record - 1),
+        At::Before(record),
+        At::After(record),
+    ] {
+        campaign(
+            &mut cloud,
+            &format!("kept-{}", at.written().replace(':', "-")),
+            1,
+            keep,
+        );
         dies(&cloud, at);
         assert_eq!(cloud.cloud.alive().instances.len(), 1, "{at:?}");
         // nothing is left to run, and whether it is kept depends on how far that went
         cloud.run().expect(0);
         cloud.cvc(&["down", "campaign.toml"]).expect(0);
         cloud.cloud.assert_nothing_left();
-        assert!(!cloud.on.campaign.root().join("cloud").exists(), "{at:?}: keys");
+        assert!(
+            !cloud.on.campaign.root().join("cloud").exists(),
+            "{at:?}: keys"
+        );
     }
     // neither is one whose record was damaged
     campaign(&mut cloud, "kept-damaged", 1, keep);
     cloud.run().expect(0);
-    let shelf = cloud.on.campaign.root().parent().expect("campaigns").join(".kept");
+    let shelf = cloud
+        .on
+        .campaign
+        .root()
+        .parent()
+        .expect("campaigns")
+        .join(".kept");
     for fleet in fs::read_dir(shelf).expect("kept fleets").flatten() {
         fs::write(fleet.path().join("kept.json"), "").expect("writes");
     }
@@ -187,13 +231,18 @@ fn check(cloud: &mut OnCloud, number: usize, case: Case, sums: &Sums) {
         }
         Then::Down => {
             cloud.cvc(&["down", "campaign.toml"]).expect(0);
-            assert!(!cloud.on.campaign.root().join("cloud").exists(), "{case:?}: keys");
+            assert!(
+                !cloud.on.campaign.root().join("cloud").exists(),
+                "{case:?}: keys"
+            );
         }
     }
     sums.add(&cloud.cloud.alive());
     cloud.cloud.assert_nothing_left();
     // the agent's relay ends with the connection
-    wait_until("the end of all processes", Duration::from_secs(20), || cloud.on.campaign.processes().is_empty());
+    wait_until("the end of all processes", Duration::from_secs(20), || {
+        cloud.on.campaign.processes().is_empty()
+    });
     sums.cases.fetch_add(1, Ordering::Relaxed);
 }
 
@@ -201,13 +250,33 @@ fn check(cloud: &mut OnCloud, number: usize, case: Case, sums: &Sums) {
 fn cases(nodes: u32, records: usize) -> Vec<Case> {
     let mut all = Vec::new();
     for record in 1..=records {
-        all.push(Case { nodes, at: At::Before(record), then: Then::Resume });
+        all.push(Case {
+            nodes,
+            at: At::Before(record),
+            then: Then::Resume,
+        });
         // of these the resumed controller dies as well
-        let then = if record % 3 == 1 && record + 4 <= records { Then::KillAgain(4) } else { Then::Resume };
-        all.push(Case { nodes, at: At::After(record), then });
-        all.push(Case { nodes, at: At::After(record), then: Then::Sweep });
+        let then = if record % 3 == 1 && record + 4 <= records {
+            Then::KillAgain(4)
+        } else {
+            Then::Resume
+        };
+        all.push(Case {
+            nodes,
+            at: At::After(record),
+            then,
+        });
+        all.push(Case {
+            nodes,
+            at: At::After(record),
+            then: Then::Sweep,
+        });
         if record % 3 == 2 {
-            all.push(Case { nodes, at: At::After(record), then: Then::Down });
+            all.push(Case {
+                nodes,
+                at: At::After(record),
+                then: Then::Down,
+            });
         }
     }
     all
@@ -225,21 +294,43 @@ fn at_every_record_of_the_journal_and_nothing_leaks_and_no_run_is_doubled() {
         campaign(&mut first, &name, nodes, "");
         let before = first.cloud.instances().len();
         first.run().expect(0);
-        let case = Case { nodes, at: At::After(0), then: Then::Resume };
+        let case = Case {
+            nodes,
+            at: At::After(0),
+            then: Then::Resume,
+        };
         assert_done_once(&first, &name, first.cloud.instances().len() - before, &case);
         first.cloud.assert_nothing_left();
         records.insert(nodes, first.on.campaign.journal());
     }
-    let told: Vec<&str> = records[&1].iter().filter_map(|e| e["event"].as_str()).collect();
-    for kind in ["lease-intended", "lease-acquired", "run-intended", "run-finished", "lease-released", "site-closed", "completed"] {
+    let told: Vec<&str> = records[&1]
+        .iter()
+        .filter_map(|e| e["event"].as_str())
+        .collect();
+    for kind in [
+        "lease-intended",
+        "lease-acquired",
+        "run-intended",
+        "run-finished",
+        "lease-released",
+        "site-closed",
+        "completed",
+    ] {
         assert!(told.contains(&kind), "{told:?}");
     }
     let mut all = cases(1, records[&1].len());
     // two machines: where a lease is ordered and given back
     let of_two = &records[&2];
     for (index, event) in of_two.iter().enumerate() {
-        if matches!(event["event"].as_str(), Some("lease-intended" | "lease-acquired" | "lease-released")) {
-            all.push(Case { nodes: 2, at: At::Before(index + 1), then: Then::Resume });
+        if matches!(
+            event["event"].as_str(),
+            Some("lease-intended" | "lease-acquired" | "lease-released")
+        ) {
+            all.push(Case {
+                nodes: 2,
+                at: At::Before(index + 1),
+                then: Then::Resume,
+            });
         }
     }
     if let Ok(only) = std::env::var("CVC_TEST_CASES") {
@@ -263,7 +354,10 @@ fn at_every_record_of_the_journal_and_nothing_leaks_and_no_run_is_doubled() {
     let left = sums.left.into_inner().expect("no panic");
     assert!(left.values().all(|n| *n == 0), "{left:?}");
     let left: Vec<String> = left.iter().map(|(kind, n)| format!("{n} {kind}")).collect();
-    #[expect(clippy::disallowed_methods, reason = "also where the test's own output is not shown")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "also where the test's own output is not shown"
+    )]
     let _ = writeln!(
         std::io::stderr(),
         "controllers killed: {} in {} campaigns ({} records, {told:?}); {} runs, none doubled; left: {}; {:.0} s",

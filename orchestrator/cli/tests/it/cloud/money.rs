@@ -24,7 +24,8 @@ fn dear(name: &str, script: &str, repeats: u32, budget: &str, timeout_s: u32) ->
     let cloud = OnCloud::new(lab, cloud, name, &text);
     let shared = cloud.on.lab.shared();
     fs::write(shared.join("starts"), "").expect("writes");
-    fs::set_permissions(shared.join("starts"), fs::Permissions::from_mode(0o666)).expect("for all users");
+    fs::set_permissions(shared.join("starts"), fs::Permissions::from_mode(0o666))
+        .expect("for all users");
     cloud.on.set_script(script);
     cloud
 }
@@ -33,13 +34,22 @@ const COUNTED: &str = "echo \"${CVC_RUN%%@*}\" >>/shared/starts\necho SUCCESS\n"
 
 /// What the journal says that instances have cost, in dollars, by their own arithmetic: from order to release.
 fn spent(cloud: &OnCloud) -> f64 {
-    let at = |event: &serde_json::Value| event["at"].as_str().expect("a time").parse::<jiff::Timestamp>().expect("a time");
+    let at = |event: &serde_json::Value| {
+        event["at"]
+            .as_str()
+            .expect("a time")
+            .parse::<jiff::Timestamp>()
+            .expect("a time")
+    };
     let released = cloud.on.campaign.events("lease-released");
     let leases = cloud.on.campaign.events("lease-intended");
     leases
         .iter()
         .map(|lease| {
-            let end = released.iter().find(|r| r["lease"] == lease["lease"]).expect("released");
+            let end = released
+                .iter()
+                .find(|r| r["lease"] == lease["lease"])
+                .expect("released");
             let seconds = at(end).duration_since(at(lease)).as_secs_f64().max(60.0);
             seconds * lease["order"]["usd_per_hour"].as_f64().expect("a price") / 3600.0
         })
@@ -48,9 +58,16 @@ fn spent(cloud: &OnCloud) -> f64 {
 
 #[track_caller]
 fn again(cloud: &OnCloud, budget: &str) -> Finished {
-    let text = fs::read_to_string(cloud.on.campaign.dir().join("campaign.toml")).expect("the campaign");
-    let (from, at) = (text.find("[sites").expect("sites"), text.find("[budget]").expect("a budget"));
-    cloud.on.campaign.rewrite(&format!("{}[budget]\n{budget}\n", &text[from..at]));
+    let text =
+        fs::read_to_string(cloud.on.campaign.dir().join("campaign.toml")).expect("the campaign");
+    let (from, at) = (
+        text.find("[sites").expect("sites"),
+        text.find("[budget]").expect("a budget"),
+    );
+    cloud
+        .on
+        .campaign
+        .rewrite(&format!("{}[budget]\n{budget}\n", &text[from..at]));
     cloud.on.start(&["run", "campaign.toml"]).wait(LIMIT)
 }
 
@@ -59,7 +76,11 @@ fn what_cannot_be_paid_for_is_not_launched() {
     require!(Tool::Lab, Tool::Moto, Tool::Mpich5, Tool::Ansible);
     let cloud = dear("poor", COUNTED, 2, "usd = 1.0", 30);
     let output = cloud.run().expect(OVER);
-    assert!(output.stderr.contains("the budget") && output.stderr.contains("raise `budget.usd`"), "{}", output.stderr);
+    assert!(
+        output.stderr.contains("the budget") && output.stderr.contains("raise `budget.usd`"),
+        "{}",
+        output.stderr
+    );
     assert_eq!(cloud.cloud.count("RunInstances"), 0);
     cloud.assert_nothing_left();
 }
@@ -73,13 +94,22 @@ fn a_run_that_takes_too_long_is_ended_before_the_budget_is_exceeded_and_done_aga
     let output = cloud.run().expect(OVER);
     assert!(output.stderr.contains("used up"), "{}", output.stderr);
     let failures = cloud.on.campaign.failures();
-    assert!(matches!(&failures[..], [(cause, _)] if cause == "budget"), "{failures:?}");
+    assert!(
+        matches!(&failures[..], [(cause, _)] if cause == "budget"),
+        "{failures:?}"
+    );
     assert!(spent(&cloud) <= 15.0, "{}", spent(&cloud));
     cloud.assert_nothing_left();
     // with more it is done, and the attempt that was cut off does not count
     fs::write(cloud.on.lab.shared().join("quick"), "").expect("writes");
     again(&cloud, "usd = 200.0").expect(0);
-    assert_eq!(fs::read_to_string(cloud.on.lab.shared().join("starts")).expect("starts").lines().count(), 2);
+    assert_eq!(
+        fs::read_to_string(cloud.on.lab.shared().join("starts"))
+            .expect("starts")
+            .lines()
+            .count(),
+        2
+    );
     assert!(spent(&cloud) <= 200.0);
     cloud.assert_nothing_left();
 }
@@ -88,7 +118,13 @@ fn a_run_that_takes_too_long_is_ended_before_the_budget_is_exceeded_and_done_aga
 fn with_finish_no_run_begins_that_might_have_to_be_ended() {
     require!(Tool::Lab, Tool::Moto, Tool::Mpich5, Tool::Ansible);
     // with its time limit of half an hour a run could need 180 dollars
-    let cloud = dear("finish", COUNTED, 2, "usd = 100.0\nwhen_short = \"finish\"", 1800);
+    let cloud = dear(
+        "finish",
+        COUNTED,
+        2,
+        "usd = 100.0\nwhen_short = \"finish\"",
+        1800,
+    );
     cloud.run().expect(OVER);
     assert_eq!(cloud.on.campaign.events("run-intended").len(), 0);
     again(&cloud, "usd = 1000.0\nwhen_short = \"finish\"").expect(0);
@@ -99,7 +135,9 @@ fn with_finish_no_run_begins_that_might_have_to_be_ended() {
 /// Two sites of one instance each, with one run of a script on each, one after another.
 fn two_sites(name: &str, usd_per_hour: f64, ec2: &str, budget: &str) -> OnCloud {
     let lab = Lab::builder().nodes(1).build();
-    let cloud = Cloud::builder().price("c5.xlarge", usd_per_hour).start(&lab);
+    let cloud = Cloud::builder()
+        .price("c5.xlarge", usd_per_hour)
+        .start(&lab);
     let first = ec2_site(&cloud, 1, "", &format!("install = false\n{ec2}"));
     let second = first.replace("sites.cloud", "sites.second");
     let matrix = "[matrix]\nsite = [\"cloud\", \"second\"]\napp = \"script\"\nprocesses = 1\nmpi = \"mpich5\"\n\
@@ -116,7 +154,12 @@ fn two_fleets_whose_controller_is_gone_cost_no_more_than_the_budget() {
     require!(Tool::Lab, Tool::Moto, Tool::Mpich5, Tool::Ansible);
     let usd = 5.0;
     // each of them alone could be there for its whole lifetime
-    let cloud = two_sites("both", 1.0, "lifetime = \"4h\"", &format!("[budget]\nusd = {usd}\n"));
+    let cloud = two_sites(
+        "both",
+        1.0,
+        "lifetime = \"4h\"",
+        &format!("[budget]\nusd = {usd}\n"),
+    );
     let cvc = cloud.on.begin();
     // one on each: they run at the same time
     cloud.on.wait_start(2);
@@ -127,12 +170,29 @@ fn two_fleets_whose_controller_is_gone_cost_no_more_than_the_budget() {
     let ahead: f64 = instances
         .iter()
         .map(|instance| {
-            let deadline: i64 = cloud.cloud.node(&instance.id).shell("cat /etc/cvc-deadline").trim().parse().expect("seconds");
+            let deadline: i64 = cloud
+                .cloud
+                .node(&instance.id)
+                .shell("cat /etc/cvc-deadline")
+                .trim()
+                .parse()
+                .expect("seconds");
             let acquired = cloud.on.campaign.events("lease-acquired");
-            let name = &acquired.iter().find(|a| a["by"]["instances"][0] == instance.id.as_str()).expect("acquired")["lease"];
-            let lease = leases.iter().find(|l| l["lease"] == *name).expect("intended");
-            let intended: jiff::Timestamp = lease["at"].as_str().expect("a time").parse().expect("a time");
-            (deadline - intended.as_second()) as f64 / 3600.0 * lease["order"]["usd_per_hour"].as_f64().expect("a price")
+            let name = &acquired
+                .iter()
+                .find(|a| a["by"]["instances"][0] == instance.id.as_str())
+                .expect("acquired")["lease"];
+            let lease = leases
+                .iter()
+                .find(|l| l["lease"] == *name)
+                .expect("intended");
+            let intended: jiff::Timestamp = lease["at"]
+                .as_str()
+                .expect("a time")
+                .parse()
+                .expect("a time");
+            (deadline - intended.as_second()) as f64 / 3600.0
+                * lease["order"]["usd_per_hour"].as_f64().expect("a price")
         })
         .sum();
     assert!(ahead <= usd && ahead > 0.8 * usd, "${ahead}");
@@ -157,6 +217,12 @@ fn runs_go_on_while_the_fleet_of_another_site_is_given_back() {
     cvc.wait(LIMIT).expect(0);
     cloud.on.campaign.assert_whole(2);
     let fetched = cloud.on.campaign.events("results-fetched");
-    assert!(fetched.len() == 2 && fetched.iter().all(|f| f["bytes"].as_u64() > Some(1000) && f["usd"].as_f64() > Some(0.0)), "{fetched:?}");
+    assert!(
+        fetched.len() == 2
+            && fetched
+                .iter()
+                .all(|f| f["bytes"].as_u64() > Some(1000) && f["usd"].as_f64() > Some(0.0)),
+        "{fetched:?}"
+    );
     cloud.assert_nothing_left();
 }

@@ -18,7 +18,11 @@ pub fn know(campaign: &mut Campaign, cloud: &Cloud) {
     }
     // where the set-up has put it
     let ansible = Tool::Ansible.find().expect("the test requires it");
-    let path = format!("{}:{}", ansible.parent().expect("a directory").display(), std::env::var("PATH").unwrap_or_default());
+    let path = format!(
+        "{}:{}",
+        ansible.parent().expect("a directory").display(),
+        std::env::var("PATH").unwrap_or_default()
+    );
     campaign.env("PATH", &path);
     // no other test's instances
     campaign.env("CVC_OWNER", "ada@laptop");
@@ -41,7 +45,8 @@ impl OnCloud {
         know(&mut on.campaign, &cloud);
         // no other test's prices
         let cache = on.campaign.dir().join("cache");
-        on.campaign.env("XDG_CACHE_HOME", cache.to_str().expect("UTF-8"));
+        on.campaign
+            .env("XDG_CACHE_HOME", cache.to_str().expect("UTF-8"));
         Self { cloud, on }
     }
 
@@ -54,7 +59,9 @@ impl OnCloud {
     /// Lets runs, whose user is not the test's, count themselves in this file of `/shared`.
     pub fn count_in(&self, file: &str) {
         let shared = self.on.lab.shared();
-        let open = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("for all users");
+        let open = |path: &Path, mode| {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("for all users")
+        };
         fs::write(shared.join(file), "").expect("writes");
         open(&shared.join(file), 0o666);
         open(&shared, 0o1777);
@@ -71,7 +78,10 @@ impl OnCloud {
     pub fn cvc_with(&self, args: &[&str], env: &[(&str, &str)]) -> Finished {
         let output = self.start_with(args, env).wait(LIMIT);
         if std::env::var_os("CVC_TEST_SAID").is_some() {
-            eprintln!("cvc {args:?} {env:?}: {:?}\n{}\n{}", output.code, output.stdout, output.stderr);
+            eprintln!(
+                "cvc {args:?} {env:?}: {:?}\n{}\n{}",
+                output.code, output.stdout, output.stderr
+            );
         }
         output
     }
@@ -86,7 +96,9 @@ impl OnCloud {
     /// `kill -9` of a `cvc run`. What entered the lab dies first, and cvc with it: its lock is free a moment later.
     pub fn kill(&self, cvc: Running) {
         cvc.kill();
-        wait_until("the end of cvc", Duration::from_secs(20), || self.on.lab.processes("cvc run campaign.toml").is_empty());
+        wait_until("the end of cvc", Duration::from_secs(20), || {
+            self.on.lab.processes("cvc run campaign.toml").is_empty()
+        });
     }
 
     /// `cvc run` of the campaign, to its end.

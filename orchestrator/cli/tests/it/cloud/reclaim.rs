@@ -17,7 +17,10 @@ const MATRIX: &str = "[matrix]\napp = \"script\"\nmapping = \"2Nx1P\"\n[run]\nre
 fn spot(name: &str) -> OnCloud {
     let lab = Lab::builder().nodes(1).build();
     let cloud = Cloud::start(&lab);
-    let text = format!("{}{MATRIX}", ec2_site(&cloud, 2, "", "install = false\nmarket = \"spot\""));
+    let text = format!(
+        "{}{MATRIX}",
+        ec2_site(&cloud, 2, "", "install = false\nmarket = \"spot\"")
+    );
     let cloud = OnCloud::new(lab, cloud, name, &text);
     cloud.count_in("starts");
     cloud.on.set_script(&STEPS.replace("openmpi", "mpich5"));
@@ -34,7 +37,9 @@ fn second(cloud: &OnCloud) -> String {
 /// Waits for the n-th start: instances are launched and set up before.
 #[track_caller]
 fn wait_start(cloud: &OnCloud, running: &mut Running, n: usize) {
-    wait_until(&format!("start {n}"), LIMIT, || cloud.on.starts().len() >= n || !running.is_alive());
+    wait_until(&format!("start {n}"), LIMIT, || {
+        cloud.on.starts().len() >= n || !running.is_alive()
+    });
     assert!(cloud.on.starts().len() >= n, "{}", running.stderr_so_far());
 }
 
@@ -55,19 +60,37 @@ fn a_node_that_leaves_takes_no_run_any_more_and_is_replaced_before_it_goes() {
     wait_start(&cloud, &mut running, 1);
     let leaving = second(&cloud);
     cloud.cloud.interrupt(&leaving, 600 * SECOND);
-    wait_until("the notice", 30 * SECOND, || running.stderr_so_far().contains("no more runs begin there"));
+    wait_until("the notice", 30 * SECOND, || {
+        running.stderr_so_far().contains("no more runs begin there")
+    });
     // what runs there goes on
     cloud.on.go(1);
     // on another, while the one that leaves has ten minutes
     wait_start(&cloud, &mut running, 2);
-    let state = |id: &str| cloud.cloud.instances().into_iter().find(|i| i.id == id).map(|i| i.state).expect("an instance");
+    let state = |id: &str| {
+        cloud
+            .cloud
+            .instances()
+            .into_iter()
+            .find(|i| i.id == id)
+            .map(|i| i.state)
+            .expect("an instance")
+    };
     assert_ne!(state(&leaving), "running");
     cloud.on.go_all();
     let output = ends(running);
-    assert!(output.stderr.contains("the cloud will reclaim it at 20") && output.stderr.contains("(terminate)"), "{}", output.stderr);
+    assert!(
+        output.stderr.contains("the cloud will reclaim it at 20")
+            && output.stderr.contains("(terminate)"),
+        "{}",
+        output.stderr
+    );
     assert_eq!(cloud.on.campaign.failures(), [], "{}", output.stderr);
     cloud.on.assert_runs(2);
-    assert_eq!((cloud.cloud.instances().len(), cloud.on.starts().len()), (3, 2));
+    assert_eq!(
+        (cloud.cloud.instances().len(), cloud.on.starts().len()),
+        (3, 2)
+    );
     cloud.assert_nothing_left();
 
     // each number says of which machines it is
@@ -77,13 +100,33 @@ fn a_node_that_leaves_takes_no_run_any_more_and_is_replaced_before_it_goes() {
     };
     let starts = cloud.on.starts();
     let (first, last) = (of_run(&starts[0]), of_run(&starts[1]));
-    let ids = |facts: &serde_json::Value| facts["instance"]["ids"].as_str().expect("identifiers").to_owned();
-    assert!(ids(&first).contains(&leaving) && !ids(&last).contains(&leaving), "{first} {last}");
+    let ids = |facts: &serde_json::Value| {
+        facts["instance"]["ids"]
+            .as_str()
+            .expect("identifiers")
+            .to_owned()
+    };
+    assert!(
+        ids(&first).contains(&leaving) && !ids(&last).contains(&leaving),
+        "{first} {last}"
+    );
     for facts in [&first, &last] {
         let instance = &facts["instance"];
-        assert_eq!((instance["type"].as_str(), instance["market"].as_str()), (Some("c5.xlarge"), Some("spot")), "{facts}");
-        assert!(instance["zone"].as_str().is_some_and(|z| z.starts_with("us-east-1")), "{facts}");
-        assert_eq!(facts["nodes"][0]["instance"]["type"], "c5.xlarge", "{facts}");
+        assert_eq!(
+            (instance["type"].as_str(), instance["market"].as_str()),
+            (Some("c5.xlarge"), Some("spot")),
+            "{facts}"
+        );
+        assert!(
+            instance["zone"]
+                .as_str()
+                .is_some_and(|z| z.starts_with("us-east-1")),
+            "{facts}"
+        );
+        assert_eq!(
+            facts["nodes"][0]["instance"]["type"], "c5.xlarge",
+            "{facts}"
+        );
     }
 }
 
@@ -96,7 +139,10 @@ fn a_run_that_is_lost_with_its_node_is_reclaimed_and_done_again() {
     cloud.cloud.interrupt(&second(&cloud), 8 * SECOND);
     cloud.on.wait_finished(1);
     let detail = cloud.on.only_failure("reclaimed");
-    assert!(detail.contains("the cloud took it back") || detail.contains("the cloud will reclaim it"), "{detail}");
+    assert!(
+        detail.contains("the cloud took it back") || detail.contains("the cloud will reclaim it"),
+        "{detail}"
+    );
     cloud.on.go_all();
     // without a single retry in the file
     let output = ends(running);
@@ -109,22 +155,35 @@ fn a_run_that_is_lost_with_its_node_is_reclaimed_and_done_again() {
 fn a_price_that_rises_while_instances_run_counts_for_the_budget() {
     require!(Tool::Lab, Tool::Moto, Tool::Mpich5, Tool::Ansible);
     let mut cloud = spot("dearer");
-    let text = fs::read_to_string(cloud.on.campaign.dir().join("campaign.toml")).expect("the campaign");
+    let text =
+        fs::read_to_string(cloud.on.campaign.dir().join("campaign.toml")).expect("the campaign");
     let from = text.find("[sites").expect("sites");
-    cloud.on.campaign.rewrite(&format!("{}[budget]\nusd = 50.0\n", &text[from..]));
+    cloud
+        .on
+        .campaign
+        .rewrite(&format!("{}[budget]\nusd = 50.0\n", &text[from..]));
     cloud.on.campaign.env("CVC_PRICES_AGAIN_S", "1");
     let mut running = cloud.on.begin();
     wait_start(&cloud, &mut running, 1);
     assert!(cloud.on.campaign.events("lease-priced").is_empty());
     let ordered = cloud.on.campaign.events("lease-intended")[0]["order"]["rate"].clone();
     // two instances for 200000 dollars an hour each
-    let machine = ordered["parts"][0]["usd_per_hour"].as_f64().expect("a price");
+    let machine = ordered["parts"][0]["usd_per_hour"]
+        .as_f64()
+        .expect("a price");
     cloud.cloud.raise_spot_prices(2e5 / machine);
     running.wait(LIMIT).expect(OVER_BUDGET);
     let priced = cloud.on.campaign.events("lease-priced");
     let now = priced[0]["rate"]["parts"].as_array().expect("parts");
-    assert!((now[0]["usd_per_hour"].as_f64().expect("a price") / 2e5 - 1.0).abs() < 1e-3, "{now:?}");
-    assert_eq!(now[1..], ordered["parts"].as_array().expect("parts")[1..], "disks and addresses cost what they did");
+    assert!(
+        (now[0]["usd_per_hour"].as_f64().expect("a price") / 2e5 - 1.0).abs() < 1e-3,
+        "{now:?}"
+    );
+    assert_eq!(
+        now[1..],
+        ordered["parts"].as_array().expect("parts")[1..],
+        "disks and addresses cost what they did"
+    );
     assert_eq!(priced.len(), 1, "it is written down once");
     cloud.assert_nothing_left();
 }

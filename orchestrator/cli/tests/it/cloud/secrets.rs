@@ -19,8 +19,7 @@ use std::{
     time::Duration,
 };
 
-const MATRIX: &str =
-    "[matrix]\napp = \"script\"\nmapping = \"2Nx1P\"\nmpi = \"mpich5\"\n[run]\nrepeats = 2\nretries = 0\ntimeout_s = 120\n";
+const MATRIX: &str = "[matrix]\napp = \"script\"\nmapping = \"2Nx1P\"\nmpi = \"mpich5\"\n[run]\nrepeats = 2\nretries = 0\ntimeout_s = 120\n";
 
 fn holds(bytes: &[u8], needle: &str) -> bool {
     bytes.windows(needle.len()).any(|w| w == needle.as_bytes())
@@ -33,7 +32,9 @@ fn files_with(directory: &Path, needles: &[String]) -> Vec<PathBuf> {
         let (path, kind) = (entry.path(), entry.file_type());
         if kind.as_ref().is_ok_and(|k| k.is_dir()) {
             found.extend(files_with(&path, needles));
-        } else if kind.is_ok_and(|k| k.is_file()) && fs::read(&path).is_ok_and(|bytes| needles.iter().any(|n| holds(&bytes, n))) {
+        } else if kind.is_ok_and(|k| k.is_file())
+            && fs::read(&path).is_ok_and(|bytes| needles.iter().any(|n| holds(&bytes, n)))
+        {
             found.push(path);
         }
     }
@@ -62,7 +63,11 @@ struct Found {
 impl Watch {
     fn start(mine: &Path, needles: &[String]) -> Self {
         let mine = mine.to_str().expect("UTF-8").to_owned();
-        let found = Arc::new(Mutex::new(Found { mine, needles: needles.to_vec(), ..Found::default() }));
+        let found = Arc::new(Mutex::new(Found {
+            mine,
+            needles: needles.to_vec(),
+            ..Found::default()
+        }));
         let over = Arc::new(AtomicBool::new(false));
         let looking = thread::spawn({
             let (found, over) = (Arc::clone(&found), Arc::clone(&over));
@@ -73,7 +78,11 @@ impl Watch {
                 }
             }
         });
-        Self { found, over, looking: Some(looking) }
+        Self {
+            found,
+            over,
+            looking: Some(looking),
+        }
     }
 
     fn also(&self, needle: String) {
@@ -90,7 +99,10 @@ impl Watch {
 fn look(found: &mut Found) {
     let own = std::process::id().to_string();
     for entry in fs::read_dir("/proc").expect("/proc").flatten() {
-        let is_other = entry.file_name().to_str().is_some_and(|n| n != own && n.bytes().all(|b| b.is_ascii_digit()));
+        let is_other = entry
+            .file_name()
+            .to_str()
+            .is_some_and(|n| n != own && n.bytes().all(|b| b.is_ascii_digit()));
         if !is_other {
             continue;
         }
@@ -101,9 +113,17 @@ fn look(found: &mut Found) {
         if again != arguments {
             continue;
         }
-        let words: Vec<String> = arguments.split(|b| *b == 0).map(|w| String::from_utf8_lossy(w).into_owned()).collect();
+        let words: Vec<String> = arguments
+            .split(|b| *b == 0)
+            .map(|w| String::from_utf8_lossy(w).into_owned())
+            .collect();
         if holds(&arguments, &found.mine) {
-            found.seen.extend(words.iter().take(2).filter_map(|w| Some(w.rsplit('/').next()?.to_owned())));
+            found.seen.extend(
+                words
+                    .iter()
+                    .take(2)
+                    .filter_map(|w| Some(w.rsplit('/').next()?.to_owned())),
+            );
         }
         if found.needles.iter().any(|n| holds(&arguments, n)) {
             found.in_arguments.insert(words.clone());
@@ -126,9 +146,11 @@ fn secrets_are_in_no_file_and_no_process_but_cvc_itself_whatever_goes_wrong() {
     let secret = format!("{}{number}", cloud::SECRET_KEY);
     let token = format!("cvcTestKitSessionTokenThatMustBeNowhere{number}==");
     let cache = cloud.on.campaign.dir().join("cache");
-    for (name, value) in
-        [("AWS_SECRET_ACCESS_KEY", secret.as_str()), ("AWS_SESSION_TOKEN", &token), ("XDG_CACHE_HOME", cache.to_str().expect("UTF-8"))]
-    {
+    for (name, value) in [
+        ("AWS_SECRET_ACCESS_KEY", secret.as_str()),
+        ("AWS_SESSION_TOKEN", &token),
+        ("XDG_CACHE_HOME", cache.to_str().expect("UTF-8")),
+    ] {
         cloud.on.campaign.env(name, value);
     }
     cloud.count_in("starts");
@@ -149,7 +171,9 @@ fn secrets_are_in_no_file_and_no_process_but_cvc_itself_whatever_goes_wrong() {
     let cvc = cloud.on.begin();
     cloud.on.wait_start(1);
     let place = cloud.on.campaign.root().join("cloud/cloud");
-    let (key, mode) = (place.join("id_ed25519"), |path: &Path| fs::metadata(path).expect("metadata").permissions().mode() & 0o7777);
+    let (key, mode) = (place.join("id_ed25519"), |path: &Path| {
+        fs::metadata(path).expect("metadata").permissions().mode() & 0o7777
+    });
     assert_eq!((mode(&place), mode(&key)), (0o700, 0o600));
     // the line of it that holds nothing but the secret half
     let text = fs::read_to_string(&key).expect("a key");
@@ -158,12 +182,29 @@ fn secrets_are_in_no_file_and_no_process_but_cvc_itself_whatever_goes_wrong() {
     watch.also(line.clone());
     needles.push(line);
     for instance in cloud.cloud.instances() {
-        assert!(!needles.iter().any(|n| holds(instance.user_data.as_deref().unwrap_or_default(), n)));
+        assert!(
+            !needles
+                .iter()
+                .any(|n| holds(instance.user_data.as_deref().unwrap_or_default(), n))
+        );
         let node = cloud.cloud.node(&instance.id);
         // what is its own: much of the rest is this machine's
-        let directories = ["/root/.cvc", "/root/.ssh", "/root/.ansible", "/home", "/tmp", "/etc", "/var/lib/cloud", "/var/log", "/shared"];
+        let directories = [
+            "/root/.cvc",
+            "/root/.ssh",
+            "/root/.ansible",
+            "/home",
+            "/tmp",
+            "/etc",
+            "/var/lib/cloud",
+            "/var/log",
+            "/shared",
+        ];
         for directory in directories {
-            assert_eq!(files_with(&node.path(directory), &needles), Vec::<PathBuf>::new());
+            assert_eq!(
+                files_with(&node.path(directory), &needles),
+                Vec::<PathBuf>::new()
+            );
         }
     }
     // the controller dies, and the next one is refused: what the first has launched is left
@@ -175,36 +216,70 @@ fn secrets_are_in_no_file_and_no_process_but_cvc_itself_whatever_goes_wrong() {
     cloud.cloud.fault(Fault::throttle("*").times(3));
     cloud.on.go_all();
     run(&cloud);
-    let down = cloud.on.start(&["down", "campaign.toml"]).wait(LIMIT).expect(0);
+    let down = cloud
+        .on
+        .start(&["down", "campaign.toml"])
+        .wait(LIMIT)
+        .expect(0);
     output.push((None, format!("{}{}{first}", down.stdout, down.stderr)));
     let swept = cloud.cvc(&["sweep", "--json"]).expect(0);
     output.push((None, format!("{}{}", swept.stdout, swept.stderr)));
-    wait_until("the end of all processes", 20 * SECOND, || cloud.on.campaign.processes().is_empty());
+    wait_until("the end of all processes", 20 * SECOND, || {
+        cloud.on.campaign.processes().is_empty()
+    });
     let found = watch.end();
 
-    assert_eq!(output.iter().map(|(code, _)| *code).collect::<Vec<_>>(), [Some(3), Some(9), Some(0), None, None], "{output:#?}");
-    assert!(output[0].1.contains("expired") && output[1].1.contains("expired"), "{output:#?}");
+    assert_eq!(
+        output.iter().map(|(code, _)| *code).collect::<Vec<_>>(),
+        [Some(3), Some(9), Some(0), None, None],
+        "{output:#?}"
+    );
+    assert!(
+        output[0].1.contains("expired") && output[1].1.contains("expired"),
+        "{output:#?}"
+    );
     cloud.on.assert_runs(2);
     cloud.assert_nothing_left();
     for (_, text) in &output {
         assert!(!needles.iter().any(|n| holds(text.as_bytes(), n)), "{text}");
     }
     // journal, runs, report, plan, lock, what ssh and Ansible were given, caches
-    for directory in [cloud.on.campaign.dir().to_owned(), cloud.on.lab.home(), cloud.on.lab.shared()] {
+    for directory in [
+        cloud.on.campaign.dir().to_owned(),
+        cloud.on.lab.home(),
+        cloud.on.lab.shared(),
+    ] {
         assert_eq!(files_with(&directory, &needles), Vec::<PathBuf>::new());
     }
     assert!(cloud.on.campaign.root().join("journal.jsonl").is_file() && cache.is_dir());
     let calls = format!("{:?}", cloud.cloud.calls());
-    assert!(!needles.iter().any(|n| holds(calls.as_bytes(), n)), "the secret is never sent, and the token in a header alone");
+    assert!(
+        !needles.iter().any(|n| holds(calls.as_bytes(), n)),
+        "the secret is never sent, and the token in a header alone"
+    );
 
     assert_eq!(found.in_arguments, BTreeSet::new());
     // it can be seen where it is
     let cvc = env!("CARGO_BIN_EXE_cvc");
-    let of_cvc = |words: &&Vec<String>| words.iter().any(|w| w == cvc) && !words.iter().any(|w| w == "shepherd");
-    assert!(found.in_environment.iter().any(|words| words[0] == cvc), "{:#?}", found.in_environment);
-    let others: Vec<_> = found.in_environment.iter().filter(|words| !of_cvc(words)).collect();
+    let of_cvc = |words: &&Vec<String>| {
+        words.iter().any(|w| w == cvc) && !words.iter().any(|w| w == "shepherd")
+    };
+    assert!(
+        found.in_environment.iter().any(|words| words[0] == cvc),
+        "{:#?}",
+        found.in_environment
+    );
+    let others: Vec<_> = found
+        .in_environment
+        .iter()
+        .filter(|words| !of_cvc(words))
+        .collect();
     assert!(others.is_empty(), "{others:#?}");
     for program in ["ssh", "ansible-playbook"] {
-        assert!(found.seen.contains(program), "{program} was not seen: {:?}", found.seen);
+        assert!(
+            found.seen.contains(program),
+            "{program} was not seen: {:?}",
+            found.seen
+        );
     }
 }

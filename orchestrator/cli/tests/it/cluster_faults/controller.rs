@@ -31,17 +31,32 @@ fn killed_at_many_moments_it_resumes_and_no_run_is_begun_twice() {
     for delay in [0, 30, 120, 250, 400, 550, 700] {
         let before = on.campaign.events("run-intended").len();
         let cvc = on.begin();
-        wait_until("a run", SOON, || on.campaign.events("run-intended").len() > before || on.starts().len() == RUNS / 2);
+        wait_until("a run", SOON, || {
+            on.campaign.events("run-intended").len() > before || on.starts().len() == RUNS / 2
+        });
         std::thread::sleep(Duration::from_millis(delay));
         cvc.kill();
     }
-    assert!(on.campaign.finishes().len() < RUNS, "the campaign must not be over before the last kill");
+    assert!(
+        on.campaign.finishes().len() < RUNS,
+        "the campaign must not be over before the last kill"
+    );
     on.go_all();
     ends(on.begin(), 0);
     on.campaign.assert_whole(RUNS);
-    assert_eq!(on.starts().len(), RUNS / 2, "the agent went on: {:?}", on.start_counts());
+    assert_eq!(
+        on.starts().len(),
+        RUNS / 2,
+        "the agent went on: {:?}",
+        on.start_counts()
+    );
     assert!(on.start_counts().values().all(|n| *n == 1));
-    assert!(on.campaign.events("run-intended").iter().all(|e| e["attempt"] == 1));
+    assert!(
+        on.campaign
+            .events("run-intended")
+            .iter()
+            .all(|e| e["attempt"] == 1)
+    );
     on.assert_clean(&["n1", "n2"]);
 }
 
@@ -49,14 +64,23 @@ fn killed_at_many_moments_it_resumes_and_no_run_is_begun_twice() {
 fn killed_in_a_run_it_finds_it_again_and_killed_at_the_end_nothing_stays() {
     require!(Tool::Lab, Tool::Mpich5);
     let _turn = turn();
-    let on = scripted(2, "again", "", STEPS, "mapping = \"2Nx1P\"", "repeats = 2\nretries = 0\ntimeout_s = 600");
+    let on = scripted(
+        2,
+        "again",
+        "",
+        STEPS,
+        "mapping = \"2Nx1P\"",
+        "repeats = 2\nretries = 0\ntimeout_s = 600",
+    );
     let cvc = on.begin();
     on.wait_start(1);
     cvc.kill();
     std::thread::sleep(SECOND);
     assert!(on.script_on("n2") > 0, "the agent goes on");
     let cvc = on.begin();
-    wait_until("the second controller", SOON, || on.campaign.events("started").len() == 2);
+    wait_until("the second controller", SOON, || {
+        on.campaign.events("started").len() == 2
+    });
     std::thread::sleep(SECOND);
     on.go(1);
     on.wait_start(2);

@@ -13,7 +13,14 @@ fn run(repeats: u32) -> String {
 fn what_was_finished_or_under_way_before_an_edit_is_kept() {
     require!(Tool::Lab, Tool::Mpich5);
     let _turn = turn();
-    let on = scripted(1, "edited", "", STEPS, "processes = 1", "repeats = 1\nretries = 0\ntimeout_s = 600");
+    let on = scripted(
+        1,
+        "edited",
+        "",
+        STEPS,
+        "processes = 1",
+        "repeats = 1\nretries = 0\ntimeout_s = 600",
+    );
     // it ends while nobody looks
     let cvc = on.begin();
     on.wait_start(1);
@@ -28,11 +35,18 @@ fn what_was_finished_or_under_way_before_an_edit_is_kept() {
     cvc.kill();
     on.campaign.rewrite(&format!("{}{}", site(1, ""), run(3)));
     let cvc = on.begin();
-    wait_until("it to see the edit", SOON, || cvc.stderr_so_far().contains("what was handed over before is ended and fetched first"));
+    wait_until("it to see the edit", SOON, || {
+        cvc.stderr_so_far()
+            .contains("what was handed over before is ended and fetched first")
+    });
     assert_eq!(on.starts().len(), 2, "nothing begins beside it");
     on.go_all();
     ends(cvc, 0);
-    assert_eq!(on.start_counts().into_values().collect::<Vec<_>>(), [1, 1, 1], "no run began twice");
+    assert_eq!(
+        on.start_counts().into_values().collect::<Vec<_>>(),
+        [1, 1, 1],
+        "no run began twice"
+    );
     on.campaign.assert_whole(3);
     on.assert_clean(&["n1"]);
 }
@@ -41,14 +55,26 @@ fn what_was_finished_or_under_way_before_an_edit_is_kept() {
 fn a_site_that_was_renamed_or_removed_is_ended_where_it_was_opened() {
     require!(Tool::Lab, Tool::Mpich5);
     let _turn = turn();
-    let on = scripted(1, "renamed", "", STEPS, "processes = 1", "repeats = 1\nretries = 0\ntimeout_s = 600");
+    let on = scripted(
+        1,
+        "renamed",
+        "",
+        STEPS,
+        "processes = 1",
+        "repeats = 1\nretries = 0\ntimeout_s = 600",
+    );
     let cvc = on.begin();
     on.wait_start(1);
     cvc.kill();
-    on.campaign.rewrite(&format!("[sites.here]\nkind = \"local\"\n{}", run(1)));
+    on.campaign
+        .rewrite(&format!("[sites.here]\nkind = \"local\"\n{}", run(1)));
     let down = on.start(&["down", "campaign.toml"]);
     let ended = ends(down, 0);
-    assert!(ended.stdout.contains("nothing of renamed is left on lab"), "{}", ended.stdout);
+    assert!(
+        ended.stdout.contains("nothing of renamed is left on lab"),
+        "{}",
+        ended.stdout
+    );
     on.assert_clean(&["n1"]);
     assert_eq!(on.campaign.events("site-closed").len(), 1);
     // its name is another
@@ -56,7 +82,11 @@ fn a_site_that_was_renamed_or_removed_is_ended_where_it_was_opened() {
     let cvc = on.begin();
     on.wait_start(2);
     cvc.kill();
-    on.campaign.rewrite(&format!("{}{}", site(1, "").replace("sites.lab", "sites.other"), run(1)));
+    on.campaign.rewrite(&format!(
+        "{}{}",
+        site(1, "").replace("sites.lab", "sites.other"),
+        run(1)
+    ));
     let cvc = on.begin();
     on.wait_start(3);
     // one, not two: the old one was ended first
@@ -71,7 +101,12 @@ fn a_site_with_another_head_is_ended_at_the_old_one_first_and_left_alone_if_that
     require!(Tool::Lab, Tool::Mpich5);
     let _turn = turn();
     let lab = Lab::builder().nodes(2).build();
-    let on = on_lab(lab, "moved-head", &format!("{}{}", site(1, ""), run(1)), STEPS);
+    let on = on_lab(
+        lab,
+        "moved-head",
+        &format!("{}{}", site(1, ""), run(1)),
+        STEPS,
+    );
     let cvc = on.begin();
     on.wait_start(1);
     cvc.kill();
@@ -86,7 +121,11 @@ fn a_site_with_another_head_is_ended_at_the_old_one_first_and_left_alone_if_that
     on.lab.node("n2").kill();
     on.campaign.rewrite(&format!("{}{}", site(1, ""), run(1)));
     let left = ends(on.begin(), 9);
-    assert!(left.stderr.contains("lab") && left.stderr.contains("n2"), "{}", left.stderr);
+    assert!(
+        left.stderr.contains("lab") && left.stderr.contains("n2"),
+        "{}",
+        left.stderr
+    );
     assert_eq!(on.starts().len(), 2, "nothing began in its place");
     let forgotten = on.start(&["down", "campaign.toml", "--forget", "lab"]);
     ends(forgotten, 0);

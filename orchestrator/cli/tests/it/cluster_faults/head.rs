@@ -7,7 +7,14 @@ use cvc_testkit::{Tool, lab::Line, require, wait_until};
 fn a_head_out_of_reach_for_half_a_minute_loses_and_doubles_nothing() {
     require!(Tool::Lab, Tool::Mpich5);
     let _turn = turn();
-    let on = scripted(2, "reach", "", STEPS, "mapping = \"2Nx1P\"", "repeats = 2\nretries = 0\ntimeout_s = 600");
+    let on = scripted(
+        2,
+        "reach",
+        "",
+        STEPS,
+        "mapping = \"2Nx1P\"",
+        "repeats = 2\nretries = 0\ntimeout_s = 600",
+    );
     let n1 = on.lab.node("n1");
     let cvc = on.begin();
     on.wait_start(1);
@@ -20,7 +27,12 @@ fn a_head_out_of_reach_for_half_a_minute_loses_and_doubles_nothing() {
     n1.reachable_from_laptop(true);
     on.wait_start(2);
     // the connection itself is killed on the laptop
-    let masters: Vec<_> = on.lab.processes("cvc-ssh-").into_iter().filter(|p| p.command.starts_with("ssh")).collect();
+    let masters: Vec<_> = on
+        .lab
+        .processes("cvc-ssh-")
+        .into_iter()
+        .filter(|p| p.command.starts_with("ssh"))
+        .collect();
     assert!(!masters.is_empty(), "cvc keeps a connection");
     for master in masters {
         cvc_testkit::process::signal(master.pid, nix::sys::signal::Signal::SIGKILL);
@@ -38,18 +50,42 @@ fn cut_while_a_run_is_brought_it_is_brought_again() {
     let _turn = turn();
     // what a run says is brought with it: 40 MB of what does not compress
     let script = "echo \"$CVC_RUN\" >>/shared/starts\nhead -c 30000000 /dev/urandom | od -An -tx1 -w64\necho SUCCESS\n";
-    let on = scripted(1, "bring", "", script, "processes = 1", "repeats = 2\nretries = 0\ntimeout_s = 600");
+    let on = scripted(
+        1,
+        "bring",
+        "",
+        script,
+        "processes = 1",
+        "repeats = 2\nretries = 0\ntimeout_s = 600",
+    );
     let n1 = on.lab.node("n1");
     // so narrow that bringing it takes seconds on any machine
-    n1.wire(Line { mbit_per_s: Some(160.0), ..Line::default() });
+    n1.wire(Line {
+        mbit_per_s: Some(160.0),
+        ..Line::default()
+    });
     let cvc = on.begin();
     for run in 0..2 {
         let size = |on: &crate::common::cluster::OnLab| {
-            let names = on.campaign.run_names().into_iter().filter(|n| n.ends_with(".partial"));
-            names.filter_map(|n| std::fs::metadata(on.campaign.run_dir(&n).join("stdout")).ok()).map(|m| m.len()).max().unwrap_or(0)
+            let names = on
+                .campaign
+                .run_names()
+                .into_iter()
+                .filter(|n| n.ends_with(".partial"));
+            names
+                .filter_map(|n| std::fs::metadata(on.campaign.run_dir(&n).join("stdout")).ok())
+                .map(|m| m.len())
+                .max()
+                .unwrap_or(0)
         };
-        wait_until("the beginning of the transfer", SOON, || size(&on) > 100_000 || on.campaign.finishes().len() > run);
-        assert_eq!(on.campaign.finishes().len(), run, "it was cut in the middle");
+        wait_until("the beginning of the transfer", SOON, || {
+            size(&on) > 100_000 || on.campaign.finishes().len() > run
+        });
+        assert_eq!(
+            on.campaign.finishes().len(),
+            run,
+            "it was cut in the middle"
+        );
         n1.link(false);
         std::thread::sleep(if run == 0 { 12 * SECOND } else { SECOND });
         n1.link(true);
@@ -65,7 +101,14 @@ fn cut_while_a_run_is_brought_it_is_brought_again() {
 fn a_killed_agent_and_a_restarted_head_cost_no_attempt() {
     require!(Tool::Lab, Tool::Mpich5);
     let _turn = turn();
-    let on = scripted(3, "agent", "", STEPS, "mapping = \"2Nx1P\"", "repeats = 2\nretries = 0\ntimeout_s = 600");
+    let on = scripted(
+        3,
+        "agent",
+        "",
+        STEPS,
+        "mapping = \"2Nx1P\"",
+        "repeats = 2\nretries = 0\ntimeout_s = 600",
+    );
     let cvc = on.begin();
     on.wait_start(1);
     assert_eq!(kill_on(&on.lab, "n1", " agent "), 1);
@@ -83,10 +126,26 @@ fn a_killed_agent_and_a_restarted_head_cost_no_attempt() {
     on.wait_start(5);
     on.go(5);
     let output = ends(cvc, 0);
-    assert!(output.stderr.contains("the agent is gone"), "{}", output.stderr);
+    assert!(
+        output.stderr.contains("the agent is gone"),
+        "{}",
+        output.stderr
+    );
     on.campaign.assert_whole(2);
-    assert!(on.campaign.events("run-intended").iter().all(|e| e["attempt"] == 1));
-    assert_eq!(on.start_counts().into_values().collect::<Vec<_>>().iter().sum::<usize>(), 5);
+    assert!(
+        on.campaign
+            .events("run-intended")
+            .iter()
+            .all(|e| e["attempt"] == 1)
+    );
+    assert_eq!(
+        on.start_counts()
+            .into_values()
+            .collect::<Vec<_>>()
+            .iter()
+            .sum::<usize>(),
+        5
+    );
     on.assert_clean(&["n1", "n2"]);
 }
 
@@ -98,7 +157,12 @@ fn a_head_with_another_key_is_refused() {
     on.go_all();
     on.lab.node("n1").restart_with_new_key();
     let output = ends(on.begin(), 4);
-    assert!(output.stderr.contains("its host key has changed") && output.stderr.contains("ssh-keygen -R"), "{}", output.stderr);
+    assert!(
+        output.stderr.contains("its host key has changed")
+            && output.stderr.contains("ssh-keygen -R"),
+        "{}",
+        output.stderr
+    );
     assert!(on.starts().is_empty() && on.campaign.events("run-intended").is_empty());
     on.assert_clean(&["n1", "n2"]);
     // and so is a node of which the head knows another key
@@ -109,7 +173,14 @@ fn a_head_with_another_key_is_refused() {
         sed \"s#^\\(n2[^ ]*\\) .*#\\1 $key#\" $known >/tmp/known; cat /tmp/known >$known; rm /tmp/k*";
     on.lab.node("n1").shell(other);
     let output = ends(on.begin(), 4);
-    assert!(output.stderr.contains("n2") && output.stderr.contains("the host's key is not the known one"), "{}", output.stderr);
+    assert!(
+        output.stderr.contains("n2")
+            && output
+                .stderr
+                .contains("the host's key is not the known one"),
+        "{}",
+        output.stderr
+    );
     assert!(on.starts().is_empty());
     on.assert_clean(&["n1", "n2"]);
 }

@@ -7,7 +7,14 @@ use cvc_testkit::{Tool, require, wait_until};
 fn without_sshd_a_run_goes_on_and_later_ones_are_elsewhere() {
     require!(Tool::Lab, Tool::Mpich5);
     let _turn = turn();
-    let on = scripted(3, "sshd", "", STEPS, "mapping = \"2Nx1P\"", "repeats = 3\nretries = 1\ntimeout_s = 600");
+    let on = scripted(
+        3,
+        "sshd",
+        "",
+        STEPS,
+        "mapping = \"2Nx1P\"",
+        "repeats = 3\nretries = 1\ntimeout_s = 600",
+    );
     let n2 = on.lab.node("n2");
     let cvc = on.begin();
     on.wait_start(1);
@@ -20,9 +27,14 @@ fn without_sshd_a_run_goes_on_and_later_ones_are_elsewhere() {
     on.wait_finished(2);
     on.wait_ranks(&["n1", "n3"]);
     let detail = on.only_failure("node-lost");
-    assert!(detail.contains("n2") && detail.contains("Connection refused"), "{detail}");
+    assert!(
+        detail.contains("n2") && detail.contains("Connection refused"),
+        "{detail}"
+    );
     n2.sshd_start();
-    wait_until("n2", SOON, || cvc.stderr_so_far().contains("node n2 is back"));
+    wait_until("n2", SOON, || {
+        cvc.stderr_so_far().contains("node n2 is back")
+    });
     let n = on.starts().len();
     on.go(n);
     on.wait_start(n + 1);
@@ -35,7 +47,12 @@ fn without_sshd_a_run_goes_on_and_later_ones_are_elsewhere() {
     n2.sshd_start();
     on.go(n + 2);
     ends(cvc, 0);
-    assert!(on.campaign.failures().iter().all(|(cause, detail)| cause == "node-lost" && detail.contains("n2")));
+    assert!(
+        on.campaign
+            .failures()
+            .iter()
+            .all(|(cause, detail)| cause == "node-lost" && detail.contains("n2"))
+    );
     assert_eq!(on.campaign.failures().len(), 2);
     on.assert_runs(3);
     on.assert_clean(&["n1", "n2", "n3"]);
@@ -45,7 +62,14 @@ fn without_sshd_a_run_goes_on_and_later_ones_are_elsewhere() {
 fn a_link_that_is_cut_shortly_is_no_matter_and_one_that_stays_cut_costs_an_attempt() {
     require!(Tool::Lab, Tool::Mpich5);
     let _turn = turn();
-    let on = scripted(3, "link", "", STEPS, "mapping = \"3Nx1P\"", "repeats = 1\nretries = 1\ntimeout_s = 600");
+    let on = scripted(
+        3,
+        "link",
+        "",
+        STEPS,
+        "mapping = \"3Nx1P\"",
+        "repeats = 1\nretries = 1\ntimeout_s = 600",
+    );
     let n2 = on.lab.node("n2");
     let cvc = on.begin();
     on.wait_start(1);
@@ -54,17 +78,35 @@ fn a_link_that_is_cut_shortly_is_no_matter_and_one_that_stays_cut_costs_an_attem
     std::thread::sleep(SECOND);
     n2.link(true);
     std::thread::sleep(4 * SECOND);
-    assert!(on.campaign.finishes().is_empty() && on.script_on("n2") > 0, "nothing happened: {:?}", on.campaign.failures());
+    assert!(
+        on.campaign.finishes().is_empty() && on.script_on("n2") > 0,
+        "nothing happened: {:?}",
+        on.campaign.failures()
+    );
     n2.link(false);
     on.wait_finished(1);
-    assert!(on.only_failure("node-lost").contains("n2"), "{:?}", on.campaign.failures());
-    assert_eq!((on.script_on("n1"), on.script_on("n3")), (0, 0), "ranks of the other nodes are ended");
-    wait_until("the end of the ranks on the lost node", SOON, || on.script_on("n2") == 0);
+    assert!(
+        on.only_failure("node-lost").contains("n2"),
+        "{:?}",
+        on.campaign.failures()
+    );
+    assert_eq!(
+        (on.script_on("n1"), on.script_on("n3")),
+        (0, 0),
+        "ranks of the other nodes are ended"
+    );
+    wait_until("the end of the ranks on the lost node", SOON, || {
+        on.script_on("n2") == 0
+    });
     n2.link(true);
     on.wait_start(2);
     on.go(2);
     let output = ends(cvc, 0);
-    assert!(output.stderr.contains("node n2 is back"), "{}", output.stderr);
+    assert!(
+        output.stderr.contains("node n2 is back"),
+        "{}",
+        output.stderr
+    );
     on.assert_runs(1);
     assert_eq!(on.starts().len(), 2);
     on.assert_clean(&["n1", "n2", "n3"]);
@@ -75,16 +117,35 @@ fn without_power_points_that_fit_on_the_other_nodes_go_on_and_the_rest_is_given_
     require!(Tool::Lab, Tool::Mpich5);
     let _turn = turn();
     let run = "repeats = 1\nretries = 1\ntimeout_s = 600\norder = \"as-written\"";
-    let on = scripted(3, "power", "", STEPS, "mapping = [\"3Nx1P\", \"2Nx1P\"]", run);
+    let on = scripted(
+        3,
+        "power",
+        "",
+        STEPS,
+        "mapping = [\"3Nx1P\", \"2Nx1P\"]",
+        run,
+    );
     let cvc = on.begin();
     on.wait_start(1);
     on.wait_ranks(&["n1", "n2", "n3"]);
     on.lab.node("n2").poweroff();
     on.go_all();
     let output = ends(cvc, 0);
-    assert!(on.only_failure("node-lost").contains("n2"), "{:?}", on.campaign.failures());
-    assert!(output.stderr.contains("too few nodes") && output.stderr.contains("n2"), "{}", output.stderr);
-    assert_eq!(on.campaign.events("points-skipped").len(), 1, "the report tells it, too");
+    assert!(
+        on.only_failure("node-lost").contains("n2"),
+        "{:?}",
+        on.campaign.failures()
+    );
+    assert!(
+        output.stderr.contains("too few nodes") && output.stderr.contains("n2"),
+        "{}",
+        output.stderr
+    );
+    assert_eq!(
+        on.campaign.events("points-skipped").len(),
+        1,
+        "the report tells it, too"
+    );
     on.assert_clean(&["n1", "n3"]);
     // once it is back everything is there
     on.lab.node("n2").restart();

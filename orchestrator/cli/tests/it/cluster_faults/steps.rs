@@ -47,7 +47,10 @@ pub fn site(nodes: usize, keys: &str) -> String {
 /// A campaign of one script on a lab of so many nodes.
 pub fn scripted(nodes: u8, name: &str, keys: &str, script: &str, matrix: &str, run: &str) -> OnLab {
     let lab = Lab::builder().nodes(nodes).build();
-    let text = format!("{}[matrix]\napp = \"script\"\n{matrix}\n[run]\n{run}\n", site(nodes.into(), keys));
+    let text = format!(
+        "{}[matrix]\napp = \"script\"\n{matrix}\n[run]\n{run}\n",
+        site(nodes.into(), keys)
+    );
     on_lab(lab, name, &text, script)
 }
 
@@ -82,21 +85,29 @@ impl OnLab {
 
     /// Runs in the order in which their rank 0 began.
     pub fn starts(&self) -> Vec<String> {
-        fs::read_to_string(self.lab.shared().join("starts")).unwrap_or_default().lines().map(str::to_owned).collect()
+        fs::read_to_string(self.lab.shared().join("starts"))
+            .unwrap_or_default()
+            .lines()
+            .map(str::to_owned)
+            .collect()
     }
 
     /// How often each run began.
     pub fn start_counts(&self) -> BTreeMap<String, usize> {
-        self.starts().into_iter().fold(BTreeMap::new(), |mut counts, run| {
-            *counts.entry(run).or_default() += 1;
-            counts
-        })
+        self.starts()
+            .into_iter()
+            .fold(BTreeMap::new(), |mut counts, run| {
+                *counts.entry(run).or_default() += 1;
+                counts
+            })
     }
 
     /// Waits for the n-th start.
     #[track_caller]
     pub fn wait_start(&self, n: usize) {
-        wait_until(&format!("start {n}"), 150 * SECOND, || self.starts().len() >= n);
+        wait_until(&format!("start {n}"), 150 * SECOND, || {
+            self.starts().len() >= n
+        });
     }
 
     /// Lets the n-th start go on to its end.
@@ -112,37 +123,64 @@ impl OnLab {
     /// Waits until this many attempts have ended.
     #[track_caller]
     pub fn wait_finished(&self, n: usize) {
-        wait_until(&format!("{n} finished attempts"), 150 * SECOND, || self.campaign.events("run-finished").len() >= n);
+        wait_until(&format!("{n} finished attempts"), 150 * SECOND, || {
+            self.campaign.events("run-finished").len() >= n
+        });
     }
 
     /// The one failure that there is: its detail, if the cause is this.
     #[track_caller]
     pub fn only_failure(&self, cause: &str) -> String {
         let failures = self.campaign.failures();
-        assert!(matches!(&failures[..], [(c, _)] if c == cause), "{failures:?}");
+        assert!(
+            matches!(&failures[..], [(c, _)] if c == cause),
+            "{failures:?}"
+        );
         failures[0].1.clone()
     }
 
     /// Ranks on a node. A shell that is about to start a program looks like two for a moment.
     pub fn script_on(&self, node: &str) -> usize {
-        let is_rank = |command: &str| command.split(' ').next().is_some_and(|program| program == "sh" || program.ends_with("/sh"));
-        self.lab.node(node).processes("steps.sh").iter().filter(|p| is_rank(&p.command)).count()
+        let is_rank = |command: &str| {
+            command
+                .split(' ')
+                .next()
+                .is_some_and(|program| program == "sh" || program.ends_with("/sh"))
+        };
+        self.lab
+            .node(node)
+            .processes("steps.sh")
+            .iter()
+            .filter(|p| is_rank(&p.command))
+            .count()
     }
 
     /// Waits until there is one rank on each of these nodes.
     #[track_caller]
     pub fn wait_ranks(&self, nodes: &[&str]) {
-        wait_until("one rank on each node", SOON, || nodes.iter().all(|n| self.script_on(n) == 1));
+        wait_until("one rank on each node", SOON, || {
+            nodes.iter().all(|n| self.script_on(n) == 1)
+        });
     }
 
     /// Nothing of cvc on the nodes, nor half-made here.
     #[track_caller]
     pub fn assert_clean(&self, nodes: &[&str]) {
         // the relay ends with the connection, which has ended with cvc
-        let relays = |node: &&str| self.lab.node(node).processes("cvc-node").iter().any(|p| p.command.contains(" attach "));
+        let relays = |node: &&str| {
+            self.lab
+                .node(node)
+                .processes("cvc-node")
+                .iter()
+                .any(|p| p.command.contains(" attach "))
+        };
         wait_until("the end of relays", SOON, || !nodes.iter().any(relays));
         for node in nodes {
-            assert_eq!(self.lab.node(node).processes("steps.sh"), Vec::new(), "{node}");
+            assert_eq!(
+                self.lab.node(node).processes("steps.sh"),
+                Vec::new(),
+                "{node}"
+            );
         }
         self.assert_nothing_left(nodes);
         self.campaign.assert_nothing_left();
@@ -153,16 +191,37 @@ impl OnLab {
     pub fn assert_runs(&self, runs: usize) {
         let finished = self.campaign.events("run-finished");
         let mut succeeded: BTreeMap<String, usize> = BTreeMap::new();
-        for event in finished.iter().filter(|e| e["outcome"]["result"] == "succeeded") {
-            *succeeded.entry(event["run"].as_str().expect("a run").to_owned()).or_default() += 1;
+        for event in finished
+            .iter()
+            .filter(|e| e["outcome"]["result"] == "succeeded")
+        {
+            *succeeded
+                .entry(event["run"].as_str().expect("a run").to_owned())
+                .or_default() += 1;
         }
         assert_eq!(succeeded.len(), runs, "{finished:#?}");
-        assert!(succeeded.values().all(|n| *n == 1), "each exactly once: {succeeded:?}");
+        assert!(
+            succeeded.values().all(|n| *n == 1),
+            "each exactly once: {succeeded:?}"
+        );
         for run in succeeded.keys() {
-            assert!(!self.campaign.records(run).is_empty(), "run {run} has records");
+            assert!(
+                !self.campaign.records(run).is_empty(),
+                "run {run} has records"
+            );
         }
-        let failed = self.campaign.run_names().into_iter().filter(|n| n.contains(".failed-")).count();
-        assert_eq!(failed, self.campaign.failures().len(), "{:?}", self.campaign.run_names());
+        let failed = self
+            .campaign
+            .run_names()
+            .into_iter()
+            .filter(|n| n.contains(".failed-"))
+            .count();
+        assert_eq!(
+            failed,
+            self.campaign.failures().len(),
+            "{:?}",
+            self.campaign.run_names()
+        );
     }
 }
 
@@ -178,8 +237,13 @@ pub fn ends(running: Running, code: i32) -> Finished {
 
 /// The process of `cvc` itself, below the one that entered the lab.
 pub fn controller_below(pid: i32) -> i32 {
-    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).expect("children of a process");
-    children.split_whitespace().next().and_then(|c| c.parse().ok()).expect("cvc is at work")
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"))
+        .expect("children of a process");
+    children
+        .split_whitespace()
+        .next()
+        .and_then(|c| c.parse().ok())
+        .expect("cvc is at work")
 }
 
 /// Ctrl-C.
@@ -191,7 +255,9 @@ pub fn interrupt(running: &Running) {
 #[track_caller]
 pub fn interrupt_twice(running: &Running) {
     interrupt(running);
-    wait_until("it to hear the signal", SOON, || running.stderr_so_far().contains("stopping after"));
+    wait_until("it to hear the signal", SOON, || {
+        running.stderr_so_far().contains("stopping after")
+    });
     // as long as the second could belong to the first, it does not count
     wait_until("it to hear another", SOON, || {
         let is_heard = running.stderr_so_far().contains("stopping now");

@@ -14,7 +14,10 @@ pub struct OnLab {
 
 /// The two MPI libraries that work between nodes, as keys of a site.
 pub fn libraries(site: &str) -> String {
-    let mpich5 = Tool::Mpich5.find().and_then(|p| Some(p.parent()?.parent()?.to_owned())).expect("the test requires it");
+    let mpich5 = Tool::Mpich5
+        .find()
+        .and_then(|p| Some(p.parent()?.parent()?.to_owned()))
+        .expect("the test requires it");
     format!(
         "[sites.{site}.mpi.mpich5]\nfamily = \"mpich\"\nprefix = \"{}\"\n[sites.{site}.mpi.openmpi]\nfamily = \"openmpi\"\n",
         mpich5.display()
@@ -38,13 +41,19 @@ pub fn ssh_site_with(nodes: usize, keys: &str, libraries: &str) -> String {
 impl OnLab {
     /// A campaign with this text on this lab.
     pub fn new(lab: Lab, name: &str, text: &str) -> Self {
-        Self { lab, campaign: Self::campaign(name, text) }
+        Self {
+            lab,
+            campaign: Self::campaign(name, text),
+        }
     }
 
     /// A campaign with this text, of whichever lab.
     pub fn campaign(name: &str, text: &str) -> Campaign {
         let mut campaign = Campaign::new(env!("CARGO_BIN_EXE_cvc"), name, text);
-        campaign.env("CVC_NODE_PROGRAM", cvc_testkit::node_program().to_str().expect("UTF-8"));
+        campaign.env(
+            "CVC_NODE_PROGRAM",
+            cvc_testkit::node_program().to_str().expect("UTF-8"),
+        );
         campaign
     }
 
@@ -59,7 +68,10 @@ impl OnLab {
         let mut command = lab.command(here.get_program());
         command.args(here.get_args()).current_dir(campaign.dir());
         // the state of the laptop is in its home
-        for (name, value) in here.get_envs().filter(|(name, _)| *name != "XDG_STATE_HOME") {
+        for (name, value) in here
+            .get_envs()
+            .filter(|(name, _)| *name != "XDG_STATE_HOME")
+        {
             match value {
                 Some(value) => command.env(name, value),
                 None => command.env_remove(name),
@@ -84,10 +96,20 @@ impl OnLab {
     pub fn assert_nothing_left(&self, nodes: &[&str]) {
         for name in nodes {
             let node = self.lab.node(name);
-            for pattern in ["cvc-node", "kernel-", "hydra", "orted", "mpiexec", "mpirun", "script.sh"] {
+            for pattern in [
+                "cvc-node",
+                "kernel-",
+                "hydra",
+                "orted",
+                "mpiexec",
+                "mpirun",
+                "script.sh",
+            ] {
                 // A relay or shepherd that has reported its end may still be on its way out.
                 let what = format!("the end of every {pattern:?} on {name}");
-                cvc_testkit::wait_until(&what, Duration::from_secs(10), || node.processes(pattern).is_empty());
+                cvc_testkit::wait_until(&what, Duration::from_secs(10), || {
+                    node.processes(pattern).is_empty()
+                });
             }
             let files = node.shell("ls -d /root/.cvc/spool/*/* /tmp/cvc-* /scratch-local/* /dev/shm/* 2>/dev/null || :");
             assert_eq!(files, "", "{name}");

@@ -18,7 +18,12 @@ impl Host for LabHost {
         self.node
     }
 
-    async fn run(&self, argv: &[String], env: &BTreeMap<String, String>, limit: Duration) -> Result<Output, HostError> {
+    async fn run(
+        &self,
+        argv: &[String],
+        env: &BTreeMap<String, String>,
+        limit: Duration,
+    ) -> Result<Output, HostError> {
         let (lab, node, argv, env) = (Arc::clone(&self.lab), self.node, argv.to_vec(), env.clone());
         let output = tokio::task::spawn_blocking(move || {
             let mut command = lab.node(node).command(&argv[0]);
@@ -27,7 +32,11 @@ impl Host for LabHost {
         });
         let output = output.await.expect("the command");
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        Ok(Output { code: output.status.code(), stdout: text(&output.stdout), stderr: text(&output.stderr) })
+        Ok(Output {
+            code: output.status.code(),
+            stdout: text(&output.stdout),
+            stderr: text(&output.stderr),
+        })
     }
 
     async fn put(&self, content: &[u8], to: &Utf8Path) -> Result<(), HostError> {

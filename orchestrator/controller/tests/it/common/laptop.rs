@@ -1,6 +1,10 @@
 //! A laptop with a lab of nodes, for tests that reach them by ssh.
 
-#![allow(dead_code, clippy::allow_attributes, reason = "each test program uses another part")]
+#![allow(
+    dead_code,
+    clippy::allow_attributes,
+    reason = "each test program uses another part"
+)]
 
 use camino::Utf8PathBuf;
 use cvc_controller::ssh::{Notice, SshHost, Target};
@@ -63,8 +67,18 @@ impl Site {
     }
 
     pub fn target(&self, name: &str, host_keys: HostKeys) -> Target {
-        let ssh = SshSettings { config: Some(self.config().into_string()), known_hosts: None, host_keys, pinned: None };
-        Target { name: name.to_owned(), entry: HostEntry::named(name), ssh, pinned: self.pinned() }
+        let ssh = SshSettings {
+            config: Some(self.config().into_string()),
+            known_hosts: None,
+            host_keys,
+            pinned: None,
+        };
+        Target {
+            name: name.to_owned(),
+            entry: HostEntry::named(name),
+            ssh,
+            pinned: self.pinned(),
+        }
     }
 
     pub fn host(&self, name: &str) -> (SshHost, Notices) {
@@ -74,8 +88,15 @@ impl Site {
     /// Runs something asynchronous on the laptop's network.
     pub fn run<T: Send, F: Future<Output = T>>(&self, piece: impl FnOnce() -> F + Send) -> T {
         self.lab.on_network(|| {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-            runtime.block_on(async { tokio::time::timeout(Duration::from_secs(300), piece()).await.expect("ends within 300 s") })
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .expect("a runtime");
+            runtime.block_on(async {
+                tokio::time::timeout(Duration::from_secs(300), piece())
+                    .await
+                    .expect("ends within 300 s")
+            })
         })
     }
 }
@@ -83,7 +104,13 @@ impl Site {
 pub fn listened(target: Target) -> (SshHost, Notices) {
     let heard: Notices = Arc::default();
     let to = Arc::clone(&heard);
-    (SshHost::with_listener(target, Arc::new(move |notice| to.lock().expect("no panic").push(notice))), heard)
+    (
+        SshHost::with_listener(
+            target,
+            Arc::new(move |notice| to.lock().expect("no panic").push(notice)),
+        ),
+        heard,
+    )
 }
 
 /// Waits until something is so, while the connections of this thread go on; panics with what it waited for.
@@ -100,6 +127,18 @@ pub fn argv(words: &[&str]) -> Vec<String> {
 }
 
 pub async fn sh(host: &SshHost, script: &str) -> Result<String, HostError> {
-    let out = host.run(&argv(&["sh", "-c", script]), &BTreeMap::new(), Duration::from_secs(20)).await?;
-    Ok(format!("{}{}{}", out.stdout, out.stderr, out.code.map_or_else(|| "signal".to_owned(), |c| c.to_string())))
+    let out = host
+        .run(
+            &argv(&["sh", "-c", script]),
+            &BTreeMap::new(),
+            Duration::from_secs(20),
+        )
+        .await?;
+    Ok(format!(
+        "{}{}{}",
+        out.stdout,
+        out.stderr,
+        out.code
+            .map_or_else(|| "signal".to_owned(), |c| c.to_string())
+    ))
 }

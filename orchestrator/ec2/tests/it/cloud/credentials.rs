@@ -16,16 +16,32 @@ fn an_identity_that_has_expired_is_asked_for_again() {
     require!(Tool::Moto);
     let files = tempfile::tempdir().expect("a directory");
     let (asked, program) = (files.path().join("asked"), files.path().join("identity.sh"));
-    let answer = format!(r#"{{"Version":1,"AccessKeyId":"{ACCESS_KEY}","SecretAccessKey":"{SECRET_KEY}","SessionToken":"{WORD}"}}"#);
-    fs::write(&program, format!("echo asked >>{}\necho '{answer}'\n", asked.display())).expect("a program");
-    let site = Site::with(Cloud::without_nodes(), &format!("credential_process = sh {}\n", program.display()));
-    let times = || fs::read_to_string(&asked).unwrap_or_default().lines().count();
+    let answer = format!(
+        r#"{{"Version":1,"AccessKeyId":"{ACCESS_KEY}","SecretAccessKey":"{SECRET_KEY}","SessionToken":"{WORD}"}}"#
+    );
+    fs::write(
+        &program,
+        format!("echo asked >>{}\necho '{answer}'\n", asked.display()),
+    )
+    .expect("a program");
+    let site = Site::with(
+        Cloud::without_nodes(),
+        &format!("credential_process = sh {}\n", program.display()),
+    );
+    let times = || {
+        fs::read_to_string(&asked)
+            .unwrap_or_default()
+            .lines()
+            .count()
+    };
     site.prepare(&fleet("f"));
     assert_eq!(times(), 1, "one identity for many calls");
-    site.cloud.fault(Fault::error("DescribeInstances", "ExpiredToken", 400));
+    site.cloud
+        .fault(Fault::error("DescribeInstances", "ExpiredToken", 400));
     assert!(site.alive("f").is_empty());
     assert_eq!(times(), 2, "a fresh one");
-    site.cloud.fault(Fault::error("DescribeInstances", "RequestExpired", 400).times(2));
+    site.cloud
+        .fault(Fault::error("DescribeInstances", "RequestExpired", 400).times(2));
     assert!(site.alive("f").is_empty());
     assert_eq!(times(), 3);
 
@@ -38,11 +54,21 @@ fn an_identity_that_has_expired_is_asked_for_again() {
     assert!(site.alive("f").is_empty());
 
     // there is none any more
-    fs::write(&program, format!("echo '{WORD}'\necho '{WORD}' >&2\nexit 1\n")).expect("a program");
-    site.cloud.fault(Fault::error("DescribeInstances", "ExpiredToken", 400));
-    let e = site.wait(site.provider.observe("f")).expect_err("no identity");
+    fs::write(
+        &program,
+        format!("echo '{WORD}'\necho '{WORD}' >&2\nexit 1\n"),
+    )
+    .expect("a program");
+    site.cloud
+        .fault(Fault::error("DescribeInstances", "ExpiredToken", 400));
+    let e = site
+        .wait(site.provider.observe("f"))
+        .expect_err("no identity");
     assert_eq!(e.kind, ErrorKind::Credentials, "{e}");
-    assert!(!format!("{e} {e:?} {:?}", site.provider).contains(WORD), "{e:?}");
+    assert!(
+        !format!("{e} {e:?} {:?}", site.provider).contains(WORD),
+        "{e:?}"
+    );
     fs::write(&program, format!("echo '{answer}'\n")).expect("a program");
     assert_eq!(site.remove_all(None, 30.0), Vec::<String>::new());
     site.cloud.assert_nothing_left();
@@ -54,16 +80,31 @@ fn a_file_that_is_corrected_meanwhile_is_read_again_and_nothing_shows_a_secret()
     let site = Site::new(Cloud::without_nodes());
     assert!(site.alive("f").is_empty());
     // a service that quotes what it would have signed, token and all
-    let quoted = format!("The Canonical String for this request should have been 'x-amz-security-token:{WORD}'");
-    site.cloud.fault(Fault::error("DescribeInstances", "SignatureDoesNotMatch", 403).message(&quoted).always());
+    let quoted = format!(
+        "The Canonical String for this request should have been 'x-amz-security-token:{WORD}'"
+    );
+    site.cloud.fault(
+        Fault::error("DescribeInstances", "SignatureDoesNotMatch", 403)
+            .message(&quoted)
+            .always(),
+    );
     let e = site.wait(site.provider.observe("f")).expect_err("refused");
     assert_eq!(e.kind, ErrorKind::Credentials);
     assert!(!format!("{e} {e:?}").contains(WORD), "{e:?}");
     site.cloud.clear_faults();
-    fs::write(&site.profiles, format!("[profile test]\naws_access_key_id = {ACCESS_KEY}\naws_secret_access_key = {WORD}\n"))
-        .expect("a file");
-    site.cloud.fault(Fault::error("DescribeInstances", "AuthFailure", 401));
+    fs::write(
+        &site.profiles,
+        format!(
+            "[profile test]\naws_access_key_id = {ACCESS_KEY}\naws_secret_access_key = {WORD}\n"
+        ),
+    )
+    .expect("a file");
+    site.cloud
+        .fault(Fault::error("DescribeInstances", "AuthFailure", 401));
     assert!(site.alive("f").is_empty());
     let shown = format!("{:?}", site.provider);
-    assert!(!shown.contains(WORD) && !shown.contains(SECRET_KEY) && shown.contains("us-east-1"), "{shown}");
+    assert!(
+        !shown.contains(WORD) && !shown.contains(SECRET_KEY) && shown.contains("us-east-1"),
+        "{shown}"
+    );
 }

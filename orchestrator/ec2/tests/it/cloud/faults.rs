@@ -14,7 +14,14 @@ fn refusals_are_classified() {
     let site = Site::new(Cloud::without_nodes());
     let made = site.prepare(&fleet("f"));
     let cases = [
-        ("InsufficientInstanceCapacity", 500, "", ErrorKind::Capacity, SideEffect::Clear, true),
+        (
+            "InsufficientInstanceCapacity",
+            500,
+            "",
+            ErrorKind::Capacity,
+            SideEffect::Clear,
+            true,
+        ),
         (
             "Unsupported",
             400,
@@ -23,9 +30,30 @@ fn refusals_are_classified() {
             SideEffect::Clear,
             true,
         ),
-        ("SpotMaxPriceTooLow", 400, "", ErrorKind::SpotPrice, SideEffect::Clear, true),
-        ("MaxSpotInstanceCountExceeded", 400, "", ErrorKind::Quota, SideEffect::Clear, false),
-        ("VcpuLimitExceeded", 400, "", ErrorKind::Quota, SideEffect::Clear, false),
+        (
+            "SpotMaxPriceTooLow",
+            400,
+            "",
+            ErrorKind::SpotPrice,
+            SideEffect::Clear,
+            true,
+        ),
+        (
+            "MaxSpotInstanceCountExceeded",
+            400,
+            "",
+            ErrorKind::Quota,
+            SideEffect::Clear,
+            false,
+        ),
+        (
+            "VcpuLimitExceeded",
+            400,
+            "",
+            ErrorKind::Quota,
+            SideEffect::Clear,
+            false,
+        ),
         (
             "UnauthorizedOperation",
             403,
@@ -34,18 +62,64 @@ fn refusals_are_classified() {
             SideEffect::Clear,
             false,
         ),
-        ("OptInRequired", 401, "", ErrorKind::Denied, SideEffect::Clear, false),
-        ("InvalidClientTokenId", 403, "", ErrorKind::Credentials, SideEffect::Clear, false),
-        ("InvalidAMIID.NotFound", 400, "", ErrorKind::Invalid, SideEffect::Clear, false),
-        ("InvalidParameterValue", 400, "", ErrorKind::Invalid, SideEffect::Clear, false),
-        ("SomethingNew", 400, "", ErrorKind::Other, SideEffect::Clear, false),
+        (
+            "OptInRequired",
+            401,
+            "",
+            ErrorKind::Denied,
+            SideEffect::Clear,
+            false,
+        ),
+        (
+            "InvalidClientTokenId",
+            403,
+            "",
+            ErrorKind::Credentials,
+            SideEffect::Clear,
+            false,
+        ),
+        (
+            "InvalidAMIID.NotFound",
+            400,
+            "",
+            ErrorKind::Invalid,
+            SideEffect::Clear,
+            false,
+        ),
+        (
+            "InvalidParameterValue",
+            400,
+            "",
+            ErrorKind::Invalid,
+            SideEffect::Clear,
+            false,
+        ),
+        (
+            "SomethingNew",
+            400,
+            "",
+            ErrorKind::Other,
+            SideEffect::Clear,
+            false,
+        ),
     ];
     for (number, (code, http, message, kind, left, elsewhere)) in (10..).zip(cases) {
-        site.cloud.fault(Fault::error("RunInstances", code, http).message(message).always());
+        site.cloud.fault(
+            Fault::error("RunInstances", code, http)
+                .message(message)
+                .always(),
+        );
         let e = site.refused(&order(&site, "f", number, 1, &made));
-        assert_eq!((e.kind, &e.left, e.elsewhere()), (kind, &left, elsewhere), "{code}: {e}");
+        assert_eq!(
+            (e.kind, &e.left, e.elsewhere()),
+            (kind, &left, elsewhere),
+            "{code}: {e}"
+        );
         assert_eq!(e.code.as_deref(), Some(code));
-        assert!(!e.to_string().contains("abc") && !format!("{e:?}").contains(SECRET_KEY), "{e:?}");
+        assert!(
+            !e.to_string().contains("abc") && !format!("{e:?}").contains(SECRET_KEY),
+            "{e:?}"
+        );
         site.cloud.clear_faults();
     }
     assert_eq!(site.alive("f").len(), 0);
@@ -59,8 +133,10 @@ fn throttling_and_a_service_that_is_unwell_are_survived() {
     let site = Site::new(Cloud::without_nodes());
     site.cloud.fault(Fault::throttle("*").times(3));
     let made = site.prepare(&fleet("f"));
-    site.cloud.fault(Fault::error("RunInstances", "Unavailable", 503).times(2));
-    site.cloud.fault(Fault::error("RunInstances", "InternalError", 500));
+    site.cloud
+        .fault(Fault::error("RunInstances", "Unavailable", 503).times(2));
+    site.cloud
+        .fault(Fault::error("RunInstances", "InternalError", 500));
     site.cloud.fault(Fault::lost_request("RunInstances"));
     assert_eq!(site.launch(&order(&site, "f", 1, 2, &made)).len(), 2);
     assert_eq!(site.alive("f").len(), 2);
@@ -70,7 +146,12 @@ fn throttling_and_a_service_that_is_unwell_are_survived() {
     site.cloud.assert_nothing_left();
 
     // a creation whose answer is lost finds what it made
-    for action in ["ImportKeyPair", "CreateSecurityGroup", "AuthorizeSecurityGroupIngress", "CreatePlacementGroup"] {
+    for action in [
+        "ImportKeyPair",
+        "CreateSecurityGroup",
+        "AuthorizeSecurityGroupIngress",
+        "CreatePlacementGroup",
+    ] {
         site.cloud.fault(Fault::lost_answer(action));
     }
     site.prepare(&fleet("f"));
@@ -85,10 +166,21 @@ fn a_cloud_that_is_not_there_has_done_nothing() {
     let site = Site::new(Cloud::without_nodes());
     let made = site.prepare(&fleet("f"));
     let wanted = order(&site, "f", 1, 1, &made);
-    let Site { runtime, provider, cloud, .. } = site;
+    let Site {
+        runtime,
+        provider,
+        cloud,
+        ..
+    } = site;
     drop(cloud);
-    let e = runtime.block_on(provider.launch(&wanted)).expect_err("nobody is there");
-    assert_eq!((e.kind, &e.left), (ErrorKind::Unreachable, &SideEffect::Clear), "{e}");
+    let e = runtime
+        .block_on(provider.launch(&wanted))
+        .expect_err("nobody is there");
+    assert_eq!(
+        (e.kind, &e.left),
+        (ErrorKind::Unreachable, &SideEffect::Clear),
+        "{e}"
+    );
     assert!(e.later() && !format!("{e:?}").contains(SECRET_KEY), "{e:?}");
 }
 
@@ -101,7 +193,8 @@ fn a_clock_that_is_wrong_is_put_right_by_the_clouds_answers() {
         let made = site.prepare(&fleet("f"));
         assert_eq!(site.launch(&order(&site, "f", 1, 1, &made)).len(), 1);
         // an identity that is fetched anew knows nothing of the clock yet
-        site.cloud.fault(Fault::error("DescribeInstances", "ExpiredToken", 400));
+        site.cloud
+            .fault(Fault::error("DescribeInstances", "ExpiredToken", 400));
         assert_eq!(site.alive("f").len(), 1);
         assert!(site.cloud.faults_are_over());
         assert_eq!(site.remove_all(None, 30.0), Vec::<String>::new());

@@ -7,9 +7,11 @@ mod launches;
 mod removal;
 
 use aws_sdk_ec2::config::{BehaviorVersion, Credentials, Region};
-use cvc_controller::provider::{Account, Clouds, FleetOrder, Instance, InstanceState, Prepared, Provider, ProviderError};
+use cvc_controller::provider::{
+    Account, Clouds, FleetOrder, Instance, InstanceState, Prepared, Provider, ProviderError,
+};
 use cvc_core::{
-    campaign::{Disk, Ec2Settings, Image, Market, Volume},
+    campaign::{Disk, Ec2Settings, Image, InstanceSpec, Market, Volume},
     lease::{LaunchOrder, Tags},
 };
 use cvc_ec2::Ec2;
@@ -21,8 +23,10 @@ use std::{fs, path::PathBuf, sync::Arc, time::Duration};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
-const KEY: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIN33SLmG1/nNTBd0EeHsuXoZLGa0th5RMVL6bZUptKxZ cvc";
-const OTHER_KEY: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ0lQKLkZfbUTSa7Yx0bLJ4Cdmm1kSJpOSWYKJ7QyUNx cvc";
+const KEY: &str =
+    "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIN33SLmG1/nNTBd0EeHsuXoZLGa0th5RMVL6bZUptKxZ cvc";
+const OTHER_KEY: &str =
+    "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ0lQKLkZfbUTSa7Yx0bLJ4Cdmm1kSJpOSWYKJ7QyUNx cvc";
 
 /// A cloud on paper and a provider for it.
 struct Site {
@@ -35,7 +39,10 @@ struct Site {
 
 impl Site {
     fn new(cloud: Cloud) -> Self {
-        Self::with(cloud, &format!("aws_access_key_id = {ACCESS_KEY}\naws_secret_access_key = {SECRET_KEY}\n"))
+        Self::with(
+            cloud,
+            &format!("aws_access_key_id = {ACCESS_KEY}\naws_secret_access_key = {SECRET_KEY}\n"),
+        )
     }
 
     /// With credentials as a profile says them.
@@ -43,10 +50,26 @@ impl Site {
         let directory = tempfile::tempdir().expect("a directory");
         let profiles = directory.path().join("config");
         fs::write(&profiles, format!("[profile test]\n{profile}")).expect("a profile");
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
-        let account = Account { region: Some("us-east-1".into()), profile: Some("test".into()), endpoint: Some(cloud.endpoint()) };
-        let provider = runtime.block_on(Ec2::with_profiles(&profiles).open(&account)).expect("an account");
-        Self { runtime, provider, cloud, profiles, _directory: directory }
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .expect("a runtime");
+        let account = Account {
+            region: Some("us-east-1".into()),
+            profile: Some("test".into()),
+            endpoint: Some(cloud.endpoint()),
+        };
+        let provider = runtime
+            .block_on(Ec2::with_profiles(&profiles).open(&account))
+            .expect("an account");
+        Self {
+            runtime,
+            provider,
+            cloud,
+            profiles,
+            _directory: directory,
+        }
     }
 
     fn wait<T>(&self, future: impl Future<Output = T>) -> T {
@@ -55,18 +78,21 @@ impl Site {
 
     #[track_caller]
     fn prepare(&self, order: &FleetOrder) -> Prepared {
-        self.wait(self.provider.prepare(order)).unwrap_or_else(|e| panic!("{e}\n{}", self.cloud.troubles()))
+        self.wait(self.provider.prepare(order))
+            .unwrap_or_else(|e| panic!("{e}\n{}", self.cloud.troubles()))
     }
 
     /// The error of a launch that must fail.
     #[track_caller]
     fn refused(&self, order: &LaunchOrder) -> ProviderError {
-        self.wait(self.provider.launch(order)).expect_err("a refusal")
+        self.wait(self.provider.launch(order))
+            .expect_err("a refusal")
     }
 
     #[track_caller]
     fn launch(&self, order: &LaunchOrder) -> Vec<Instance> {
-        self.wait(self.provider.launch(order)).unwrap_or_else(|e| panic!("{e}\n{}", self.cloud.troubles()))
+        self.wait(self.provider.launch(order))
+            .unwrap_or_else(|e| panic!("{e}\n{}", self.cloud.troubles()))
     }
 
     /// Instances of a fleet that have not ended.
@@ -78,8 +104,15 @@ impl Site {
 
     /// All instances of a fleet until they run.
     fn running(&self, fleet: &str, count: usize) -> Vec<Instance> {
-        let running = || self.alive(fleet).into_iter().filter(|i| i.state == InstanceState::Running).collect::<Vec<_>>();
-        cvc_testkit::wait_until("running instances", Duration::from_secs(60), || running().len() == count);
+        let running = || {
+            self.alive(fleet)
+                .into_iter()
+                .filter(|i| i.state == InstanceState::Running)
+                .collect::<Vec<_>>()
+        };
+        cvc_testkit::wait_until("running instances", Duration::from_secs(60), || {
+            running().len() == count
+        });
         running()
     }
 
@@ -96,18 +129,41 @@ impl Site {
     /// Removes everything of a fleet, or of all; gives what is left.
     #[track_caller]
     fn remove_all(&self, fleet: Option<&str>, limit_s: f64) -> Vec<String> {
-        let found = self.wait(self.provider.discover(None, fleet)).whole().expect("what there is");
-        let left = self.wait(self.provider.remove(&found, limit_s, &|output| eprintln!("{output}"))).expect("an answer");
-        left.into_iter().map(|(r, why)| format!("{} {}: {why}", r.kind, r.id)).collect()
+        let found = self
+            .wait(self.provider.discover(None, fleet))
+            .all_shown()
+            .expect("what there is");
+        let left = self
+            .wait(
+                self.provider
+                    .remove(&found, limit_s, &|output| eprintln!("{output}")),
+            )
+            .expect("an answer");
+        left.into_iter()
+            .map(|(r, why)| format!("{} {}: {why}", r.kind, r.id))
+            .collect()
     }
 }
 
 fn tags(fleet: &str) -> Tags {
-    Tags { owner: "ada@laptop".into(), campaign: "c".into(), site: "s".into(), fleet: fleet.into(), lease: None, expires: None }
+    Tags {
+        owner: "ada@laptop".into(),
+        campaign: "c".into(),
+        site: "s".into(),
+        fleet: fleet.into(),
+        lease: None,
+        expires: None,
+    }
 }
 
 fn fleet(name: &str) -> FleetOrder {
-    FleetOrder { tags: tags(name), public_key: KEY.into(), allow_from: "203.0.113.7/32".into(), subnet: None, placement_group: true }
+    FleetOrder {
+        tags: tags(name),
+        public_key: KEY.into(),
+        allow_from: "203.0.113.7/32".into(),
+        subnet: None,
+        placement_group: true,
+    }
 }
 
 /// An order of a lease for instances in a fleet that was prepared.
@@ -135,8 +191,17 @@ fn order(site: &Site, fleet: &str, number: u32, count: u32, made: &Prepared) -> 
         subnet: None,
         placement_group: made.placement_group.clone(),
         efa: false,
-        root: Disk { size_gib: Some(20), ..Disk::default() },
-        volumes: vec![Volume { mount: "/data".into(), kind: "gp3".into(), size_gib: 50, iops: Some(4000), throughput_mib_s: Some(250) }],
+        root: Disk {
+            size_gib: Some(20),
+            ..Disk::default()
+        },
+        volumes: vec![Volume {
+            mount: "/data".into(),
+            kind: "gp3".into(),
+            size_gib: 50,
+            iops: Some(4000),
+            throughput_mib_s: Some(250),
+        }],
         config_digest: None,
         encrypted: false,
         credits: None,
@@ -149,25 +214,27 @@ fn settings(types: &[&str]) -> Ec2Settings {
         region: "us-east-1".into(),
         profile: None,
         endpoint: None,
-        instance_types: types.iter().map(|t| (*t).to_owned()).collect(),
-        nodes: 2,
-        zones: Vec::new(),
-        subnet: None,
-        image: Image::Known("debian-12".into()),
-        market: Market::OnDemand,
-        max_price_usd: None,
-        placement_group: None,
-        efa: false,
-        root: Disk::default(),
-        volumes: Vec::new(),
+        instances: InstanceSpec {
+            instance_types: types.iter().map(|t| (*t).to_owned()).collect(),
+            nodes: 2,
+            zones: Vec::new(),
+            subnet: None,
+            image: Image::Known("debian-12".into()),
+            market: Market::OnDemand,
+            max_price_usd: None,
+            placement_group: None,
+            efa: false,
+            root: Disk::default(),
+            volumes: Vec::new(),
+            lifetime_s: 3600.0,
+            ready_limit_s: 60.0,
+            allow_from: None,
+            encrypted: false,
+            credits: None,
+        },
         instance_store: None,
         nfs: None,
-        lifetime_s: 3600.0,
         keep_s: None,
-        ready_limit_s: 60.0,
-        allow_from: None,
-        encrypted: false,
-        credits: None,
         install: true,
     }
 }

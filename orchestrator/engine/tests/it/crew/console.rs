@@ -33,9 +33,17 @@ impl Console {
         put_program(lab);
         let mut command = head.command(PROGRAM);
         command.args(role(lab, head, "ssh"));
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
         let (stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-        Self { events: listen(stdout), stdin: Some(Box::new(stdin)), child: Some(child) }
+        Self {
+            events: listen(stdout),
+            stdin: Some(Box::new(stdin)),
+            child: Some(child),
+        }
     }
 
     /// Submits an agent as a job on all nodes of the lab, which starts its sentinels by srun. The batch script is run by the first node. `more`
@@ -54,13 +62,24 @@ impl Console {
         let output = lab.ssh("login", "cd /shared && sbatch --parsable job.sh");
         assert!(output.status.success(), "{output:?}");
         // each waits for the other end
-        let to = std::fs::OpenOptions::new().write(true).open(lab.shared().join("to")).unwrap();
+        let to = std::fs::OpenOptions::new()
+            .write(true)
+            .open(lab.shared().join("to"))
+            .unwrap();
         let from = std::fs::File::open(lab.shared().join("from")).unwrap();
-        Self { events: listen(from), stdin: Some(Box::new(to)), child: None }
+        Self {
+            events: listen(from),
+            stdin: Some(Box::new(to)),
+            child: None,
+        }
     }
 
     pub fn say(&mut self, command: &str) {
-        self.stdin.as_mut().unwrap().write_all(format!("{command}\n").as_bytes()).unwrap();
+        self.stdin
+            .as_mut()
+            .unwrap()
+            .write_all(format!("{command}\n").as_bytes())
+            .unwrap();
     }
 
     /// Waits for something that starts so; what it says after that. What else is said meanwhile is passed over.
@@ -69,9 +88,17 @@ impl Console {
         let begin = Instant::now();
         let mut others = Vec::new();
         loop {
-            match self.events.recv_timeout(LIMIT.saturating_sub(begin.elapsed())) {
+            match self
+                .events
+                .recv_timeout(LIMIT.saturating_sub(begin.elapsed()))
+            {
                 Ok(event) => match event.text.strip_prefix(start) {
-                    Some(rest) => return Event { text: rest.trim().to_owned(), ..event },
+                    Some(rest) => {
+                        return Event {
+                            text: rest.trim().to_owned(),
+                            ..event
+                        };
+                    }
                     None => others.push(event.text),
                 },
                 Err(why) => panic!("`{start}` was not heard ({why}), but {others:?}"),
@@ -124,15 +151,28 @@ fn put_program(lab: &Lab) {
 /// What makes the helper an agent with sentinels on all nodes.
 fn role(lab: &Lab, head: &Node, by: &str) -> [String; 4] {
     let nodes: Vec<&str> = lab.nodes().map(Node::name).collect();
-    ["console".into(), nodes.join(","), head.name().into(), by.into()]
+    [
+        "console".into(),
+        nodes.join(","),
+        head.name().into(),
+        by.into(),
+    ]
 }
 
 fn listen(stdout: impl Read + Send + 'static) -> Receiver<Event> {
     let (tell, events) = channel();
     std::thread::spawn(move || {
         for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-            let Some(text) = line.strip_prefix("> ") else { continue };
-            if tell.send(Event { text: text.to_owned(), at: Instant::now() }).is_err() {
+            let Some(text) = line.strip_prefix("> ") else {
+                continue;
+            };
+            if tell
+                .send(Event {
+                    text: text.to_owned(),
+                    at: Instant::now(),
+                })
+                .is_err()
+            {
                 return;
             }
         }

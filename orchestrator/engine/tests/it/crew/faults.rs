@@ -14,11 +14,19 @@ use std::time::{Duration, Instant};
 async fn a_sentinel_that_dies_is_lost_at_once_and_can_be_started_again() {
     let dir = tempfile::tempdir().unwrap();
     let (crew, pids) = crew_of(3).await;
-    let run = Run::start("pending", dir.path(), "trap 'echo >asked' TERM; echo >ready; while :; do sleep 0.1; done");
+    let run = Run::start(
+        "pending",
+        dir.path(),
+        "trap 'echo >asked' TERM; echo >ready; while :; do sleep 0.1; done",
+    );
     let has = |file: &str| dir.path().join(file).exists();
     tokio::task::block_in_place(|| wait_until("the run", LIMIT, || has("ready")));
     // a question that is under way when it happens
-    let end = Request::End { marker: run.marker.clone(), dirs: vec![], grace_s: 120.0 };
+    let end = Request::End {
+        marker: run.marker.clone(),
+        dirs: vec![],
+        grace_s: 120.0,
+    };
     let asking = {
         let crew = crew.clone();
         tokio::spawn(async move { crew.ask("n2", end, LIMIT).await })
@@ -34,7 +42,11 @@ async fn a_sentinel_that_dies_is_lost_at_once_and_can_be_started_again() {
     assert!(crew.skew("n2", LIMIT).await.unwrap_err().is_lost());
     assert!(crew.skew("n1", LIMIT).await.is_ok());
     // waiting for others goes on
-    assert!(tokio::time::timeout(Duration::from_millis(300), crew.wait_lost(&["n1", "n3"])).await.is_err());
+    assert!(
+        tokio::time::timeout(Duration::from_millis(300), crew.wait_lost(&["n1", "n3"]))
+            .await
+            .is_err()
+    );
 
     assert_eq!(crew.revive().await, ["n2"]);
     assert!(crew.lost().borrow().is_empty());
@@ -51,24 +63,41 @@ async fn a_sentinel_that_hangs_is_lost_after_its_silence() {
     // what is heard now is heard after the beginning
     crew.skew("n1", LIMIT).await.unwrap();
     signal(pids[0], Signal::SIGSTOP);
-    let (host, reason) = tokio::time::timeout(LIMIT, crew.wait_lost(&["n1"])).await.unwrap();
-    assert!(begin.elapsed().as_secs_f64() >= QUICK.lost_after_s, "{:?}", begin.elapsed());
-    assert_eq!((host.as_str(), reason.as_str()), ("n1", "no heartbeat for 3 s"));
-    wait_until("the end of the process that hung", LIMIT, || !is_alive(pids[0]));
+    let (host, reason) = tokio::time::timeout(LIMIT, crew.wait_lost(&["n1"]))
+        .await
+        .unwrap();
+    assert!(
+        begin.elapsed().as_secs_f64() >= QUICK.lost_after_s,
+        "{:?}",
+        begin.elapsed()
+    );
+    assert_eq!(
+        (host.as_str(), reason.as_str()),
+        ("n1", "no heartbeat for 3 s")
+    );
+    wait_until("the end of the process that hung", LIMIT, || {
+        !is_alive(pids[0])
+    });
     assert_eq!(crew.revive().await, ["n1"]);
     crew.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pause_shorter_than_the_limit_loses_nobody() {
-    let settings = Settings { lost_after_s: 6.0, ..QUICK };
+    let settings = Settings {
+        lost_after_s: 6.0,
+        ..QUICK
+    };
     let (crew, pids) = crew_with(1, settings).await;
     let begin = Instant::now();
     signal(pids[0], Signal::SIGSTOP);
     tokio::time::sleep(Duration::from_secs(2)).await;
     signal(pids[0], Signal::SIGCONT);
     assert!(crew.skew("n1", LIMIT).await.is_ok());
-    tokio::time::sleep(Duration::from_secs_f64(settings.lost_after_s + 0.5).saturating_sub(begin.elapsed())).await;
+    tokio::time::sleep(
+        Duration::from_secs_f64(settings.lost_after_s + 0.5).saturating_sub(begin.elapsed()),
+    )
+    .await;
     assert!(crew.lost().borrow().is_empty());
     crew.close().await;
 }
@@ -78,8 +107,13 @@ async fn what_cannot_be_started_again_stays_lost() {
     let dir = tempfile::tempdir().unwrap();
     let flag = dir.path().join("up");
     std::fs::write(&flag, "").unwrap();
-    let argv = after(&format!("[ -e {} ] || {{ echo 'No route to host' >&2; exit 255; }}", flag.display()));
-    let crew = Crew::start(vec![member("n1", argv)], patient()).await.unwrap();
+    let argv = after(&format!(
+        "[ -e {} ] || {{ echo 'No route to host' >&2; exit 255; }}",
+        flag.display()
+    ));
+    let crew = Crew::start(vec![member("n1", argv)], patient())
+        .await
+        .unwrap();
     std::fs::remove_file(&flag).unwrap();
     signal(super::process::pid(&crew, "n1"), Signal::SIGKILL);
     crew.wait_lost(&["n1"]).await;
@@ -93,13 +127,20 @@ async fn what_cannot_be_started_again_stays_lost() {
 #[tokio::test(flavor = "multi_thread")]
 async fn slow_work_stops_neither_beats_nor_other_answers() {
     let dir = tempfile::tempdir().unwrap();
-    let mut run = Run::start("stubborn", dir.path(), "trap '' TERM; while :; do sleep 0.1; done");
+    let mut run = Run::start(
+        "stubborn",
+        dir.path(),
+        "trap '' TERM; while :; do sleep 0.1; done",
+    );
     let (crew, _) = crew_with(1, QUICK).await;
     let begin = Instant::now();
     // longer than the silence that loses a node
     let slow = {
         let (crew, marker) = (crew.clone(), run.marker.clone());
-        tokio::spawn(async move { crew.end(&["n1"], &marker, &[], QUICK.lost_after_s + 2.0, LIMIT).await })
+        tokio::spawn(async move {
+            crew.end(&["n1"], &marker, &[], QUICK.lost_after_s + 2.0, LIMIT)
+                .await
+        })
     };
     for _ in 0..10 {
         crew.skew("n1", LIMIT).await.unwrap();
@@ -108,11 +149,27 @@ async fn slow_work_stops_neither_beats_nor_other_answers() {
     let patience = Duration::from_millis(100);
     let error = crew.end(&["n1"], "another", &[], 5.0, LIMIT).await;
     assert!(error[0].1.as_ref().unwrap().ended.is_empty());
-    let late = crew.ask("n1", Request::End { marker: run.marker.clone(), dirs: vec![], grace_s: 120.0 }, patience).await;
-    assert!(matches!(late, Err(CrewError::Timeout { request: "end", .. })), "{late:?}");
+    let late = crew
+        .ask(
+            "n1",
+            Request::End {
+                marker: run.marker.clone(),
+                dirs: vec![],
+                grace_s: 120.0,
+            },
+            patience,
+        )
+        .await;
+    assert!(
+        matches!(late, Err(CrewError::Timeout { request: "end", .. })),
+        "{late:?}"
+    );
     let ended = slow.await.unwrap().remove(0).1.unwrap();
     assert!(begin.elapsed().as_secs_f64() >= QUICK.lost_after_s + 2.0);
-    assert!(ended.left.is_empty() && ended.ended.iter().any(|p| p.pid == run.child.id()), "{ended:?}");
+    assert!(
+        ended.left.is_empty() && ended.ended.iter().any(|p| p.pid == run.child.id()),
+        "{ended:?}"
+    );
     assert!(run.has_ended());
     assert!(crew.lost().borrow().is_empty());
     crew.close().await;
@@ -126,7 +183,11 @@ async fn guarded_runs_end_when_the_crew_is_closed_or_dropped_and_unguarded_ones_
         let mut other = Run::start("other", dir.path(), "sleep 30 & wait");
         let (crew, pids) = crew_of(1).await;
         for run in [&guarded, &other] {
-            whole(crew.guard(&["n1"], &run.marker, &[dir.path().to_owned()], &[], LIMIT).await).unwrap();
+            whole(
+                crew.guard(&["n1"], &run.marker, &[dir.path().to_owned()], &[], LIMIT)
+                    .await,
+            )
+            .unwrap();
         }
         whole(crew.unguard(&["n1"], &other.marker, LIMIT).await).unwrap();
         if close {
@@ -153,17 +214,40 @@ async fn what_a_killed_sentinel_guarded_is_ended_before_its_node_is_used_again()
     let mut guarded = Run::start("guarded", dir.path(), "sleep 30 & wait");
     let mut other = Run::start("other", dir.path(), "sleep 30 & wait");
     let (crew, pids) = crew_of(1).await;
-    whole(crew.guard(&["n1"], &guarded.marker, &[dir.path().to_owned()], std::slice::from_ref(&own), LIMIT).await).unwrap();
-    whole(crew.guard(&["n1"], &other.marker, &[dir.path().to_owned()], &[], LIMIT).await).unwrap();
+    whole(
+        crew.guard(
+            &["n1"],
+            &guarded.marker,
+            &[dir.path().to_owned()],
+            std::slice::from_ref(&own),
+            LIMIT,
+        )
+        .await,
+    )
+    .unwrap();
+    whole(
+        crew.guard(&["n1"], &other.marker, &[dir.path().to_owned()], &[], LIMIT)
+            .await,
+    )
+    .unwrap();
     whole(crew.unguard(&["n1"], &other.marker, LIMIT).await).unwrap();
     // one that the sentinel refuses to guard does not keep the node away later
     let refused = crew.guard(&["n1"], "", &[], &[], LIMIT).await;
-    assert!(matches!(refused[0].1, Err(CrewError::Refused { .. })), "{refused:?}");
+    assert!(
+        matches!(refused[0].1, Err(CrewError::Refused { .. })),
+        "{refused:?}"
+    );
     signal(pids[0], Signal::SIGKILL);
     crew.wait_lost(&["n1"]).await;
-    assert!(!guarded.has_ended() && own.exists(), "nobody was there to end it");
+    assert!(
+        !guarded.has_ended() && own.exists(),
+        "nobody was there to end it"
+    );
     assert_eq!(crew.revive().await, ["n1"]);
-    assert!(guarded.has_ended() && !own.exists(), "ended and removed before the node was back");
+    assert!(
+        guarded.has_ended() && !own.exists(),
+        "ended and removed before the node was back"
+    );
     assert!(!other.has_ended(), "not guarded any more");
     crew.close().await;
 }
@@ -188,6 +272,9 @@ fn a_silent_agent_is_as_good_as_gone() {
     let begin = Instant::now();
     agent.signal(Signal::SIGSTOP);
     wait_until("the end of the guarded run", LIMIT, || run.has_ended());
-    assert!(begin.elapsed().as_secs_f64() > QUICK.lost_after_s / 2.0, "not before its time");
+    assert!(
+        begin.elapsed().as_secs_f64() > QUICK.lost_after_s / 2.0,
+        "not before its time"
+    );
     wait_until("the end of the sentinel", LIMIT, || !is_alive(sentinel));
 }

@@ -31,16 +31,36 @@ fn main() -> Outcome {
 
 /// What starts this program as a sentinel.
 fn sentinel() -> Result<Vec<String>, Box<dyn Error>> {
-    let program = std::env::current_exe()?.into_os_string().into_string().map_err(|p| format!("{} is not UTF-8", p.display()))?;
+    let program = std::env::current_exe()?
+        .into_os_string()
+        .into_string()
+        .map_err(|p| format!("{} is not UTF-8", p.display()))?;
     Ok(vec![program, "sentinel".into()])
 }
 
 /// Guards a run by a crew of one sentinel, whose process number it writes into `dir/ready`, until it is killed.
 async fn guard(dir: &Path, marker: &str) -> Outcome {
-    let crew = Crew::start(vec![Member { name: "n1".into(), argv: Some(sentinel()?) }], times::QUICK).await?;
-    whole(crew.guard(&["n1"], marker, &[dir.to_owned()], &[], LIMIT).await)?;
-    let pid = crew.hello("n1").ok_or("the sentinel has not said who it is")?.pid;
-    cvc_probe::atomic_file::write(&dir.join("ready"), pid.to_string().as_bytes(), cvc_probe::atomic_file::Durability::Visible)?;
+    let crew = Crew::start(
+        vec![Member {
+            name: "n1".into(),
+            argv: Some(sentinel()?),
+        }],
+        times::QUICK,
+    )
+    .await?;
+    whole(
+        crew.guard(&["n1"], marker, &[dir.to_owned()], &[], LIMIT)
+            .await,
+    )?;
+    let pid = crew
+        .hello("n1")
+        .ok_or("the sentinel has not said who it is")?
+        .pid;
+    cvc_os::atomic_file::write(
+        &dir.join("ready"),
+        pid.to_string().as_bytes(),
+        cvc_os::atomic_file::Durability::Visible,
+    )?;
     tokio::time::sleep(Duration::from_secs(120)).await;
     Ok(())
 }
@@ -65,10 +85,15 @@ async fn obey_all(names: &str, head: &str, by: &str) -> Outcome {
     let members = names.split(',').map(|name| {
         let way = match by {
             "ssh" => format!("ssh -o BatchMode=yes -o ConnectTimeout=5 {name}"),
-            _ => format!("srun --overlap -N1 -n1 --cpu-bind=none --mpi=none --quiet --unbuffered -w {name}"),
+            _ => format!(
+                "srun --overlap -N1 -n1 --cpu-bind=none --mpi=none --quiet --unbuffered -w {name}"
+            ),
         };
         let way: Vec<String> = way.split(' ').map(str::to_owned).collect();
-        Member { name: name.to_owned(), argv: (name != head).then(|| [way, sentinel.clone()].concat()) }
+        Member {
+            name: name.to_owned(),
+            argv: (name != head).then(|| [way, sentinel.clone()].concat()),
+        }
     });
     let begin = Instant::now();
     let crew = Crew::start(members.collect(), times::IN_LAB).await?;
@@ -98,30 +123,57 @@ async fn obey(crew: &Crew, line: &str) -> Outcome {
     match words[..] {
         ["guard", marker] => {
             let dirs = [PathBuf::from("/tmp/cvc-lab-run")];
-            tell(format!("guarded {}", describe(crew.guard(&names, marker, &dirs, &[], LIMIT).await)));
+            tell(format!(
+                "guarded {}",
+                describe(crew.guard(&names, marker, &dirs, &[], LIMIT).await)
+            ));
         }
         ["ranks", marker] => {
             let ranks = crew.ranks(&names, marker, LIMIT).await;
-            let ranks = ranks.into_iter().map(|(host, r)| (host, r.map(|r| r.iter().map(|p| p.rank).collect::<Vec<_>>())));
+            let ranks = ranks.into_iter().map(|(host, r)| {
+                (
+                    host,
+                    r.map(|r| r.iter().map(|p| p.rank).collect::<Vec<_>>()),
+                )
+            });
             tell(format!("ranks {}", describe(ranks.collect())));
         }
         ["end", marker] => {
             let ended = crew.end(&names, marker, &[], 0.3, LIMIT).await;
-            let ended = ended.into_iter().map(|(host, e)| (host, e.map(|e| (e.ended.len(), e.left.len()))));
+            let ended = ended
+                .into_iter()
+                .map(|(host, e)| (host, e.map(|e| (e.ended.len(), e.left.len()))));
             tell(format!("ended {}", describe(ended.collect())));
         }
         ["clock", times] => {
             let times: u32 = times.parse()?;
             let begin = Instant::now();
             for _ in 0..times {
-                whole(crew.ask_all(&names, cvc_probe::sentinel::Request::Clock, LIMIT).await)?;
+                whole(
+                    crew.ask_all(&names, cvc_probe::sentinel::Request::Clock, LIMIT)
+                        .await,
+                )?;
             }
             tell(format!("clocks {}", (begin.elapsed() / times).as_micros()));
         }
         ["hosts"] => {
-            let facts = crew.facts(&names, &["/shared".into(), "/scratch-local".into()], LIMIT).await;
+            let facts = crew
+                .facts(&names, &["/shared".into(), "/scratch-local".into()], LIMIT)
+                .await;
             let facts = facts.into_iter().map(|(host, f)| {
-                (host, f.map(|f| (f.host, f.places.iter().map(|p| p.file_system.clone()).collect::<Vec<_>>(), f.interfaces.len())))
+                (
+                    host,
+                    f.map(|f| {
+                        (
+                            f.host,
+                            f.places
+                                .iter()
+                                .map(|p| p.file_system.clone())
+                                .collect::<Vec<_>>(),
+                            f.interfaces.len(),
+                        )
+                    }),
+                )
             });
             tell(format!("hosts {}", describe(facts.collect())));
         }

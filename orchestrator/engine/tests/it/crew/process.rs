@@ -23,18 +23,29 @@ pub fn sentinel() -> Vec<String> {
 
 /// A sentinel in a shell, with commands before it.
 pub fn after(commands: &str) -> Vec<String> {
-    let mut argv = vec!["sh".to_owned(), "-c".into(), format!("{commands}\nexec \"$@\""), "sh".into()];
+    let mut argv = vec![
+        "sh".to_owned(),
+        "-c".into(),
+        format!("{commands}\nexec \"$@\""),
+        "sh".into(),
+    ];
     argv.extend(sentinel());
     argv
 }
 
 pub fn member(name: &str, argv: Vec<String>) -> Member {
-    Member { name: name.to_owned(), argv: Some(argv) }
+    Member {
+        name: name.to_owned(),
+        argv: Some(argv),
+    }
 }
 
 /// Times of a crew that loses nobody by silence, however busy the machine is.
 pub fn patient() -> Settings {
-    Settings { lost_after_s: 60.0, ..QUICK }
+    Settings {
+        lost_after_s: 60.0,
+        ..QUICK
+    }
 }
 
 /// A crew of n1, n2, … that loses nobody by silence, and the processes of their sentinels.
@@ -44,8 +55,12 @@ pub async fn crew_of(count: usize) -> (Crew, Vec<i32>) {
 
 /// The same with times of its own.
 pub async fn crew_with(count: usize, settings: Settings) -> (Crew, Vec<i32>) {
-    let members = (1..=count).map(|i| member(&format!("n{i}"), sentinel())).collect();
-    let crew = Crew::start(members, settings).await.unwrap_or_else(|e| panic!("{e}"));
+    let members = (1..=count)
+        .map(|i| member(&format!("n{i}"), sentinel()))
+        .collect();
+    let crew = Crew::start(members, settings)
+        .await
+        .unwrap_or_else(|e| panic!("{e}"));
     let pids = crew.names().iter().map(|name| pid(&crew, name)).collect();
     (crew, pids)
 }
@@ -55,7 +70,7 @@ pub fn pid(crew: &Crew, name: &str) -> i32 {
 }
 
 pub fn is_alive(pid: i32) -> bool {
-    cvc_probe::proc::ProcessId::of(u32::try_from(pid).unwrap()).is_some()
+    cvc_os::proc::ProcessId::of(u32::try_from(pid).unwrap()).is_some()
 }
 
 /// A run's process that does nothing for a while; ended when this is dropped.
@@ -68,7 +83,13 @@ impl Run {
     /// `script` is run by a shell.
     pub fn start(marker: &str, cwd: &Path, script: &str) -> Self {
         let marker = format!("{marker}@{}", cwd.display());
-        let child = Command::new("sh").args(["-c", script]).env("CVC_RUN", &marker).current_dir(cwd).stdin(Stdio::null()).spawn().unwrap();
+        let child = Command::new("sh")
+            .args(["-c", script])
+            .env("CVC_RUN", &marker)
+            .current_dir(cwd)
+            .stdin(Stdio::null())
+            .spawn()
+            .unwrap();
         Self { child, marker }
     }
 
@@ -91,10 +112,20 @@ impl Agent {
     /// Ready when it has written the sentinel's process number into `dir/ready`.
     pub fn start(dir: &Path, marker: &str) -> (Self, i32) {
         let mut helper = Command::new(HELPER);
-        let child = helper.arg("agent").arg(dir).arg(marker).stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+        let child = helper
+            .arg("agent")
+            .arg(dir)
+            .arg(marker)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
         let ready = dir.join("ready");
         cvc_testkit::wait_until("the agent", LIMIT, || ready.exists());
-        (Self(child), std::fs::read_to_string(ready).unwrap().parse().unwrap())
+        (
+            Self(child),
+            std::fs::read_to_string(ready).unwrap().parse().unwrap(),
+        )
     }
 
     pub fn signal(&self, what: Signal) {

@@ -7,7 +7,7 @@ use crate::{
     args::Where,
     exit_status::ExitStatus,
     failure,
-    machine::options,
+    machine::machine,
     text::{paragraph, table},
 };
 use cvc_controller::runner::find_node_program;
@@ -42,7 +42,12 @@ struct Row {
 impl Row {
     /// What was tried, in messages.
     fn name(&self) -> String {
-        format!("{} on {}, {}", self.mpi, self.site, counted(self.nodes, "node"))
+        format!(
+            "{} on {}, {}",
+            self.mpi,
+            self.site,
+            counted(self.nodes, "node")
+        )
     }
 }
 
@@ -59,8 +64,14 @@ pub(super) struct Probed {
 ///
 /// # Errors
 /// When cvc does not find its own program, or the one for nodes.
-pub(super) async fn probe(spec: &Spec, sites: &IndexMap<String, ReadySite>) -> Result<Probed, failure::Failure> {
-    let base = options(&Where { campaigns: "campaigns".into() })?;
+pub(super) async fn probe(
+    spec: &Spec,
+    sites: &IndexMap<String, ReadySite>,
+) -> Result<Probed, failure::Failure> {
+    let base = machine(&Where {
+        campaigns: "campaigns".into(),
+    })
+    .options()?;
     if spec.sites.values().any(|s| s.cluster.is_some()) {
         find_node_program(spec, &plan::build(spec), &base)?;
     }
@@ -70,30 +81,78 @@ pub(super) async fn probe(spec: &Spec, sites: &IndexMap<String, ReadySite>) -> R
         let (libraries, missing, nodes) = match (sites.get(name), &site.cluster) {
             (Some(ready), _) => of_machine(ready),
             // what its nodes have is seen when the site is opened
-            (None, Some(cluster)) if site.kind != SiteKind::Ec2 => {
-                (site.mpi.keys().cloned().collect(), Vec::new(), if cluster.nodes() > 1 { vec![1, 2] } else { vec![1] })
-            }
+            (None, Some(cluster)) if site.kind != SiteKind::Ec2 => (
+                site.mpi.keys().cloned().collect(),
+                Vec::new(),
+                if cluster.nodes() > 1 {
+                    vec![1, 2]
+                } else {
+                    vec![1]
+                },
+            ),
             _ => {
-                let what = "its machines exist only while its campaign runs: nothing was tried".to_owned();
-                probed.missing.push((name.clone(), Missing { what, hint: "run a campaign of one point with restart_check = true".into() }));
+                let what =
+                    "its machines exist only while its campaign runs: nothing was tried".to_owned();
+                probed.missing.push((
+                    name.clone(),
+                    Missing {
+                        what,
+                        hint: "run a campaign of one point with restart_check = true".into(),
+                    },
+                ));
                 continue;
             }
         };
-        probed.missing.extend(missing.into_iter().map(|m| (name.clone(), m)));
-        for (mpi, nodes) in libraries.iter().flat_map(|mpi| nodes.iter().map(move |n| (mpi, *n))) {
-            let trial = Trial { spec, site: name, mpi, nodes };
-            let Tried { cells, failure, used, is_interrupted } = trial.carry_out(&base, &mut interrupted).await;
+        probed
+            .missing
+            .extend(missing.into_iter().map(|m| (name.clone(), m)));
+        for (mpi, nodes) in libraries
+            .iter()
+            .flat_map(|mpi| nodes.iter().map(move |n| (mpi, *n)))
+        {
+            let trial = Trial {
+                spec,
+                site: name,
+                mpi,
+                nodes,
+            };
+            let Tried {
+                cells,
+                failure,
+                used,
+                is_interrupted,
+            } = trial.carry_out(&base, &mut interrupted).await;
             if is_interrupted {
                 probed.is_interrupted = true;
                 return Ok(probed);
             }
-            let hint = if failure.is_some() { hint(spec, &trial, &cells, used.as_ref()) } else { String::new() };
+            let hint = if failure.is_some() {
+                hint(spec, &trial, &cells, used.as_ref())
+            } else {
+                String::new()
+            };
             let (launcher, warnings) = match used {
                 Some(used) => (used.launcher, used.warnings),
-                None => (sites.get(name).and_then(|site| launcher_here(site, mpi)).unwrap_or_else(|| "mpiexec".into()), Vec::new()),
+                None => (
+                    sites
+                        .get(name)
+                        .and_then(|site| launcher_here(site, mpi))
+                        .unwrap_or_else(|| "mpiexec".into()),
+                    Vec::new(),
+                ),
             };
             let is_cluster = site.cluster.is_some();
-            probed.rows.push(Row { site: name.clone(), mpi: mpi.clone(), launcher, nodes, is_cluster, cells, failure, hint, warnings });
+            probed.rows.push(Row {
+                site: name.clone(),
+                mpi: mpi.clone(),
+                launcher,
+                nodes,
+                is_cluster,
+                cells,
+                failure,
+                hint,
+                warnings,
+            });
         }
     }
     Ok(probed)
@@ -101,11 +160,20 @@ pub(super) async fn probe(spec: &Spec, sites: &IndexMap<String, ReadySite>) -> R
 
 /// Libraries to try on this machine, what is missing, and the numbers of nodes.
 fn of_machine(ready: &ReadySite) -> (Vec<String>, Vec<Missing>, Vec<u32>) {
-    let mut missing: Vec<Missing> = ready.mpi.values().filter_map(|m| m.as_ref().err().cloned()).collect();
-    let mut there: Vec<String> = ready.mpi.iter().filter(|(_, m)| m.is_ok()).map(|(name, _)| name.clone()).collect();
-    if let Err(dmtcp) = &ready.dmtcp {
+    let mut missing: Vec<Missing> = ready
+        .mpi
+        .values()
+        .filter_map(|m| m.as_ref().err().cloned())
+        .collect();
+    let mut there: Vec<String> = ready
+        .mpi
+        .iter()
+        .filter(|(_, m)| m.is_ok())
+        .map(|(name, _)| name.clone())
+        .collect();
+    if let Err(absent) = ready.driven_checkpointer() {
         // without it nothing can be tried
-        missing.insert(0, dmtcp.clone());
+        missing.insert(0, absent.clone());
         there.clear();
     }
     (there, missing, vec![1])
@@ -113,7 +181,14 @@ fn of_machine(ready: &ReadySite) -> (Vec<String>, Vec<Missing>, Vec<u32>) {
 
 /// The launcher of a library of this machine, as it is called there.
 fn launcher_here(ready: &ReadySite, mpi: &str) -> Option<String> {
-    ready.mpi.get(mpi)?.as_ref().ok()?.mpiexec.file_name().map(str::to_owned)
+    ready
+        .mpi
+        .get(mpi)?
+        .as_ref()
+        .ok()?
+        .mpiexec
+        .file_name()
+        .map(str::to_owned)
 }
 
 /// How to correct a trial that failed: what is known of the library, else by how far it came.
@@ -121,8 +196,16 @@ fn hint(spec: &Spec, trial: &Trial<'_>, cells: &[Cell; 5], used: Option<&Used>) 
     if let Some(used) = used.filter(|used| !used.warnings.is_empty()) {
         return used.warnings.join("; ");
     }
-    let failed = Column::ALL.into_iter().zip(cells).find(|(_, cell)| matches!(cell, Cell::Fails { .. })).map(|(column, _)| column);
-    let family = spec.sites.get(trial.site).and_then(|s| s.mpi.get(trial.mpi)).map(|m| mpi::launcher(m.family));
+    let failed = Column::ALL
+        .into_iter()
+        .zip(cells)
+        .find(|(_, cell)| matches!(cell, Cell::Fails { .. }))
+        .map(|(column, _)| column);
+    let family = spec
+        .sites
+        .get(trial.site)
+        .and_then(|s| s.mpi.get(trial.mpi))
+        .map(|m| mpi::launcher(m.family));
     match failed {
         Some(Column::Starts) => match family {
             Some(family) if trial.nodes > 1 => {
@@ -143,7 +226,11 @@ fn hint(spec: &Spec, trial: &Trial<'_>, cells: &[Cell; 5], used: Option<&Used>) 
 impl Probed {
     /// The exit code.
     pub(super) fn status(&self) -> ExitStatus {
-        let failed = |cluster: bool| self.rows.iter().any(|r| r.failure.is_some() && r.is_cluster == cluster);
+        let failed = |cluster: bool| {
+            self.rows
+                .iter()
+                .any(|r| r.failure.is_some() && r.is_cluster == cluster)
+        };
         if self.is_interrupted {
             ExitStatus::Interrupted
         } else if self.rows.is_empty() || failed(false) {
@@ -158,16 +245,29 @@ impl Probed {
     /// Shows the matrix, and below it why something does not work.
     pub(super) fn show(&self, out: &mut impl Write) -> std::io::Result<()> {
         if self.is_interrupted {
-            writeln!(out, "stopped: the trial under way was ended, and nothing of it is left")?;
+            writeln!(
+                out,
+                "stopped: the trial under way was ended, and nothing of it is left"
+            )?;
         }
         if self.rows.is_empty() && !self.is_interrupted {
             writeln!(out, "no checkpoint could be tried")?;
         }
         if !self.rows.is_empty() {
             let titles = Column::ALL.map(Column::title);
-            let mut matrix = table(["site", "MPI library", "launcher", "nodes"].into_iter().chain(titles), &[]);
+            let mut matrix = table(
+                ["site", "MPI library", "launcher", "nodes"]
+                    .into_iter()
+                    .chain(titles),
+                &[],
+            );
             for row in &self.rows {
-                let mut cells = vec![row.site.clone(), row.mpi.clone(), row.launcher.clone(), row.nodes.to_string()];
+                let mut cells = vec![
+                    row.site.clone(),
+                    row.mpi.clone(),
+                    row.launcher.clone(),
+                    row.nodes.to_string(),
+                ];
                 cells.extend(row.cells.iter().map(|cell| match cell {
                     Cell::Works { seconds } => format!("ok {seconds:.1} s"),
                     Cell::Fails { seconds } => format!("-- {seconds:.1} s"),
@@ -177,13 +277,33 @@ impl Probed {
             }
             writeln!(out, "{}", matrix.trim_fmt())?;
         }
-        for row in self.rows.iter().filter(|row| row.failure.is_none() && !row.warnings.is_empty()) {
+        for row in self
+            .rows
+            .iter()
+            .filter(|row| row.failure.is_none() && !row.warnings.is_empty())
+        {
             let known = row.warnings.join("; ");
-            writeln!(out, "\n{}", paragraph("", &format!("{}: two processes worked, but larger runs may not: {known}", row.name())))?;
+            writeln!(
+                out,
+                "\n{}",
+                paragraph(
+                    "",
+                    &format!(
+                        "{}: two processes worked, but larger runs may not: {known}",
+                        row.name()
+                    )
+                )
+            )?;
         }
         for row in &self.rows {
-            let Some(Failure { what, log }) = &row.failure else { continue };
-            writeln!(out, "\n{}", paragraph("", &format!("{}: {what}", row.name())))?;
+            let Some(Failure { what, log }) = &row.failure else {
+                continue;
+            };
+            writeln!(
+                out,
+                "\n{}",
+                paragraph("", &format!("{}: {what}", row.name()))
+            )?;
             if let Some((name, lines)) = log {
                 writeln!(out, "  last lines of {name}:")?;
                 for line in lines {
@@ -196,8 +316,16 @@ impl Probed {
             writeln!(out, "\nnot tried:")?;
         }
         for (site, missing) in &self.missing {
-            writeln!(out, "{}", paragraph("  ", &format!("site {site}: {}", missing.what)))?;
-            writeln!(out, "{}", paragraph("    ", &format!("hint: {}", missing.hint)))?;
+            writeln!(
+                out,
+                "{}",
+                paragraph("  ", &format!("site {site}: {}", missing.what))
+            )?;
+            writeln!(
+                out,
+                "{}",
+                paragraph("    ", &format!("hint: {}", missing.hint))
+            )?;
         }
         Ok(())
     }
@@ -205,8 +333,13 @@ impl Probed {
     /// The matrix for scripts.
     pub(super) fn to_json(&self) -> Value {
         let cells = |row: &Row| -> serde_json::Map<String, Value> {
-            let name = |column: Column| json!(column).as_str().unwrap_or_default().replace('-', "_");
-            Column::ALL.into_iter().zip(row.cells).map(|(column, cell)| (name(column), json!(cell))).collect()
+            let name =
+                |column: Column| json!(column).as_str().unwrap_or_default().replace('-', "_");
+            Column::ALL
+                .into_iter()
+                .zip(row.cells)
+                .map(|(column, cell)| (name(column), json!(cell)))
+                .collect()
         };
         let rows = self.rows.iter().map(|row| {
             let failure = row.failure.as_ref().map(|f| {
@@ -215,7 +348,10 @@ impl Probed {
             });
             json!({ "site": row.site, "mpi": row.mpi, "launcher": row.launcher, "nodes": row.nodes, "works": row.failure.is_none(), "cells": cells(row), "failure": failure, "warnings": row.warnings })
         });
-        let missing = self.missing.iter().map(|(site, m)| json!({ "site": site, "what": m.what, "hint": m.hint }));
+        let missing = self
+            .missing
+            .iter()
+            .map(|(site, m)| json!({ "site": site, "what": m.what, "hint": m.hint }));
         json!({ "probe": rows.collect::<Vec<_>>(), "not_tried": missing.collect::<Vec<_>>(), "interrupted": self.is_interrupted })
     }
 }

@@ -62,7 +62,13 @@ pub(super) enum Column {
 }
 
 impl Column {
-    pub(super) const ALL: [Self; 5] = [Self::Starts, Self::CheckpointTaken, Self::ImagesComplete, Self::Restarts, Self::ResultVerified];
+    pub(super) const ALL: [Self; 5] = [
+        Self::Starts,
+        Self::CheckpointTaken,
+        Self::ImagesComplete,
+        Self::Restarts,
+        Self::ResultVerified,
+    ];
 
     pub(super) fn title(self) -> &'static str {
         match self {
@@ -78,8 +84,14 @@ impl Column {
     fn logs(self) -> &'static [&'static str] {
         match self {
             Self::Starts => &["stderr", "coordinator.out", "stdout"],
-            Self::CheckpointTaken | Self::ImagesComplete => &["stderr", "coordinator.log", "coordinator.out"],
-            Self::Restarts | Self::ResultVerified => &["restart.stderr", "restart.coordinator.out", "restart.stdout"],
+            Self::CheckpointTaken | Self::ImagesComplete => {
+                &["stderr", "coordinator.log", "coordinator.out"]
+            }
+            Self::Restarts | Self::ResultVerified => &[
+                "restart.stderr",
+                "restart.coordinator.out",
+                "restart.stdout",
+            ],
         }
     }
 }
@@ -127,8 +139,13 @@ impl Used {
         }
         let text = std::fs::read(directory.join("run.json")).ok()?;
         let Description { mpi, quirks } = serde_json::from_slice(&text).ok()?;
-        let of_the_library = quirks.into_iter().filter(|q| q.when.device.is_some() || q.when.version.is_some());
-        Some(Self { launcher: mpi.mpiexec.file_name()?.to_owned(), warnings: of_the_library.filter_map(|q| q.note).collect() })
+        let of_the_library = quirks
+            .into_iter()
+            .filter(|q| q.when.device.is_some() || q.when.version.is_some());
+        Some(Self {
+            launcher: mpi.mpiexec.file_name()?.to_owned(),
+            warnings: of_the_library.filter_map(|q| q.note).collect(),
+        })
     }
 }
 
@@ -156,21 +173,45 @@ pub(super) struct Trial<'a> {
 impl Trial<'_> {
     /// The name of the trial in messages.
     pub(super) fn name(&self) -> String {
-        format!("{} on {}, {}", self.mpi, self.site, counted(self.nodes, "node"))
+        format!(
+            "{} on {}, {}",
+            self.mpi,
+            self.site,
+            counted(self.nodes, "node")
+        )
     }
 
     /// The campaign of the trial: the site as the user has it, with one library and one run.
     fn spec(&self, directory: &Utf8Path) -> Result<Spec, String> {
-        let site = self.spec.sites.get(self.site).ok_or_else(|| format!("there is no site `{}`", self.site))?;
-        let library = site.mpi.get(self.mpi).ok_or_else(|| format!("the site has no MPI library `{}`", self.mpi))?;
+        let site = self
+            .spec
+            .sites
+            .get(self.site)
+            .ok_or_else(|| format!("there is no site `{}`", self.site))?;
+        let library = site
+            .mpi
+            .get(self.mpi)
+            .ok_or_else(|| format!("the site has no MPI library `{}`", self.mpi))?;
         let apps = directory.join("apps");
-        let put = || std::fs::create_dir_all(&apps).and_then(|()| std::fs::write(apps.join("probe.toml"), APP));
+        let put = || {
+            std::fs::create_dir_all(&apps)
+                .and_then(|()| std::fs::write(apps.join("probe.toml"), APP))
+        };
         put().map_err(|e| format!("{apps}: {e}"))?;
-        let mapping = if self.nodes == 1 { "1Nx2P".to_owned() } else { format!("{}Nx1P", self.nodes) };
+        let mapping = if self.nodes == 1 {
+            "1Nx2P".to_owned()
+        } else {
+            format!("{}Nx1P", self.nodes)
+        };
         // of several areas the first, as every run needs one
         let area = site.storage.keys().next().map(|area| toml_key(area));
-        let declared = area.as_ref().map(|area| format!("storage.{area} = {{ path = \"work\" }}\n")).unwrap_or_default();
-        let used = area.map(|area| format!("storage = {area}\n")).unwrap_or_default();
+        let declared = area
+            .as_ref()
+            .map(|area| format!("storage.{area} = {{ path = \"work\" }}\n"))
+            .unwrap_or_default();
+        let used = area
+            .map(|area| format!("storage = {area}\n"))
+            .unwrap_or_default();
         let text = format!(
             "schema = 1\nname = \"doctor-probe\"\n[sites.{site}]\nkind = \"local\"\nmpi.{mpi} = {{ family = \"{family}\" }}\n{declared}\
              [matrix]\napp = \"probe\"\nclass = \"probe\"\nmapping = \"{mapping}\"\nmpi = {mpi}\ncheckpointer = \"dmtcp\"\n{used}\
@@ -183,7 +224,8 @@ impl Trial<'_> {
         let embedded = cvc_core::app::embedded::directory().map_err(|e| e.to_string())?;
         let file = directory.join("doctor-probe.toml");
         let dirs = [PathBuf::from(apps), embedded];
-        let mut spec = campaign::load_text(file.as_std_path(), &text, &dirs).map_err(|e| e.to_string())?;
+        let mut spec =
+            campaign::load_text(file.as_std_path(), &text, &dirs).map_err(|e| e.to_string())?;
         let mut site = site.clone();
         site.mpi.retain(|name, _| name == self.mpi);
         // two ranks must do on one core as well
@@ -198,7 +240,9 @@ impl Trial<'_> {
     pub(super) async fn carry_out(&self, base: &Options, interrupted: &mut StopSignal) -> Tried {
         let directory = match tempfile::Builder::new().prefix("cvc-doctor-").tempdir() {
             Ok(directory) => directory,
-            Err(error) => return failed_before(format!("cannot make a temporary directory: {error}")),
+            Err(error) => {
+                return failed_before(format!("cannot make a temporary directory: {error}"));
+            }
         };
         let Some(path) = Utf8Path::from_path(directory.path()) else {
             return failed_before("the temporary directory has no UTF-8 name".into());
@@ -209,25 +253,49 @@ impl Trial<'_> {
         };
         match directory.close() {
             Ok(()) => tried,
-            Err(error) => Tried { failure: Some(failure(format!("left behind: {error}"))), ..tried },
+            Err(error) => Tried {
+                failure: Some(failure(format!("left behind: {error}"))),
+                ..tried
+            },
         }
     }
 
-    async fn walk(&self, spec: &Spec, directory: &Utf8Path, base: &Options, interrupted: &mut StopSignal) -> Tried {
+    async fn walk(
+        &self,
+        spec: &Spec,
+        directory: &Utf8Path,
+        base: &Options,
+        interrupted: &mut StopSignal,
+    ) -> Tried {
         let plan = plan::build(spec);
         if let Some(excluded) = plan.excluded.first() {
             return failed_before(excluded.reason.clone());
         }
         let start = Instant::now();
-        let limits = Limits { opening: OPENING, run: TRIAL };
-        let run = temporary::carry_out(spec, &plan, directory, self.name(), base, limits, interrupted).await;
+        let limits = Limits {
+            opening: OPENING,
+            run: TRIAL,
+        };
+        let run = temporary::carry_out(
+            spec,
+            &plan,
+            directory,
+            self.name(),
+            base,
+            limits,
+            interrupted,
+        )
+        .await;
         let mut tried = judge(&run.seen, &run.dir, start);
         if let Some(error) = run.error {
             tried.failure = Some(failure(error));
         } else if let Some(late) = run.late.filter(|_| tried.failure.is_none()) {
             tried.failure = Some(failure(late));
         }
-        Tried { is_interrupted: run.is_interrupted, ..tried }
+        Tried {
+            is_interrupted: run.is_interrupted,
+            ..tried
+        }
     }
 }
 
@@ -236,7 +304,12 @@ fn failure(what: String) -> Failure {
 }
 
 fn failed_before(what: String) -> Tried {
-    Tried { cells: [Cell::NotReached; 5], failure: Some(failure(what)), used: None, is_interrupted: false }
+    Tried {
+        cells: [Cell::NotReached; 5],
+        failure: Some(failure(what)),
+        used: None,
+        is_interrupted: false,
+    }
 }
 
 /// Judges what was seen of a run and what its directory holds.
@@ -245,17 +318,30 @@ fn judge(seen: &Seen, dir: &CampaignDir, start: Instant) -> Tried {
         return failed_before(reason.clone());
     }
     let now = Instant::now();
-    let Some(began) = seen.began else { return failed_before("the run never began".into()) };
+    let Some(began) = seen.began else {
+        return failed_before("the run never began".into());
+    };
     let directory = seen.directory(dir);
     let records = read_records(&directory);
     let value = |name: &str| records.iter().find(|r| r.name == name).map(|r| r.value);
-    let images: f64 =
-        records.iter().filter(|r| r.name == names::CKPT_FILES && r.labels.get("kind").is_some_and(|k| k == "rank")).map(|r| r.value).sum();
+    let images: f64 = records
+        .iter()
+        .filter(|r| {
+            r.name == names::CKPT_FILES && r.labels.get("kind").is_some_and(|k| k == "rank")
+        })
+        .map(|r| r.value)
+        .sum();
     let end = seen.ended.as_ref().map_or(now, |(at, _)| *at);
-    let (checkpoint, restart, collecting) = (seen.stage("checkpoint"), seen.stage("restart"), seen.stage("collecting"));
+    let (checkpoint, restart, collecting) = (
+        seen.stage("checkpoint"),
+        seen.stage("restart"),
+        seen.stage("collecting"),
+    );
     let seconds = |from: Instant, to: Instant| to.saturating_duration_since(from).as_secs_f64();
-    let restarted = std::fs::read_to_string(directory.join("restart.stdout"))
-        .is_ok_and(|text| text.lines().any(|l| l.starts_with("Time step ") || l.starts_with("Verification = ")));
+    let restarted = std::fs::read_to_string(directory.join("restart.stdout")).is_ok_and(|text| {
+        text.lines()
+            .any(|l| l.starts_with("Time step ") || l.starts_with("Verification = "))
+    });
     let (outcome, has_ended) = match &seen.ended {
         Some((_, outcome)) => (Some(outcome), true),
         None => (None, false),
@@ -263,31 +349,46 @@ fn judge(seen: &Seen, dir: &CampaignDir, start: Instant) -> Tried {
     let succeeded = outcome == Some(&Outcome::Succeeded);
     // what works, and for how long it took; in the order of the columns
     let works = [
-        (checkpoint.is_some(), seconds(began, checkpoint.or(collecting).unwrap_or(end))),
+        (
+            checkpoint.is_some(),
+            seconds(began, checkpoint.or(collecting).unwrap_or(end)),
+        ),
         (
             succeeded || restart.is_some() || value(names::CKPT_LATENCY_S).is_some(),
-            value(names::CKPT_LATENCY_S).unwrap_or_else(|| checkpoint.map_or(0.0, |at| seconds(at, restart.or(collecting).unwrap_or(end)))),
+            value(names::CKPT_LATENCY_S).unwrap_or_else(|| {
+                checkpoint.map_or(0.0, |at| seconds(at, restart.or(collecting).unwrap_or(end)))
+            }),
         ),
         (
             succeeded || (restart.is_some() && (images >= RANKS || !has_ended)),
-            value(names::CKPT_STORAGE_S).unwrap_or_else(|| checkpoint.map_or(0.0, |at| seconds(at, restart.or(collecting).unwrap_or(end)))),
+            value(names::CKPT_STORAGE_S).unwrap_or_else(|| {
+                checkpoint.map_or(0.0, |at| seconds(at, restart.or(collecting).unwrap_or(end)))
+            }),
         ),
-        (succeeded || restarted, restart.map_or(0.0, |at| seconds(at, collecting.unwrap_or(end)))),
+        (
+            succeeded || restarted,
+            restart.map_or(0.0, |at| seconds(at, collecting.unwrap_or(end))),
+        ),
         (succeeded, collecting.map_or(0.0, |at| seconds(at, end))),
     ];
     let mut cells = [Cell::NotReached; 5];
     let mut stopped_at = None;
     for ((cell, (works, seconds)), column) in cells.iter_mut().zip(works).zip(Column::ALL) {
-        *cell = if works { Cell::Works { seconds } } else { Cell::Fails { seconds } };
+        *cell = if works {
+            Cell::Works { seconds }
+        } else {
+            Cell::Fails { seconds }
+        };
         if !works {
             stopped_at = Some(column);
             break;
         }
     }
     let failure = match (outcome, stopped_at) {
-        (Some(Outcome::Failed { cause, detail }), column) => {
-            Some(Failure { what: format!("{}: {detail}", name_of(*cause)), log: column.and_then(|column| last_of(&directory, column)) })
-        }
+        (Some(Outcome::Failed { cause, detail }), column) => Some(Failure {
+            what: format!("{}: {detail}", name_of(*cause)),
+            log: column.and_then(|column| last_of(&directory, column)),
+        }),
         (Some(Outcome::Succeeded), _) => None,
         // it was ended early, which its caller explains
         (None, _) => {
@@ -295,7 +396,12 @@ fn judge(seen: &Seen, dir: &CampaignDir, start: Instant) -> Tried {
             None
         }
     };
-    Tried { cells, failure, used: Used::read(&directory), is_interrupted: false }
+    Tried {
+        cells,
+        failure,
+        used: Used::read(&directory),
+        is_interrupted: false,
+    }
 }
 
 /// The last lines of the first log of a run that says something.
@@ -303,8 +409,15 @@ fn last_of(directory: &Utf8Path, column: Column) -> Option<(String, Vec<String>)
     column.logs().iter().find_map(|name| {
         let bytes = std::fs::read(directory.join(name)).ok()?;
         let text = String::from_utf8_lossy(&bytes);
-        let lines: Vec<&str> = text.lines().map(str::trim_end).filter(|l| !l.is_empty()).collect();
-        let last = lines[lines.len().saturating_sub(LOG_LINES)..].iter().map(|l| l.chars().take(300).collect()).collect::<Vec<String>>();
+        let lines: Vec<&str> = text
+            .lines()
+            .map(str::trim_end)
+            .filter(|l| !l.is_empty())
+            .collect();
+        let last = lines[lines.len().saturating_sub(LOG_LINES)..]
+            .iter()
+            .map(|l| l.chars().take(300).collect())
+            .collect::<Vec<String>>();
         (!last.is_empty()).then(|| ((*name).to_owned(), last))
     })
 }

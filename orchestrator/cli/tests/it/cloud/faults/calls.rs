@@ -38,7 +38,14 @@ const ACTIONS: [&str; 26] = [
 fn too_many_calls_and_a_cloud_that_is_unwell_are_gone_through() {
     require!(Tool::Lab, Tool::Moto, Tool::Mpich5, Tool::Ansible);
     let _turn = turn();
-    let cloud = scripted(Cloud::builder(), "unwell", 2, "market = \"spot\"", AT_ONCE, &ONE.replace("1Nx1P", "2Nx1P"));
+    let cloud = scripted(
+        Cloud::builder(),
+        "unwell",
+        2,
+        "market = \"spot\"",
+        AT_ONCE,
+        &ONE.replace("1Nx1P", "2Nx1P"),
+    );
     for (n, action) in ACTIONS.into_iter().enumerate() {
         cloud.cloud.fault(match n % 3 {
             0 => Fault::throttle(action),
@@ -47,14 +54,27 @@ fn too_many_calls_and_a_cloud_that_is_unwell_are_gone_through() {
         });
     }
     // those that change something are hit by all of it, and answers are lost
-    for action in ["ImportKeyPair", "CreateSecurityGroup", "CreatePlacementGroup", "RunInstances", "TerminateInstances", "DeleteKeyPair"] {
+    for action in [
+        "ImportKeyPair",
+        "CreateSecurityGroup",
+        "CreatePlacementGroup",
+        "RunInstances",
+        "TerminateInstances",
+        "DeleteKeyPair",
+    ] {
         cloud.cloud.fault(Fault::throttle(action));
-        cloud.cloud.fault(Fault::error(action, "InternalError", 500));
+        cloud
+            .cloud
+            .fault(Fault::error(action, "InternalError", 500));
         cloud.cloud.fault(Fault::lost_answer(action));
     }
     cloud.run().expect(0);
     let hit = |action: &&str| cloud.cloud.count(action) > 0;
-    assert!(ACTIONS.iter().filter(|a| hit(a)).count() >= 22, "{:?}", ACTIONS.iter().filter(|a| !hit(a)).collect::<Vec<_>>());
+    assert!(
+        ACTIONS.iter().filter(|a| hit(a)).count() >= 22,
+        "{:?}",
+        ACTIONS.iter().filter(|a| !hit(a)).collect::<Vec<_>>()
+    );
     assert_eq!(cloud.cloud.instances().len(), 2);
     cloud.on.campaign.assert_whole(1);
     cloud.assert_over();
@@ -67,20 +87,42 @@ fn an_order_whose_answer_is_lost_launches_nothing_twice_also_after_a_kill() {
     let cloud = small("lost", "");
     // opened, started, site-opened, lease-intended, and then the answer, heard at a later attempt, is not written down any more
     // all attempts that a call has, and then those of the same order again
-    cloud.cloud.fault(Fault::lost_answer("RunInstances").times(7));
-    let killed = cloud.start_with(&["run", "campaign.toml"], &[("CVC_KILL_AT", "before:5")]).wait(120 * SECOND);
+    cloud
+        .cloud
+        .fault(Fault::lost_answer("RunInstances").times(7));
+    let killed = cloud
+        .start_with(&["run", "campaign.toml"], &[("CVC_KILL_AT", "before:5")])
+        .wait(120 * SECOND);
     assert_ne!(killed.code, Some(0));
-    assert!(killed.stderr.contains("repeating the order"), "{}", killed.stderr);
+    assert!(
+        killed.stderr.contains("repeating the order"),
+        "{}",
+        killed.stderr
+    );
     assert!(cloud.cloud.faults_are_over() && cloud.cloud.count("RunInstances") >= 8);
-    assert!(cloud.on.campaign.events("lease-acquired").is_empty() && cloud.on.campaign.events("lease-intended").len() == 1);
+    assert!(
+        cloud.on.campaign.events("lease-acquired").is_empty()
+            && cloud.on.campaign.events("lease-intended").len() == 1
+    );
     let launched = cloud.cloud.instances();
     assert_eq!(launched.len(), 1);
     // it looks before it would ask again
     let output = cloud.run().expect(0);
     assert!(output.stderr.contains("found what "), "{}", output.stderr);
-    assert_eq!(cloud.cloud.instances().iter().map(|i| &i.id).collect::<Vec<_>>(), [&launched[0].id]);
+    assert_eq!(
+        cloud
+            .cloud
+            .instances()
+            .iter()
+            .map(|i| &i.id)
+            .collect::<Vec<_>>(),
+        [&launched[0].id]
+    );
     let acquired = cloud.on.campaign.events("lease-acquired");
-    assert_eq!((acquired.len(), acquired[0]["by"]["instances"][0].as_str()), (1, Some(launched[0].id.as_str())));
+    assert_eq!(
+        (acquired.len(), acquired[0]["by"]["instances"][0].as_str()),
+        (1, Some(launched[0].id.as_str()))
+    );
     cloud.on.campaign.assert_whole(1);
     cloud.assert_over();
 }
@@ -95,11 +137,17 @@ fn a_clock_that_is_wrong_is_no_matter_nor_is_a_group_that_is_in_use_for_a_while(
     cloud.on.wait_start(1);
     cloud.cloud.skew(-1200);
     let before = cloud.cloud.count("DescribeInstances");
-    wait_until("calls by the other clock", 60 * SECOND, || cloud.cloud.count("DescribeInstances") > before + 2);
+    wait_until("calls by the other clock", 60 * SECOND, || {
+        cloud.cloud.count("DescribeInstances") > before + 2
+    });
     cloud.cloud.hold_group(4);
     cloud.on.go_all();
     let output = ends(cvc, 0);
-    assert!(output.stderr.contains("cannot be removed yet"), "{}", output.stderr);
+    assert!(
+        output.stderr.contains("cannot be removed yet"),
+        "{}",
+        output.stderr
+    );
     assert_eq!(cloud.cloud.instances().len(), 1, "{}", output.stderr);
     cloud.on.campaign.assert_whole(2);
     cloud.assert_over();
@@ -114,7 +162,9 @@ fn credentials_that_expire_in_a_run_stop_nothing_if_they_are_there_again_in_time
     cloud.on.wait_start(1);
     cloud.cloud.expire_credentials();
     let before = cloud.cloud.calls().len();
-    wait_until("calls that are refused", 60 * SECOND, || cloud.cloud.calls().len() > before + 1);
+    wait_until("calls that are refused", 60 * SECOND, || {
+        cloud.cloud.calls().len() > before + 1
+    });
     // the run goes on, and so does the next
     cloud.on.go(1);
     cloud.on.wait_start(2);
@@ -138,7 +188,9 @@ fn expired_credentials_are_reported_with_what_is_left_and_later_nothing_is() {
     let output = ends(cvc, 9);
     let id = cloud.cloud.instances()[0].id.clone();
     assert!(
-        output.stderr.contains(&id) && output.stderr.contains("aws sso login") && output.stderr.contains("`cvc run`"),
+        output.stderr.contains(&id)
+            && output.stderr.contains("aws sso login")
+            && output.stderr.contains("`cvc run`"),
         "{}",
         output.stderr
     );
@@ -151,6 +203,9 @@ fn expired_credentials_are_reported_with_what_is_left_and_later_nothing_is() {
     cloud.cloud.restore_credentials();
     cloud.ends(&["run", "campaign.toml"], 0);
     cloud.on.campaign.assert_whole(2);
-    assert_eq!((cloud.cloud.instances().len(), cloud.on.starts().len()), (1, 2));
+    assert_eq!(
+        (cloud.cloud.instances().len(), cloud.on.starts().len()),
+        (1, 2)
+    );
     cloud.assert_over();
 }

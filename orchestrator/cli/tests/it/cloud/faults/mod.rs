@@ -26,7 +26,14 @@ const AT_ONCE: &str = "echo \"${CVC_RUN%%@*}\" >>/shared/starts\necho SUCCESS\n"
 const ONE: &str = "mapping = \"1Nx1P\"\n[run]\nrepeats = 1\nretries = 0\ntimeout_s = 120\n";
 
 /// A campaign of a script on instances; `ec2` are further keys of their table, `rest` follows the application.
-fn scripted(builder: CloudBuilder, name: &str, nodes: u32, ec2: &str, script: &str, rest: &str) -> OnCloud {
+fn scripted(
+    builder: CloudBuilder,
+    name: &str,
+    nodes: u32,
+    ec2: &str,
+    script: &str,
+    rest: &str,
+) -> OnCloud {
     let lab = Lab::builder().nodes(1).build();
     let cloud = builder.start(&lab);
     let text = text(&cloud, nodes, ec2, rest);
@@ -43,7 +50,10 @@ fn scripted(builder: CloudBuilder, name: &str, nodes: u32, ec2: &str, script: &s
 
 /// The text of such a campaign.
 fn text(cloud: &Cloud, nodes: u32, ec2: &str, rest: &str) -> String {
-    format!("{}[matrix]\napp = \"script\"\nmpi = \"mpich5\"\n{rest}", ec2_site(cloud, nodes, "", &format!("install = false\n{ec2}")))
+    format!(
+        "{}[matrix]\napp = \"script\"\nmpi = \"mpich5\"\n{rest}",
+        ec2_site(cloud, nodes, "", &format!("install = false\n{ec2}"))
+    )
 }
 
 /// One instance, and one run that ends at once.
@@ -59,7 +69,11 @@ fn steps(name: &str, nodes: u32, ec2: &str, rest: &str) -> OnCloud {
 impl OnCloud {
     /// Instances that are there or come up.
     fn alive(&self) -> Vec<Instance> {
-        self.cloud.instances().into_iter().filter(|i| matches!(i.state.as_str(), "pending" | "running")).collect()
+        self.cloud
+            .instances()
+            .into_iter()
+            .filter(|i| matches!(i.state.as_str(), "pending" | "running"))
+            .collect()
     }
 
     /// Starts `cvc` without some variables.
@@ -79,21 +93,44 @@ impl OnCloud {
 
     /// Why orders came to nothing, or to an end.
     fn released(&self) -> Vec<String> {
-        self.on.campaign.events("lease-released").iter().map(|e| e["how"].as_str().unwrap_or_default().to_owned()).collect()
+        self.on
+            .campaign
+            .events("lease-released")
+            .iter()
+            .map(|e| e["how"].as_str().unwrap_or_default().to_owned())
+            .collect()
     }
 
     /// Each order is over, once; nothing is left in the cloud and here.
     #[track_caller]
     fn assert_over(&self) {
         let names = |kind: &str| -> Vec<String> {
-            self.on.campaign.events(kind).iter().map(|e| e["lease"].as_str().expect("a lease").to_owned()).collect()
+            self.on
+                .campaign
+                .events(kind)
+                .iter()
+                .map(|e| e["lease"].as_str().expect("a lease").to_owned())
+                .collect()
         };
         let (intended, released) = (names("lease-intended"), names("lease-released"));
         let set = |all: &[String]| all.iter().cloned().collect::<BTreeSet<_>>();
         assert_eq!(set(&intended), set(&released), "all orders are over");
-        assert_eq!((set(&intended).len(), set(&released).len()), (intended.len(), released.len()), "once: {intended:?} {released:?}");
-        let opened = self.on.campaign.journal().iter().rfind(|e| e["event"] == "site-opened" || e["event"] == "site-closed").cloned();
-        assert!(opened.is_none_or(|e| e["event"] == "site-closed"), "the site is closed");
+        assert_eq!(
+            (set(&intended).len(), set(&released).len()),
+            (intended.len(), released.len()),
+            "once: {intended:?} {released:?}"
+        );
+        let opened = self
+            .on
+            .campaign
+            .journal()
+            .iter()
+            .rfind(|e| e["event"] == "site-opened" || e["event"] == "site-closed")
+            .cloned();
+        assert!(
+            opened.is_none_or(|e| e["event"] == "site-closed"),
+            "the site is closed"
+        );
         self.on.campaign.assert_nothing_left();
         self.assert_nothing_left();
     }

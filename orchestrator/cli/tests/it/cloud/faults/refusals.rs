@@ -12,10 +12,22 @@ fn wrong_names_are_reported_before_anything_is_launched() {
     let good = text(&cloud.cloud, 1, "", ONE);
     let image = Cloud::image(&cloud.cloud, "x86_64");
     let wrong = [
-        (good.replace("c5.xlarge", "c5.enormous"), "unknown instance type c5.enormous; its family has c5."),
-        (good.replace(&image, "ami-0123456789abcdef0"), "ami-0123456789abcdef0"),
-        (good.replace("region =", "profile = \"nobodys\"\nregion ="), "nobodys"),
-        (good.replace("region =", "zones = [\"us-east-1x\"]\nregion ="), "unknown zone us-east-1x"),
+        (
+            good.replace("c5.xlarge", "c5.enormous"),
+            "unknown instance type c5.enormous; its family has c5.",
+        ),
+        (
+            good.replace(&image, "ami-0123456789abcdef0"),
+            "ami-0123456789abcdef0",
+        ),
+        (
+            good.replace("region =", "profile = \"nobodys\"\nregion ="),
+            "nobodys",
+        ),
+        (
+            good.replace("region =", "zones = [\"us-east-1x\"]\nregion ="),
+            "unknown zone us-east-1x",
+        ),
     ];
     for (text, told) in wrong {
         cloud.on.campaign.rewrite(&text);
@@ -26,7 +38,11 @@ fn wrong_names_are_reported_before_anything_is_launched() {
         cloud.assert_over();
     }
     assert_eq!(cloud.cloud.count("RunInstances"), 0);
-    assert!(cloud.cloud.calls().len() < 100, "{}", cloud.cloud.calls().len());
+    assert!(
+        cloud.cloud.calls().len() < 100,
+        "{}",
+        cloud.cloud.calls().len()
+    );
 }
 
 #[test]
@@ -36,7 +52,12 @@ fn missing_credentials_and_endpoints_are_reported_soon() {
     let cloud = small("nobody", "");
     let keys = ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"];
     let output = ends(cloud.start_without(&["run", "campaign.toml"], &keys), 3);
-    assert!(output.stderr.contains("no credentials are configured") && output.stderr.contains("aws configure"), "{}", output.stderr);
+    assert!(
+        output.stderr.contains("no credentials are configured")
+            && output.stderr.contains("aws configure"),
+        "{}",
+        output.stderr
+    );
     ends(cloud.start_without(&["plan", "campaign.toml"], &keys), 0);
     assert!(cloud.cloud.calls().is_empty());
     cloud.assert_over();
@@ -44,7 +65,11 @@ fn missing_credentials_and_endpoints_are_reported_soon() {
     // nobody listens there: each attempt is refused at once
     let deaf = [("AWS_ENDPOINT_URL", "http://127.0.0.1:9")];
     let output = ends(cloud.start_with(&["run", "campaign.toml"], &deaf), 3);
-    assert!(output.stderr.contains("onnection refused") && output.stderr.contains("try again"), "{}", output.stderr);
+    assert!(
+        output.stderr.contains("onnection refused") && output.stderr.contains("try again"),
+        "{}",
+        output.stderr
+    );
     ends(cloud.start_with(&["plan", "campaign.toml"], &deaf), 0);
     cloud.assert_over();
 }

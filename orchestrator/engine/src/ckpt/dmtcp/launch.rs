@@ -1,0 +1,72 @@
+//! DMTCP's part of the script of a run: its coordinator, the words before the launcher, and the end.
+
+use super::install::{BETWEEN_NODES, DmtcpLayout, between_nodes_build, coordinator, launch_words};
+use crate::{
+    ckpt::contract::{Install, LaunchPart},
+    render::{self, RenderError, Template, shell_quote},
+    run::{Input, RunContext, ScriptFailure},
+};
+use serde_json::json;
+
+/// Source of the library that repairs DMTCP between nodes, in the working directory.
+const SOURCE: &str = "dmtcp-nodes.c";
+/// That library.
+const LIBRARY: &str = "dmtcp-nodes.so";
+
+/// What starts it.
+const START: Template = Template::new(
+    "launch/dmtcp-start.sh.hbs",
+    include_str!("../../../../../templates/launch/dmtcp-start.sh.hbs"),
+);
+
+/// DMTCP's part of the script of a run.
+pub(super) fn launch(install: &Install, run: &RunContext) -> Result<LaunchPart, RenderError> {
+    let layout = DmtcpLayout::of(run);
+    let several = run.used.several();
+    let library = several.then(|| run.work.join(LIBRARY));
+    let words = launch_words(install, &layout, run.point.compression, library.as_deref());
+    let command = install.program("dmtcp_command");
+    let before = render::render(
+        START,
+        &json!({
+            "ckptdir": layout.ckptdir, "kvdir": layout.kvdir, "portfile": layout.portfile,
+            "coordinator": coordinator(install, &layout, stale_s(run)),
+            "launch": words, "library": library, "command": command, "host": host(run), "exit": ScriptFailure::values(),
+            "library_build": library.as_ref().map(|library| between_nodes_build(&run.work.join(SOURCE), library)),
+        }),
+    )?;
+    let words: Vec<String> = words.iter().map(|word| shell_quote(word)).collect();
+    let source = || Input {
+        name: SOURCE.to_owned(),
+        content: BETWEEN_NODES.to_owned(),
+        executable: false,
+    };
+    Ok(LaunchPart {
+        before,
+        wrapper: format!(
+            "{} -h {} -p \"$DMTCP_PORT\"",
+            words.join(" "),
+            shell_quote(host(run))
+        ),
+        after: format!(
+            "[ -z \"${{CVC_BY_HAND:-}}\" ] || {} -h 127.0.0.1 -p \"$DMTCP_PORT\" -q >/dev/null 2>&1\n",
+            shell_quote(&command)
+        ),
+        inputs: several.then(source).into_iter().collect(),
+    })
+}
+
+/// How its processes address the coordinator: ranks on other nodes must reach it as well.
+pub(super) fn host(run: &RunContext) -> &str {
+    if run.used.several() {
+        &run.used.head.among
+    } else {
+        "127.0.0.1"
+    }
+}
+
+/// Seconds after which a coordinator without a process leaves: long enough for the slowest start, short enough not to stay for hours if the
+/// program never comes.
+pub(super) fn stale_s(run: &RunContext) -> u64 {
+    (run.timeout_s.ceil() as u64).clamp(60, 7 * 24 * 3600)
+}

@@ -1,0 +1,169 @@
+//! DMTCP's part in a run: it takes checkpoints when they are due, ends the ranks, and restarts them.
+
+use super::{
+    checkpoint::Checkpoint,
+    coordinator::{self, DmtcpClient},
+    dmtcp_run::DmtcpRun,
+    images::images,
+    measure::measure,
+    request::{peers, take},
+    restart, restart_watch,
+    session_files::{keep_session_files, restore_session_files, without_session_files},
+};
+use crate::{
+    ckpt::{
+        contract::{Halt, Install, Restart, Session, SessionContext},
+        moments::Moments,
+    },
+    run::{AttemptReporter, Findings, RunError, RunFailure, Shepherd, last_lines, text},
+};
+use async_trait::async_trait;
+use cvc_core::point::Compression;
+use serde_json::Value;
+use std::time::{Duration, Instant};
+
+/// Time limit for the images of a program that has ended.
+const REST_LIMIT: Duration = Duration::from_secs(60);
+
+/// A run under DMTCP, and its checkpoints so far.
+pub(super) struct DmtcpSession<'r> {
+    of: DmtcpRun<'r>,
+    checkpoints: Vec<Checkpoint>,
+}
+
+impl<'r> DmtcpSession<'r> {
+    /// The session of a run.
+    pub fn new(install: &Install, context: SessionContext<'r>) -> Self {
+        Self {
+            of: DmtcpRun::new(install, context),
+            checkpoints: Vec::new(),
+        }
+    }
+}
+
+#[async_trait]
+impl Session for DmtcpSession<'_> {
+    async fn take(
+        &mut self,
+        shepherd: &mut Shepherd,
+        reporter: &AttemptReporter,
+    ) -> Result<(), Halt> {
+        let (of, settings) = (&self.of, &self.of.run.checkpoint);
+        let mut moments = Moments::new(of.run)?;
+        let port = coordinator::port(&of.layout, shepherd).await?;
+        let coordinator = DmtcpClient {
+            install: &of.install,
+            port,
+        };
+        let limit = Duration::from_secs_f64(settings.timeout_s);
+        let goes_on = !settings.moment.kills() && !settings.restart_check;
+        while let Some(due) = moments.next(shepherd).await? {
+            reporter.stage(&format!("checkpoint {}", due.number));
+            let peers = peers(of, &coordinator, shepherd, limit).await?;
+            // decompressing images takes cores from the program: the last ones can wait until it has ended
+            let later = due.last && goes_on && of.run.point.compression == Compression::Gzip;
+            if due.last && settings.restart_check {
+                // now, while they are there for sure: the program may end as soon as it has been checkpointed, and the MPI library with it
+                if let Err(error) = keep_session_files(of).await {
+                    return Err(
+                        without_session_files(of, &error).map_or(Halt::Error(error), Halt::Failure)
+                    );
+                }
+            }
+            self.checkpoints
+                .push(take(of, &coordinator, shepherd, due.number, peers, limit, later).await?);
+        }
+        Ok(())
+    }
+
+    fn taken(&self) -> usize {
+        self.checkpoints.len()
+    }
+
+    async fn stop(&self) {
+        coordinator::kill(&self.of).await;
+    }
+
+    /// Reads the images of a checkpoint that was left for later.
+    async fn finish(&mut self) -> Result<(), Halt> {
+        let mut failed = Ok(());
+        for checkpoint in self.checkpoints.iter_mut().filter(|c| c.dirs.is_empty()) {
+            match images(
+                &self.of,
+                checkpoint.number,
+                Instant::now(),
+                REST_LIMIT,
+                || true,
+            )
+            .await
+            {
+                Ok(dirs) => checkpoint.dirs = dirs,
+                Err(why) => failed = Err(why.into()),
+            }
+        }
+        failed
+    }
+
+    fn restart(&self, values: &Value) -> Result<Option<Restart>, Halt> {
+        let Some(last) = self.checkpoints.last() else {
+            return Ok(None);
+        };
+        restart::script(&self.of, last, values).map(|script| Some(Restart::Script(script)))
+    }
+
+    async fn prepare_restart(&self) -> Result<(), RunError> {
+        if let Some(last) = self.checkpoints.last() {
+            restart::forget_saved_files(&self.of, last).await;
+        }
+        restore_session_files(&self.of).await
+    }
+
+    async fn watch_restart(&self) -> RunFailure {
+        let peers = self
+            .checkpoints
+            .last()
+            .map_or(self.of.peers, |last| last.peers);
+        restart_watch::watch(&self.of, peers).await
+    }
+
+    fn explain_restart(&self) -> Option<String> {
+        restart_watch::find_assertion(&self.of)
+    }
+
+    fn continues_from(&self) -> Option<(u32, u64)> {
+        self.checkpoints
+            .last()
+            .map(|last| (last.number, last.printed_bytes))
+    }
+
+    fn measure(&self, _: &str, to: &mut Findings) -> Result<(), RunError> {
+        for checkpoint in &self.checkpoints {
+            measure(&self.of, checkpoint, to);
+        }
+        Ok(())
+    }
+
+    fn start_failure(&self) -> String {
+        let message = text(&self.of.run.dir.join("coordinator.out"));
+        format!(
+            "DMTCP's coordinator did not start: {}",
+            last_lines(&message)
+        )
+    }
+
+    fn keep_logs(&self) {
+        let Ok(entries) = self.of.layout.kvdir.read_dir_utf8() else {
+            return;
+        };
+        for entry in entries.flatten() {
+            if entry.path().is_file() && entry.file_name() != "port" {
+                // a missing log is not an error
+                let _ = std::fs::copy(entry.path(), self.of.run.dir.join(entry.file_name()));
+            }
+        }
+        let _ = std::fs::copy(
+            self.of.restart_script(),
+            self.of.run.dir.join("dmtcp_restart_script.sh"),
+        );
+    }
+}

@@ -1,0 +1,63 @@
+//! What is found of a run: its records, and why it failed.
+
+use super::failure::RunFailure;
+use cvc_core::{
+    ids::RunId,
+    outcome::Cause,
+    record::{Record, Source, Unit},
+};
+
+/// Name and value of a label of a record.
+pub type Label = (&'static str, String);
+
+/// The records of a run, and the first reason to call it a failure.
+#[derive(Clone, Debug)]
+pub struct Findings {
+    /// The run.
+    run: RunId,
+    /// Its records.
+    pub records: Vec<Record>,
+    /// Why it failed.
+    pub failure: Option<RunFailure>,
+}
+
+impl Findings {
+    /// Nothing yet of this run.
+    pub fn new(run: RunId) -> Self {
+        Self {
+            run,
+            records: Vec::new(),
+            failure: None,
+        }
+    }
+
+    /// Keeps only the first reason, because later ones follow from it.
+    pub fn fail(&mut self, cause: Cause, detail: impl Into<String>) {
+        self.failure
+            .get_or_insert_with(|| RunFailure::new(cause, detail));
+    }
+
+    /// Adds a record.
+    pub fn record(
+        &mut self,
+        name: &str,
+        value: f64,
+        unit: Unit,
+        source: Source,
+        artefact: Option<&str>,
+        labels: &[Label],
+    ) {
+        self.records.push(Record {
+            run: self.run.clone(),
+            name: name.to_owned(),
+            value,
+            unit,
+            source,
+            artefact: artefact.map(str::to_owned),
+            labels: labels
+                .iter()
+                .map(|(k, v)| ((*k).to_owned(), v.clone()))
+                .collect(),
+        });
+    }
+}

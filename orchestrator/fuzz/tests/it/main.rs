@@ -1,0 +1,3 @@
+//! No damage to a seed breaks a reader.
+
+mod readers;

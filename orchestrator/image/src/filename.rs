@@ -1,0 +1,80 @@
+//! Names of image files: `ckpt_<program>_<host id>-<virtual pid>-<time>.dmtcp`.
+
+use serde::{Deserialize, Serialize};
+
+/// What the file name of an image says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ImageName {
+    /// Name of the program; may itself hold `_`, `-` and dots.
+    pub program: String,
+    /// Digest of the host.
+    pub hostid: u64,
+    /// Virtual pid.
+    pub vpid: i32,
+    /// When the process was started, in DMTCP's own count.
+    pub time: u64,
+}
+
+/// Suffix of an image's name.
+pub(super) const SUFFIX: &str = ".dmtcp";
+/// Prefix of an image's name.
+pub(super) const PREFIX: &str = "ckpt_";
+/// Suffix while the image is being written.
+pub(super) const TEMPORARY_SUFFIX: &str = ".dmtcp.temp";
+/// What stands in place of [`SUFFIX`] in the name of the directory of saved files.
+pub(super) const FILES_SUFFIX: &str = "_files";
+
+impl ImageName {
+    /// Reads a file name (no directories), also one that ends in `.temp`. None if it is not of this form.
+    #[must_use]
+    pub fn parse(file_name: &str) -> Option<Self> {
+        let stem = file_name.strip_suffix(".temp").unwrap_or(file_name);
+        Self::parse_stem(stem.strip_suffix(SUFFIX)?)
+    }
+
+    /// The same without `.dmtcp`.
+    pub(super) fn parse_stem(stem: &str) -> Option<Self> {
+        // From the right: only the program's name may hold the separators.
+        let (program, upid) = stem.strip_prefix(PREFIX)?.rsplit_once('_')?;
+        let mut parts = upid.rsplitn(3, '-');
+        let (time, vpid, hostid) = (parts.next()?, parts.next()?, parts.next()?);
+        Some(Self {
+            program: program.to_owned(),
+            hostid: u64::from_str_radix(hostid, 16).ok()?,
+            vpid: vpid.parse().ok()?,
+            time: u64::from_str_radix(time, 16).ok()?,
+        })
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_split_from_the_right() {
+        let name = ImageName::parse("ckpt_my_prog-2.x_98ff-42000-2f1307f1a2b.dmtcp").unwrap();
+        assert_eq!(
+            name,
+            ImageName {
+                program: "my_prog-2.x".into(),
+                hostid: 0x98ff,
+                vpid: 42000,
+                time: 0x2f1_307f_1a2b
+            }
+        );
+        assert_eq!(ImageName::parse("ckpt_a_1-2-3.dmtcp.temp").unwrap().vpid, 2);
+        for bad in [
+            "ckpt_a.dmtcp",
+            "a_1-2-3.dmtcp",
+            "ckpt_a_1-2.dmtcp",
+            "ckpt_a_1-x-3.dmtcp",
+            "ckpt_a_1-2-3",
+            "",
+            "ckpt_.dmtcp",
+        ] {
+            assert_eq!(ImageName::parse(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! The model of an image.
+
+use super::{
+    area::Area,
+    baseline::Baseline,
+    header::Header,
+    in_file::InFile,
+    layout::Layout,
+    name::Name,
+    owner_sums::Part,
+    zones::{Sub, SubZone, Zone, Zones},
+};
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// By which file header the image starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Family {
+    /// DMTCP 2.x and 3.x: `DMTCP_CHECKPOINT_IMAGE_v2.0`.
+    V2,
+    /// DMTCP 4.x: `DMTCP_CHECKPOINT_IMAGE_v4.0`.
+    V4,
+}
+
+/// Version of the format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Format {
+    /// File header.
+    pub family: Family,
+    /// Area headers.
+    pub area_layout: Layout,
+}
+
+/// A line of the listing: a memory region, or (layouts A and B) a run of one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "RegionText")]
+pub struct Region {
+    /// Start address.
+    #[serde(serialize_with = "hex")]
+    pub start: u64,
+    /// End address.
+    #[serde(serialize_with = "hex")]
+    pub end: u64,
+    /// 1 read, 2 write, 4 execute.
+    pub prot: u32,
+    /// Linux `MAP_*` bits.
+    pub flags: u32,
+    /// Path, `[heap]`, `[stack]`, or empty.
+    pub name: Name,
+    /// Bytes of data, runs included.
+    pub stored: u64,
+    /// Area headers, runs included.
+    pub headers: u64,
+    /// Zone by the structural rules.
+    pub zone: Zone,
+    /// Sub-zone by the structural rules.
+    pub sub: Sub,
+    /// Zone by the literal rule.
+    pub literal: Zone,
+    /// Part by the owner rules, before private anonymous memory is divided between program and libraries.
+    pub part: Part,
+    /// Does the header name a device or an inode? Nameless memory that does was shared, and DMTCP took its name.
+    pub had_file: bool,
+    /// Layouts A and B: end of the region of which this is a run; else as `end`. Needed while an image is read, and not told in JSON.
+    #[serde(skip_serializing)]
+    pub region_end: u64,
+}
+
+fn hex<S: serde::Serializer>(address: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&format_args!("{address:#x}"))
+}
+
+/// A region as it stands in JSON.
+#[derive(Deserialize)]
+struct RegionText {
+    #[serde(deserialize_with = "from_hex")]
+    start: u64,
+    #[serde(deserialize_with = "from_hex")]
+    end: u64,
+    prot: u32,
+    flags: u32,
+    name: Name,
+    stored: u64,
+    headers: u64,
+    zone: Zone,
+    sub: Sub,
+    literal: Zone,
+    // not told by earlier versions
+    #[serde(default)]
+    part: Part,
+    #[serde(default)]
+    had_file: bool,
+}
+
+impl From<RegionText> for Region {
+    fn from(text: RegionText) -> Self {
+        let RegionText {
+            start,
+            end,
+            prot,
+            flags,
+            name,
+            stored,
+            headers,
+            zone,
+            sub,
+            literal,
+            part,
+            had_file,
+        } = text;
+        Self {
+            start,
+            end,
+            prot,
+            flags,
+            name,
+            stored,
+            headers,
+            zone,
+            sub,
+            literal,
+            part,
+            had_file,
+            region_end: end,
+        }
+    }
+}
+
+fn from_hex<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let digits = text
+        .strip_prefix("0x")
+        .and_then(|digits| u64::from_str_radix(digits, 16).ok());
+    digits.ok_or_else(|| {
+        serde::de::Error::custom(format_args!(
+            "`{text}` is not an address: expected 0x and hexadecimal digits"
+        ))
+    })
+}
+
+impl Region {
+    /// Address range in bytes.
+    #[must_use]
+    pub fn virtual_bytes(&self) -> u64 {
+        self.end.saturating_sub(self.start)
+    }
+
+    /// May the process read, write or execute it?
+    #[must_use]
+    pub fn is_accessible(&self) -> bool {
+        self.prot != 0
+    }
+}
+
+/// A checkpoint image. All sizes in bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Image {
+    /// The file.
+    pub path: PathBuf,
+    /// Version of the format.
+    pub format: Format,
+    /// Is the file gzip'd?
+    pub gzip: bool,
+    /// Length of the file, compressed if it is gzip'd.
+    pub file_bytes: u64,
+    /// Length of the image.
+    pub uncompressed_bytes: u64,
+    /// The file header.
+    pub header: Header,
+    /// Area headers, without the end marker.
+    pub area_headers: u64,
+    /// Sum of the data of all areas.
+    pub data_bytes: u64,
+    /// Where the end marker starts.
+    pub end_marker_offset: u64,
+    /// File headers and end marker.
+    pub fixed_overhead_bytes: u64,
+    /// Sums by zone, by all rule sets.
+    pub zones: Zones,
+    /// What the zones take of a gzip'd file; none of a plain one.
+    #[serde(default)]
+    pub in_file: Option<InFile>,
+    /// By what the owner rules divided private anonymous memory; none if nothing is known for the image.
+    #[serde(default)]
+    pub baseline: Option<Baseline>,
+    /// Sums by sub-zone of the structural rules.
+    #[serde(
+        serialize_with = "super::zones::serialize_sub_zones",
+        deserialize_with = "super::zones::deserialize_sub_zones"
+    )]
+    pub sub_zones: Vec<SubZone>,
+    /// One per line of the listing, in ascending address order.
+    pub regions: Vec<Region>,
+    /// Every area header, if it was asked for.
+    #[serde(skip)]
+    pub areas: Vec<Area>,
+}

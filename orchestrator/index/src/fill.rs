@@ -1,0 +1,536 @@
+//! How the tables of the index are filled.
+
+use super::{
+    factors,
+    load::{self, RunRecords},
+};
+use camino::Utf8Path;
+use cvc_core::{
+    ids::PointId,
+    journal::{Attempt, CampaignState, RunHistory, RunState},
+    outcome::Outcome,
+    plan::{Plan, PlannedRun},
+    point::Repeat,
+    record::Record,
+    spending,
+};
+use cvc_model::stats::{Interval, Scale, Summary};
+use rusqlite::{Connection, Transaction, params, params_from_iter, types::Value};
+use serde::Serialize;
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    path::Path,
+};
+
+/// Version of the index's schema.
+pub const SCHEMA: u32 = 10;
+
+/// Columns that the view of all run values may have; SQLite ends at 2000.
+const MAX_QUANTITIES: usize = 1000;
+
+/// Fills the file of a new index.
+pub(super) fn fill(
+    file: &Path,
+    campaign: &Utf8Path,
+    plan: &Plan,
+    state: &CampaignState,
+) -> rusqlite::Result<()> {
+    let mut connection = Connection::open(file)?;
+    // It is not the truth and has no name yet: losing it in a power cut costs nothing.
+    connection.execute_batch(
+        "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA foreign_keys = OFF;",
+    )?;
+    let t = connection.transaction()?;
+    t.execute_batch(&factors::with_columns(include_str!("schema.sql")))?;
+    meta(&t, campaign, plan, state)?;
+    points(&t, plan)?;
+    let apps: HashMap<&PointId, &str> = plan
+        .points
+        .iter()
+        .map(|p| (&p.id, p.point.app.as_str()))
+        .collect();
+    for (seq, run) in (1i64..).zip(&plan.runs) {
+        insert_run(&t, campaign, state, seq, run)?;
+        let finished = state.run(&run.id).is_some_and(|s| {
+            matches!(
+                s,
+                RunState::Finished {
+                    outcome: Outcome::Succeeded,
+                    ..
+                }
+            )
+        });
+        if let (true, Some(app)) = (finished, apps.get(&run.point)) {
+            figures(
+                &t,
+                app,
+                &load::figures(&campaign.join("runs").join(run.id.as_str()).join("run.json")),
+            )?;
+        }
+    }
+    t.execute_batch(include_str!("indexes.sql"))?;
+    t.execute_batch(include_str!("baselines.sql"))?;
+    leases(&t, state)?;
+    transfers(&t, state)?;
+    decisions(&t, plan, state)?;
+    summaries(&t, state)?;
+    run_values(&t, plan)?;
+    t.pragma_update(None, "user_version", SCHEMA)?;
+    t.commit()
+}
+
+/// Adds the points that need no further run.
+fn decisions(t: &Transaction<'_>, plan: &Plan, state: &CampaignState) -> rusqlite::Result<()> {
+    let mut insert = t.prepare("INSERT OR IGNORE INTO decisions VALUES (?,?,?,?)")?;
+    for planned in &plan.points {
+        if let Some(decision) = state.decided.get(&planned.id) {
+            insert.execute(params![
+                planned.id.as_str(),
+                decision.repeats,
+                decision.is_narrow,
+                decision.reason
+            ])?;
+        }
+    }
+    Ok(())
+}
+
+/// Adds the leases of clouds, with their costs so far.
+fn leases(t: &Transaction<'_>, state: &CampaignState) -> rusqlite::Result<()> {
+    let Some((_, last)) = state.span else {
+        return Ok(());
+    };
+    let mut insert = t.prepare("INSERT INTO leases VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)")?;
+    for (seq, lease) in (1i64..).zip(&state.leases) {
+        let (Some(order), Some(spent)) = (&lease.order, spending::lease_cost(lease, last)) else {
+            continue;
+        };
+        insert.execute(params![
+            seq,
+            lease.name.as_str(),
+            lease.site.as_str(),
+            order.region,
+            order.instance_type,
+            order.spot,
+            spent.instances,
+            lease.intended.to_string(),
+            lease.ended.map(|at| at.to_string()),
+            spent.instance_s,
+            order.usd_per_hour,
+            spent.is_known().then_some(spent.usd),
+            order.rate.as_ref().map(cvc_core::price::NodeRate::source),
+        ])?;
+    }
+    Ok(())
+}
+
+/// Adds what was fetched from clouds.
+fn transfers(t: &Transaction<'_>, state: &CampaignState) -> rusqlite::Result<()> {
+    let mut insert = t.prepare("INSERT INTO transfers VALUES (?,?,?)")?;
+    for (site, fetched) in &state.fetched {
+        insert.execute(params![
+            site.as_str(),
+            i64::try_from(fetched.bytes).unwrap_or(i64::MAX),
+            fetched.usd
+        ])?;
+    }
+    Ok(())
+}
+
+fn meta(
+    t: &Transaction<'_>,
+    campaign: &Utf8Path,
+    plan: &Plan,
+    state: &CampaignState,
+) -> rusqlite::Result<()> {
+    let planned: HashSet<_> = plan.runs.iter().map(|r| &r.id).collect();
+    let strangers = state
+        .runs
+        .keys()
+        .filter(|run| !planned.contains(run))
+        .count();
+    let mut cvc = state.cvc.clone();
+    cvc.dedup();
+    let mut rows = vec![
+        ("schema", SCHEMA.to_string()),
+        ("campaign", plan.campaign.clone()),
+        (
+            "title",
+            load::title(&campaign.join("campaign.toml")).unwrap_or_else(|| plan.campaign.clone()),
+        ),
+        ("seed", plan.seed.to_string()),
+        ("cvc", cvc.join(", ")),
+        ("sessions", state.sessions.to_string()),
+        (
+            "blocks",
+            plan.runs
+                .iter()
+                .find_map(|run| run.block)
+                .map_or_else(String::new, |block| block.of.many().to_owned()),
+        ),
+        ("interruptions", state.interruptions.to_string()),
+        ("completed", state.completed.to_string()),
+        ("runs_not_in_plan", strangers.to_string()),
+    ];
+    if let Some((first, last)) = state.span {
+        rows.push(("first_entry", first.to_string()));
+        rows.push(("last_entry", last.to_string()));
+    }
+    if let Some(plan) = &state.plan {
+        rows.push(("plan", plan.clone()));
+    }
+    let mut insert = t.prepare("INSERT INTO meta VALUES (?, ?)")?;
+    for (key, value) in rows {
+        insert.execute((key, value))?;
+    }
+    Ok(())
+}
+
+fn points(t: &Transaction<'_>, plan: &Plan) -> rusqlite::Result<()> {
+    let marks = vec!["?"; factors::columns().count() + 4].join(",");
+    let mut insert = t.prepare(&format!("INSERT OR IGNORE INTO points VALUES ({marks})"))?;
+    for (seq, planned) in (1i64..).zip(&plan.points) {
+        let row = [Value::from(planned.id.as_str().to_owned()), seq.into()]
+            .into_iter()
+            .chain(factors::values(&planned.point));
+        insert.execute(params_from_iter(row.chain([Value::from(planned.baseline)])))?;
+    }
+    let mut insert = t.prepare(&format!("INSERT INTO excluded VALUES ({marks})"))?;
+    for (seq, excluded) in (1i64..).zip(&plan.excluded) {
+        let reason = [word(&excluded.by).into(), excluded.reason.clone().into()];
+        insert.execute(params_from_iter(
+            [Value::from(seq)]
+                .into_iter()
+                .chain(factors::values(&excluded.point))
+                .chain(reason),
+        ))?;
+    }
+    Ok(())
+}
+
+fn insert_run(
+    t: &Transaction<'_>,
+    campaign: &Utf8Path,
+    state: &CampaignState,
+    seq: i64,
+    run: &PlannedRun,
+) -> rusqlite::Result<()> {
+    let history = state.runs.get(&run.id);
+    let all: &[Attempt] = history.map_or(&[], |h| &h.attempts);
+    let last = all
+        .iter()
+        .rev()
+        .find(|a| a.outcome.is_some())
+        .or(all.last());
+    let (standing, dir) = match history.map(|h| &h.state) {
+        Some(RunState::Finished {
+            outcome: Outcome::Succeeded,
+            ..
+        }) => ("succeeded", Some(format!("runs/{}", run.id))),
+        Some(RunState::Finished {
+            attempt,
+            outcome: Outcome::Failed { .. },
+            ..
+        }) => ("failed", Some(format!("runs/{}.failed-{attempt}", run.id))),
+        Some(RunState::Open { .. }) => ("running", Some(format!("runs/{}.partial", run.id))),
+        Some(RunState::Abandoned { .. }) | None if state.quarantined.contains(&run.point) => {
+            ("quarantined", None)
+        }
+        Some(RunState::Abandoned { .. }) | None => ("pending", None),
+    };
+    let (records_state, records) = match (history.map(|h| &h.state), &dir) {
+        (
+            Some(RunState::Finished {
+                outcome: Outcome::Succeeded,
+                records: written,
+                ..
+            }),
+            Some(dir),
+        ) => run_records(
+            &campaign.join(dir).join("records.jsonl"),
+            written.as_deref(),
+        ),
+        (
+            Some(RunState::Finished { .. } | RunState::Open { .. } | RunState::Abandoned { .. })
+            | None,
+            _,
+        ) => (("none", None), Vec::new()),
+    };
+    let facts = dir
+        .as_ref()
+        .map(|dir| load::facts(&campaign.join(dir).join("facts.json")));
+    let failure = history
+        .filter(|_| standing == "failed")
+        .and_then(RunHistory::failure);
+    let (kind, repeat) = match run.repeat {
+        Repeat::Warmup(n) => ("warmup", n),
+        Repeat::Measured(n) => ("measured", n),
+    };
+    let tried = all.iter().filter(|a| a.outcome.is_some()).count() as i64;
+    t.prepare_cached("INSERT OR IGNORE INTO runs VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)")?
+        .execute(params![
+            run.id.as_str(),
+            seq,
+            run.point.as_str(),
+            kind,
+            repeat,
+            standing,
+            tried,
+            failure.map(|f| word(&f.0)),
+            failure.map(|f| f.1),
+            last.and_then(|a| a.started).map(|at| at.to_string()),
+            last.and_then(|a| a.ended).map(|at| at.to_string()),
+            dir,
+            records_state.0,
+            records_state.1,
+            run.block.map(|block| block.number),
+        ])?;
+    attempts(t, run, all)?;
+    insert_records(t, run, &records)?;
+    insert_facts(t, run, facts)
+}
+
+/// The state of the records of a run that succeeded, why it is so, and the records. `written` is their digest in the journal.
+fn run_records(
+    path: &Utf8Path,
+    written: Option<&str>,
+) -> ((&'static str, Option<String>), Vec<Record>) {
+    match load::records(path) {
+        RunRecords::Missing => (
+            ("missing", Some("records.jsonl is missing".to_owned())),
+            Vec::new(),
+        ),
+        RunRecords::Damaged(why) => (("damaged", Some(why)), Vec::new()),
+        RunRecords::Read { records, digest } => match written {
+            Some(written) if !written.is_empty() && !digest.starts_with(written) => {
+                let why = "records.jsonl does not match its digest in the journal: it was analysed again or edited".to_owned();
+                (("changed", Some(why)), records)
+            }
+            Some(_) | None => (("ok", None), records),
+        },
+    }
+}
+
+fn insert_facts(
+    t: &Transaction<'_>,
+    run: &PlannedRun,
+    facts: Option<load::RunFacts>,
+) -> rusqlite::Result<()> {
+    let mut insert = t.prepare_cached("INSERT OR REPLACE INTO facts VALUES (?,?,?)")?;
+    match facts {
+        Some(Ok(Some(facts))) => {
+            for (key, value) in facts {
+                insert.execute((run.id.as_str(), key, value))?;
+            }
+        }
+        Some(Err(why)) => {
+            insert.execute((run.id.as_str(), "facts.json", format!("damaged: {why}")))?;
+        }
+        Some(Ok(None)) | None => {}
+    }
+    Ok(())
+}
+
+/// The descriptor may have changed between runs: the last run's counts.
+fn figures(
+    t: &Transaction<'_>,
+    app: &str,
+    figures: &[load::DeclaredFigure],
+) -> rusqlite::Result<()> {
+    let mut insert = t.prepare_cached("INSERT OR REPLACE INTO figures VALUES (?,?,?,?)")?;
+    for figure in figures {
+        insert.execute((app, &figure.name, word(&figure.unit), word(&figure.better)))?;
+    }
+    Ok(())
+}
+
+fn attempts(t: &Transaction<'_>, run: &PlannedRun, all: &[Attempt]) -> rusqlite::Result<()> {
+    let mut insert = t.prepare_cached("INSERT INTO attempts VALUES (?,?,?,?,?,?,?)")?;
+    for a in all {
+        let (result, cause, detail) = match &a.outcome {
+            Some(Outcome::Succeeded) => ("succeeded", None, None),
+            Some(Outcome::Failed { cause, detail }) => {
+                ("failed", Some(word(cause)), Some(detail.as_str()))
+            }
+            None if a.abandoned => ("abandoned", None, None),
+            None => ("running", None, None),
+        };
+        let time = |at: Option<jiff::Timestamp>| at.map(|at| at.to_string());
+        insert.execute(params![
+            run.id.as_str(),
+            a.number,
+            time(a.started),
+            time(a.ended),
+            result,
+            cause,
+            detail
+        ])?;
+    }
+    Ok(())
+}
+
+fn insert_records(
+    t: &Transaction<'_>,
+    run: &PlannedRun,
+    records: &[Record],
+) -> rusqlite::Result<()> {
+    if records.is_empty() {
+        return Ok(());
+    }
+    let before: i64 = t
+        .prepare_cached("SELECT coalesce(max(rowid), 0) FROM records")?
+        .query_row([], |row| row.get(0))?;
+    let mut insert =
+        t.prepare_cached("INSERT INTO records VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)")?;
+    for r in records {
+        let label = |name: &str| r.labels.get(name).map(String::as_str);
+        insert.execute(params![
+            run.id.as_str(),
+            r.name,
+            r.value,
+            word(&r.unit),
+            word(&r.source),
+            r.artefact,
+            label("ckpt"),
+            label("rank"),
+            label("role"),
+            label("image"),
+            label("zone"),
+            label("kind"),
+            label("rule"),
+            json_text(&r.labels),
+        ])?;
+    }
+    t.prepare_cached(include_str!("quantities.sql"))?
+        .execute([before])?;
+    Ok(())
+}
+
+fn summaries(t: &Transaction<'_>, state: &CampaignState) -> rusqlite::Result<()> {
+    let stopped: HashSet<&str> = state.decided.keys().map(PointId::as_str).collect();
+    let mut groups: BTreeMap<(String, String), (String, Vec<(u32, f64)>)> = BTreeMap::new();
+    let mut query = t.prepare(
+        "SELECT r.point, q.quantity, q.unit, coalesce(r.block, 0), q.value FROM quantities q JOIN runs r ON r.id = q.run
+         WHERE r.kind = 'measured' AND r.state = 'succeeded' ORDER BY q.rowid",
+    )?;
+    let mut rows = query.query([])?;
+    while let Some(row) = rows.next()? {
+        let group = groups.entry((row.get(0)?, row.get(1)?)).or_default();
+        group.0 = row.get(2)?;
+        group.1.push((row.get(3)?, row.get(4)?));
+    }
+    let mut insert =
+        t.prepare("INSERT INTO summaries VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)")?;
+    for ((point, quantity), (unit, values)) in groups {
+        let summary = if stopped.contains(point.as_str()) {
+            Summary::of_stopped(&values.iter().map(|(_, value)| *value).collect::<Vec<_>>())
+        } else {
+            Summary::of_blocks(&values)
+        };
+        let Some(s) = summary else { continue };
+        let ends = |interval: Option<Interval>| interval.map(|i| (i.low, i.high)).unzip();
+        let ((low, high), (median_low, median_high)) = (ends(s.interval), ends(s.median_interval));
+        insert.execute(params![
+            point,
+            quantity,
+            unit,
+            s.n as i64,
+            s.mean,
+            s.median,
+            s.sd,
+            s.min,
+            s.max,
+            low,
+            high,
+            s.interval_of.map(Scale::name),
+            median_low,
+            median_high,
+            s.variation.map(|v| v.cv),
+            s.variation.map(|v| v.low),
+            s.variation.and_then(|v| v.high),
+            s.mild as i64,
+            s.severe as i64
+        ])?;
+    }
+    Ok(())
+}
+
+/// Makes the view with one row per run and one column per quantity: its columns depend on what the campaign recorded.
+fn run_values(t: &Transaction<'_>, plan: &Plan) -> rusqlite::Result<()> {
+    let of_run = [
+        "run", "point", "kind", "repeat", "state", "attempts", "cause", "started", "ended",
+    ];
+    let mut used: HashSet<String> = of_run
+        .into_iter()
+        .chain(factors::columns())
+        .map(str::to_owned)
+        .collect();
+    let mut columns = String::new();
+    let mut users: Vec<&str> = plan
+        .points
+        .iter()
+        .flat_map(|p| p.point.user.keys().map(String::as_str))
+        .collect();
+    users.sort_unstable();
+    users.dedup();
+    for name in users.into_iter().take(MAX_QUANTITIES / 2) {
+        // A path with quotes reaches any key that has none itself.
+        let path = format!("$.\"{}\"", name.replace('"', ""));
+        let column = unique(&format!("user_{name}"), &mut used);
+        columns.push_str(&format!(
+            ", json_extract(p.user, {}) AS {}",
+            literal(&path),
+            identifier(&column)
+        ));
+    }
+    let mut query = t.prepare("SELECT DISTINCT quantity FROM v_quantities ORDER BY quantity")?;
+    let quantities = query
+        .query_map([], |row| row.get::<_, String>(0))?
+        .collect::<rusqlite::Result<Vec<_>>>()?;
+    for quantity in quantities.iter().take(MAX_QUANTITIES) {
+        let column = unique(quantity, &mut used);
+        columns.push_str(&format!(
+            ", max(CASE WHEN q.quantity = {} THEN q.value END) AS {}",
+            literal(quantity),
+            identifier(&column)
+        ));
+    }
+    t.execute_batch(&format!(
+        "CREATE VIEW v_run_values AS SELECT r.id AS run, r.point, r.kind, r.repeat, r.state, r.attempts, r.cause, r.started, r.ended,
+         {}
+         {columns}
+         FROM runs r JOIN points p ON p.id = r.point LEFT JOIN v_quantities q ON q.run = r.id GROUP BY r.id ORDER BY r.seq;",
+        factors::in_points().join(", ")
+    ))
+}
+
+/// A column name that is not yet used, compared as SQLite does.
+fn unique(name: &str, used: &mut HashSet<String>) -> String {
+    let mut candidate = name.to_owned();
+    let mut number = 2;
+    while !used.insert(candidate.to_ascii_lowercase()) {
+        candidate = format!("{name}_{number}");
+        number += 1;
+    }
+    candidate
+}
+
+fn identifier(name: &str) -> String {
+    format!("\"{}\"", name.replace('\0', "").replace('"', "\"\""))
+}
+
+fn literal(text: &str) -> String {
+    format!("'{}'", text.replace('\0', "").replace('\'', "''"))
+}
+
+/// The word that a unit variant has in files.
+fn word<T: Serialize>(value: &T) -> String {
+    match serde_json::to_value(value) {
+        Ok(serde_json::Value::String(text)) => text,
+        _ => String::new(),
+    }
+}
+
+fn json_text<T: Serialize>(value: &T) -> String {
+    serde_json::to_string(value).unwrap_or_else(|_| "{}".to_owned())
+}

@@ -1,0 +1,252 @@
+//! The index: one SQLite file over the journal, the plan and the records of a campaign. It is never the truth, and is rebuilt at will.
+//!
+//! The schema is known here alone:
+//!
+//! | file | what |
+//! | --- | --- |
+//! | `schema.sql`, `quantities.sql`, `indexes.sql`, `fill.rs`, `load.rs` | the tables, and how they are filled from the files of a campaign |
+//! | `factors.rs` | the columns of factors |
+//! | `rows.rs` | points and runs, read back |
+//! | `measurements.rs` | records, quantities, facts, costs, read back |
+//! | `predictions.rs` | predictions of held-out points, written and read back |
+//!
+//! A reader is a function for each statement and a type for its rows, whose columns are read by name (`row.rs`).
+
+pub mod csv;
+pub mod error;
+pub mod factors;
+mod fill;
+mod load;
+mod measurements;
+mod predictions;
+mod row;
+mod rows;
+
+pub use fill::SCHEMA;
+pub use measurements::{
+    ImageRecord, ImageSize, LabelledRecord, PointSummary, RecordSource, RunValue,
+};
+pub use predictions::{CandidateRow, ModelName, PredictionLine, PredictionRow};
+pub use rows::{IndexedBaseline, IndexedDecision, IndexedExclusion, IndexedPoint, IndexedRun};
+
+use crate::error::AnalysisError;
+use camino::{Utf8Path, Utf8PathBuf};
+use cvc_core::{
+    journal::CampaignState,
+    plan::Plan,
+    point::{Excluded, ExcludedBy},
+    store::{StoreError, own_prefix, remove_abandoned},
+};
+use row::FromRow;
+use rusqlite::{Connection, OpenFlags, Params};
+use std::{fs, io, path::Path};
+
+/// File name of the index in a campaign's directory.
+pub const FILE: &str = "index.sqlite";
+
+/// An index that is open for reading.
+#[derive(Debug)]
+pub struct Index {
+    connection: Connection,
+    path: Utf8PathBuf,
+    /// A file that is deleted with this.
+    _temporary: Option<tempfile::TempPath>,
+}
+
+impl Index {
+    /// Rebuilds the index of a campaign's directory and opens it. It takes its name only when it is complete, so a reader sees the old
+    /// one or the new one. In a directory that may only be read, it is [apart](Self::apart).
+    ///
+    /// Before that, `complete` may add what is derived from everything else, as [`cvc_prediction::holdout::rebuild_index`] does with predictions.
+    ///
+    /// Missing or damaged records are not an error: the run is marked, and the report says so.
+    pub fn rebuild(
+        campaign: &Utf8Path,
+        complete: impl FnOnce(Self, &Plan) -> Result<(), AnalysisError>,
+    ) -> Result<Self, AnalysisError> {
+        remove_abandoned(campaign, "index");
+        let make = || {
+            tempfile::Builder::new()
+                .prefix(&own_prefix("index")?)
+                .suffix(".sqlite")
+                .tempfile_in(campaign)
+        };
+        let made = make();
+        let temporary = match made.map_err(StoreError::io("create a file in", campaign)) {
+            Err(error) if error.is_read_only() => return Self::apart_with(campaign, complete),
+            made => made?,
+        };
+        fill_with(campaign, temporary.path(), complete)?;
+        let path = campaign.join(FILE);
+        temporary
+            .persist(&path)
+            .map_err(|e| StoreError::io("write", &path)(e.error))?;
+        // A temporary file is private; the index is as readable as its directory lets it be.
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o644))
+                .map_err(StoreError::io("set the permissions of", &path))?;
+        }
+        Self::open(campaign)
+    }
+
+    /// Builds the index of a campaign's directory in a temporary file, which goes with it: the directory is only read, so that it may be an
+    /// archive. It has no predictions.
+    pub fn apart(campaign: &Utf8Path) -> Result<Self, AnalysisError> {
+        Self::apart_with(campaign, |_, _| Ok(()))
+    }
+
+    /// The same, completed.
+    fn apart_with(
+        campaign: &Utf8Path,
+        complete: impl FnOnce(Self, &Plan) -> Result<(), AnalysisError>,
+    ) -> Result<Self, AnalysisError> {
+        let anywhere = Utf8PathBuf::from(std::env::temp_dir().to_string_lossy().into_owned());
+        let temporary = tempfile::Builder::new()
+            .prefix("cvc-index-")
+            .suffix(".sqlite")
+            .tempfile()
+            .map_err(StoreError::io("create a file in", &anywhere))?
+            .into_temp_path();
+        fill_with(campaign, &temporary, complete)?;
+        let index = Self::open_file(Utf8PathBuf::from(temporary.to_string_lossy().into_owned()))?;
+        Ok(Self {
+            _temporary: Some(temporary),
+            ..index
+        })
+    }
+
+    /// Opens the existing index of a campaign's directory.
+    pub fn open(campaign: &Utf8Path) -> Result<Self, AnalysisError> {
+        Self::open_file(campaign.join(FILE))
+    }
+
+    /// Opens an existing index.
+    pub fn open_file(path: Utf8PathBuf) -> Result<Self, AnalysisError> {
+        if !path.exists() {
+            return Err(StoreError::io("read", &path)(io::ErrorKind::NotFound.into()).into());
+        }
+        let failed = |source| AnalysisError::Index {
+            path: path.clone().into(),
+            source,
+        };
+        let connection =
+            Connection::open_with_flags(&path, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(failed)?;
+        let found: u32 = connection
+            .query_row("PRAGMA user_version", [], |row| row.get(0))
+            .map_err(failed)?;
+        if found > SCHEMA {
+            return Err(StoreError::newer(&path, found, SCHEMA).into());
+        }
+        Ok(Self {
+            connection,
+            path,
+            _temporary: None,
+        })
+    }
+
+    /// The connection, read-only.
+    pub fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
+    /// Reads all rows of a statement.
+    fn read<T: FromRow>(&self, sql: &str, params: impl Params) -> Result<Vec<T>, AnalysisError> {
+        let rows = || {
+            self.connection
+                .prepare_cached(sql)?
+                .query_map(params, T::from_row)?
+                .collect::<rusqlite::Result<Vec<T>>>()
+        };
+        rows().map_err(self.failed())
+    }
+
+    /// Reads the rows of a statement one after another: all of them may be more than memory holds.
+    fn each<T: FromRow>(
+        &self,
+        sql: &str,
+        params: impl Params,
+        mut each: impl FnMut(T),
+    ) -> Result<(), AnalysisError> {
+        let read = || {
+            let mut statement = self.connection.prepare_cached(sql)?;
+            let mut rows = statement.query(params)?;
+            while let Some(row) = rows.next()? {
+                each(T::from_row(row)?);
+            }
+            Ok(())
+        };
+        read().map_err(self.failed())
+    }
+
+    /// Path of its file.
+    pub fn path(&self) -> &Utf8Path {
+        &self.path
+    }
+
+    /// For `map_err`: what SQLite said, with the path of the index.
+    fn failed(&self) -> impl Fn(rusqlite::Error) -> AnalysisError + Copy + '_ {
+        |source| AnalysisError::Index {
+            path: self.path.clone().into(),
+            source,
+        }
+    }
+}
+
+/// Fills the file of an index from a campaign's directory, and completes it.
+fn fill_with(
+    campaign: &Utf8Path,
+    file: &Path,
+    complete: impl FnOnce(Index, &Plan) -> Result<(), AnalysisError>,
+) -> Result<(), AnalysisError> {
+    let plan: Plan = load::json(&campaign.join("plan.json"))?;
+    let journal = campaign.join("journal.jsonl");
+    // Without a journal it is a campaign that was planned and never run.
+    let state = if journal.exists() {
+        CampaignState::read(&journal)?
+    } else {
+        CampaignState::default()
+    };
+    let plan = without_skipped(plan, &state);
+    fill::fill(file, campaign, &plan, &state).map_err(|source| AnalysisError::Index {
+        path: file.to_owned(),
+        source,
+    })?;
+    complete(
+        Index::open_file(Utf8PathBuf::from(file.to_string_lossy().into_owned()))?,
+        &plan,
+    )
+}
+
+/// The plan as it could be carried out, without runs that are not needed: points whose software is missing here, and that have no run from elsewhere, stand with the
+/// excluded.
+fn without_skipped(plan: Plan, state: &CampaignState) -> Plan {
+    let skipped = state.never_tried(&plan.runs);
+    let (mut points, mut excluded) = (Vec::new(), plan.excluded);
+    for planned in plan.points {
+        match skipped.get(&planned.id) {
+            Some(reason) => excluded.push(Excluded {
+                point: planned.point,
+                by: ExcludedBy::Missing,
+                reason: (*reason).to_owned(),
+            }),
+            None => points.push(planned),
+        }
+    }
+    // a run that its point does not need any more is none of the campaign's
+    let is_needed = |r: &cvc_core::plan::PlannedRun| {
+        !state.decided.contains_key(&r.point) || state.run(&r.id).is_some()
+    };
+    let runs = plan
+        .runs
+        .into_iter()
+        .filter(|r| !skipped.contains_key(&r.point) && is_needed(r))
+        .collect();
+    Plan {
+        points,
+        runs,
+        excluded,
+        ..plan
+    }
+}

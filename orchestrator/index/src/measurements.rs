@@ -1,0 +1,343 @@
+//! What was measured, as the index has it: a function for each statement, a type for its rows.
+
+#![allow(
+    missing_docs,
+    clippy::allow_attributes,
+    reason = "fields are columns of the index, which schema.sql describes"
+)]
+
+use super::{
+    Index,
+    row::{FromRow, row},
+};
+use crate::error::AnalysisError;
+use cvc_core::{app::descriptor::Better, record::names};
+use cvc_model::stats::{Interval, Scale, Summary, Variation};
+use rusqlite::Row;
+use std::collections::BTreeMap;
+
+row! {
+    /// What is known of the campaign as a whole.
+    pub struct MetaEntry {
+        key: String,
+        value: String,
+    }
+}
+
+row! {
+    /// The value of a quantity in a run: the mean over its checkpoints.
+    pub struct RunValue {
+        run: String,
+        quantity: String,
+        unit: String,
+        value: f64,
+    }
+}
+
+/// What the counted repeats of a point say of a quantity.
+#[derive(Clone, Debug)]
+pub struct PointSummary {
+    pub point: String,
+    pub quantity: String,
+    pub summary: Summary,
+}
+
+/// A figure of merit that an application declares.
+#[derive(Clone, Debug)]
+pub struct IndexedFigure {
+    pub name: String,
+    /// Which way is better; `None` for neither.
+    pub better: Option<Better>,
+}
+
+row! {
+    /// A fact of a run.
+    pub struct RunFact {
+        run: String,
+        point: String,
+        key: String,
+        value: String,
+    }
+}
+
+row! {
+    /// Where records of one name and kind at a point come from.
+    pub struct RecordSource {
+        point: String,
+        name: String,
+        /// File kind, zone, rule and role, with a space between them.
+        labels: String,
+        source: String,
+    }
+}
+
+row! {
+    /// A record of an image, or of a checkpoint as a whole.
+    pub struct ImageRecord {
+        name: String,
+        value: f64,
+        /// Name of the checkpoint; empty without one.
+        ckpt: String,
+        rank: Option<String>,
+        role: Option<String>,
+        zone: Option<String>,
+        sub: Option<String>,
+        rule: Option<String>,
+        kind: Option<String>,
+    }
+}
+
+row! {
+    /// Size of the image of a rank in a counted run that succeeded, bytes.
+    pub struct ImageSize {
+        point: String,
+        run: String,
+        /// Name of the checkpoint; empty without one.
+        ckpt: String,
+        bytes: f64,
+    }
+}
+
+row! {
+    /// What a run cost.
+    pub struct RunCost {
+        site: String,
+        point: String,
+        usd: Option<f64>,
+        /// Dollars for an hour of a node, as written.
+        rate: Option<String>,
+        /// Where the price is from.
+        price: Option<String>,
+    }
+}
+
+row! {
+    /// Instances that a cloud was asked for.
+    pub struct IndexedLease {
+        site: String,
+        instance_type: String,
+        spot: bool,
+        instances: u32,
+        /// How long they were there, all together, seconds.
+        instance_s: f64,
+        /// Dollars in all; `None`: not known.
+        usd: Option<f64>,
+        /// Dollars for an hour of one, as text.
+        rate: Option<String>,
+        /// Where the price is from.
+        price: Option<String>,
+        /// `None`: not known to be over.
+        ended: Option<String>,
+    }
+}
+
+row! {
+    /// What was fetched from a cloud.
+    pub struct IndexedTransfer {
+        site: String,
+        bytes: i64,
+        /// Dollars; `None`: not known.
+        usd: Option<f64>,
+    }
+}
+
+/// A record with its run: every column as text, and the value.
+#[derive(Clone, Copy, Debug)]
+pub struct LabelledRecord<'r> {
+    /// The columns of [`LabelledRecord::COLUMNS`].
+    pub text: [Option<&'r str>; 15],
+    pub value: Option<f64>,
+}
+
+impl LabelledRecord<'_> {
+    /// Names of the columns of text. The first is the run.
+    pub const COLUMNS: [&'static str; 15] = [
+        "run", "run_kind", "repeat", "state", "name", "unit", "source", "artefact", "ckpt", "rank",
+        "role", "image", "zone", "kind", "rule",
+    ];
+}
+
+impl FromRow for PointSummary {
+    fn from_row(r: &Row<'_>) -> rusqlite::Result<Self> {
+        let interval = |low: &str, high: &str| -> rusqlite::Result<Option<Interval>> {
+            Ok(r.get::<_, Option<f64>>(low)?
+                .zip(r.get::<_, Option<f64>>(high)?)
+                .map(|(low, high)| Interval { low, high }))
+        };
+        let scale: Option<String> = r.get("ci_of")?;
+        let variation = r
+            .get::<_, Option<f64>>("cv")?
+            .zip(r.get::<_, Option<f64>>("cv_low")?);
+        let cv_high = r.get("cv_high")?;
+        let count = |column: &str| {
+            r.get::<_, i64>(column)
+                .map(|n| usize::try_from(n).unwrap_or(0))
+        };
+        let summary = Summary {
+            n: count("n")?,
+            mean: r.get("mean")?,
+            median: r.get("median")?,
+            sd: r.get("sd")?,
+            min: r.get("min")?,
+            max: r.get("max")?,
+            interval: interval("ci_low", "ci_high")?,
+            interval_of: scale
+                .and_then(|name| Scale::ALL.into_iter().find(|scale| scale.name() == name)),
+            median_interval: interval("median_ci_low", "median_ci_high")?,
+            variation: variation.map(|(cv, low)| Variation {
+                cv,
+                low,
+                high: cv_high,
+            }),
+            mild: count("mild_outliers")?,
+            severe: count("severe_outliers")?,
+        };
+        Ok(Self {
+            point: r.get("point")?,
+            quantity: r.get("quantity")?,
+            summary,
+        })
+    }
+}
+
+impl FromRow for IndexedFigure {
+    fn from_row(r: &Row<'_>) -> rusqlite::Result<Self> {
+        let better = match r.get::<_, String>("better")?.as_str() {
+            "lower" => Some(Better::Lower),
+            "higher" => Some(Better::Higher),
+            _ => None,
+        };
+        Ok(Self {
+            name: r.get("name")?,
+            better,
+        })
+    }
+}
+
+impl<'r> LabelledRecord<'r> {
+    /// Reads it from a row whose columns are those of text in their order, then the value.
+    fn of(row: &'r Row<'_>) -> rusqlite::Result<Self> {
+        let mut text = [None; 15];
+        for (at, text) in text.iter_mut().enumerate() {
+            *text = row.get_ref(at)?.as_str_or_null()?;
+        }
+        Ok(Self {
+            text,
+            value: row.get(text.len())?,
+        })
+    }
+}
+
+impl Index {
+    /// What is known of the campaign as a whole, by name.
+    pub fn meta(&self) -> Result<BTreeMap<String, String>, AnalysisError> {
+        let entries: Vec<MetaEntry> = self.read("SELECT key, value FROM meta", [])?;
+        Ok(entries
+            .into_iter()
+            .map(|entry| (entry.key, entry.value))
+            .collect())
+    }
+
+    /// The values of all quantities in all runs, in the order of the plan.
+    pub fn each_run_value(&self, each: impl FnMut(RunValue)) -> Result<(), AnalysisError> {
+        self.each(
+            "SELECT run, quantity, unit, value FROM quantities ORDER BY rowid",
+            [],
+            each,
+        )
+    }
+
+    /// The summaries of all quantities at all points.
+    pub fn summaries(&self) -> Result<Vec<PointSummary>, AnalysisError> {
+        self.read("SELECT * FROM summaries", [])
+    }
+
+    /// The figures of merit of all applications; one name stands once for each application.
+    pub fn figures(&self) -> Result<Vec<IndexedFigure>, AnalysisError> {
+        self.read("SELECT name, better FROM figures ORDER BY app, name", [])
+    }
+
+    /// The facts of all runs, by key and value.
+    pub fn each_fact(&self, each: impl FnMut(RunFact)) -> Result<(), AnalysisError> {
+        self.each("SELECT f.run, r.point, f.key, f.value FROM facts f JOIN runs r ON r.id = f.run ORDER BY f.key, f.value", [], each)
+    }
+
+    /// One fact of the runs that succeeded, in the order of the plan.
+    pub fn fact(&self, key: &str) -> Result<Vec<RunFact>, AnalysisError> {
+        self.read(
+            "SELECT f.run, r.point, f.key, f.value FROM facts f JOIN runs r ON r.id = f.run
+             WHERE r.state = 'succeeded' AND f.key = ? ORDER BY r.seq",
+            [key],
+        )
+    }
+
+    /// All records with their runs, in the order of the plan, which is that in which they were added.
+    pub fn each_record(
+        &self,
+        mut each: impl FnMut(LabelledRecord<'_>) -> Result<(), AnalysisError>,
+    ) -> Result<(), AnalysisError> {
+        let sql =
+            "SELECT r.id, r.kind, CAST(r.repeat AS TEXT), r.state, c.name, c.unit, c.source, c.artefact, c.ckpt, c.rank, c.role, c.image,
+                   c.zone, c.kind, c.rule, c.value FROM records c CROSS JOIN runs r ON r.id = c.run ORDER BY c.rowid";
+        let mut statement = self.connection.prepare_cached(sql).map_err(self.failed())?;
+        let mut rows = statement.query([]).map_err(self.failed())?;
+        while let Some(row) = rows.next().map_err(self.failed())? {
+            each(LabelledRecord::of(row).map_err(self.failed())?)?;
+        }
+        Ok(())
+    }
+
+    /// Where the records of the counted runs of each point come from, each source once.
+    pub fn record_sources(&self) -> Result<Vec<RecordSource>, AnalysisError> {
+        self.read(
+            "SELECT DISTINCT r.point, c.name, coalesce(c.kind, '') || ' ' || coalesce(c.zone, '') || ' ' || coalesce(c.rule, '') || ' ' ||
+             coalesce(c.role, '') AS labels, c.source FROM records c CROSS JOIN runs r ON r.id = c.run
+             WHERE r.kind = 'measured' AND r.state = 'succeeded' AND r.records IN ('ok', 'changed')",
+            [],
+        )
+    }
+
+    /// The records of a run that have a value.
+    pub fn image_records(&self, run: &str) -> Result<Vec<ImageRecord>, AnalysisError> {
+        self.read(
+            "SELECT name, value, coalesce(ckpt, '') AS ckpt, rank, role, zone, json_extract(labels, '$.sub') AS sub, rule, kind FROM records
+             WHERE run = ? AND value IS NOT NULL",
+            [run],
+        )
+    }
+
+    /// The sizes of the images of ranks, checkpoint by checkpoint.
+    pub fn each_image_size(&self, each: impl FnMut(ImageSize)) -> Result<(), AnalysisError> {
+        self.each(
+            "SELECT r.point, r.id AS run, coalesce(c.ckpt, '') AS ckpt, c.value AS bytes FROM records c JOIN runs r ON r.id = c.run
+             WHERE c.name = ? AND c.rank IS NOT NULL AND c.value IS NOT NULL AND r.kind = 'measured' AND r.state = 'succeeded'
+             ORDER BY 1, 2, 3",
+            [names::IMAGE_BYTES],
+            each,
+        )
+    }
+
+    /// What runs cost, warm-ups too, in the order in which it was recorded.
+    pub fn run_costs(&self) -> Result<Vec<RunCost>, AnalysisError> {
+        self.read(
+            "SELECT p.site, p.id AS point, c.value AS usd, json_extract(c.labels, '$.usd_per_node_hour') AS rate,
+             json_extract(c.labels, '$.price') AS price
+             FROM records c JOIN runs r ON r.id = c.run JOIN points p ON p.id = r.point WHERE c.name = ? ORDER BY c.rowid",
+            [names::COST_USD],
+        )
+    }
+
+    /// What was fetched from clouds, by site.
+    pub fn transfers(&self) -> Result<Vec<IndexedTransfer>, AnalysisError> {
+        self.read("SELECT site, bytes, usd FROM transfers ORDER BY site", [])
+    }
+
+    /// What clouds were asked for, in the order of the journal.
+    pub fn leases(&self) -> Result<Vec<IndexedLease>, AnalysisError> {
+        self.read(
+            "SELECT site, instance_type, spot, instances, instance_s, usd, CAST(usd_per_hour AS TEXT) AS rate, price, ended
+             FROM leases ORDER BY seq",
+            [],
+        )
+    }
+}

@@ -1,0 +1,550 @@
+//! The report of a paper: its tables as printed, each number with those that can be held against it.
+
+use super::{
+    cell::Cell as PrintedCell,
+    definition::Anomaly,
+    judge::{Counts, Deviation, JudgedCell, JudgedMeasurement, JudgedTable, Reproduction, Verdict},
+    measured::Agreement,
+    printed::Digits,
+    rules,
+};
+use cvc_analysis::report::{
+    Against, Beside, Block, Cell, Column, Mark, Note, Report, ReportKind, SCHEMA, Section, Table,
+};
+use cvc_analysis::results::Records;
+use cvc_model::Tier;
+
+/// Builds the report.
+pub fn report(of: &Reproduction) -> Report {
+    let year = of.year.map(|y| format!(" ({y})")).unwrap_or_default();
+    let mut sections = vec![summary(of), reading()];
+    let tables: Vec<Block> = of
+        .tables
+        .iter()
+        .map(|t| Block::Table(table(of, t)))
+        .collect();
+    if !tables.is_empty() {
+        sections.push(Section {
+            id: "tables",
+            title: "Tables".to_owned(),
+            blocks: tables,
+        });
+    }
+    if !of.notes.is_empty() {
+        sections.push(Section {
+            id: "text",
+            title: "Text and algorithms".to_owned(),
+            blocks: vec![Block::Table(text_anomalies(of))],
+        });
+    }
+    Report {
+        schema: SCHEMA,
+        kind: ReportKind::Paper,
+        campaign: of.paper.clone(),
+        title: format!("{}{year}", of.title),
+        span: None,
+        sections,
+        records: Records::default(),
+    }
+}
+
+/// Identifier of a table in the report.
+fn table_id(id: &str) -> String {
+    format!("table-{}", cvc_analysis::report::slug(id))
+}
+
+fn summary(of: &Reproduction) -> Section {
+    let total = of
+        .tables
+        .iter()
+        .fold(Counts::default(), |sum, t| sum.plus(t.counts));
+    let mut pairs = vec![("authors".to_owned(), of.authors.join(", "))];
+    pairs.extend(of.published.clone().map(|p| ("published".to_owned(), p)));
+    pairs.push(("cells judged".to_owned(), total.judged.to_string()));
+    pairs.push((
+        "known to be wrong or doubtful in print".to_owned(),
+        format!("{} places", of.anomalies.len()),
+    ));
+    let mut blocks = vec![Block::Pairs { pairs }];
+    blocks.extend(of.note.clone().map(|text| Block::Text { text }));
+    let mut head = vec![
+        Column::plain("table", "table"),
+        Column::plain("about", "about"),
+        Column::plain("page", "page"),
+    ];
+    head.extend(
+        [
+            "cells",
+            "equal",
+            "equal, constant inferred from print",
+            "within",
+            "differs",
+            "printed wrong",
+            "cannot be recomputed",
+            "measured here",
+            "of these agree",
+            "differ, known why",
+        ]
+        .map(|h| Column::plain(&h.replace(',', "").replace(' ', "_"), h)),
+    );
+    let mut table = Table::new(
+        "summary",
+        "Tables and how their numbers came out",
+        "Cells: numbers in print, without those that say what a row is about. The other counts are defined below.",
+        head,
+    );
+    let counts = |c: &Counts| {
+        [
+            c.judged,
+            c.equal,
+            c.inferred,
+            c.within,
+            c.differs,
+            c.wrong,
+            c.cannot,
+            c.measured,
+            c.agree,
+            c.explained,
+        ]
+        .map(|n| Cell::number((n > 0).then_some(n as f64)))
+    };
+    for t in &of.tables {
+        let d = &t.definition;
+        let mut row = vec![
+            Cell::Link {
+                text: d.title.clone(),
+                to: table_id(&d.id),
+            },
+            Cell::text(d.caption.clone()),
+            Cell::number(d.page.map(f64::from)),
+        ];
+        row.extend(counts(&t.counts));
+        table.rows.push(row);
+    }
+    if of.tables.len() > 1 {
+        let mut row = vec![Cell::text("all"), Cell::Empty, Cell::Empty];
+        row.extend(counts(&total));
+        table.rows.push(row);
+    }
+    if !table.rows.is_empty() {
+        blocks.push(Block::Table(table));
+    }
+    Section {
+        id: "summary",
+        title: "Summary".to_owned(),
+        blocks,
+    }
+}
+
+fn reading() -> Section {
+    let mut table = Table::new(
+        "marks",
+        "What the marks mean",
+        "A cell shows the number in print; = below it what comes out of the paper's own inputs; \u{25c7} what another model says; \u{25cf} what was measured here. \
+         The note \u{25c7} below a table says which constants of the model were read from the paper's own measurements: those predict nothing. Percentages \
+         are the distance to print. Hover over a number for more.",
+        vec![
+            Column::plain("mark", "mark"),
+            Column::plain("name", "in data files"),
+            Column::plain("meaning", "meaning"),
+        ],
+    );
+    for mark in Mark::COMPARED {
+        table.rows.push(vec![
+            Cell::text(mark.symbol()),
+            Cell::text(mark.word()),
+            Cell::text(mark.meaning()),
+        ]);
+    }
+    Section {
+        id: "reading",
+        title: "How to read it".to_owned(),
+        blocks: vec![Block::Table(table)],
+    }
+}
+
+fn table(of: &Reproduction, judged: &JudgedTable) -> Table {
+    let d = &judged.definition;
+    let columns = d
+        .columns
+        .iter()
+        .map(|c| {
+            let mut column = Column::plain(&c.id, &c.heading);
+            column.unit = c.unit.clone().filter(|u| u != "1");
+            column
+        })
+        .collect();
+    let place: Vec<String> = [
+        d.page.map(|p| format!("page {p}")),
+        d.section.as_ref().map(|s| format!("section {s}")),
+        d.application.clone(),
+        d.mpi.clone(),
+        d.cluster.clone(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    let c = judged.counts;
+    let mut caption = format!("{}.", d.caption.trim_end_matches('.'));
+    if !place.is_empty() {
+        caption.push_str(&format!(" In print: {}.", place.join(", ")));
+    }
+    if let Some(note) = &d.note {
+        let mut letters = note.trim_end_matches('.').chars();
+        let first: String = letters
+            .next()
+            .map(|c| c.to_uppercase().collect())
+            .unwrap_or_default();
+        caption.push_str(&format!(" {first}{}.", letters.as_str()));
+    }
+    if c.judged > 0 {
+        caption.push_str(&format!(
+            " Of {} cells {} equal, {} equal by a constant inferred from print, {} within, {} differ, {} wrong in print, {} cannot be recomputed.",
+            c.judged, c.equal, c.inferred, c.within, c.differs, c.wrong, c.cannot
+        ));
+    }
+    let mut table = Table::new(&table_id(&d.id), &d.title, &caption, columns);
+    table.rows = judged
+        .rows
+        .iter()
+        .map(|row| row.iter().map(cell).collect())
+        .collect();
+    table.notes = notes(of, judged);
+    table
+}
+
+fn cell(judged: &JudgedCell) -> Cell {
+    if judged.printed == PrintedCell::Empty {
+        return Cell::Empty;
+    }
+    if judged.verdict == Verdict::Label && judged.anomalies.is_empty() {
+        return match &judged.printed {
+            PrintedCell::Number(printed) => Cell::Against {
+                against: Box::new(plain(printed.text(), Some(printed.value()))),
+            },
+            other => Cell::text(other.text()),
+        };
+    }
+    let number = judged.printed.number();
+    let decimals = number.map_or(0, |n| n.decimals()) as usize;
+    let (mark, verdict) = words(&judged.verdict);
+    let mut against = plain(judged.printed.text(), number.map(|n| n.value()));
+    // digits beyond print only where they are the point
+    let digits = if matches!(
+        judged.verdict,
+        Verdict::Equal {
+            digits: Digits::Rounded,
+            ..
+        } | Verdict::Inferred {
+            digits: Digits::Rounded,
+            ..
+        }
+    ) {
+        decimals
+    } else {
+        decimals + 1
+    };
+    let beside = |value: f64, deviation: Deviation, digits: usize, details: String| Beside {
+        value,
+        shown: shown(value, digits),
+        by: deviation.by,
+        pct: deviation.pct,
+        mark: None,
+        details,
+    };
+    against.recomputed = judged
+        .recomputed
+        .map(|(r, d)| beside(r.value(), d, digits, format!("recomputed: {verdict}")));
+    against.modelled = judged.modelled.as_ref().map(|(m, d)| {
+        let interval = m
+            .estimate
+            .interval
+            .map(|i| format!(" [{}, {}]", shown(i.low, decimals), shown(i.high, decimals)))
+            .unwrap_or_default();
+        beside(
+            m.estimate.value,
+            *d,
+            decimals,
+            format!("model ({}): {}{interval}", m.tier, m.model),
+        )
+    });
+    against.measured = judged.measured.as_ref().map(|m| {
+        let (mark, agreement) = match m.agreement {
+            Agreement::WithPrint => (
+                Mark::Within,
+                format!("within {} % of print", m.measured.tolerance_pct),
+            ),
+            Agreement::WithLikely => (
+                Mark::Within,
+                format!(
+                    "within {} % of what was probably meant",
+                    m.measured.tolerance_pct
+                ),
+            ),
+            Agreement::Explained | Agreement::Differs => (
+                Mark::Differs,
+                format!("more than {} % from print", m.measured.tolerance_pct),
+            ),
+        };
+        let same =
+            number.is_some_and(|n| shown(n.value(), decimals) == shown(m.measured.value, decimals));
+        let mark = if same { Mark::Equal } else { mark };
+        let cause = cause(m).map(|c| format!("; {c}")).unwrap_or_default();
+        let runs = if m.measured.n == 1 {
+            "1 run".to_owned()
+        } else {
+            format!("{} runs", m.measured.n)
+        };
+        let details = format!(
+            "measured here, {runs}, {agreement}{cause}; {}",
+            m.measured.from
+        );
+        Beside {
+            mark: Some(mark),
+            ..beside(m.measured.value, m.deviation, decimals, details)
+        }
+    });
+    (against.mark, against.verdict) = (mark, verdict);
+    against.notes.clone_from(&judged.anomalies);
+    Cell::Against {
+        against: Box::new(against),
+    }
+}
+
+/// Why a measurement differs, where the reason explains the distance.
+fn cause(measured: &JudgedMeasurement) -> Option<&str> {
+    measured
+        .measured
+        .reason
+        .as_ref()
+        .filter(|_| measured.agreement == Agreement::Explained)
+        .map(|r| r.because.as_str())
+}
+
+fn plain(text: &str, value: Option<f64>) -> Against {
+    Against {
+        printed: text.to_owned(),
+        value,
+        mark: Mark::Label,
+        verdict: String::new(),
+        recomputed: None,
+        modelled: None,
+        measured: None,
+        notes: Vec::new(),
+    }
+}
+
+/// Writes a number with this number of decimals; very small ones in scientific form.
+fn shown(value: f64, decimals: usize) -> String {
+    if decimals > 8 && value != 0.0 {
+        format!("{value:.5e}")
+    } else {
+        format!("{value:.decimals$}")
+    }
+}
+
+/// A verdict as a mark and in words.
+fn words(verdict: &Verdict) -> (Mark, String) {
+    let with = |corrected: &[String]| {
+        if corrected.is_empty() {
+            String::new()
+        } else {
+            format!(", with {} corrected", corrected.join(" and "))
+        }
+    };
+    match verdict {
+        Verdict::Empty | Verdict::Label => (Mark::Label, String::new()),
+        Verdict::Equal {
+            digits: Digits::Rounded,
+            corrected,
+        } => (
+            Mark::Equal,
+            format!("equal to the printed digits{}", with(&corrected.0)),
+        ),
+        Verdict::Equal {
+            digits: Digits::Cut,
+            corrected,
+        } => (
+            Mark::Equal,
+            format!(
+                "equal to the printed digits, which are cut off{}",
+                with(&corrected.0)
+            ),
+        ),
+        Verdict::Inferred {
+            constant,
+            corrected,
+            ..
+        } => {
+            let text = format!(
+                "equal to the printed digits by a constant that was inferred from them ({constant}){}",
+                with(&corrected.0)
+            );
+            (Mark::Inferred, text)
+        }
+        Verdict::Within {
+            tolerance,
+            because,
+            corrected,
+        } => (
+            Mark::Within,
+            format!(
+                "within {}: {because}{}",
+                significant(*tolerance),
+                with(&corrected.0)
+            ),
+        ),
+        Verdict::Differs => (Mark::Differs, "differs".to_owned()),
+        Verdict::PrintedWrong {
+            anomaly,
+            likely,
+            why,
+            ..
+        } => (
+            Mark::Wrong,
+            format!("wrong in print ({anomaly}), probably {likely}: {why}"),
+        ),
+        Verdict::Cannot { because } => (Mark::Cannot, format!("cannot be recomputed: {because}")),
+    }
+}
+
+/// A tolerance with two significant digits.
+fn significant(value: f64) -> String {
+    let decimals = if value > 0.0 {
+        (1 - value.log10().floor() as i32).clamp(0, 12) as usize
+    } else {
+        0
+    };
+    format!("{value:.decimals$}")
+}
+
+/// Anomalies first, then how the columns were recomputed and modelled, why measurements differ, and why cells were not recomputed.
+fn notes(of: &Reproduction, judged: &JudgedTable) -> Vec<Note> {
+    let mut names: Vec<&String> = judged.anomalies.iter().collect();
+    names.extend(judged.rows.iter().flatten().flat_map(|c| &c.anomalies));
+    let mut notes: Vec<Note> = Vec::new();
+    for anomaly in of.anomalies.iter().filter(|a| names.contains(&&a.id)) {
+        notes.push(Note {
+            mark: anomaly.id.clone(),
+            text: describe(anomaly),
+        });
+    }
+    let mut rules: Vec<(&'static str, Vec<&str>)> = Vec::new();
+    for column in &judged.definition.columns {
+        let Some(rule) = column.rule.as_ref().and_then(|r| rules::rule(r.name())) else {
+            continue;
+        };
+        match rules.iter_mut().find(|(about, _)| *about == rule.about()) {
+            Some((_, headings)) => headings.push(&column.heading),
+            None => rules.push((rule.about(), vec![&column.heading])),
+        }
+    }
+    notes.extend(rules.into_iter().map(|(about, headings)| Note {
+        mark: format!("= {}", headings.join(", ")),
+        text: about.to_owned(),
+    }));
+    let mut models: Vec<(&'static str, Tier, Vec<&str>)> = Vec::new();
+    for row in &judged.rows {
+        for (column, cell) in judged.definition.columns.iter().zip(row) {
+            let Some((message, _)) = &cell.modelled else {
+                continue;
+            };
+            match models
+                .iter_mut()
+                .find(|(basis, ..)| *basis == message.basis)
+            {
+                Some((_, _, headings)) if headings.contains(&column.heading.as_str()) => {}
+                Some((_, _, headings)) => headings.push(&column.heading),
+                None => models.push((message.basis, message.tier, vec![&column.heading])),
+            }
+        }
+    }
+    notes.extend(models.into_iter().map(|(basis, tier, headings)| {
+        let text = if tier == Tier::NoRun {
+            format!("no run needed: {basis}")
+        } else {
+            basis.to_owned()
+        };
+        Note {
+            mark: format!("\u{25c7} {}", headings.join(", ")),
+            text,
+        }
+    }));
+    let mut causes: Vec<&str> = Vec::new();
+    for cause in judged
+        .rows
+        .iter()
+        .flatten()
+        .filter_map(|c| cause(c.measured.as_ref()?))
+    {
+        if !causes.contains(&cause) {
+            causes.push(cause);
+        }
+    }
+    notes.extend(causes.into_iter().map(|cause| Note {
+        mark: "\u{25cf} \u{2260}".to_owned(),
+        text: cause.to_owned(),
+    }));
+    let mut reasons: Vec<(&str, usize)> = Vec::new();
+    for cell in judged.rows.iter().flatten() {
+        if let Verdict::Cannot { because } = &cell.verdict {
+            match reasons.iter_mut().find(|(text, _)| text == because) {
+                Some((_, n)) => *n += 1,
+                None => reasons.push((because, 1)),
+            }
+        }
+    }
+    notes.extend(reasons.into_iter().map(|(because, n)| {
+        let cells = if n == 1 {
+            "1 cell".to_owned()
+        } else {
+            format!("{n} cells")
+        };
+        Note {
+            mark: Mark::Cannot.symbol().to_owned(),
+            text: format!("{cells}: {because}"),
+        }
+    }));
+    notes
+}
+
+fn describe(anomaly: &Anomaly) -> String {
+    format!(
+        "{}: printed {}; likely: {}. {} (confidence: {})",
+        anomaly.cell, anomaly.printed, anomaly.likely, anomaly.why, anomaly.confidence
+    )
+}
+
+fn text_anomalies(of: &Reproduction) -> Table {
+    let mut table = Table::new(
+        "text-anomalies",
+        "Wrong or doubtful outside of the tables",
+        "Passages, formulas and algorithms.",
+        [
+            "anomaly",
+            "where",
+            "what",
+            "printed",
+            "probably",
+            "why",
+            "confidence",
+        ]
+        .map(|c| Column::plain(c, c))
+        .to_vec(),
+    );
+    for a in of.anomalies.iter().filter(|a| of.notes.contains(&a.id)) {
+        let cells = [
+            &a.id,
+            &a.table,
+            &a.cell,
+            &a.printed,
+            &a.likely,
+            &a.why,
+            &a.confidence,
+        ];
+        table
+            .rows
+            .push(cells.map(|text| Cell::text(text.clone())).to_vec());
+    }
+    table
+}

@@ -1,0 +1,244 @@
+//! What campaigns measured, out of their indexes: the records of every image of every run that succeeded.
+
+use super::{
+    definition::{FACTOR_NAMES, Value},
+    select::Images,
+};
+use cvc_core::{ids::PointId, point::Point};
+use cvc_index::error::AnalysisError;
+use cvc_index::{ImageRecord, Index, IndexedRun, factors};
+use indexmap::IndexMap;
+use std::collections::{BTreeMap, HashMap};
+
+/// Who wrote an image.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Owner {
+    Whole,
+    Launcher(String),
+    Rank(u32),
+}
+
+/// A run that succeeded: for each checkpoint and image, what is known of it.
+#[derive(Clone, Debug)]
+pub struct MeasuredRun {
+    /// Its identifier.
+    pub id: String,
+    checkpoints: BTreeMap<String, BTreeMap<Owner, Vec<ImageRecord>>>,
+}
+
+/// A point of a campaign, with its counted runs that succeeded.
+#[derive(Clone, Debug)]
+pub struct MeasuredPoint {
+    /// Name of the campaign.
+    pub campaign: String,
+    /// Its factors, as text.
+    pub factors: IndexMap<String, String>,
+    /// The runs.
+    pub runs: Vec<MeasuredRun>,
+    /// Why there are none: what became of them.
+    pub problem: Option<String>,
+}
+
+/// A point that a campaign did not run, and why.
+#[derive(Clone, Debug)]
+pub struct SkippedPoint {
+    /// Its factors, as text.
+    pub factors: IndexMap<String, String>,
+    /// Why.
+    pub reason: String,
+}
+
+/// Everything that some campaigns measured.
+#[derive(Clone, Debug, Default)]
+pub struct CampaignMeasurements {
+    /// Points, in the order of the campaigns.
+    pub points: Vec<MeasuredPoint>,
+    /// Points that were not run.
+    pub left_out: Vec<SkippedPoint>,
+}
+
+/// The factors by which rows are matched.
+fn matched_factors(of: &Point) -> IndexMap<String, String> {
+    FACTOR_NAMES
+        .iter()
+        .filter_map(|name| Some(((*name).to_owned(), factors::text(of, name)?)))
+        .collect()
+}
+
+impl CampaignMeasurements {
+    /// Adds what a campaign measured.
+    ///
+    /// # Errors
+    /// When its index cannot be read.
+    pub fn add(&mut self, index: &Index) -> Result<(), AnalysisError> {
+        let campaign = index.meta()?.remove("campaign").unwrap_or_default();
+        let mut of_points: HashMap<PointId, Vec<IndexedRun>> = HashMap::new();
+        for run in index.runs()?.into_iter().filter(|run| !run.warmup) {
+            of_points.entry(run.point.clone()).or_default().push(run);
+        }
+        for point in index.points()? {
+            let (runs, problem) = runs(index, of_points.remove(&point.id).unwrap_or_default())?;
+            self.points.push(MeasuredPoint {
+                campaign: campaign.clone(),
+                factors: matched_factors(&point.point),
+                runs,
+                problem,
+            });
+        }
+        self.left_out
+            .extend(index.excluded()?.into_iter().map(|e| SkippedPoint {
+                factors: matched_factors(&e.point),
+                reason: e.reason,
+            }));
+        Ok(())
+    }
+}
+
+/// The runs that succeeded with their records, or what became of the others.
+fn runs(
+    index: &Index,
+    all: Vec<IndexedRun>,
+) -> Result<(Vec<MeasuredRun>, Option<String>), AnalysisError> {
+    let (mut runs, mut problem) = (Vec::new(), None);
+    for run in all {
+        match (run.state.as_str(), run.records.as_str()) {
+            ("succeeded", "ok" | "changed") => {
+                runs.push(MeasuredRun {
+                    checkpoints: checkpoints(index, &run.id)?,
+                    id: run.id,
+                });
+            }
+            ("succeeded", state) => problem = Some(format!("the records of its run are {state}")),
+            ("failed", _) => {
+                problem = Some(format!(
+                    "its run failed ({}): {}",
+                    run.cause.unwrap_or_default(),
+                    run.detail.unwrap_or_default()
+                ));
+            }
+            (_, _) => problem = problem.or_else(|| Some("it has not been run yet".to_owned())),
+        }
+    }
+    Ok((runs, problem))
+}
+
+/// The records of a run: by checkpoint, then by who wrote the image.
+fn checkpoints(
+    index: &Index,
+    run: &str,
+) -> Result<BTreeMap<String, BTreeMap<Owner, Vec<ImageRecord>>>, AnalysisError> {
+    let mut all: BTreeMap<String, BTreeMap<Owner, Vec<ImageRecord>>> = BTreeMap::new();
+    for record in index.image_records(run)? {
+        let owner = match (
+            record.rank.as_deref().and_then(|r| r.parse().ok()),
+            &record.role,
+        ) {
+            (Some(rank), _) => Owner::Rank(rank),
+            (None, Some(role)) => Owner::Launcher(role.clone()),
+            (None, None) => Owner::Whole,
+        };
+        all.entry(record.ckpt.clone())
+            .or_default()
+            .entry(owner)
+            .or_default()
+            .push(record);
+    }
+    Ok(all)
+}
+
+/// What matches of the records of an image, added up; `None` if nothing does.
+fn sum(records: &[ImageRecord], value: &Value) -> Option<f64> {
+    let listed = |list: &[String], label: &Option<String>| {
+        list.is_empty() || label.as_ref().is_some_and(|l| list.contains(l))
+    };
+    let found: Vec<f64> = records
+        .iter()
+        .filter(|f| {
+            f.name == value.record && listed(&value.zones, &f.zone) && listed(&value.subs, &f.sub)
+        })
+        .filter(|f| f.rule.as_deref().is_none_or(|rule| rule == "structural"))
+        .filter(|f| value.kind.is_none() || f.kind == value.kind)
+        .map(|f| f.value)
+        .collect();
+    (!found.is_empty()).then(|| found.iter().sum::<f64>() / value.unit.size())
+}
+
+impl MeasuredRun {
+    /// The value of a run: mean over the images that are asked for, then over the checkpoints.
+    fn value(&self, value: &Value, images: &Images, aggregators: usize) -> Option<f64> {
+        let per_checkpoint: Vec<f64> = self
+            .checkpoints
+            .values()
+            .filter_map(|owners| one(owners, value, images, aggregators))
+            .collect();
+        mean(&per_checkpoint)
+    }
+}
+
+fn one(
+    owners: &BTreeMap<Owner, Vec<ImageRecord>>,
+    value: &Value,
+    images: &Images,
+    aggregators: usize,
+) -> Option<f64> {
+    let size = |records: &[ImageRecord]| {
+        records
+            .iter()
+            .find(|f| f.name == cvc_core::record::names::FILE_BYTES)
+            .map_or(0.0, |f| f.value)
+    };
+    let mut ranks: Vec<&Vec<ImageRecord>> = owners
+        .iter()
+        .filter(|(o, _)| matches!(o, Owner::Rank(_)))
+        .map(|(_, records)| records)
+        .collect();
+    ranks.sort_by(|a, b| size(b).total_cmp(&size(a)));
+    let chosen: Vec<&Vec<ImageRecord>> = match images {
+        Images::Ranks => ranks,
+        Images::Largest(n) => ranks.into_iter().take(n.unwrap_or(aggregators)).collect(),
+        Images::ButLargest(n) => ranks.into_iter().skip(n.unwrap_or(aggregators)).collect(),
+        Images::Launcher(name) => owners
+            .iter()
+            .filter(|(o, _)| matches!(o, Owner::Launcher(l) if l.starts_with(name.as_str())))
+            .map(|(_, records)| records)
+            .collect(),
+        Images::Whole => owners.get(&Owner::Whole).into_iter().collect(),
+    };
+    mean(
+        &chosen
+            .into_iter()
+            .filter_map(|records| sum(records, value))
+            .collect::<Vec<_>>(),
+    )
+}
+
+fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+impl MeasuredPoint {
+    /// Whether its factors are those that are asked for; a factor that no point has matches nothing.
+    pub fn is(&self, wanted: &IndexMap<String, String>) -> bool {
+        has(&self.factors, wanted)
+    }
+
+    /// The value of each run, with the run's identifier.
+    pub fn values(&self, value: &Value, images: &Images) -> Vec<(&str, f64)> {
+        // left to the library, there is one aggregator for each node
+        let aggregators = [&self.factors["aggregators"], &self.factors["nodes"]]
+            .into_iter()
+            .find_map(|n| n.parse().ok())
+            .unwrap_or(1);
+        self.runs
+            .iter()
+            .filter_map(|run| Some((run.id.as_str(), run.value(value, images, aggregators)?)))
+            .collect()
+    }
+}
+
+/// Whether factors are those that are asked for.
+pub fn has(factors: &IndexMap<String, String>, wanted: &IndexMap<String, String>) -> bool {
+    wanted
+        .iter()
+        .all(|(factor, value)| factors.get(factor) == Some(value))
+}

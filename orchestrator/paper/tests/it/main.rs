@@ -1,0 +1,5 @@
+//! Tests of papers and their reruns.
+
+mod paper_files;
+mod papers;
+mod rerun;

@@ -1,0 +1,6 @@
+//! Predictions of checkpoints, restarts and times: from the runs of a campaign, and for questions without runs; how well they hold.
+
+pub mod calibration;
+pub mod holdout;
+pub mod predict;
+pub mod space;

@@ -1,0 +1,388 @@
+//! Curves for what no published model is about: headers, launchers, files beside the images. Straight lines in one known number, fitted by
+//! least squares.
+
+use cvc_model::{
+    Answer, Estimate, Fit, FitError, Fitted, Interval, Model, ModelInfo, Parameter, Sample,
+    Setting, Tier, dtapp, least_squares,
+};
+use std::collections::BTreeMap;
+
+/// Two pages, in MiB: equal runs differ by that much, so no interval is narrower.
+const FINEST_MIB: f64 = 2.0 * 4096.0 / cvc_core::units::MIB;
+
+/// Least half width for the images of launchers, MiB. The largest range of equal mappings in the runs of experiments/nas-sizes.toml on one
+/// process, repeats and programs together (10 runs with Open MPI; with MPICH it is 0.012).
+pub(super) const LAUNCHERS_BAND_MIB: f64 = 0.055;
+
+/// Maximum distance from the largest training run, as a factor, without a warning.
+const FAR: u32 = 2;
+
+/// A constant, or a constant and a straight line in one number.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Line {
+    info: ModelInfo,
+    /// What the line goes over; `None` for a constant.
+    over: Option<fn(&Setting) -> f64>,
+    along: Along,
+    /// No interval has a smaller half width, MiB.
+    least_band: f64,
+    /// Whether runs with different numbers of processes on a node must not differ by more than those with the same.
+    same_on_nodes: bool,
+}
+
+/// The variable along which a line is extrapolated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Along {
+    /// All processes.
+    Processes,
+    /// Those on the node.
+    PerNode,
+    /// Nothing that is warned of.
+    Nothing,
+}
+
+const fn info(
+    id: &'static str,
+    title: &'static str,
+    formula: &'static str,
+    parameters: usize,
+) -> ModelInfo {
+    ModelInfo {
+        id,
+        title,
+        formula,
+        source: "cvc: least squares through the observations",
+        tier: Tier::SmallRuns,
+        parameters,
+    }
+}
+
+/// The mean of what was observed.
+pub(super) const MEAN: Line = Line {
+    info: info("mean", "mean of the observations", "a", 1),
+    over: None,
+    along: Along::Nothing,
+    least_band: FINEST_MIB,
+    same_on_nodes: false,
+};
+
+/// The same, unless the observations differ by the processes on the node: a mean of 4 and 9 processes says nothing of 25.
+pub(super) const SAME_ON_NODES: Line = Line {
+    same_on_nodes: true,
+    ..MEAN
+};
+
+/// In the processes on the node.
+pub(super) const PER_NODE: Line = Line {
+    info: info(
+        "line-per-node",
+        "line in the processes on the node",
+        "a + b·p",
+        2,
+    ),
+    over: Some(|at| f64::from(at.per_node)),
+    along: Along::PerNode,
+    ..MEAN
+};
+
+/// In the number of nodes.
+pub(super) const NODES: Line = Line {
+    info: info("line-nodes", "line in the number of nodes", "a + b·n", 2),
+    over: Some(|at| f64::from(at.mapping.nodes())),
+    along: Along::Nothing,
+    ..MEAN
+};
+
+/// In the logarithm of the processes.
+pub(super) const LOG_PROCESSES: Line = Line {
+    info: info(
+        "line-log-processes",
+        "line in the logarithm of the processes",
+        "a + b·ln P",
+        2,
+    ),
+    over: Some(|at| f64::from(at.processes()).ln()),
+    along: Along::Processes,
+    ..MEAN
+};
+
+/// In the inverse square root of the processes.
+pub(super) const INVERSE_ROOT: Line = Line {
+    info: info("line-inverse-root", "line in 1/√P", "a + b/√P", 2),
+    over: Some(|at| 1.0 / at.root()),
+    along: Along::Processes,
+    ..MEAN
+};
+
+/// In the logarithm of the arrays that the program declares. DMTCP leaves out pages that were never touched; the more arrays, the more
+/// pieces are left.
+pub(super) const LOG_ARRAYS: Line = Line {
+    info: info(
+        "line-log-arrays",
+        "line in the logarithm of the declared arrays",
+        "a + b·ln(arrays/MiB)",
+        2,
+    ),
+    over: Some(|at| {
+        match at
+            .nas
+            .map(|nas| dtapp::static_arrays_mib(nas, at.processes()))
+        {
+            Some(Ok(mib)) => mib.ln(),
+            Some(Err(_)) | None => f64::NAN,
+        }
+    }),
+    along: Along::Processes,
+    ..MEAN
+};
+
+impl Line {
+    /// With intervals of at least this half width, MiB.
+    pub fn with_band(self, mib: f64) -> Self {
+        Self {
+            least_band: mib,
+            ..self
+        }
+    }
+
+    /// Refuses runs whose means at two numbers of processes on a node lie further apart than runs with the same number scatter.
+    fn refuses_differences(&self, samples: &[&Sample]) -> Result<(), FitError> {
+        let mut groups: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+        for sample in samples {
+            groups
+                .entry(sample.at.per_node)
+                .or_default()
+                .push(sample.value);
+        }
+        let mean = |of: &[f64]| of.iter().sum::<f64>() / of.len() as f64;
+        let squares: f64 = groups
+            .values()
+            .map(|of| of.iter().map(|v| (v - mean(of)).powi(2)).sum::<f64>())
+            .sum();
+        let freedom = samples.len() - groups.len();
+        let scatter = if freedom > 0 {
+            (squares / freedom as f64).sqrt().max(FINEST_MIB / 4.0)
+        } else {
+            self.least_band / 2.0
+        };
+        let groups: Vec<(u32, &Vec<f64>)> = groups.iter().map(|(p, of)| (*p, of)).collect();
+        for (i, (p, one)) in groups.iter().enumerate() {
+            for (q, other) in &groups[i + 1..] {
+                let apart = (mean(one) - mean(other)).abs();
+                if apart
+                    > 3.0 * scatter * (1.0 / one.len() as f64 + 1.0 / other.len() as f64).sqrt()
+                {
+                    return Err(FitError::OutOfDomain(format!(
+                        "runs with {p} and {q} processes on a node differ by {apart:.3} MiB"
+                    )));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What the line is extrapolated along, at a setting.
+    fn asked(&self, at: &Setting) -> u32 {
+        match self.along {
+            Along::Processes => at.processes(),
+            Along::PerNode => at.per_node,
+            Along::Nothing => 0,
+        }
+    }
+
+    fn row(&self, at: &Setting) -> Result<Vec<f64>, FitError> {
+        let row: Vec<f64> = std::iter::once(1.0)
+            .chain(self.over.map(|over| over(at)))
+            .collect();
+        if row.iter().all(|x| x.is_finite()) {
+            Ok(row)
+        } else {
+            Err(FitError::OutOfDomain(format!(
+                "the arrays of {}.{} on {} processes are unknown",
+                at.app,
+                at.class,
+                at.processes()
+            )))
+        }
+    }
+}
+
+impl Model for Line {
+    fn info(&self) -> ModelInfo {
+        self.info
+    }
+
+    fn fit(&self, samples: &[&Sample]) -> Result<Box<dyn Fitted>, FitError> {
+        if samples.is_empty() {
+            return Err(FitError::TooFewPoints {
+                found: 0,
+                needed: self.info.parameters,
+            });
+        }
+        if self.same_on_nodes {
+            self.refuses_differences(samples)?;
+        }
+        let rows: Vec<Vec<f64>> = samples
+            .iter()
+            .map(|s| self.row(&s.at))
+            .collect::<Result<_, _>>()?;
+        let values: Vec<f64> = samples.iter().map(|s| s.value).collect();
+        let most = samples.iter().map(|s| self.asked(&s.at)).max().unwrap_or(0);
+        let fit = least_squares(&rows, &values, None)?;
+        let mut known: Vec<f64> = rows.iter().filter_map(|row| row.get(1).copied()).collect();
+        known.sort_unstable_by(f64::total_cmp);
+        known.dedup();
+        Ok(Box::new(FittedLine {
+            line: *self,
+            fit,
+            most,
+            known,
+        }))
+    }
+}
+
+#[derive(Debug)]
+struct FittedLine {
+    line: Line,
+    fit: Fit,
+    /// The largest of the runs that it was fitted on, by what the line goes along.
+    most: u32,
+    /// Where the line is known: what it goes over, each number once.
+    known: Vec<f64>,
+}
+
+impl FittedLine {
+    /// The error of the line at a row if each number that it is known at is off by one, whatever the number of runs there: equal mappings
+    /// may err together.
+    fn reach(&self, row: &[f64]) -> f64 {
+        let (Some(x), n) = (row.get(1), self.known.len() as f64) else {
+            return 1.0;
+        };
+        let mean = self.known.iter().sum::<f64>() / n;
+        let spread: f64 = self.known.iter().map(|k| (k - mean).powi(2)).sum();
+        (1.0 / n + (x - mean).powi(2) / spread).sqrt()
+    }
+}
+
+impl Fitted for FittedLine {
+    fn predict(&self, at: &Setting) -> Result<Answer, FitError> {
+        let row = self.line.row(at)?;
+        let band = self.line.least_band * self.reach(&row).max(1.0);
+        let estimate = at_least(self.fit.predict(&row, 1.0), band);
+        let (asked, most) = (self.line.asked(at), self.most);
+        let what = if self.line.along == Along::PerNode {
+            "processes on a node"
+        } else {
+            "processes"
+        };
+        let far = asked > most.saturating_mul(FAR);
+        let warning = || {
+            format!(
+                "{asked} {what} are more than {FAR} times the {most} of the largest training run"
+            )
+        };
+        Ok(Answer {
+            estimate,
+            warnings: far.then(warning).into_iter().collect(),
+        })
+    }
+
+    fn parameters(&self) -> Vec<Parameter> {
+        let errors = self.fit.standard_errors.as_ref();
+        let named = ["a", "b"]
+            .into_iter()
+            .zip(&self.fit.coefficients)
+            .enumerate();
+        named
+            .map(|(i, (name, value))| Parameter {
+                name,
+                value: *value,
+                standard_error: errors.map(|e| e[i]),
+            })
+            .collect()
+    }
+}
+
+/// The same estimate with an interval of at least this half width, if it has one.
+pub(super) fn at_least(estimate: Estimate, half: f64) -> Estimate {
+    let widen = |i: Interval| Interval {
+        low: i.low.min(estimate.value - half),
+        high: i.high.max(estimate.value + half),
+    };
+    Estimate {
+        value: estimate.value,
+        interval: estimate.interval.map(widen),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LAUNCHERS_BAND_MIB, PER_NODE, SAME_ON_NODES};
+    use cvc_model::{Model, MpiKind, Output, Sample, Setting};
+
+    fn sample(p: u32, value: f64) -> Sample {
+        let mapping = cvc_core::mapping::Mapping::one_node(p);
+        let at = Setting {
+            app: "a".into(),
+            class: "b".into(),
+            nas: None,
+            mapping,
+            per_node: p,
+            mpi: MpiKind::OpenMpi,
+            output: Output::default(),
+        };
+        Sample {
+            id: p.to_string(),
+            at,
+            value,
+        }
+    }
+
+    #[test]
+    fn a_mean_of_launchers_that_grow_with_the_processes_is_refused_and_the_line_has_the_band_of_equal_runs()
+     {
+        // Open MPI 4.1.4; on 25 processes 65.01 MiB were measured
+        let samples = [
+            (4, 64.608),
+            (4, 64.616),
+            (4, 64.600),
+            (9, 64.674),
+            (9, 64.697),
+            (9, 64.685),
+        ]
+        .map(|(p, mib)| sample(p, mib));
+        let samples: Vec<&Sample> = samples.iter().collect();
+        assert!(
+            SAME_ON_NODES
+                .fit(&samples)
+                .is_err_and(|e| e.to_string().contains("4 and 9 processes"))
+        );
+        assert!(SAME_ON_NODES.fit(&samples[..3]).is_ok());
+        let line = PER_NODE
+            .with_band(LAUNCHERS_BAND_MIB)
+            .fit(&samples)
+            .expect("a line");
+        let answer = line
+            .predict(&sample(16, 0.0).at)
+            .expect("an answer")
+            .estimate;
+        assert_eq!(answer.covers(64.824), Some(true), "{answer:?}");
+        // (7/5)² + (12/5)²
+        assert!(
+            answer
+                .half_width()
+                .is_some_and(|half| (half - LAUNCHERS_BAND_MIB * 7.72_f64.sqrt()).abs() < 1e-9),
+            "{answer:?}"
+        );
+        let within = line
+            .predict(&sample(8, 0.0).at)
+            .expect("an answer")
+            .estimate;
+        assert!(
+            within
+                .half_width()
+                .is_some_and(|half| (half - LAUNCHERS_BAND_MIB).abs() < 1e-9),
+            "{within:?}"
+        );
+    }
+}

@@ -1,0 +1,252 @@
+//! Models of one quantity: tries them on its samples, chooses one, and asks them about a setting.
+
+use super::{
+    curves::at_least,
+    forecast::{CandidateAnswer, Prediction},
+};
+use cvc_model::{
+    Choice, Estimate, FitError, Fitted, Model, ModelInfo, Sample, Setting, Tier, Training, Verdict,
+    choose,
+};
+use std::collections::BTreeSet;
+
+/// Samples from which on left-out errors widen an interval.
+const ENOUGH: usize = 3;
+
+/// Degrees of freedom from which on a model's own interval counts.
+const LEAST_FREEDOM: usize = 4;
+
+/// Models that were tried on samples.
+#[derive(Debug)]
+pub(super) struct Fitting<'s> {
+    choice: Choice<'s>,
+    tried: Vec<Tried>,
+    labels: Vec<String>,
+    /// Samples, of which those with the same identifier are one.
+    distinct: usize,
+    /// Largest error in percent of the chosen model over the samples that were left out in turn.
+    largest_pct: Option<f64>,
+}
+
+/// The reason why there is no number: in one sentence, and model by model.
+#[derive(Clone, Debug)]
+pub(super) struct Refused {
+    /// For people who asked for a number.
+    pub reason: String,
+    /// For those who ask why.
+    pub models: Vec<String>,
+    /// Runs that there are and that the least curve needs, if that is the reason.
+    pub too_few: Option<(usize, usize)>,
+}
+
+#[derive(Debug)]
+struct Tried {
+    info: ModelInfo,
+    leave_one_out_pct: Option<f64>,
+    curve: Result<Box<dyn Fitted>, String>,
+}
+
+impl<'s> Fitting<'s> {
+    /// Chooses among models. `labels` name the samples for people.
+    ///
+    /// # Errors
+    /// The refusals of all models.
+    pub fn new(
+        models: &[Box<dyn Model>],
+        training: &Training<'s>,
+        labels: Vec<String>,
+    ) -> Result<Self, Refused> {
+        let samples = training.items();
+        let choice = choose(&models.iter().map(|m| &**m).collect::<Vec<_>>(), training).map_err(
+            |candidates| {
+                let refused = candidates.into_iter().filter_map(|c| match c.verdict {
+                    Verdict::Refused(why) => Some((c.info.id, why)),
+                    Verdict::Fitted { .. } => None,
+                });
+                refused_all(samples.len(), &refused.collect::<Vec<_>>())
+            },
+        )?;
+        let all: Vec<&Sample> = samples.iter().collect();
+        let tried = models
+            .iter()
+            .map(|model| {
+                let info = model.info();
+                let verdict = choice
+                    .candidates
+                    .iter()
+                    .find(|c| c.info.id == info.id)
+                    .map(|c| &c.verdict);
+                let leave_one_out_pct = match verdict {
+                    Some(Verdict::Fitted { leave_one_out_pct }) => *leave_one_out_pct,
+                    Some(Verdict::Refused(_)) | None => None,
+                };
+                let curve = model.fit(&all).map_err(|e| e.to_string());
+                Tried {
+                    info,
+                    leave_one_out_pct,
+                    curve,
+                }
+            })
+            .collect();
+        let chosen = models
+            .iter()
+            .find(|m| m.info().id == choice.chosen.info.id && m.info().tier == Tier::SmallRuns);
+        let largest_pct = chosen.filter(|_| samples.len() >= ENOUGH).and_then(|m| {
+            let errors: Option<Vec<f64>> = training
+                .leave_one_out(&**m)
+                .iter()
+                .map(|j| j.error_pct)
+                .collect();
+            errors?.into_iter().reduce(f64::max)
+        });
+        let distinct = samples
+            .iter()
+            .map(|s| s.id.as_str())
+            .collect::<BTreeSet<_>>()
+            .len();
+        Ok(Self {
+            choice,
+            tried,
+            labels,
+            distinct,
+            largest_pct,
+        })
+    }
+
+    /// What the chosen model says of a setting, with warnings; where it has no answer, the next best.
+    ///
+    /// # Errors
+    /// Why no model has an answer.
+    pub fn answer(&self, at: &Setting) -> Result<(Prediction, Vec<String>), Refused> {
+        let chosen = self.choice.chosen.info.id;
+        let mut order: Vec<&Tried> = self.tried.iter().collect();
+        let error = |t: &Tried| t.leave_one_out_pct.unwrap_or(f64::INFINITY);
+        order.sort_by(|a, b| {
+            (a.info.id != chosen)
+                .cmp(&(b.info.id != chosen))
+                .then(error(a).total_cmp(&error(b)))
+        });
+        let mut refusals: Vec<String> = Vec::new();
+        for tried in order {
+            let Ok(curve) = &tried.curve else { continue };
+            match curve.predict(at) {
+                Ok(answer) => {
+                    let mut warnings = answer.warnings;
+                    if !refusals.is_empty() {
+                        warnings.push(format!(
+                            "{}; using {} instead",
+                            refusals.join("; "),
+                            tried.info.id
+                        ));
+                    }
+                    let estimate = if tried.info.id == chosen {
+                        self.widened(answer.estimate)
+                    } else {
+                        answer.estimate
+                    };
+                    let prediction = Prediction {
+                        estimate,
+                        model: tried.info,
+                        reason: self.choice.reason.clone(),
+                        parameters: curve.parameters(),
+                        training: self.training_of(tried.info),
+                        candidates: self.candidates(at, tried.info.id),
+                        own_half: estimate
+                            .half_width()
+                            .filter(|_| self.tells_of_its_error(tried.info)),
+                    };
+                    return Ok((prediction, warnings));
+                }
+                Err(why) => refusals.push(format!("{} has no answer ({why})", tried.info.id)),
+            }
+        }
+        let first = refusals.first().cloned().unwrap_or_default();
+        Err(Refused {
+            reason: first,
+            models: refusals,
+            too_few: None,
+        })
+    }
+
+    /// With an interval that reaches as far as the model was wrong about a sample that it had not seen: a curve that is only nearly right
+    /// errs by more than its residuals tell.
+    fn widened(&self, estimate: Estimate) -> Estimate {
+        let half = self
+            .largest_pct
+            .map_or(0.0, |pct| pct / 100.0 * estimate.value.abs());
+        at_least(estimate, half)
+    }
+
+    /// Whether the scatter about a model is known well enough: an interval by t of one to three degrees of freedom is up to six times as wide as
+    /// that of many, however small the error is.
+    fn tells_of_its_error(&self, info: ModelInfo) -> bool {
+        info.tier != Tier::SmallRuns || self.distinct >= info.parameters + LEAST_FREEDOM
+    }
+
+    /// A model that needs no run was fitted on none, whatever observations there are.
+    fn training_of(&self, info: ModelInfo) -> Vec<String> {
+        if info.tier == Tier::SmallRuns || info.parameters > 0 {
+            self.labels.clone()
+        } else {
+            Vec::new()
+        }
+    }
+
+    fn candidates(&self, at: &Setting, chosen: &str) -> Vec<CandidateAnswer> {
+        let answer = |t: &Tried| {
+            let message = t
+                .curve
+                .as_ref()
+                .map_err(Clone::clone)
+                .and_then(|c| c.predict(at).map_err(|e: FitError| e.to_string()));
+            CandidateAnswer {
+                model: t.info,
+                chosen: t.info.id == chosen,
+                leave_one_out_pct: t.leave_one_out_pct,
+                estimate: message.as_ref().ok().map(|a| a.estimate),
+                refused: message.err(),
+                parameters: t.curve.as_ref().map(|c| c.parameters()).unwrap_or_default(),
+            }
+        };
+        self.tried.iter().map(answer).collect()
+    }
+}
+
+/// One sentence for what many models say.
+fn refused_all(runs: usize, refused: &[(&str, FitError)]) -> Refused {
+    let needed = refused.iter().filter_map(|(_, why)| match why {
+        FitError::TooFewPoints { found, needed } if *found == runs => Some(*needed),
+        _ => None,
+    });
+    let too_few = needed
+        .min()
+        .filter(|_| runs > 0)
+        .map(|needed| (runs, needed));
+    let reason = match (too_few, refused) {
+        (_, []) => "no model exists for it".to_owned(),
+        (_, [(_, why)]) => why.to_string(),
+        (Some((found, needed)), _) => short_of_runs(found, "", needed),
+        (None, _) if runs == 0 => "every model of it needs runs".to_owned(),
+        (None, all) => {
+            let telling = all
+                .iter()
+                .find(|(_, why)| matches!(why, FitError::RankDeficient { .. }))
+                .or(all.first());
+            telling.map(|(_, why)| why.to_string()).unwrap_or_default()
+        }
+    };
+    Refused {
+        reason,
+        models: refused
+            .iter()
+            .map(|(id, why)| format!("{id}: {why}"))
+            .collect(),
+        too_few,
+    }
+}
+
+/// `1 run of foo.A on openmpi; curves in the number of processes need at least 2`.
+pub(super) fn short_of_runs(found: usize, of: &str, needed: usize) -> String {
+    let runs = if found == 1 { "run" } else { "runs" };
+    format!("{found} {runs}{of}; curves in the number of processes need at least {needed}")
+}

@@ -1,0 +1,306 @@
+//! Observations from a campaign: the means of each point's counted runs that succeeded.
+
+use super::{
+    environment::{Environment, ZoneRules},
+    error::PredictError,
+    labels::add_differing,
+    observation::Observation,
+    setting::{RunSetting, mpi_kind_of_fact, mpi_kind_of_name},
+};
+use cvc_core::quantity::Quantity;
+use cvc_core::{point::Point, record::names, units::MIB};
+use cvc_index::error::AnalysisError;
+use cvc_index::{ImageSize, Index, IndexedPoint, PointSummary, factors};
+use cvc_model::stats;
+use std::collections::{BTreeMap, HashMap};
+
+/// Bytes of the header of an area in an image.
+const AREA_HEADER_BYTES: f64 = 4096.0;
+
+/// What predictions take as zones, in bytes: by the owner rule, and by the structural rule where runs of earlier versions did not record the
+/// other. By owner, stacks are counted with shared memory, so that zones and headers are the image.
+pub(crate) const ZONES: [(Quantity, [&str; 2]); 3] = [
+    (
+        Quantity::Dtapp,
+        ["zone_bytes_DTAPP_owner", "zone_bytes_DTAPP_structural"],
+    ),
+    (
+        Quantity::Lb,
+        ["zone_bytes_LB_owner", "zone_bytes_LB_structural"],
+    ),
+    (
+        Quantity::Shmem,
+        ["shared_with_stacks_bytes", "zone_bytes_SHMEM_structural"],
+    ),
+];
+
+/// Which of the two names of a zone is taken, for all points of a campaign: by two rules they are two quantities. `has` says of each point
+/// whether it has a quantity.
+pub fn zone_rule<P>(points: &[P], has: impl Fn(&P, &str) -> bool) -> usize {
+    let by_owner = |point: &P| {
+        ZONES
+            .iter()
+            .all(|(_, [owner, structural])| has(point, owner) || !has(point, structural))
+    };
+    usize::from(!points.iter().all(by_owner))
+}
+
+/// What of the index's quantities is taken as it is, with the factor to the unit here.
+pub(crate) const TAKEN: [(&str, Quantity, f64); 12] = [
+    (
+        "area_headers_per_rank",
+        Quantity::Headers,
+        AREA_HEADER_BYTES / MIB,
+    ),
+    ("image_bytes_per_rank", Quantity::Image, 1.0 / MIB),
+    ("file_bytes_per_rank", Quantity::File, 1.0 / MIB),
+    ("ckpt_bytes_rank", Quantity::Ranks, 1.0 / MIB),
+    ("ckpt_bytes_launcher", Quantity::Launchers, 1.0 / MIB),
+    ("ckpt_bytes_aux", Quantity::Aux, 1.0 / MIB),
+    ("ckpt_bytes_application", Quantity::Application, 1.0 / MIB),
+    ("ckpt_files_rank", Quantity::RankFiles, 1.0),
+    ("ckpt_files_launcher", Quantity::LauncherFiles, 1.0),
+    ("ckpt_files_aux", Quantity::AuxFiles, 1.0),
+    (names::CKPT_COORDINATION_S, Quantity::Coordination, 1.0),
+    (names::CKPT_STORAGE_S, Quantity::Storage, 1.0),
+];
+
+/// The observations of a campaign, one for each point with a counted run that succeeded, in the order of the plan.
+///
+/// # Errors
+/// An index that cannot be read, or a point whose kind of MPI library is unknown.
+pub fn from_index(index: &Index, origin: &str) -> Result<Vec<Observation>, PredictError> {
+    let (means, mpi_facts) = (means(index)?, mpi_facts(index)?);
+    let (dmtcp, kernels) = (
+        facts_by_point(index, "dmtcp")?,
+        facts_by_point(index, "node.kernel")?,
+    );
+    let cores = facts_by_point(index, "node.cores")?;
+    let rule = zone_rule(&means.values().collect::<Vec<_>>(), |found, name| {
+        found.contains_key(name)
+    });
+    let is_by_owner = rule == 0
+        && means
+            .values()
+            .any(|found| found.contains_key(ZONES[0].1[0]));
+    let by = if is_by_owner {
+        ZoneRules::Owner
+    } else {
+        ZoneRules::Structural
+    };
+    let (mut observations, mut others) = (Vec::new(), Vec::new());
+    for IndexedPoint { id, point } in index.points()? {
+        let id = id.as_str().to_owned();
+        let Some(found) = means.get(&id).filter(|m| !m.is_empty()) else {
+            continue;
+        };
+        let baseline = !point.checkpointer.takes_checkpoints();
+        let beside = factors_beside_setting(&point);
+        let setting = setting(point, mpi_facts.get(&id), origin)?;
+        let mut quantities: BTreeMap<Quantity, f64> = TAKEN
+            .iter()
+            .filter_map(|(name, quantity, factor)| Some((*quantity, found.get(*name)? * factor)))
+            .collect();
+        quantities.extend(
+            ZONES
+                .iter()
+                .filter_map(|(quantity, names)| Some((*quantity, found.get(names[rule])? / MIB))),
+        );
+        // what a checkpoint costs is only there where one was taken; the program alone only where none was
+        for (name, quantity, of_baseline, factor) in [
+            (names::CKPT_STORED_BYTES, Quantity::Stored, false, 1.0 / MIB),
+            (names::CKPT_LATENCY_S, Quantity::Latency, false, 1.0),
+            (names::WALL_S, Quantity::App, true, 1.0),
+        ] {
+            if let (Some(mean), true) = (found.get(name), of_baseline == baseline) {
+                quantities.insert(quantity, mean * factor);
+            }
+        }
+        // a checkpoint without files of a kind has 0 MiB of them
+        if quantities.contains_key(&Quantity::Stored) {
+            for kind in [Quantity::Launchers, Quantity::Aux] {
+                quantities.entry(kind).or_insert(0.0);
+            }
+        }
+        if setting.load().is_some()
+            && let Some(surplus) = found.get(SURPLUS)
+        {
+            quantities.insert(Quantity::Surplus, surplus / MIB);
+        }
+        let zone_ratios = if is_by_owner {
+            zone_ratios(found, &quantities)
+        } else {
+            BTreeMap::new()
+        };
+        let of_point =
+            |facts: &HashMap<String, Vec<String>>| facts.get(&id).cloned().unwrap_or_default();
+        let environment = Environment::of_facts(&of_point(&dmtcp), &of_point(&kernels))
+            .map(|of| Environment { zones: by, ..of });
+        let cores = same_number(&of_point(&cores));
+        observations.push(Observation {
+            label: setting.label(),
+            id,
+            origin: origin.to_owned(),
+            setting,
+            environment,
+            cores,
+            quantities,
+            zone_ratios,
+        });
+        others.push(beside);
+    }
+    add_differing(&mut observations, &others);
+    Ok(observations)
+}
+
+/// What each zone takes of a gzip'd file by what it takes of the image; stacks and reserves are with shared memory, as in the images.
+fn zone_ratios(
+    found: &HashMap<String, f64>,
+    zones: &BTreeMap<Quantity, f64>,
+) -> BTreeMap<Quantity, f64> {
+    let in_file = |zone: &str| {
+        found
+            .get(&format!("{}_{zone}_owner", names::ZONE_FILE_BYTES))
+            .map(|bytes| bytes / MIB)
+    };
+    let of = [
+        (Quantity::Dtapp, in_file("DTAPP")),
+        (Quantity::Lb, in_file("LB")),
+        (
+            Quantity::Shmem,
+            in_file("SHMEM").map(|mib| mib + in_file("REST").unwrap_or(0.0)),
+        ),
+        (Quantity::Headers, in_file("HEADERS")),
+    ];
+    let ratio = |zone, mib: f64| Some((zone, mib / zones.get(&zone).filter(|of| **of > 0.0)?));
+    of.into_iter()
+        .filter_map(|(zone, mib)| ratio(zone, mib?))
+        .collect()
+}
+
+/// The factors of a point that a [`RunSetting`] does not have, with their values.
+fn factors_beside_setting(point: &Point) -> Vec<(String, String)> {
+    let own = ["site", "checkpointer", "storage"]
+        .into_iter()
+        .filter_map(|name| Some((name.to_owned(), point.factor(name)?)));
+    own.chain(
+        point
+            .user
+            .iter()
+            .map(|(name, value)| (name.clone(), factors::user_text(value))),
+    )
+    .collect()
+}
+
+/// The setting of a point. `mpi_fact` is what its first run recorded of the MPI library.
+fn setting(
+    point: Point,
+    mpi_fact: Option<&String>,
+    origin: &str,
+) -> Result<RunSetting, PredictError> {
+    let mpi = mpi_fact
+        .and_then(|fact| mpi_kind_of_fact(fact))
+        .or_else(|| mpi_kind_of_name(&point.mpi));
+    Ok(RunSetting {
+        mpi: mpi.ok_or_else(|| PredictError::Model {
+            message: format!("unknown kind of the MPI library `{}` in {origin}", point.mpi),
+            hint: "its runs have no fact `mpi`; give the library a name with mpich-ch3, mpich or openmpi in it".into(),
+        })?,
+        app: point.app,
+        class: point.class,
+        mapping: point.mapping,
+        mpi_name: point.mpi,
+        compression: point.compression,
+        aggregators: point.aggregators,
+        cb_buffer: point.cb_buffer,
+    })
+}
+
+/// Name under which [`means`] hands on what the largest image has more than the median one, bytes.
+const SURPLUS: &str = "largest minus median image";
+
+/// Means of all quantities, by point.
+fn means(index: &Index) -> Result<HashMap<String, HashMap<String, f64>>, AnalysisError> {
+    let mut means: HashMap<String, HashMap<String, f64>> = HashMap::new();
+    for PointSummary {
+        point,
+        quantity,
+        summary,
+    } in index.summaries()?
+    {
+        means
+            .entry(point)
+            .or_default()
+            .insert(quantity, summary.mean);
+    }
+    for (point, surplus) in surpluses(index)? {
+        means
+            .entry(point)
+            .or_default()
+            .insert(SURPLUS.to_owned(), surplus);
+    }
+    Ok(means)
+}
+
+/// What the first run of each point that succeeded recorded of its MPI library.
+fn mpi_facts(index: &Index) -> Result<HashMap<String, String>, AnalysisError> {
+    let mut first = HashMap::new();
+    for fact in index.fact("mpi")? {
+        first.entry(fact.point).or_insert(fact.value);
+    }
+    Ok(first)
+}
+
+/// What the runs of each point that succeeded recorded under a key.
+fn facts_by_point(index: &Index, key: &str) -> Result<HashMap<String, Vec<String>>, AnalysisError> {
+    let mut of_points: HashMap<String, Vec<String>> = HashMap::new();
+    for fact in index.fact(key)? {
+        of_points.entry(fact.point).or_default().push(fact.value);
+    }
+    Ok(of_points)
+}
+
+/// The number that all facts tell; `None` if they differ, or tell none.
+fn same_number(facts: &[String]) -> Option<u32> {
+    let first = facts.first()?;
+    first
+        .parse()
+        .ok()
+        .filter(|cores| *cores > 0 && facts.iter().all(|fact| fact == first))
+}
+
+/// For each point the mean over its checkpoints of the largest image less the median one: where it is many MiB, some ranks aggregate I/O.
+fn surpluses(index: &Index) -> Result<HashMap<String, f64>, AnalysisError> {
+    let mut differences: HashMap<String, Vec<f64>> = HashMap::new();
+    let mut add = |point: String, mut sizes: Vec<f64>| {
+        // with one or two images no typical one exists to compare an aggregator's with
+        sizes.sort_by(f64::total_cmp);
+        if let (Some(largest), Some(median), true) =
+            (sizes.last(), stats::quantile(&sizes, 0.5), sizes.len() >= 3)
+        {
+            differences.entry(point).or_default().push(largest - median);
+        }
+    };
+    // the images of one checkpoint come together
+    let mut of: Option<(ImageSize, Vec<f64>)> = None;
+    index.each_image_size(|size| match &mut of {
+        Some((first, sizes))
+            if (&first.point, &first.run, &first.ckpt) == (&size.point, &size.run, &size.ckpt) =>
+        {
+            sizes.push(size.bytes)
+        }
+        _ => {
+            let bytes = vec![size.bytes];
+            if let Some((first, sizes)) = of.replace((size, bytes)) {
+                add(first.point, sizes);
+            }
+        }
+    })?;
+    if let Some((first, sizes)) = of {
+        add(first.point, sizes);
+    }
+    Ok(differences
+        .into_iter()
+        .map(|(point, d)| (point, d.iter().sum::<f64>() / d.len() as f64))
+        .collect())
+}

@@ -1,0 +1,68 @@
+//! From observed checkpoints to those of any mapping, process count or class.
+//!
+//! | file | what |
+//! | --- | --- |
+//! | `observation.rs` | what was observed at a point: quantities by name and unit |
+//! | `index.rs`, `csv.rs`, `merge.rs` | where observations come from: a campaign, a table, rows that repeat |
+//! | `setting.rs` | the setting that observations and questions share |
+//! | `environment.rs`, `one_environment.rs` | DMTCP and kernel, which observations must share |
+//! | `labels.rs` | labels that tell observations apart |
+//! | `question.rs` | what is asked for: `npb-bt.D 2Nx32P mpich-ch3` |
+//! | `predictor.rs`, `registry.rs`, `fitting.rs`, `curves.rs` | which observations speak for a question, and the model that is taken |
+//! | `compose.rs`, `covariates.rs` | zones to images, images to files, what is stored beside them |
+//! | `backtest.rs` | how far predictions are off for runs of the program itself that are left out |
+//! | `calibration.rs` | how far such predictions were off for other programs |
+//! | `gzip.rs` | what gzip makes of images, and how long it takes |
+//! | `time.rs` | the time of a checkpoint, and how often to take one |
+//! | `next.rs` | which further run would narrow the answer most |
+//! | `forecast.rs`, `forecasting.rs` | what is said, and how it is put together |
+//!
+//! A [`Predictor`] carries the mark of the split that it was trained on: it answers any [`Question`], but [`crate::holdout::judge`] holds
+//! it only against observations that were held out of the same split. Nothing is invented: a quantity without data or model is a line with
+//! the reason.
+
+mod backtest;
+pub(crate) mod calibration;
+mod compose;
+mod covariates;
+mod csv;
+mod curves;
+mod environment;
+mod error;
+mod filter;
+mod fitting;
+mod forecast;
+mod forecasting;
+mod gzip;
+mod index;
+mod labels;
+mod merge;
+mod next;
+mod observation;
+mod one_environment;
+mod predictor;
+mod question;
+mod registry;
+mod setting;
+mod time;
+
+pub use calibration::{Basis, Calibrated, Calibration, DataPlace, Kind, TrialError};
+pub use csv::{from_csv, parse};
+pub use environment::{Environment, KernelEra, ZoneRules};
+pub use error::PredictError;
+pub use filter::Filter;
+pub use forecast::{
+    CandidateAnswer, Forecast, ForecastLine, Forecasts, ObservedValue, Prediction, ScheduleBudget,
+    Scheduled,
+};
+pub use index::from_index;
+pub use index::zone_rule;
+pub(crate) use index::{TAKEN, ZONES};
+pub use labels::add_differing_origins;
+pub use merge::merge_repeated;
+pub use next::{NextRun, next_runs};
+pub use observation::Observation;
+pub use one_environment::{by_environment, keep_one_environment};
+pub use predictor::Predictor;
+pub use question::{KnownNames, Question};
+pub use setting::{RunSetting, mpi_kind_of_fact, mpi_kind_of_name};

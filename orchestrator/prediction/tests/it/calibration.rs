@@ -1,0 +1,124 @@
+//! How often intervals of predictions hold, by leaving programs out, and the table that they are made of.
+
+use cvc_model::stats::{Claim, simulate};
+use cvc_prediction::calibration::{
+    Calibrated, Coverage, carried, leave_one_program_out, page, picture,
+};
+use cvc_prediction::predict::Calibration;
+
+#[test]
+fn intervals_hold_for_programs_that_were_left_out_and_the_carried_table_is_made_of_all() {
+    let mut left_out = Vec::new();
+    let (coverage, table) =
+        leave_one_program_out(&carried(), |program| left_out.push(program.to_owned()))
+            .expect("trials");
+    let programs = [
+        "comd",
+        "hpccg",
+        "lammps",
+        "lulesh",
+        "minife",
+        "minighost",
+        "npb-bt",
+        "npb-cg",
+        "npb-ft",
+        "npb-is",
+        "npb-lu",
+        "npb-mg",
+        "npb-sp",
+    ];
+    assert_eq!(left_out, programs);
+    let all = &coverage.all;
+    let share = all.inside as f64 / all.cells as f64;
+    assert!(
+        all.cells > 10_000 && (0.93..=0.99).contains(&share),
+        "{all:?}"
+    );
+    let all_at_least = |least: f64, of: &[Coverage]| {
+        for c in of {
+            assert_eq!(c.without_interval, 0, "{c:?}");
+            assert!(c.inside as f64 >= least * c.cells as f64, "{c:?}");
+        }
+    };
+    all_at_least(0.9, &coverage.by_quantity);
+    all_at_least(0.9, &coverage.by_reach);
+    // of a program that is unlike the others, as CoMD in slabs, fewer are inside
+    all_at_least(0.85, &coverage.by_program);
+    let of = |name: &str| {
+        coverage
+            .by_quantity
+            .iter()
+            .find(|c| c.of == name)
+            .unwrap_or_else(|| panic!("{name}"))
+    };
+    assert!(
+        of("image of a rank").mean_error_pct < 0.6,
+        "{:?}",
+        of("image of a rank")
+    );
+    assert!(
+        of("checkpoint time").mean_error_pct < 20.0,
+        "{:?}",
+        of("checkpoint time")
+    );
+    for (name, most_pct) in [
+        ("application data", 25.0),
+        ("image of a rank", 10.5),
+        ("checkpoint time", 100.0),
+    ] {
+        assert!(of(name).score_pct < most_pct, "{:?}", of(name));
+    }
+    // sizes are told by far more narrowly than times
+    assert!(
+        of("image of a rank").half_width_pct < 4.0 && of("checkpoint time").half_width_pct > 20.0
+    );
+    assert_eq!(
+        table.to_csv(),
+        Calibration::embedded().to_csv(),
+        "run `cvc calibrate --write-table orchestrator/prediction/src/predict/calibration.csv`"
+    );
+
+    let repeats = vec![
+        simulate(Claim::Mean, "normal, 3 %", 3, 200),
+        simulate(Claim::FalseStar, "normal, 3 %", 5, 200),
+    ];
+    let result = Calibrated {
+        repeats,
+        predictions: coverage,
+        table,
+    };
+    let (text, svg) = (page(&result), picture(&result));
+    assert!(
+        text.contains("| mean of repeats | normal, 3 % |") && text.contains("| image of a rank |"),
+        "{text}"
+    );
+    assert!(
+        svg.starts_with("<svg")
+            && svg.contains("mean of repeats (normal, 3 %)")
+            && !svg.contains("called different"),
+        "{svg}"
+    );
+    // the documented page has the same figures of predictions
+    let documented = std::fs::read_to_string(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/calibration.md"
+    ))
+    .expect("the page");
+    let predictions = text.split("## Predictions").nth(1).expect("the section");
+    assert!(
+        documented.ends_with(predictions),
+        "run `cvc calibrate --samples 4000 --page docs`"
+    );
+}
+
+#[test]
+fn one_program_cannot_be_left_out() {
+    let one: Vec<_> = carried()
+        .into_iter()
+        .filter(|o| o.setting.app == "npb-bt")
+        .collect();
+    let why = leave_one_program_out(&one, |_| {})
+        .expect_err("nothing remains")
+        .to_string();
+    assert!(why.contains("1 program"), "{why}");
+}

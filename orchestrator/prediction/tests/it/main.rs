@@ -1,0 +1,7 @@
+//! Tests of predictions.
+
+mod calibration;
+mod common;
+mod gzip;
+mod predict;
+mod space;

@@ -1,0 +1,267 @@
+//! Finds campaigns by what the command line names: a file, a directory, a campaign or a site.
+
+use crate::error::SessionError;
+use camino::{Utf8Path, Utf8PathBuf};
+use cvc_core::{
+    campaign::{self, KnownHosts, SiteKind, Spec, kept_hosts},
+    clock,
+    inventory::{self, InventoryProgram},
+    journal::CampaignState,
+    store::CampaignDir,
+    units::duration,
+};
+use jiff::Timestamp;
+
+/// Is told what is done on the way.
+pub type Teller<'a> = &'a dyn Fn(&str);
+
+/// Reads a campaign file, with the descriptors beside it and those that cvc carries. It starts nothing.
+pub fn load(file: &Utf8Path, variant: Option<&str>) -> Result<Spec, SessionError> {
+    load_with(file, variant, &KnownHosts::new())
+}
+
+fn load_with(
+    file: &Utf8Path,
+    variant: Option<&str>,
+    hosts: &KnownHosts,
+) -> Result<Spec, SessionError> {
+    let embedded = cvc_core::app::embedded::directory()?;
+    Ok(campaign::load_with_hosts(
+        file.as_std_path(),
+        variant,
+        &[embedded],
+        hosts,
+    )?)
+}
+
+/// Reads a campaign file for a command that starts what the file names, and asks the inventories that only programs can read for their
+/// hosts.
+pub fn load_and_ask(
+    file: &Utf8Path,
+    variant: Option<&str>,
+    tell: Teller<'_>,
+) -> Result<Spec, SessionError> {
+    ask_inventories(load(file, variant)?, file, variant, None, tell)
+}
+
+/// Asks for the hosts that are unknown, of one site or of all, and reads the file again with them.
+fn ask_inventories(
+    spec: Spec,
+    file: &Utf8Path,
+    variant: Option<&str>,
+    only: Option<&str>,
+    tell: Teller<'_>,
+) -> Result<Spec, SessionError> {
+    let mut hosts = KnownHosts::new();
+    for (name, inventory) in
+        unknown_hosts(&spec).filter(|(name, _)| only.is_none_or(|only| only == *name))
+    {
+        let path = inventory.path.display();
+        match inventory.reason {
+            inventory::IS_PROGRAM => {
+                tell(&format!("running the inventory program {path} of {file}"))
+            }
+            reason => tell(&format!(
+                "asking ansible-inventory for {path} of {file}, which {reason}"
+            )),
+        }
+        hosts.insert(name.to_owned(), inventory.ask());
+    }
+    if hosts.is_empty() {
+        Ok(spec)
+    } else {
+        load_with(file, variant, &hosts)
+    }
+}
+
+/// The sites whose hosts nobody has asked for.
+pub fn unknown_hosts(spec: &Spec) -> impl Iterator<Item = (&str, &InventoryProgram)> {
+    spec.sites
+        .iter()
+        .filter_map(|(name, site)| Some((name.as_str(), site.cluster.as_ref()?.unknown_hosts()?)))
+}
+
+/// Reads the campaign of a site, with the hosts of this site: its inventory is asked if need be. Without a file it is the only campaign file of the
+/// directory.
+///
+/// # Errors
+/// When there is none, it is wrong, or has no such site, or one whose machines do not exist yet.
+pub fn load_of_site(
+    site: &str,
+    file: Option<&Utf8Path>,
+    variant: Option<&str>,
+    tell: Teller<'_>,
+) -> Result<Spec, SessionError> {
+    let wrong = |message: String, hint: String| SessionError::Asked { message, hint };
+    let file = match file {
+        Some(file) => file.to_owned(),
+        None => {
+            let mut found = campaign_files(Utf8Path::new("."));
+            match found.len() {
+                1 => found.swap_remove(0),
+                0 => {
+                    return Err(wrong(
+                        "no campaign file in this directory".into(),
+                        "name it: --file FILE".into(),
+                    ));
+                }
+                _ => {
+                    let names: Vec<&str> = found.iter().map(|f| f.as_str()).collect();
+                    return Err(wrong(
+                        format!(
+                            "several campaign files in this directory: {}",
+                            names.join(", ")
+                        ),
+                        "name one: --file FILE".into(),
+                    ));
+                }
+            }
+        }
+    };
+    let spec = ask_inventories(load(&file, variant)?, &file, variant, Some(site), tell)?;
+    if !spec.sites.contains_key(site) {
+        let sites: Vec<&str> = spec.sites.keys().map(String::as_str).collect();
+        return Err(wrong(
+            format!("{file} has no site `{site}`"),
+            format!("its sites: {}", sites.join(", ")),
+        ));
+    }
+    if spec.sites[site].kind == SiteKind::Ec2 {
+        return Err(wrong(
+            format!("the machines of the site `{site}` exist only while its campaign runs"),
+            "`cvc run` launches them and installs what they need".into(),
+        ));
+    }
+    Ok(spec)
+}
+
+/// The campaign files of a directory: TOML with a schema and sites.
+fn campaign_files(directory: &Utf8Path) -> Vec<Utf8PathBuf> {
+    let has = |text: &str, start: &str| text.lines().any(|l| l.trim_start().starts_with(start));
+    let is_campaign = |path: &Utf8Path| {
+        std::fs::read_to_string(path).is_ok_and(|t| {
+            has(&t, "schema") && (has(&t, "[sites.") || has(&t, "[sites]") || has(&t, "sites."))
+        })
+    };
+    let entries = directory.read_dir_utf8().into_iter().flatten().flatten();
+    let mut found: Vec<Utf8PathBuf> = entries
+        .filter(|e| e.path().extension() == Some("toml") && is_campaign(e.path()))
+        .map(|e| Utf8PathBuf::from(e.file_name()))
+        .collect();
+    found.sort();
+    found
+}
+
+/// The campaign as it was last run, from the copy of its file and the list of its hosts beside its runs.
+pub fn load_stored(dir: &CampaignDir) -> Result<Spec, SessionError> {
+    load_with(&dir.campaign_file(), None, &kept_hosts(dir)?)
+}
+
+/// A campaign file, with the hosts that the campaign last ran on where only a program could tell others.
+pub fn load_with_kept_hosts(
+    file: &Utf8Path,
+    variant: Option<&str>,
+    dir: &CampaignDir,
+) -> Result<Spec, SessionError> {
+    let spec = load(file, variant)?;
+    let mut hosts = if unknown_hosts(&spec).next().is_some() {
+        kept_hosts(dir)?
+    } else {
+        KnownHosts::new()
+    };
+    hosts.retain(|site, _| unknown_hosts(&spec).any(|(name, _)| name == site));
+    if hosts.is_empty() {
+        Ok(spec)
+    } else {
+        load_with(file, variant, &hosts)
+    }
+}
+
+/// The directory of a campaign, given by its file (and variant), its directory or its name.
+pub fn campaign_dir(
+    campaign: &Utf8Path,
+    variant: Option<&str>,
+    campaigns: &Utf8Path,
+) -> Result<CampaignDir, SessionError> {
+    find_campaign(campaign, variant, campaigns, |dir| dir.journal().is_file())
+}
+
+/// The same for a campaign that may have lost its journal.
+pub fn campaign_dir_even_damaged(
+    campaign: &Utf8Path,
+    variant: Option<&str>,
+    campaigns: &Utf8Path,
+) -> Result<CampaignDir, SessionError> {
+    find_campaign(campaign, variant, campaigns, |dir| {
+        dir.journal().is_file() || dir.runs().is_dir()
+    })
+}
+
+fn find_campaign(
+    campaign: &Utf8Path,
+    variant: Option<&str>,
+    campaigns: &Utf8Path,
+    is_one: impl Fn(&CampaignDir) -> bool,
+) -> Result<CampaignDir, SessionError> {
+    let dir = if campaign.is_file() {
+        CampaignDir::new(campaigns, &load(campaign, variant)?.name)
+    } else if let Some(variant) = variant {
+        return Err(SessionError::asked(
+            format!("--variant {variant} needs a campaign file, and {campaign} is not one"),
+            format!("leave --variant out; the directory of a variant is called NAME-{variant}"),
+        ));
+    } else if campaign.is_dir() {
+        CampaignDir::at(campaign)
+    } else {
+        CampaignDir::at(&campaigns.join(campaign))
+    };
+    if is_one(&dir) {
+        Ok(dir)
+    } else {
+        Err(SessionError::NoCampaign(dir.root().to_owned()))
+    }
+}
+
+/// Returns a warning if the last entry of a campaign's journal is ahead of the clock: times go on from there.
+pub fn clock_warning(state: &CampaignState, wall: Timestamp) -> Option<String> {
+    let (_, last) = state.span?;
+    let ahead = duration(clock::ahead(last, wall)?.as_secs_f64());
+    Some(format!(
+        "warning: the journal's last entry, of {last:.0}, is {ahead} ahead of this machine's clock, and times go on from there\n  \
+         hint: set the clock if it is wrong now; if it was wrong then, times of this campaign stay ahead, and durations are right"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cvc_core::journal::{Entry, Event};
+    use jiff::SignedDuration;
+
+    #[test]
+    fn a_journal_from_the_future_is_remarked_on() {
+        let wall: Timestamp = "2026-01-01T00:00:00Z".parse().expect("a time");
+        let of = |seconds: i64| {
+            let event = Event::Opened {
+                format: 3,
+                campaign: "c".into(),
+                cvc: String::new(),
+                lineage: None,
+            };
+            let entry = Entry {
+                seq: 1,
+                at: wall + SignedDuration::from_secs(seconds),
+                event,
+            };
+            clock_warning(&CampaignState::of(&[entry]).expect("a journal"), wall)
+        };
+        assert_eq!(of(0), None);
+        assert_eq!(of(-86_400), None);
+        let warning = of(400 * 86_400).expect("400 days ahead");
+        assert!(
+            warning.contains("2027-02-05T00:00:00Z") && warning.contains("400 days ahead"),
+            "{warning}"
+        );
+        assert_eq!(clock_warning(&CampaignState::default(), wall), None);
+    }
+}

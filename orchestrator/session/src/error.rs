@@ -1,0 +1,51 @@
+//! Why a campaign cannot be opened, or a session not be held.
+
+use camino::Utf8PathBuf;
+use cvc_controller::{error::CampaignError, install::InstallError};
+use cvc_core::{source::SourceErrors, store::StoreError};
+
+/// Why a campaign cannot be opened, or a session not be held.
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    /// The campaign file or a descriptor.
+    #[error(transparent)]
+    Spec(#[from] SourceErrors),
+    /// What stopped a campaign.
+    #[error(transparent)]
+    Campaign(#[from] CampaignError),
+    /// A file of the campaign.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Software on a site.
+    #[error(transparent)]
+    Install(#[from] InstallError),
+    /// What was asked for cannot be.
+    #[error("{message}")]
+    Asked {
+        /// What is wrong.
+        message: String,
+        /// How to correct it.
+        hint: String,
+    },
+    /// There is no campaign.
+    #[error("{0} is not a campaign: it has no journal")]
+    NoCampaign(Utf8PathBuf),
+    /// This machine lacks something that every session needs.
+    #[error("{message}")]
+    Machine {
+        /// What is wrong.
+        message: String,
+        /// How to correct it; `None` if that is unknown.
+        hint: Option<String>,
+    },
+}
+
+impl SessionError {
+    /// What was asked for cannot be.
+    pub(crate) fn asked(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::Asked {
+            message: message.into(),
+            hint: hint.into(),
+        }
+    }
+}

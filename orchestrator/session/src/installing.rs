@@ -1,0 +1,72 @@
+//! Installing what a campaign needs on its sites.
+
+use crate::error::SessionError;
+use cvc_controller::{
+    install::{self, InstallEvent, InstallReport, Request},
+    observe::{Observer, Progress},
+};
+use cvc_core::{
+    campaign::{SiteKind, Spec},
+    plan::Plan,
+    stop::StopSignal,
+    store::{CampaignDir, CampaignLock, StoreError},
+};
+
+/// Installs on one site, or only checks it.
+///
+/// # Errors
+/// When something cannot be installed, or the user stopped it.
+pub async fn install_one(
+    request: &Request<'_>,
+    stop_signal: &mut StopSignal,
+    observer: &mut dyn Observer,
+) -> Result<InstallReport, SessionError> {
+    let mut on = |event: InstallEvent| observer.on(&Progress::Install(event));
+    // two at once would be in each other's way on the hosts, and in cvc.lock
+    let _lock = if request.check {
+        None
+    } else {
+        std::fs::create_dir_all(request.dir.root())
+            .map_err(StoreError::io("make", request.dir.root()))?;
+        Some(CampaignLock::take_waiting(
+            &request.dir.lock(),
+            "cvc install",
+        )?)
+    };
+    Ok(install::install(request, stop_signal, &mut on).await?)
+}
+
+/// Installs on every site that the plan uses.
+///
+/// # Errors
+/// As [`install_one`].
+pub async fn install_all(
+    spec: &Spec,
+    plan: &Plan,
+    dir: &CampaignDir,
+    update_lock: bool,
+    stop_signal: &mut StopSignal,
+    observer: &mut dyn Observer,
+) -> Result<(), SessionError> {
+    // instances are set up once they are launched for the campaign
+    let there = spec
+        .sites
+        .iter()
+        .filter(|(_, s)| s.kind != SiteKind::Ec2)
+        .map(|(name, _)| name);
+    for site in there.filter(|s| plan.points.iter().any(|p| p.point.site == **s)) {
+        let request = Request {
+            spec,
+            plan,
+            site,
+            dir,
+            check: false,
+            tags: &[],
+            only: None,
+            update_lock,
+            limit: install::LIMIT,
+        };
+        install_one(&request, stop_signal, observer).await?;
+    }
+    Ok(())
+}
