@@ -32,8 +32,8 @@ pub fn modules(root: &Path) -> Result<Vec<Module>, String> {
     let mut modules = Vec::new();
     let dir = root.parent().unwrap_or(Path::new("")).to_path_buf();
     add(&mut modules, root, &dir, Vec::new())?;
-    for at in 0..modules.len() {
-        modules[at].exports = statements(&modules[at].text)
+    for module in &mut modules {
+        module.exports = statements(&module.text)
             .filter(|(_, public, _)| *public)
             .flat_map(|(_, _, tree)| leaves(tree))
             .collect();
@@ -274,9 +274,8 @@ pub fn uses(modules: &[Module]) -> Vec<Use> {
                 .map(str::to_owned)
                 .collect();
             // a `use` was read above
-            if !module.text[..start].trim_end().ends_with("use")
-                && !(path.len() == 1 && module.text[end..].starts_with(['{', '$']))
-            {
+            let in_use = module.text[..start].trim_end().ends_with("use");
+            if !in_use && (path.len() > 1 || !module.text[end..].starts_with(['{', '$'])) {
                 note(start, &path);
             }
         }
