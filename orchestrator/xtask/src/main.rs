@@ -21,8 +21,8 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
   test [ARGS]   run all tests (ARGS go to `cargo test`), then name those that were skipped and count all
-  layers [CRATE] [--all]
-                print the module graph of each crate; fail on import cycles and forbidden dependencies
+  layers [CRATE]
+                print which modules of each crate import which; fail on import cycles and forbidden dependencies
   node [--release]
                 build cvc-node statically; print its path
   reference     write the generated pages and schemas again

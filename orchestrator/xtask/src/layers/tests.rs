@@ -1,42 +1,41 @@
+//! Small crates, and this workspace.
+
 use super::*;
-use std::path::PathBuf;
+use std::fs;
 
-/// Builds a crate from these files, relative to `src`.
-fn of(files: &[(&str, &str)]) -> Layers {
-    let files: BTreeMap<PathBuf, String> = files
+/// The uses and the circles of a crate with these files.
+fn of(files: &[(&str, &str)]) -> (Vec<String>, Vec<String>) {
+    let dir = tempfile::tempdir().expect("a directory");
+    for (path, text) in files {
+        let path = dir.path().join(path);
+        fs::create_dir_all(path.parent().expect("a directory")).expect("a directory");
+        fs::write(path, text).expect("a file");
+    }
+    let modules = source::modules(&dir.path().join("lib.rs")).expect("modules");
+    let uses = source::uses(&modules);
+    let lines: BTreeSet<String> = uses
         .iter()
-        .map(|(path, text)| (Path::new("src").join(path), (*text).to_owned()))
+        .map(|u| {
+            format!(
+                "{} → {}: {}",
+                file(&modules[u.from]),
+                file(&modules[u.to]),
+                u.name
+            )
+        })
         .collect();
-    Layers::of("fixture".into(), Path::new("src/lib.rs"), &|path| {
-        files.get(path).cloned()
-    })
-    .expect("a crate")
-}
-
-/// Formats its dependencies as `from → to: name`.
-fn dependencies(layers: &Layers) -> Vec<String> {
-    let line = |a: &Dependency| {
-        format!(
-            "{} → {}: {}",
-            layers.file(a.from),
-            layers.file(a.to),
-            a.name
-        )
-    };
-    layers
-        .dependencies
-        .iter()
-        .filter(|a| a.defined_in.is_none())
-        .map(line)
-        .collect()
+    (
+        lines.into_iter().collect(),
+        cycles("fixture", &modules, &uses),
+    )
 }
 
 #[test]
 fn downward_imports_form_no_cycle() {
-    let layers = of(&[
+    let (uses, cycles) = of(&[
         (
             "lib.rs",
-            "pub mod low; pub mod middle; mod high; pub use high::High;",
+            "pub mod low;\npub mod middle;\nmod high;\npub use high::High;",
         ),
         ("low.rs", "pub struct Low; pub fn low() {}"),
         (
@@ -49,156 +48,104 @@ fn downward_imports_form_no_cycle() {
         ),
     ]);
     assert_eq!(
-        dependencies(&layers),
+        uses,
         [
-            "middle.rs → low.rs: Low",
-            "middle.rs → low.rs: low",
-            "high.rs → low.rs: Low",
-            "high.rs → middle.rs: middle"
+            "high → low: low",
+            "high → middle: middle",
+            "middle → low: Low",
+            "middle → low: low"
         ]
-        .map(str::to_owned)
     );
-    assert_eq!(layers.cycles(true), Vec::<String>::new());
-    let drawn = layers.draw();
-    assert_eq!(
-        drawn.lines().collect::<Vec<_>>()[1..],
-        [
-            "   0   low",
-            "   1   middle → low",
-            "   2   high → low, middle"
-        ],
-        "{drawn}"
-    );
+    assert_eq!(cycles, Vec::<String>::new());
 }
 
 #[test]
 fn a_cycle_is_reported_with_files_lines_and_names() {
-    let layers = of(&[
+    let (_, cycles) = of(&[
         ("lib.rs", "mod a;\nmod b;\nmod c;"),
         (
             "a.rs",
-            "\nuse crate::b::{One, Two, three};\nfn f() { three() }\npub struct Back;",
+            "\nuse crate::b::{One, three};\nfn f() { three() }\npub struct Back;",
         ),
         (
             "b.rs",
-            "pub struct One; pub struct Two; pub fn three() {}\n\n\nfn g() -> crate::a::Back { todo!() }",
+            "pub struct One; pub fn three() {}\n\n\nfn g() -> crate::a::Back { todo!() }",
         ),
         ("c.rs", "use crate::{a::Back, b::One};"),
     ]);
-    let cycles = layers.cycles(false);
-    assert_eq!(cycles.len(), 1, "{cycles:#?}");
-    let lines: Vec<&str> = cycles[0].lines().collect();
-    assert_eq!(lines[0], "fixture: import cycle of 2 modules: a, b");
-    assert_eq!(lines[2], "    b.rs:4 → a.rs: Back");
-    assert_eq!(lines[4], "    a.rs:2 → b.rs: One, Two, three");
-    assert_eq!(lines.len(), 5);
-    assert!(
-        layers.draw().lines().any(|l| l == "   0 ↺ a → b"),
-        "{}",
-        layers.draw()
-    );
+    let expected = "fixture: import cycle in crate: a, b\n    b:4 → a: Back\n    a:2 → b: One\n    a:2 → b: three";
+    assert_eq!(cycles, [expected]);
 }
 
 #[test]
 fn re_exports_are_resolved_to_the_definition() {
-    let files = [
-        ("lib.rs", "mod tools; mod user;"),
+    let mut files = [
+        ("lib.rs", "mod tools;\nmod user;"),
         (
             "tools/mod.rs",
-            "mod hammer; mod nail; pub use hammer::Hammer; pub use nail::*;",
+            "mod hammer;\nmod nail;\npub use hammer::Hammer;\npub use nail::{Nail, Head as Top};",
         ),
         ("tools/hammer.rs", "use super::Nail; pub struct Hammer;"),
-        ("tools/nail.rs", "pub struct Nail;"),
-        ("user.rs", "use crate::tools::{Hammer, Nail};"),
+        ("tools/nail.rs", "pub struct Nail; pub struct Head;"),
+        ("user.rs", "use crate::tools::{Hammer, Top};"),
     ];
-    let layers = of(&files);
+    let (uses, cycles) = of(&files);
     assert_eq!(
-        dependencies(&layers),
+        uses,
         [
-            "tools/hammer.rs → tools/nail.rs: Nail",
-            "user.rs → tools/hammer.rs: Hammer",
-            "user.rs → tools/nail.rs: Nail"
+            "tools::hammer → tools::nail: Nail",
+            "user → tools::hammer: Hammer",
+            "user → tools::nail: Top"
         ]
-        .map(str::to_owned)
     );
-    assert_eq!(
-        layers.cycles(true),
-        Vec::<String>::new(),
-        "re-exports close no cycle"
-    );
-    let mut files = files;
-    files[3].1 = "use super::hammer; pub struct Nail(hammer::Hammer);";
-    let cycles = of(&files).cycles(true);
+    assert_eq!(cycles, Vec::<String>::new(), "re-exports close no cycle");
+    files[3].1 = "use super::hammer; pub struct Nail(hammer::Hammer); pub struct Head;";
+    let (_, cycles) = of(&files);
     assert_eq!(cycles.len(), 1, "{cycles:#?}");
     assert!(
-        cycles[0].starts_with("fixture: import cycle of 2 modules in tools/mod.rs: hammer, nail\n"),
-        "{cycles:#?}"
-    );
-}
-
-#[test]
-fn importing_a_name_from_a_module_that_only_re_exports_it_depends_on_both() {
-    let layers = of(&[
-        ("lib.rs", "mod low; mod shop; mod buyer;"),
-        ("low.rs", "pub struct Thing;"),
-        (
-            "shop.rs",
-            "pub use crate::low::Thing; use crate::buyer::Money;",
-        ),
-        ("buyer.rs", "use crate::shop::Thing; pub struct Money;"),
-    ]);
-    let cycles = layers.cycles(true);
-    assert_eq!(cycles.len(), 1, "{cycles:#?}");
-    assert!(
-        cycles[0].contains("buyer.rs:1 → shop.rs: Thing (defined in low.rs; import it from there)"),
+        cycles[0].starts_with("fixture: import cycle in tools: tools::hammer, tools::nail\n"),
         "{cycles:#?}"
     );
 }
 
 #[test]
 fn a_module_and_its_children_can_form_a_cycle() {
-    let layers = of(&[
+    let (_, cycles) = of(&[
         ("lib.rs", "mod a;"),
         (
             "a/mod.rs",
-            "mod child; pub use child::Child; pub trait Base { fn f(_: Child); }",
+            "mod child;\npub use child::Child;\npub trait Base { fn f(_: Child); }",
         ),
         (
             "a/child.rs",
             "use super::Base; pub struct Child; fn f(_: impl Base) {}",
         ),
     ]);
-    let cycles = layers.cycles(true);
     assert_eq!(cycles.len(), 1, "{cycles:#?}");
     assert!(
-        cycles[0].contains("cycle of 2 modules in a/mod.rs: a/mod.rs, child"),
+        cycles[0].contains("import cycle in a: a, a::child"),
         "{cycles:#?}"
     );
 }
 
 #[test]
-fn test_code_other_crates_and_local_variables_do_not_count() {
-    let layers = of(&[
-        ("lib.rs", "mod a; mod b; #[cfg(test)] mod missing;"),
+fn tests_comments_and_other_crates_do_not_count() {
+    let (uses, _) = of(&[
+        ("lib.rs", "mod a;\nmod b;\n#[cfg(test)]\nmod missing;"),
         ("a.rs", "pub struct A; pub fn text() {}"),
         (
             "b.rs",
-            "use std::a::A; use ::a::text; use serde::b;
-             #[cfg(test)] use crate::a::A as _;
-             #[cfg(test)] mod tests { use crate::a::A; fn f() { crate::a::text() } }
-             #[cfg(all(test, unix))] fn helper() { crate::a::text() }
-             struct S; impl S { #[cfg(test)] fn f() { crate::a::text() } }
-             #[test] fn t() { crate::a::text() }
-             fn g(text: &str) { f(text); format!(\"{}\", text); }",
+            "use std::a::A;\nuse serde::b;\n// crate::a::A\n#[cfg(test)]\nuse crate::a::A as _;\n#[cfg(test)]\nfn helper() {\n    crate::a::text()\n}\n\
+             struct S;\nimpl S {\n    #[cfg(test)]\n    fn f(\n        a: u8,\n    ) {\n        crate::a::text()\n    }\n}\n#[cfg(test)]\nmod tests {\n    use crate::a::A;\n}\n",
         ),
     ]);
-    assert_eq!(dependencies(&layers), Vec::<String>::new());
+    assert_eq!(uses, Vec::<String>::new());
 }
 
 #[test]
-fn macros_attributes_inline_modules_and_globs_count() {
-    let layers = of(&[
-        ("lib.rs", "mod a; mod b; mod c; mod d; mod e;"),
+fn macros_attributes_and_globs_count() {
+    let (uses, _) = of(&[
+        ("lib.rs", "mod a;\nmod b;\nmod c;\nmod d;"),
         (
             "a.rs",
             "pub fn parse() {} pub struct A; pub enum Kind { One }",
@@ -211,46 +158,12 @@ fn macros_attributes_inline_modules_and_globs_count() {
             "c.rs",
             "#[derive(Clap)] struct C { #[arg(value_parser = crate::a::parse)] x: u8, #[serde(with = \"crate::a::A\")] y: u8 }",
         ),
-        (
-            "d.rs",
-            "mod inner { use super::super::a::*; fn f() -> Kind { Kind::One } } macro_rules! m { () => { $crate::a::A } }",
-        ),
-        (
-            "e.rs",
-            "use crate::a::Kind::*; fn f() { use crate::a; a::parse() }",
-        ),
+        ("d.rs", "use crate::a::*; fn f() -> Kind { Kind::One }"),
     ]);
     assert_eq!(
-        dependencies(&layers),
-        [
-            "b.rs → a.rs: parse",
-            "c.rs → a.rs: A",
-            "c.rs → a.rs: parse",
-            "d.rs → a.rs: A",
-            "d.rs → a.rs: Kind",
-            "e.rs → a.rs: Kind::*",
-            "e.rs → a.rs: parse"
-        ]
-        .map(str::to_owned)
+        uses,
+        ["b → a: parse", "c → a: A", "c → a: parse", "d → a: *"]
     );
-}
-
-#[test]
-fn a_syntax_error_is_reported_with_file_and_line() {
-    let read = |path: &Path| {
-        Some(
-            if path.ends_with("lib.rs") {
-                "mod a;"
-            } else {
-                "\nfn {"
-            }
-            .to_owned(),
-        )
-    };
-    let problem = Layers::of("fixture".into(), Path::new("src/lib.rs"), &read)
-        .err()
-        .expect("a problem");
-    assert!(problem.starts_with("src/a.rs:2: "), "{problem}");
 }
 
 /// The workspace itself.
@@ -258,10 +171,13 @@ fn a_syntax_error_is_reported_with_file_and_line() {
 fn the_workspace_forms_layers_without_cycles() {
     let packages = workspace::packages().expect("a workspace");
     let mut violations = crates::violations(&packages);
-    for package in &packages {
-        for layers in targets(package).expect("sources") {
-            violations.extend(layers.cycles(false));
-        }
+    for (package, target) in packages
+        .iter()
+        .flat_map(|p| compiled(p).map(move |t| (p, t)))
+    {
+        let modules = source::modules(&target.root).expect("sources");
+        assert!(!modules.is_empty(), "{}", package.name);
+        violations.extend(cycles(&target.name, &modules, &source::uses(&modules)));
     }
     assert!(
         violations.is_empty(),
