@@ -93,18 +93,16 @@ impl From<SessionError> for Failure {
                     "`cvc run FILE` makes one; --campaigns says where campaigns are kept".into(),
                 ),
             },
-            SessionError::Machine { message, hint } => {
-                let status = if hint.is_some() {
-                    ExitStatus::Host
-                } else {
-                    ExitStatus::Internal
-                };
-                Self::Other {
-                    status,
-                    message,
-                    hint,
-                }
-            }
+            SessionError::UnknownPath => Self::Other {
+                status: ExitStatus::Internal,
+                message: error.to_string(),
+                hint: None,
+            },
+            SessionError::Machine { message, hint } => Self::Other {
+                status: ExitStatus::Host,
+                message,
+                hint: Some(hint.into()),
+            },
         }
     }
 }

@@ -30,13 +30,16 @@ pub enum SessionError {
     /// There is no campaign.
     #[error("{0} is not a campaign: it has no journal")]
     NoCampaign(Utf8PathBuf),
+    /// The system does not tell where this program is.
+    #[error("cannot find the path of cvc itself")]
+    UnknownPath,
     /// This machine lacks something that every session needs.
     #[error("{message}")]
     Machine {
         /// What is wrong.
         message: String,
-        /// How to correct it; `None` if that is unknown.
-        hint: Option<String>,
+        /// How to correct it.
+        hint: &'static str,
     },
 }
 

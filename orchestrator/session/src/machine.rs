@@ -35,16 +35,11 @@ impl Machine {
         let myself = std::env::current_exe()
             .ok()
             .and_then(|path| Utf8PathBuf::from_path_buf(path).ok());
-        let myself = myself.ok_or_else(|| SessionError::Machine {
-            message: "cannot find the path of cvc itself".into(),
-            hint: None,
-        })?;
+        let myself = myself.ok_or(SessionError::UnknownPath)?;
         // else what is left of runs is looked for among others' processes
         ProcessId::own().map_err(|error| SessionError::Machine {
             message: error.to_string(),
-            hint: Some(
-                "give the namespace a /proc of its own, as `unshare --mount-proc` does".into(),
-            ),
+            hint: "give the namespace a /proc of its own, as `unshare --mount-proc` does",
         })?;
         Ok(Options {
             campaigns: self.campaigns.clone(),

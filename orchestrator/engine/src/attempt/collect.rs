@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     mpi::{self, IoEvidence},
-    run::{CUT_HINT, Findings, RunError, ScriptFailure, last_lines, numbers, text, text_until},
+    run::{Findings, RunError, ScriptFailure, last_lines, numbers, text, text_until},
     transport::Transport,
 };
 use camino::Utf8Path;
@@ -378,7 +378,8 @@ impl Judge<'_> {
                 Ok(values) => values,
                 // a wrong number is worse than none, and none that nobody is told of is little better
                 Err(cut) => {
-                    self.cut_number(&figure.name, &figure.pattern, &cut);
+                    self.findings
+                        .fail_by_cut_number(&figure.name, &figure.pattern, &cut);
                     continue;
                 }
             };
@@ -410,16 +411,6 @@ impl Judge<'_> {
             }
         }
         Ok(())
-    }
-
-    /// A number of which a pattern may take only a part.
-    fn cut_number(&mut self, what: &str, pattern: &str, cut: &str) {
-        self.fail(
-            Cause::Application,
-            format!(
-                "its output has {what} as `{cut}`, of which `{pattern}` takes a part: {CUT_HINT}"
-            ),
-        );
     }
 
     fn restart(&mut self) -> Result<(), RunError> {

@@ -154,21 +154,12 @@ impl ReadySite {
         found.map_or(Ok(&*NOTHING), |(_, found)| found.as_ref())
     }
 
-    /// Returns the checkpointer that cvc asks for checkpoints, with what is installed of it.
-    ///
-    /// # Errors
-    /// When it is not installed, or does not work.
-    pub fn driven_checkpointer(
-        &self,
-    ) -> Result<(&'static dyn Checkpointer, &ckpt::Install), &Missing> {
-        let driven = self
-            .checkpointers
-            .iter()
-            .find(|(checkpointer, _)| !checkpointer.dirs().is_empty());
-        let Some((checkpointer, found)) = driven else {
-            unreachable!("one is registered")
-        };
-        Ok((*checkpointer, found.as_ref()?))
+    /// Returns what is missing of the checkpointers that cvc asks for checkpoints; `None` if all of them are there.
+    pub fn missing_driven_checkpointer(&self) -> Option<&Missing> {
+        let driven = CheckpointerKind::ALL.iter().filter(|kind| kind.is_driven());
+        driven
+            .copied()
+            .find_map(|kind| self.checkpointer(kind).err())
     }
 
     /// Returns the program or library of the point's tracer; it is empty where that needs none.

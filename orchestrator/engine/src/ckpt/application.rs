@@ -2,8 +2,7 @@
 
 use super::contract::{Checkpointer, Course, Halt, Install, Restart, Session, SessionContext};
 use crate::run::{
-    CUT_HINT, Findings, RunContext, RunError, RunFailure, arguments, compile, files, numbers,
-    patterns,
+    Findings, RunContext, RunError, RunFailure, arguments, compile, files, numbers, patterns,
 };
 use async_trait::async_trait;
 use cvc_core::{
@@ -100,13 +99,12 @@ impl Session for OwnFiles<'_> {
             return Ok(());
         }
         let times = match &own.time_s {
-            Some(pattern) => numbers(&compile(&self.run.app, pattern)?, output).unwrap_or_else(|cut| {
-                to.fail(
-                    Cause::Application,
-                    format!("its output has time of a checkpoint as `{cut}`, of which `{pattern}` takes a part: {CUT_HINT}"),
-                );
-                Vec::new()
-            }),
+            Some(pattern) => {
+                numbers(&compile(&self.run.app, pattern)?, output).unwrap_or_else(|cut| {
+                    to.fail_by_cut_number("time of a checkpoint", pattern, &cut);
+                    Vec::new()
+                })
+            }
             None => Vec::new(),
         };
         for (number, seconds) in (1u32..).zip(&times) {

@@ -27,7 +27,7 @@ pub(super) struct Due {
 pub(super) struct Moments {
     moment: Moment,
     output: Output,
-    /// When the program began to compute, or had done the step that was asked for.
+    /// When the program began to compute, once the step that is asked for is done.
     begin: Option<Instant>,
     next: u32,
 }
@@ -50,7 +50,7 @@ impl Moments {
     ///
     /// # Errors
     /// When it ends before.
-    pub async fn begin(&mut self, shepherd: &mut Shepherd) -> Result<(), RunFailure> {
+    async fn begin(&mut self, shepherd: &mut Shepherd) -> Result<(), RunFailure> {
         self.output
             .until(shepherd, "it computed (its first output)", |o| o.computes())
             .await?;

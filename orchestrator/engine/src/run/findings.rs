@@ -1,6 +1,6 @@
 //! What is found of a run: its records, and why it failed.
 
-use super::failure::RunFailure;
+use super::{failure::RunFailure, numbers::CUT_HINT};
 use cvc_core::{
     ids::RunId,
     outcome::Cause,
@@ -35,6 +35,16 @@ impl Findings {
     pub fn fail(&mut self, cause: Cause, detail: impl Into<String>) {
         self.failure
             .get_or_insert_with(|| RunFailure::new(cause, detail));
+    }
+
+    /// Fails because of a number in the output of which a pattern takes only a part.
+    pub(crate) fn fail_by_cut_number(&mut self, what: &str, pattern: &str, cut: &str) {
+        self.fail(
+            Cause::Application,
+            format!(
+                "its output has {what} as `{cut}`, of which `{pattern}` takes a part: {CUT_HINT}"
+            ),
+        );
     }
 
     /// Adds a record.

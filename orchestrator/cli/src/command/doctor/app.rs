@@ -353,7 +353,7 @@ impl Try<'_> {
     /// A checkpoint by DMTCP and its restart; `None` if the user stopped it.
     async fn dmtcp(&self, interrupted: &mut StopSignal) -> Result<Option<Vec<FitItem>>, Failure> {
         let app = self.subject.descriptor();
-        if let Err(missing) = self.ready.driven_checkpointer() {
+        if let Some(missing) = self.ready.missing_driven_checkpointer() {
             return Ok(Some(vec![FitItem::new(
                 "dmtcp",
                 Fit::Unknown,

@@ -171,7 +171,7 @@ fn of_machine(ready: &ReadySite) -> (Vec<String>, Vec<Missing>, Vec<u32>) {
         .filter(|(_, m)| m.is_ok())
         .map(|(name, _)| name.clone())
         .collect();
-    if let Err(absent) = ready.driven_checkpointer() {
+    if let Some(absent) = ready.missing_driven_checkpointer() {
         // without it nothing can be tried
         missing.insert(0, absent.clone());
         there.clear();
