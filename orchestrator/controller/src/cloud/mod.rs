@@ -3,6 +3,7 @@
 
 mod acquire;
 mod fleet;
+mod fleet_machines;
 mod key_dir;
 mod loss;
 mod readiness;
@@ -14,6 +15,7 @@ mod upkeep;
 mod warm_pool;
 
 pub(crate) use fleet::{Fleet, Wanted};
+pub(crate) use fleet_machines::FleetMachines;
 pub(crate) use loss::LossReason;
 pub(crate) use upkeep::Upkeep;
 

@@ -1,6 +1,6 @@
 //! The contract of executors, asked of all of them: the one of this machine, and the one by an agent that is reached by ssh.
 
-use super::{BySsh, Opening, Remote};
+use super::{BySsh, Opening, Remote, StandingMachines};
 use crate::error::CampaignError;
 use cvc_core::{
     campaign::{Spec, load},
@@ -459,7 +459,7 @@ async fn by_agent(spec: &Spec, plan: &Plan, dir: &CampaignDir) -> Remote {
         only_close: false,
         site_events,
         leases: Vec::new(),
-        fleet: None,
+        machines: Arc::new(StandingMachines),
         reach: Arc::new(BySsh),
     };
     let opened = Remote::open(opening, watch::channel(StopRequest::GoOn).1).await;

@@ -4,10 +4,11 @@ use super::{
     agent_handle::{AgentHandle, AgentUse},
     agent_state::AttemptEnd,
     head_node::SHORT,
+    machines::TransferCost,
     site::{ROOM_LIMIT, Remote},
     submission::by_job,
 };
-use crate::{cost::PriceBook, error::CampaignError};
+use crate::error::CampaignError;
 use async_trait::async_trait;
 use backon::{ExponentialBuilder, Retryable};
 use camino::{Utf8Path, Utf8PathBuf};
@@ -323,19 +324,19 @@ impl Remote {
 
     /// Interprets the end of an attempt, in case the cloud reclaimed one of its nodes.
     async fn taken_by_cloud(&self, task: &Task, ended: &AttemptEnd) -> Option<AttemptEnd> {
-        let fleet = self
-            .setting
-            .fleet
-            .as_ref()
-            .filter(|_| ended.is_doubtful())?;
-        let gone = fleet.look_for_gone().await.unwrap_or_else(|_| fleet.gone());
+        let machines = &self.setting.machines;
+        if !machines.are_temporary() || !ended.is_doubtful() {
+            return None;
+        }
+        let gone = machines
+            .look_for_gone()
+            .await
+            .unwrap_or_else(|_| machines.gone());
         if let Some((node, why)) = gone.into_iter().find(|(node, _)| task.nodes.contains(node)) {
-            let cause = if why.is_reclaim() {
-                Cause::Reclaimed
-            } else {
-                Cause::NodeLost
-            };
-            return Some(AttemptEnd::Failed(cause, format!("node {node}: {why}")));
+            return Some(AttemptEnd::Failed(
+                why.cause(),
+                format!("node {node}: {why}"),
+            ));
         }
         // the cloud announced it, even if it does not show it yet
         let (node, why) = self.taken_back(task).filter(|_| ended.is_loss_of_node())?;
@@ -459,7 +460,7 @@ impl Remote {
             .await;
         let left = match moved {
             Ok(output) if output.code == Some(0) => {
-                let until = if self.setting.fleet.is_some() {
+                let until = if self.setting.machines.are_temporary() {
                     " until that instance ends"
                 } else {
                     ""
@@ -485,14 +486,12 @@ impl Remote {
 
     /// The reason why the head node of a cloud's site is gone, and what that means for a run.
     fn head_gone(&self) -> Option<(Cause, String)> {
-        let fleet = self.setting.fleet.as_ref()?;
         let head = self.setting.cluster.hosts.first()?;
-        let why = fleet.gone().remove(&head.name)?;
-        let reclaimed = why.is_reclaim() || self.leaving().contains_key(&head.name);
-        let cause = if reclaimed {
+        let why = self.setting.machines.gone().remove(&head.name)?;
+        let cause = if self.leaving().contains_key(&head.name) {
             Cause::Reclaimed
         } else {
-            Cause::NodeLost
+            why.cause()
         };
         Some((cause, format!("node {}: {why}", head.name)))
     }
@@ -584,9 +583,9 @@ impl Remote {
             .head_node
             .download(from, &partial, max_bytes, &mut tell, &mut bytes)
             .await;
-        if let Some(fleet) = self.setting.fleet.as_ref().filter(|_| bytes > 0) {
-            // the cloud charges also what came in vain
-            let usd = PriceBook::shipped().transfer(fleet.region(), bytes).ok();
+        if bytes > 0
+            && let TransferCost::Charged(usd) = self.setting.machines.transfer_cost(bytes)
+        {
             let (site, run) = (self.setting.name.clone().into(), run.clone());
             self.setting
                 .reporter

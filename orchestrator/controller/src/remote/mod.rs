@@ -9,6 +9,7 @@ mod contract;
 mod executor;
 mod head_node;
 mod job_monitor;
+mod machines;
 mod outbox;
 mod reach;
 mod setting;
@@ -16,6 +17,7 @@ mod site;
 mod submission;
 
 pub use head_node::{Channel, HeadNode, Tell};
+pub(crate) use machines::{MachineLoss, Machines, StandingMachines, TransferCost};
 pub use reach::{BySsh, Notes, Reach};
 pub use setting::{MAKE_SPOOL, REMOVE_SPOOL};
 pub use site::PREPARE_PROGRAM;

@@ -3,8 +3,9 @@
 use super::{
     head_node::{HeadNode, SHORT, get},
     job_monitor::JobMonitor,
+    machines::Machines,
 };
-use crate::{cloud::Fleet, error::CampaignError, progress::SiteReporter, slurm::Client};
+use crate::{error::CampaignError, progress::SiteReporter, slurm::Client};
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_agent::{Orders, PROTOCOL};
 use cvc_core::campaign::Cluster;
@@ -55,7 +56,8 @@ pub(super) struct Setting {
     pub slurm: Option<Client>,
     /// Monitors the jobs of the site.
     pub job_monitor: Option<JobMonitor>,
-    pub fleet: Option<Arc<Fleet>>,
+    /// Who provides its machines.
+    pub machines: Arc<dyn Machines>,
 }
 
 impl Setting {

@@ -1,21 +1,19 @@
 //! A site of several machines, as the campaign runner uses it.
 
-use crate::error::CampaignError;
 use crate::{
-    cloud::{Fleet, Upkeep},
-    slurm::Client,
-};
-use crate::{
+    error::CampaignError,
     progress::{SiteEvent, SiteReporter},
     remote::{
         agent_handle::{AgentHandle, AgentUse},
         agent_state::{AgentEnd, AgentState, Ready},
         head_node::{HeadNode, SHORT},
         job_monitor::JobMonitor,
+        machines::Machines,
         reach::Reach,
         setting::Setting,
         submission::by_job,
     },
+    slurm::Client,
 };
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_agent::{Orders, PROTOCOL};
@@ -57,7 +55,7 @@ const FETCH_LIMIT: Duration = ROOM_LIMIT.saturating_add(Duration::from_secs(300)
 /// Makes the directory of programs, and says whether `cvc-node` is there with its whole length: after a crash of the head, a file that was sent
 /// before may be empty. The directory, the program and its length follow.
 pub const PREPARE_PROGRAM: &str = "mkdir -p \"$1\" && if [ -x \"$2\" ] && [ \"$(wc -c <\"$2\")\" -eq \"$3\" ]; then echo there; fi";
-/// Delay between queries of a cloud's instances.
+/// Delay between looks at machines that are there for the campaign alone.
 const WATCH_TICK: Duration = Duration::from_secs(10);
 
 /// A site of several machines.
@@ -76,7 +74,7 @@ pub(crate) struct Remote {
     /// Distinguishes this campaign's jobs from those of any other.
     pub(super) lineage: Lineage,
     jobs: AtomicU32,
-    /// Watches for instances that the cloud reclaims.
+    /// Watches for machines that are gone, where they are there for the campaign alone.
     watch: Mutex<Option<AbortOnDropHandle<()>>>,
     /// Jobs of an earlier controller that have not been taken over yet, where each run has its own.
     pub(super) old_jobs: Mutex<BTreeSet<String>>,
@@ -98,8 +96,8 @@ pub(crate) struct Opening {
     pub site_events: mpsc::UnboundedSender<SiteEvent>,
     /// Jobs that the campaign had on this site.
     pub leases: Vec<Lease>,
-    /// Its machines, if a cloud gave them.
-    pub fleet: Option<Arc<Fleet>>,
+    /// Who provides its machines.
+    pub machines: Arc<dyn Machines>,
     /// How its head node is reached.
     pub reach: Arc<dyn Reach>,
 }
@@ -227,7 +225,7 @@ impl Remote {
             only_close: _,
             site_events,
             leases,
-            fleet,
+            machines,
             reach,
         } = opening;
         let (name, reporter) = (context.name.clone(), SiteReporter(site_events));
@@ -291,7 +289,7 @@ impl Remote {
                 reporter,
                 slurm,
                 job_monitor,
-                fleet,
+                machines,
             }),
             most_nodes,
             agent: Mutex::new(None),
@@ -312,8 +310,8 @@ impl Remote {
     }
 
     /// Whether a cloud gave its machines.
-    pub fn is_cloud(&self) -> bool {
-        self.setting.fleet.is_some()
+    pub fn is_temporary(&self) -> bool {
+        self.setting.machines.are_temporary()
     }
 
     /// Stops waiting for its head node, which is gone or soon will be.
@@ -421,26 +419,11 @@ impl Remote {
             }
         };
         let agent = made.map(Arc::new);
-        if let (Some(agent), Some(fleet)) = (&agent, &self.setting.fleet) {
-            let head = self
-                .setting
-                .cluster
-                .hosts
-                .first()
-                .map(|h| h.name.clone())
-                .unwrap_or_default();
-            let (fleet, agent_state, head_node) = (
-                Arc::clone(fleet),
-                Arc::clone(&agent.agent_state),
-                Arc::clone(&self.setting.head_node),
-            );
-            let watch = watch(
-                fleet,
-                agent_state,
-                head,
-                head_node,
-                self.setting.reporter.clone(),
-            );
+        if let Some(agent) = agent
+            .as_ref()
+            .filter(|_| self.setting.machines.are_temporary())
+        {
+            let watch = watch(Arc::clone(&self.setting), Arc::clone(&agent.agent_state));
             let watch = self.setting.reporter.spawn(watch);
             *self.watch.lock() = Some(watch);
         }
@@ -469,12 +452,7 @@ impl Remote {
 
     /// Nodes that answer, in the order of mappings.
     pub fn nodes(&self) -> Vec<String> {
-        let gone = self
-            .setting
-            .fleet
-            .as_ref()
-            .map(|f| f.gone())
-            .unwrap_or_default();
+        let gone = self.setting.machines.gone();
         if self
             .setting
             .cluster
@@ -572,21 +550,26 @@ async fn asked_to_stop(stop_signal: &mut StopSignal) {
     }
 }
 
-/// Watches the instances of a fleet, and gives up the agent of a head node that is gone.
-async fn watch(
-    fleet: Arc<Fleet>,
-    agent_state: Arc<AgentState>,
-    head: String,
-    head_node: Arc<dyn HeadNode>,
-    reporter: SiteReporter,
-) {
+/// Watches machines that are there for the campaign alone, and gives up the agent of a head node that is gone.
+async fn watch(setting: Arc<Setting>, agent_state: Arc<AgentState>) {
+    let Setting {
+        machines,
+        head_node,
+        reporter,
+        ..
+    } = &*setting;
+    let head = setting
+        .cluster
+        .hosts
+        .first()
+        .map(|h| h.name.clone())
+        .unwrap_or_default();
     let mut told = BTreeMap::new();
-    let mut upkeep = Upkeep::begin(&fleet);
     loop {
         tokio::time::sleep(WATCH_TICK).await;
-        fleet.keep_up(&mut upkeep).await;
+        machines.keep_up().await;
         // do not give up because a cloud does not answer for a while
-        let Ok(gone) = fleet.look_for_gone().await else {
+        let Ok(gone) = machines.look_for_gone().await else {
             continue;
         };
         for (node, why) in &gone {
@@ -595,7 +578,7 @@ async fn watch(
             }
         }
         if let Some(why) = gone.get(&head) {
-            let reclaimed = why.is_reclaim() || agent_state.state().leaving.contains_key(&head);
+            let reclaimed = why.is_reclaim || agent_state.state().leaving.contains_key(&head);
             let cause = reclaimed.then_some(Cause::Reclaimed);
             agent_state.change(|s| {
                 s.over.get_or_insert(AgentEnd {

@@ -4,7 +4,7 @@
 use super::{super::observe::Progress, CampaignRunner};
 use crate::error::{CampaignError, OverBudget};
 use crate::{
-    cloud::{Fleet, LossReason, Upkeep, Wanted},
+    cloud::{Fleet, FleetMachines, LossReason, Upkeep, Wanted},
     cost::{self, PriceBook},
     install::{self, InstallError, Request},
     progress::{SiteEvent, SiteReporter},
@@ -422,7 +422,7 @@ impl CloudOpening {
             only_close: false,
             site_events,
             leases: Vec::new(),
-            fleet: Some(fleet),
+            machines: Arc::new(FleetMachines::begin(fleet)),
             reach,
         };
         Remote::open(opening, stop_signal.clone()).await

@@ -5,7 +5,7 @@ use super::{super::observe::Progress, CampaignRunner};
 use crate::{
     error::CampaignError,
     provider::FleetRequest,
-    remote::{Opening, Remote},
+    remote::{Opening, Remote, StandingMachines},
 };
 use cvc_core::{
     campaign::SiteKind,
@@ -135,7 +135,7 @@ impl CampaignRunner<'_> {
             only_close: true,
             site_events: self.sites.sender(),
             leases: state.leases_of(name),
-            fleet: None,
+            machines: Arc::new(StandingMachines),
             reach: Arc::clone(&self.options.reach),
         };
         let stop_signal = self.stop_signal.clone();

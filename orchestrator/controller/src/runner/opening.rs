@@ -12,7 +12,7 @@ use crate::{
     error::{CampaignError, OverBudget},
     install::Lock,
     provider::FleetRequest,
-    remote::{Opening, Remote},
+    remote::{Opening, Remote, StandingMachines},
 };
 use cvc_core::{
     ids::RunId,
@@ -337,7 +337,7 @@ impl CampaignRunner<'_> {
                 only_close,
                 site_events: self.sites.sender(),
                 leases: self.journal.state().leases_of(&plan.site),
-                fleet: None,
+                machines: Arc::new(StandingMachines),
                 reach: Arc::clone(&self.options.reach),
             };
             return Box::pin(Remote::open(opening, stop_signal));

@@ -86,7 +86,8 @@ impl CampaignRunner<'_> {
     /// is returned.
     pub(super) async fn close_sites(&mut self) -> Result<(), CampaignError> {
         let opened = self.end_openings().await;
-        let remotes: Vec<Arc<Remote>> = self.sites.remotes().filter(|r| !r.is_cloud()).collect();
+        let remotes: Vec<Arc<Remote>> =
+            self.sites.remotes().filter(|r| !r.is_temporary()).collect();
         // they cost
         let mut first = self.close_clouds().await?.or(opened.err());
         for remote in remotes {
