@@ -11,12 +11,10 @@ use super::{
 };
 use async_trait::async_trait;
 use camino::Utf8PathBuf;
-use cvc_core::{
-    campaign::StorageKind,
-    ids::below,
-    stop::StopSignal,
-    store::{OutcomeFile, StoreError},
-};
+use cvc_core::campaign::StorageKind;
+use cvc_core::ids::below;
+use cvc_core::stop::StopSignal;
+use cvc_core::store::{OutcomeFile, StoreError};
 use cvc_engine::attempt::{
     AttemptReporter, AttemptResult, LATER, LocalExecutor, RunError, Task, area_name, recover_run,
 };

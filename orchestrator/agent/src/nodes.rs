@@ -6,12 +6,10 @@ use super::{
     spot_interruption,
 };
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_core::{
-    campaign::{Cluster, StorageKind},
-    hosts::HostEntry,
-    paths,
-    units::counted,
-};
+use cvc_core::campaign::{Cluster, StorageKind};
+use cvc_core::hosts::HostEntry;
+use cvc_core::paths;
+use cvc_core::units::counted;
 use cvc_engine::{
     attempt::{Node, Nodes, SOON},
     crew::{self, Crew, CrewError, Member, Settings},

@@ -1,11 +1,9 @@
 //! The messages between controller and agent.
 
 use camino::Utf8PathBuf;
-use cvc_core::{
-    ids::{PointId, RunId},
-    outcome::Outcome,
-    point::PlannedPoint,
-};
+use cvc_core::ids::{PointId, RunId};
+use cvc_core::outcome::Outcome;
+use cvc_core::point::PlannedPoint;
 use cvc_engine::attempt::{Found, SiteContext, Task};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, time::Duration};

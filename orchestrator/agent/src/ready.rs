@@ -7,11 +7,9 @@ use super::{
     spool::{EventLog, Spool},
 };
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_core::{
-    campaign::{StorageArea, StorageKind},
-    ids::PointId,
-    point::{PlannedPoint, Point},
-};
+use cvc_core::campaign::{StorageArea, StorageKind};
+use cvc_core::ids::PointId;
+use cvc_core::point::{PlannedPoint, Point};
 use cvc_engine::{
     attempt::{
         Found, LocalExecutor, Nodes, PendingCleanup, Readiness, ReadySite, Shepherds, SiteContext,

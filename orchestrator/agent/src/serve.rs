@@ -10,13 +10,11 @@ use super::{
     wake::{Arrivals, LastChange, Pace},
 };
 use camino::Utf8Path;
-use cvc_core::{
-    campaign::WARNING_S,
-    ids::RunId,
-    outcome::{Cause, Outcome},
-    stop::StopRequest,
-    store::{OutcomeFile, StoreError, remove_all, sealed_outcome},
-};
+use cvc_core::campaign::WARNING_S;
+use cvc_core::ids::RunId;
+use cvc_core::outcome::{Cause, Outcome};
+use cvc_core::stop::StopRequest;
+use cvc_core::store::{OutcomeFile, StoreError, remove_all, sealed_outcome};
 use cvc_engine::attempt::{AttemptEvent, AttemptReporter, AttemptResult, RunError, Task};
 use cvc_engine::crew;
 use cvc_os::proc::ProcessId;
@@ -1232,7 +1230,8 @@ mod tests {
     use super::*;
     use crate::head::LostNodes;
     use async_trait::async_trait;
-    use cvc_core::{campaign, stop::StopSignal};
+    use cvc_core::campaign;
+    use cvc_core::stop::StopSignal;
     use cvc_engine::attempt::SiteContext;
 
     /// A head whose nodes do nothing.

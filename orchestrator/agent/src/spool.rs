@@ -5,10 +5,8 @@ use super::{
     protocol::{Event, Numbered, Orders, Request},
 };
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_core::{
-    ids::below,
-    store::{CampaignDir, CampaignLock, LineFile, StoreError, write_whole},
-};
+use cvc_core::ids::below;
+use cvc_core::store::{CampaignDir, CampaignLock, LineFile, StoreError, write_whole};
 use cvc_os::proc::ProcessId;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::{

@@ -12,15 +12,13 @@
 
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_analysis::report;
-use cvc_core::{
-    campaign::Format,
-    ids::{PointId, RunId},
-    journal::{Event, Journal},
-    outcome::Outcome,
-    plan::{Plan, PlannedRun},
-    point::{CheckpointerKind, PlannedPoint, Point, Repeat, UserValue},
-    record::{Record, Source, Unit, names},
-};
+use cvc_core::campaign::Format;
+use cvc_core::ids::{PointId, RunId};
+use cvc_core::outcome::Outcome;
+use cvc_core::plan::{Plan, PlannedRun};
+use cvc_core::point::{CheckpointerKind, PlannedPoint, Point, Repeat, UserValue};
+use cvc_core::record::{Record, Source, Unit, names};
+use cvc_journal::{Event, Journal};
 use cvc_prediction::holdout::rebuild_index;
 use std::{
     fs::{self, File},

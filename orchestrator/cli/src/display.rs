@@ -1,16 +1,12 @@
 //! Shows the progress of a campaign: a progress bar on a terminal, plain lines elsewhere, JSON events on request.
 
 use crate::output::{self, note, tell_json};
-use cvc_controller::{
-    install::{InstallEvent, TaskResult},
-    observe::{Observer, Progress},
-};
+use cvc_controller::observe::{Observer, Progress};
+use cvc_core::outcome::Outcome;
+use cvc_core::point::{Point, Repeat};
+use cvc_core::units::counted;
 pub use cvc_core::units::duration;
-use cvc_core::{
-    outcome::Outcome,
-    point::{Point, Repeat},
-    units::counted,
-};
+use cvc_sites::install::{InstallEvent, TaskResult};
 use std::time::{Duration, Instant};
 
 /// The factors that tell points apart, so that lines stay short.

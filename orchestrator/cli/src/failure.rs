@@ -1,13 +1,15 @@
 //! Errors as a user sees them, and their exit codes.
 
 use crate::{exit_status::ExitStatus, output::note, session_log};
-use cvc_controller::{error::CampaignError, install::InstallError};
-use cvc_core::{source::SourceErrors, store::StoreError};
+use cvc_core::source::SourceErrors;
+use cvc_core::store::StoreError;
 use cvc_engine::{attempt::RunError, crew::CrewError};
 use cvc_image_show::command::ImageCommandError;
 use cvc_index::error::AnalysisError;
 use cvc_prediction::predict::PredictError;
 use cvc_session::SessionError;
+use cvc_sites::error::CampaignError;
+use cvc_sites::install::InstallError;
 use miette::{Diagnostic, LabeledSpan, MietteHandlerOpts, NamedSource, ReportHandler};
 use std::process::ExitCode;
 

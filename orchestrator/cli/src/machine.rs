@@ -18,13 +18,13 @@ pub fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
 
 /// The clouds of a cvc that was built with them.
 #[cfg(feature = "ec2")]
-pub fn clouds() -> Option<Arc<dyn cvc_controller::provider::Clouds>> {
+pub fn clouds() -> Option<Arc<dyn cvc_cloud::provider::Clouds>> {
     Some(Arc::new(cvc_ec2::Ec2::default()))
 }
 
 /// The clouds of a cvc that was built without any.
 #[cfg(not(feature = "ec2"))]
-pub fn clouds() -> Option<Arc<dyn cvc_controller::provider::Clouds>> {
+pub fn clouds() -> Option<Arc<dyn cvc_cloud::provider::Clouds>> {
     None
 }
 

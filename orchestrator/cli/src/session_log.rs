@@ -2,7 +2,8 @@
 
 use crate::text::shown;
 use camino::Utf8PathBuf;
-use cvc_core::{log, store::CampaignDir};
+use cvc_core::log;
+use cvc_core::store::CampaignDir;
 use jiff::{Timestamp, tz::TimeZone};
 use std::sync::Mutex;
 

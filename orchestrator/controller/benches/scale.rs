@@ -13,25 +13,21 @@
 
 use async_trait::async_trait;
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_controller::{
-    error::CampaignError,
-    observe::{Observer, Progress},
-    remote::BySsh,
-    runner::{Options, SiteExecutor, run_campaign_on},
-};
-use cvc_core::{
-    campaign::{self, Spec},
-    journal::{CampaignState, Event, Journal, Lineage},
-    outcome::Outcome,
-    plan,
-    point::PlannedPoint,
-    stop::{StopRequest, StopSignal},
-    store::{CampaignDir, OutcomeFile},
-};
+use cvc_controller::observe::{Observer, Progress};
+use cvc_controller::runner::{Options, SiteExecutor, run_campaign_on};
+use cvc_core::campaign::{self, Spec};
+use cvc_core::outcome::Outcome;
+use cvc_core::plan;
+use cvc_core::point::PlannedPoint;
+use cvc_core::stop::{StopRequest, StopSignal};
+use cvc_core::store::{CampaignDir, OutcomeFile};
 use cvc_engine::attempt::{
     AttemptEvent, AttemptReporter, AttemptResult, Executor, SiteContext, Task,
 };
+use cvc_journal::{CampaignState, Event, Journal, Lineage};
 use cvc_os::proc::ProcessId;
+use cvc_sites::error::CampaignError;
+use cvc_sites::remote::BySsh;
 use std::{
     collections::{BTreeMap, HashMap},
     path::Path,

@@ -1,12 +1,13 @@
 //! Progress of a campaign under way, for a progress bar, plain lines, or JSON events.
 
-use crate::install::InstallEvent;
-use cvc_core::{
-    ids::{PointId, RunId},
-    outcome::Outcome,
-    panics::panic_if_asked,
-    point::{Point, Repeat},
-};
+use cvc_core::ids::{PointId, RunId};
+
+use cvc_core::outcome::Outcome;
+
+use cvc_core::panics::panic_if_asked;
+
+use cvc_core::point::{Point, Repeat};
+use cvc_sites::install::InstallEvent;
 use serde::Serialize;
 
 /// An event of a campaign.

@@ -8,10 +8,8 @@
 )]
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use cvc_core::{
-    campaign::{self, Combination, Spec},
-    plan,
-};
+use cvc_core::campaign::{self, Combination, Spec};
+use cvc_core::plan;
 use std::{hint::black_box, io::Write, path::Path, process::Stdio, time::Instant};
 
 /// 10 x 10 x 10 x 10 x 10 x 10 combinations.

@@ -84,7 +84,7 @@ pub(crate) fn is_id(text: &str) -> bool {
 ///
 /// # Errors
 /// When it is none.
-pub(crate) fn check_id(kind: &'static str, text: &str) -> Result<(), IllegalName> {
+pub fn check_id(kind: &'static str, text: &str) -> Result<(), IllegalName> {
     if is_id(text) {
         Ok(())
     } else {

@@ -9,7 +9,7 @@ use aws_sdk_ec2::{
     config::http::HttpResponse,
     error::{ProvideErrorMetadata, SdkError},
 };
-use cvc_controller::provider::{ErrorKind, ProviderError};
+use cvc_cloud::provider::{ErrorKind, ProviderError};
 use cvc_core::log::{Ended, command_event};
 use std::{error::Error, sync::Arc, time::Instant};
 

@@ -4,7 +4,7 @@ use crate::{Region, error::chain};
 use aws_sdk_ec2::config::http::HttpRequest;
 use aws_smithy_http_client::default_connector;
 use aws_smithy_runtime_api::client::http::{HttpConnector, HttpConnectorSettings};
-use cvc_controller::provider::{ErrorKind, ProviderError};
+use cvc_cloud::provider::{ErrorKind, ProviderError};
 use std::{
     net::{IpAddr, ToSocketAddrs, UdpSocket},
     time::Duration,

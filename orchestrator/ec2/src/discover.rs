@@ -8,7 +8,7 @@ use crate::{
 use aws_sdk_ec2::types::{
     InstanceLifecycleType, InstanceStateName, PlacementGroupState, SpotInstanceState, Tag,
 };
-use cvc_controller::provider::{Discovery, ErrorKind, ProviderError, Resource, ResourceKind};
+use cvc_cloud::provider::{Discovery, ErrorKind, ProviderError, Resource, ResourceKind};
 
 /// The order of the queries.
 const KINDS: [ResourceKind; 6] = [

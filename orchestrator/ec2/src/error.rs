@@ -5,7 +5,7 @@ use aws_sdk_ec2::{
     config::http::HttpResponse,
     error::{ProvideErrorMetadata, SdkError},
 };
-use cvc_controller::provider::{ErrorKind, ProviderError, SideEffect};
+use cvc_cloud::provider::{ErrorKind, ProviderError, SideEffect};
 use std::{
     error::Error,
     io,

@@ -1,7 +1,7 @@
 //! Writes into the tags of instances when they end.
 
 use crate::{Region, observe::VALUES, tags};
-use cvc_controller::provider::ProviderError;
+use cvc_cloud::provider::ProviderError;
 use jiff::Timestamp;
 
 impl Region {

@@ -2,7 +2,7 @@
 
 use crate::{Region, tags};
 use aws_sdk_ec2::types;
-use cvc_controller::provider::{ErrorKind, ImageFacts, ProviderError};
+use cvc_cloud::provider::{ErrorKind, ImageFacts, ProviderError};
 use cvc_core::campaign::Image;
 
 /// How to find an image.

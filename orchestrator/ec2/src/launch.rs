@@ -27,8 +27,8 @@ use aws_smithy_runtime_api::{
         retries::classifiers::{ClassifyRetry, RetryAction},
     },
 };
-use cvc_controller::provider::{ErrorKind, Instance, ProviderError, SideEffect};
-use cvc_core::lease::LaunchOrder;
+use cvc_cloud::provider::{ErrorKind, Instance, ProviderError, SideEffect};
+use cvc_journal::lease::LaunchOrder;
 use std::{
     sync::atomic::{AtomicBool, Ordering},
     time::Duration,

@@ -1,5 +1,5 @@
 //! EC2 instances as a site of cvc: the only crate that talks to AWS. It implements
-//! [`cvc_controller::provider::Provider`].
+//! [`cvc_cloud::provider::Provider`].
 
 mod call;
 mod caller;
@@ -18,11 +18,11 @@ mod session;
 mod tags;
 
 use async_trait::async_trait;
-use cvc_controller::provider::{
+use cvc_cloud::provider::{
     Account, Clouds, Discovery, FleetOrder, FleetRequest, Health, Instance, Offer, Prepared,
     Provider, ProviderError, Quota, Quote, Resource, TypeFacts,
 };
-use cvc_core::lease::LaunchOrder;
+use cvc_journal::lease::LaunchOrder;
 use jiff::Timestamp;
 use parking_lot::RwLock;
 use std::{fmt, path::PathBuf, sync::Arc};

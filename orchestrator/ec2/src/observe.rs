@@ -8,7 +8,7 @@ use aws_sdk_ec2::{
         SummaryStatus,
     },
 };
-use cvc_controller::provider::{ErrorKind, Health, Instance, InstanceState, ProviderError};
+use cvc_cloud::provider::{ErrorKind, Health, Instance, InstanceState, ProviderError};
 use cvc_core::ids::LeaseId;
 use jiff::Timestamp;
 
@@ -239,7 +239,7 @@ pub(crate) fn time(at: Option<&DateTime>) -> Option<Timestamp> {
 mod tests {
     use crate::Ec2;
     use aws_sdk_ec2::types::InstanceType;
-    use cvc_controller::provider::Account;
+    use cvc_cloud::provider::Account;
     use cvc_testkit::{
         Cloud, Tool,
         cloud::{ACCESS_KEY, SECRET_KEY},

@@ -8,7 +8,7 @@ use crate::{
 use aws_sdk_ec2::types::{
     ArchitectureType, InstanceTypeInfo, LocationType, PlacementGroupStrategy, UsageClassType,
 };
-use cvc_controller::provider::{ErrorKind, FleetRequest, Offer, ProviderError, TypeFacts};
+use cvc_cloud::provider::{ErrorKind, FleetRequest, Offer, ProviderError, TypeFacts};
 use cvc_core::campaign::Market;
 use std::collections::{BTreeMap, BTreeSet};
 

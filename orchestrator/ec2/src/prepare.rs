@@ -9,8 +9,8 @@ use aws_sdk_ec2::{
         ResourceType, SecurityGroup, Tag, UserIdGroupPair,
     },
 };
-use cvc_controller::provider::{ErrorKind, FleetOrder, Prepared, ProviderError};
-use cvc_core::lease::Tags;
+use cvc_cloud::provider::{ErrorKind, FleetOrder, Prepared, ProviderError};
+use cvc_journal::lease::Tags;
 use std::{net::IpAddr, time::Duration};
 
 /// Maximum number of pauses until what was just made is known everywhere.

@@ -3,7 +3,7 @@
 use crate::{Region, observe, tags::filter};
 use aws_sdk_ec2::{primitives::DateTime, types::InstanceType};
 use aws_sdk_pricing::types::{Filter, FilterType};
-use cvc_controller::provider::{ProviderError, Quote};
+use cvc_cloud::provider::{ProviderError, Quote};
 use jiff::Timestamp;
 use serde_json::Value;
 use std::{collections::BTreeMap, time::SystemTime};

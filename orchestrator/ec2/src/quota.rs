@@ -2,7 +2,7 @@
 
 use crate::{Region, tags::filter};
 use aws_sdk_ec2::types::InstanceLifecycleType;
-use cvc_controller::provider::{ErrorKind, ProviderError, Quota, TypeFacts};
+use cvc_cloud::provider::{ErrorKind, ProviderError, Quota, TypeFacts};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Instance families that share a limit, and the codes of their limits on demand and of the spot market.

@@ -2,10 +2,8 @@
 
 use crate::{Region, observe::VALUES, session::Session, tags};
 use aws_sdk_ec2::types::VolumeState;
-use cvc_controller::{
-    backoff::Delays,
-    provider::{ErrorKind, InstanceState, ProviderError, Resource, ResourceKind},
-};
+use cvc_cloud::provider::{ErrorKind, InstanceState, ProviderError, Resource, ResourceKind};
+use cvc_sites::backoff::Delays;
 use std::{
     collections::BTreeSet,
     time::{Duration, Instant},

@@ -6,7 +6,7 @@ use aws_config::{
 };
 use aws_runtime::env_config::file::{EnvConfigFileKind, EnvConfigFiles};
 use aws_types::service_config::ServiceConfigKey;
-use cvc_controller::provider::{Account, ErrorKind, ProviderError};
+use cvc_cloud::provider::{Account, ErrorKind, ProviderError};
 use std::{path::Path, time::Duration};
 
 /// Maximum number of times that a call is made before its failure is reported.

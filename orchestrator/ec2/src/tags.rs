@@ -1,7 +1,7 @@
 //! Converts tags and filters.
 
 use aws_sdk_ec2::types::{Filter, ResourceType, Tag, TagSpecification};
-use cvc_core::lease::Tags;
+use cvc_journal::lease::Tags;
 
 /// A filter: one of the values.
 pub(crate) fn filter<V: Into<String>>(

@@ -6,11 +6,9 @@ use crate::{
     mpi::{Missing, MpiInstall},
 };
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_core::{
-    embedded::replace_directory,
-    ids::hex_prefix,
-    paths::{self, is_executable, on_path},
-};
+use cvc_core::embedded::replace_directory;
+use cvc_core::ids::hex_prefix;
+use cvc_core::paths::{self, is_executable, on_path};
 use std::{collections::BTreeMap, time::Duration};
 
 /// The sources, as the role `kernels` has them.

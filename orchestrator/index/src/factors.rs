@@ -1,10 +1,8 @@
 //! The columns of factors, which the tables `points` and `excluded` and the views share: they follow from the registry of factors.
 
 use super::row::FromRow;
-use cvc_core::{
-    factor_value::{ColumnType, ColumnValue},
-    point::{Point, UserValue},
-};
+use cvc_core::factor_value::{ColumnType, ColumnValue};
+use cvc_core::point::{Point, UserValue};
 use indexmap::IndexMap;
 use rusqlite::{
     Row,

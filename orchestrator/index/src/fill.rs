@@ -5,15 +5,13 @@ use super::{
     load::{self, RunRecords},
 };
 use camino::Utf8Path;
-use cvc_core::{
-    ids::PointId,
-    journal::{Attempt, CampaignState, RunHistory, RunState},
-    outcome::Outcome,
-    plan::{Plan, PlannedRun},
-    point::Repeat,
-    record::Record,
-    spending,
-};
+use cvc_core::ids::PointId;
+use cvc_core::outcome::Outcome;
+use cvc_core::plan::{Plan, PlannedRun};
+use cvc_core::point::Repeat;
+use cvc_core::record::Record;
+use cvc_journal::spending;
+use cvc_journal::{Attempt, CampaignState, RunHistory, RunState};
 use cvc_model::stats::{Interval, Scale, Summary};
 use rusqlite::{Connection, Transaction, params, params_from_iter, types::Value};
 use serde::Serialize;
@@ -118,7 +116,10 @@ fn leases(t: &Transaction<'_>, state: &CampaignState) -> rusqlite::Result<()> {
             spent.instance_s,
             order.usd_per_hour,
             spent.is_known().then_some(spent.usd),
-            order.rate.as_ref().map(cvc_core::price::NodeRate::source),
+            order
+                .rate
+                .as_ref()
+                .map(cvc_journal::price::NodeRate::source),
         ])?;
     }
     Ok(())

@@ -31,12 +31,10 @@ pub use rows::{IndexedBaseline, IndexedDecision, IndexedExclusion, IndexedPoint,
 
 use crate::error::AnalysisError;
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_core::{
-    journal::CampaignState,
-    plan::Plan,
-    point::{Excluded, ExcludedBy},
-    store::{StoreError, own_prefix, remove_abandoned},
-};
+use cvc_core::plan::Plan;
+use cvc_core::point::{Excluded, ExcludedBy};
+use cvc_core::store::{StoreError, own_prefix, remove_abandoned};
+use cvc_journal::CampaignState;
 use row::FromRow;
 use rusqlite::{Connection, OpenFlags, Params};
 use std::{fs, io, path::Path};

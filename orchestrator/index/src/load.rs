@@ -2,11 +2,9 @@
 
 use crate::error::AnalysisError;
 use camino::Utf8Path;
+use cvc_core::app::descriptor::Better;
+use cvc_core::record::{Record, Unit};
 use cvc_core::store::StoreError;
-use cvc_core::{
-    app::descriptor::Better,
-    record::{Record, Unit},
-};
 use serde::{Deserialize, de::DeserializeOwned};
 use std::{fs, io};
 

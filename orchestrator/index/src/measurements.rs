@@ -11,7 +11,8 @@ use super::{
     row::{FromRow, row},
 };
 use crate::error::AnalysisError;
-use cvc_core::{app::descriptor::Better, record::names};
+use cvc_core::app::descriptor::Better;
+use cvc_core::record::names;
 use cvc_model::stats::{Interval, Scale, Summary, Variation};
 use rusqlite::Row;
 use std::collections::BTreeMap;

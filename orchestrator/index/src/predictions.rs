@@ -5,7 +5,10 @@ use super::{
     row::{FromRow, row},
 };
 use crate::error::AnalysisError;
-use cvc_core::{ids::PointId, plan::Split, point::Point, quantity::Quantity};
+use cvc_core::ids::PointId;
+use cvc_core::plan::Split;
+use cvc_core::point::Point;
+use cvc_core::quantity::Quantity;
 use cvc_model::{Estimate, Interval, LEVEL};
 use rusqlite::{Connection, Row, Transaction, params};
 use serde::{Deserialize, Serialize};

@@ -11,7 +11,8 @@ use super::{
     row::{FromRow, row},
 };
 use crate::error::AnalysisError;
-use cvc_core::{ids::PointId, point::Point};
+use cvc_core::ids::PointId;
+use cvc_core::point::Point;
 use rusqlite::Row;
 
 /// A point of the plan.

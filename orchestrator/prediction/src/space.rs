@@ -15,15 +15,13 @@ use crate::predict::{
     self, Calibration, Forecasts, Observation, Predictor, Question, RunSetting, mpi_kind_of_name,
 };
 use camino::Utf8Path;
-use cvc_core::{
-    campaign::{MpiFamily, Spec},
-    ids::PointId,
-    plan::Plan,
-    point::{Compression, PlannedPoint, Point},
-    quantity::Quantity,
-    record::names,
-    units::MIB,
-};
+use cvc_core::campaign::{MpiFamily, Spec};
+use cvc_core::ids::PointId;
+use cvc_core::plan::Plan;
+use cvc_core::point::{Compression, PlannedPoint, Point};
+use cvc_core::quantity::Quantity;
+use cvc_core::record::names;
+use cvc_core::units::MIB;
 use cvc_index::{FILE, Index};
 use cvc_model::{Estimate, MpiKind};
 use std::{collections::HashMap, fs};

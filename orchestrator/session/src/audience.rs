@@ -1,7 +1,8 @@
 //! Who is told what a session does.
 
 use cvc_controller::observe::Observer;
-use cvc_core::{campaign::Block, point::PlannedPoint};
+use cvc_core::campaign::Block;
+use cvc_core::point::PlannedPoint;
 
 /// Who is told what a session does.
 pub trait Audience {

@@ -2,14 +2,12 @@
 
 use crate::error::SessionError;
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_core::{
-    campaign::{self, KnownHosts, SiteKind, Spec, kept_hosts},
-    clock,
-    inventory::{self, InventoryProgram},
-    journal::CampaignState,
-    store::CampaignDir,
-    units::duration,
-};
+use cvc_core::campaign::{self, KnownHosts, SiteKind, Spec, kept_hosts};
+use cvc_core::clock;
+use cvc_core::inventory::{self, InventoryProgram};
+use cvc_core::store::CampaignDir;
+use cvc_core::units::duration;
+use cvc_journal::CampaignState;
 use jiff::Timestamp;
 
 /// Is told what is done on the way.
@@ -235,7 +233,7 @@ pub fn clock_warning(state: &CampaignState, wall: Timestamp) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cvc_core::journal::{Entry, Event};
+    use cvc_journal::{Entry, Event};
     use jiff::SignedDuration;
 
     #[test]

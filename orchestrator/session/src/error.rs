@@ -1,8 +1,10 @@
 //! Why a campaign cannot be opened, or a session not be held.
 
 use camino::Utf8PathBuf;
-use cvc_controller::{error::CampaignError, install::InstallError};
-use cvc_core::{source::SourceErrors, store::StoreError};
+use cvc_core::source::SourceErrors;
+use cvc_core::store::StoreError;
+use cvc_sites::error::CampaignError;
+use cvc_sites::install::InstallError;
 
 /// Why a campaign cannot be opened, or a session not be held.
 #[derive(Debug, thiserror::Error)]

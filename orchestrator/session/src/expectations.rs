@@ -1,13 +1,11 @@
 //! What is expected of a plan: time, space, money.
 
-use cvc_controller::cost::{self, Expected, PriceBook, known_cores};
-use cvc_core::{
-    campaign::Spec,
-    ids::PointId,
-    plan::{self, Estimates, Machines, Plan},
-    point::Point,
-    store::CampaignDir,
-};
+use cvc_cloud::cost::{self, Expected, PriceBook, known_cores};
+use cvc_core::campaign::Spec;
+use cvc_core::ids::PointId;
+use cvc_core::plan::{self, Estimates, Machines, Plan};
+use cvc_core::point::Point;
+use cvc_core::store::CampaignDir;
 use cvc_engine::attempt::ReadySite;
 use cvc_prediction::space::{self, CheckpointSpace};
 use indexmap::IndexMap;

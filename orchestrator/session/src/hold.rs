@@ -4,24 +4,20 @@ use crate::{
     audience::Audience, campaigns::clock_warning, error::SessionError, installing::install_all,
     session::Session,
 };
-use cvc_controller::{
-    install::Lock,
-    observe::Progress,
-    runner::{NextBlock, Options, Summary, next_block, run_campaign},
-};
-use cvc_core::{
-    campaign::{Block, BlockKind, SiteKind},
-    clock,
-    ids::PointId,
-    journal::{CampaignState, RunState},
-    outcome::Outcome,
-    plan::{Plan, PlannedRun},
-    point::{PlannedPoint, Point},
-    stop::{StopRequest, StopSignal},
-    store::CampaignDir,
-};
+use cvc_controller::observe::Progress;
+use cvc_controller::runner::{NextBlock, Options, Summary, next_block, run_campaign};
+use cvc_core::campaign::{Block, BlockKind, SiteKind};
+use cvc_core::clock;
+use cvc_core::ids::PointId;
+use cvc_core::outcome::Outcome;
+use cvc_core::plan::{Plan, PlannedRun};
+use cvc_core::point::{PlannedPoint, Point};
+use cvc_core::stop::{StopRequest, StopSignal};
+use cvc_core::store::CampaignDir;
 use cvc_engine::attempt::{Found, Readiness};
+use cvc_journal::{CampaignState, RunState};
 use cvc_os::measuring::others_measure;
+use cvc_sites::install::Lock;
 use jiff::{Timestamp, civil::Date};
 use std::collections::HashSet;
 use tokio::time::Instant;

@@ -1,16 +1,12 @@
 //! Installing what a campaign needs on its sites.
 
 use crate::error::SessionError;
-use cvc_controller::{
-    install::{self, InstallEvent, InstallReport, Request},
-    observe::{Observer, Progress},
-};
-use cvc_core::{
-    campaign::{SiteKind, Spec},
-    plan::Plan,
-    stop::StopSignal,
-    store::{CampaignDir, CampaignLock, StoreError},
-};
+use cvc_controller::observe::{Observer, Progress};
+use cvc_core::campaign::{SiteKind, Spec};
+use cvc_core::plan::Plan;
+use cvc_core::stop::StopSignal;
+use cvc_core::store::{CampaignDir, CampaignLock, StoreError};
+use cvc_sites::install::{self, InstallEvent, InstallReport, Request};
 
 /// Installs on one site, or only checks it.
 ///

@@ -2,10 +2,12 @@
 
 use crate::error::SessionError;
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_controller::{provider::Clouds, remote::BySsh, runner::Options};
+use cvc_cloud::provider::Clouds;
+use cvc_controller::runner::Options;
 use cvc_core::campaign::{SiteKind, Spec};
 use cvc_engine::attempt::{Readiness, ReadySite, SiteContext};
 use cvc_os::proc::ProcessId;
+use cvc_sites::remote::BySsh;
 use indexmap::IndexMap;
 use std::{collections::HashMap, sync::Arc};
 

@@ -7,13 +7,11 @@ use crate::{
     machine::ask_sites,
 };
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_core::{
-    campaign::Spec,
-    ids::PointId,
-    plan::{self, Plan},
-    store::CampaignDir,
-    units::counted,
-};
+use cvc_core::campaign::Spec;
+use cvc_core::ids::PointId;
+use cvc_core::plan::{self, Plan};
+use cvc_core::store::CampaignDir;
+use cvc_core::units::counted;
 use cvc_engine::attempt::{Readiness, ReadySite};
 use indexmap::IndexMap;
 use std::collections::HashSet;

@@ -7,14 +7,12 @@ use cvc_agent::{
     AgentError, Arrivals, Event, EventLog, Head, LostNodes, NodeNotice, Orders, Spool, Workplace,
     serve_on,
 };
-use cvc_core::{
-    clock,
-    ids::{RunId, short_digest},
-    outcome::{Cause, Outcome},
-    stop::{StopSignal, stop_now},
-    store::{
-        CampaignDir, OUTCOME, OutcomeFile, StoreError, remove_all, sealed_outcome, write_manifest,
-    },
+use cvc_core::clock;
+use cvc_core::ids::{RunId, short_digest};
+use cvc_core::outcome::{Cause, Outcome};
+use cvc_core::stop::{StopSignal, stop_now};
+use cvc_core::store::{
+    CampaignDir, OUTCOME, OutcomeFile, StoreError, remove_all, sealed_outcome, write_manifest,
 };
 use cvc_engine::attempt::{
     AttemptEvent, AttemptReporter, AttemptResult, Found, RunError, Task, seal,

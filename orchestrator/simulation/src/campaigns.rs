@@ -1,10 +1,8 @@
 //! Campaign files of a schedule: the first one, and what the user makes of it.
 
 use camino::Utf8Path;
-use cvc_core::{
-    campaign::{Spec, load_text},
-    plan::{self, Plan},
-};
+use cvc_core::campaign::{Spec, load_text};
+use cvc_core::plan::{self, Plan};
 use fastrand::Rng;
 use std::{collections::BTreeSet, fmt::Write, fs};
 

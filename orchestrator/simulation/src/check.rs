@@ -3,13 +3,11 @@
 use crate::{campaigns::Campaign, world::World};
 use camino::Utf8Path;
 use cvc_controller::runner::Summary;
-use cvc_core::{
-    fsck,
-    journal::{CampaignState, RunState},
-    outcome::Outcome,
-    plan::{Plan, PlannedRun},
-    store::{CampaignDir, sealed_outcome},
-};
+use cvc_core::outcome::Outcome;
+use cvc_core::plan::{Plan, PlannedRun};
+use cvc_core::store::{CampaignDir, sealed_outcome};
+use cvc_journal::fsck;
+use cvc_journal::{CampaignState, RunState};
 use jiff::Timestamp;
 use std::{collections::BTreeSet, fs};
 

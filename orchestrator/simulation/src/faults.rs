@@ -5,7 +5,8 @@ use crate::{
     world::{Line, World},
 };
 use camino::Utf8PathBuf;
-use cvc_core::{clock, stop::StopRequest};
+use cvc_core::clock;
+use cvc_core::stop::StopRequest;
 use fastrand::Rng;
 use jiff::SignedDuration;
 use std::time::Duration;

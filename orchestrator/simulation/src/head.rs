@@ -7,11 +7,12 @@ use crate::{
 use async_trait::async_trait;
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_agent::{Relay, RelayMessage, Spool};
-use cvc_controller::remote::{
+use cvc_core::campaign::Cluster;
+use cvc_core::store::copy_tree;
+use cvc_engine::host::{Host, HostError, Obstacle, Output};
+use cvc_sites::remote::{
     Channel, HeadNode, MAKE_SPOOL, Notes, PREPARE_PROGRAM, REMOVE_SPOOL, Reach, Tell,
 };
-use cvc_core::{campaign::Cluster, store::copy_tree};
-use cvc_engine::host::{Host, HostError, Obstacle, Output};
 use parking_lot::Mutex;
 use std::{
     collections::BTreeMap,

@@ -7,16 +7,12 @@ use crate::{
     world::World,
 };
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_controller::{
-    error::CampaignError,
-    observe::{Observer, Progress},
-    runner::{Options, Summary, run_campaign_on},
-};
-use cvc_core::{
-    stop::StopRequest,
-    store::{CampaignDir, StoreError},
-};
+use cvc_controller::observe::{Observer, Progress};
+use cvc_controller::runner::{Options, Summary, run_campaign_on};
+use cvc_core::stop::StopRequest;
+use cvc_core::store::{CampaignDir, StoreError};
 use cvc_engine::attempt::RunError;
+use cvc_sites::error::CampaignError;
 use std::{collections::HashMap, future::poll_fn, pin::Pin, task::Poll, time::Duration};
 use tokio::{
     sync::{mpsc, watch},

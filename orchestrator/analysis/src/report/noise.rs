@@ -5,7 +5,8 @@ use super::{
     summary,
 };
 use crate::results::{data::Data, quantity, rows::PointRow};
-use cvc_core::{record::names, units::counted};
+use cvc_core::record::names;
+use cvc_core::units::counted;
 
 /// A share from which processor time given to others by the hypervisor is flagged.
 const STEAL: f64 = 0.01;

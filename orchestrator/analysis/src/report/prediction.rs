@@ -7,7 +7,9 @@ use super::{
     summary,
 };
 use crate::results::{data::Data, quantity as words};
-use cvc_core::{ids::PointId, quantity::Quantity, units::counted};
+use cvc_core::ids::PointId;
+use cvc_core::quantity::Quantity;
+use cvc_core::units::counted;
 use cvc_index::PredictionRow;
 use cvc_index::error::AnalysisError;
 use cvc_model::stats::Summary;

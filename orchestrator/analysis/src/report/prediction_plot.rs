@@ -6,7 +6,8 @@ use super::{
     plot::{self, Categories, Marks, Panel, Whisker},
 };
 use crate::results::{data::Data, rows::PointRow};
-use cvc_core::{ids::PointId, quantity::Quantity};
+use cvc_core::ids::PointId;
+use cvc_core::quantity::Quantity;
 use cvc_index::error::AnalysisError;
 use cvc_model::{
     Estimate,

@@ -6,7 +6,9 @@ use super::{
     records::Records,
     rows::{ExcludedRow, PointRow, RunRow},
 };
-use cvc_core::{app::descriptor::Better, ids::PointId, point::Point};
+use cvc_core::app::descriptor::Better;
+use cvc_core::ids::PointId;
+use cvc_core::point::Point;
 use cvc_index::error::AnalysisError;
 use cvc_index::{Index, IndexedBaseline, IndexedDecision, PointSummary, RecordSource, RunValue};
 use cvc_prediction::holdout::HoldoutResult;

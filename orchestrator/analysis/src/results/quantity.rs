@@ -1,6 +1,10 @@
 //! Headings and order of quantities and factors.
 
-use cvc_core::{app::descriptor::Better, point::Point, record::names};
+use cvc_core::app::descriptor::Better;
+
+use cvc_core::point::Point;
+
+use cvc_core::record::names;
 
 /// Importance of a quantity in a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -3,10 +3,8 @@
 use crate::common::{MadeRepeat, campaign_measured};
 use camino::Utf8Path;
 use cvc_analysis::aa_test::{AaTest, aa_test};
-use cvc_core::{
-    point::{Point, TracerKind},
-    record::Unit,
-};
+use cvc_core::point::{Point, TracerKind};
+use cvc_core::record::Unit;
 use cvc_prediction::holdout::rebuild_index;
 use std::path::Path;
 

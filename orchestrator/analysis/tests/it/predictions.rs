@@ -4,7 +4,10 @@ use crate::common::measured;
 use cvc_prediction::holdout::rebuild_index;
 
 use cvc_analysis::report::{Block, Cell, Report, Section, Table, build, write_all};
-use cvc_core::{campaign::Format, plan::Plan, point::Point, quantity::Quantity};
+use cvc_core::campaign::Format;
+use cvc_core::plan::Plan;
+use cvc_core::point::Point;
+use cvc_core::quantity::Quantity;
 use cvc_index::Index;
 use cvc_prediction::holdout::{Gate, HoldoutResult, PredictionLine};
 use cvc_testkit::utf8;

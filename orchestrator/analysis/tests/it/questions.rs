@@ -3,12 +3,10 @@
 use crate::common::{MadeRepeat, campaign_measured};
 use camino::Utf8Path;
 use cvc_analysis::report::{Block, Cell, Report, Table, build, write_all};
-use cvc_core::{
-    campaign::Format,
-    outcome::Cause,
-    point::{CheckpointerKind, Compression, Moment, Point, TracerKind},
-    record::Unit,
-};
+use cvc_core::campaign::Format;
+use cvc_core::outcome::Cause;
+use cvc_core::point::{CheckpointerKind, Compression, Moment, Point, TracerKind};
+use cvc_core::record::Unit;
 use cvc_prediction::holdout::rebuild_index;
 use std::{fs, path::Path};
 

@@ -5,7 +5,9 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use cvc_prediction::holdout::rebuild_index;
 
 use cvc_analysis::report::{Cell, build, write_all};
-use cvc_core::{campaign::Format, point::Repeat, store::StoreError};
+use cvc_core::campaign::Format;
+use cvc_core::point::Repeat;
+use cvc_core::store::StoreError;
 use cvc_index::Index;
 use cvc_index::error::AnalysisError;
 use cvc_testkit::utf8;

@@ -4,14 +4,12 @@ use crate::{
     display::duration,
     text::{paragraph, table},
 };
-use cvc_controller::cost::{self, Expected, PriceBook, SETUP_S, SiteCost};
-use cvc_controller::provider::FleetRequest;
-use cvc_core::{
-    campaign::{Credits, Market, Spec},
-    ids::PointId,
-    price::NodeRate,
-    units::MIB,
-};
+use cvc_cloud::cost::{self, Expected, PriceBook, SETUP_S, SiteCost};
+use cvc_cloud::provider::FleetRequest;
+use cvc_core::campaign::{Credits, Market, Spec};
+use cvc_core::ids::PointId;
+use cvc_core::units::MIB;
+use cvc_journal::price::NodeRate;
 use std::{collections::HashMap, io::Write};
 
 /// US dollars for people: two decimals, or two significant digits below a cent.

@@ -9,13 +9,13 @@ use crate::{
     output::tell,
     session_log,
 };
-use cvc_controller::{error::CampaignError, install::remove_trust, runner::close_campaign};
-use cvc_core::{
-    campaign::SiteKind,
-    journal::CampaignState,
-    stop::{StopRequest, StopSignal},
-};
+use cvc_controller::runner::close_campaign;
+use cvc_core::campaign::SiteKind;
+use cvc_core::stop::{StopRequest, StopSignal};
+use cvc_journal::CampaignState;
 use cvc_session::campaigns::{campaign_dir, load_stored, load_with_kept_hosts, unknown_hosts};
+use cvc_sites::error::CampaignError;
+use cvc_sites::install::remove_trust;
 use tokio::sync::watch;
 use tracing::Instrument;
 

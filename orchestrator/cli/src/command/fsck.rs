@@ -7,11 +7,9 @@ use crate::{
     output,
     text::{paragraph, shown},
 };
-use cvc_core::{
-    fsck::{self, Findings, Problem, Remedy, Repaired},
-    store::CampaignDir,
-    units::counted,
-};
+use cvc_core::store::CampaignDir;
+use cvc_core::units::counted;
+use cvc_journal::fsck::{self, Findings, Problem, Remedy, Repaired};
 use cvc_session::campaigns::campaign_dir_even_damaged;
 use serde_json::{Value, json};
 use std::io::Write;

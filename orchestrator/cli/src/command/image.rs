@@ -2,7 +2,9 @@
 
 use crate::{display::Varying, exit_status::ExitStatus, failure::Failure, output};
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_core::{ids::PointId, plan::Plan, store::CampaignDir};
+use cvc_core::ids::PointId;
+use cvc_core::plan::Plan;
+use cvc_core::store::CampaignDir;
 use cvc_image_show::{
     Group, Grouping,
     command::{Caller, ImageArgs, ImageCommandError, run_for},

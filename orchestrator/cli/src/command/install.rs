@@ -9,14 +9,12 @@ use crate::{
     output, session_log,
     text::{shown, table},
 };
-use cvc_controller::install::{self, InstallReport, Lock, Request};
-use cvc_core::{
-    campaign::Spec,
-    plan::{self},
-    stop::StopRequest,
-    store::CampaignDir,
-};
+use cvc_core::campaign::Spec;
+use cvc_core::plan::{self};
+use cvc_core::stop::StopRequest;
+use cvc_core::store::CampaignDir;
 use cvc_session::{campaigns::load_of_site, install_one};
+use cvc_sites::install::{self, InstallReport, Lock, Request};
 use std::io::Write;
 use tokio::{
     signal::unix::{SignalKind, signal},

@@ -10,14 +10,12 @@ use crate::{
     output::{self, note},
     text::{paragraph, table},
 };
-use cvc_core::{
-    campaign::Spec,
-    inventory::InventoryProgram,
-    plan::{self, Plan},
-    point::{ExcludedBy, Point, Repeat},
-    store::CampaignDir,
-    units::counted,
-};
+use cvc_core::campaign::Spec;
+use cvc_core::inventory::InventoryProgram;
+use cvc_core::plan::{self, Plan};
+use cvc_core::point::{ExcludedBy, Point, Repeat};
+use cvc_core::store::CampaignDir;
+use cvc_core::units::counted;
 use cvc_engine::attempt::{Readiness, ReadySite};
 use cvc_session::{Expectations, Session, campaigns::unknown_hosts};
 use indexmap::IndexMap;

@@ -9,13 +9,11 @@ use crate::{
     output,
     text::table,
 };
-use cvc_controller::error::CampaignError;
-use cvc_controller::{
-    cost::{self, PriceBook},
-    provider::{Account, Clouds, ProviderError},
-};
+use cvc_cloud::cost::{self, PriceBook};
+use cvc_cloud::provider::{Account, Clouds, ProviderError};
 use cvc_core::campaign::{Ec2Settings, Market, Spec};
 use cvc_session::campaigns::load;
+use cvc_sites::error::CampaignError;
 use std::io::Write;
 
 pub fn prices(args: &PricesArgs) -> Result<ExitStatus, Failure> {
@@ -88,12 +86,23 @@ fn show(spec: &Spec, book: &PriceBook) -> Result<(), std::io::Error> {
         .filter_map(|(name, site)| Some((name, site.ec2.as_ref()?)))
     {
         for instance_type in &ec2.instances.instance_types {
-            let mut row = |market: &str, price: Result<cvc_core::price::Price, cvc_core::price::UnknownPrice>| {
+            let mut row = |market: &str,
+                           price: Result<
+                cvc_journal::price::Price,
+                cvc_journal::price::UnknownPrice,
+            >| {
                 let (dollars, from) = match price {
                     Ok(price) => (usd(price.usd_per_hour), price.source()),
                     Err(_) => ("unknown".to_owned(), "not in the price list".to_owned()),
                 };
-                rows.add_row([name.clone(), ec2.region.clone(), instance_type.clone(), market.to_owned(), dollars, from]);
+                rows.add_row([
+                    name.clone(),
+                    ec2.region.clone(),
+                    instance_type.clone(),
+                    market.to_owned(),
+                    dollars,
+                    from,
+                ]);
             };
             row("on demand", book.on_demand(&ec2.region, instance_type));
             if ec2.instances.market != Market::OnDemand {

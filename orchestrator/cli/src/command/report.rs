@@ -8,7 +8,8 @@ use crate::{
     text::shown,
 };
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_core::{campaign::Format, store::CampaignDir};
+use cvc_core::campaign::Format;
+use cvc_core::store::CampaignDir;
 use cvc_prediction::holdout::rebuild_index;
 use cvc_prediction::holdout::{Gate, HoldoutResult};
 use cvc_session::campaigns::{campaign_dir, load_stored};

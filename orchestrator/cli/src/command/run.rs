@@ -13,13 +13,14 @@ use crate::{
     text::shown,
 };
 use camino::Utf8PathBuf;
-use cvc_controller::{
-    error::OverBudget,
-    observe::{Observer, Progress},
-    runner::{Options, find_node_program},
-};
-use cvc_core::{campaign::Block, point::PlannedPoint, stop::StopRequest, units::counted};
+use cvc_controller::observe::{Observer, Progress};
+use cvc_controller::runner::{Options, find_node_program};
+use cvc_core::campaign::Block;
+use cvc_core::point::PlannedPoint;
+use cvc_core::stop::StopRequest;
+use cvc_core::units::counted;
 use cvc_session::{Audience, Ended, HoldOptions, Session};
+use cvc_sites::error::OverBudget;
 use std::time::Duration;
 use tokio::{
     signal::unix::{SignalKind, signal},

@@ -8,14 +8,12 @@ use crate::{
     output,
     text::{paragraph, table},
 };
-use cvc_core::{
-    ids::PointId,
-    journal::{CampaignState, RunState},
-    outcome::Outcome,
-    plan::{Plan, PlannedRun},
-    store::{CampaignDir, read_text},
-    units::counted,
-};
+use cvc_core::ids::PointId;
+use cvc_core::outcome::Outcome;
+use cvc_core::plan::{Plan, PlannedRun};
+use cvc_core::store::{CampaignDir, read_text};
+use cvc_core::units::counted;
+use cvc_journal::{CampaignState, RunState};
 use cvc_session::campaigns::{campaign_dir, clock_warning};
 use std::{
     collections::{HashMap, HashSet},

@@ -10,12 +10,10 @@ use crate::{
     output::{self, note, tell_json, told},
     text::table,
 };
-use cvc_controller::{
-    cloud::{Found, Known, Removed, Sweep, SweepFindings},
-    cost::{self, DiskSize, PriceBook},
-    provider::{Account, ErrorKind, ProviderError, Resource, ResourceKind},
-};
-use cvc_core::lease::owner;
+use cvc_cloud::cost::{self, DiskSize, PriceBook};
+use cvc_cloud::provider::{Account, ErrorKind, ProviderError, Resource, ResourceKind};
+use cvc_cloud::{Found, Known, Removed, Sweep, SweepFindings};
+use cvc_journal::lease::owner;
 use jiff::Timestamp;
 use std::{collections::BTreeSet, io::Write};
 

@@ -5,9 +5,10 @@ use super::{
     facts,
     node::{Node, SHORT, script},
 };
-use crate::ssh::SshHost;
-use cvc_core::{campaign::Site, ids::short_digest};
+use cvc_core::campaign::Site;
+use cvc_core::ids::short_digest;
 use cvc_engine::host::Host;
+use cvc_sites::ssh::SshHost;
 use std::time::Duration;
 
 /// Maximum number of nodes of which every pair is tried. Of more nodes, the head tries all, and each node the next one.

@@ -4,8 +4,8 @@ use super::{
     check::{Check, State},
     node::Node,
 };
-use crate::ssh::SshHost;
 use cvc_engine::host::HostError;
+use cvc_sites::ssh::SshHost;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt};
 

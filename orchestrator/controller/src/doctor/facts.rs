@@ -4,13 +4,11 @@ use super::{
     check::{Check, State},
     node::{Facts, Node, PathFact, SHORT, script},
 };
-use crate::ssh::SshHost;
-use cvc_core::{
-    campaign::{Cluster, MpiSource, Site, StorageKind},
-    units::ByteSize,
-};
+use cvc_core::campaign::{Cluster, MpiSource, Site, StorageKind};
+use cvc_core::units::ByteSize;
 use cvc_engine::{host::HostError, mpi};
 use cvc_probe::sentinel::doubt;
+use cvc_sites::ssh::SshHost;
 use indexmap::IndexMap;
 
 /// Free bytes below which a file system counts as nearly full.

@@ -5,8 +5,8 @@ use super::{
     check::{Check, State},
     node::{SHORT, script},
 };
-use crate::ssh::SshHost;
 use cvc_engine::host::{Host, HostError};
+use cvc_sites::ssh::SshHost;
 
 /// Number of further connections: a name that leads to several machines rarely leads to the same one three times.
 const MORE: usize = 2;

@@ -10,10 +10,10 @@ mod ring;
 
 pub use check::{Check, State};
 
-use crate::ssh::{Notice, SshHost, Target};
 use camino::Utf8Path;
 use cvc_core::campaign::{Cluster, Site, SiteKind};
 use cvc_engine::host::Host;
+use cvc_sites::ssh::{Notice, SshHost, Target};
 use node::Node;
 use parking_lot::Mutex;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! A node that answers, its facts, and how a script runs there.
 
-use crate::ssh::SshHost;
 use cvc_engine::host::{Host, HostError};
+use cvc_sites::ssh::SshHost;
 use indexmap::IndexMap;
 use std::{collections::BTreeMap, time::Duration};
 

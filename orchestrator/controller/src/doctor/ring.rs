@@ -5,10 +5,8 @@ use super::{
     node::{Node, SHORT, script},
 };
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_core::{
-    campaign::{Cluster, MpiIo, MpiLibrary, MpiSource},
-    mapping::Mapping,
-};
+use cvc_core::campaign::{Cluster, MpiIo, MpiLibrary, MpiSource};
+use cvc_core::mapping::Mapping;
 use cvc_engine::{
     host::{Host, HostError, Output},
     mpi::{self, LaunchRequest, MpiInstall},

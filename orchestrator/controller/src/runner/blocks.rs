@@ -1,11 +1,12 @@
 //! Which block of runs comes next: each day or fleet has one.
 
-use cvc_core::{
-    campaign::{Block, BlockKind},
-    ids::PointId,
-    journal::{CampaignState, RunState},
-    plan::{Plan, PlannedRun},
-};
+use cvc_core::campaign::{Block, BlockKind};
+
+use cvc_core::ids::PointId;
+
+use cvc_journal::{CampaignState, RunState};
+
+use cvc_core::plan::{Plan, PlannedRun};
 use jiff::{Timestamp, civil::Date, tz::TimeZone};
 use std::collections::HashSet;
 

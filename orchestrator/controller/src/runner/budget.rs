@@ -2,19 +2,17 @@
 //! cost of giving machines back are added; running work is ended while the rest still pays for that.
 
 use super::{fleet_end::lease_usd_per_s, ledger::Ledger, scheduler::Scheduler};
-use crate::cost;
-use crate::error::OverBudget;
-use cvc_core::{
-    budget_share::RELEASE_S,
-    campaign::{self, Spec, WhenShort},
-    clock,
-    ids::PointId,
-    journal::CampaignState,
-    plan::{Plan, PlannedRun},
-    point::Point,
-    price::NodeRate,
-    spending,
-};
+use cvc_cloud::cost;
+use cvc_core::campaign::{self, Spec, WhenShort};
+use cvc_core::clock;
+use cvc_core::ids::PointId;
+use cvc_core::plan::{Plan, PlannedRun};
+use cvc_core::point::Point;
+use cvc_journal::CampaignState;
+use cvc_journal::budget_share::RELEASE_S;
+use cvc_journal::price::NodeRate;
+use cvc_journal::spending;
+use cvc_sites::error::OverBudget;
 use std::{
     collections::{BTreeMap, HashMap},
     time::Duration,

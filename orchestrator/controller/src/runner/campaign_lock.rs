@@ -1,13 +1,10 @@
 //! The lock of a campaign. Another controller has it for hours, and that is an error; a sweep has it for as long as it removes something.
 
-use crate::{
-    error::CampaignError,
-    observe::{Observer, Progress},
-};
-use cvc_core::{
-    stop::{StopRequest, StopSignal},
-    store::{CampaignDir, CampaignLock, SILENCE, StoreError},
-};
+use cvc_sites::error::CampaignError;
+
+use crate::observe::{Observer, Progress};
+use cvc_core::stop::{StopRequest, StopSignal};
+use cvc_core::store::{CampaignDir, CampaignLock, SILENCE, StoreError};
 use std::time::{Duration, Instant};
 
 /// Time in which a sweep that has just taken the lock says that it is one.

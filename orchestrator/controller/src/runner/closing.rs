@@ -1,13 +1,11 @@
 //! Ends everything that a campaign has on other machines, without running anything.
 
 use super::{CampaignRunner, Options, StopSignal, campaign_lock::take_campaign_lock};
-use crate::error::CampaignError;
 use crate::observe::Observer;
-use cvc_core::{
-    campaign::Spec,
-    plan::Plan,
-    store::{CampaignDir, StoreError},
-};
+use cvc_core::campaign::Spec;
+use cvc_core::plan::Plan;
+use cvc_core::store::{CampaignDir, StoreError};
+use cvc_sites::error::CampaignError;
 use std::collections::HashMap;
 
 /// Ends what a campaign has on the machines of its sites, also instances that are kept for a next one, and gives everything back. Results

@@ -1,6 +1,6 @@
 //! Fleets that are being given back, beside everything else: that takes minutes, while runs of other sites go on and other fleets cost.
 
-use crate::error::CampaignError;
+use cvc_sites::error::CampaignError;
 use std::collections::BTreeSet;
 use tokio::{sync::mpsc, task::JoinSet};
 use tokio_util::task::AbortOnDropHandle;

@@ -2,26 +2,22 @@
 //! are no longer needed are given back at once, because they cost.
 
 use super::{super::observe::Progress, CampaignRunner};
-use crate::error::{CampaignError, OverBudget};
-use crate::{
-    cloud::{Fleet, FleetMachines, LossReason, Upkeep, Wanted},
-    cost::{self, PriceBook},
-    install::{self, InstallError, Request},
-    progress::{SiteEvent, SiteReporter},
-    provider::FleetRequest,
-    remote::{Opening, Reach, Remote},
-};
 use camino::Utf8PathBuf;
-use cvc_core::{
-    campaign::{Site, Spec},
-    ids::RunId,
-    journal::{Event, Lease, Lineage},
-    plan::Plan,
-    point::PlannedPoint,
-    stop::StopSignal,
-    store::{CampaignDir, write_whole},
-};
+use cvc_cloud::cost::{self, PriceBook};
+use cvc_cloud::provider::FleetRequest;
+use cvc_cloud::{Fleet, FleetMachines, LossReason, Upkeep, Wanted};
+use cvc_core::campaign::{Site, Spec};
+use cvc_core::ids::RunId;
+use cvc_core::plan::Plan;
+use cvc_core::point::PlannedPoint;
+use cvc_core::stop::StopSignal;
+use cvc_core::store::{CampaignDir, write_whole};
 use cvc_engine::attempt::SiteContext;
+use cvc_journal::{Event, Lease, Lineage};
+use cvc_sites::error::{CampaignError, OverBudget};
+use cvc_sites::install::{self, InstallError, Request};
+use cvc_sites::progress::{SiteEvent, SiteReporter};
+use cvc_sites::remote::{Opening, Reach, Remote};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -80,7 +76,7 @@ impl CampaignRunner<'_> {
             });
         };
         // so that a sweep from anywhere leaves it alone while it runs
-        if let Some(what) = crate::cloud::register(self.dir.root()) {
+        if let Some(what) = cvc_cloud::register(self.dir.root()) {
             self.observer.on(&Progress::Site { what });
         }
         let login = self.spec.sites.get(name).and_then(|s| s.login.as_deref());

@@ -1,12 +1,14 @@
 //! When a point needs no further run: the intervals of its main quantities are narrow.
 
-use cvc_core::{
-    campaign::Until,
-    ids::RunId,
-    journal::Decision,
-    record::{Record, names},
-    store::CampaignDir,
-};
+use cvc_core::campaign::Until;
+
+use cvc_core::ids::RunId;
+
+use cvc_journal::Decision;
+
+use cvc_core::record::{Record, names};
+
+use cvc_core::store::CampaignDir;
 use cvc_model::stats::{Narrowness, narrowness};
 use std::{collections::BTreeMap, fs};
 

@@ -1,12 +1,13 @@
 //! The end of each fleet, computed in one place and from the journal, without side effects: until when the rest of the budget pays for all instances together, even if
 //! cvc dies now and nobody ends one of them earlier.
 
-use cvc_core::{
-    budget_share::{BudgetShare, Commitment},
-    journal::{Event, Lease},
-    price::MIN_S,
-    spending,
-};
+use cvc_journal::budget_share::{BudgetShare, Commitment};
+
+use cvc_journal::{Event, Lease};
+
+use cvc_journal::price::MIN_S;
+
+use cvc_journal::spending;
 use jiff::{SignedDuration, Timestamp};
 
 /// Whether an event changes what instances will cost.
@@ -98,11 +99,8 @@ pub(super) fn share_of(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cost;
-    use cvc_core::{
-        journal::{Acquired, CampaignState, Entry},
-        lease::{LaunchOrder, Tags},
-    };
+    use cvc_journal::lease::{LaunchOrder, Tags};
+    use cvc_journal::{Acquired, CampaignState, Entry};
 
     fn at(s: i64) -> Timestamp {
         Timestamp::from_second(s).expect("a time")
@@ -117,8 +115,10 @@ mod tests {
         };
         LaunchOrder {
             tags,
+            count: 1,
+            usd_per_hour: Some(usd_per_hour),
             lifetime_s,
-            ..*cost::tests::order(1, Some(usd_per_hour))
+            ..LaunchOrder::default()
         }
     }
 

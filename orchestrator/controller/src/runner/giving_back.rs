@@ -1,8 +1,8 @@
 //! Gives fleets back, or keeps them.
 
 use super::{super::observe::Progress, CampaignRunner, Step, closing_clouds::ClosedCloud};
-use crate::error::CampaignError;
-use cvc_core::journal::Event;
+use cvc_journal::Event;
+use cvc_sites::error::CampaignError;
 use std::collections::BTreeSet;
 use tracing::Instrument;
 

@@ -1,15 +1,13 @@
 //! The journal of a campaign and the state that it folds to: both change by one `write`.
 
 use super::ledger::Ledger;
-use crate::error::CampaignError;
 use camino::Utf8Path;
-use cvc_core::{
-    ids::RunId,
-    journal::{CampaignState, Entry, Event, Journal, Lineage, RunState},
-    outcome::Outcome,
-    plan::Plan,
-    store::StoreError,
-};
+use cvc_core::ids::RunId;
+use cvc_core::outcome::Outcome;
+use cvc_core::plan::Plan;
+use cvc_core::store::StoreError;
+use cvc_journal::{CampaignState, Entry, Event, Journal, Lineage, RunState};
+use cvc_sites::error::CampaignError;
 
 /// A journal with the state and the sums that follow from it.
 pub(super) struct Journaled<'a> {

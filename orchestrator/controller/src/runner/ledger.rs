@@ -1,13 +1,15 @@
-//! Running sums of what a campaign has spent: the same as [`cvc_core::spending`] computes from the whole journal, but each event changes
+//! Running sums of what a campaign has spent: the same as [`cvc_journal::spending`] computes from the whole journal, but each event changes
 //! only what it is about, so that the budget can be watched at every turn.
 
-use cvc_core::{
-    ids::{LeaseId, NodeName, RunId},
-    journal::{Attempt, CampaignState, Event, Lease},
-    plan::Plan,
-    price::NodeRate,
-    spending::{self, Spent},
-};
+use cvc_core::ids::{LeaseId, NodeName, RunId};
+
+use cvc_journal::{Attempt, CampaignState, Event, Lease};
+
+use cvc_core::plan::Plan;
+
+use cvc_journal::price::NodeRate;
+
+use cvc_journal::spending::{self, Spent};
 use jiff::Timestamp;
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -246,16 +248,14 @@ impl<'a> Ledger<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cost::tests::order;
-    use cvc_core::{
-        ids::PointId,
-        journal::{Acquired, Entry},
-        mapping::Mapping,
-        outcome::Outcome,
-        plan::PlannedRun,
-        point::{PlannedPoint, Point, Repeat},
-        price::{Price, PriceFrom, RatePart},
-    };
+    use cvc_core::ids::PointId;
+    use cvc_core::mapping::Mapping;
+    use cvc_core::outcome::Outcome;
+    use cvc_core::plan::PlannedRun;
+    use cvc_core::point::{PlannedPoint, Point, Repeat};
+    use cvc_journal::lease::LaunchOrder;
+    use cvc_journal::price::{Price, PriceFrom, RatePart};
+    use cvc_journal::{Acquired, Entry};
     use proptest::prelude::*;
 
     const SITES: [&str; 3] = ["free", "cheap", "dear"];
@@ -333,7 +333,9 @@ mod tests {
             }),
             2 => (0usize..7, 1u32..3).prop_map(|(n, attempt)| Event::RunAbandoned { run: run(n), attempt, ended: vec![], lost: false, with_controller: false }),
             1 => (lease(), 1u32..4, prop::option::of(0.0..5.0), any::<bool>()).prop_map(|(lease, nodes, usd, cloud)| {
-                Event::LeaseIntended { lease, site: "cloud".into(), nodes, order: cloud.then(|| order(nodes, usd)) }
+                Event::LeaseIntended { lease, site: "cloud".into(), nodes, order: cloud.then(|| {
+                    Box::new(LaunchOrder { count: nodes, vcpus: 4, usd_per_hour: usd, ..LaunchOrder::default() })
+                }) }
             }),
             1 => lease().prop_map(|lease| Event::LeaseAcquired { lease, by: Acquired::instances(["i-1", "i-2"]) }),
             1 => (lease(), until.clone()).prop_map(|(lease, until)| Event::LeaseExtended { lease, until }),

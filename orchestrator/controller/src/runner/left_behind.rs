@@ -2,16 +2,12 @@
 //! journal tells where it was opened, and there it is closed.
 
 use super::{super::observe::Progress, CampaignRunner};
-use crate::{
-    error::CampaignError,
-    provider::FleetRequest,
-    remote::{Opening, Remote, StandingMachines},
-};
-use cvc_core::{
-    campaign::SiteKind,
-    journal::{Event, Lease, SitePlace},
-};
+use cvc_cloud::provider::FleetRequest;
+use cvc_core::campaign::SiteKind;
 use cvc_engine::attempt::SiteContext;
+use cvc_journal::{Event, Lease, SitePlace};
+use cvc_sites::error::CampaignError;
+use cvc_sites::remote::{Opening, Remote, StandingMachines};
 use std::{collections::BTreeSet, sync::Arc};
 
 /// Whether what was left of a site lies where the campaign file does not look. `opened` is where it was opened, `now` where the file says that it

@@ -24,34 +24,30 @@ mod sites;
 mod waiting;
 
 use super::observe::{Guarded, Observer, Progress};
-use crate::{
-    error::{CampaignError, OverBudget},
-    progress::SiteEvent,
-    provider::Clouds,
-    remote::Reach,
-};
 use budget::{Budget, BudgetView};
 use camino::{Utf8Path, Utf8PathBuf};
 use campaign_lock::take_campaign_lock;
 use closing_clouds::{ClosedCloud, ClosingClouds};
-use cvc_core::{
-    campaign::{SiteKind, Spec, keep_hosts},
-    ids::{NodeName, PointId, RunId},
-    journal::{CampaignState, Event, Lineage, RunState},
-    outcome::{Cause, Outcome},
-    panics::{catch_panic, panic_if_asked},
-    plan::{Plan, PlannedRun},
-    stop::{StopRequest, StopRequests, StopSignal},
-    store::{
-        CampaignDir, OUTCOME, OutcomeFile, StoreError, claim, read_outcome, remove_all,
-        remove_half_written, remove_torn, sealed_outcome, write_whole,
-    },
-    units::counted,
+use cvc_cloud::provider::Clouds;
+use cvc_core::campaign::{SiteKind, Spec, keep_hosts};
+use cvc_core::ids::{NodeName, PointId, RunId};
+use cvc_core::outcome::{Cause, Outcome};
+use cvc_core::panics::{catch_panic, panic_if_asked};
+use cvc_core::plan::{Plan, PlannedRun};
+use cvc_core::stop::{StopRequest, StopRequests, StopSignal};
+use cvc_core::store::{
+    CampaignDir, OUTCOME, OutcomeFile, StoreError, claim, read_outcome, remove_all,
+    remove_half_written, remove_torn, sealed_outcome, write_whole,
 };
+use cvc_core::units::counted;
 use cvc_engine::attempt::{
     AttemptEvent, AttemptReporter, AttemptResult, LocalExecutor, Nodes, PendingCleanup, ReadySite,
     Shepherds, Steps, Task, conclude_failed, recover_run,
 };
+use cvc_journal::{CampaignState, Event, Lineage, RunState};
+use cvc_sites::error::{CampaignError, OverBudget};
+use cvc_sites::progress::SiteEvent;
+use cvc_sites::remote::Reach;
 use indexmap::IndexMap;
 use journaled::Journaled;
 use openings::{EndOfOpening, Openings};

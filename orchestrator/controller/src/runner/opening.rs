@@ -8,23 +8,19 @@ use super::{
     forward_stop_requests,
     openings::{Admitted, EndOfOpening, OpenPlan, Opened, Purpose},
 };
-use crate::{
-    error::{CampaignError, OverBudget},
-    install::Lock,
-    provider::FleetRequest,
-    remote::{Opening, Remote, StandingMachines},
-};
-use cvc_core::{
-    ids::RunId,
-    journal::{CampaignState, Event, RunState, SitePlace},
-    plan::Plan,
-    point::PlannedPoint,
-    stop::{StopRequest, StopRequests, StopSignal},
-};
+use cvc_cloud::provider::FleetRequest;
+use cvc_core::ids::RunId;
+use cvc_core::plan::Plan;
+use cvc_core::point::PlannedPoint;
+use cvc_core::stop::{StopRequest, StopRequests, StopSignal};
 use cvc_engine::{
     attempt::{RunError, SiteContext},
     host::HostError,
 };
+use cvc_journal::{CampaignState, Event, RunState, SitePlace};
+use cvc_sites::error::{CampaignError, OverBudget};
+use cvc_sites::install::Lock;
+use cvc_sites::remote::{Opening, Remote, StandingMachines};
 use std::{collections::BTreeSet, pin::Pin, sync::Arc};
 use tokio::task::JoinSet;
 use tracing::Instrument;

@@ -1,7 +1,11 @@
 //! Sites that are being opened, beside everything else: that takes minutes, while runs of other sites go on.
 
-use crate::{error::CampaignError, remote::Remote};
-use cvc_core::{point::PlannedPoint, stop::StopRequests};
+use cvc_sites::error::CampaignError;
+
+use cvc_core::point::PlannedPoint;
+
+use cvc_core::stop::StopRequests;
+use cvc_sites::remote::Remote;
 use std::{collections::VecDeque, sync::Arc};
 use tokio::task::{JoinError, JoinSet};
 use tokio_util::task::AbortOnDropHandle;

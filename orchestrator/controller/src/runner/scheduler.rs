@@ -2,15 +2,13 @@
 //! the free nodes of sites.
 
 use super::queues::{Queue, Queues};
-use cvc_core::{
-    campaign::RunSettings,
-    ids::{PointId, RunId},
-    journal::{Attempt, CampaignState, RunState},
-    outcome::{Cause, Outcome},
-    plan::{Plan, PlannedRun},
-    point::{Point, Repeat},
-};
+use cvc_core::campaign::RunSettings;
+use cvc_core::ids::{PointId, RunId};
+use cvc_core::outcome::{Cause, Outcome};
+use cvc_core::plan::{Plan, PlannedRun};
+use cvc_core::point::{Point, Repeat};
 use cvc_engine::attempt::Task;
+use cvc_journal::{Attempt, CampaignState, RunState};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// Maximum number of times that a run may be lost with its agent or nodes, or with its controller, before it counts as failed.
@@ -668,12 +666,10 @@ impl<'a> Scheduler<'a> {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use cvc_core::{
-        campaign::Order,
-        journal::RunHistory,
-        mapping::Mapping,
-        point::{PlannedPoint, Repeat},
-    };
+    use cvc_core::campaign::Order;
+    use cvc_core::mapping::Mapping;
+    use cvc_core::point::{PlannedPoint, Repeat};
+    use cvc_journal::RunHistory;
 
     pub(in super::super) static SETTINGS: std::sync::LazyLock<RunSettings> =
         std::sync::LazyLock::new(|| RunSettings {

@@ -2,15 +2,13 @@
 //! looks at.
 
 use super::scheduler::{Capacity, Scheduler, tests::SETTINGS};
-use cvc_core::{
-    ids::{PointId, RunId},
-    journal::{Attempt, CampaignState, RunHistory, RunState},
-    mapping::Mapping,
-    outcome::{Cause, Outcome},
-    plan::{Plan, PlannedRun},
-    point::{PlannedPoint, Point, Repeat},
-};
+use cvc_core::ids::{PointId, RunId};
+use cvc_core::mapping::Mapping;
+use cvc_core::outcome::{Cause, Outcome};
+use cvc_core::plan::{Plan, PlannedRun};
+use cvc_core::point::{PlannedPoint, Point, Repeat};
 use cvc_engine::attempt::Task;
+use cvc_journal::{Attempt, CampaignState, RunHistory, RunState};
 use proptest::prelude::*;
 use std::{
     cell::Cell,

@@ -1,9 +1,8 @@
 //! What a session is limited to: some points, some time, a block. The rest is left for later sessions.
 
-use cvc_core::{
-    ids::{PointId, RunId},
-    plan::{Plan, PlannedRun},
-};
+use cvc_core::ids::{PointId, RunId};
+
+use cvc_core::plan::{Plan, PlannedRun};
 use std::{
     collections::{HashMap, HashSet},
     time::Duration,

@@ -1,7 +1,7 @@
 //! Tells the fleets how long the budget lasts for them.
 
 use super::{CampaignRunner, fleet_end::share_of};
-use crate::cost;
+use cvc_cloud::cost;
 use cvc_core::clock;
 
 impl CampaignRunner<'_> {

@@ -1,14 +1,12 @@
 //! The sites of a campaign that are open.
 
 use super::scheduler::Capacity;
-use crate::{
-    cloud::Fleet,
-    error::CampaignError,
-    progress::{SiteEvent, SiteReporter},
-    remote::Remote,
-};
+use cvc_cloud::Fleet;
 use cvc_core::campaign::Spec;
 use cvc_engine::attempt::Executor;
+use cvc_sites::error::CampaignError;
+use cvc_sites::progress::{SiteEvent, SiteReporter};
+use cvc_sites::remote::Remote;
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,

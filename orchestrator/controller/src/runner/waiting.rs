@@ -1,15 +1,15 @@
 //! Handles events of sites, lost nodes, sites that no longer work, and the end of sites.
 
 use super::{super::observe::Progress, CampaignRunner, OWNER_CHECK, fleet_end};
-use crate::{error::CampaignError, progress::SiteEvent, remote::Remote};
-use cvc_core::{
-    ids::{PointId, RunId},
-    journal::Event,
-    plan::PlannedRun,
-    point::Point,
-    stop::StopRequest,
-};
+use cvc_core::ids::{PointId, RunId};
+use cvc_core::plan::PlannedRun;
+use cvc_core::point::Point;
+use cvc_core::stop::StopRequest;
 use cvc_engine::attempt::RunError;
+use cvc_journal::Event;
+use cvc_sites::error::CampaignError;
+use cvc_sites::progress::SiteEvent;
+use cvc_sites::remote::Remote;
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use tokio::task::JoinSet;
 use tracing::Instrument;

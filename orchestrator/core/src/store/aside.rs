@@ -19,7 +19,7 @@ pub fn put_aside(path: &Utf8Path) -> Result<Option<Utf8PathBuf>, StoreError> {
 }
 
 /// A name beside a path that nothing has.
-pub(crate) fn free_name(path: &Utf8Path) -> Utf8PathBuf {
+pub fn free_name(path: &Utf8Path) -> Utf8PathBuf {
     let name = |n: u32| Utf8PathBuf::from(format!("{path}.damaged-{n}"));
     (1..)
         .map(name)

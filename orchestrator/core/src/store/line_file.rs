@@ -78,7 +78,7 @@ pub fn check_sum(line: &[u8]) -> Sum {
 }
 
 /// The checksum that a line has, without checking it; `None` if it has none.
-pub(crate) fn sum_of(line: &[u8]) -> Option<&str> {
+pub fn sum_of(line: &[u8]) -> Option<&str> {
     let content = line.trim_ascii_end().strip_suffix(END)?;
     let (rest, sum) = content.split_at_checked(content.len().checked_sub(DIGITS)?)?;
     rest.ends_with(SUM)

@@ -13,7 +13,7 @@ mod temporary;
 
 pub use error::StoreError;
 
-pub(crate) use aside::free_name;
+pub use aside::free_name;
 pub use aside::put_aside;
 pub use atomic_file::{copy_tree, read_text, remove_all, write_whole, write_whole_by};
 pub use claim::{claim, claimed_lineage};

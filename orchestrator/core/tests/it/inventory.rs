@@ -1,9 +1,8 @@
 //! Inventories: what Ansible itself makes of them is what cvc makes of them.
 
-use cvc_core::{
-    hosts::HostEntry,
-    inventory::{self, Inventory, InventoryError},
-};
+use cvc_core::hosts::HostEntry;
+
+use cvc_core::inventory::{self, Inventory, InventoryError};
 use cvc_testkit::{Tool, require};
 use proptest::{prelude::*, sample::Index, strategy::ValueTree};
 use serde_json::Value;

@@ -1,11 +1,12 @@
 //! Expansion, rules, order and identifiers, as a user of the library sees them.
 
-use cvc_core::{
-    campaign::{self, Spec},
-    mapping::Mapping,
-    plan::{self, Machines, Plan},
-    point::{CheckpointerKind, Compression, ExcludedBy, Repeat},
-};
+use cvc_core::campaign::{self, Spec};
+
+use cvc_core::mapping::Mapping;
+
+use cvc_core::plan::{self, Machines, Plan};
+
+use cvc_core::point::{CheckpointerKind, Compression, ExcludedBy, Repeat};
 use proptest::prelude::*;
 use rstest::rstest;
 use std::{

@@ -1,10 +1,10 @@
 //! `restart_check`, `moment` and `tracer` as factors: some points have them.
 
-use cvc_core::{
-    campaign,
-    plan::{self, Plan},
-    point::{CheckpointerKind, Moment},
-};
+use cvc_core::campaign;
+
+use cvc_core::plan::{self, Plan};
+
+use cvc_core::point::{CheckpointerKind, Moment};
 use rstest::rstest;
 use std::path::Path;
 

@@ -1,10 +1,10 @@
 //! Variants: the same file with some keys changed.
 
-use cvc_core::{
-    campaign::{self, Spec},
-    plan,
-    point::Moment,
-};
+use cvc_core::campaign::{self, Spec};
+
+use cvc_core::plan;
+
+use cvc_core::point::Moment;
 use std::path::{Path, PathBuf};
 
 fn apps() -> PathBuf {

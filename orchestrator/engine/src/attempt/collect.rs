@@ -11,12 +11,10 @@ use crate::{
     transport::Transport,
 };
 use camino::Utf8Path;
-use cvc_core::{
-    app::descriptor::{Figure, Take},
-    campaign::Credits,
-    outcome::{Cause, Outcome},
-    record::{Record, Source, Unit, names},
-};
+use cvc_core::app::descriptor::{Figure, Take};
+use cvc_core::campaign::Credits;
+use cvc_core::outcome::{Cause, Outcome};
+use cvc_core::record::{Record, Source, Unit, names};
 use cvc_probe::sentinel::InstanceFacts;
 use cvc_probe::shepherd::EndedBy;
 use parking_lot::Mutex;

@@ -17,10 +17,8 @@ use crate::{
     },
     transport::Transport,
 };
-use cvc_core::{
-    outcome::Cause,
-    stop::{StopSignal, stop_now},
-};
+use cvc_core::outcome::Cause;
+use cvc_core::stop::{StopSignal, stop_now};
 use cvc_probe::shepherd::{Exit, Job};
 use nix::sys::signal::Signal;
 use std::future::Future;

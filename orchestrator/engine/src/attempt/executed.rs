@@ -1,10 +1,8 @@
 //! The result of executing a run.
 
 use crate::run::RunFailure;
-use cvc_core::{
-    outcome::{Cause, Outcome},
-    record::Record,
-};
+use cvc_core::outcome::{Cause, Outcome};
+use cvc_core::record::Record;
 
 /// The result of executing a run.
 #[derive(Debug)]

@@ -2,7 +2,10 @@
 
 use crate::run::{AttemptReporter, SiteContext, Task};
 use async_trait::async_trait;
-use cvc_core::{outcome::Cause, point::PlannedPoint, stop::StopSignal, store::OutcomeFile};
+use cvc_core::outcome::Cause;
+use cvc_core::point::PlannedPoint;
+use cvc_core::stop::StopSignal;
+use cvc_core::store::OutcomeFile;
 use std::collections::BTreeSet;
 
 /// The result of an attempt.

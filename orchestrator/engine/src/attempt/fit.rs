@@ -7,11 +7,9 @@ use super::{
 };
 use crate::run::{CUT_HINT, RunError, compile, last_lines, numbers, text};
 use camino::Utf8Path;
-use cvc_core::{
-    app::descriptor::{Descriptor, Take},
-    point::Point,
-    units::counted,
-};
+use cvc_core::app::descriptor::{Descriptor, Take};
+use cvc_core::point::Point;
+use cvc_core::units::counted;
 use cvc_probe::shepherd::Exit;
 use regex::Regex;
 use serde::Serialize;

@@ -5,10 +5,8 @@ use crate::{
     ckpt::{Course, Session},
     run::{Findings, Label, RunError, RunFailure, SiteContext, compile},
 };
-use cvc_core::{
-    outcome::Cause,
-    record::{Source, Unit},
-};
+use cvc_core::outcome::Cause;
+use cvc_core::record::{Source, Unit};
 use cvc_probe::shepherd::Exit;
 use regex::Regex;
 

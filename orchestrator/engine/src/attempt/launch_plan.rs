@@ -10,7 +10,9 @@ use crate::{
     transport::Transport,
 };
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_core::{app::template_values, campaign::StorageKind, point::Point};
+use cvc_core::app::template_values;
+use cvc_core::campaign::StorageKind;
+use cvc_core::point::Point;
 use cvc_probe::sentinel::{NewFile, Request};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

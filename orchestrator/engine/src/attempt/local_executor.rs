@@ -23,15 +23,13 @@ use crate::{
 };
 use async_trait::async_trait;
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_core::{
-    campaign::StorageKind,
-    ids::RunId,
-    outcome::{Cause, Outcome},
-    point::PlannedPoint,
-    price::NodeRate,
-    stop::{StopRequest, StopSignal, stop_now},
-    store::{CampaignDir, OutcomeFile, StoreError, remove_all},
-};
+use cvc_core::campaign::StorageKind;
+use cvc_core::ids::RunId;
+use cvc_core::outcome::{Cause, Outcome};
+use cvc_core::point::PlannedPoint;
+use cvc_core::stop::{StopRequest, StopSignal, stop_now};
+use cvc_core::store::{CampaignDir, OutcomeFile, StoreError, remove_all};
+use cvc_journal::price::NodeRate;
 use parking_lot::{Mutex, MutexGuard};
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -2,10 +2,10 @@
 
 use super::executed::{Executed, failed};
 use crate::run::RunFailure;
-use cvc_core::{
-    ids::{RunId, short_digest},
-    outcome::{Cause, Outcome},
-    store::{CampaignDir, OUTCOME, OutcomeFile, StoreError, put_aside, remove_all, write_manifest},
+use cvc_core::ids::{RunId, short_digest};
+use cvc_core::outcome::{Cause, Outcome};
+use cvc_core::store::{
+    CampaignDir, OUTCOME, OutcomeFile, StoreError, put_aside, remove_all, write_manifest,
 };
 use cvc_os::disk;
 use std::fs;

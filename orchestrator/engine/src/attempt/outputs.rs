@@ -6,11 +6,9 @@ use crate::{
     run::{RunContext, RunError, RunFailure, SOON, files, patterns, patterns_below},
 };
 use camino::Utf8Path;
-use cvc_core::{
-    app::descriptor::{Descriptor, OutputFiles, Take},
-    outcome::Cause,
-    point::Point,
-};
+use cvc_core::app::descriptor::{Descriptor, OutputFiles, Take};
+use cvc_core::outcome::Cause;
+use cvc_core::point::Point;
 use cvc_probe::sentinel::{self, Answer, FileFound, Request, Space};
 use std::ops::RangeInclusive;
 

@@ -5,7 +5,9 @@ use crate::{
     run::{RANKS, RunContext, RunFailure, SOON, same_host},
     transport::Transport,
 };
-use cvc_core::{campaign::StorageKind, mapping::Mapping, outcome::Cause};
+use cvc_core::campaign::StorageKind;
+use cvc_core::mapping::Mapping;
+use cvc_core::outcome::Cause;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,

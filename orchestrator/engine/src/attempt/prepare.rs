@@ -18,12 +18,10 @@ use crate::{
     transport::Transport,
 };
 use camino::Utf8Path;
-use cvc_core::{
-    campaign::{RunSettings, TraceSettings},
-    environment::may_hold_secret,
-    point::TracerKind,
-    store::{CampaignDir, StoreError, remove_all},
-};
+use cvc_core::campaign::{RunSettings, TraceSettings};
+use cvc_core::environment::may_hold_secret;
+use cvc_core::point::TracerKind;
+use cvc_core::store::{CampaignDir, StoreError, remove_all};
 use cvc_probe::sentinel::{InstanceFacts, Request};
 use cvc_probe::shepherd::Job;
 use serde_json::{Value, json};

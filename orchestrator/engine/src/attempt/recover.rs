@@ -2,10 +2,10 @@
 
 use crate::run::{DESCRIPTION, SHEPHERD, SiteContext, begun_tmp_dir, marker, work_dir};
 use camino::Utf8Path;
-use cvc_core::{
-    ids::RunId,
-    point::Point,
-    store::{CampaignDir, OutcomeFile, StoreError, remove_all, remove_torn, sealed_outcome},
+use cvc_core::ids::RunId;
+use cvc_core::point::Point;
+use cvc_core::store::{
+    CampaignDir, OutcomeFile, StoreError, remove_all, remove_torn, sealed_outcome,
 };
 use cvc_os::proc::{self, ProcessId};
 use std::{

@@ -10,11 +10,9 @@ use crate::{
     tracer,
 };
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_core::{
-    ids::RunId,
-    outcome::Cause,
-    store::{CampaignDir, OutcomeFile, StoreError, copy_tree, remove_all},
-};
+use cvc_core::ids::RunId;
+use cvc_core::outcome::Cause;
+use cvc_core::store::{CampaignDir, OutcomeFile, StoreError, copy_tree, remove_all};
 use std::fs;
 
 /// Files of a run that are larger than this make room if there is none for its results.

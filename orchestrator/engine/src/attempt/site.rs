@@ -9,13 +9,11 @@ use crate::{
     tracer::{self, Tracer},
 };
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_core::{
-    app::{LoadedApp, descriptor::Descriptor, template_values},
-    campaign::{MpiSource, StorageKind},
-    paths,
-    point::{CheckpointerKind, Point},
-    units::counted,
-};
+use cvc_core::app::{LoadedApp, descriptor::Descriptor, template_values};
+use cvc_core::campaign::{MpiSource, StorageKind};
+use cvc_core::paths;
+use cvc_core::point::{CheckpointerKind, Point};
+use cvc_core::units::counted;
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use std::{

@@ -7,7 +7,9 @@ use crate::{
     tracer,
 };
 use camino::Utf8PathBuf;
-use cvc_core::{campaign::StorageKind, outcome::Cause, store::StoreError};
+use cvc_core::campaign::StorageKind;
+use cvc_core::outcome::Cause;
+use cvc_core::store::StoreError;
 use cvc_probe::sentinel::FileFound;
 use std::{fs, io::Write};
 

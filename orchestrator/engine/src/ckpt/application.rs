@@ -5,12 +5,10 @@ use crate::run::{
     Findings, RunContext, RunError, RunFailure, arguments, compile, files, numbers, patterns,
 };
 use async_trait::async_trait;
-use cvc_core::{
-    app::template_values,
-    campaign::CheckpointSettings,
-    outcome::Cause,
-    record::{Source, Unit, names},
-};
+use cvc_core::app::template_values;
+use cvc_core::campaign::CheckpointSettings;
+use cvc_core::outcome::Cause;
+use cvc_core::record::{Source, Unit, names};
 use cvc_probe::sentinel::FileFound;
 use serde_json::Value;
 

@@ -2,7 +2,8 @@
 
 use crate::run::{RunContext, RunFailure, Shepherd};
 use camino::Utf8PathBuf;
-use cvc_core::{outcome::Cause, point::Moment};
+use cvc_core::outcome::Cause;
+use cvc_core::point::Moment;
 use regex::Regex;
 use std::{
     io::{Read, Seek, SeekFrom},

@@ -24,10 +24,8 @@ cvc_core::checkpointers!(define_checkpointer);
 mod tests {
     use super::*;
     use crate::{ckpt::Install, transport::Transport};
-    use cvc_core::{
-        campaign::{CheckpointSettings, SlurmLauncher},
-        point::Moment,
-    };
+    use cvc_core::campaign::{CheckpointSettings, SlurmLauncher};
+    use cvc_core::point::Moment;
 
     fn settings(moment: Moment, restart_check: bool) -> CheckpointSettings {
         CheckpointSettings {

@@ -1,10 +1,8 @@
 //! Programs that cvc starts on this machine.
 
 use super::{HostError, Output};
-use cvc_core::{
-    environment::secret_variables,
-    log::{Ended, command_event},
-};
+use cvc_core::environment::secret_variables;
+use cvc_core::log::{Ended, command_event};
 use std::{
     ffi::OsStr,
     fmt::Display,

@@ -27,10 +27,8 @@ pub fn check_io(install: &MpiInstall, request: &LaunchRequest, output: &Output<'
 mod tests {
     use super::*;
     use crate::{mpi::launcher, transport::Transport};
-    use cvc_core::{
-        campaign::{MpiFamily, MpiIo},
-        units::ByteSize,
-    };
+    use cvc_core::campaign::{MpiFamily, MpiIo};
+    use cvc_core::units::ByteSize;
 
     fn install(io: MpiIo) -> MpiInstall {
         MpiInstall {

@@ -6,10 +6,8 @@ use super::{
 };
 use crate::host::{Host, LocalHost};
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_core::{
-    campaign::{MpiLibrary, MpiSource},
-    paths::{expand, is_executable, on_path},
-};
+use cvc_core::campaign::{MpiLibrary, MpiSource};
+use cvc_core::paths::{expand, is_executable, on_path};
 use std::{collections::BTreeMap, fmt::Display, time::Duration};
 
 /// Time limit for loading a module.

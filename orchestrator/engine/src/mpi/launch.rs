@@ -2,7 +2,8 @@
 
 use crate::{render::Template, transport::Transport};
 use camino::Utf8PathBuf;
-use cvc_core::{mapping::Mapping, units::ByteSize};
+use cvc_core::mapping::Mapping;
+use cvc_core::units::ByteSize;
 use std::collections::BTreeMap;
 
 /// What a launcher is to start. Pure data: no path is looked at.

@@ -8,10 +8,8 @@ use super::{
 use crate::host::{Host, LocalHost};
 use async_trait::async_trait;
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_core::{
-    campaign::{MpiIo, MpiLibrary},
-    paths::is_executable,
-};
+use cvc_core::campaign::{MpiIo, MpiLibrary};
+use cvc_core::paths::is_executable;
 use serde::{Serialize, Serializer};
 use std::{collections::BTreeMap, fmt, time::Duration};
 

@@ -3,10 +3,8 @@
 use super::{error::RunError, nodes::LATER, run_context::RunContext};
 use crate::{crew, render};
 use camino::Utf8Path;
-use cvc_core::{
-    app::{descriptor::Descriptor, template_values},
-    point::Point,
-};
+use cvc_core::app::{descriptor::Descriptor, template_values};
+use cvc_core::point::Point;
 use cvc_probe::sentinel::FileFound;
 use serde_json::Value;
 

@@ -1,11 +1,9 @@
 //! What is found of a run: its records, and why it failed.
 
 use super::{failure::RunFailure, numbers::CUT_HINT};
-use cvc_core::{
-    ids::RunId,
-    outcome::Cause,
-    record::{Record, Source, Unit},
-};
+use cvc_core::ids::RunId;
+use cvc_core::outcome::Cause;
+use cvc_core::record::{Record, Source, Unit};
 
 /// Name and value of a label of a record.
 pub type Label = (&'static str, String);

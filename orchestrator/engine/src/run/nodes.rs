@@ -1,7 +1,8 @@
 //! The nodes of an executor: their names, transport and sentinels.
 
 use crate::{crew::Crew, transport::Transport};
-use cvc_core::{campaign::StorageKind, mapping::Mapping};
+use cvc_core::campaign::StorageKind;
+use cvc_core::mapping::Mapping;
 use cvc_probe::sentinel::{Facts, InstanceFacts};
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 

@@ -2,9 +2,10 @@
 
 use super::nodes::AllocatedNodes;
 use camino::Utf8PathBuf;
-use cvc_core::{
-    app::descriptor::Descriptor, campaign::CheckpointSettings, ids::RunId, point::Point,
-};
+use cvc_core::app::descriptor::Descriptor;
+use cvc_core::campaign::CheckpointSettings;
+use cvc_core::ids::RunId;
+use cvc_core::point::Point;
 
 /// What is known of a run before it starts.
 #[derive(Clone, Debug)]

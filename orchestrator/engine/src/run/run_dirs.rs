@@ -2,11 +2,9 @@
 
 use super::site_context::SiteContext;
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_core::{
-    ids::{RunId, below, digest_prefix},
-    point::Point,
-    store::{CampaignDir, StoreError},
-};
+use cvc_core::ids::{RunId, below, digest_prefix};
+use cvc_core::point::Point;
+use cvc_core::store::{CampaignDir, StoreError};
 use serde_json::Value;
 use std::{
     fs::{self, File},

@@ -1,12 +1,10 @@
 //! The parts of a campaign that the runs of one site depend on: all that an engine needs, here or on the head node of a cluster.
 
 use camino::Utf8PathBuf;
-use cvc_core::{
-    app::LoadedApp,
-    campaign::{CheckpointSettings, RunSettings, Site, Spec, TraceSettings},
-    journal::Lineage,
-    price::NodeRate,
-};
+use cvc_core::app::LoadedApp;
+use cvc_core::campaign::{CheckpointSettings, RunSettings, Site, Spec, TraceSettings};
+use cvc_journal::Lineage;
+use cvc_journal::price::NodeRate;
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 

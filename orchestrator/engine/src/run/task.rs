@@ -1,6 +1,8 @@
 //! A request for one attempt at a run.
 
-use cvc_core::{plan::PlannedRun, point::Point};
+use cvc_core::plan::PlannedRun;
+
+use cvc_core::point::Point;
 use serde::{Deserialize, Serialize};
 
 /// A request for one attempt at a run.

@@ -3,16 +3,14 @@
 use super::scratch::{side, with_dir};
 use camino::{Utf8Component, Utf8Path};
 use cvc_agent::{Event as AgentEvent, EventLog, OldEvents};
-use cvc_controller::ssh::unpack;
-use cvc_core::{
-    fsck,
-    ids::{NodeName, SiteName, is_path_part},
-    journal::{self, CampaignState, Entry, Event, Journal, Lineage},
-    store::{
-        CampaignDir, LineFile, check_manifest,
-        line_file::{self, check_sum, with_sum},
-    },
+use cvc_core::ids::{NodeName, SiteName, is_path_part};
+use cvc_core::store::{
+    CampaignDir, LineFile, check_manifest,
+    line_file::{self, check_sum, with_sum},
 };
+use cvc_journal::fsck;
+use cvc_journal::{self as journal, CampaignState, Entry, Event, Journal, Lineage};
+use cvc_sites::ssh::unpack;
 use std::{fs, os::unix::fs::MetadataExt};
 
 pub(crate) const LINE_WORDS: &[&str] = &[

@@ -1,6 +1,6 @@
 //! Events of ansible-playbook.
 
-use cvc_controller::install::{TaskResult, playbook::Reader};
+use cvc_sites::install::{TaskResult, playbook::Reader};
 
 pub(crate) const WORDS: &[&str] = &[
     "{\"event\":\"failed\",\"host\":\"n1\",\"task\":\"t\",\"msg\":\"",

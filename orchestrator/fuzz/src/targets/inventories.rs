@@ -1,9 +1,8 @@
 //! Ansible inventories.
 
-use cvc_core::{
-    hosts::HostEntry,
-    inventory::{self, InventoryError},
-};
+use cvc_core::hosts::HostEntry;
+
+use cvc_core::inventory::{self, InventoryError};
 use std::{collections::BTreeSet, path::Path};
 
 /// Groups that the seeds have.

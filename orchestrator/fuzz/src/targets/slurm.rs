@@ -2,12 +2,12 @@
 
 use async_trait::async_trait;
 use camino::Utf8Path;
-use cvc_controller::slurm::{
+use cvc_core::nodelist;
+use cvc_engine::host::{Host, HostError, Output};
+use cvc_sites::slurm::{
     Client, Clock, JobInfo, read_sacct, read_scontrol, read_sinfo, read_squeue_json,
     read_squeue_text,
 };
-use cvc_core::nodelist;
-use cvc_engine::host::{Host, HostError, Output};
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 /// Whose jobs are asked for, and by which name.

@@ -1,12 +1,11 @@
 //! Campaign files and descriptors, which may be somebody else's.
 
 use super::scratch::with_dir;
-use cvc_core::{
-    app, campaign,
-    names::{is_host_or_login, is_mount_point, wrong_variable},
-    plan,
-    source::SourceErrors,
-};
+use cvc_core::app;
+use cvc_core::campaign;
+use cvc_core::names::{is_host_or_login, is_mount_point, wrong_variable};
+use cvc_core::plan;
+use cvc_core::source::SourceErrors;
 use std::path::{Path, PathBuf};
 
 pub(crate) const CAMPAIGN_WORDS: &[&str] = &[

@@ -1,6 +1,6 @@
 //! What ssh says.
 
-use cvc_controller::ssh::{Hop, diagnostics};
+use cvc_sites::ssh::{Hop, diagnostics};
 
 pub(crate) const WORDS: &[&str] = &[
     "debug1: Host '",

@@ -1,6 +1,8 @@
 //! The papers that cvc carries, so that it works away from its repository.
 
-use cvc_core::{embedded, store::StoreError};
+use cvc_core::embedded;
+
+use cvc_core::store::StoreError;
 use include_dir::{Dir, include_dir};
 use std::path::PathBuf;
 

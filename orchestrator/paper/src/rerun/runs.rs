@@ -4,7 +4,8 @@ use super::{
     definition::{FACTOR_NAMES, Value},
     select::Images,
 };
-use cvc_core::{ids::PointId, point::Point};
+use cvc_core::ids::PointId;
+use cvc_core::point::Point;
 use cvc_index::error::AnalysisError;
 use cvc_index::{ImageRecord, Index, IndexedRun, factors};
 use indexmap::IndexMap;

@@ -2,7 +2,8 @@
 
 use super::judge::{HeldOutForecast, judge};
 use crate::predict::{self, Observation, Predictor, Question};
-use cvc_core::{ids::PointId, plan::Split};
+use cvc_core::ids::PointId;
+use cvc_core::plan::Split;
 use cvc_index::{CandidateRow, Index, ModelName, PredictionLine, PredictionRow};
 use cvc_model::{HeldOut, ModelInfo};
 use std::collections::{HashMap, HashSet};

@@ -1,11 +1,12 @@
 //! Reads predictions from the index.
 
-use cvc_core::{
-    ids::PointId,
-    plan::Split,
-    point::Point,
-    quantity::{self, Quantity},
-};
+use cvc_core::ids::PointId;
+
+use cvc_core::plan::Split;
+
+use cvc_core::point::Point;
+
+use cvc_core::quantity::{self, Quantity};
 use cvc_index::error::AnalysisError;
 use cvc_index::{CandidateRow, Index, PredictionRow};
 use indexmap::IndexMap;

@@ -1,7 +1,9 @@
 //! The quantity of the index that each predicted quantity is compared with.
 
 use crate::predict;
-use cvc_core::{quantity::Quantity, record::names, units::MIB};
+use cvc_core::quantity::Quantity;
+use cvc_core::record::names;
+use cvc_core::units::MIB;
 
 /// The quantity of the index (`summaries`) that it is compared with, and what that is to be multiplied by; `None` if the index has no
 /// summary of it. `zone_rule` is what [`predict::zone_rule`] says of the campaign.

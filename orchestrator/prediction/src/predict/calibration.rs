@@ -5,7 +5,8 @@
 //! with the reach ([`cvc_model::conformal`]). [`crate::calibration`] makes the trials.
 
 use super::observation::Observation;
-use cvc_core::{point::Compression, quantity::Quantity};
+use cvc_core::point::Compression;
+use cvc_core::quantity::Quantity;
 use cvc_model::{
     Estimate, MpiKind, Sample,
     conformal::{self, Shape, Trial},

@@ -7,13 +7,11 @@ use super::{
     setting::{RunSetting, mpi_kind_of_name},
 };
 use camino::Utf8Path;
-use cvc_core::{
-    mapping::Mapping,
-    point::Compression,
-    quantity::Quantity,
-    source::{Source, suggestion},
-    units::ByteSize,
-};
+use cvc_core::mapping::Mapping;
+use cvc_core::point::Compression;
+use cvc_core::quantity::Quantity;
+use cvc_core::source::{Source, suggestion};
+use cvc_core::units::ByteSize;
 use cvc_index::csv;
 use cvc_model::MpiKind;
 use std::{collections::BTreeMap, str::FromStr};
@@ -459,7 +457,8 @@ impl TableRow<'_> {
 mod tests {
     use super::parse;
     use camino::Utf8Path;
-    use cvc_core::{point::Compression, quantity::Quantity};
+    use cvc_core::point::Compression;
+    use cvc_core::quantity::Quantity;
     use cvc_model::MpiKind;
 
     fn read(text: &str) -> Result<Vec<crate::predict::Observation>, String> {

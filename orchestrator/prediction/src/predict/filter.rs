@@ -5,7 +5,8 @@ use super::{
     error::PredictError,
     observation::Observation,
 };
-use cvc_core::{mapping::Mapping, source::suggestion};
+use cvc_core::mapping::Mapping;
+use cvc_core::source::suggestion;
 use serde::Serialize;
 
 /// Factors of an observation that a filter may name.

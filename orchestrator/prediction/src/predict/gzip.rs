@@ -7,7 +7,8 @@ use super::{
     predictor::{Answered, Predictor},
     question::Question,
 };
-use cvc_core::{point::Compression, quantity::Quantity};
+use cvc_core::point::Compression;
+use cvc_core::quantity::Quantity;
 use cvc_model::{Estimate, ModelInfo, Tier, stats};
 use std::collections::{BTreeMap, BTreeSet};
 

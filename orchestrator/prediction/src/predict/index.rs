@@ -7,8 +7,10 @@ use super::{
     observation::Observation,
     setting::{RunSetting, mpi_kind_of_fact, mpi_kind_of_name},
 };
+use cvc_core::point::Point;
 use cvc_core::quantity::Quantity;
-use cvc_core::{point::Point, record::names, units::MIB};
+use cvc_core::record::names;
+use cvc_core::units::MIB;
 use cvc_index::error::AnalysisError;
 use cvc_index::{ImageSize, Index, IndexedPoint, PointSummary, factors};
 use cvc_model::stats;

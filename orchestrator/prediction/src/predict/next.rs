@@ -7,7 +7,9 @@ use super::{
     error::PredictError, forecast::Forecasts, observation::Observation, predictor::Predictor,
     question::Question,
 };
-use cvc_core::{mapping::Mapping, point::Compression, quantity::Quantity};
+use cvc_core::mapping::Mapping;
+use cvc_core::point::Compression;
+use cvc_core::quantity::Quantity;
 use cvc_model::split;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};

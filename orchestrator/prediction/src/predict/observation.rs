@@ -1,7 +1,8 @@
 //! What was observed at one setting.
 
 use super::{environment::Environment, setting::RunSetting};
-use cvc_core::{quantity::Quantity, units::MIB};
+use cvc_core::quantity::Quantity;
+use cvc_core::units::MIB;
 use cvc_model::{Identified, Output, Setting, shmem};
 use serde::Serialize;
 use std::collections::BTreeMap;

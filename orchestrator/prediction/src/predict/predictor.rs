@@ -11,7 +11,8 @@ use super::{
     registry,
     setting::RunSetting,
 };
-use cvc_core::{quantity::Quantity, units::MIB};
+use cvc_core::quantity::Quantity;
+use cvc_core::units::MIB;
 use cvc_model::{Estimate, Model, Sample, Setting, Tier, Training, shmem};
 use std::{
     cell::RefCell,

@@ -5,16 +5,14 @@ use super::{
     observation::Observation,
     setting::{RunSetting, mpi_kind_of_name},
 };
-use cvc_core::{
-    app::{
-        descriptor::{Descriptor, illegal_count},
-        embedded, load,
-    },
-    mapping::Mapping,
-    point::Compression,
-    source::{Explained, suggestion},
-    units::ByteSize,
+use cvc_core::app::{
+    descriptor::{Descriptor, illegal_count},
+    embedded, load,
 };
+use cvc_core::mapping::Mapping;
+use cvc_core::point::Compression;
+use cvc_core::source::{Explained, suggestion};
+use cvc_core::units::ByteSize;
 use cvc_model::{MpiKind, nas};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -371,7 +369,8 @@ fn check_class(
 #[cfg(test)]
 mod tests {
     use super::{KnownNames, Observation, Question, collective};
-    use cvc_core::{point::Compression, units::ByteSize};
+    use cvc_core::point::Compression;
+    use cvc_core::units::ByteSize;
     use cvc_model::MpiKind;
     use std::path::PathBuf;
 

@@ -1,6 +1,10 @@
 //! The setting of a run: what tells one checkpoint from another.
 
-use cvc_core::{mapping::Mapping, point::Compression, units::ByteSize};
+use cvc_core::mapping::Mapping;
+
+use cvc_core::point::Compression;
+
+use cvc_core::units::ByteSize;
 use cvc_model::{MpiKind, Output, Setting, nas};
 use serde::Serialize;
 

@@ -9,8 +9,9 @@ use super::{
     predictor::{Answered, Predictor},
     question::Question,
 };
+use cvc_core::point::Compression;
 use cvc_core::quantity::Quantity;
-use cvc_core::{point::Compression, units::MIB};
+use cvc_core::units::MIB;
 use cvc_model::{
     Answer, Estimate, FitError, Model, ModelInfo, Output, Setting, Tier, latency, schedule, shmem,
     stats::Interval,

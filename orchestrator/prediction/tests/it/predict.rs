@@ -4,10 +4,8 @@ use crate::common;
 use cvc_prediction::holdout::rebuild_index;
 
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_core::{
-    point::{CheckpointerKind, Point},
-    quantity::Quantity,
-};
+use cvc_core::point::{CheckpointerKind, Point};
+use cvc_core::quantity::Quantity;
 use cvc_model::{Tier, split};
 use cvc_prediction::holdout::{HeldOutForecast, judge};
 use cvc_prediction::predict::{

@@ -2,7 +2,11 @@
 
 use crate::common::measured;
 use camino::Utf8Path;
-use cvc_core::{campaign, plan, plan::Plan, point::Point, units::MIB};
+use cvc_core::campaign;
+use cvc_core::plan;
+use cvc_core::plan::Plan;
+use cvc_core::point::Point;
+use cvc_core::units::MIB;
 use cvc_prediction::space::{SpaceBasis, of_plan};
 use cvc_testkit::utf8;
 use std::{collections::HashMap, path::Path};

@@ -8,10 +8,8 @@ mod markdown;
 
 use super::model::Report;
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_core::{
-    campaign::Format,
-    store::{StoreError, write_whole, write_whole_by},
-};
+use cvc_core::campaign::Format;
+use cvc_core::store::{StoreError, write_whole, write_whole_by};
 use cvc_index::error::AnalysisError;
 
 /// Writes a report in each of the formats into a directory, which is created if it does not exist. Returns the files, the main one of each

@@ -10,18 +10,16 @@ use crate::{
 };
 use camino::Utf8Path;
 use cvc_controller::runner::Options;
-use cvc_core::{
-    app::{
-        LoadedApp,
-        descriptor::{Descriptor, illegal_count},
-        load,
-    },
-    campaign::{self, SiteKind, Spec},
-    outcome::{Cause, Outcome},
-    plan::{self, Plan},
-    record::names,
-    stop::StopSignal,
+use cvc_core::app::{
+    LoadedApp,
+    descriptor::{Descriptor, illegal_count},
+    load,
 };
+use cvc_core::campaign::{self, SiteKind, Spec};
+use cvc_core::outcome::{Cause, Outcome};
+use cvc_core::plan::{self, Plan};
+use cvc_core::record::names;
+use cvc_core::stop::StopSignal;
 use cvc_engine::attempt::{Fit, FitItem, ReadySite, check_fit, read_exit};
 use cvc_probe::shepherd::Exit;
 use indexmap::IndexMap;

@@ -1,10 +1,10 @@
 //! The known hazards that concern a campaign: those that its points meet, by the rule that runs themselves use.
 
-use cvc_core::{
-    campaign::{Site, SiteKind, SlurmLauncher, Spec},
-    plan::Plan,
-    point::Point,
-};
+use cvc_core::campaign::{Site, SiteKind, SlurmLauncher, Spec};
+
+use cvc_core::plan::Plan;
+
+use cvc_core::point::Point;
 use cvc_engine::{
     attempt::ReadySite,
     ckpt::quirks::{self, Quirk, Situation},

@@ -16,12 +16,10 @@ use crate::{
     text::{paragraph, table},
 };
 use camino::Utf8PathBuf;
-use cvc_core::{
-    campaign::{SiteKind, Spec},
-    paths::make_absolute,
-    plan,
-    point::{Compression, Point},
-};
+use cvc_core::campaign::{SiteKind, Spec};
+use cvc_core::paths::make_absolute;
+use cvc_core::plan;
+use cvc_core::point::{Compression, Point};
 use cvc_engine::{
     attempt::{Readiness, ReadySite},
     ckpt::{self, quirks},

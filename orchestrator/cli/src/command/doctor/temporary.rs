@@ -2,19 +2,15 @@
 
 use crate::output;
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_controller::{
-    observe::{Observer, Progress},
-    runner::{Options, run_campaign},
-};
-use cvc_core::{
-    campaign::Spec,
-    ids::RunId,
-    outcome::{Cause, Outcome},
-    plan::Plan,
-    record::Record,
-    stop::{StopRequest, StopSignal},
-    store::CampaignDir,
-};
+use cvc_controller::observe::{Observer, Progress};
+use cvc_controller::runner::{Options, run_campaign};
+use cvc_core::campaign::Spec;
+use cvc_core::ids::RunId;
+use cvc_core::outcome::{Cause, Outcome};
+use cvc_core::plan::Plan;
+use cvc_core::record::Record;
+use cvc_core::stop::{StopRequest, StopSignal};
+use cvc_core::store::CampaignDir;
 use cvc_engine::attempt::Readiness;
 use cvc_session::ask_sites;
 use std::{

@@ -2,11 +2,9 @@
 
 use crate::{display::Varying, text::paragraph};
 use camino::Utf8Path;
-use cvc_core::{
-    campaign::{SiteKind, Spec},
-    plan::Plan,
-    units::counted,
-};
+use cvc_core::campaign::{SiteKind, Spec};
+use cvc_core::plan::Plan;
+use cvc_core::units::counted;
 use cvc_engine::attempt::ReadySite;
 use indexmap::IndexMap;
 use serde::Serialize;

@@ -15,14 +15,12 @@ use answers::{Answers, OwnProgram, Place, choose_counts, describe_counts, is_leg
 use ask::{Asker, Question};
 use camino::{Utf8Path, Utf8PathBuf};
 use clap::ValueEnum;
-use cvc_core::{
-    app::{self, LoadedApp},
-    campaign::{self, Spec},
-    plan::{self, Plan},
-    source::{SourceErrors, suggestion},
-    store::{StoreError, write_whole},
-    units::counted,
-};
+use cvc_core::app::{self, LoadedApp};
+use cvc_core::campaign::{self, Spec};
+use cvc_core::plan::{self, Plan};
+use cvc_core::source::{SourceErrors, suggestion};
+use cvc_core::store::{StoreError, write_whole};
+use cvc_core::units::counted;
 use cvc_engine::attempt::Readiness;
 use cvc_session::ask_sites;
 use std::{collections::BTreeMap, fs, path::PathBuf};

@@ -16,7 +16,7 @@ fn numbers() -> [(&'static str, Vec<u32>); 3] {
         ),
         (
             r"(?i)(?:format of journals is|journals? (?:has|have) (?:the )?format) (\d+)",
-            vec![cvc_core::journal::FORMAT],
+            vec![cvc_journal::FORMAT],
         ),
         (
             r"(?i)protocol(?:'s number)?(?: has version| is version| version| is)? (\d+)",

@@ -1,7 +1,7 @@
 //! Identities that end, and secrets that must not be seen.
 
 use super::{Site, fleet};
-use cvc_controller::provider::ErrorKind;
+use cvc_cloud::provider::ErrorKind;
 use cvc_testkit::{
     Cloud, Tool,
     cloud::{ACCESS_KEY, Fault, SECRET_KEY},

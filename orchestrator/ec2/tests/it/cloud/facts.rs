@@ -1,7 +1,7 @@
 //! What is asked before anything is made: types, images, prices, limits.
 
 use super::{Site, fleet, order, settings};
-use cvc_controller::provider::{ErrorKind, FleetRequest, Health, Quota};
+use cvc_cloud::provider::{ErrorKind, FleetRequest, Health, Quota};
 use cvc_core::campaign::{Ec2Settings, Image, InstanceSpec};
 use cvc_testkit::{Cloud, Tool, cloud::Fault, require};
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! What goes wrong between cvc and the cloud.
 
 use super::{Site, fleet, order};
-use cvc_controller::provider::{ErrorKind, SideEffect};
+use cvc_cloud::provider::{ErrorKind, SideEffect};
 use cvc_testkit::{
     Cloud, Tool,
     cloud::{Fault, SECRET_KEY},

@@ -1,7 +1,7 @@
 //! Leases: asked for once or often, the same instances.
 
 use super::{Site, fleet, order};
-use cvc_controller::provider::{ErrorKind, InstanceState, ResourceKind, SideEffect};
+use cvc_cloud::provider::{ErrorKind, InstanceState, ResourceKind, SideEffect};
 use cvc_testkit::{
     Cloud, Tool,
     cloud::{ApiCall, Fault},
@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-fn ids(instances: &[cvc_controller::provider::Instance]) -> BTreeSet<String> {
+fn ids(instances: &[cvc_cloud::provider::Instance]) -> BTreeSet<String> {
     instances.iter().map(|i| i.id.clone()).collect()
 }
 
@@ -310,12 +310,12 @@ fn spot_instances_have_their_price_and_are_known_as_such() {
     assert!(
         all.iter()
             .find(|i| i.id == spot[0].id)
-            .is_some_and(cvc_controller::provider::Instance::reclaimed)
+            .is_some_and(cvc_cloud::provider::Instance::reclaimed)
     );
     assert!(
         !all.iter()
             .find(|i| i.id == spot[1].id)
-            .is_some_and(cvc_controller::provider::Instance::reclaimed)
+            .is_some_and(cvc_cloud::provider::Instance::reclaimed)
     );
     assert_eq!(site.remove_all(None, 30.0), Vec::<String>::new());
     site.cloud.assert_nothing_left();

@@ -7,14 +7,12 @@ mod launches;
 mod removal;
 
 use aws_sdk_ec2::config::{BehaviorVersion, Credentials, Region};
-use cvc_controller::provider::{
+use cvc_cloud::provider::{
     Account, Clouds, FleetOrder, Instance, InstanceState, Prepared, Provider, ProviderError,
 };
-use cvc_core::{
-    campaign::{Disk, Ec2Settings, Image, InstanceSpec, Market, Volume},
-    lease::{LaunchOrder, Tags},
-};
+use cvc_core::campaign::{Disk, Ec2Settings, Image, InstanceSpec, Market, Volume};
 use cvc_ec2::Ec2;
+use cvc_journal::lease::{LaunchOrder, Tags};
 use cvc_testkit::{
     Cloud,
     cloud::{ACCESS_KEY, SECRET_KEY},

@@ -2,7 +2,7 @@
 
 use super::{KEY, OTHER_KEY, Site, fleet, order};
 use aws_sdk_ec2::types::{IpPermission, UserIdGroupPair};
-use cvc_controller::provider::{ErrorKind, FleetOrder, ResourceKind};
+use cvc_cloud::provider::{ErrorKind, FleetOrder, ResourceKind};
 use cvc_testkit::{Cloud, Tool, cloud::Fault, require};
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ fn everything_made_is_found_and_removed_twice() {
         let made = site.prepare(&fleet("f"));
         assert_eq!(site.prepare(&fleet("f")), made, "round {round}: made once");
         let other = site.prepare(&FleetOrder {
-            tags: cvc_core::lease::Tags {
+            tags: cvc_journal::lease::Tags {
                 owner: "bob@desk".into(),
                 ..super::tags("g")
             },

@@ -8,7 +8,8 @@ use crate::{
     crew::{self, CrewError},
     run::{LATER, RunFailure, SOON},
 };
-use cvc_core::{outcome::Cause, point::Compression};
+use cvc_core::outcome::Cause;
+use cvc_core::point::Compression;
 use cvc_image::{CheckpointDir, Role};
 use std::time::{Duration, Instant, SystemTime};
 

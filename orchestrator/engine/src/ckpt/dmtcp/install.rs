@@ -7,7 +7,9 @@ use crate::{
     run::RunContext,
 };
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_core::{campaign::DmtcpSettings, paths, point::Compression};
+use cvc_core::campaign::DmtcpSettings;
+use cvc_core::paths;
+use cvc_core::point::Compression;
 use serde::Deserialize;
 use std::{collections::BTreeMap, time::Duration};
 

@@ -10,11 +10,9 @@ use crate::{
     run::{Findings, Label, text},
     transport::Transport,
 };
-use cvc_core::{
-    outcome::Cause,
-    point::Compression,
-    record::{Source, Unit, names},
-};
+use cvc_core::outcome::Cause;
+use cvc_core::point::Compression;
+use cvc_core::record::{Source, Unit, names};
 use cvc_image::{Image, OwnerSums, OwnerZone, Part, Role, Zone};
 
 /// Measures a checkpoint: its times, and what was stored, which must be where the mapping puts ranks.

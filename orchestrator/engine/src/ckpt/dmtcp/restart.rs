@@ -13,7 +13,8 @@ use crate::{
     render::{self, Template, shell_quote},
     run::{Node, RunFailure, SOON, text},
 };
-use cvc_core::{campaign::StorageKind, outcome::Cause};
+use cvc_core::campaign::StorageKind;
+use cvc_core::outcome::Cause;
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, path::PathBuf};
 

@@ -3,7 +3,8 @@
 use super::dmtcp_run::DmtcpRun;
 use crate::run::{RunError, RunFailure, SESSION, SOON};
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_core::{outcome::Cause, store::copy_tree};
+use cvc_core::outcome::Cause;
+use cvc_core::store::copy_tree;
 
 /// Keeps the session files of a run, which MPI libraries remove when they end and open again after a restart. To be called before the
 /// checkpoint is asked for: after it the program may end at any time.

@@ -2,7 +2,8 @@
 
 use super::{CellContext, NotRecomputable, Rule, sizes::OF_TABLE_5_10};
 use crate::paper::Recomputed;
-use cvc_core::{mapping::Mapping, units::MIB};
+use cvc_core::mapping::Mapping;
+use cvc_core::units::MIB;
 use cvc_model::{
     Estimate,
     application::own_checkpoint_mib,

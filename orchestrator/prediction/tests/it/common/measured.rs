@@ -1,14 +1,17 @@
 //! A finished campaign directory made from what real runs measured (`tests/data/predict/nas-runs.csv`), for tests of predictions. Tests of the
 //! library and of the program share it.
 
-use cvc_core::{
-    ids::RunId,
-    journal::event::Event,
-    outcome::{Cause, Outcome},
-    plan::{self, Plan},
-    point::{Point, Repeat},
-    record::{Record, Source, Unit, names},
-};
+use cvc_core::ids::RunId;
+
+use cvc_journal::event::Event;
+
+use cvc_core::outcome::{Cause, Outcome};
+
+use cvc_core::plan::{self, Plan};
+
+use cvc_core::point::{Point, Repeat};
+
+use cvc_core::record::{Record, Source, Unit, names};
 use serde_json::json;
 use std::{
     collections::{BTreeMap, HashMap},

@@ -7,16 +7,19 @@
 
 pub mod measured;
 
-use cvc_core::{
-    ids::{PointId, RunId},
-    journal::event::{Acquired, Entry, Event},
-    outcome::{Cause, Outcome},
-    plan::{Plan, PlannedRun},
-    point::{
-        CheckpointerKind, Compression, Excluded, ExcludedBy, PlannedPoint, Point, Repeat, UserValue,
-    },
-    record::{Record, Source, Unit, names},
+use cvc_core::ids::{PointId, RunId};
+
+use cvc_journal::event::{Acquired, Entry, Event};
+
+use cvc_core::outcome::{Cause, Outcome};
+
+use cvc_core::plan::{Plan, PlannedRun};
+
+use cvc_core::point::{
+    CheckpointerKind, Compression, Excluded, ExcludedBy, PlannedPoint, Point, Repeat, UserValue,
 };
+
+use cvc_core::record::{Record, Source, Unit, names};
 use serde_json::json;
 use std::{collections::BTreeMap, fs, path::Path};
 

@@ -11,11 +11,9 @@ use crate::{
     text::{paragraph, table},
 };
 use cvc_controller::runner::find_node_program;
-use cvc_core::{
-    campaign::{SiteKind, Spec},
-    plan,
-    units::counted,
-};
+use cvc_core::campaign::{SiteKind, Spec};
+use cvc_core::plan;
+use cvc_core::units::counted;
 use cvc_engine::{
     attempt::ReadySite,
     mpi::{self, Missing},

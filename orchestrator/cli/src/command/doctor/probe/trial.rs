@@ -3,15 +3,13 @@
 use super::super::temporary::{self, Limits, OPENING, Seen, name_of, read_records, toml_key};
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_controller::runner::Options;
-use cvc_core::{
-    campaign::{self, Spec},
-    outcome::Outcome,
-    plan,
-    record::names,
-    stop::StopSignal,
-    store::CampaignDir,
-    units::counted,
-};
+use cvc_core::campaign::{self, Spec};
+use cvc_core::outcome::Outcome;
+use cvc_core::plan;
+use cvc_core::record::names;
+use cvc_core::stop::StopSignal;
+use cvc_core::store::CampaignDir;
+use cvc_core::units::counted;
 use cvc_engine::ckpt::quirks::Quirk;
 use serde::{Deserialize, Serialize};
 use std::{

@@ -1,0 +1,510 @@
+//! Launches instances: what is on offer, in which order to try it, what it may cost, and the order itself.
+
+use super::Fleet;
+use crate::cost;
+use crate::provider::{
+    ErrorKind, FleetOrder, FleetRequest, Instance, Offer, Prepared, ProviderError, SideEffect,
+    TypeFacts,
+};
+use cvc_core::campaign::{InstanceSpec, Market};
+use cvc_core::clock;
+use cvc_core::stop::{StopRequest, StopSignal};
+use cvc_journal::budget_share::{BudgetShare, RELEASE_S};
+use cvc_journal::lease::{LaunchOrder, Tags};
+use cvc_journal::price::NodeRate;
+use cvc_journal::{Acquired, Event};
+use cvc_sites::error::{CampaignError, OverBudget};
+use std::{sync::atomic::Ordering, time::Duration};
+
+/// Maximum number of times that an order is repeated when its answer was lost.
+const MAX_LOST_ANSWERS: u32 = 4;
+/// Shortest useful life of instances, seconds: they boot, are set up, run something short, and are given back.
+const MIN_OF_USE_S: f64 = 120.0;
+/// Time that an instance takes to end by itself, seconds: it looks at its deadline every few seconds, and shuts down.
+const END_S: f64 = 30.0;
+/// Longest sleep, seconds: timers have a limit, and the wall clock may be set.
+const MAX_SLEEP_S: f64 = 3600.0;
+
+impl Fleet {
+    pub(super) async fn offer(&self) -> Result<&Offer, CampaignError> {
+        self.offer
+            .get_or_try_init(|| async { self.provider.describe_offer(&self.request).await })
+            .await
+            .map_err(|e| self.error(e))
+    }
+
+    /// Makes or finds key pair and groups, even if instances exist already: this machine may have another address today.
+    pub(super) async fn prepared(&self, offer: &Offer) -> Result<&Prepared, CampaignError> {
+        self.prepared
+            .get_or_try_init(|| async {
+                let able = offer.types.iter().all(|t| t.cluster_placement);
+                if let Some(unable) = offer.types.iter().find(|t| !t.cluster_placement && self.request.instances.placement_group == Some(true)) {
+                    let message = format!("{} cannot be in a cluster placement group; remove it, or `placement_group = true`", unable.name);
+                    return Err(self.error(ProviderError::before(ErrorKind::Invalid, "preparing", self.provider.region(), message)));
+                }
+                let near = self.request.instances.placement_group.unwrap_or(self.request.instances.nodes > 1) && able;
+                let allow_from = match (&self.request.instances.allow_from, &offer.caller) {
+                    (Some(from), _) | (None, Some(from)) => from.clone(),
+                    (None, None) => {
+                        let message = "cannot find this machine's public address, from which alone ssh is allowed; set `allow_from`";
+                        return Err(self.error(ProviderError::before(ErrorKind::Invalid, "preparing", self.provider.region(), message)));
+                    }
+                };
+                if is_everybody(&allow_from) {
+                    self.reporter.note(format!(
+                        "{}: `allow_from = \"{allow_from}\"` lets everybody on the internet try to log in; the default is this machine alone",
+                        self.name
+                    ));
+                }
+                let lasts = jiff::SignedDuration::from_secs(self.request.instances.lifetime_s as i64);
+                let order = FleetOrder {
+                    tags: Tags { expires: clock::on_wall(clock::now()).checked_add(lasts).ok(), ..self.tags.clone() },
+                    public_key: self.place.make(self.tags.fleet.as_str()).await?,
+                    allow_from,
+                    subnet: self.request.instances.subnet.clone(),
+                    placement_group: near,
+                };
+                self.touched.store(true, Ordering::Relaxed);
+                self.provider.prepare(&order).await.map_err(|e| self.error(e))
+            })
+            .await
+    }
+
+    /// Launches this many more instances; `false` if the user wants to stop.
+    pub(super) async fn acquire(
+        &self,
+        offer: &Offer,
+        count: u32,
+        beside: Option<&Instance>,
+        stop_signal: &StopSignal,
+    ) -> Result<bool, CampaignError> {
+        let tries = self.tries(offer, beside);
+        if tries.is_empty() {
+            let message = format!(
+                "no zone of {} has {}",
+                self.provider.region(),
+                self.request.instances.instance_types.join(" or ")
+            );
+            return Err(self.error(ProviderError::before(
+                ErrorKind::Capacity,
+                "looking for instances",
+                self.provider.region(),
+                message,
+            )));
+        }
+        self.check_quota(&tries, count).await?;
+        let types: Vec<String> = offer.types.iter().map(|t| t.name.clone()).collect();
+        self.ask_prices(&types).await;
+        let prepared = self.prepared(offer).await?;
+        let mut last = None;
+        for (facts, spot, zone) in &tries {
+            if *stop_signal.borrow() > StopRequest::GoOn {
+                return Ok(false);
+            }
+            let order = self.order(offer, prepared, facts, *spot, zone.clone(), count)?;
+            let lease = order.lease().to_owned();
+            self.write(Event::LeaseIntended {
+                lease: lease.clone().into(),
+                site: self.name.clone().into(),
+                nodes: count,
+                order: Some(Box::new(order.clone())),
+            })
+            .await;
+            let market = if *spot { "spot" } else { "on-demand" };
+            self.reporter.note(format!(
+                "{}: launching {count} {market} {} in {}",
+                self.name,
+                facts.name,
+                zone.as_deref().unwrap_or("any zone")
+            ));
+            match self.launch(&order).await {
+                Ok(()) => return Ok(true),
+                Err(CampaignError::Provider { error, .. })
+                    if error.elsewhere() || error.kind == ErrorKind::Quota =>
+                {
+                    self.reporter.note(format!("{}: {error}", self.name));
+                    self.write(Event::LeaseReleased {
+                        lease: lease.into(),
+                        how: error.to_string(),
+                    })
+                    .await;
+                    last = Some(*error);
+                }
+                Err(CampaignError::Provider { error, site }) => {
+                    if error.left == SideEffect::Clear {
+                        self.write(Event::LeaseReleased {
+                            lease: lease.into(),
+                            how: error.to_string(),
+                        })
+                        .await;
+                    }
+                    return Err(CampaignError::Provider { error, site });
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        let none = || {
+            ProviderError::before(
+                ErrorKind::Capacity,
+                "launching",
+                self.provider.region(),
+                "none is available",
+            )
+        };
+        Err(self.error(last.unwrap_or_else(none)))
+    }
+
+    /// Types, markets and zones in the order in which to try them.
+    fn tries<'o>(
+        &self,
+        offer: &'o Offer,
+        beside: Option<&Instance>,
+    ) -> Vec<(&'o TypeFacts, bool, Option<String>)> {
+        let markets: &[bool] = match self.request.instances.market {
+            Market::OnDemand => &[false],
+            Market::Spot => &[true],
+            Market::SpotThenOnDemand => &[true, false],
+        };
+        let mut tries = Vec::new();
+        for spot in markets {
+            for facts in offer
+                .types
+                .iter()
+                .filter(|f| beside.is_none_or(|b| b.instance_type == f.name) && (!spot || f.spot))
+            {
+                if self.request.instances.subnet.is_some() {
+                    tries.push((facts, *spot, None));
+                    continue;
+                }
+                let wanted = |zone: &&String| {
+                    self.request.instances.zones.is_empty()
+                        || self.request.instances.zones.contains(zone)
+                };
+                let mut zones: Vec<&String> = facts.zones.iter().filter(wanted).collect();
+                zones.sort_by_key(|zone| {
+                    self.request.instances.zones.iter().position(|z| z == *zone)
+                });
+                let near = zones
+                    .into_iter()
+                    .filter(|zone| beside.is_none_or(|b| b.zone == **zone));
+                tries.extend(near.map(|zone| (facts, *spot, Some(zone.clone()))));
+            }
+        }
+        tries
+    }
+
+    /// Checks, before anything is launched, whether the account may have this many.
+    async fn check_quota(
+        &self,
+        tries: &[(&TypeFacts, bool, Option<String>)],
+        count: u32,
+    ) -> Result<(), CampaignError> {
+        let mut short = None;
+        let mut asked: Vec<(&str, bool)> = Vec::new();
+        for (facts, spot, _) in tries {
+            if asked.contains(&(facts.name.as_str(), *spot)) {
+                continue;
+            }
+            asked.push((&facts.name, *spot));
+            let Some(quota) = self
+                .provider
+                .quota(facts, *spot)
+                .await
+                .map_err(|e| self.error(e))?
+            else {
+                return Ok(());
+            };
+            let needed = f64::from(facts.vcpus) * f64::from(count);
+            if quota.used + needed <= quota.limit {
+                return Ok(());
+            }
+            let market = if *spot { "spot" } else { "on-demand" };
+            short.get_or_insert_with(|| {
+                format!(
+                    "{count} {market} {} need {needed} vCPUs; the account may have {} and {} are running",
+                    facts.name, quota.limit, quota.used
+                )
+            });
+        }
+        match short {
+            Some(message) => Err(self.error(ProviderError::before(
+                ErrorKind::Quota,
+                "looking at quotas",
+                self.provider.region(),
+                message,
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    fn order(
+        &self,
+        offer: &Offer,
+        prepared: &Prepared,
+        facts: &TypeFacts,
+        spot: bool,
+        zone: Option<String>,
+        count: u32,
+    ) -> Result<LaunchOrder, CampaignError> {
+        let Some(image) = offer.image_for(facts) else {
+            let message = format!(
+                "the image has no version for the processors of {}, {}",
+                facts.name, facts.architecture
+            );
+            return Err(self.error(ProviderError::before(
+                ErrorKind::Invalid,
+                "choosing an image",
+                self.provider.region(),
+                message,
+            )));
+        };
+        if self.request.instances.efa && !facts.efa {
+            let message = format!(
+                "{} has no Elastic Fabric Adapter; remove `efa`, or choose another type",
+                facts.name
+            );
+            return Err(self.error(ProviderError::before(
+                ErrorKind::Invalid,
+                "ordering",
+                self.provider.region(),
+                message,
+            )));
+        }
+        let number = self.state().leases.len() + 1;
+        let rate = self.rate_of(&facts.name, spot, zone.as_ref(), Some(image.root_gib));
+        self.pays(&facts.name, rate.as_ref(), count)?;
+        let now = clock::now();
+        let until = self.until(rate.as_ref().map_or(0.0, |r| r.cost_of(1.0, count)));
+        let lifetime_s = until.duration_since(now).as_secs().max(1).unsigned_abs();
+        let tags = Tags {
+            // unique, even in a fleet that another campaign began, because it is the client token
+            lease: Some(format!("{}-{}-{number}", self.tags.fleet, now.as_second()).into()),
+            // by the clock that others compare it with
+            expires: clock::on_wall(now)
+                .checked_add(jiff::SignedDuration::from_secs(
+                    i64::try_from(lifetime_s).unwrap_or(i64::MAX),
+                ))
+                .ok(),
+            ..self.tags.clone()
+        };
+        // the smallest root volume is the image's
+        let mut root = self.request.instances.root.clone();
+        root.size_gib = root.size_gib.map(|gib| gib.max(image.root_gib));
+        Ok(LaunchOrder {
+            tags,
+            region: self.provider.region().to_owned(),
+            profile: self.request.account.profile.clone(),
+            endpoint: self.request.account.endpoint.clone(),
+            usd_per_hour: rate.as_ref().map(|r| r.usd_per_hour),
+            rate,
+            zone,
+            instance_type: facts.name.clone(),
+            vcpus: facts.vcpus,
+            count,
+            spot,
+            max_price_usd: self.request.instances.max_price_usd.filter(|_| spot),
+            image: image.id.clone(),
+            root_device: image.root_device.clone(),
+            key_name: prepared.key_name.clone(),
+            group_id: prepared.group_id.clone(),
+            subnet: self.request.instances.subnet.clone(),
+            placement_group: prepared.placement_group.clone(),
+            efa: self.request.instances.efa,
+            root,
+            volumes: self.request.instances.volumes.clone(),
+            encrypted: self.request.instances.encrypted,
+            credits: self.request.instances.credits_of(&facts.name),
+            lifetime_s,
+            config_digest: Some(self.request.config_digest.clone()),
+        })
+    }
+
+    /// The known prices, as they count for this campaign.
+    pub(super) fn price_book(&self) -> cost::PriceBook {
+        let book = self.prices.lock().clone();
+        if self.budget_share.borrow().is_some() {
+            book.for_budget()
+        } else {
+            book
+        }
+    }
+
+    /// The price of a node of this type.
+    pub fn rate_of(
+        &self,
+        instance_type: &str,
+        spot: bool,
+        zone: Option<&String>,
+        root_gib: Option<u32>,
+    ) -> Option<NodeRate> {
+        // spot prices differ between zones
+        let zones = zone.map_or_else(|| self.request.instances.zones.clone(), |z| vec![z.clone()]);
+        let instances = InstanceSpec {
+            zones,
+            ..self.request.instances.clone()
+        };
+        let there = FleetRequest {
+            instances,
+            ..self.request.clone()
+        };
+        cost::instance_rate(&self.price_book(), &there, instance_type, spot, root_gib).ok()
+    }
+
+    /// The price of a node of the fleet when it was ordered; it stays the same when a campaign is resumed.
+    pub fn rate(&self) -> Option<NodeRate> {
+        let ordered = self.open_leases().into_iter().filter_map(|l| l.order?.rate);
+        ordered.max_by(|a, b| a.usd_per_hour.total_cmp(&b.usd_per_hour))
+    }
+
+    /// Asks the cloud for today's prices; if it does not answer, the known ones are used.
+    pub(super) async fn ask_prices(&self, types: &[String]) {
+        let spot = self.request.instances.market != Market::OnDemand;
+        match cost::refresh(self.provider.as_ref(), types, spot, &cost::cache_file()).await {
+            Ok(book) => *self.prices.lock() = book,
+            Err(error) => self
+                .reporter
+                .note(format!("{}: cannot get today's prices: {error}", self.name)),
+        }
+    }
+
+    /// Checks that the rest of the budget pays for something useful, by today's prices, which may differ from the planned ones.
+    fn pays(
+        &self,
+        instance_type: &str,
+        rate: Option<&NodeRate>,
+        count: u32,
+    ) -> Result<(), CampaignError> {
+        let Some(share) = self.budget_share.borrow().clone() else {
+            return Ok(());
+        };
+        let used = jiff::SignedDuration::try_from_secs_f64(MIN_OF_USE_S).unwrap_or_default();
+        let left = share
+            .left_after(
+                clock::now()
+                    .saturating_add(used)
+                    .unwrap_or(jiff::Timestamp::MAX),
+                0.0,
+            )
+            .max(0.0);
+        let over = |why: String| CampaignError::OverBudget {
+            site: self.name.clone(),
+            over: OverBudget::new(why),
+        };
+        let Some(rate) = rate else {
+            return Err(over(format!(
+                "the price of {instance_type} is unknown, so the budget could be exceeded"
+            )));
+        };
+        let needs = rate.billed(MIN_OF_USE_S, count);
+        if needs > left {
+            return Err(over(format!(
+                "${left:.4} is left, and {count} {instance_type} for {MIN_OF_USE_S} s cost ${needs:.4}"
+            )));
+        }
+        Ok(())
+    }
+
+    /// The end of the instances without cvc: after their lifetime, and never later than the rest of the budget pays for, together with all
+    /// other fleets and with what is to be added now.
+    pub(super) fn until(&self, more_usd_per_s: f64) -> jiff::Timestamp {
+        let after = |from: jiff::Timestamp, s: f64| {
+            let duration = jiff::SignedDuration::try_from_secs_f64(s).unwrap_or_default();
+            from.saturating_add(duration)
+                .unwrap_or(jiff::Timestamp::MAX)
+        };
+        let own = after(clock::now(), self.request.instances.lifetime_s);
+        let until = self.budget_share.borrow().as_ref().map_or(own, |share| {
+            own.min(after(share.until(more_usd_per_s), -END_S))
+        });
+        // in whole seconds, as instances count: sums of fractions differ in their last digits
+        jiff::Timestamp::from_second(until.as_second()).unwrap_or(until)
+    }
+
+    /// Tells what is left of the campaign's budget.
+    pub fn set_budget_share(&self, share: Option<BudgetShare>) {
+        self.budget_share.send_replace(share);
+    }
+
+    /// Waits until the budget pays for nothing more than to give everything back.
+    pub async fn out_of_money(&self) {
+        let mut share = self.budget_share.subscribe();
+        loop {
+            let end = share.borrow_and_update().as_ref().map(|m| m.until(0.0));
+            let left_s = end.map(|end| {
+                (end.duration_since(clock::now()).as_secs_f64() - RELEASE_S).clamp(0.0, MAX_SLEEP_S)
+            });
+            tokio::select! {
+                () = tokio::time::sleep(Duration::from_secs_f64(left_s.unwrap_or_default())), if left_s.is_some() => {
+                    if left_s.is_some_and(|s| s < MAX_SLEEP_S) {
+                        return;
+                    }
+                }
+                // without a sender there is no fleet
+                Ok(()) = share.changed() => {}
+            }
+        }
+    }
+
+    /// Places an order, repeats it if the answer is lost, and records the result.
+    #[tracing::instrument(name = "lease", skip_all, fields(lease = order.lease()))]
+    pub(super) async fn launch(&self, order: &LaunchOrder) -> Result<(), CampaignError> {
+        let mut lost = 0;
+        let instances = loop {
+            match self.provider.launch(order).await {
+                Ok(instances) => break instances,
+                Err(error) if error.left == SideEffect::Unknown && lost < MAX_LOST_ANSWERS => {
+                    lost += 1;
+                    self.reporter
+                        .note(format!("{}: {error}; repeating the order", self.name));
+                    tokio::time::sleep(Duration::from_secs(u64::from(lost))).await;
+                }
+                // the token was used for another order, whose instances carry the lease's tag
+                Err(error) if error.kind == ErrorKind::TokenMismatch => {
+                    let seen = self
+                        .provider
+                        .observe(self.tags.fleet.as_str())
+                        .await
+                        .map_err(|e| self.error(e))?;
+                    let of_it: Vec<Instance> = seen
+                        .into_iter()
+                        .filter(|i| i.lease == order.lease())
+                        .collect();
+                    if of_it.is_empty() {
+                        return Err(self.error(error));
+                    }
+                    break of_it;
+                }
+                Err(error) => return Err(self.error(error)),
+            }
+        };
+        let by = Acquired::instances(instances.iter().map(|i| i.id.as_str()));
+        self.write(Event::LeaseAcquired {
+            lease: order.lease().into(),
+            by,
+        })
+        .await;
+        Ok(())
+    }
+}
+
+/// Whether a network is the whole internet.
+fn is_everybody(network: &str) -> bool {
+    network
+        .split_once('/')
+        .is_some_and(|(_, bits)| bits.parse() == Ok(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_network_of_all_addresses_is_everybody() {
+        assert!(is_everybody("0.0.0.0/0") && is_everybody("::/0"));
+        assert!(
+            !is_everybody("203.0.113.7/32")
+                && !is_everybody("0.0.0.0/1")
+                && !is_everybody("10.0.0.0/8")
+        );
+    }
+}

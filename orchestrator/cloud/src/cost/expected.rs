@@ -1,0 +1,270 @@
+//! The expected costs of a plan, before anything is started: a function of the plan, its estimates and the price book.
+//!
+//! Instances are billed from their start to the last run of their site. Sites that share no machine run at the same time; others, and all with
+//! `sites_in_turn`, wait for each other unless both allow runs `side_by_side`, and their instances cost meanwhile. Boot and setting up are assumed
+//! to take [`SETUP_S`], for each block of runs anew. Nodes of a site with a price of the user's cost while a run uses them.
+
+use super::book::PriceBook;
+use cvc_core::campaign::{Site, Spec};
+use cvc_core::ids::PointId;
+use cvc_core::plan::{Estimates, Plan};
+use cvc_journal::price::{MIN_S, NodeRate, UnknownPrice};
+use indexmap::IndexMap;
+use std::collections::HashMap;
+
+/// Time from the order of instances to the first run, seconds: one minute to boot, two to be set up.
+pub const SETUP_S: f64 = 180.0;
+
+/// The expected cost of a site.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SiteCost {
+    /// Its name.
+    pub site: String,
+    /// The price of a node; `None` if neither a cloud nor the user gives one.
+    pub rate: Result<Option<NodeRate>, UnknownPrice>,
+    /// Instances, of a cloud; 0 elsewhere.
+    pub instances: u32,
+    /// Time that they exist, set-up included; elsewhere the time of the site's runs, seconds.
+    pub there_s: f64,
+    /// The part that the site's runs use, US dollars.
+    pub runs_usd: Option<f64>,
+    /// Bytes that leave the cloud: everything that runs keep.
+    pub transfer_bytes: u64,
+    /// Its cost.
+    pub transfer_usd: Option<f64>,
+    /// Everything, US dollars.
+    pub usd: Option<f64>,
+}
+
+impl SiteCost {
+    /// Whether this site costs money: it is in a cloud, or the user gives a price.
+    pub fn has_price(&self) -> bool {
+        !matches!(self.rate, Ok(None))
+    }
+}
+
+/// The expected costs of a plan.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Expected {
+    /// One run of each point, US dollars; in the order of the plan, `None` where it is not known or the point does not run.
+    pub points: Vec<Option<f64>>,
+    /// By site, in the order of the campaign file; those with runs.
+    pub sites: Vec<SiteCost>,
+    /// All sites that have a price, US dollars; `None` if one of them is not known.
+    pub usd: Option<f64>,
+    /// Whether a site waits for the runs of another.
+    pub in_turn: bool,
+    /// Time from the first run to the end of the last, seconds.
+    pub last_s: f64,
+}
+
+impl Expected {
+    /// Whether there are any costs to show.
+    pub fn has_price(&self) -> bool {
+        self.sites.iter().any(SiteCost::has_price)
+    }
+
+    /// A point's run, by the identifier of the point.
+    pub fn of_point<'a>(&self, plan: &'a Plan) -> HashMap<&'a PointId, f64> {
+        plan.points
+            .iter()
+            .zip(&self.points)
+            .filter_map(|(p, usd)| Some((&p.id, (*usd)?)))
+            .collect()
+    }
+}
+
+/// Cores of a node of a site, if they are known without asking it: from the campaign file, or from the type of the instances.
+pub fn known_cores(site: &Site, book: &PriceBook) -> Option<u32> {
+    let message = site.cluster.as_ref().and_then(|c| c.cores);
+    message.or_else(|| {
+        book.facts(site.ec2.as_ref()?.instances.instance_types.first()?)
+            .map(|t| t.vcpus)
+    })
+}
+
+/// The expected costs of a plan. `cores` says the cores of a site's nodes, for prices by the core; points that `runs_here` does not let run
+/// are left out.
+pub fn expected(
+    spec: &Spec,
+    plan: &Plan,
+    estimates: &Estimates,
+    book: &PriceBook,
+    cores: impl Fn(&str) -> Option<u32>,
+    runs_here: impl Fn(&PointId) -> bool,
+) -> Expected {
+    let rates: IndexMap<&str, _> = spec
+        .sites
+        .iter()
+        .map(|(name, site)| {
+            let cores = known_cores(site, book).or_else(|| cores(name));
+            (name.as_str(), super::rate::planned_rate(book, site, cores))
+        })
+        .collect();
+    let rate_of = |site: &str| {
+        rates
+            .get(site)
+            .and_then(|r| r.as_ref().ok())
+            .and_then(Option::as_ref)
+    };
+    let points: Vec<Option<f64>> = plan
+        .points
+        .iter()
+        .zip(&estimates.points)
+        .map(|(planned, estimate)| {
+            let rate = rate_of(&planned.point.site).filter(|_| runs_here(&planned.id))?;
+            Some(rate.cost_of(estimate.seconds, planned.point.mapping.nodes()))
+        })
+        .collect();
+    let by_id: HashMap<&PointId, usize> = plan
+        .points
+        .iter()
+        .enumerate()
+        .map(|(i, p)| (&p.id, i))
+        .collect();
+    let mut used: IndexMap<&str, Use> = spec
+        .sites
+        .keys()
+        .map(|name| (name.as_str(), Use::default()))
+        .collect();
+    let shares = |site: &str| {
+        spec.sites
+            .get(site)
+            .and_then(|s| s.cluster.as_ref())
+            .is_some_and(|c| c.side_by_side)
+    };
+    let waits = |site: &str, other: &str| {
+        site != other && !spec.are_apart(site, other) && !(shares(site) && shares(other))
+    };
+    for run in plan.runs.iter().filter(|r| runs_here(&r.point)) {
+        let Some(&number) = by_id.get(&run.point) else {
+            continue;
+        };
+        let (point, estimate) = (&plan.points[number].point, &estimates.points[number]);
+        let site = point.site.as_str();
+        let others_end_s = used
+            .iter()
+            .filter(|(other, _)| waits(site, other))
+            .map(|(_, other)| other.last_s)
+            .fold(0.0, f64::max);
+        let used = used.entry(site).or_default();
+        used.runs += 1;
+        used.run_s += estimate.seconds;
+        used.nodes = used.nodes.max(point.mapping.nodes());
+        if shares(site) {
+            // of unknown nodes as many as the largest mapping needs
+            let all = spec
+                .sites
+                .get(site)
+                .map_or(Some(1), Site::known_nodes)
+                .unwrap_or(used.nodes);
+            used.place(
+                others_end_s,
+                estimate.seconds,
+                point.mapping.nodes() as usize,
+                all as usize,
+            );
+        } else {
+            used.last_s = used.last_s.max(others_end_s) + estimate.seconds;
+        }
+        used.runs_usd += points[number].unwrap_or(0.0);
+        used.bytes += estimate.kept_bytes;
+    }
+    let busy: Vec<&str> = used
+        .iter()
+        .filter(|(_, used)| used.runs > 0)
+        .map(|(site, _)| *site)
+        .collect();
+    let in_turn = busy
+        .iter()
+        .any(|site| busy.iter().any(|other| waits(site, other)));
+    let last_s = used.values().map(|used| used.last_s).fold(0.0, f64::max);
+    let sites: Vec<SiteCost> = used
+        .into_iter()
+        .filter(|(_, used)| used.runs > 0)
+        .filter_map(|(name, used)| {
+            Some(site_cost(
+                name,
+                spec.sites.get(name)?,
+                rates.get(name)?.clone(),
+                &used,
+                spec.run.block_count(),
+                book,
+            ))
+        })
+        .collect();
+    let priced = sites.iter().filter(|s| s.has_price());
+    let usd = priced.map(|s| s.usd).sum::<Option<f64>>();
+    Expected {
+        points,
+        usd,
+        sites,
+        in_turn,
+        last_s,
+    }
+}
+
+/// The use of a site by its runs.
+#[derive(Default)]
+struct Use {
+    runs: u64,
+    run_s: f64,
+    /// End of its last run, counted from the start of the first run of all sites.
+    last_s: f64,
+    nodes: u32,
+    runs_usd: f64,
+    bytes: u64,
+    /// Time at which each of its nodes is free, if runs go side by side.
+    free_s: Vec<f64>,
+}
+
+impl Use {
+    /// Places a run on the nodes that are free first, not before `from_s`.
+    fn place(&mut self, from_s: f64, seconds: f64, nodes: usize, all: usize) {
+        self.free_s.resize(all.max(nodes), 0.0);
+        self.free_s.sort_by(f64::total_cmp);
+        let end = self.free_s[nodes.saturating_sub(1)].max(from_s) + seconds;
+        self.free_s[..nodes].fill(end);
+        self.last_s = self.last_s.max(end);
+    }
+}
+
+fn site_cost(
+    name: &str,
+    site: &Site,
+    rate: Result<Option<NodeRate>, UnknownPrice>,
+    used: &Use,
+    launches: u32,
+    book: &PriceBook,
+) -> SiteCost {
+    let node = rate.as_ref().ok().and_then(Option::as_ref);
+    let mut cost = SiteCost {
+        site: name.to_owned(),
+        instances: 0,
+        there_s: used.run_s,
+        runs_usd: node.map(|_| used.runs_usd),
+        transfer_bytes: 0,
+        transfer_usd: None,
+        usd: node.map(|_| used.runs_usd),
+        rate: Ok(None),
+    };
+    if let Some(ec2) = &site.ec2 {
+        let side_by_side = site.cluster.as_ref().is_some_and(|c| c.side_by_side);
+        cost.instances = if side_by_side {
+            ec2.instances.nodes
+        } else {
+            used.nodes.min(ec2.instances.nodes)
+        };
+        cost.there_s = (SETUP_S * f64::from(launches) + used.last_s).max(MIN_S);
+        cost.transfer_bytes = used.bytes;
+        cost.transfer_usd = if used.bytes == 0 {
+            Some(0.0)
+        } else {
+            book.transfer(&ec2.region, used.bytes).ok()
+        };
+        let instances = node.map(|rate| rate.billed(cost.there_s, cost.instances));
+        cost.usd = instances.zip(cost.transfer_usd).map(|(a, b)| a + b);
+    }
+    cost.rate = rate;
+    cost
+}

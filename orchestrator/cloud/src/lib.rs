@@ -1,0 +1,24 @@
+//! Machines of a cloud as a site: fleets that are acquired and released in an order that leaks nothing, and what is found by tags alone.
+//! Nothing here knows a cloud's library: clouds are reached through [`crate::provider`].
+
+mod acquire;
+pub mod cost;
+mod fleet;
+mod fleet_machines;
+mod key_dir;
+mod loss;
+pub mod provider;
+mod readiness;
+mod reconcile;
+mod release;
+mod slots;
+mod sweep;
+mod upkeep;
+mod warm_pool;
+
+pub use fleet::{Fleet, Wanted};
+pub use fleet_machines::FleetMachines;
+pub use loss::LossReason;
+pub use upkeep::Upkeep;
+
+pub use sweep::{ActiveCampaign, Found, Known, Removed, Sweep, SweepFindings, register};

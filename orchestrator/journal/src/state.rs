@@ -1,0 +1,1031 @@
+//! The state of a campaign: a fold over its journal.
+
+use super::{
+    event::{Acquired, Entry, Event},
+    lineage::Lineage,
+    node_set::NodeSets,
+    place::SitePlace,
+    problem::EventProblem,
+};
+use crate::lease::LaunchOrder;
+use camino::Utf8Path;
+use cvc_core::ids::{InstanceId, LeaseId, NodeName, PointId, RunId, SiteName};
+use cvc_core::outcome::{Cause, Outcome};
+use cvc_core::plan::PlannedRun;
+use cvc_core::store::StoreError;
+use jiff::Timestamp;
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    sync::Arc,
+};
+
+/// The state of a run. A run that does not occur has not been tried.
+#[derive(Clone, Debug, PartialEq)]
+pub enum RunState {
+    /// Intended or started, and no end is known: under way, or cut off with its controller.
+    Open {
+        /// Attempt under way.
+        attempt: u32,
+        /// Its shepherd, if it was started: process id and start ticks.
+        shepherd: Option<(u32, u64)>,
+    },
+    /// Cut off with its controller and cleaned up; to be repeated.
+    Abandoned {
+        /// Attempts that ended by themselves before it.
+        attempts: u32,
+    },
+    /// Ended.
+    Finished {
+        /// The attempt that ended.
+        attempt: u32,
+        /// How.
+        outcome: Outcome,
+        /// Digest of its records.
+        records: Option<String>,
+        /// Digest of the manifest of its directory.
+        manifest: Option<String>,
+    },
+}
+
+/// One attempt at a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Attempt {
+    /// Number, from 1; the one after a cut-off attempt has the same number.
+    pub number: u32,
+    /// When it was intended.
+    pub started: Option<Timestamp>,
+    /// When its end was written down.
+    pub ended: Option<Timestamp>,
+    /// How it ended; `None` while it runs or if it was cut off.
+    pub outcome: Option<Outcome>,
+    /// Whether it was cut off.
+    pub abandoned: bool,
+    /// Whether it was cut off with its agent or nodes.
+    pub lost: bool,
+    /// Whether its controller ended with it, although nobody had asked for a stop.
+    pub with_controller: bool,
+    /// Nodes that it was given; none on this machine. Attempts on the same nodes share them.
+    pub nodes: Arc<[NodeName]>,
+}
+
+/// The journal's view of one run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunHistory {
+    /// Its state.
+    pub state: RunState,
+    /// Its attempts, first one first.
+    pub attempts: Vec<Attempt>,
+}
+
+impl RunHistory {
+    /// Cause and detail, if the last attempt to finish failed.
+    pub fn failure(&self) -> Option<(Cause, &str)> {
+        match self
+            .attempts
+            .iter()
+            .rev()
+            .find_map(|a| a.outcome.as_ref())?
+        {
+            Outcome::Failed { cause, detail } => Some((*cause, detail)),
+            Outcome::Succeeded => None,
+        }
+    }
+
+    /// The attempt of this number that is under way; a new one if there is none.
+    fn under_way(&mut self, number: u32) -> &mut Attempt {
+        let at = match self
+            .attempts
+            .iter()
+            .rposition(|a| a.number == number && a.outcome.is_none() && !a.abandoned)
+        {
+            Some(at) => at,
+            None => {
+                self.attempts.push(Attempt {
+                    number,
+                    started: None,
+                    ended: None,
+                    outcome: None,
+                    abandoned: false,
+                    lost: false,
+                    with_controller: false,
+                    nodes: Arc::default(),
+                });
+                self.attempts.len() - 1
+            }
+        };
+        &mut self.attempts[at]
+    }
+}
+
+/// Why a point needs no further run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decision {
+    /// Counted runs that succeeded by then.
+    pub repeats: u32,
+    /// Whether the interval is narrow enough.
+    pub is_narrow: bool,
+    /// How wide it is, and of what.
+    pub reason: String,
+}
+
+/// The state of a campaign.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CampaignState {
+    /// The identity of the campaign; `None` in a journal of an earlier format that was not continued.
+    pub lineage: Option<Lineage>,
+    /// Every run that was tried.
+    pub runs: HashMap<RunId, RunHistory>,
+    /// Points that are not tried any more.
+    pub quarantined: BTreeSet<PointId>,
+    /// Points that need no further run, because their intervals are known.
+    pub decided: BTreeMap<PointId, Decision>,
+    /// Points that the last controller could not run, with the reason.
+    pub skipped: BTreeMap<PointId, String>,
+    /// Whether the last controller reached the end of its plan.
+    pub completed: bool,
+    /// Digest of the last plan that was started.
+    pub plan: Option<String>,
+    /// First and last line.
+    pub span: Option<(Timestamp, Timestamp)>,
+    /// Versions of cvc that began the journal.
+    pub cvc: Vec<String>,
+    /// Number of times that a controller began or resumed work.
+    pub sessions: u64,
+    /// Sites on whose machines cvc may have left something.
+    pub open_sites: BTreeSet<SiteName>,
+    /// Where those of them are whose place was written down.
+    pub places: BTreeMap<SiteName, SitePlace>,
+    /// Number of times that a damaged journal was written anew.
+    pub repairs: u64,
+    /// Whether the user interrupted the last session.
+    pub stop_asked: bool,
+    /// Number of sessions that the user interrupted.
+    pub interruptions: u64,
+    /// Leases that were requested from schedulers and clouds, in order.
+    pub leases: Vec<Lease>,
+    /// The sets of nodes that attempts were given.
+    pub node_sets: NodeSets,
+    /// What was fetched from clouds, by site.
+    pub fetched: BTreeMap<SiteName, Fetched>,
+}
+
+/// What was fetched from the instances of a site.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Fetched {
+    /// Bytes.
+    pub bytes: u64,
+    /// Their price, US dollars; `None` if a part of it is not known.
+    pub usd: Option<f64>,
+}
+
+/// Nodes that were requested from a scheduler or a cloud.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Lease {
+    /// Its name: that of the job, or the client token.
+    pub name: LeaseId,
+    /// For which site.
+    pub site: SiteName,
+    /// What the scheduler or the cloud gave, once known.
+    pub by: Option<Acquired>,
+    /// The order to a cloud.
+    pub order: Option<Box<LaunchOrder>>,
+    /// Time of the request.
+    pub intended: Timestamp,
+    /// When it was acquired.
+    pub acquired: Option<Timestamp>,
+    /// Instances of it that are gone, and the time of their loss.
+    pub lost: BTreeMap<InstanceId, Timestamp>,
+    /// Until when it is kept for the next campaign, which may have taken it over.
+    pub kept_until: Option<Timestamp>,
+    /// When its instances terminate themselves, if that was extended since they were launched.
+    pub deadline: Option<Timestamp>,
+    /// What an instance costs an hour, US dollars, since when, as far as that differs from its order; in order.
+    pub prices: Vec<(Timestamp, f64)>,
+    /// Whether it is over.
+    pub released: bool,
+    /// When it was released.
+    pub ended: Option<Timestamp>,
+}
+
+impl Lease {
+    /// Whether the scheduler has accepted it, or the cloud has launched it.
+    pub fn is_acquired(&self) -> bool {
+        self.by.is_some()
+    }
+
+    /// What an instance costs an hour by the newest price, US dollars; `None` if that is not known.
+    pub fn usd_per_hour(&self) -> Option<f64> {
+        let ordered = self.order.as_ref()?.usd_per_hour?;
+        Some(self.prices.last().map_or(ordered, |(_, usd)| *usd))
+    }
+
+    /// The scheduler's identifier of the job.
+    pub fn job(&self) -> Option<&str> {
+        match &self.by {
+            Some(Acquired::Job(job)) => Some(job.as_str()),
+            Some(Acquired::Instances(_)) | None => None,
+        }
+    }
+
+    /// Instances that a cloud has launched for it.
+    pub fn instances(&self) -> Vec<&str> {
+        match &self.by {
+            Some(Acquired::Instances(ids)) => ids.iter().map(InstanceId::as_str).collect(),
+            Some(Acquired::Job(_)) | None => Vec::new(),
+        }
+    }
+}
+
+/// An event that does not follow from those before it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("entry {line}: {problem}")]
+pub struct IllegalEvent {
+    /// Number of the entry, which is its line in the journal.
+    pub line: u64,
+    /// What is wrong.
+    pub problem: EventProblem,
+}
+
+impl IllegalEvent {
+    /// The error of the journal in which it was found.
+    pub fn in_file(self, path: &Utf8Path) -> StoreError {
+        StoreError::damaged(
+            path,
+            usize::try_from(self.line).unwrap_or(usize::MAX),
+            self.problem.to_string(),
+        )
+    }
+}
+
+impl CampaignState {
+    /// Folds a journal.
+    ///
+    /// # Errors
+    /// When an event does not follow from those before it.
+    pub fn of<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Result<Self, IllegalEvent> {
+        let mut state = Self::default();
+        for entry in entries {
+            state.apply(entry)?;
+        }
+        Ok(state)
+    }
+
+    /// Reads and folds the journal in this file.
+    ///
+    /// # Errors
+    /// When the file cannot be read, is damaged, or has an event that does not follow from those before it.
+    pub fn read(path: &Utf8Path) -> Result<Self, StoreError> {
+        let mut state = Self::default();
+        super::read_each(path, |entry| {
+            state
+                .apply(&entry)
+                .map_err(|illegal| illegal.problem.to_string())
+        })?;
+        Ok(state)
+    }
+
+    /// The state of a run; `None` if it was not tried.
+    pub fn run(&self, run: &RunId) -> Option<&RunState> {
+        self.runs.get(run).map(|history| &history.state)
+    }
+
+    /// Points of these runs that the last controller could not run, and none of whose runs was ever tried, with the reason.
+    pub fn never_tried(&self, runs: &[PlannedRun]) -> HashMap<&PointId, &str> {
+        let tried: HashSet<&PointId> = runs
+            .iter()
+            .filter(|r| self.runs.contains_key(&r.id))
+            .map(|r| &r.point)
+            .collect();
+        self.skipped
+            .iter()
+            .filter(|(point, _)| !tried.contains(point))
+            .map(|(point, reason)| (point, reason.as_str()))
+            .collect()
+    }
+
+    /// Leases of a site that were requested from schedulers, in order.
+    pub fn leases_of(&self, site: &str) -> Vec<Lease> {
+        self.leases
+            .iter()
+            .filter(|l| l.site == site)
+            .cloned()
+            .collect()
+    }
+
+    /// Checks whether an event may follow. Events that 0.1.0 wrote twice stay legal: the closing of a site and the release of a lease.
+    ///
+    /// # Errors
+    /// The problem, if it may not.
+    pub fn check(&self, event: &Event) -> Result<(), EventProblem> {
+        match event {
+            Event::Opened { .. } if self.span.is_some() => Err(EventProblem::OpenedTwice),
+            Event::RunIntended {
+                run,
+                attempt,
+                nodes,
+            } => match self.run(run) {
+                Some(RunState::Open { attempt: open, .. }) => Err(EventProblem::OtherUnderWay {
+                    run: run.clone(),
+                    attempt: *attempt,
+                    what: "intended",
+                    open: *open,
+                }),
+                Some(RunState::Finished {
+                    outcome: Outcome::Succeeded,
+                    ..
+                }) => Err(EventProblem::HasSucceeded {
+                    run: run.clone(),
+                    attempt: *attempt,
+                }),
+                Some(RunState::Abandoned { .. } | RunState::Finished { .. }) | None => {
+                    self.node_sets.check(nodes)
+                }
+            },
+            Event::RunStarted { run, attempt, .. } => {
+                self.check_under_way(run, *attempt, "started")
+            }
+            Event::RunFinished { run, attempt, .. } => {
+                self.check_under_way(run, *attempt, "finished")
+            }
+            Event::RunAbandoned { run, attempt, .. } => {
+                self.check_under_way(run, *attempt, "abandoned")
+            }
+            Event::RunDiscarded { run, attempt, .. } => match self.run(run) {
+                Some(RunState::Finished {
+                    attempt: finished, ..
+                }) if finished == attempt => Ok(()),
+                _ => Err(EventProblem::NotFinished {
+                    run: run.clone(),
+                    attempt: *attempt,
+                }),
+            },
+            Event::PointQuarantined { point, .. } if self.quarantined.contains(point) => {
+                Err(EventProblem::PointTwice {
+                    point: point.clone(),
+                    what: "quarantined",
+                })
+            }
+            Event::PointDecided { point, .. } if self.decided.contains_key(point) => {
+                Err(EventProblem::PointTwice {
+                    point: point.clone(),
+                    what: "decided",
+                })
+            }
+            Event::PointReleased { point } if !self.quarantined.contains(point) => {
+                Err(EventProblem::NotQuarantined(point.clone()))
+            }
+            Event::LeaseAcquired { lease, .. } => self.check_lease(lease, "acquired"),
+            Event::LeaseExtended { lease, .. } => self.check_lease(lease, "extended"),
+            Event::LeasePriced { lease, .. } => self.check_lease(lease, "priced"),
+            Event::LeaseKept { lease, .. } => self.check_lease(lease, "kept"),
+            Event::LeaseLost { lease, .. } => self.check_lease(lease, "lost"),
+            Event::LeaseReleased { lease, .. } => self.check_lease(lease, "released"),
+            Event::LineageGiven { .. } if self.lineage.is_some() => {
+                Err(EventProblem::SecondLineage)
+            }
+            Event::Opened { .. }
+            | Event::LineageGiven { .. }
+            | Event::Repaired { .. }
+            | Event::Started { .. }
+            | Event::SiteOpened { .. }
+            | Event::SiteClosed { .. }
+            | Event::PointQuarantined { .. }
+            | Event::PointDecided { .. }
+            | Event::PointsSkipped { .. }
+            | Event::PointReleased { .. }
+            | Event::LeaseIntended { .. }
+            | Event::ResultsFetched { .. }
+            | Event::Interrupted { .. }
+            | Event::Completed { .. } => Ok(()),
+        }
+    }
+
+    fn check_under_way(
+        &self,
+        run: &RunId,
+        attempt: u32,
+        what: &'static str,
+    ) -> Result<(), EventProblem> {
+        match self.run(run) {
+            Some(RunState::Open { attempt: open, .. }) if *open == attempt => Ok(()),
+            Some(RunState::Open { attempt: open, .. }) => Err(EventProblem::OtherUnderWay {
+                run: run.clone(),
+                attempt,
+                what,
+                open: *open,
+            }),
+            Some(RunState::Abandoned { .. } | RunState::Finished { .. }) => {
+                Err(EventProblem::HasEnded {
+                    run: run.clone(),
+                    attempt,
+                    what,
+                })
+            }
+            None => Err(EventProblem::NeverIntended {
+                run: run.clone(),
+                attempt,
+                what,
+            }),
+        }
+    }
+
+    fn check_lease(&self, name: &LeaseId, what: &'static str) -> Result<(), EventProblem> {
+        // events mostly concern the last ones
+        if self.leases.iter().rev().any(|l| l.name == *name) {
+            return Ok(());
+        }
+        Err(EventProblem::NoLease {
+            lease: name.clone(),
+            what,
+        })
+    }
+
+    /// Adds one entry.
+    ///
+    /// # Errors
+    /// When the event does not follow from those before it; the state is then as it was.
+    pub fn apply(&mut self, entry: &Entry) -> Result<(), IllegalEvent> {
+        self.check(&entry.event).map_err(|problem| IllegalEvent {
+            line: entry.seq,
+            problem,
+        })?;
+        self.take_in(entry);
+        Ok(())
+    }
+
+    fn take_in(&mut self, Entry { at, event, .. }: &Entry) {
+        self.span = Some((self.span.map_or(*at, |s| s.0), *at));
+        match event {
+            Event::Opened { cvc, lineage, .. } => {
+                self.cvc.push(cvc.clone());
+                self.lineage.clone_from(lineage);
+            }
+            Event::LineageGiven { lineage } => self.lineage = Some(lineage.clone()),
+            Event::Started { plan, cvc, .. } => {
+                if !cvc.is_empty() && self.cvc.last() != Some(cvc) {
+                    self.cvc.push(cvc.clone());
+                }
+                self.completed = false;
+                self.stop_asked = false;
+                self.plan = Some(plan.clone());
+                self.sessions += 1;
+                self.skipped.clear();
+                // the campaign may ask for narrower intervals by now: each session decides anew
+                self.decided.clear();
+            }
+            Event::SiteOpened { site, place } => {
+                self.open_sites.insert(site.clone());
+                self.places.extend(
+                    place
+                        .as_ref()
+                        .map(|place| (site.clone(), (**place).clone())),
+                );
+            }
+            Event::SiteClosed { site, .. } => {
+                self.open_sites.remove(site);
+                self.places.remove(site);
+            }
+            Event::RunIntended {
+                run,
+                attempt,
+                nodes,
+            } => {
+                let state = RunState::Open {
+                    attempt: *attempt,
+                    shepherd: None,
+                };
+                let nodes = self.node_sets.take_in(nodes);
+                let attempt = self.set_run(run, *attempt, state);
+                attempt.started = Some(*at);
+                attempt.nodes = nodes;
+            }
+            Event::RunStarted {
+                run,
+                attempt,
+                pid,
+                start_ticks,
+            } => {
+                let state = RunState::Open {
+                    attempt: *attempt,
+                    shepherd: Some((*pid, *start_ticks)),
+                };
+                self.set_run(run, *attempt, state)
+                    .started
+                    .get_or_insert(*at);
+            }
+            Event::RunFinished {
+                run,
+                attempt,
+                outcome,
+                records,
+                manifest,
+            } => {
+                let (records, manifest) = (records.clone(), manifest.clone());
+                let state = RunState::Finished {
+                    attempt: *attempt,
+                    outcome: outcome.clone(),
+                    records,
+                    manifest,
+                };
+                let attempt = self.set_run(run, *attempt, state);
+                attempt.ended = Some(*at);
+                attempt.outcome = Some(outcome.clone());
+            }
+            Event::RunAbandoned {
+                run,
+                attempt,
+                ended: _,
+                lost,
+                with_controller,
+            } => {
+                let attempt = self.set_run(
+                    run,
+                    *attempt,
+                    RunState::Abandoned {
+                        attempts: attempt.saturating_sub(1),
+                    },
+                );
+                attempt.ended = Some(*at);
+                attempt.abandoned = true;
+                attempt.lost = *lost;
+                attempt.with_controller = *with_controller;
+            }
+            Event::RunDiscarded { run, attempt, .. } => {
+                // it counts as one that was cut off: the next has the same number
+                self.set_run(
+                    run,
+                    *attempt,
+                    RunState::Abandoned {
+                        attempts: attempt.saturating_sub(1),
+                    },
+                )
+                .abandoned = true;
+                self.completed = false;
+                self.decided.clear();
+            }
+            Event::Repaired { .. } => self.repairs += 1,
+            Event::PointQuarantined { point, .. } => {
+                self.quarantined.insert(point.clone());
+            }
+            Event::Interrupted { .. } => {
+                self.interruptions += u64::from(!self.stop_asked);
+                self.stop_asked = true;
+            }
+            Event::LeaseIntended {
+                lease, site, order, ..
+            } => {
+                self.leases.push(Lease {
+                    name: lease.clone(),
+                    site: site.clone(),
+                    by: None,
+                    order: order.clone(),
+                    intended: *at,
+                    acquired: None,
+                    lost: BTreeMap::new(),
+                    kept_until: None,
+                    deadline: None,
+                    prices: Vec::new(),
+                    released: false,
+                    ended: None,
+                });
+            }
+            Event::LeaseAcquired { lease, by } => {
+                if let Some(lease) = self.lease(lease) {
+                    lease.by = Some(by.clone());
+                    lease.acquired.get_or_insert(*at);
+                    lease.kept_until = None;
+                }
+            }
+            Event::LeaseExtended { lease, until } => {
+                if let Some(lease) = self.lease(lease) {
+                    lease.deadline = Some(*until);
+                }
+            }
+            Event::LeasePriced { lease, rate, since } => {
+                if let Some(lease) = self.lease(lease) {
+                    // what was assumed meanwhile does not count any more
+                    lease.prices.retain(|(at, _)| at < since);
+                    lease.prices.push((*since, rate.usd_per_hour));
+                }
+            }
+            Event::LeaseKept { lease, until } => {
+                if let Some(lease) = self.lease(lease) {
+                    lease.kept_until = Some(*until);
+                    lease.deadline = Some(*until);
+                }
+            }
+            Event::LeaseLost {
+                lease, instances, ..
+            } => {
+                if let Some(lease) = self.lease(lease) {
+                    lease
+                        .lost
+                        .extend(instances.iter().map(|id| (id.clone(), *at)));
+                }
+            }
+            Event::LeaseReleased { lease, .. } => {
+                if let Some(lease) = self.lease(lease) {
+                    lease.released = true;
+                    lease.ended = Some(*at);
+                }
+            }
+            Event::ResultsFetched {
+                site, bytes, usd, ..
+            } => {
+                let fetched = self.fetched.entry(site.clone()).or_insert_with(|| Fetched {
+                    bytes: 0,
+                    usd: Some(0.0),
+                });
+                fetched.bytes = fetched.bytes.saturating_add(*bytes);
+                fetched.usd = fetched.usd.zip(*usd).map(|(all, one)| all + one);
+            }
+            Event::PointsSkipped { points, reason } => {
+                self.skipped
+                    .extend(points.iter().map(|point| (point.clone(), reason.clone())));
+            }
+            Event::PointReleased { point } => {
+                self.quarantined.remove(point);
+            }
+            Event::PointDecided {
+                point,
+                repeats,
+                is_narrow,
+                reason,
+            } => {
+                let decision = Decision {
+                    repeats: *repeats,
+                    is_narrow: *is_narrow,
+                    reason: reason.clone(),
+                };
+                self.decided.insert(point.clone(), decision);
+            }
+            Event::Completed { .. } => self.completed = true,
+        }
+    }
+
+    fn lease(&mut self, name: &LeaseId) -> Option<&mut Lease> {
+        self.leases.iter_mut().rfind(|l| l.name == *name)
+    }
+
+    /// Sets the state of a run and returns the attempt that the event is about.
+    fn set_run(&mut self, run: &RunId, attempt: u32, state: RunState) -> &mut Attempt {
+        let history = self.runs.entry(run.clone()).or_insert_with(|| RunHistory {
+            state: state.clone(),
+            attempts: Vec::new(),
+        });
+        history.state = state;
+        history.under_way(attempt)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::WrittenNodes;
+    use crate::price::NodeRate;
+
+    fn entries(events: Vec<Event>) -> Vec<Entry> {
+        (1..)
+            .zip(events)
+            .map(|(seq, event)| Entry {
+                seq,
+                at: Timestamp::from_second(seq as i64).expect("a time"),
+                event,
+            })
+            .collect()
+    }
+
+    fn folded(entries: &[Entry]) -> CampaignState {
+        CampaignState::of(entries).expect("a legal journal")
+    }
+
+    #[test]
+    fn the_last_finish_wins_and_what_was_cut_off_is_no_attempt_that_counts() {
+        let (a, b) = (RunId::from_written("a"), RunId::from_written("b"));
+        let failed = Outcome::Failed {
+            cause: Cause::Timeout,
+            detail: "too slow".to_owned(),
+        };
+        let finished =
+            |run: &RunId, attempt, outcome: &Outcome, records: Option<&str>| Event::RunFinished {
+                run: run.clone(),
+                attempt,
+                outcome: outcome.clone(),
+                records: records.map(str::to_owned),
+                manifest: None,
+            };
+        let state = CampaignState::of(&entries(vec![
+            Event::RunIntended {
+                run: a.clone(),
+                attempt: 1,
+                nodes: WrittenNodes::default(),
+            },
+            finished(&a, 1, &failed, None),
+            Event::RunIntended {
+                run: a.clone(),
+                attempt: 2,
+                nodes: WrittenNodes::default(),
+            },
+            finished(&a, 2, &Outcome::Succeeded, Some("digest")),
+            Event::RunIntended {
+                run: b.clone(),
+                attempt: 1,
+                nodes: WrittenNodes::default(),
+            },
+            Event::RunAbandoned {
+                run: b.clone(),
+                attempt: 1,
+                ended: vec![],
+                lost: false,
+                with_controller: false,
+            },
+            Event::RunIntended {
+                run: b.clone(),
+                attempt: 1,
+                nodes: WrittenNodes::default(),
+            },
+            Event::RunAbandoned {
+                run: b.clone(),
+                attempt: 1,
+                ended: vec![],
+                lost: false,
+                with_controller: false,
+            },
+        ]))
+        .expect("a legal journal");
+        let end = RunState::Finished {
+            attempt: 2,
+            outcome: Outcome::Succeeded,
+            records: Some("digest".to_owned()),
+            manifest: None,
+        };
+        assert_eq!(
+            (
+                state.run(&a),
+                state.runs[&a].attempts.len(),
+                state.runs[&a].failure()
+            ),
+            (Some(&end), 2, None)
+        );
+        assert_eq!(
+            (state.run(&b), state.runs[&b].attempts.len()),
+            (Some(&RunState::Abandoned { attempts: 0 }), 2)
+        );
+    }
+
+    #[test]
+    fn what_ended_with_its_controller_is_told_from_what_the_user_stopped() {
+        let read = |text: &str| serde_json::from_str::<Event>(text).expect("an event");
+        let intended = || read(r#"{"event":"run-intended","run":"a","attempt":1}"#);
+        let started = || Event::Started {
+            plan: "p".to_owned(),
+            runs: 1,
+            pid: 1,
+            cvc: String::new(),
+        };
+        let mut state = folded(&entries(vec![
+            started(),
+            intended(),
+            // as earlier versions wrote it
+            read(r#"{"event":"run-abandoned","run":"a","attempt":1,"ended":[]}"#),
+            intended(),
+            read(
+                r#"{"event":"run-abandoned","run":"a","attempt":1,"ended":[7],"with_controller":true}"#,
+            ),
+            Event::Interrupted { now: false },
+            Event::Interrupted { now: true },
+        ]));
+        let counted: Vec<bool> = state.runs[&RunId::from_written("a")]
+            .attempts
+            .iter()
+            .map(|a| a.with_controller)
+            .collect();
+        assert_eq!(
+            (counted, state.interruptions, state.stop_asked),
+            (vec![false, true], 1, true)
+        );
+        state
+            .apply(&Entry {
+                seq: 8,
+                at: Timestamp::UNIX_EPOCH,
+                event: started(),
+            })
+            .expect("a new session");
+        assert!(!state.stop_asked);
+    }
+
+    #[test]
+    fn a_run_that_began_is_open_and_its_shepherd_is_known() {
+        let run = RunId::from_written("a");
+        let mut journal = entries(vec![
+            Event::Started {
+                plan: "p".to_owned(),
+                runs: 1,
+                pid: 1,
+                cvc: String::new(),
+            },
+            Event::RunIntended {
+                run: run.clone(),
+                attempt: 1,
+                nodes: WrittenNodes::default(),
+            },
+            Event::RunStarted {
+                run: run.clone(),
+                attempt: 1,
+                pid: 7,
+                start_ticks: 9,
+            },
+        ]);
+        assert_eq!(
+            folded(&journal[..2]).run(&run),
+            Some(&RunState::Open {
+                attempt: 1,
+                shepherd: None
+            })
+        );
+        let state = folded(&journal);
+        assert_eq!(
+            state.run(&run),
+            Some(&RunState::Open {
+                attempt: 1,
+                shepherd: Some((7, 9))
+            })
+        );
+        // the intent is the start, and there is one attempt of it
+        assert_eq!(state.runs[&run].attempts.len(), 1);
+        assert_eq!(state.runs[&run].attempts[0].started, Some(journal[1].at));
+        journal.push(Entry {
+            seq: 4,
+            at: journal[2].at,
+            event: Event::Completed {
+                succeeded: 0,
+                failed: 0,
+            },
+        });
+        assert!(folded(&journal).completed && state.sessions == 1);
+    }
+
+    #[test]
+    fn an_event_that_does_not_follow_is_refused_with_its_line_and_changes_nothing() {
+        let (run, point) = (RunId::from_written("a"), PointId::from_written("p"));
+        let intended = |attempt| Event::RunIntended {
+            run: run.clone(),
+            attempt,
+            nodes: WrittenNodes::default(),
+        };
+        let finished = |attempt| Event::RunFinished {
+            run: run.clone(),
+            attempt,
+            outcome: Outcome::Succeeded,
+            records: None,
+            manifest: None,
+        };
+        let started = |attempt| Event::RunStarted {
+            run: run.clone(),
+            attempt,
+            pid: 1,
+            start_ticks: 1,
+        };
+        let abandoned = |attempt| Event::RunAbandoned {
+            run: run.clone(),
+            attempt,
+            ended: vec![],
+            lost: false,
+            with_controller: false,
+        };
+        let opened = || Event::Opened {
+            format: 2,
+            campaign: "c".to_owned(),
+            cvc: "0.2.0".to_owned(),
+            lineage: None,
+        };
+        let lease = || LeaseId::from("l");
+        let until = Timestamp::UNIX_EPOCH;
+        let cases: Vec<(Vec<Event>, Event, &str)> = vec![
+            (vec![opened()], opened(), "opened a second time"),
+            (vec![], started(1), "never intended"),
+            (vec![], finished(1), "never intended"),
+            (vec![], abandoned(1), "never intended"),
+            (vec![intended(1)], intended(2), "under way"),
+            (vec![intended(1)], finished(2), "attempt 1 is under way"),
+            (vec![intended(1), finished(1)], finished(1), "has ended"),
+            (vec![intended(1), finished(1)], intended(2), "has succeeded"),
+            (vec![intended(1), abandoned(1)], started(1), "has ended"),
+            (
+                vec![],
+                Event::PointReleased {
+                    point: point.clone(),
+                },
+                "not quarantined",
+            ),
+            (
+                vec![Event::PointQuarantined {
+                    point: point.clone(),
+                    failures: 2,
+                }],
+                Event::PointQuarantined { point, failures: 2 },
+                "a second time",
+            ),
+            (
+                vec![],
+                Event::LeaseAcquired {
+                    lease: lease(),
+                    by: Acquired::Job("1".into()),
+                },
+                "never intended",
+            ),
+            (
+                vec![],
+                Event::LeaseExtended {
+                    lease: lease(),
+                    until,
+                },
+                "never intended",
+            ),
+            (
+                vec![],
+                Event::LeasePriced {
+                    lease: lease(),
+                    rate: Box::new(NodeRate::new(vec![], 0.0)),
+                    since: until,
+                },
+                "never intended",
+            ),
+            (
+                vec![],
+                Event::LeaseKept {
+                    lease: lease(),
+                    until,
+                },
+                "never intended",
+            ),
+            (
+                vec![],
+                Event::LeaseLost {
+                    lease: lease(),
+                    instances: vec![],
+                    why: "gone".into(),
+                },
+                "never intended",
+            ),
+            (
+                vec![],
+                Event::LeaseReleased {
+                    lease: lease(),
+                    how: String::new(),
+                },
+                "never intended",
+            ),
+        ];
+        for (before, event, problem) in cases {
+            let line = before.len() as u64 + 1;
+            let mut state = folded(&entries(before));
+            let untouched = state.clone();
+            let illegal = state
+                .apply(&Entry {
+                    seq: line,
+                    at: Timestamp::UNIX_EPOCH,
+                    event: event.clone(),
+                })
+                .expect_err("illegal");
+            assert!(
+                illegal.line == line && illegal.problem.to_string().contains(problem),
+                "{event:?}: {illegal}"
+            );
+            assert_eq!(state, untouched);
+            let error = illegal
+                .in_file(Utf8Path::new("c/journal.jsonl"))
+                .to_string();
+            assert!(
+                error.contains(&format!("c/journal.jsonl is damaged, line {line}: ")),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_lease_has_a_job_or_instances_in_both_forms_of_the_journal() {
+        let by = |text: &str| serde_json::from_str::<Event>(text).expect("an event");
+        let event = |by| Event::LeaseAcquired {
+            lease: "l".into(),
+            by,
+        };
+        let (job, instances) = (
+            Acquired::Job("17".into()),
+            Acquired::instances(["i-1", "i-2"]),
+        );
+        assert_eq!(
+            by(r#"{"event":"lease-acquired","lease":"l","job":"17"}"#),
+            event(job.clone())
+        );
+        assert_eq!(
+            by(r#"{"event":"lease-acquired","lease":"l","job":"i-1,i-2"}"#),
+            event(instances.clone())
+        );
+        for acquired in [job, instances] {
+            let text = serde_json::to_string(&event(acquired.clone())).expect("json");
+            assert!(text.contains("\"by\":{"), "{text}");
+            assert_eq!(by(&text), event(acquired));
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! Tests of ssh, Slurm, installation, on nodes of a lab where they need some.
+
+#![expect(clippy::print_stderr, reason = "tests tell what they skip and measure")]
+
+mod common;
+mod disks;
+mod install;
+mod mpi_nodes;
+mod slurm;
+mod ssh;
+mod ssh_faults;
+mod ssh_keys;
