@@ -22,6 +22,7 @@ mod stopping;
 mod student;
 mod summary;
 mod variation;
+mod verdict;
 
 pub use blocks::block_means;
 pub use compare::{Comparison, adjust, compare, compare_paired, compare_stopped};
@@ -38,3 +39,4 @@ pub use stopping::{Narrowness, narrowness};
 pub use student::{Scale, t_quantile};
 pub use summary::Summary;
 pub use variation::Variation;
+pub use verdict::Verdict;
