@@ -62,6 +62,10 @@ pub enum Command {
     Report(ReportArgs),
     /// Show how often the intervals that cvc prints hold, and how often the comparisons of a campaign call equal things different
     Calibrate(CalibrateArgs),
+    /// Compare sites, campaigns or saved baselines: what differs around the programs, and each quantity with a verdict
+    Compare(CompareArgs),
+    /// Import what others measured as a campaign: a CSV table, a description of tables, or a report of ReFrame
+    Import(ImportArgs),
     /// Compare a paper's printed tables with what its own inputs give and with what was measured here
     Reproduce(ReproduceArgs),
     /// Predict checkpoints at any mapping, process count or class from observed ones
@@ -429,6 +433,71 @@ pub struct ReportArgs {
     /// Exit with code 11 if predictions miss a bound of the campaign's [predict], as `cvc run` does
     #[arg(long)]
     pub gate: bool,
+}
+
+#[derive(Args)]
+pub struct CompareArgs {
+    /// Campaigns (directory, file or name), one site of a campaign (CAMPAIGN:SITE), or saved baselines (@NAME). The others are compared with
+    /// the first; of one campaign alone, its sites with its first site
+    #[arg(required = true, value_name = "SIDE")]
+    pub sides: Vec<String>,
+    #[command(flatten)]
+    pub which: Which,
+    #[command(flatten)]
+    pub place: Where,
+    /// Compare only this quantity; may be given several times
+    #[arg(long, value_name = "NAME")]
+    pub quantity: Vec<String>,
+    /// Relative difference up to which two values count as the same
+    #[arg(long, value_name = "SHARE", default_value = "5%", value_parser = part)]
+    pub margin: f64,
+    /// Take the sides as one history: compare each with the one before, and tell the steps
+    #[arg(long, conflicts_with = "save")]
+    pub history: bool,
+    /// List every pair of points
+    #[arg(long)]
+    pub detail: bool,
+    /// Save the results of the first side as a baseline of this name, which later comparisons call @NAME
+    #[arg(long, value_name = "NAME")]
+    pub save: Option<String>,
+    /// Directory for a report of each comparison [default: none is written]
+    #[arg(long, value_name = "DIR")]
+    pub to: Option<Utf8PathBuf>,
+    /// Formats of the report
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        default_value = "html,csv",
+        requires = "to"
+    )]
+    pub format: Vec<ReportFormat>,
+    /// Exit with code 13 if something differs (or got worse), and with code 14 if of something nothing can be told
+    #[arg(long, value_enum, num_args = 0..=1, default_missing_value = "differs", require_equals = true)]
+    pub gate: Option<CompareGate>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args)]
+pub struct ImportArgs {
+    /// CSV table whose columns are named like factors and quantities, a description of tables (.toml), or a report of ReFrame (.json)
+    pub file: Utf8PathBuf,
+    /// Name of the campaign [default: that of the description, or of the file]
+    #[arg(long = "as", value_name = "NAME")]
+    pub name: Option<String>,
+    #[command(flatten)]
+    pub place: Where,
+}
+
+/// What a comparison must not find.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum CompareGate {
+    /// Any difference
+    Differs,
+    /// A difference in the direction that is not better, or something unequal that must be equal
+    Worse,
 }
 
 #[derive(Args)]

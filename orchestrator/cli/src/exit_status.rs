@@ -32,6 +32,10 @@ pub enum ExitStatus {
     BoundMissed = 11,
     /// The budget does not pay for more runs.
     OverBudget = 12,
+    /// A comparison found a difference, and `--gate` asked for none.
+    Differs = 13,
+    /// A comparison could not tell, and `--gate` asked it to.
+    CannotTell = 14,
     /// The user interrupted the command.
     Interrupted = 130,
     /// The reader of the output is gone, as in `cvc status | head`: what a shell reports of a program that SIGPIPE ended.
@@ -40,7 +44,7 @@ pub enum ExitStatus {
 
 impl ExitStatus {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 17] = [
         Self::Done,
         Self::Internal,
         Self::Usage,
@@ -54,6 +58,8 @@ impl ExitStatus {
         Self::RunsFailed,
         Self::BoundMissed,
         Self::OverBudget,
+        Self::Differs,
+        Self::CannotTell,
         Self::Interrupted,
         Self::Unread,
     ];
@@ -79,6 +85,8 @@ impl ExitStatus {
             Self::RunsFailed => "runs failed",
             Self::BoundMissed => "a prediction missed its bound",
             Self::OverBudget => "the budget does not pay for more runs",
+            Self::Differs => "something that is compared differs",
+            Self::CannotTell => "of something that is compared nothing can be told",
             Self::Interrupted => "interrupted",
             Self::Unread => "nobody reads the output, as in `cvc status | head`",
         }

@@ -72,7 +72,7 @@ pub fn below(directory: &Utf8Path, name: &str) -> Utf8PathBuf {
 }
 
 /// Whether a text can be a digest, or what earlier versions and tests wrote in place of one: letters and digits, `-` and `_`.
-pub(crate) fn is_id(text: &str) -> bool {
+pub fn is_id(text: &str) -> bool {
     (1..=64).contains(&text.len())
         && !text.starts_with('-')
         && text

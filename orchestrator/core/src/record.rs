@@ -54,6 +54,8 @@ pub enum Source {
     Kernel,
     /// cvc's own clock, times a price.
     Price,
+    /// Measured by somebody else, in a table that was imported.
+    Imported,
 }
 
 /// Names of the records that cvc itself makes; an application's figures of merit add their own names.

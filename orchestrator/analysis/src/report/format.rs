@@ -9,7 +9,7 @@ use cvc_model::{
 
 /// How the numbers of a column are shown.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Style {
+pub(crate) struct Style {
     /// Shown value = stored value / divisor.
     divisor: f64,
     /// Unit of the shown values, if any.

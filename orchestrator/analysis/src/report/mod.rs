@@ -10,7 +10,7 @@ mod distribution;
 mod drift;
 mod effects;
 mod emit;
-mod format;
+pub(crate) mod format;
 mod key_findings;
 mod latency;
 mod layout;

@@ -35,6 +35,8 @@ pub enum ReportKind {
     Campaign,
     /// The printed tables of a paper.
     Paper,
+    /// Two sites or campaigns.
+    Comparison,
 }
 
 impl ReportKind {
@@ -43,6 +45,7 @@ impl ReportKind {
         match self {
             Self::Campaign => "Checkpoint campaign",
             Self::Paper => "Printed tables, recomputed and measured",
+            Self::Comparison => "Comparison",
         }
     }
 }

@@ -31,8 +31,20 @@ const MAIN: [(&str, &str); 7] = [
 /// Processor time of a run, user and system together, as `quantities.sql` adds it up.
 pub(crate) const PROCESSOR_S: &str = "cpu_s";
 
+/// Wall time with checkpoints over that without, at points with checkpoints: comparisons make it.
+pub(crate) const WITH_OVER_WITHOUT: &str = "wall_with_over_without";
+
+/// What a checkpoint stores over the time in which it is stored: comparisons make it.
+pub(crate) const CKPT_BANDWIDTH: &str = "ckpt_bandwidth_mib_per_s";
+
+/// Number of zones and parts that images have: comparisons make it.
+pub(crate) const ZONE_STRUCTURE: &str = "zone_structure";
+
 /// Other quantities of cvc's own, in order. The names are those of the view `v_quantities`.
-const KNOWN: [(&str, &str); 30] = [
+const KNOWN: [(&str, &str); 33] = [
+    (WITH_OVER_WITHOUT, "time with checkpoints, over without"),
+    (CKPT_BANDWIDTH, "bandwidth of checkpoints"),
+    (ZONE_STRUCTURE, "zones and parts"),
     (names::COST_USD, "cost"),
     (names::RESTART_VERIFIED, "restart verified"),
     (names::AGGREGATORS_EFFECTIVE, "aggregators in effect"),

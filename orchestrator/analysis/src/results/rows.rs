@@ -86,22 +86,29 @@ impl PointRow {
 
     /// Returns the values of a quantity that are independent of each other: those of all counted repeats, or the means of blocks.
     pub fn independent(&self, quantity: &str) -> Vec<f64> {
-        let values = self.values.get(quantity).map_or(&[][..], Vec::as_slice);
-        match self.blocks.get(quantity) {
-            Some(blocks) if blocks.iter().any(|block| *block != blocks[0]) => block_means(
-                &blocks
-                    .iter()
-                    .copied()
-                    .zip(values.iter().copied())
-                    .collect::<Vec<_>>(),
-            ),
-            Some(_) | None => values.to_vec(),
-        }
+        independent(
+            self.values.get(quantity).map_or(&[][..], Vec::as_slice),
+            self.blocks.get(quantity).map(Vec::as_slice),
+        )
     }
 
     /// Returns the level of a factor; empty if the point does not have it.
     pub fn factor(&self, name: &str) -> &str {
         self.factors.get(name).map_or("", String::as_str)
+    }
+}
+
+/// Returns values that are independent of each other: all of them, or the means of blocks if there are several.
+pub(crate) fn independent(values: &[f64], blocks: Option<&[u32]>) -> Vec<f64> {
+    match blocks {
+        Some(blocks) if blocks.iter().any(|block| *block != blocks[0]) => block_means(
+            &blocks
+                .iter()
+                .copied()
+                .zip(values.iter().copied())
+                .collect::<Vec<_>>(),
+        ),
+        Some(_) | None => values.to_vec(),
     }
 }
 

@@ -1,11 +1,13 @@
 //! The commands: each parses nothing and decides little; it calls the library and shows the result.
 
 mod calibrate;
+mod compare;
 mod costs;
 mod doctor;
 mod down;
 mod fsck;
 mod image;
+mod import;
 mod init;
 mod install;
 mod measure;
@@ -51,6 +53,8 @@ pub fn dispatch(arguments: Arguments) -> Result<ExitStatus, Failure> {
         Command::Fsck(args) => fsck::fsck(&args),
         Command::Report(args) => report::report(&args),
         Command::Calibrate(args) => calibrate::calibrate(&args),
+        Command::Compare(args) => compare::compare(&args),
+        Command::Import(args) => import::import(&args),
         Command::Reproduce(args) => reproduce::reproduce(&args),
         Command::Predict(args) => predict::predict(&args),
         Command::Image(args) => image::image(&args),

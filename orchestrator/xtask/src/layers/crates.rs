@@ -59,6 +59,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("cvc-index", &["cvc-core", "cvc-journal", "cvc-model"]),
+    ("cvc-import", &["cvc-core", "cvc-journal", "cvc-index"]),
     (
         "cvc-prediction",
         &["cvc-core", "cvc-journal", "cvc-model", "cvc-index"],
@@ -122,6 +123,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "cvc-cloud",
             "cvc-controller",
             "cvc-index",
+            "cvc-import",
             "cvc-prediction",
             "cvc-analysis",
             "cvc-paper",

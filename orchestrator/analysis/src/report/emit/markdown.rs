@@ -9,7 +9,9 @@ use cvc_core::visible::visible;
 pub(super) fn text(report: &Report) -> String {
     let name = match report.kind {
         ReportKind::Campaign => format!("Report of campaign {}", escape(&report.campaign)),
-        ReportKind::Paper => format!("{}: {}", report.kind.words(), escape(&report.campaign)),
+        ReportKind::Paper | ReportKind::Comparison => {
+            format!("{}: {}", report.kind.words(), escape(&report.campaign))
+        }
     };
     let mut out = if report.title == report.campaign {
         format!("# {name}\n")

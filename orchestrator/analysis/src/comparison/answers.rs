@@ -1,0 +1,260 @@
+//! What somebody asks who compares a cluster with a cloud, answered in sentences: is it slower, does it scatter more, are images larger and
+//! where, what do checkpoints add, and which mapping is best.
+
+use super::{
+    QuantityOverPoints, SideComparison,
+    row::{ComparedRow, SideValue},
+    side::Side,
+};
+use crate::{
+    report::format::Style,
+    results::{quantity, rows::PointRow},
+};
+use cvc_core::{
+    record::names,
+    units::{MIB, counted},
+};
+use cvc_model::stats::{adjust, compare, mean, quantile};
+use indexmap::IndexMap;
+
+/// Most points that are named as not told apart from the best.
+const MOST_TIES: usize = 4;
+
+/// Answers the questions for which there are numbers.
+pub(super) fn answers(first: &Side, second: &Side, comparison: &SideComparison) -> Vec<String> {
+    if comparison.pairs == 0 {
+        return vec![format!(
+            "No point of {} has an equal one in {}: nothing is compared.",
+            first.name(),
+            second.name()
+        )];
+    }
+    let mut told = Vec::new();
+    told.extend(time(comparison));
+    told.extend(scatter(comparison));
+    told.extend(overhead(comparison));
+    told.extend(images(comparison));
+    told.extend(structure(comparison));
+    for side in [first, second] {
+        told.extend(best(side));
+    }
+    told
+}
+
+fn over<'c>(comparison: &'c SideComparison, name: &str) -> Option<&'c QuantityOverPoints> {
+    comparison.quantities.iter().find(|q| q.quantity == name)
+}
+
+fn rows<'c>(
+    comparison: &'c SideComparison,
+    name: &'c str,
+) -> impl Iterator<Item = &'c ComparedRow> {
+    comparison
+        .rows
+        .iter()
+        .filter(move |row| row.quantity == name)
+}
+
+/// How much slower the second side is.
+fn time(comparison: &SideComparison) -> Option<String> {
+    let wall = over(comparison, names::WALL_S)?;
+    let (least, most) = wall.change_pct?;
+    let factor = |pct: f64| format!("{:.2}", 1.0 + pct / 100.0);
+    let range = if wall.pairs > 1 {
+        format!(", {} to {} at single points", factor(least), factor(most))
+    } else {
+        String::new()
+    };
+    Some(format!(
+        "Wall time: {} takes {} times as long as {} ({}{range}): {}.",
+        comparison.second,
+        factor(wall.mean_change_pct?),
+        comparison.first,
+        if wall.pairs > 1 {
+            format!("geometric mean of {} points", wall.pairs)
+        } else {
+            "one point".to_owned()
+        },
+        wall.words()
+    ))
+}
+
+/// How much more variable it is.
+fn scatter(comparison: &SideComparison) -> Option<String> {
+    let mut of: [Vec<f64>; 2] = [Vec::new(), Vec::new()];
+    for row in rows(comparison, names::WALL_S) {
+        if let (Some(a), Some(b)) = (row.first.variation(), row.second.variation()) {
+            of[0].push(a * 100.0);
+            of[1].push(b * 100.0);
+        }
+    }
+    let points = of[0].len();
+    let median = |values: &mut Vec<f64>| {
+        values.sort_by(f64::total_cmp);
+        quantile(values, 0.5)
+    };
+    let [a, b] = &mut of;
+    let (a, b) = (median(a)?, median(b)?);
+    let median = if points > 1 {
+        format!(" (median of {points} points)")
+    } else {
+        String::new()
+    };
+    Some(format!(
+        "Scatter of wall time: the coefficient of variation is {a:.2} % in {} and {b:.2} % in {}{median}.",
+        comparison.first, comparison.second
+    ))
+}
+
+/// What checkpoints add to the time on each side.
+fn overhead(comparison: &SideComparison) -> Option<String> {
+    let of = |value: fn(&ComparedRow) -> &SideValue| {
+        let added: Vec<f64> = rows(comparison, quantity::WITH_OVER_WITHOUT)
+            .map(|row| (value(row).mean - 1.0) * 100.0)
+            .collect();
+        mean(&added)
+    };
+    let over = over(comparison, quantity::WITH_OVER_WITHOUT)?;
+    Some(format!(
+        "Checkpoints add {:.1} % to the wall time in {} and {:.1} % in {} (mean of {}): {}.",
+        of(|row| &row.first)?,
+        comparison.first,
+        of(|row| &row.second)?,
+        comparison.second,
+        counted(over.pairs, "point"),
+        over.words()
+    ))
+}
+
+/// Whether images are larger on the second side, and in which zones.
+fn images(comparison: &SideComparison) -> Option<String> {
+    let name = ["image_bytes_per_rank", names::CKPT_STORED_BYTES]
+        .into_iter()
+        .find(|name| over(comparison, name).is_some())?;
+    let size = over(comparison, name)?;
+    let by = |name: &str| {
+        let differences: Vec<f64> = rows(comparison, name)
+            .map(|row| (row.second.mean - row.first.mean) / MIB)
+            .collect();
+        mean(&differences)
+    };
+    let zones: Vec<String> = comparison
+        .quantities
+        .iter()
+        .filter(|q| q.quantity.starts_with("zone_bytes_") && q.pairs == size.pairs)
+        .filter_map(|q| {
+            let difference = by(&q.quantity)?;
+            (difference.abs() >= 0.005).then(|| format!("{} {difference:+.2}", q.heading))
+        })
+        .collect();
+    let what = if name == names::CKPT_STORED_BYTES {
+        "What a checkpoint stores"
+    } else {
+        "Image of a rank"
+    };
+    let difference = by(name)?;
+    let share = size
+        .mean_change_pct
+        .map_or_else(String::new, |pct| format!(" ({pct:+.2} %)"));
+    let of = if zones.is_empty() {
+        String::new()
+    } else {
+        format!("; by zone, MiB: {}", zones.join(", "))
+    };
+    Some(format!(
+        "{what}: {difference:+.2} MiB{share} in {} against {}, {}{of}.",
+        comparison.second,
+        comparison.first,
+        size.words()
+    ))
+}
+
+/// Whether images are made of the same zones.
+fn structure(comparison: &SideComparison) -> Option<String> {
+    let unequal: Vec<&ComparedRow> = rows(comparison, quantity::ZONE_STRUCTURE)
+        .filter(|row| row.outcome.differs())
+        .collect();
+    let first = unequal.first()?;
+    Some(format!(
+        "The images are not made of the same parts at {}: {}.",
+        if unequal.len() == 1 {
+            first.at.clone()
+        } else {
+            format!("{} points", unequal.len())
+        },
+        first.words
+    ))
+}
+
+/// Which points of a side are the fastest, for each application without and with checkpoints.
+fn best(side: &Side) -> Vec<String> {
+    let data = side.data();
+    let varying: Vec<&str> = data
+        .varying()
+        .into_iter()
+        .filter(|factor| !["site", "app", "class", "checkpointer"].contains(factor))
+        .collect();
+    let mut groups: IndexMap<(String, bool), Vec<usize>> = IndexMap::new();
+    for point in side.points() {
+        let row = side.point(*point);
+        if row.independent(names::WALL_S).is_empty() {
+            continue;
+        }
+        let app = [row.factor("app"), row.factor("class")]
+            .into_iter()
+            .filter(|part| !part.is_empty())
+            .collect::<Vec<_>>()
+            .join(".");
+        groups
+            .entry((app, row.factor("checkpointer") != "none"))
+            .or_default()
+            .push(*point);
+    }
+    groups
+        .into_iter()
+        .filter(|(_, points)| points.len() > 1)
+        .filter_map(|((app, with), points)| {
+            let (fastest, ties) = fastest(side, &points)?;
+            let label = |point: usize| data.label(point, &varying);
+            let wall = mean(&side.point(fastest).independent(names::WALL_S))?;
+            let ties = match ties.len() {
+                0 => String::new(),
+                n if n <= MOST_TIES => format!(
+                    "; not told apart: {}",
+                    ties.into_iter().map(label).collect::<Vec<_>>().join("; ")
+                ),
+                n => format!("; {n} others are not told apart"),
+            };
+            Some(format!(
+                "Fastest of {} points of {app} in {}, {} checkpoints: {} ({} s){ties}.",
+                points.len(),
+                side.name(),
+                if with { "with" } else { "without" },
+                label(fastest),
+                Style::for_values(vec![wall], None).number(wall),
+            ))
+        })
+        .collect()
+}
+
+/// The point with the least mean wall time, and those whose difference from it is not shown.
+fn fastest(side: &Side, points: &[usize]) -> Option<(usize, Vec<usize>)> {
+    let values = |point: usize| PointRow::independent(side.point(point), names::WALL_S);
+    let fastest = points.iter().copied().min_by(|a, b| {
+        let of = |point: usize| mean(&values(point)).unwrap_or(f64::INFINITY);
+        of(*a).total_cmp(&of(*b))
+    })?;
+    let mut others: Vec<_> = points
+        .iter()
+        .copied()
+        .filter(|point| *point != fastest)
+        .filter_map(|point| Some((point, compare(&values(point), &values(fastest))?)))
+        .collect();
+    adjust(others.iter_mut().map(|(_, comparison)| comparison));
+    let ties = others
+        .into_iter()
+        .filter(|(_, comparison)| !comparison.differs())
+        .map(|(point, _)| point)
+        .collect();
+    Some((fastest, ties))
+}

@@ -1,0 +1,286 @@
+//! What is compared of two equal points, and how.
+
+use super::{Compared, matching::EqualPoints, row::SideValue, side::Side};
+use crate::results::{
+    counterpart::{pairs, repeats},
+    data::{Data, ReportedQuantity},
+    quantity::{self, Tier},
+    rows::{PointRow, independent},
+};
+use cvc_core::{app::descriptor::Better, record::names, units::MIB};
+use cvc_model::stats::{compare, compare_stopped};
+use indexmap::IndexMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// Numbers that must be the same wherever a program runs with the same number of processes.
+const EQUAL: [&str; 8] = [
+    names::CKPT_FILES,
+    "ckpt_files_rank",
+    "ckpt_files_launcher",
+    "ckpt_files_aux",
+    "ckpt_files_application",
+    names::TRACE_FILES,
+    names::RESTART_VERIFIED,
+    names::AGGREGATORS_EFFECTIVE,
+];
+
+/// Quantities beside the main ones and the figures of merit.
+const MORE: [&str; 8] = [
+    names::COST_USD,
+    names::TRACE_BYTES,
+    "ckpt_bytes_rank",
+    "ckpt_bytes_launcher",
+    "ckpt_bytes_aux",
+    "image_bytes_per_rank",
+    quantity::PROCESSOR_S,
+    "max_rss_bytes",
+];
+
+/// Prefix of the sizes of zones and of their parts.
+const ZONES: [&str; 2] = ["zone_bytes_", "part_bytes_"];
+
+/// How values of both sides are compared.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum How {
+    Ratio,
+    Equality,
+}
+
+/// A quantity that is compared.
+#[derive(Clone, Copy)]
+struct Wanted<'q> {
+    name: &'q str,
+    unit: &'q str,
+    how: How,
+    better: Option<Better>,
+}
+
+/// How a quantity is compared; `None` if it is not.
+fn how(name: &str, of: &ReportedQuantity, has_owner: bool) -> Option<How> {
+    if EQUAL.contains(&name) {
+        return Some(How::Equality);
+    }
+    let is_zone = ZONES.iter().any(|zone| name.starts_with(zone))
+        // of several rules, the one that knows shared memory
+        && (name.ends_with("_owner") || !has_owner || name.starts_with("part_bytes_"));
+    (of.tier != Tier::Secondary || MORE.contains(&name) || is_zone).then_some(How::Ratio)
+}
+
+/// Compares all quantities of all pairs of points: by quantity, then by point.
+pub(super) fn compared(first: &Side, second: &Side, points: &[EqualPoints]) -> Vec<Compared> {
+    let has_owner = [first, second].iter().all(|side| {
+        side.data()
+            .quantities
+            .keys()
+            .any(|name| name.starts_with("zone_bytes_") && name.ends_with("_owner"))
+    });
+    let mut wanted: IndexMap<&str, Wanted<'_>> = IndexMap::new();
+    for side in [first, second] {
+        for (name, of) in &side.data().quantities {
+            if let Some(how) = how(name, of, has_owner) {
+                wanted.entry(name).or_insert(Wanted {
+                    name,
+                    unit: &of.unit,
+                    how,
+                    better: of.better,
+                });
+            }
+        }
+    }
+    let mut rows = Vec::new();
+    for (name, wanted) in wanted {
+        for pair in points {
+            let values = [(first, pair.first), (second, pair.second)]
+                .map(|(side, point)| side.point(point).independent(name));
+            rows.extend(one(wanted, pair, &values, least(first, second, pair)));
+        }
+        match name {
+            names::WALL_S => rows.extend(overhead(first, second, points)),
+            names::CKPT_STORAGE_S => rows.extend(bandwidth(first, second, points)),
+            _ => {}
+        }
+    }
+    rows.extend(
+        points
+            .iter()
+            .filter_map(|pair| structure(first, second, pair)),
+    );
+    rows
+}
+
+/// The fewest repeats after which any point of either side ended by its rule, if repeats of one of these did.
+fn least(first: &Side, second: &Side, pair: &EqualPoints) -> Option<usize> {
+    let of = |side: &Side, point| side.data().least_repeats_of_stopped([point, point]);
+    [of(first, pair.first), of(second, pair.second)]
+        .into_iter()
+        .flatten()
+        .min()
+}
+
+/// Compares the values of a quantity; `None` if a side has none.
+fn one(
+    wanted: Wanted<'_>,
+    pair: &EqualPoints,
+    [first, second]: &[Vec<f64>; 2],
+    least: Option<usize>,
+) -> Option<Compared> {
+    let must_be_equal = wanted.how == How::Equality;
+    Some(Compared {
+        quantity: wanted.name.to_owned(),
+        unit: wanted.unit.to_owned(),
+        at: pair.label.clone(),
+        better: wanted.better,
+        first: SideValue::of(first)?,
+        second: SideValue::of(second)?,
+        must_be_equal,
+        missing: None,
+        comparison: (!must_be_equal)
+            .then(|| match least {
+                Some(least) => compare_stopped(second, first, least),
+                None => compare(second, first),
+            })
+            .flatten(),
+    })
+}
+
+/// The wall time with checkpoints over that without, of repeats that ran close together, at each point with checkpoints.
+fn overhead(first: &Side, second: &Side, points: &[EqualPoints]) -> Vec<Compared> {
+    let ratios = |data: &Data| -> HashMap<usize, Vec<f64>> {
+        let levels = data.levels("checkpointer");
+        levels
+            .into_iter()
+            .filter(|level| *level != "none")
+            .flat_map(|level| pairs(data, "checkpointer", level, "none"))
+            .map(|pair| {
+                let ratios = repeats(data, &pair, names::WALL_S)
+                    .into_iter()
+                    .filter(|(_, _, without)| *without > 0.0)
+                    .map(|(_, with, without)| with / without)
+                    .collect();
+                (pair.point, ratios)
+            })
+            .collect()
+    };
+    let of = [first, second].map(|side| ratios(side.data()));
+    points
+        .iter()
+        .filter_map(|pair| {
+            let values = [
+                of[0].get(&pair.first)?.clone(),
+                of[1].get(&pair.second)?.clone(),
+            ];
+            one(
+                Wanted {
+                    name: quantity::WITH_OVER_WITHOUT,
+                    unit: "1",
+                    how: How::Ratio,
+                    better: Some(Better::Lower),
+                },
+                pair,
+                &values,
+                least(first, second, pair),
+            )
+        })
+        .collect()
+}
+
+/// What a checkpoint stores, over the time in which it is stored.
+fn bandwidth(first: &Side, second: &Side, points: &[EqualPoints]) -> Vec<Compared> {
+    let of = |point: &PointRow| -> Option<Vec<f64>> {
+        let by_repeat = |name: &str| -> Option<BTreeMap<u32, f64>> {
+            let numbers = point.repeats.get(name)?.iter().copied();
+            Some(
+                numbers
+                    .zip(point.values.get(name)?.iter().copied())
+                    .collect(),
+            )
+        };
+        let (stored, took) = (
+            by_repeat(names::CKPT_STORED_BYTES)?,
+            by_repeat(names::CKPT_STORAGE_S)?,
+        );
+        let blocks: BTreeMap<u32, u32> = point
+            .repeats
+            .get(names::CKPT_STORAGE_S)?
+            .iter()
+            .copied()
+            .zip(
+                point
+                    .blocks
+                    .get(names::CKPT_STORAGE_S)
+                    .into_iter()
+                    .flatten()
+                    .copied(),
+            )
+            .collect();
+        let (mut values, mut of_blocks) = (Vec::new(), Vec::new());
+        for (repeat, took) in took.into_iter().filter(|(_, took)| *took > 0.0) {
+            let Some(stored) = stored.get(&repeat) else {
+                continue;
+            };
+            values.push(stored / MIB / took);
+            of_blocks.extend(blocks.get(&repeat));
+        }
+        Some(independent(&values, Some(&of_blocks)))
+    };
+    points
+        .iter()
+        .filter_map(|pair| {
+            let values = [of(first.point(pair.first))?, of(second.point(pair.second))?];
+            one(
+                Wanted {
+                    name: quantity::CKPT_BANDWIDTH,
+                    unit: "MiB/s",
+                    how: How::Ratio,
+                    better: Some(Better::Higher),
+                },
+                pair,
+                &values,
+                least(first, second, pair),
+            )
+        })
+        .collect()
+}
+
+/// Whether the images have the same zones and the same parts.
+fn structure(first: &Side, second: &Side, pair: &EqualPoints) -> Option<Compared> {
+    let parts = |point: &PointRow| -> BTreeSet<String> {
+        point
+            .values
+            .iter()
+            .filter(|(name, values)| {
+                ZONES.iter().any(|zone| name.starts_with(zone)) && values.iter().any(|v| *v > 0.0)
+            })
+            .map(|(name, _)| name.clone())
+            .collect()
+    };
+    let (a, b) = (
+        parts(first.point(pair.first)),
+        parts(second.point(pair.second)),
+    );
+    if a.is_empty() || b.is_empty() {
+        return None;
+    }
+    let only = |these: &BTreeSet<String>, those: &BTreeSet<String>, side: &Side| {
+        let only: Vec<String> = these
+            .difference(those)
+            .map(|name| quantity::heading(name))
+            .collect();
+        (!only.is_empty()).then(|| format!("only {} has {}", side.name(), only.join(", ")))
+    };
+    let missing: Vec<String> = [only(&a, &b, first), only(&b, &a, second)]
+        .into_iter()
+        .flatten()
+        .collect();
+    Some(Compared {
+        quantity: quantity::ZONE_STRUCTURE.to_owned(),
+        unit: "count".to_owned(),
+        at: pair.label.clone(),
+        better: None,
+        first: SideValue::of(&[a.len() as f64])?,
+        second: SideValue::of(&[b.len() as f64])?,
+        must_be_equal: true,
+        missing: (!missing.is_empty()).then(|| missing.join("; ")),
+        comparison: None,
+    })
+}

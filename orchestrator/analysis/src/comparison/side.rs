@@ -1,0 +1,80 @@
+//! One side of a comparison.
+
+use crate::results::{data::Data, rows::PointRow};
+use cvc_index::{Index, error::AnalysisError};
+use std::sync::Arc;
+
+/// The results of a campaign, or of one of its sites.
+#[derive(Clone)]
+pub struct Side {
+    name: String,
+    data: Arc<Data>,
+    /// Its points, as indices.
+    points: Vec<usize>,
+}
+
+impl Side {
+    /// All results of a campaign.
+    ///
+    /// # Errors
+    /// When the index cannot be read.
+    pub fn of_campaign(name: impl Into<String>, index: &Index) -> Result<Self, AnalysisError> {
+        let data = Data::read(index)?;
+        Ok(Self {
+            name: name.into(),
+            points: (0..data.points.len()).collect(),
+            data: Arc::new(data),
+        })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The sites that it has points of, in the order of the campaign.
+    pub fn sites(&self) -> Vec<String> {
+        self.data
+            .levels("site")
+            .into_iter()
+            .map(str::to_owned)
+            .collect()
+    }
+
+    /// What of it ran on one site; `None` if it has no such site. It is called by `name`.
+    pub fn of_site(&self, site: &str, name: impl Into<String>) -> Option<Self> {
+        let points: Vec<usize> = self
+            .points
+            .iter()
+            .copied()
+            .filter(|point| self.data.points[*point].factor("site") == site)
+            .collect();
+        (!points.is_empty()).then(|| Self {
+            name: name.into(),
+            data: Arc::clone(&self.data),
+            points,
+        })
+    }
+
+    pub(super) fn data(&self) -> &Data {
+        &self.data
+    }
+
+    pub(super) fn point(&self, point: usize) -> &PointRow {
+        &self.data.points[point]
+    }
+
+    /// Its points, as indices.
+    pub(super) fn points(&self) -> &[usize] {
+        &self.points
+    }
+}
+
+impl std::fmt::Debug for Side {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Side")
+            .field("name", &self.name)
+            .field("points", &self.points.len())
+            .finish_non_exhaustive()
+    }
+}

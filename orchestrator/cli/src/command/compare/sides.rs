@@ -1,0 +1,157 @@
+//! The sides that the command line names: campaigns, sites of campaigns, saved baselines.
+
+use crate::{args::CompareArgs, exit_status::ExitStatus, failure::Failure};
+use camino::{Utf8Path, Utf8PathBuf};
+use cvc_analysis::comparison::Side;
+use cvc_core::{
+    ids::is_id,
+    store::{StoreError, write_whole},
+};
+use cvc_index::Index;
+use cvc_session::campaigns::campaign_dir;
+use std::{fs, rc::Rc};
+
+/// Where baselines are kept, beside the directory of campaigns.
+const BASELINES: &str = "baselines";
+
+/// A side, with the index that it is read from.
+pub(super) struct OpenSide {
+    pub side: Side,
+    index: Rc<Index>,
+    baselines: Utf8PathBuf,
+}
+
+impl OpenSide {
+    /// When the last line of its journal was written, UTC.
+    pub(super) fn date(&self) -> Option<String> {
+        self.index
+            .meta()
+            .ok()
+            .and_then(|mut meta| meta.remove("last_entry"))
+    }
+}
+
+/// Opens the sides; of one campaign alone, its sites.
+pub(super) fn open(args: &CompareArgs) -> Result<Vec<OpenSide>, Failure> {
+    let baselines = args
+        .place
+        .campaigns
+        .parent()
+        .unwrap_or(Utf8Path::new(""))
+        .join(BASELINES);
+    let sides = args
+        .sides
+        .iter()
+        .map(|name| one(name, args, &baselines))
+        .collect::<Result<Vec<_>, Failure>>()?;
+    let [alone] = sides.as_slice() else {
+        return Ok(sides);
+    };
+    if args.save.is_some() {
+        return Ok(sides);
+    }
+    let sites = alone.side.sites();
+    if sites.len() < 2 {
+        return Err(Failure::Other {
+            status: ExitStatus::Usage,
+            message: format!("{} has results of one site only", alone.side.name()),
+            hint: Some("name a second campaign, or a baseline that was saved with --save".into()),
+        });
+    }
+    Ok(sites
+        .iter()
+        .filter_map(|site| {
+            Some(OpenSide {
+                side: alone.side.of_site(site, site)?,
+                index: Rc::clone(&alone.index),
+                baselines: baselines.clone(),
+            })
+        })
+        .collect())
+}
+
+fn one(name: &str, args: &CompareArgs, baselines: &Utf8Path) -> Result<OpenSide, Failure> {
+    let opened = |side: Side, index: Index| OpenSide {
+        side,
+        index: Rc::new(index),
+        baselines: baselines.to_owned(),
+    };
+    if let Some(baseline) = name.strip_prefix('@') {
+        let index = read_baseline(baseline, baselines)?;
+        return Ok(opened(Side::of_campaign(name, &index)?, index));
+    }
+    let find = |text: &str| {
+        campaign_dir(
+            Utf8Path::new(text),
+            args.which.variant.as_deref(),
+            &args.place.campaigns,
+        )
+    };
+    let (dir, site) = match (find(name), name.rsplit_once(':')) {
+        (Ok(dir), _) => (dir, None),
+        (Err(_), Some((campaign, site))) if !site.contains('/') => (find(campaign)?, Some(site)),
+        (Err(error), _) => return Err(error.into()),
+    };
+    // only reads: the campaign may be running
+    let index = Index::apart(dir.root())?;
+    let campaign = dir.root().file_name().unwrap_or(name);
+    let whole = Side::of_campaign(campaign, &index)?;
+    let Some(site) = site else {
+        return Ok(opened(whole, index));
+    };
+    match whole.of_site(site, format!("{campaign}:{site}")) {
+        Some(side) => Ok(opened(side, index)),
+        None => Err(Failure::Other {
+            status: ExitStatus::Usage,
+            message: format!("{campaign} has no results of a site `{site}`"),
+            hint: Some(format!("its sites: {}", whole.sites().join(", "))),
+        }),
+    }
+}
+
+fn read_baseline(name: &str, baselines: &Utf8Path) -> Result<Index, Failure> {
+    let file = baselines.join(format!("{name}.sqlite"));
+    if !is_id(name) || !file.exists() {
+        return Err(Failure::Other {
+            status: ExitStatus::Usage,
+            message: format!("there is no baseline @{name} in {baselines}"),
+            hint: Some(match saved(baselines).as_slice() {
+                [] => "save one: cvc compare CAMPAIGN --save NAME".to_owned(),
+                names => format!("saved are: {}", names.join(", ")),
+            }),
+        });
+    }
+    Ok(Index::open_file(file)?)
+}
+
+/// The baselines that are saved, by name.
+fn saved(baselines: &Utf8Path) -> Vec<String> {
+    let mut names: Vec<String> = fs::read_dir(baselines)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| {
+            let name = entry.file_name().into_string().ok()?;
+            Some(format!("@{}", name.strip_suffix(".sqlite")?))
+        })
+        .collect();
+    names.sort();
+    names
+}
+
+/// Saves the results of a side under a name. An existing baseline is replaced.
+pub(super) fn save(side: &OpenSide, name: &str) -> Result<Utf8PathBuf, Failure> {
+    if !is_id(name) {
+        return Err(Failure::Other {
+            status: ExitStatus::Usage,
+            message: format!("`{name}` cannot be the name of a baseline"),
+            hint: Some("1 to 64 letters, digits, `-` or `_`".into()),
+        });
+    }
+    let from = side.index.path();
+    let bytes = fs::read(from).map_err(StoreError::io("read", from))?;
+    fs::create_dir_all(&side.baselines).map_err(StoreError::io("create", &side.baselines))?;
+    let file = side.baselines.join(format!("{name}.sqlite"));
+    write_whole(&file, &bytes)?;
+    Ok(file)
+}
