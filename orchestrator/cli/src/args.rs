@@ -64,6 +64,8 @@ pub enum Command {
     Calibrate(CalibrateArgs),
     /// Compare sites, campaigns or saved baselines: what differs around the programs, and each quantity with a verdict
     Compare(CompareArgs),
+    /// Advise which site, mapping and checkpoint setting to take, by time, cost and storage, and what to measure next
+    Advise(AdviseArgs),
     /// Import what others measured as a campaign: a CSV table, a description of tables, or a report of ReFrame
     Import(ImportArgs),
     /// Compare a paper's printed tables with what its own inputs give and with what was measured here
@@ -394,6 +396,10 @@ enum ValueError {
     ShareRange,
     #[error("it is a file, and a directory is needed")]
     File,
+    #[error("write a number above 0, as in 12.5")]
+    Positive,
+    #[error("write a site and its price in US dollars, as in c3.xlarge=0.21")]
+    SitePrice,
 }
 
 /// A share: `30%` or `0.3`.
@@ -478,6 +484,77 @@ pub struct CompareArgs {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(Args)]
+pub struct AdviseArgs {
+    /// Campaigns (directory, file or name), one site of a campaign (CAMPAIGN:SITE), or saved baselines (@NAME)
+    #[arg(required = true, value_name = "SIDE")]
+    pub sides: Vec<String>,
+    #[command(flatten)]
+    pub which: Which,
+    #[command(flatten)]
+    pub place: Where,
+    /// Only this application, or application and class, as in npb-bt or npb-bt.C
+    #[arg(long, value_name = "APP")]
+    pub app: Option<String>,
+    /// The job computes so many times as long as the measured runs
+    #[arg(long, value_name = "N", default_value = "1", value_parser = multiple)]
+    pub times: f64,
+    /// The job must end within this time, as in 90m or 2h
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    pub deadline: Option<f64>,
+    /// The job may cost so many US dollars
+    #[arg(long, value_name = "USD", value_parser = multiple)]
+    pub budget: Option<f64>,
+    /// Checkpoints may lengthen it by this share at most, as in 5%
+    #[arg(long, value_name = "SHARE", value_parser = part)]
+    pub overhead: Option<f64>,
+    /// Mean time between failures of the whole job: time and cost are those that are expected with failures
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    pub mtbf: Option<f64>,
+    /// Longest time of a batch job: a longer one goes on from its checkpoint
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    pub walltime: Option<f64>,
+    /// Time between the notice that an instance is taken back and its end: a checkpoint must fit in
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    pub notice: Option<f64>,
+    /// Price of a node for an hour where no run has a cost, as in c3.xlarge=0.21; may be given several times
+    #[arg(long, value_name = "SITE=USD", value_parser = site_price)]
+    pub price: Vec<(String, f64)>,
+    /// Directory for a report [default: none is written]
+    #[arg(long, value_name = "DIR")]
+    pub to: Option<Utf8PathBuf>,
+    /// Formats of the report
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        default_value = "html,csv",
+        requires = "to"
+    )]
+    pub format: Vec<ReportFormat>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A number above 0.
+fn multiple(text: &str) -> Result<f64, ValueError> {
+    let number = text.trim().trim_start_matches('$').parse::<f64>();
+    number
+        .ok()
+        .filter(|number| number.is_finite() && *number > 0.0)
+        .ok_or(ValueError::Positive)
+}
+
+/// A site with its price.
+fn site_price(text: &str) -> Result<(String, f64), ValueError> {
+    let (site, price) = text.rsplit_once('=').ok_or(ValueError::SitePrice)?;
+    if site.is_empty() {
+        return Err(ValueError::SitePrice);
+    }
+    Ok((site.to_owned(), multiple(price)?))
 }
 
 #[derive(Args)]

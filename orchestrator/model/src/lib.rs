@@ -9,6 +9,7 @@
 //! | a program's own checkpoint | [`application`] |
 //! | time | [`zone_time`], [`latency`], [`schedule`], [`asynchronous`], [`io_phase`] |
 //! | metadata operations of a parallel file system | [`metadata`] |
+//! | which of several candidates is worth taking | [`pareto`] |
 //!
 //! The pure functions of these files are the published formulas and those that replace them. Fitted models implement [`Model`]; the types of
 //! [`split`] keep the points that a model is fitted on apart from those that it is judged on, and [`choose`] takes the model with the
@@ -25,6 +26,7 @@ pub mod latency;
 pub mod library;
 pub mod metadata;
 pub mod nas;
+pub mod pareto;
 pub mod schedule;
 pub mod shmem;
 pub mod stats;

@@ -56,16 +56,16 @@ impl Side {
         })
     }
 
-    pub(super) fn data(&self) -> &Data {
+    pub(crate) fn data(&self) -> &Data {
         &self.data
     }
 
-    pub(super) fn point(&self, point: usize) -> &PointRow {
+    pub(crate) fn point(&self, point: usize) -> &PointRow {
         &self.data.points[point]
     }
 
     /// Its points, as indices.
-    pub(super) fn points(&self) -> &[usize] {
+    pub(crate) fn points(&self) -> &[usize] {
         &self.points
     }
 }

@@ -18,7 +18,7 @@ mod model;
 mod noise;
 mod outcomes;
 mod overview;
-mod plot;
+pub(crate) mod plot;
 mod prediction;
 mod prediction_plot;
 mod price_of_checkpoints;

@@ -37,6 +37,8 @@ pub enum ReportKind {
     Paper,
     /// Two sites or campaigns.
     Comparison,
+    /// What to take.
+    Advice,
 }
 
 impl ReportKind {
@@ -46,6 +48,7 @@ impl ReportKind {
             Self::Campaign => "Checkpoint campaign",
             Self::Paper => "Printed tables, recomputed and measured",
             Self::Comparison => "Comparison",
+            Self::Advice => "Advice",
         }
     }
 }

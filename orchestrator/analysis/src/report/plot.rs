@@ -36,7 +36,7 @@ type Drawn = Result<(), Box<dyn std::error::Error>>;
 type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 
 /// `<svg>` elements, and the width that they take side by side.
-pub(super) struct Drawing {
+pub(crate) struct Drawing {
     /// One for each name of the legend, none if there is nothing to tell apart.
     pub keys: Vec<String>,
     /// One for each panel.
@@ -48,7 +48,7 @@ pub(super) struct Drawing {
 const LEAST_PCT: u32 = 85;
 
 /// A mean with the ends of its interval.
-pub(super) type Whisker = (f64, f64, f64);
+pub(crate) type Whisker = (f64, f64, f64);
 
 /// Draws, and returns an `<svg>` element that can be embedded in a page.
 fn render(
@@ -371,7 +371,7 @@ fn judged(chart: &mut Chart<'_, '_>, series: [&[Option<Whisker>]; 3], top: f64) 
 }
 
 /// A point of a plot of one quantity against another.
-pub(super) struct Spot {
+pub(crate) struct Spot {
     /// Index of its series.
     pub series: usize,
     /// Text beside its mark.
@@ -381,7 +381,7 @@ pub(super) struct Spot {
 }
 
 /// Draws panels of one quantity against another, both from 0; the legend names the series.
-pub(super) fn scatter(
+pub(crate) fn scatter(
     what: &str,
     (x_title, y_title): (&str, &str),
     series: &[String],

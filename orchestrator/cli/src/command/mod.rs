@@ -1,5 +1,6 @@
 //! The commands: each parses nothing and decides little; it calls the library and shows the result.
 
+mod advise;
 mod calibrate;
 mod compare;
 mod costs;
@@ -19,6 +20,7 @@ mod report;
 mod reproduce;
 mod run;
 mod schema;
+mod sides;
 mod space;
 mod status;
 mod sweep;
@@ -55,6 +57,7 @@ pub fn dispatch(arguments: Arguments) -> Result<ExitStatus, Failure> {
         Command::Calibrate(args) => calibrate::calibrate(&args),
         Command::Compare(args) => compare::compare(&args),
         Command::Import(args) => import::import(&args),
+        Command::Advise(args) => advise::advise(&args),
         Command::Reproduce(args) => reproduce::reproduce(&args),
         Command::Predict(args) => predict::predict(&args),
         Command::Image(args) => image::image(&args),

@@ -9,7 +9,7 @@ use cvc_core::visible::visible;
 pub(super) fn text(report: &Report) -> String {
     let name = match report.kind {
         ReportKind::Campaign => format!("Report of campaign {}", escape(&report.campaign)),
-        ReportKind::Paper | ReportKind::Comparison => {
+        ReportKind::Paper | ReportKind::Comparison | ReportKind::Advice => {
             format!("{}: {}", report.kind.words(), escape(&report.campaign))
         }
     };

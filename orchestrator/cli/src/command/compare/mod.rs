@@ -1,11 +1,10 @@
 //! `cvc compare`
 
 mod history;
-mod sides;
 
 use crate::{
     args::{CompareArgs, CompareGate},
-    command::report::formats,
+    command::{report::formats, sides},
     exit_status::ExitStatus,
     failure::Failure,
     output::{self, tell},
@@ -32,13 +31,16 @@ struct Printed<'c> {
 }
 
 pub fn compare(args: &CompareArgs) -> Result<ExitStatus, Failure> {
-    let sides = sides::open(args)?;
+    let mut sides = sides::open(&args.sides, &args.which, &args.place)?;
     if let Some(name) = &args.save {
         let file = sides::save(&sides[0], name)?;
         tell(format_args!("saved as @{name} ({})", shown(&file)));
         if sides.len() == 1 {
             return Ok(ExitStatus::Done);
         }
+    }
+    if let [alone] = sides.as_slice() {
+        sides = sides::sites_of(alone)?;
     }
     let dates: Vec<Option<String>> = sides.iter().map(sides::OpenSide::date).collect();
     let pairs = (1..sides.len()).map(|i| (if args.history { i - 1 } else { 0 }, i));

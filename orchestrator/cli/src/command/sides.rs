@@ -1,6 +1,10 @@
-//! The sides that the command line names: campaigns, sites of campaigns, saved baselines.
+//! The sides that a command line names: campaigns, sites of campaigns, saved baselines.
 
-use crate::{args::CompareArgs, exit_status::ExitStatus, failure::Failure};
+use crate::{
+    args::{Where, Which},
+    exit_status::ExitStatus,
+    failure::Failure,
+};
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_analysis::comparison::Side;
 use cvc_core::{
@@ -31,25 +35,28 @@ impl OpenSide {
     }
 }
 
-/// Opens the sides; of one campaign alone, its sites.
-pub(super) fn open(args: &CompareArgs) -> Result<Vec<OpenSide>, Failure> {
-    let baselines = args
-        .place
+/// Opens the sides that are named.
+pub(super) fn open(
+    names: &[String],
+    which: &Which,
+    place: &Where,
+) -> Result<Vec<OpenSide>, Failure> {
+    let baselines = place
         .campaigns
         .parent()
         .unwrap_or(Utf8Path::new(""))
         .join(BASELINES);
-    let sides = args
-        .sides
+    names
         .iter()
-        .map(|name| one(name, args, &baselines))
-        .collect::<Result<Vec<_>, Failure>>()?;
-    let [alone] = sides.as_slice() else {
-        return Ok(sides);
-    };
-    if args.save.is_some() {
-        return Ok(sides);
-    }
+        .map(|name| one(name, which, place, &baselines))
+        .collect()
+}
+
+/// The sites of a campaign as sides.
+///
+/// # Errors
+/// When it has results of one site only.
+pub(super) fn sites_of(alone: &OpenSide) -> Result<Vec<OpenSide>, Failure> {
     let sites = alone.side.sites();
     if sites.len() < 2 {
         return Err(Failure::Other {
@@ -64,13 +71,18 @@ pub(super) fn open(args: &CompareArgs) -> Result<Vec<OpenSide>, Failure> {
             Some(OpenSide {
                 side: alone.side.of_site(site, site)?,
                 index: Rc::clone(&alone.index),
-                baselines: baselines.clone(),
+                baselines: alone.baselines.clone(),
             })
         })
         .collect())
 }
 
-fn one(name: &str, args: &CompareArgs, baselines: &Utf8Path) -> Result<OpenSide, Failure> {
+fn one(
+    name: &str,
+    which: &Which,
+    place: &Where,
+    baselines: &Utf8Path,
+) -> Result<OpenSide, Failure> {
     let opened = |side: Side, index: Index| OpenSide {
         side,
         index: Rc::new(index),
@@ -83,8 +95,8 @@ fn one(name: &str, args: &CompareArgs, baselines: &Utf8Path) -> Result<OpenSide,
     let find = |text: &str| {
         campaign_dir(
             Utf8Path::new(text),
-            args.which.variant.as_deref(),
-            &args.place.campaigns,
+            which.variant.as_deref(),
+            &place.campaigns,
         )
     };
     let (dir, site) = match (find(name), name.rsplit_once(':')) {

@@ -1,0 +1,357 @@
+//! What can be chosen: a point that was measured, with its objectives and what of the user's wishes it keeps.
+
+use super::wishes::Wishes;
+use crate::{
+    comparison::Side,
+    results::{counterpart, data::Data, rows::PointRow},
+};
+use cvc_core::{record::names, units::duration};
+use cvc_model::{
+    pareto::{Bounded, Standing},
+    schedule::{daly_s, expected_s},
+    stats::{Summary, mean, pooled_ratio},
+};
+use serde::Serialize;
+use std::collections::HashMap;
+
+/// Whether a candidate keeps what is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kept {
+    /// All of it, with its whole intervals.
+    Surely,
+    /// By its values; the intervals do not show it.
+    Perhaps,
+    /// Not.
+    Broken,
+}
+
+/// A point that can be chosen.
+#[derive(Clone, Debug, Serialize)]
+pub struct Candidate {
+    /// What distinguishes it: site, mapping, checkpoints.
+    pub label: String,
+    /// Whether it takes checkpoints.
+    pub checkpoints: bool,
+    /// Number of measured runs.
+    pub runs: usize,
+    /// Time of the job, seconds; with failures, if their mean time is given, what is expected.
+    pub time_s: Bounded,
+    /// Cost of the job, US dollars; `None` without a price.
+    pub cost_usd: Option<Bounded>,
+    /// What a checkpoint stores, bytes: 0 without checkpoints.
+    pub storage_bytes: Option<Bounded>,
+    /// Seconds between two checkpoints that cost least, for the given failures.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interval_s: Option<f64>,
+    /// Whether it keeps what is asked for.
+    pub kept: Kept,
+    /// What it does not keep, or perhaps not, in words.
+    pub remarks: Vec<String>,
+    /// Its place; absent if it does not keep what is asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub standing: Option<Standing>,
+    /// Wall times of its runs, for what to measure next.
+    #[serde(skip)]
+    pub(super) walls_s: Vec<f64>,
+    /// What one of its runs costs.
+    #[serde(skip)]
+    pub(super) run_usd: Option<f64>,
+}
+
+impl Candidate {
+    /// Its place in words.
+    pub fn place(&self) -> &'static str {
+        match self.standing {
+            Some(Standing::Front) => "front",
+            Some(Standing::NotToldApart) => "not told apart",
+            Some(Standing::Dominated) => "dominated",
+            None => "not as asked",
+        }
+    }
+}
+
+/// The candidates of a side, each with its program.
+pub(super) fn candidates(
+    side: &Side,
+    wishes: &Wishes,
+    name_side: bool,
+) -> Vec<(String, Candidate)> {
+    let data = side.data();
+    let varying: Vec<&str> = data
+        .varying()
+        .into_iter()
+        .filter(|factor| !["app", "class"].contains(factor))
+        .collect();
+    let with = overheads(data);
+    let without = counterparts(data);
+    side.points()
+        .iter()
+        .filter_map(|point| {
+            let row = side.point(*point);
+            let walls_s = row.independent(names::WALL_S);
+            let wall = bounded(&walls_s)?;
+            let mut label = data.label(*point, &varying);
+            if name_side && !varying.contains(&"site") {
+                label = format!("{}, {label}", side.name());
+            }
+            let measured = Measured {
+                row,
+                wall,
+                walls_s,
+                overhead: with.get(point).copied(),
+                wall_without: without
+                    .get(point)
+                    .and_then(|other| bounded(&data.points[*other].independent(names::WALL_S))),
+            };
+            let program = [row.factor("app"), row.factor("class")]
+                .into_iter()
+                .filter(|part| !matches!(*part, "" | "-"))
+                .collect::<Vec<_>>()
+                .join(".");
+            Some((program, measured.candidate(label, wishes)))
+        })
+        .collect()
+}
+
+/// The mean of values with its 95 % interval; without one (a single value), as wide as nothing is known: down to 0, up to infinity.
+fn bounded(values: &[f64]) -> Option<Bounded> {
+    let summary = Summary::of(values)?;
+    let (low, high) = match summary.interval {
+        Some(interval) => (interval.low, interval.high),
+        None => (0.0, f64::INFINITY),
+    };
+    Some(Bounded {
+        value: summary.mean,
+        low,
+        high,
+    })
+}
+
+/// By what share checkpoints lengthen the runs of points, against otherwise equal ones without.
+fn overheads(data: &Data) -> HashMap<usize, Bounded> {
+    pairs(data)
+        .filter_map(|pair| {
+            let groups =
+                counterpart::ratio_groups(data, std::slice::from_ref(&pair), names::WALL_S);
+            let ratio = pooled_ratio(&groups)?;
+            let (low, high) = ratio
+                .interval
+                .map_or((f64::NEG_INFINITY, f64::INFINITY), |i| (i.low, i.high));
+            Some((
+                pair.point,
+                Bounded {
+                    value: ratio.ratio,
+                    low,
+                    high,
+                }
+                .map(|ratio| ratio - 1.0),
+            ))
+        })
+        .collect()
+}
+
+/// For each point with checkpoints the equal one without.
+fn counterparts(data: &Data) -> HashMap<usize, usize> {
+    pairs(data)
+        .map(|pair| (pair.point, pair.counterpart))
+        .collect()
+}
+
+fn pairs(data: &Data) -> impl Iterator<Item = counterpart::Pair> {
+    data.levels("checkpointer")
+        .into_iter()
+        .filter(|level| *level != "none")
+        .flat_map(|level| counterpart::pairs(data, "checkpointer", level, "none"))
+}
+
+/// What was measured of a point.
+struct Measured<'p> {
+    row: &'p PointRow,
+    wall: Bounded,
+    walls_s: Vec<f64>,
+    overhead: Option<Bounded>,
+    wall_without: Option<Bounded>,
+}
+
+impl Measured<'_> {
+    fn candidate(self, label: String, wishes: &Wishes) -> Candidate {
+        let checkpoints = !matches!(self.row.factor("checkpointer"), "none" | "");
+        let ckpt = bounded(&self.row.independent(names::CKPT_LATENCY_S));
+        let mut check = Check::default();
+        let (time_s, interval_s) = self.time(checkpoints, ckpt, wishes).unwrap_or_else(|| {
+            check.broken(
+                "with failures it cannot be judged: no time of a checkpoint was measured"
+                    .to_owned(),
+            );
+            (self.wall.map(|s| s * wishes.times), None)
+        });
+        let run_usd = self.run_usd(wishes);
+        // dollars are proportional to time
+        let per_second = run_usd.map(|usd| usd / self.wall.value);
+        let cost_usd = per_second.map(|usd| time_s.map(|s| s * usd));
+        let storage_bytes = if checkpoints {
+            bounded(&self.row.independent(names::CKPT_STORED_BYTES))
+        } else {
+            Some(Bounded::exact(0.0))
+        };
+        self.check(&mut check, checkpoints, ckpt, time_s, cost_usd, wishes);
+        Candidate {
+            label,
+            checkpoints,
+            runs: self.walls_s.len(),
+            time_s,
+            cost_usd,
+            storage_bytes,
+            interval_s,
+            kept: check.kept,
+            remarks: check.remarks,
+            standing: None,
+            walls_s: self.walls_s,
+            run_usd,
+        }
+    }
+
+    /// The time of the job, and the interval of its checkpoints. With failures: Daly's expectation at the interval that costs least; a job
+    /// without checkpoints starts anew after each failure. `None` with failures, if nobody knows how long a checkpoint takes.
+    fn time(
+        &self,
+        checkpoints: bool,
+        ckpt: Option<Bounded>,
+        wishes: &Wishes,
+    ) -> Option<(Bounded, Option<f64>)> {
+        let plain = self.wall.map(|s| s * wishes.times);
+        let Some(mtbf_s) = wishes.mtbf_s else {
+            return Some((plain, None));
+        };
+        if !checkpoints {
+            return Some((plain.map(|s| mtbf_s * (s / mtbf_s).exp_m1()), None));
+        }
+        let ckpt = ckpt.filter(|ckpt| ckpt.value > 0.0)?;
+        // what the program computes, without the checkpoints that the measured runs took
+        let computes = self
+            .wall_without
+            .unwrap_or(Bounded {
+                value: (self.wall.value - ckpt.value).max(0.0),
+                low: (self.wall.low - ckpt.high).max(0.0),
+                high: self.wall.high,
+            })
+            .map(|s| s * wishes.times);
+        let interval = daly_s(ckpt.value, mtbf_s).ok()?.min(computes.value);
+        let expected = |app: f64, ckpt: f64| {
+            if app.is_finite() && ckpt.is_finite() && app > 0.0 {
+                expected_s(app, ckpt.max(f64::MIN_POSITIVE), interval, mtbf_s)
+                    .unwrap_or(f64::INFINITY)
+            } else if app > 0.0 {
+                f64::INFINITY
+            } else {
+                0.0
+            }
+        };
+        let time = Bounded {
+            value: expected(computes.value, ckpt.value),
+            low: expected(computes.low, ckpt.low),
+            high: expected(computes.high, ckpt.high),
+        };
+        Some((time, Some(interval)))
+    }
+
+    /// What one measured run costs.
+    fn run_usd(&self, wishes: &Wishes) -> Option<f64> {
+        let measured = mean(&self.row.independent(names::COST_USD));
+        measured.or_else(|| {
+            let price = wishes.prices.get(self.row.factor("site"))?;
+            Some(self.wall.value * f64::from(self.row.nodes) * price / 3600.0)
+        })
+    }
+
+    fn check(
+        &self,
+        check: &mut Check,
+        checkpoints: bool,
+        ckpt: Option<Bounded>,
+        time_s: Bounded,
+        cost_usd: Option<Bounded>,
+        wishes: &Wishes,
+    ) {
+        if let Some(limit) = wishes.deadline_s {
+            let told = format!("ends after {}", duration(time_s.value));
+            check.limit(time_s, limit, &told, "the deadline");
+        }
+        match (wishes.budget_usd, cost_usd) {
+            (Some(limit), Some(cost)) => {
+                let told = format!("costs ${:.2}", cost.value);
+                check.limit(cost, limit, &told, "the budget");
+            }
+            (Some(_), None) => check.perhaps("its cost is unknown".to_owned()),
+            (None, _) => {}
+        }
+        if let Some(limit) = wishes.overhead.filter(|_| checkpoints) {
+            match self.overhead {
+                Some(overhead) => {
+                    let told = format!("checkpoints add {:.1} %", overhead.value * 100.0);
+                    check.limit(overhead, limit, &told, "the overhead");
+                }
+                None => check.perhaps("what its checkpoints add was not measured".to_owned()),
+            }
+        }
+        if let Some(limit) = wishes.notice_s {
+            match ckpt.filter(|_| checkpoints) {
+                Some(ckpt) => {
+                    let told = format!("a checkpoint takes {}", duration(ckpt.value));
+                    check.limit(ckpt, limit, &told, "the notice");
+                }
+                None => check.broken("it has no checkpoint to take at a notice".to_owned()),
+            }
+        }
+        if let Some(limit) = wishes.walltime_s
+            && time_s.value > limit
+        {
+            match ckpt.filter(|ckpt| checkpoints && ckpt.value < limit) {
+                Some(ckpt) => {
+                    let jobs = (time_s.value / (limit - ckpt.value)).ceil();
+                    check.remarks.push(format!("{jobs} jobs of the walltime"));
+                }
+                None => check.broken(format!(
+                    "takes {}, longer than the walltime, without a checkpoint to go on from",
+                    duration(time_s.value)
+                )),
+            }
+        }
+    }
+}
+
+/// What a candidate keeps, as it is found.
+struct Check {
+    kept: Kept,
+    remarks: Vec<String>,
+}
+
+impl Default for Check {
+    fn default() -> Self {
+        Self {
+            kept: Kept::Surely,
+            remarks: Vec::new(),
+        }
+    }
+}
+
+impl Check {
+    fn limit(&mut self, value: Bounded, limit: f64, told: &str, what: &str) {
+        if value.value > limit {
+            self.broken(format!("{told}: more than {what}"));
+        } else if value.high > limit {
+            self.perhaps(format!("{told}, {what} not surely kept"));
+        }
+    }
+
+    fn broken(&mut self, remark: String) {
+        self.kept = Kept::Broken;
+        self.remarks.push(remark);
+    }
+
+    fn perhaps(&mut self, remark: String) {
+        self.kept = self.kept.max(Kept::Perhaps);
+        self.remarks.push(remark);
+    }
+}

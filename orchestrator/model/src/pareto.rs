@@ -1,0 +1,199 @@
+//! Which candidates nobody should take, because another is no worse in any objective and better in one; with intervals, only where that is sure.
+
+use serde::Serialize;
+
+/// The value of an objective, of which less is better, with the interval that it lies in.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Bounded {
+    /// The value.
+    pub value: f64,
+    /// Lower bound; equal to the value if it is exact.
+    pub low: f64,
+    /// Upper bound.
+    pub high: f64,
+}
+
+impl Bounded {
+    /// A value without uncertainty.
+    pub fn exact(value: f64) -> Self {
+        Self {
+            value,
+            low: value,
+            high: value,
+        }
+    }
+
+    /// The same under a function that never falls.
+    pub fn map(self, rising: impl Fn(f64) -> f64) -> Self {
+        Self {
+            value: rising(self.value),
+            low: rising(self.low),
+            high: rising(self.high),
+        }
+    }
+}
+
+/// How a candidate stands among the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Standing {
+    /// No other candidate is as good in all objectives and better in one.
+    Front,
+    /// One is, by its values, but the intervals do not show it.
+    NotToldApart,
+    /// One is surely.
+    Dominated,
+}
+
+/// Whether `a` dominates `b`: it is no worse in any objective, and better in one.
+pub fn dominates(a: &[Bounded], b: &[Bounded]) -> bool {
+    a.iter().zip(b).all(|(a, b)| a.value <= b.value)
+        && a.iter().zip(b).any(|(a, b)| a.value < b.value)
+}
+
+/// Whether `a` surely dominates `b`: the whole interval of each objective is no worse, and that of one is better.
+pub fn surely_dominates(a: &[Bounded], b: &[Bounded]) -> bool {
+    a.iter().zip(b).all(|(a, b)| a.high <= b.low) && a.iter().zip(b).any(|(a, b)| a.high < b.low)
+}
+
+/// The standing of each candidate; all have the same objectives, in the same order.
+pub fn standings(candidates: &[Vec<Bounded>]) -> Vec<Standing> {
+    candidates
+        .iter()
+        .map(|candidate| {
+            let by = |rule: fn(&[Bounded], &[Bounded]) -> bool| {
+                candidates.iter().any(|other| rule(other, candidate))
+            };
+            if by(surely_dominates) {
+                Standing::Dominated
+            } else if by(dominates) {
+                Standing::NotToldApart
+            } else {
+                Standing::Front
+            }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn exact(values: &[f64]) -> Vec<Bounded> {
+        values.iter().map(|v| Bounded::exact(*v)).collect()
+    }
+
+    /// The rule of a tool that compares with `>` in both objectives: it keeps whatever ties in one.
+    fn strict_front(candidates: &[Vec<Bounded>]) -> Vec<bool> {
+        candidates
+            .iter()
+            .map(|c| {
+                !candidates
+                    .iter()
+                    .any(|o| c.iter().zip(o).all(|(c, o)| c.value > o.value))
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_tie_in_one_objective_is_dominated_though_a_strict_rule_keeps_it() {
+        let candidates = [[10.0, 1.0], [12.0, 1.0], [10.0, 1.5], [8.0, 2.0]].map(|c| exact(&c));
+        assert_eq!(
+            standings(&candidates),
+            [
+                Standing::Front,
+                Standing::Dominated,
+                Standing::Dominated,
+                Standing::Front
+            ]
+        );
+        assert_eq!(strict_front(&candidates), [true, true, true, true]);
+    }
+
+    #[test]
+    fn equal_candidates_and_a_single_one_are_the_front() {
+        assert_eq!(
+            standings(&[exact(&[1.0, 2.0]), exact(&[1.0, 2.0])]),
+            [Standing::Front; 2]
+        );
+        assert_eq!(standings(&[exact(&[1.0])]), [Standing::Front]);
+        assert_eq!(standings(&[]), []);
+    }
+
+    #[test]
+    fn what_the_intervals_do_not_show_is_not_told_apart() {
+        let of = |value: f64| Bounded {
+            value,
+            low: value - 1.0,
+            high: value + 1.0,
+        };
+        let candidates = [
+            vec![of(10.0), of(10.0)],
+            vec![of(11.0), of(13.0)],
+            vec![of(13.0), of(13.0)],
+        ];
+        assert_eq!(
+            standings(&candidates),
+            [Standing::Front, Standing::NotToldApart, Standing::Dominated]
+        );
+    }
+
+    proptest! {
+        /// Against the definition, written out over all pairs; few different values, so that ties are frequent.
+        #[test]
+        fn standings_are_those_of_the_definition(
+            raw in prop::collection::vec(prop::collection::vec((0u8..5, 0u8..3), 1..=3), 0..12)
+        ) {
+            let objectives = raw.first().map_or(0, Vec::len);
+            let candidates: Vec<Vec<Bounded>> = raw
+                .iter()
+                .filter(|c| c.len() == objectives)
+                .map(|c| {
+                    c.iter()
+                        .map(|(value, width)| {
+                            let (value, width) = (f64::from(*value), f64::from(*width) * 0.4);
+                            Bounded { value, low: value - width, high: value + width }
+                        })
+                        .collect()
+                })
+                .collect();
+            for (i, standing) in standings(&candidates).into_iter().enumerate() {
+                let (mut by_value, mut surely) = (false, false);
+                for j in (0..candidates.len()).filter(|j| *j != i) {
+                    let (mut no_worse, mut better, mut sure_no_worse, mut sure_better) = (true, false, true, false);
+                    for k in 0..objectives {
+                        let (a, b) = (candidates[j][k], candidates[i][k]);
+                        if a.value > b.value { no_worse = false; }
+                        if a.value < b.value { better = true; }
+                        if a.high > b.low { sure_no_worse = false; }
+                        if a.high < b.low { sure_better = true; }
+                    }
+                    by_value |= no_worse && better;
+                    surely |= sure_no_worse && sure_better;
+                }
+                let expected = match (by_value, surely) {
+                    (_, true) => Standing::Dominated,
+                    (true, false) => Standing::NotToldApart,
+                    (false, false) => Standing::Front,
+                };
+                prop_assert_eq!(standing, expected);
+            }
+        }
+
+        /// Every candidate that is off the front is dominated by one on it, and none on it dominates another.
+        #[test]
+        fn the_front_is_enough(raw in prop::collection::vec((0u8..6, 0u8..6), 1..20)) {
+            let candidates: Vec<Vec<Bounded>> =
+                raw.iter().map(|(a, b)| exact(&[f64::from(*a), f64::from(*b)])).collect();
+            let standing = standings(&candidates);
+            let front: Vec<&Vec<Bounded>> = candidates.iter().zip(&standing)
+                .filter(|(_, s)| **s == Standing::Front).map(|(c, _)| c).collect();
+            prop_assert!(!front.is_empty());
+            for (candidate, standing) in candidates.iter().zip(&standing) {
+                let dominated = front.iter().any(|f| dominates(f, candidate));
+                prop_assert_eq!(dominated, *standing != Standing::Front);
+            }
+        }
+    }
+}
