@@ -564,6 +564,9 @@ pub struct ImportArgs {
     /// Name of the campaign [default: that of the description, or of the file]
     #[arg(long = "as", value_name = "NAME")]
     pub name: Option<String>,
+    /// Take the place of an earlier import of this name
+    #[arg(long)]
+    pub replace: bool,
     #[command(flatten)]
     pub place: Where,
 }

@@ -1,7 +1,7 @@
 //! The directory of a campaign with imported runs: a plan, a journal and sealed runs, as if cvc had made them, so that everything that reads
 //! campaigns reads it.
 
-use crate::{ImportError, run::ImportedRun};
+use crate::{error::ImportError, run::ImportedRun};
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::{
     ids::{PointId, RunId},
@@ -9,7 +9,9 @@ use cvc_core::{
     plan::{self, Plan, PlannedRun},
     point::{PlannedPoint, Point, Repeat},
     record::{Record, Source},
-    store::{CampaignDir, OUTCOME, OutcomeFile, StoreError, write_manifest, write_whole},
+    store::{
+        CampaignDir, OUTCOME, OutcomeFile, StoreError, remove_all, write_manifest, write_whole,
+    },
 };
 use cvc_journal::{Event, Journal};
 use indexmap::IndexMap;
@@ -27,14 +29,20 @@ pub struct Imported {
     pub runs: usize,
 }
 
-/// Writes a campaign with these runs. It appears whole or not at all.
+/// Marks the directory of an imported campaign, and says where it is from.
+const MARK: &str = "import.json";
+
+/// Writes a campaign with these runs, which `from` had. It appears whole or not at all. With `replace` it takes the place of an earlier import;
+/// of no other campaign.
 ///
 /// # Errors
 /// When the name is none, a campaign has it, or files cannot be written.
 pub fn write_campaign(
     campaigns: &Utf8Path,
     name: &str,
+    from: &Utf8Path,
     runs: &[ImportedRun],
+    replace: bool,
 ) -> Result<Imported, ImportError> {
     let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '_');
     let begins = name.starts_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit());
@@ -44,7 +52,8 @@ pub fn write_campaign(
         });
     }
     let dir = campaigns.join(name);
-    if dir.exists() {
+    let is_replaced = replace && dir.join(MARK).is_file();
+    if dir.exists() && !is_replaced {
         return Err(ImportError::Exists { dir });
     }
     fs::create_dir_all(campaigns).map_err(StoreError::io("create", campaigns))?;
@@ -55,11 +64,22 @@ pub fn write_campaign(
     let root = Utf8PathBuf::from(made.path().to_string_lossy().into_owned());
     let (plan, of_runs) = planned(name, runs);
     write(&CampaignDir::at(&root), &plan, &of_runs)?;
+    let mark = root.join(MARK);
+    let origin = BTreeMap::from([("file", from.as_str()), ("cvc", env!("CARGO_PKG_VERSION"))]);
+    write_whole(&mark, &json(&origin, &mark)?)?;
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     fs::set_permissions(&root, mode).map_err(StoreError::io("set the permissions of", &root))?;
+    let old = campaigns.join(format!(".replaced-{name}"));
+    if is_replaced {
+        remove_all(&old)?;
+        fs::rename(&dir, &old).map_err(StoreError::io("rename to", &old))?;
+    }
     fs::rename(&root, &dir).map_err(StoreError::io("rename to", &dir))?;
     // it has another name now
     let _ = made.keep();
+    if is_replaced {
+        remove_all(&old)?;
+    }
     Ok(Imported {
         dir,
         points: plan.points.len(),

@@ -55,7 +55,10 @@ impl ImportError {
                 "use small letters, digits, `-` and `_`, beginning with a letter or digit: --as NAME"
                     .into(),
             ),
-            Self::Exists { .. } => Some("import it under another name: --as NAME".into()),
+            Self::Exists { .. } => Some(
+                "import it under another name: --as NAME; --replace takes the place of an earlier import"
+                    .into(),
+            ),
             Self::Store(_) => None,
         }
     }

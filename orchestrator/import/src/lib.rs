@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `run.rs` | an imported run, before it is written |
 //! | `description.rs` | the TOML file that says what the columns of CSV tables are |
+//! | `table_description.rs` | what it says of one table |
 //! | `table.rs` | the rows of a table as runs |
 //! | `plain.rs` | a CSV table whose columns are named like factors and quantities: it needs no description |
 //! | `reframe.rs` | the JSON report of ReFrame |
@@ -18,21 +19,13 @@ mod plain;
 mod reframe;
 mod run;
 mod table;
+mod table_description;
 
 pub use campaign::{Imported, write_campaign};
 pub use error::ImportError;
-pub use run::{ImportedRun, ImportedValue};
+pub use run::{ImportedRun, ImportedValue, ReadFile};
 
 use camino::Utf8Path;
-
-/// The runs of a file, and the name that it gives the campaign.
-#[derive(Debug)]
-pub struct ReadFile {
-    /// Name for the campaign, if the file has one.
-    pub name: Option<String>,
-    /// The runs, in the order of the file.
-    pub runs: Vec<ImportedRun>,
-}
 
 /// Reads a description (`.toml`), a table with plain columns (`.csv`) or a report of ReFrame (`.json`).
 ///
@@ -44,10 +37,12 @@ pub fn read(file: &Utf8Path) -> Result<ReadFile, ImportError> {
         Some("csv") => Ok(ReadFile {
             name: None,
             runs: plain::read(file)?,
+            remarks: Vec::new(),
         }),
         Some("json") => Ok(ReadFile {
             name: None,
             runs: reframe::read(file)?,
+            remarks: Vec::new(),
         }),
         _ => Err(ImportError::Unknown {
             file: file.to_owned(),

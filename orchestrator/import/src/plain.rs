@@ -1,7 +1,7 @@
 //! A CSV table whose columns are named like factors and quantities. The end of a name is its unit; every row is a run.
 
 use crate::{
-    ImportError,
+    error::ImportError,
     run::{ImportedRun, ImportedValue, MAPPING_PARTS, point_of},
 };
 use camino::Utf8Path;

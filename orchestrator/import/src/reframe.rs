@@ -1,7 +1,7 @@
 //! The JSON report of ReFrame (`reframe --report-file`): its performance variables as figures, one run for each test case that passed.
 
 use crate::{
-    ImportError,
+    error::ImportError,
     run::{ImportedRun, ImportedValue, point_of, unit_of},
 };
 use camino::Utf8Path;

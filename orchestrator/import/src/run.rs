@@ -35,6 +35,17 @@ pub struct ImportedRun {
     pub facts: BTreeMap<String, String>,
 }
 
+/// The runs of a file, and the name that it gives the campaign.
+#[derive(Debug)]
+pub struct ReadFile {
+    /// Name for the campaign, if the file has one.
+    pub name: Option<String>,
+    /// The runs, in the order of the file.
+    pub runs: Vec<ImportedRun>,
+    /// Printed numbers that do not follow from those beside them.
+    pub remarks: Vec<String>,
+}
+
 /// Names of the columns that a mapping is made of, where a table has no mapping.
 pub(crate) const MAPPING_PARTS: [&str; 2] = ["nodes", "processes_per_node"];
 

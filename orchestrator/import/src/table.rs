@@ -1,10 +1,10 @@
 //! The rows of a described table as runs.
 
 use crate::{
-    ImportError,
-    description::TableDescription,
+    error::ImportError,
     plain::number,
     run::{ImportedRun, ImportedValue, point_of, unit_of},
+    table_description::TableDescription,
 };
 use camino::Utf8Path;
 use cvc_core::source::{Source, SourceError, Span, suggestion};
@@ -19,7 +19,7 @@ pub(crate) fn runs(
     shared: &IndexMap<String, Spanned<String>>,
     table: &TableDescription,
     beside: &Utf8Path,
-) -> Result<Vec<ImportedRun>, ImportError> {
+) -> Result<(Vec<ImportedRun>, Vec<String>), ImportError> {
     let path = beside.join(&table.file);
     let csv = CsvTable::read(path.as_std_path())?;
     let columns = Columns {
@@ -52,7 +52,15 @@ pub(crate) fn runs(
         quantities.push((quantity, unit, factor, times, places));
     }
     let mut runs: Vec<ImportedRun> = Vec::new();
+    let mut remarks = Vec::new();
     for row in &csv.rows {
+        // also of rows that are not wanted: they say how far the table can be trusted
+        for (quantity, _, _, _, places) in &quantities {
+            if let Some(column) = &quantity.printed_mean {
+                let mean = columns.place(column.get_ref(), column.span())?;
+                remarks.extend(wrong_mean(&csv, row, places, mean));
+            }
+        }
         if !is_wanted(table, &csv, row) {
             continue;
         }
@@ -113,7 +121,29 @@ pub(crate) fn runs(
             }
         }
     }
-    Ok(runs)
+    Ok((runs, remarks))
+}
+
+/// What is wrong with a printed mean; `None` if it is that of its values, as far as its digits and theirs tell.
+fn wrong_mean(table: &CsvTable, row: &[CsvField], places: &[usize], mean: usize) -> Option<String> {
+    let printed = row[mean].text.trim();
+    let decimals = printed.split_once('.').map_or(0, |(_, d)| d.len());
+    let values: Vec<f64> = places
+        .iter()
+        .filter_map(|place| row[*place].text.trim().parse().ok())
+        .collect();
+    let computed = values.iter().sum::<f64>() / values.len() as f64;
+    // the last digit may be rounded or cut
+    let tolerance = 1.01 * 10f64.powi(-(i32::try_from(decimals).unwrap_or(0)));
+    let apart = (computed - printed.parse::<f64>().ok()?).abs();
+    (apart > tolerance).then(|| {
+        let line = table.source.text[..row[mean].span.start].matches('\n').count() + 1;
+        format!(
+            "{}, line {line}: the printed mean {printed} is not that of its {} values, {computed:.decimals$}",
+            table.source.path.display(),
+            values.len()
+        )
+    })
 }
 
 fn is_wanted(table: &TableDescription, csv: &CsvTable, row: &[CsvField]) -> bool {

@@ -1,6 +1,6 @@
 //! Advice as a report.
 
-use super::Advice;
+use super::for_program::Advice;
 use crate::{
     report::{
         self, Block, Cell, Column, Plot, Report, ReportKind, Section, Table,
@@ -15,19 +15,23 @@ use cvc_model::pareto::{Bounded, Standing};
 /// Most marks with a name beside them.
 const MOST_NAMES: usize = 16;
 
-pub(super) fn report(title: &str, sections: Vec<Section>) -> Report {
-    Report {
+/// The advice for several programs as a report.
+///
+/// # Errors
+/// When a drawing fails.
+pub fn advice_report(title: &str, advice: &[Advice]) -> Result<Report, AnalysisError> {
+    Ok(Report {
         schema: report::SCHEMA,
         kind: ReportKind::Advice,
         campaign: title.to_owned(),
         title: title.to_owned(),
         span: None,
-        sections,
+        sections: sections(advice)?,
         records: Records::default(),
-    }
+    })
 }
 
-pub(super) fn sections(advice: &[Advice]) -> Result<Vec<Section>, AnalysisError> {
+fn sections(advice: &[Advice]) -> Result<Vec<Section>, AnalysisError> {
     let mut found = Section {
         id: "advice",
         title: "Advice".to_owned(),

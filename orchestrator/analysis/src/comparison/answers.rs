@@ -2,9 +2,10 @@
 //! where, what do checkpoints add, and which mapping is best.
 
 use super::{
-    QuantityOverPoints, SideComparison,
+    over_points::QuantityOverPoints,
     row::{ComparedRow, SideValue},
     side::Side,
+    side_comparison::SideComparison,
 };
 use crate::{
     report::format::Style,
@@ -128,9 +129,13 @@ fn overhead(comparison: &SideComparison) -> Option<String> {
 
 /// Whether images are larger on the second side, and in which zones.
 fn images(comparison: &SideComparison) -> Option<String> {
-    let name = ["image_bytes_per_rank", names::CKPT_STORED_BYTES]
-        .into_iter()
-        .find(|name| over(comparison, name).is_some())?;
+    let (name, what) = [
+        ("image_bytes_per_rank", "Image of a rank"),
+        ("ckpt_bytes_rank", "Images of all ranks"),
+        (names::CKPT_STORED_BYTES, "What a checkpoint stores"),
+    ]
+    .into_iter()
+    .find(|(name, _)| over(comparison, name).is_some())?;
     let size = over(comparison, name)?;
     let by = |name: &str| {
         let differences: Vec<f64> = rows(comparison, name)
@@ -147,11 +152,6 @@ fn images(comparison: &SideComparison) -> Option<String> {
             (difference.abs() >= 0.005).then(|| format!("{} {difference:+.2}", q.heading))
         })
         .collect();
-    let what = if name == names::CKPT_STORED_BYTES {
-        "What a checkpoint stores"
-    } else {
-        "Image of a rank"
-    };
     let difference = by(name)?;
     let share = size
         .mean_change_pct
@@ -161,8 +161,19 @@ fn images(comparison: &SideComparison) -> Option<String> {
     } else {
         format!("; by zone, MiB: {}", zones.join(", "))
     };
+    let others: String = ["ckpt_bytes_launcher", "ckpt_bytes_aux"]
+        .into_iter()
+        .filter_map(|name| {
+            let pct = over(comparison, name)?.mean_change_pct?;
+            Some(format!(
+                "; {} {:+.2} MiB ({pct:+.2} %)",
+                quantity::heading(name),
+                by(name)?
+            ))
+        })
+        .collect();
     Some(format!(
-        "{what}: {difference:+.2} MiB{share} in {} against {}, {}{of}.",
+        "{what}: {difference:+.2} MiB{share} in {} against {}, {}{of}{others}.",
         comparison.second,
         comparison.first,
         size.words()

@@ -1,8 +1,8 @@
 //! A comparison as a report.
 
 use super::{
-    SideComparison,
     row::{ComparedRow, SideValue},
+    side_comparison::SideComparison,
 };
 use crate::{
     report::{self, Block, Cell, Column, Report, ReportKind, Section, Table},
@@ -10,7 +10,8 @@ use crate::{
 };
 use indexmap::IndexMap;
 
-pub(super) fn report(comparison: &SideComparison) -> Report {
+/// The comparison as a report, for all its formats.
+pub fn comparison_report(comparison: &SideComparison) -> Report {
     let sections = [
         section(
             "found",

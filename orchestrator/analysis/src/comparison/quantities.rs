@@ -1,6 +1,10 @@
 //! What is compared of two equal points, and how.
 
-use super::{Compared, matching::EqualPoints, row::SideValue, side::Side};
+use super::{
+    matching::EqualPoints,
+    row::{Compared, SideValue},
+    side::Side,
+};
 use crate::results::{
     counterpart::{pairs, repeats},
     data::{Data, ReportedQuantity},

@@ -1,8 +1,7 @@
 //! One quantity of one pair of points, with its verdict.
 
-use super::Compared;
 use cvc_core::app::descriptor::Better;
-use cvc_model::stats::{Interval, Verdict, mean, sample_sd};
+use cvc_model::stats::{Comparison, Interval, Verdict, mean, sample_sd};
 use serde::Serialize;
 
 /// The values of a quantity on one side.
@@ -194,4 +193,21 @@ fn words(
             "cannot tell: the repeats scatter too much".to_owned()
         }
     }
+}
+
+/// A comparison before it is judged.
+pub(crate) struct Compared {
+    pub quantity: String,
+    pub unit: String,
+    pub at: String,
+    pub first: SideValue,
+    pub second: SideValue,
+    /// Which way is better, if either is.
+    pub better: Option<Better>,
+    /// Whether the values must be equal: numbers of files, structures.
+    pub must_be_equal: bool,
+    /// What one side has and the other has not, in words.
+    pub missing: Option<String>,
+    /// Second over first; `None` where nothing can be divided.
+    pub comparison: Option<Comparison>,
 }

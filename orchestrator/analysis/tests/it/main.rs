@@ -1,8 +1,10 @@
 //! Tests of results and reports.
 
 mod aa_test;
+mod advice;
 #[path = "../../../prediction/tests/it/common/mod.rs"]
 mod common;
+mod comparison;
 mod costs;
 mod drawings;
 mod owner;

@@ -9,7 +9,7 @@ use crate::{
     text::{paragraph, shown, table},
 };
 use cvc_analysis::{
-    advice::{Advice, SCHEMA, Wishes, advise as advise_upon, report},
+    advice::{Advice, SCHEMA, Wishes, advice_report, advise as advise_upon},
     comparison::Side,
     report::write_all,
 };
@@ -57,7 +57,7 @@ pub fn advise(args: &AdviseArgs) -> Result<ExitStatus, Failure> {
     }
     if let Some(to) = &args.to {
         let title = format!("What to take: {}", args.sides.join(", "));
-        for file in write_all(&report(&title, &advice)?, to, &formats(&args.format))? {
+        for file in write_all(&advice_report(&title, &advice)?, to, &formats(&args.format))? {
             if !args.json {
                 tell(shown(&file));
             }

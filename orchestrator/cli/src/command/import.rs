@@ -1,7 +1,11 @@
 //! `cvc import`
 
 use crate::{
-    args::ImportArgs, exit_status::ExitStatus, failure::Failure, output::tell, text::shown,
+    args::ImportArgs,
+    exit_status::ExitStatus,
+    failure::Failure,
+    output::{note, tell},
+    text::shown,
 };
 use cvc_core::units::counted;
 use cvc_import::{ImportError, read, write_campaign};
@@ -14,7 +18,17 @@ pub fn import(args: &ImportArgs) -> Result<ExitStatus, Failure> {
         .or(file.name)
         .or_else(|| args.file.file_stem().map(str::to_owned))
         .unwrap_or_default();
-    let imported = write_campaign(&args.place.campaigns, &name, &file.runs).map_err(failure)?;
+    let imported = write_campaign(
+        &args.place.campaigns,
+        &name,
+        &args.file,
+        &file.runs,
+        args.replace,
+    )
+    .map_err(failure)?;
+    for remark in &file.remarks {
+        note(remark);
+    }
     tell(format_args!(
         "{}: {} of {}",
         shown(&imported.dir),

@@ -12,7 +12,7 @@ use crate::{
 };
 use camino::Utf8Path;
 use cvc_analysis::{
-    comparison::{SideComparison, compare_sides},
+    comparison::{SideComparison, compare_sides, comparison_report},
     report::{slug, write_all},
 };
 use serde::Serialize;
@@ -118,7 +118,7 @@ fn write(
             _ => to.join(slug(&comparison.second)),
         };
         files.extend(write_all(
-            &comparison.report(),
+            &comparison_report(comparison),
             &dir,
             &formats(&args.format),
         )?);

@@ -1,0 +1,282 @@
+//! What to take: the front, what is not told apart, constraints, failures, and what to measure next.
+
+use crate::common::{MadeRepeat, campaign_measured};
+use camino::Utf8Path;
+use cvc_analysis::{
+    advice::{Advice, Candidate, Kept, Wishes, advice_report, advise},
+    comparison::Side,
+    report::write_all,
+};
+use cvc_core::{
+    campaign::Format,
+    point::{CheckpointerKind, Point},
+    record::Unit,
+};
+use cvc_index::Index;
+use cvc_model::pareto::Standing;
+
+fn point(site: &str, checkpointer: CheckpointerKind) -> Point {
+    Point {
+        site: site.to_owned(),
+        app: "solver".to_owned(),
+        class: "S".to_owned(),
+        mapping: "2Nx2P".parse().expect("a mapping"),
+        mpi: "mpich".to_owned(),
+        checkpointer,
+        storage: "run".to_owned(),
+        ..Point::default()
+    }
+}
+
+fn runs(walls_s: &[f64], usd: f64, checkpoint: Option<(f64, f64)>) -> Vec<MadeRepeat> {
+    walls_s
+        .iter()
+        .map(|wall_s| {
+            let mut values = vec![
+                ("wall_s", *wall_s, Unit::Seconds),
+                ("cost_usd", usd * wall_s / 100.0, Unit::Usd),
+            ];
+            if let Some((latency_s, mib)) = checkpoint {
+                values.extend([
+                    ("ckpt_latency_s", latency_s, Unit::Seconds),
+                    ("ckpt_stored_bytes", mib * 1_048_576.0, Unit::Bytes),
+                ]);
+            }
+            Ok(values)
+        })
+        .collect()
+}
+
+/// A fast and dear site, a slow and cheap one, one that is both slow and dear, and one that may be as good as the cheap one.
+fn sides() -> Vec<Side> {
+    let of = |site: &str| {
+        let base = match site {
+            "fast" => (100.0, 4.0),
+            "cheap" => (300.0, 0.5),
+            "poor" => (310.0, 3.0),
+            _ => (302.0, 0.51),
+        };
+        let walls = [base.0, base.0 * 1.02, base.0 * 0.98];
+        let with = walls.map(|wall| wall * 1.05);
+        vec![
+            (
+                point(site, CheckpointerKind::None),
+                runs(&walls, base.1, None),
+            ),
+            (
+                point(site, CheckpointerKind::Dmtcp),
+                runs(&with, base.1, Some((base.0 / 50.0, 800.0))),
+            ),
+        ]
+    };
+    let dir = tempfile::tempdir().expect("a directory");
+    campaign_measured(
+        dir.path(),
+        ["fast", "cheap", "poor", "near"]
+            .into_iter()
+            .flat_map(of)
+            .collect(),
+    );
+    let index = Index::apart(Utf8Path::from_path(dir.path()).expect("UTF-8")).expect("an index");
+    vec![Side::of_campaign("all", &index).expect("a side")]
+}
+
+fn wishes() -> Wishes {
+    Wishes {
+        times: 1.0,
+        ..Wishes::default()
+    }
+}
+
+fn advised(wishes: &Wishes) -> Advice {
+    let mut advice = advise(&sides(), wishes);
+    assert_eq!(advice.len(), 1);
+    advice.remove(0)
+}
+
+fn candidate<'a>(advice: &'a Advice, label: &str) -> &'a Candidate {
+    advice
+        .candidates
+        .iter()
+        .find(|c| c.label == label)
+        .unwrap_or_else(|| panic!("no {label}"))
+}
+
+#[test]
+fn the_front_is_what_nothing_beats_and_what_intervals_do_not_show_is_not_told_apart() {
+    let advice = advised(&wishes());
+    assert_eq!(advice.objectives, ["time_s", "cost_usd"]);
+    let standing = |label: &str| candidate(&advice, label).standing;
+    assert_eq!(standing("fast, no checkpoint"), Some(Standing::Front));
+    assert_eq!(standing("cheap, no checkpoint"), Some(Standing::Front));
+    assert_eq!(
+        standing("near, no checkpoint"),
+        Some(Standing::NotToldApart)
+    );
+    assert_eq!(
+        standing("poor, no checkpoint"),
+        Some(Standing::Dominated),
+        "the fast one is cheaper, too"
+    );
+    assert_eq!(standing("poor, dmtcp"), Some(Standing::Dominated));
+    assert!(
+        advice.sentence.starts_with(
+            "solver.S: fastest is fast, no checkpoint (1 min 40 s, $4.0000); cheapest is cheap, no checkpoint (5 min 00 s, $1.5000)"
+        ),
+        "{}",
+        advice.sentence
+    );
+    // cheapest first
+    assert!(!advice.next.is_empty());
+    assert!(
+        advice
+            .next
+            .windows(2)
+            .all(|w| w[0].cost_usd <= w[1].cost_usd)
+    );
+    assert!(advice.next[0].repeats > 0 && advice.next[0].time_s > 0.0);
+}
+
+#[test]
+fn limits_are_kept_surely_perhaps_or_not() {
+    let limited = advised(&Wishes {
+        deadline_s: Some(301.0),
+        ..wishes()
+    });
+    let kept = |label: &str| candidate(&limited, label).kept;
+    assert_eq!(kept("fast, no checkpoint"), Kept::Surely);
+    assert_eq!(
+        kept("cheap, no checkpoint"),
+        Kept::Perhaps,
+        "its interval goes beyond"
+    );
+    assert_eq!(kept("near, no checkpoint"), Kept::Broken);
+    assert_eq!(candidate(&limited, "near, no checkpoint").standing, None);
+    assert_eq!(limited.candidates.last().and_then(|c| c.standing), None);
+
+    let notice = advised(&Wishes {
+        notice_s: Some(3.0),
+        ..wishes()
+    });
+    assert_eq!(candidate(&notice, "fast, dmtcp").kept, Kept::Surely);
+    assert_eq!(
+        candidate(&notice, "cheap, dmtcp").kept,
+        Kept::Broken,
+        "its checkpoint takes 6 s"
+    );
+    assert_eq!(candidate(&notice, "fast, no checkpoint").kept, Kept::Broken);
+
+    let overhead = advised(&Wishes {
+        overhead: Some(0.04),
+        ..wishes()
+    });
+    assert_eq!(
+        candidate(&overhead, "fast, dmtcp").kept,
+        Kept::Broken,
+        "checkpoints add 5 %"
+    );
+    assert_eq!(
+        candidate(&overhead, "fast, no checkpoint").kept,
+        Kept::Surely
+    );
+
+    let walltime = advised(&Wishes {
+        walltime_s: Some(200.0),
+        ..wishes()
+    });
+    assert_eq!(
+        candidate(&walltime, "cheap, no checkpoint").kept,
+        Kept::Broken
+    );
+    assert_eq!(candidate(&walltime, "cheap, dmtcp").kept, Kept::Surely);
+    assert_eq!(
+        candidate(&walltime, "cheap, dmtcp").remarks,
+        ["2 jobs of the walltime"]
+    );
+
+    let nothing = advised(&Wishes {
+        budget_usd: Some(0.01),
+        ..wishes()
+    });
+    assert_eq!(
+        nothing.sentence,
+        "solver.S: none of 8 candidates keeps what is asked for."
+    );
+}
+
+#[test]
+fn with_failures_times_are_those_that_daly_expects() {
+    let failing = advised(&Wishes {
+        mtbf_s: Some(3600.0),
+        times: 100.0,
+        ..wishes()
+    });
+    // 100 times 100 s of computing, a checkpoint of 2 s
+    let (app, ckpt, mtbf) = (10_000.0f64, 2.0f64, 3600.0f64);
+    let part = ckpt / (2.0 * mtbf);
+    let interval = (2.0 * ckpt * mtbf).sqrt() * (1.0 + part.sqrt() / 3.0 + part / 9.0) - ckpt;
+    let expected = mtbf * ((interval + ckpt) / mtbf).exp_m1() * app / interval;
+    let with = candidate(&failing, "fast, dmtcp");
+    assert!(
+        (with.time_s.value / expected - 1.0).abs() < 1e-9,
+        "{with:?} {expected}"
+    );
+    assert!((with.interval_s.expect("an interval") / interval - 1.0).abs() < 1e-9);
+    let without = candidate(&failing, "fast, no checkpoint");
+    assert!((without.time_s.value / (mtbf * (app / mtbf).exp_m1()) - 1.0).abs() < 1e-9);
+    assert!(with.time_s.low < with.time_s.value && with.time_s.value < with.time_s.high);
+    assert_eq!(
+        without.standing,
+        Some(Standing::Dominated),
+        "it starts anew after each failure"
+    );
+}
+
+#[test]
+fn prices_are_taken_where_no_run_has_a_cost_and_single_runs_decide_nothing() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let made = [("a", 10.0), ("b", 12.0)].map(|(site, wall_s)| {
+        let runs: Vec<MadeRepeat> = vec![Ok(vec![("wall_s", wall_s, Unit::Seconds)])];
+        (point(site, CheckpointerKind::None), runs)
+    });
+    campaign_measured(dir.path(), made.into());
+    let index = Index::apart(Utf8Path::from_path(dir.path()).expect("UTF-8")).expect("an index");
+    let sides = [Side::of_campaign("all", &index).expect("a side")];
+    let advice = advise(&sides, &wishes()).remove(0);
+    assert_eq!(advice.objectives, ["time_s"]);
+    assert_eq!(
+        candidate(&advice, "b").standing,
+        Some(Standing::NotToldApart),
+        "of one run nobody knows the scatter"
+    );
+    assert_eq!(advice.next[0].repeats, 1);
+    let priced = advise(
+        &sides,
+        &Wishes {
+            prices: [("a".to_owned(), 3.6), ("b".to_owned(), 0.36)].into(),
+            ..wishes()
+        },
+    )
+    .remove(0);
+    // two nodes for 10 s at 3.6 dollars an hour
+    let cost = candidate(&priced, "a").cost_usd.expect("a cost").value;
+    assert!((cost - 0.02).abs() < 1e-12);
+    assert_eq!(
+        candidate(&priced, "b").standing,
+        Some(Standing::Front),
+        "it is cheaper"
+    );
+}
+
+#[test]
+fn advice_is_written_in_every_format() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let to = Utf8Path::from_path(dir.path()).expect("UTF-8");
+    let report = advice_report("What to take", &advise(&sides(), &wishes())).expect("a report");
+    write_all(&report, to, &Format::ALL).expect("files");
+    let page = std::fs::read_to_string(to.join("report.html")).expect("a page");
+    assert!(
+        page.contains("fastest is fast") && page.contains("<svg"),
+        "no drawing"
+    );
+}

@@ -1,0 +1,278 @@
+//! Two sides: which points are equal, what differs around them, and the verdicts.
+
+use crate::common::{MadeRepeat, campaign_measured};
+use camino::Utf8Path;
+use cvc_analysis::comparison::{
+    ComparedRow, Outcome, Side, SideComparison, compare_sides, comparison_report,
+};
+use cvc_analysis::report::write_all;
+use cvc_core::campaign::Format;
+use cvc_core::point::{CheckpointerKind, Point};
+use cvc_core::record::Unit;
+use cvc_index::Index;
+use std::{fs, path::Path};
+
+fn point(site: &str, mapping: &str, checkpointer: CheckpointerKind) -> Point {
+    Point {
+        site: site.to_owned(),
+        app: "solver".to_owned(),
+        class: "S".to_owned(),
+        mapping: mapping.parse().expect("a mapping"),
+        mpi: "mpich".to_owned(),
+        checkpointer,
+        storage: "run".to_owned(),
+        ..Point::default()
+    }
+}
+
+/// Repeats with these wall times, and with what a checkpoint stores in so many files, if there is one.
+fn runs(walls_s: &[f64], checkpoint: Option<(f64, f64)>) -> Vec<MadeRepeat> {
+    walls_s
+        .iter()
+        .map(|wall_s| {
+            let mut values = vec![("wall_s", *wall_s, Unit::Seconds)];
+            if let Some((mib, files)) = checkpoint {
+                values.extend([
+                    ("ckpt_stored_bytes", mib * 1_048_576.0, Unit::Bytes),
+                    ("ckpt_storage_s", wall_s / 50.0, Unit::Seconds),
+                    ("ckpt_files", files, Unit::Count),
+                ]);
+            }
+            Ok(values)
+        })
+        .collect()
+}
+
+fn index(dir: &Path) -> Index {
+    Index::apart(Utf8Path::from_path(dir).expect("UTF-8")).expect("an index")
+}
+
+fn side(name: &str, made: Vec<(Point, Vec<MadeRepeat>)>) -> Side {
+    let dir = tempfile::tempdir().expect("a directory");
+    campaign_measured(dir.path(), made);
+    Side::of_campaign(name, &index(dir.path())).expect("a side")
+}
+
+fn rows<'c>(comparison: &'c SideComparison, quantity: &str) -> Vec<&'c ComparedRow> {
+    comparison
+        .rows
+        .iter()
+        .filter(|row| row.quantity == quantity)
+        .collect()
+}
+
+const NONE: CheckpointerKind = CheckpointerKind::None;
+const DMTCP: CheckpointerKind = CheckpointerKind::Dmtcp;
+
+/// A cluster, and a cloud that takes half the time, scatters less, stores a little more and one file more at one mapping.
+fn cluster_and_cloud() -> (Side, Side) {
+    let cluster = side(
+        "cluster",
+        vec![
+            (
+                point("cluster", "2Nx2P", NONE),
+                runs(&[100.0, 104.0, 97.0, 101.0], None),
+            ),
+            (
+                point("cluster", "2Nx2P", DMTCP),
+                runs(&[110.0, 113.0, 108.0, 111.0], Some((400.0, 6.0))),
+            ),
+            (
+                point("cluster", "4Nx1P", NONE),
+                runs(&[80.0, 83.0, 79.0], None),
+            ),
+            (point("cluster", "8Nx1P", NONE), runs(&[70.0, 71.0], None)),
+        ],
+    );
+    let cloud = side(
+        "cloud",
+        vec![
+            (
+                point("cloud", "2Nx2P", NONE),
+                runs(&[50.0, 50.2, 49.9, 50.1], None),
+            ),
+            (
+                point("cloud", "2Nx2P", DMTCP),
+                runs(&[50.6, 50.8, 50.5, 50.7], Some((404.0, 7.0))),
+            ),
+            (
+                point("cloud", "4Nx1P", NONE),
+                runs(&[81.0, 79.0, 83.5], None),
+            ),
+        ],
+    );
+    (cluster, cloud)
+}
+
+#[test]
+fn equal_points_of_two_sides_are_compared_quantity_by_quantity() {
+    let (cluster, cloud) = cluster_and_cloud();
+    let found = compare_sides(&cluster, &cloud, 0.02);
+    assert_eq!(found.pairs, 3);
+    let walls = rows(&found, "wall_s");
+    assert_eq!(walls[0].outcome, Outcome::Smaller, "{}", walls[0].words);
+    assert!(
+        walls[0]
+            .change_pct
+            .is_some_and(|pct| (pct + 50.2).abs() < 0.1)
+    );
+    assert!(
+        walls[0].words.starts_with("smaller by 50.2 ± "),
+        "{}",
+        walls[0].words
+    );
+    assert!(
+        matches!(walls[2].outcome, Outcome::CannotTell { more_repeats: Some(more) } if more > 1),
+        "{}",
+        walls[2].words
+    );
+    // without scatter 1 % is the same within 2 %
+    let stored = rows(&found, "ckpt_stored_bytes");
+    assert_eq!(stored[0].outcome, Outcome::Same, "{}", stored[0].words);
+    let files = rows(&found, "ckpt_files");
+    assert_eq!(
+        (files[0].outcome.clone(), files[0].words.as_str()),
+        (Outcome::Unequal, "not equal: 6 and 7")
+    );
+    // checkpoints add 10 % on the cluster, and 1.2 % in the cloud
+    let overhead = rows(&found, "wall_with_over_without");
+    assert_eq!(overhead.len(), 1);
+    assert!(
+        (overhead[0].first.mean - 1.0996).abs() < 1e-3,
+        "{overhead:?}"
+    );
+    assert_eq!(
+        overhead[0].outcome,
+        Outcome::Smaller,
+        "{}",
+        overhead[0].words
+    );
+    // 400 MiB in 110 / 50 s
+    let bandwidth = rows(&found, "ckpt_bandwidth_mib_per_s");
+    assert!(
+        (bandwidth[0].first.mean - 181.0).abs() < 0.5,
+        "{bandwidth:?}"
+    );
+    assert!(found.differs() && found.is_worse() && found.is_untold());
+    assert_eq!(found.unmatched.len(), 1);
+    assert_eq!(
+        (
+            found.unmatched[0].side.as_str(),
+            found.unmatched[0].why.as_str()
+        ),
+        ("cluster", "cloud has no such point")
+    );
+}
+
+#[test]
+fn the_answers_say_how_much_slower_how_variable_and_what_checkpoints_add() {
+    let (cluster, cloud) = cluster_and_cloud();
+    insta::assert_snapshot!(compare_sides(&cluster, &cloud, 0.02).answers.join("\n"));
+}
+
+#[test]
+fn a_side_is_the_same_as_itself_and_only_what_is_asked_for_is_compared() {
+    let (cluster, _) = cluster_and_cloud();
+    let found = compare_sides(&cluster, &cluster, 0.05);
+    assert!(!found.differs() && found.environment.is_empty());
+    let stored = found
+        .clone()
+        .only(&["ckpt_stored_bytes".to_owned()])
+        .expect("it is compared");
+    assert!(stored.rows.iter().all(|row| row.outcome == Outcome::Same) && !stored.rows.is_empty());
+    assert_eq!(
+        found.only(&["no_such".to_owned()]).expect_err("unknown"),
+        "no_such"
+    );
+}
+
+#[test]
+fn two_campaigns_that_differ_in_one_version_differ_in_exactly_that_line() {
+    let made = || vec![(point("lab", "2Nx2P", NONE), runs(&[10.0, 10.1, 9.9], None))];
+    let (before, after) = (
+        tempfile::tempdir().expect("a directory"),
+        tempfile::tempdir().expect("a directory"),
+    );
+    campaign_measured(before.path(), made());
+    campaign_measured(after.path(), made());
+    for entry in fs::read_dir(after.path().join("runs")).expect("runs") {
+        let facts = entry.expect("a run").path().join("facts.json");
+        let text = fs::read_to_string(&facts).expect("facts");
+        assert!(text.contains("9.9.1"), "{text}");
+        fs::write(&facts, text.replace("9.9.1", "9.9.2")).expect("facts");
+    }
+    let sides = [before.path(), after.path()]
+        .map(|dir| Side::of_campaign("lab", &index(dir)).expect("a side"));
+    let found = compare_sides(&sides[0], &sides[1], 0.05);
+    let told: Vec<String> = found
+        .environment
+        .iter()
+        .map(|d| {
+            format!(
+                "{}: {} -> {}",
+                d.what,
+                d.first.join(";"),
+                d.second.join(";")
+            )
+        })
+        .collect();
+    assert_eq!(told, ["mpi.version: 9.9.1 -> 9.9.2"]);
+}
+
+#[test]
+fn a_factor_with_one_level_on_each_side_is_part_of_the_environment() {
+    let of = |mpi: &str| {
+        let mut point = point("lab", "2Nx2P", NONE);
+        point.mpi = mpi.to_owned();
+        side(mpi, vec![(point, runs(&[10.0, 10.1, 9.9], None))])
+    };
+    let found = compare_sides(&of("mpich"), &of("openmpi"), 0.05);
+    assert_eq!((found.pairs, found.unmatched.len()), (1, 0));
+    assert_eq!(
+        (
+            found.environment[0].first.as_slice(),
+            found.environment[0].second.as_slice()
+        ),
+        (
+            ["mpich".to_owned()].as_slice(),
+            ["openmpi".to_owned()].as_slice()
+        )
+    );
+}
+
+#[test]
+fn sites_of_one_campaign_are_sides_and_a_point_on_two_sites_is_of_neither() {
+    let made =
+        ["a", "b", "c"].map(|site| (point(site, "2Nx2P", NONE), runs(&[10.0, 10.5, 9.9], None)));
+    let whole = side("all", made.into());
+    assert_eq!(whole.sites(), ["a", "b", "c"]);
+    let [a, b] = ["a", "b"].map(|site| whole.of_site(site, site).expect("a site"));
+    assert_eq!(compare_sides(&a, &b, 0.05).pairs, 1);
+    assert!(whole.of_site("d", "d").is_none());
+    let found = compare_sides(&whole, &a, 0.05);
+    assert_eq!(found.pairs, 0);
+    assert!(
+        found
+            .unmatched
+            .iter()
+            .all(|u| u.why.contains("name one site"))
+    );
+    assert!(found.answers[0].contains("nothing is compared"));
+}
+
+#[test]
+fn a_comparison_is_written_in_every_format() {
+    let (cluster, cloud) = cluster_and_cloud();
+    let dir = tempfile::tempdir().expect("a directory");
+    let to = Utf8Path::from_path(dir.path()).expect("UTF-8");
+    let report = comparison_report(&compare_sides(&cluster, &cloud, 0.02));
+    let files = write_all(&report, to, &Format::ALL).expect("a report");
+    assert!(
+        files
+            .iter()
+            .any(|file| file.ends_with("csv/points_wall_s.csv")),
+        "{files:?}"
+    );
+    let page = fs::read_to_string(to.join("report.html")).expect("a page");
+    assert!(page.contains("cloud against cluster") && page.contains("smaller by 50.2"));
+}
