@@ -77,8 +77,8 @@ pub(crate) fn point_of(levels: &IndexMap<String, String>) -> Result<Point, (Stri
     }
     let mapping: Mapping = levels["mapping"].parse().map_err(|error| {
         (
-            format!("`{}` is not a mapping: {error}", levels["mapping"]),
-            "write it as 4Nx2P: two processes on each of four nodes".to_owned(),
+            format!("{error}"),
+            "4Nx2P is two processes on each of four nodes".to_owned(),
         )
     })?;
     levels.shift_remove("processes");
@@ -93,6 +93,7 @@ pub(crate) fn point_of(levels: &IndexMap<String, String>) -> Result<Point, (Stri
             "write it as in a campaign file".to_owned(),
         )
     };
+    let written = levels.clone();
     let mut point = Point::from_columns(
         |column| {
             let name = column.strip_suffix("_bytes").unwrap_or(column);
@@ -108,7 +109,7 @@ pub(crate) fn point_of(levels: &IndexMap<String, String>) -> Result<Point, (Stri
             };
             column_value(column, &text).ok_or_else(|| wrong(name, &text))
         },
-        |column| wrong(column, "this"),
+        |column| wrong(column, written.get(column).map_or("", String::as_str)),
     )?;
     point.mapping = mapping;
     point.user = levels
@@ -145,7 +146,7 @@ fn column_value(column: &str, text: &str) -> Option<ColumnValue> {
 }
 
 /// Units that a table may have, with the unit of records and the factor between them.
-const UNITS: [(&str, Unit, f64); 13] = [
+const UNITS: [(&str, Unit, f64); 18] = [
     ("s", Unit::Seconds, 1.0),
     ("ms", Unit::Seconds, 1e-3),
     ("min", Unit::Seconds, 60.0),
@@ -154,7 +155,12 @@ const UNITS: [(&str, Unit, f64); 13] = [
     ("KiB", Unit::Bytes, 1024.0),
     ("MiB", Unit::Bytes, MIB),
     ("GiB", Unit::Bytes, 1024.0 * MIB),
+    ("MB", Unit::Bytes, 1e6),
+    ("GB", Unit::Bytes, 1e9),
     ("MiB/s", Unit::MibPerSecond, 1.0),
+    ("GiB/s", Unit::MibPerSecond, 1024.0),
+    ("MB/s", Unit::MibPerSecond, 1e6 / MIB),
+    ("GB/s", Unit::MibPerSecond, 1e9 / MIB),
     ("count", Unit::Count, 1.0),
     ("Mop/s", Unit::MopPerSecond, 1.0),
     ("USD", Unit::Usd, 1.0),
@@ -170,5 +176,5 @@ pub(crate) fn unit_of(name: &str) -> Result<(Unit, f64), String> {
         .iter()
         .find(|(unit, ..)| *unit == name)
         .map(|(_, unit, factor)| (*unit, *factor))
-        .ok_or_else(|| suggestion(name, "unit", UNITS.iter().map(|(unit, ..)| *unit)))
+        .ok_or_else(|| suggestion(name, "units", UNITS.iter().map(|(unit, ..)| *unit)))
 }

@@ -172,7 +172,7 @@ impl Columns<'_> {
                     "{} has no column `{column}`",
                     self.csv.source.path.display()
                 ),
-                suggestion(column, "column", names()),
+                suggestion(column, "its columns", names()),
             )
         })
     }
