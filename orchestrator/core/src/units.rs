@@ -72,6 +72,18 @@ pub fn seconds(text: &str) -> Result<f64, DurationError> {
     }
 }
 
+/// US dollars for people: two decimals, or two significant digits below a cent.
+pub fn dollars(value: f64) -> String {
+    match value {
+        v if v >= 1000.0 => format!("${v:.0}"),
+        v if v >= 0.1 => format!("${v:.2}"),
+        v if v >= 0.01 => format!("${v:.3}"),
+        v if v >= 0.0001 => format!("${v:.4}"),
+        v if v > 0.0 => "<$0.0001".to_owned(),
+        _ => "$0".to_owned(),
+    }
+}
+
 /// A size in bytes, written `16MiB`, `64KiB`, `2GiB` or `4096` (bytes).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ByteSize(pub u64);

@@ -5,7 +5,10 @@ use crate::{
     comparison::Side,
     results::{counterpart, data::Data, rows::PointRow},
 };
-use cvc_core::{record::names, units::duration};
+use cvc_core::{
+    record::names,
+    units::{dollars, duration},
+};
 use cvc_model::{
     pareto::{Bounded, Standing},
     schedule::{daly_s, expected_s},
@@ -280,7 +283,7 @@ impl Measured<'_> {
         }
         match (wishes.budget_usd, cost_usd) {
             (Some(limit), Some(cost)) => {
-                let told = format!("costs ${:.2}", cost.value);
+                let told = format!("costs {}", dollars(cost.value));
                 check.limit(cost, limit, &told, "the budget");
             }
             (Some(_), None) => check.perhaps("its cost is unknown".to_owned()),

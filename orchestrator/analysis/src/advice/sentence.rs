@@ -1,7 +1,7 @@
 //! The advice in a sentence.
 
 use super::candidate::{Candidate, Kept};
-use cvc_core::units::{counted, duration};
+use cvc_core::units::{counted, dollars, duration};
 use cvc_model::pareto::Standing;
 
 /// Says which candidate to take. Without a single best one: the fastest and the cheapest.
@@ -67,7 +67,7 @@ fn does(count: usize) -> String {
 fn told(candidate: &Candidate) -> String {
     let cost = candidate
         .cost_usd
-        .map_or_else(String::new, |cost| format!(", ${:.4}", cost.value));
+        .map_or_else(String::new, |cost| format!(", {}", dollars(cost.value)));
     let unsure = if candidate.kept == Kept::Perhaps {
         ", not surely within what is asked for"
     } else {

@@ -2,6 +2,7 @@
 
 use crate::results::{data::Data, rows::PointRow};
 use cvc_index::{Index, error::AnalysisError};
+use indexmap::IndexSet;
 use std::sync::Arc;
 
 /// The results of a campaign, or of one of its sites.
@@ -34,11 +35,12 @@ impl Side {
 
     /// The sites that it has points of, in the order of the campaign.
     pub fn sites(&self) -> Vec<String> {
-        self.data
-            .levels("site")
-            .into_iter()
-            .map(str::to_owned)
-            .collect()
+        let sites: IndexSet<&str> = self
+            .points
+            .iter()
+            .map(|point| self.data.points[*point].factor("site"))
+            .collect();
+        sites.into_iter().map(str::to_owned).collect()
     }
 
     /// What of it ran on one site; `None` if it has no such site. It is called by `name`.

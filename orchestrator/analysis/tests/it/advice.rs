@@ -121,7 +121,7 @@ fn the_front_is_what_nothing_beats_and_what_intervals_do_not_show_is_not_told_ap
     assert_eq!(standing("poor, dmtcp"), Some(Standing::Dominated));
     assert!(
         advice.sentence.starts_with(
-            "solver.S: fastest is fast, no checkpoint (1 min 40 s, $4.0000); cheapest is cheap, no checkpoint (5 min 00 s, $1.5000)"
+            "solver.S: fastest is fast, no checkpoint (1 min 40 s, $4.00); cheapest is cheap, no checkpoint (5 min 00 s, $1.50)"
         ),
         "{}",
         advice.sentence

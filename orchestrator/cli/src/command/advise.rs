@@ -13,7 +13,7 @@ use cvc_analysis::{
     comparison::Side,
     report::write_all,
 };
-use cvc_core::units::{ByteSize, counted, duration};
+use cvc_core::units::{ByteSize, counted, dollars, duration};
 use serde::Serialize;
 use std::io::{self, Write};
 
@@ -106,7 +106,7 @@ fn show(out: &mut impl Write, advice: &Advice) -> io::Result<()> {
     for c in advice.candidates.iter().take(LISTED) {
         let cost = c
             .cost_usd
-            .map_or_else(|| "-".to_owned(), |cost| format!("${:.4}", cost.value));
+            .map_or_else(|| "-".to_owned(), |cost| dollars(cost.value));
         let stored = c.storage_bytes.map_or_else(
             || "-".to_owned(),
             |bytes| {
@@ -137,7 +137,7 @@ fn show(out: &mut impl Write, advice: &Advice) -> io::Result<()> {
     for next in &advice.next {
         let cost = next
             .cost_usd
-            .map_or_else(String::new, |usd| format!(", ${usd:.2}"));
+            .map_or_else(String::new, |usd| format!(", {}", dollars(usd)));
         let text = format!(
             "To decide between {} and {}: {} of each ({}{cost}).",
             next.between[0],

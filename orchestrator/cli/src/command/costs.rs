@@ -8,26 +8,14 @@ use cvc_cloud::cost::{self, Expected, PriceBook, SETUP_S, SiteCost};
 use cvc_cloud::provider::FleetRequest;
 use cvc_core::campaign::{Credits, Market, Spec};
 use cvc_core::ids::PointId;
-use cvc_core::units::MIB;
+use cvc_core::units::{MIB, dollars};
 use cvc_journal::price::NodeRate;
 use std::{collections::HashMap, io::Write};
 
-/// US dollars for people: two decimals, or two significant digits below a cent.
-pub fn usd(value: f64) -> String {
-    match value {
-        v if v >= 1000.0 => format!("${v:.0}"),
-        v if v >= 0.1 => format!("${v:.2}"),
-        v if v >= 0.01 => format!("${v:.3}"),
-        v if v >= 0.0001 => format!("${v:.4}"),
-        v if v > 0.0 => "<$0.0001".to_owned(),
-        _ => "$0".to_owned(),
-    }
-}
-
 fn or_unknown(value: Option<f64>, at_most: bool) -> String {
     match value {
-        Some(value) if at_most => format!("≤{}", usd(value)),
-        Some(value) => usd(value),
+        Some(value) if at_most => format!("≤{}", dollars(value)),
+        Some(value) => dollars(value),
         None => "unknown".to_owned(),
     }
 }
@@ -174,12 +162,12 @@ fn total(
     };
     let budget = match &spec.budget {
         Some(budget) if known > budget.usd => {
-            format!("; the budget of {} is NOT ENOUGH", usd(budget.usd))
+            format!("; the budget of {} is NOT ENOUGH", dollars(budget.usd))
         }
         Some(budget) if expected.usd.is_some() => {
-            format!("; the budget of {} is enough", usd(budget.usd))
+            format!("; the budget of {} is enough", dollars(budget.usd))
         }
-        Some(budget) => format!("; budget {}", usd(budget.usd)),
+        Some(budget) => format!("; budget {}", dollars(budget.usd)),
         None => String::new(),
     };
     writeln!(
@@ -302,23 +290,4 @@ fn assumptions(
         writeln!(out, "{}", paragraph("  ", &text))?;
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::usd;
-
-    #[test]
-    fn dollars_have_as_many_figures_as_matter() {
-        let shown: Vec<String> = [0.0, 0.00001, 0.00042, 0.0116, 0.42, 12.345, 1234.5]
-            .iter()
-            .map(|v| usd(*v))
-            .collect();
-        assert_eq!(
-            shown,
-            [
-                "$0", "<$0.0001", "$0.0004", "$0.012", "$0.42", "$12.35", "$1234"
-            ]
-        );
-    }
 }

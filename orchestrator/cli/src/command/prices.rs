@@ -1,6 +1,5 @@
 //! `cvc prices`
 
-use super::costs::usd;
 use crate::{
     args::PricesArgs,
     exit_status::ExitStatus,
@@ -12,6 +11,7 @@ use crate::{
 use cvc_cloud::cost::{self, PriceBook};
 use cvc_cloud::provider::{Account, Clouds, ProviderError};
 use cvc_core::campaign::{Ec2Settings, Market, Spec};
+use cvc_core::units::dollars;
 use cvc_session::campaigns::load;
 use cvc_sites::error::CampaignError;
 use std::io::Write;
@@ -92,7 +92,7 @@ fn show(spec: &Spec, book: &PriceBook) -> Result<(), std::io::Error> {
                 cvc_journal::price::UnknownPrice,
             >| {
                 let (dollars, from) = match price {
-                    Ok(price) => (usd(price.usd_per_hour), price.source()),
+                    Ok(price) => (dollars(price.usd_per_hour), price.source()),
                     Err(_) => ("unknown".to_owned(), "not in the price list".to_owned()),
                 };
                 rows.add_row([

@@ -1,6 +1,5 @@
 //! `cvc sweep`
 
-use super::costs;
 use crate::{
     args::SweepArgs,
     display::duration,
@@ -13,6 +12,7 @@ use crate::{
 use cvc_cloud::cost::{self, DiskSize, PriceBook};
 use cvc_cloud::provider::{Account, ErrorKind, ProviderError, Resource, ResourceKind};
 use cvc_cloud::{Found, Known, Removed, Sweep, SweepFindings};
+use cvc_core::units::dollars;
 use cvc_journal::lease::owner;
 use jiff::Timestamp;
 use std::{collections::BTreeSet, io::Write};
@@ -245,8 +245,8 @@ impl Spent {
 fn shown(spent: Spent) -> String {
     match spent.usd {
         None => "?".to_owned(),
-        Some(usd) if spent.at_most && usd > 0.0 => format!("at most {}", costs::usd(usd)),
-        Some(usd) => costs::usd(usd),
+        Some(usd) if spent.at_most && usd > 0.0 => format!("at most {}", dollars(usd)),
+        Some(usd) => dollars(usd),
     }
 }
 

@@ -14,6 +14,7 @@ mod cluster_slurm;
 mod cluster_slurm_faults;
 mod cluster_ssh;
 mod common;
+mod compare;
 mod costs;
 mod dmtcp;
 mod dmtcp_stand_in;

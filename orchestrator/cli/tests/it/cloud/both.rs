@@ -5,6 +5,7 @@ use crate::{
     common::cluster::{LIMIT, slurm_site, ssh_site},
 };
 use cvc_testkit::{Cloud, Lab, Tool, require, wait_until};
+use serde_json::Value;
 use std::fs;
 
 const MATRIX: &str = "[matrix]\napp = \"kernel-stencil\"\nclass = \"S\"\nmapping = [\"1Nx4P\", \"2Nx2P\", \"4Nx1P\"]\nmpi = \"mpich5\"\n\
@@ -57,6 +58,28 @@ fn one_file_compares_a_slurm_site_and_an_ec2_site() {
         let records = cloud.on.campaign.records(run);
         assert!(records.iter().any(|r| r["unit"] == "USD"), "{records:?}");
     }
+    let printed = |args: &[&str]| -> Value {
+        let text = cloud.on.start(args).wait(LIMIT).expect(0).stdout;
+        serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {text}"))
+    };
+    let compared = printed(&["compare", "campaign.toml", "--json"])["comparisons"][0].clone();
+    assert_eq!(
+        (&compared["first"], &compared["second"], &compared["pairs"]),
+        (&"slurm".into(), &"cloud".into(), &3.into())
+    );
+    let differs = |what: &str| {
+        compared["environment"]
+            .as_array()
+            .is_some_and(|all| all.iter().any(|d| d["what"] == what))
+    };
+    assert!(differs("instance.type"), "{compared}");
+    let advised = printed(&["advise", "campaign.toml", "--json"])["advice"][0].clone();
+    assert_eq!(advised["objectives"][1], "cost_usd", "{advised}");
+    assert_eq!(
+        advised["candidates"].as_array().map(Vec::len),
+        Some(6),
+        "{advised}"
+    );
 }
 
 /// Ends when its site may: the cluster's only node is n1.
