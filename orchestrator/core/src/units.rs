@@ -193,3 +193,22 @@ pub fn duration(seconds: f64) -> String {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::dollars;
+
+    #[test]
+    fn dollars_have_as_many_figures_as_matter() {
+        let shown: Vec<String> = [0.0, 0.00001, 0.00042, 0.0116, 0.42, 12.345, 1234.5]
+            .iter()
+            .map(|v| dollars(*v))
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                "$0", "<$0.0001", "$0.0004", "$0.012", "$0.42", "$12.35", "$1234"
+            ]
+        );
+    }
+}
