@@ -268,3 +268,118 @@ impl<'a> Budget<'a> {
                 .is_none_or(|b| view.spent_after(keep_s + RELEASE_S) <= b.usd)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cvc_journal::lease::LaunchOrder;
+    use cvc_journal::price::{Price, PriceFrom, RatePart};
+    use cvc_journal::{Acquired, Entry, Event};
+
+    const LOCAL: &str = "[sites.local]\nkind = \"local\"";
+
+    /// A campaign of one run on one site.
+    fn spec(site: &str) -> Spec {
+        let text = format!(
+            "schema = 1\nname = \"c\"\n{site}\n[budget]\nusd = 1.0\n[matrix]\napp = \"demo\"\nclass = \"S\"\nmapping = \"1Nx2P\"\n\
+             [run]\nrepeats = 1\n"
+        );
+        let apps = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../core/tests/apps");
+        campaign::load_text(std::path::Path::new("c.toml"), &text, &[apps])
+            .unwrap_or_else(|e| panic!("{e}"))
+    }
+
+    fn with_usd(spec: &Spec, usd: f64) -> Spec {
+        let mut spec = spec.clone();
+        spec.budget.as_mut().expect("a budget").usd = usd;
+        spec
+    }
+
+    #[test]
+    fn a_run_that_uses_the_budget_up_is_affordable_and_a_dearer_one_is_not() {
+        let spec = spec(LOCAL);
+        let plan = cvc_core::plan::build(&spec);
+        let (state, run) = (CampaignState::default(), &plan.runs[0]);
+        let (ledger, scheduler) = (Ledger::of(&plan, &state), Scheduler::new(&plan, &spec.run));
+        let price = RatePart {
+            what: "node".into(),
+            price: Price::new(3600.0, PriceFrom::Campaign),
+        };
+        let rate = NodeRate::new(vec![price], 0.0);
+        let view = BudgetView {
+            state: &state,
+            ledger: &ledger,
+            scheduler: &scheduler,
+            by_use: [(plan.points[0].point.site.clone(), rate)].into(),
+        };
+        let expected_s = [(run.point.clone(), 64.0)].into();
+        let is_affordable = |usd: f64| {
+            let spec = with_usd(&spec, usd);
+            let budget = Budget::new(&spec, &plan, &expected_s);
+            budget.unaffordable(&view, run).is_none()
+        };
+        assert!(is_affordable(64.0) && !is_affordable(63.99));
+    }
+
+    #[test]
+    fn machines_are_kept_within_the_budget_unless_it_has_ended_something() {
+        let spec = with_usd(&spec(LOCAL), 0.0);
+        let plan = cvc_core::plan::build(&spec);
+        let (state, expected_s) = (CampaignState::default(), HashMap::new());
+        let (ledger, scheduler) = (Ledger::of(&plan, &state), Scheduler::new(&plan, &spec.run));
+        let view = BudgetView {
+            state: &state,
+            ledger: &ledger,
+            scheduler: &scheduler,
+            by_use: BTreeMap::new(),
+        };
+        let mut budget = Budget::new(&spec, &plan, &expected_s);
+        assert!(budget.pays_for_keeping(&view, 60.0), "they cost nothing");
+        budget.note_exceeded();
+        assert!(!budget.pays_for_keeping(&view, 60.0));
+    }
+
+    #[test]
+    fn instances_that_are_lost_are_missing() {
+        let spec = spec(
+            "[sites.a]\nkind = \"ec2\"\nec2 = { region = \"us-east-1\", instance_types = [\"c5.large\"], nodes = 4 }",
+        );
+        let plan = cvc_core::plan::build(&spec);
+        let mut state = CampaignState::default();
+        let order = LaunchOrder {
+            count: 3,
+            ..LaunchOrder::default()
+        };
+        for event in [
+            Event::LeaseIntended {
+                lease: "l".into(),
+                site: "a".into(),
+                nodes: 3,
+                order: Some(Box::new(order)),
+            },
+            Event::LeaseAcquired {
+                lease: "l".into(),
+                by: Acquired::instances(["i-1", "i-2", "i-3"]),
+            },
+            Event::LeaseLost {
+                lease: "l".into(),
+                instances: vec!["i-2".into()],
+                why: "taken back".into(),
+            },
+        ] {
+            let at = jiff::Timestamp::UNIX_EPOCH;
+            state.apply(&Entry { seq: 1, at, event }).expect("legal");
+        }
+        let (ledger, scheduler) = (Ledger::of(&plan, &state), Scheduler::new(&plan, &spec.run));
+        let view = BudgetView {
+            state: &state,
+            ledger: &ledger,
+            scheduler: &scheduler,
+            by_use: BTreeMap::new(),
+        };
+        let expected_s = HashMap::new();
+        let budget = Budget::new(&spec, &plan, &expected_s);
+        let missing = |nodes| budget.missing_nodes(&view, "a", [nodes].into_iter());
+        assert_eq!([2, 3, 4].map(missing), [0, 1, 2].map(Some));
+    }
+}
