@@ -275,8 +275,10 @@ mod tests {
     use cvc_journal::lease::LaunchOrder;
     use cvc_journal::price::{Price, PriceFrom, RatePart};
     use cvc_journal::{Acquired, Entry, Event};
+    use jiff::Timestamp;
 
     const LOCAL: &str = "[sites.local]\nkind = \"local\"";
+    const CLOUD: &str = "[sites.a]\nkind = \"ec2\"\nec2 = { region = \"us-east-1\", instance_types = [\"c5.large\"], nodes = 4 }";
 
     /// A campaign of one run on one site.
     fn spec(site: &str) -> Spec {
@@ -293,6 +295,26 @@ mod tests {
         let mut spec = spec.clone();
         spec.budget.as_mut().expect("a budget").usd = usd;
         spec
+    }
+
+    /// A campaign that has these instances since then.
+    fn with_lease(order: LaunchOrder, instances: &[&str], at: Timestamp) -> CampaignState {
+        let mut state = CampaignState::default();
+        for event in [
+            Event::LeaseIntended {
+                lease: "l".into(),
+                site: "a".into(),
+                nodes: order.count,
+                order: Some(Box::new(order)),
+            },
+            Event::LeaseAcquired {
+                lease: "l".into(),
+                by: Acquired::instances(instances.iter().copied()),
+            },
+        ] {
+            state.apply(&Entry { seq: 1, at, event }).expect("legal");
+        }
+        state
     }
 
     #[test]
@@ -339,37 +361,58 @@ mod tests {
         assert!(!budget.pays_for_keeping(&view, 60.0));
     }
 
+    /// Limits are taken from what is spent a moment earlier: then the tests hold however long they take.
+    #[test]
+    fn the_time_to_give_machines_back_is_paid_as_well() {
+        let spec = spec(CLOUD);
+        let plan = cvc_core::plan::build(&spec);
+        let order = LaunchOrder {
+            count: 1,
+            usd_per_hour: Some(3600.0),
+            lifetime_s: 1_000_000,
+            ..LaunchOrder::default()
+        };
+        let state = with_lease(order, &["i-1"], clock::now());
+        let (ledger, scheduler) = (Ledger::of(&plan, &state), Scheduler::new(&plan, &spec.run));
+        let view = BudgetView {
+            state: &state,
+            ledger: &ledger,
+            scheduler: &scheduler,
+            by_use: BTreeMap::new(),
+        };
+        let expected_s = [(plan.runs[0].point.clone(), 64.0)].into();
+        let short_of = |seconds: f64| with_usd(&spec, view.spent_after(seconds + RELEASE_S) - 0.01);
+        let plenty = with_usd(&spec, 1e6);
+        let is_short = |spec: &Spec| {
+            let budget = Budget::new(spec, &plan, &expected_s);
+            (
+                !budget.pays_for_keeping(&view, 64.0),
+                budget.unaffordable(&view, &plan.runs[0]).is_some(),
+                budget.unaffordable_fleet(&view, "a").is_some(),
+            )
+        };
+        let of_run = is_short(&short_of(64.0));
+        assert!(of_run.0 && of_run.1);
+        assert!(is_short(&short_of(cost::SETUP_S + 64.0)).2);
+        assert_eq!(is_short(&plenty), (false, false, false));
+    }
+
     #[test]
     fn instances_that_are_lost_are_missing() {
-        let spec = spec(
-            "[sites.a]\nkind = \"ec2\"\nec2 = { region = \"us-east-1\", instance_types = [\"c5.large\"], nodes = 4 }",
-        );
+        let spec = spec(CLOUD);
         let plan = cvc_core::plan::build(&spec);
-        let mut state = CampaignState::default();
         let order = LaunchOrder {
             count: 3,
             ..LaunchOrder::default()
         };
-        for event in [
-            Event::LeaseIntended {
-                lease: "l".into(),
-                site: "a".into(),
-                nodes: 3,
-                order: Some(Box::new(order)),
-            },
-            Event::LeaseAcquired {
-                lease: "l".into(),
-                by: Acquired::instances(["i-1", "i-2", "i-3"]),
-            },
-            Event::LeaseLost {
-                lease: "l".into(),
-                instances: vec!["i-2".into()],
-                why: "taken back".into(),
-            },
-        ] {
-            let at = jiff::Timestamp::UNIX_EPOCH;
-            state.apply(&Entry { seq: 1, at, event }).expect("legal");
-        }
+        let mut state = with_lease(order, &["i-1", "i-2", "i-3"], Timestamp::UNIX_EPOCH);
+        let event = Event::LeaseLost {
+            lease: "l".into(),
+            instances: vec!["i-2".into()],
+            why: "taken back".into(),
+        };
+        let at = Timestamp::UNIX_EPOCH;
+        state.apply(&Entry { seq: 1, at, event }).expect("legal");
         let (ledger, scheduler) = (Ledger::of(&plan, &state), Scheduler::new(&plan, &spec.run));
         let view = BudgetView {
             state: &state,
