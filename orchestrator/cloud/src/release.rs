@@ -304,3 +304,36 @@ impl Fleet {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::known_ids;
+    use cvc_journal::{Acquired, CampaignState, Entry, Event};
+
+    /// The cloud refuses a whole list for one instance that it no longer knows.
+    #[test]
+    fn an_instance_that_is_gone_is_not_ended() {
+        let mut state = CampaignState::default();
+        for event in [
+            Event::LeaseIntended {
+                lease: "l".into(),
+                site: "a".into(),
+                nodes: 2,
+                order: None,
+            },
+            Event::LeaseAcquired {
+                lease: "l".into(),
+                by: Acquired::instances(["i-1", "i-2"]),
+            },
+            Event::LeaseLost {
+                lease: "l".into(),
+                instances: vec!["i-1".into()],
+                why: "taken back".into(),
+            },
+        ] {
+            let at = jiff::Timestamp::UNIX_EPOCH;
+            state.apply(&Entry { seq: 1, at, event }).expect("legal");
+        }
+        assert_eq!(known_ids(&state.leases[0]), ["i-2"]);
+    }
+}

@@ -134,7 +134,7 @@ fn flavour(regions: &[Region]) -> MpiFlavour {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{name::Name, zones::Zone};
+    use crate::{name::Name, owner_sums::OwnerBytes, zones::Zone};
 
     const MIB: u64 = 1 << 20;
     const INITIAL_HEAP: u64 = 132 << 10;
@@ -260,6 +260,39 @@ mod tests {
             parts(Some(&baseline(90 * MIB))),
             [0, 61 * MIB, INITIAL_HEAP],
             "never more than there is"
+        );
+    }
+
+    #[test]
+    fn what_no_process_may_touch_is_reserved_and_not_accessible() {
+        let mut regions = [
+            Region {
+                prot: 0,
+                ..region("", 0x22, true, Sub::NoAccess, MIB)
+            },
+            region("", 0x22, true, Sub::Anon, 2 * MIB),
+        ];
+        classify(&mut regions);
+        let sums = sum(&regions, None);
+        let of = |bytes: &OwnerBytes| [Part::Reserves, Part::Shared].map(|part| bytes.get(part));
+        assert_eq!(of(&sums.r#virtual), [MIB, 2 * MIB]);
+        assert_eq!(of(&sums.accessible), [0, 2 * MIB]);
+    }
+
+    #[test]
+    fn headers_of_what_libraries_allocate_are_theirs_too() {
+        let mut regions = [region("", 0x32, false, Sub::Anon, 60 * MIB)];
+        classify(&mut regions);
+        let baseline = Baseline {
+            headers: 3,
+            ..baseline(5 * MIB)
+        };
+        let sums = sum(&regions, Some(&baseline));
+        let page = PAGE as u64;
+        assert_eq!(sums.stored.get(Part::LibraryMemory), 5 * MIB);
+        assert_eq!(
+            [Part::Allocated, Part::LibraryMemory].map(|part| sums.stored_with_headers.get(part)),
+            [55 * MIB + page - 3 * page, 5 * MIB + 3 * page]
         );
     }
 

@@ -150,7 +150,7 @@ mod tests {
     ];
 
     /// Both classes on the same processes count as one point.
-    fn sample((class, p, value): (&str, u32, f64)) -> Sample {
+    fn sample(mpi: MpiKind, (class, p, value): (&str, u32, f64)) -> Sample {
         let mapping = cvc_core::mapping::Mapping::one_node(p);
         let at = Setting {
             app: "program".into(),
@@ -158,7 +158,7 @@ mod tests {
             nas: None,
             mapping,
             per_node: p,
-            mpi: MpiKind::Nemesis,
+            mpi,
             output: Default::default(),
         };
         Sample {
@@ -168,7 +168,11 @@ mod tests {
         }
     }
 
-    fn chosen(of: [(&str, u32, f64); 4], wanted: &[&str]) -> (String, String) {
+    fn chosen<const N: usize>(
+        mpi: MpiKind,
+        of: [(&str, u32, f64); N],
+        wanted: &[&str],
+    ) -> (String, String) {
         let models = shmem::models();
         let models: Vec<&dyn Model> = models
             .iter()
@@ -177,7 +181,7 @@ mod tests {
             .collect();
         assert_eq!(models.len(), wanted.len());
         split(
-            of.map(sample),
+            of.map(|point| sample(mpi, point)),
             |_| true,
             |training, _| {
                 let choice = choose(&models, &training).expect("a choice");
@@ -190,7 +194,7 @@ mod tests {
     fn a_curve_does_not_win_because_a_twin_of_each_point_gave_away_the_answer() {
         // On 25 processes 148.3 MiB were measured: the line says 131, the buffers 149.
         assert_eq!(
-            chosen(MEASURED, &["shmem-line", "shmem-buffers"]).0,
+            chosen(MpiKind::Nemesis, MEASURED, &["shmem-line", "shmem-buffers"]).0,
             "shmem-buffers"
         );
     }
@@ -198,9 +202,20 @@ mod tests {
     #[test]
     fn a_curve_that_cannot_be_judged_is_taken_before_one_that_is_known_to_be_bad() {
         let flat = MEASURED.map(|(class, p, _)| (class, p, 4.0 + 4.0 * f64::from(p)));
-        let (id, reason) = chosen(flat, &["shmem-constant", "shmem-line"]);
+        // a constant can be fitted to it, and errs by half
+        let (id, reason) = chosen(MpiKind::Mpich, flat, &["shmem-constant", "shmem-line"]);
         assert_eq!(id, "shmem-line");
         assert!(reason.contains("too few"), "{reason}");
+    }
+
+    #[test]
+    fn of_few_points_the_first_model_of_the_list_is_taken_and_of_more_the_one_that_errs_least() {
+        let grows = [4, 9, 16, 25].map(|p| ("A", p, 4.0 * f64::from(p)));
+        let both = &["shmem-constant", "shmem-line"];
+        let (id, reason) = chosen(MpiKind::Mpich, [grows[0], grows[1]], both);
+        assert_eq!(id, "shmem-constant", "{reason}");
+        let (id, reason) = chosen(MpiKind::Mpich, grows, both);
+        assert_eq!(id, "shmem-line", "{reason}");
     }
 
     #[test]
@@ -212,7 +227,7 @@ mod tests {
             .filter(|m| m.info().id == "shmem-quadratic")
             .collect();
         let refused = split(
-            MEASURED.map(sample),
+            MEASURED.map(|point| sample(MpiKind::Nemesis, point)),
             |_| true,
             |training, _| {
                 choose(&models, &training)

@@ -588,11 +588,90 @@ fn failed_points_leave_the_axis_as_it_was() {
     }
 }
 
+#[test]
+fn sizes_of_images_are_those_of_counted_runs() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let made = common::campaign(dir.path());
+    let index = rebuild_index(utf8(dir.path())).expect("an index");
+    let mut found = std::collections::BTreeSet::new();
+    index
+        .each_image_size(|size| {
+            found.insert(size.run);
+        })
+        .expect("sizes");
+    let is_counted = |run: &&cvc_core::plan::PlannedRun| {
+        matches!(run.repeat, Repeat::Measured(_)) && run.id != made.failed
+    };
+    let counted = made.plan.runs.iter().filter(is_counted);
+    let all: Vec<&str> = counted.map(|run| run.id.as_str()).collect();
+    assert!(!found.is_empty() && found.iter().all(|run| all.contains(&run.as_str())));
+}
+
+#[test]
+fn warm_ups_that_failed_or_were_repeated_are_in_no_count() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let made = common::campaign(dir.path());
+    let counts = || {
+        let report = build(&rebuild_index(utf8(dir.path())).expect("an index")).expect("a report");
+        let rows = ["runs", "points"].map(|id| {
+            let table = report.tables().find(|t| t.id == id).expect(id);
+            format!("{:?}", table.rows)
+        });
+        let found = report.sections.iter().find(|s| s.id == "found");
+        (rows, format!("{:?}", found.expect("a section").blocks[0]))
+    };
+    let before = counts();
+    let mut warm_ups = made
+        .plan
+        .runs
+        .iter()
+        .filter(|r| r.repeat == Repeat::Warmup(1));
+    let [failed, repeated] = [(); 2].map(|()| warm_ups.next().expect("a warm-up").id.as_str());
+    let path = dir.path().join("journal.jsonl");
+    let journal = fs::read_to_string(&path).expect("a journal");
+    let mut lines: Vec<String> = Vec::new();
+    for line in journal.lines() {
+        let is_finish = line.contains("\"run-finished\"");
+        if is_finish && line.contains(failed) {
+            lines.push(fail_by(line, cvc_core::outcome::Cause::Restart));
+        } else if is_finish && line.contains(repeated) {
+            let second = |line: &str| line.replace("\"attempt\":1", "\"attempt\":2");
+            let intended = lines.last().expect("its beginning").clone();
+            lines.extend([fail(line), second(&intended), second(line)]);
+        } else {
+            lines.push(line.to_owned());
+        }
+    }
+    for (number, line) in lines.iter_mut().enumerate() {
+        // the last one is torn
+        if let Ok(mut entry) = serde_json::from_str::<serde_json::Value>(line) {
+            entry["seq"] = (number + 1).into();
+            *line = entry.to_string();
+        }
+    }
+    fs::write(&path, lines.join("\n")).expect("a journal");
+    let index = rebuild_index(utf8(dir.path())).expect("an index");
+    let changed: u32 = index
+        .connection()
+        .query_row(
+            "SELECT count(*) FROM runs WHERE kind = 'warmup' AND (state = 'failed' OR attempts = 2)",
+            [],
+            |r| r.get(0),
+        )
+        .expect("a count");
+    assert_eq!(changed, 2);
+    assert_eq!(counts(), before);
+}
+
 /// The line of the journal, failed.
 fn fail(line: &str) -> String {
+    fail_by(line, cvc_core::outcome::Cause::Checkpoint)
+}
+
+fn fail_by(line: &str, cause: cvc_core::outcome::Cause) -> String {
     let mut entry: serde_json::Value = serde_json::from_str(line).expect("a line");
     let failed = serde_json::to_value(cvc_core::outcome::Outcome::Failed {
-        cause: cvc_core::outcome::Cause::Checkpoint,
+        cause,
         detail: "made up".to_owned(),
     });
     replace_outcome(&mut entry, &failed.expect("json"));

@@ -268,3 +268,161 @@ impl<'a> Budget<'a> {
                 .is_none_or(|b| view.spent_after(keep_s + RELEASE_S) <= b.usd)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cvc_journal::lease::LaunchOrder;
+    use cvc_journal::price::{Price, PriceFrom, RatePart};
+    use cvc_journal::{Acquired, Entry, Event};
+    use jiff::Timestamp;
+
+    const LOCAL: &str = "[sites.local]\nkind = \"local\"";
+    const CLOUD: &str = "[sites.a]\nkind = \"ec2\"\nec2 = { region = \"us-east-1\", instance_types = [\"c5.large\"], nodes = 4 }";
+
+    /// A campaign of one run on one site.
+    fn spec(site: &str) -> Spec {
+        let text = format!(
+            "schema = 1\nname = \"c\"\n{site}\n[budget]\nusd = 1.0\n[matrix]\napp = \"demo\"\nclass = \"S\"\nmapping = \"1Nx2P\"\n\
+             [run]\nrepeats = 1\n"
+        );
+        let apps = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../core/tests/apps");
+        campaign::load_text(std::path::Path::new("c.toml"), &text, &[apps])
+            .unwrap_or_else(|e| panic!("{e}"))
+    }
+
+    fn with_usd(spec: &Spec, usd: f64) -> Spec {
+        let mut spec = spec.clone();
+        spec.budget.as_mut().expect("a budget").usd = usd;
+        spec
+    }
+
+    /// A campaign that has these instances since then.
+    fn with_lease(order: LaunchOrder, instances: &[&str], at: Timestamp) -> CampaignState {
+        let mut state = CampaignState::default();
+        for event in [
+            Event::LeaseIntended {
+                lease: "l".into(),
+                site: "a".into(),
+                nodes: order.count,
+                order: Some(Box::new(order)),
+            },
+            Event::LeaseAcquired {
+                lease: "l".into(),
+                by: Acquired::instances(instances.iter().copied()),
+            },
+        ] {
+            state.apply(&Entry { seq: 1, at, event }).expect("legal");
+        }
+        state
+    }
+
+    #[test]
+    fn a_run_that_uses_the_budget_up_is_affordable_and_a_dearer_one_is_not() {
+        let spec = spec(LOCAL);
+        let plan = cvc_core::plan::build(&spec);
+        let (state, run) = (CampaignState::default(), &plan.runs[0]);
+        let (ledger, scheduler) = (Ledger::of(&plan, &state), Scheduler::new(&plan, &spec.run));
+        let price = RatePart {
+            what: "node".into(),
+            price: Price::new(3600.0, PriceFrom::Campaign),
+        };
+        let rate = NodeRate::new(vec![price], 0.0);
+        let view = BudgetView {
+            state: &state,
+            ledger: &ledger,
+            scheduler: &scheduler,
+            by_use: [(plan.points[0].point.site.clone(), rate)].into(),
+        };
+        let expected_s = [(run.point.clone(), 64.0)].into();
+        let is_affordable = |usd: f64| {
+            let spec = with_usd(&spec, usd);
+            let budget = Budget::new(&spec, &plan, &expected_s);
+            budget.unaffordable(&view, run).is_none()
+        };
+        assert!(is_affordable(64.0) && !is_affordable(63.99));
+    }
+
+    #[test]
+    fn machines_are_kept_within_the_budget_unless_it_has_ended_something() {
+        let spec = with_usd(&spec(LOCAL), 0.0);
+        let plan = cvc_core::plan::build(&spec);
+        let (state, expected_s) = (CampaignState::default(), HashMap::new());
+        let (ledger, scheduler) = (Ledger::of(&plan, &state), Scheduler::new(&plan, &spec.run));
+        let view = BudgetView {
+            state: &state,
+            ledger: &ledger,
+            scheduler: &scheduler,
+            by_use: BTreeMap::new(),
+        };
+        let mut budget = Budget::new(&spec, &plan, &expected_s);
+        assert!(budget.pays_for_keeping(&view, 60.0), "they cost nothing");
+        budget.note_exceeded();
+        assert!(!budget.pays_for_keeping(&view, 60.0));
+    }
+
+    /// Limits are taken from what is spent a moment earlier: then the tests hold however long they take.
+    #[test]
+    fn the_time_to_give_machines_back_is_paid_as_well() {
+        let spec = spec(CLOUD);
+        let plan = cvc_core::plan::build(&spec);
+        let order = LaunchOrder {
+            count: 1,
+            usd_per_hour: Some(3600.0),
+            lifetime_s: 1_000_000,
+            ..LaunchOrder::default()
+        };
+        let state = with_lease(order, &["i-1"], clock::now());
+        let (ledger, scheduler) = (Ledger::of(&plan, &state), Scheduler::new(&plan, &spec.run));
+        let view = BudgetView {
+            state: &state,
+            ledger: &ledger,
+            scheduler: &scheduler,
+            by_use: BTreeMap::new(),
+        };
+        let expected_s = [(plan.runs[0].point.clone(), 64.0)].into();
+        let short_of = |seconds: f64| with_usd(&spec, view.spent_after(seconds + RELEASE_S) - 0.01);
+        let plenty = with_usd(&spec, 1e6);
+        let is_short = |spec: &Spec| {
+            let budget = Budget::new(spec, &plan, &expected_s);
+            (
+                !budget.pays_for_keeping(&view, 64.0),
+                budget.unaffordable(&view, &plan.runs[0]).is_some(),
+                budget.unaffordable_fleet(&view, "a").is_some(),
+            )
+        };
+        let of_run = is_short(&short_of(64.0));
+        assert!(of_run.0 && of_run.1);
+        assert!(is_short(&short_of(cost::SETUP_S + 64.0)).2);
+        assert_eq!(is_short(&plenty), (false, false, false));
+    }
+
+    #[test]
+    fn instances_that_are_lost_are_missing() {
+        let spec = spec(CLOUD);
+        let plan = cvc_core::plan::build(&spec);
+        let order = LaunchOrder {
+            count: 3,
+            ..LaunchOrder::default()
+        };
+        let mut state = with_lease(order, &["i-1", "i-2", "i-3"], Timestamp::UNIX_EPOCH);
+        let event = Event::LeaseLost {
+            lease: "l".into(),
+            instances: vec!["i-2".into()],
+            why: "taken back".into(),
+        };
+        let at = Timestamp::UNIX_EPOCH;
+        state.apply(&Entry { seq: 1, at, event }).expect("legal");
+        let (ledger, scheduler) = (Ledger::of(&plan, &state), Scheduler::new(&plan, &spec.run));
+        let view = BudgetView {
+            state: &state,
+            ledger: &ledger,
+            scheduler: &scheduler,
+            by_use: BTreeMap::new(),
+        };
+        let expected_s = HashMap::new();
+        let budget = Budget::new(&spec, &plan, &expected_s);
+        let missing = |nodes| budget.missing_nodes(&view, "a", [nodes].into_iter());
+        assert_eq!([2, 3, 4].map(missing), [0, 1, 2].map(Some));
+    }
+}

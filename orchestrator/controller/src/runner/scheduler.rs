@@ -958,6 +958,59 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn an_attempt_that_is_still_open_is_the_next_one() {
+        let plan = plan(&["alone"]);
+        let (mut scheduler, mut state) =
+            (Scheduler::new(&plan, &SETTINGS), CampaignState::default());
+        let run = RunId::from_written("alone-1");
+        end(&mut scheduler, &mut state, "alone-1", &[Cause::Application]);
+        state.runs.get_mut(&run).expect("a history").state = RunState::Open {
+            attempt: 2,
+            shepherd: None,
+        };
+        assert_eq!(scheduler.attempts_before(&state, &run), Some(1));
+    }
+
+    #[test]
+    fn what_a_decided_point_does_not_need_is_not_left() {
+        let plan = plan(&["alone"]);
+        let (mut scheduler, mut state) =
+            (Scheduler::new(&plan, &SETTINGS), CampaignState::default());
+        end(&mut scheduler, &mut state, "alone-1", &[]);
+        let decision = cvc_journal::Decision {
+            repeats: 1,
+            is_narrow: true,
+            reason: String::new(),
+        };
+        state
+            .decided
+            .insert(PointId::from_written("alone"), decision);
+        assert_eq!(
+            scheduler.tally(&state),
+            Tally {
+                succeeded: 1,
+                ..Tally::default()
+            }
+        );
+        assert_eq!(scheduler.progress(&state), (1, 1));
+    }
+
+    #[test]
+    fn warm_ups_are_no_counted_runs() {
+        let mut plan = plan(&["alone"]);
+        plan.runs[0].repeat = Repeat::Warmup(1);
+        let (mut scheduler, mut state) =
+            (Scheduler::new(&plan, &SETTINGS), CampaignState::default());
+        for run in ["alone-1", "alone-2"] {
+            end(&mut scheduler, &mut state, run, &[]);
+        }
+        assert_eq!(
+            scheduler.counted_runs(&state, &PointId::from_written("alone")),
+            (vec![&RunId::from_written("alone-2")], 0)
+        );
+    }
+
+    #[test]
     fn a_lost_attempt_is_done_again_three_times_in_all_sessions_together() {
         let plan = plan(&["alone"]);
         let mut scheduler = Scheduler::new(&plan, &SETTINGS);

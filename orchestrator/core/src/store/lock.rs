@@ -414,6 +414,10 @@ mod tests {
         holder["start_ticks"] = (living.start_ticks + 1).into();
         fs::write(&path, holder.to_string()).expect("writes");
         CampaignLock::take(&path, "cvc run").expect("another process has its number");
+        holder["start_ticks"] = living.start_ticks.into();
+        holder["boot_id"] = "an earlier one".into();
+        fs::write(&path, holder.to_string()).expect("writes");
+        CampaignLock::take(&path, "cvc run").expect("the machine was started again since");
         // of another machine: its signs of life count
         fs::write(&path, elsewhere(7)).expect("writes");
         let error = CampaignLock::take(&path, "cvc run").expect_err("it may live");

@@ -351,3 +351,60 @@ async fn watch(
         None => Ending::Interrupted,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::was_told_to_end;
+    use cvc_probe::shepherd::{EndedBy, Exit};
+
+    #[test]
+    fn what_a_signal_to_everything_has_ended_is_told_from_what_failed() {
+        let failed = Exit {
+            code: Some(1),
+            signal: None,
+            ended_by: None,
+            wall_s: 1.0,
+            user_s: 0.0,
+            system_s: 0.0,
+            max_rss_kib: 0,
+            leftovers: 0,
+            told_to_end: false,
+            disk_full: false,
+            start_error: None,
+        };
+        let by_signal = |name: &str| Exit {
+            code: None,
+            signal: Some(name.to_owned()),
+            ..failed.clone()
+        };
+        let with_code = |code| Exit {
+            code: Some(code),
+            ..failed.clone()
+        };
+        let told = Exit {
+            told_to_end: true,
+            ..failed.clone()
+        };
+        for ended in [
+            by_signal("SIGTERM"),
+            by_signal("SIGINT"),
+            with_code(143),
+            with_code(129),
+            told.clone(),
+        ] {
+            assert!(was_told_to_end(&ended), "{ended:?}");
+        }
+        for own in [
+            by_signal("SIGSEGV"),
+            by_signal("SIGKILL"),
+            with_code(139),
+            failed.clone(),
+            Exit {
+                ended_by: Some(EndedBy::Timeout),
+                ..told
+            },
+        ] {
+            assert!(!was_told_to_end(&own), "{own:?}");
+        }
+    }
+}

@@ -87,6 +87,35 @@ mod tests {
     use super::*;
     use crate::host::{Host, LocalHost};
 
+    /// This test runs itself once more, with secrets.
+    #[tokio::test]
+    async fn programs_get_no_secrets() {
+        if std::env::var_os("CVC_TEST_TOKEN").is_none() {
+            let again = std::process::Command::new(std::env::current_exe().expect("a path"))
+                .args(["--exact", "host::tool::tests::programs_get_no_secrets"])
+                .envs([
+                    ("CVC_TEST_TOKEN", "x"),
+                    ("AWS_PROFILE", "y"),
+                    ("CVC_TEST", "z"),
+                ])
+                .output()
+                .expect("starts");
+            let told = String::from_utf8_lossy(&again.stdout);
+            assert!(
+                again.status.success() && told.contains("1 passed"),
+                "{told}"
+            );
+            return;
+        }
+        let output = output_within(&mut tool("env"), Duration::from_secs(20))
+            .await
+            .expect("in time")
+            .expect("starts");
+        let environment = String::from_utf8_lossy(&output.stdout).into_owned();
+        let has = |name: &str| environment.lines().any(|line| line.starts_with(name));
+        assert!(has("CVC_TEST=") && !has("CVC_TEST_TOKEN=") && !has("AWS_PROFILE="));
+    }
+
     #[tokio::test]
     async fn programs_speak_english_whatever_the_user_speaks() {
         let mut command = tool("sh");

@@ -29,4 +29,11 @@ mod tests {
         );
         assert!(adjusted(&[]).is_empty());
     }
+
+    /// R: p.adjust(c(0.02, 0.01, 0.021), "BH").
+    #[test]
+    fn a_smaller_probability_is_never_adjusted_to_a_larger_one() {
+        let q = adjusted(&[0.02, 0.01, 0.021]);
+        assert!(q.iter().all(|q| (q - 0.021).abs() < 1e-12), "{q:?}");
+    }
 }

@@ -193,6 +193,18 @@ mod tests {
         );
     }
 
+    /// By Python from the formula: m = ln 2, v = (ln 2)², t of two degrees of freedom.
+    #[test]
+    fn values_that_differ_much_have_the_interval_of_a_log_normal_mean() {
+        let (i, scale) = mean_interval(&[1.0, 2.0, 4.0]).expect("an interval");
+        assert!(
+            (i.low - 0.341_328_8).abs() < 1e-6
+                && (i.high - 18.947_202).abs() < 1e-5
+                && scale == Scale::Logarithms,
+            "{i:?}"
+        );
+    }
+
     #[test]
     fn times_are_never_expected_below_zero() {
         for values in [

@@ -191,6 +191,29 @@ fn rows_without_runs_say_why() {
 }
 
 #[test]
+fn a_warm_up_is_not_measured() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let paper = folder(dir.path(), MEASURED, "");
+    let definition = rerun::load(&dir.path().join("small"))
+        .expect("it can be read")
+        .expect("it is there");
+    let campaign = Utf8PathBuf::from_path_buf(dir.path().join("campaign")).expect("text");
+    copy_tree(&here().join("tests/data/rerun/sizes"), &campaign).expect("copied");
+    let file = campaign.join("plan.json");
+    let mut plan: cvc_core::plan::Plan =
+        serde_json::from_str(&fs::read_to_string(&file).expect("a plan")).expect("a plan");
+    // the only run of the first row
+    plan.runs[0].repeat = cvc_core::point::Repeat::Warmup(1);
+    fs::write(&file, serde_json::to_string(&plan).expect("JSON")).expect("a plan");
+    let mut all = CampaignMeasurements::default();
+    all.add(&rebuild_index(&campaign).expect("an index"))
+        .expect("its records");
+    let joined = rerun::join(&paper, &definition, &all);
+    let rows: Vec<usize> = joined.tables[0].cells.iter().map(|c| c.key.row).collect();
+    assert!(!rows.contains(&0) && rows.contains(&1), "{rows:?}");
+}
+
+#[test]
 fn growth_is_compared_where_levels_differ() {
     let (_, joined) = join(MEASURED).expect("joined");
     let [growth, buffer] = &joined.differences[..] else {

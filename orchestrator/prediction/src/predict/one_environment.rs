@@ -111,6 +111,9 @@ mod tests {
         // what is judged stays; of as many the newest is taken, by number
         let (kept, _) = keep_one_environment(all(), |o| o.id != "t.csv:2");
         assert_eq!(ids(&kept), ["t.csv:2", "t.csv:5", "t.csv:6"]);
+        let two = "app,class,processes,mpi,dmtcp,kernel,lb_mib\nnpb-bt,A,4,openmpi,4.1.0,6.1.0,1\nnpb-bt,A,9,openmpi,4.2.0,6.1.0,1\n";
+        let two = super::super::csv::parse(Utf8Path::new("t.csv"), two).expect("observations");
+        assert_eq!(ids(&keep_one_environment(two, |_| true).0), ["t.csv:3"]);
         let groups: Vec<_> = by_environment(all())
             .iter()
             .map(|group| ids(group))

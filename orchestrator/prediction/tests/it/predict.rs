@@ -576,6 +576,19 @@ fn gzip_is_the_ratio_of_the_nearest_run_or_nothing() {
         "9 processes are nearer to 25 than 4"
     );
     assert_eq!(file.training, ["npb-bt.A 1Nx9P openmpi gzip"]);
+    let nearer = made_up(&format!(
+        "{table}npb-bt,B,1Nx25P,openmpi,16,50,6.8,76,,,,\nnpb-bt,B,1Nx25P,openmpi,16,50,6.8,76,38,gzip,,\n"
+    ));
+    let f = forecast(
+        &nearer,
+        "npb-bt.A 25 openmpi gzip",
+        ScheduleBudget::default(),
+    );
+    assert_eq!(
+        f.first(Quantity::File).expect("a ratio").training,
+        ["npb-bt.A 1Nx9P openmpi gzip"],
+        "of the same class before one of another"
+    );
     // each count is missed by a fifth or a quarter if it is left out, and two errors say little
     let half = file.estimate.half_width().expect("an interval") / file.estimate.value;
     let of_ratio = 4.303 * (0.2_f64.powi(2) / 2.0 + 0.25_f64.powi(2) / 2.0).sqrt();

@@ -456,6 +456,13 @@ fn what_must_not_be_removed_is_not() {
             .contains("expected a file")
     );
     assert!(kept.exists());
+    // files are checked as directories are
+    assert!(
+        remove(vec![], vec![at("kept/../kept/file")])
+            .unwrap_err()
+            .contains("`..`")
+    );
+    assert!(kept.join("file").exists());
     assert!(remove(vec![kept.clone(), at("never/was")], vec![at("nor/this")]).is_ok());
     assert!(!kept.exists());
 }

@@ -639,7 +639,8 @@ mod tests {
     use super::*;
     use camino::Utf8Path;
 
-    /// A login node where two users have a job of one name, and whose squeue lists those of all whatever is asked.
+    /// A login node where two users have a job of one name, one of them an earlier one as well, and whose squeue lists those of all whatever is
+    /// asked.
     struct TwoUsers;
 
     #[async_trait::async_trait]
@@ -654,12 +655,19 @@ mod tests {
             _: &BTreeMap<String, String>,
             _: Duration,
         ) -> Result<Output, HostError> {
-            let job = |id: u64, user: &str, state: &str| serde_json::json!({ "job_id": id, "name": "cvc-demo-1", "user_name": user, "job_state": state, "nodes": "n1" });
+            let named = |name: &str, id: u64, user: &str, state: &str| serde_json::json!({ "job_id": id, "name": name, "user_name": user, "job_state": state, "nodes": "n1" });
+            let job = |id: u64, user: &str, state: &str| named("cvc-demo-1", id, user, state);
             let stdout = match argv[0].as_str() {
                 "id" => "ada\n".to_owned(),
                 "squeue" => {
                     assert!(argv.iter().any(|word| word == "--user=ada"), "{argv:?}");
-                    serde_json::json!({ "jobs": [job(7, "ada", "RUNNING"), job(8, "eve", "COMPLETED")], "errors": [] }).to_string()
+                    let others = [
+                        job(8, "eve", "COMPLETED"),
+                        job(5, "ada", "COMPLETED"),
+                        named("cvc-demo-2", 9, "ada", "RUNNING"),
+                    ];
+                    let jobs = [&[job(7, "ada", "RUNNING")], &others[..]].concat();
+                    serde_json::json!({ "jobs": jobs, "errors": [] }).to_string()
                 }
                 other => panic!("{other} is not asked"),
             };
@@ -680,7 +688,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_job_of_another_user_with_the_same_name_does_not_count() {
+    async fn neither_a_job_of_another_user_with_the_same_name_counts_nor_an_earlier_one() {
         let client = Client::new(Arc::new(TwoUsers));
         let found = client
             .find("cvc-demo-1")
@@ -692,7 +700,10 @@ mod tests {
 
     /// The same login node; what is cancelled is written down, and has ended then.
     #[derive(Default)]
-    struct TwoUsersCancelling(parking_lot::Mutex<Vec<String>>);
+    struct TwoUsersCancelling {
+        cancelled: parking_lot::Mutex<Vec<String>>,
+        is_told_gone: std::sync::atomic::AtomicBool,
+    }
 
     #[async_trait::async_trait]
     impl Host for TwoUsersCancelling {
@@ -707,7 +718,7 @@ mod tests {
             limit: Duration,
         ) -> Result<Output, HostError> {
             if argv[0] == "scancel" {
-                self.0.lock().extend(argv[1..].iter().cloned());
+                self.cancelled.lock().extend(argv[1..].iter().cloned());
                 return Ok(Output {
                     code: Some(0),
                     stdout: String::new(),
@@ -715,7 +726,8 @@ mod tests {
                 });
             }
             let output = TwoUsers.run(argv, env, limit).await?;
-            let stdout = if argv[0] == "squeue" && !self.0.lock().is_empty() {
+            let stdout = if argv[0] == "squeue" && !self.cancelled.lock().is_empty() {
+                self.is_told_gone.store(true, Ordering::Relaxed);
                 serde_json::json!({ "jobs": [], "errors": [] }).to_string()
             } else {
                 output.stdout.replace("COMPLETED", "RUNNING")
@@ -733,14 +745,19 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_job_of_another_user_with_the_same_name_is_not_cancelled() {
+    async fn the_users_jobs_of_a_name_are_cancelled_and_no_others_and_waited_for() {
         let login = Arc::new(TwoUsersCancelling::default());
         let client = Client::new(Arc::clone(&login) as Arc<dyn Host>);
         client
             .cancel("cvc-demo-1", Duration::from_secs(5))
             .await
             .expect("cancelled");
-        assert_eq!(*login.0.lock(), ["7"], "the user's own, and no other");
+        assert_eq!(
+            *login.cancelled.lock(),
+            ["7", "5"],
+            "the user's own, and no other"
+        );
+        assert!(login.is_told_gone.load(Ordering::Relaxed));
     }
 
     /// A login node that is lost while sbatch runs there, and is back after it.

@@ -580,6 +580,27 @@ mod tests {
     }
 
     #[test]
+    fn what_would_be_outside_is_refused_and_nothing_is_written_there() {
+        let leaving: [(&[(&str, Option<&str>)], &str); 4] = [
+            (&[("up", Some("../.."))], "which is outside"),
+            (&[("secret", Some("/etc/passwd"))], "which is outside"),
+            (&[("secret", Some("hard:../../secret"))], "which is outside"),
+            (
+                &[("a/b", None), ("to", Some("a")), ("to/b", None)],
+                "through a link",
+            ),
+        ];
+        for (entries, problem) in leaving {
+            let dir = tempfile::tempdir().expect("a directory");
+            let to = Utf8PathBuf::from_path_buf(dir.path().join("runs/run")).expect("UTF-8");
+            let refused = unpack("head", archive(entries).as_slice(), &to, 1 << 20)
+                .expect_err("it leaves the directory")
+                .to_string();
+            assert!(refused.contains(problem), "{entries:?}: {refused}");
+        }
+    }
+
+    #[test]
     fn a_sparse_file_is_no_larger_than_what_may_come() {
         let dir = tempfile::tempdir().expect("a directory");
         let to = Utf8PathBuf::from_path_buf(dir.path().join("run")).expect("UTF-8");
