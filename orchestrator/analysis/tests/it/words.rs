@@ -117,6 +117,12 @@ const SAID: [(&str, &str, &[&str]); 27] = [
         "their 95 % intervals",
         &["mean of repeats"],
     ),
+    (
+        "comparison/page.rs",
+        "95 %",
+        &["ratio of independent repeats"],
+    ),
+    ("advice/page.rs", "95 %", &["mean of repeats"]),
     ("holdout/gate.rs", "within their 95 % interval", PREDICTED),
     ("predict/show.rs", "\"95 % interval\"", PREDICTED),
     ("predict/show.rs", "not calibrated at 95 %", &[]),
