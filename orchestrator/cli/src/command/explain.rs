@@ -205,7 +205,7 @@ fn show_run(out: &mut impl Write, root: &Utf8Path, run: &ExplainedRun) -> io::Re
     if run.state != "failed" {
         return Ok(());
     }
-    for name in ["stderr.log", "stdout.log"] {
+    for name in ["stderr", "stdout"] {
         // a program's output need not be text
         let Ok(bytes) = std::fs::read(place.join(name)) else {
             continue;
@@ -213,7 +213,7 @@ fn show_run(out: &mut impl Write, root: &Utf8Path, run: &ExplainedRun) -> io::Re
         let text = String::from_utf8_lossy(&bytes);
         let lines: Vec<&str> = text
             .lines()
-            .filter(|line| !line.trim().is_empty())
+            .filter(|line| !line.trim().is_empty() && !is_remark_of_dmtcp(line))
             .collect();
         if lines.is_empty() {
             continue;
@@ -224,4 +224,27 @@ fn show_run(out: &mut impl Write, root: &Utf8Path, run: &ExplainedRun) -> io::Re
         }
     }
     Ok(())
+}
+
+/// Whether a line is a note or a warning of DMTCP, as it writes to every program's standard error: `[…, Warning] at file.cpp:158 in …`.
+fn is_remark_of_dmtcp(line: &str) -> bool {
+    let remark = |word: &str| {
+        line.split_once(word)
+            .is_some_and(|(before, _)| before.contains('['))
+    };
+    remark(", Note] at ") || remark(", Warning] at ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_remark_of_dmtcp;
+
+    #[test]
+    fn remarks_of_dmtcp_are_told_from_what_a_program_says() {
+        let of_dmtcp = "[2026-11-25T09:03:29.613, 40000, 40000, Warning] at socketconnection.cpp:235 in TcpConnection; REASON='…'";
+        assert!(is_remark_of_dmtcp(of_dmtcp));
+        assert!(!is_remark_of_dmtcp(
+            "mesh.dat: no such mesh [Warning] at line 3"
+        ));
+    }
 }

@@ -55,6 +55,7 @@ fn what_failed_what_waits_and_what_is_excluded_is_explained() {
         "--retry-failed",
         "mesh.dat: no such mesh",
         "attempt",
+        "the end of stderr:\n  mesh.dat",
         ".failed-",
     ] {
         assert!(shown.contains(part), "{part}: {shown}");
