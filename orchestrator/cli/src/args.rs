@@ -56,6 +56,8 @@ pub enum Command {
     Run(RunArgs),
     /// Show the progress of a campaign
     Status(StatusArgs),
+    /// Show a campaign in a browser of this machine: progress, what runs where, costs, failures, the report; nothing can be changed there
+    Serve(ServeArgs),
     /// Explain why a run or a point is where it is: what was tried, what came of it, what happens next
     Explain(ExplainArgs),
     /// Check the files of a campaign, and repair what can be repaired without guessing
@@ -322,6 +324,27 @@ pub struct StatusArgs {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(Args)]
+pub struct ServeArgs {
+    /// Campaign file, or a campaign's directory
+    pub campaign: Utf8PathBuf,
+    #[command(flatten)]
+    pub which: Which,
+    #[command(flatten)]
+    pub place: Where,
+    /// Port of the loopback interface [default: any that is free]
+    #[arg(
+        long,
+        value_name = "PORT",
+        default_value_t = 0,
+        hide_default_value = true
+    )]
+    pub port: u16,
+    /// Directory of the campaign's report [default: reports/NAME]
+    #[arg(long, value_name = "DIR")]
+    pub report: Option<Utf8PathBuf>,
 }
 
 #[derive(Args)]

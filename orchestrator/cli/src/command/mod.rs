@@ -21,6 +21,7 @@ mod report;
 mod reproduce;
 mod run;
 mod schema;
+mod serve;
 mod sides;
 mod space;
 mod status;
@@ -53,6 +54,7 @@ pub fn dispatch(arguments: Arguments) -> Result<ExitStatus, Failure> {
         Command::Plan(args) => plan::plan(&args),
         Command::Run(args) => run::run(&args),
         Command::Status(args) => status::status(&args),
+        Command::Serve(args) => serve::serve(&args),
         Command::Explain(args) => explain::explain(&args),
         Command::Fsck(args) => fsck::fsck(&args),
         Command::Report(args) => report::report(&args),
