@@ -5,7 +5,7 @@ use std::fs;
 
 /// Where the sources say "95 %": the end of the file's path, a part of the line, and the rows of the page that stand for it. Whoever writes it of
 /// another number adds a claim to `cvc calibrate`, or says something else.
-const SAID: [(&str, &str, &[&str]); 28] = [
+const SAID: [(&str, &str, &[&str]); 34] = [
     (
         "report/prediction_plot.rs",
         "95 % prediction intervals",
@@ -106,6 +106,28 @@ const SAID: [(&str, &str, &[&str]); 28] = [
         "report/comparison.rs",
         "Fieller's 95 % interval",
         &["ratio of independent repeats", "ratio of pairs"],
+    ),
+    (
+        "comparison/page.rs",
+        "the 95 % interval lies within",
+        &["ratio of independent repeats"],
+    ),
+    (
+        "comparison/page.rs",
+        "95 % from",
+        &["ratio of independent repeats"],
+    ),
+    (
+        "comparison/page.rs",
+        "95 % interval.",
+        &["ratio of independent repeats"],
+    ),
+    ("advice/page.rs", "95 % from", &["mean of repeats"]),
+    ("advice/page.rs", "but the 95 %", &["mean of repeats"]),
+    (
+        "advice/page.rs",
+        "with 95 % intervals",
+        &["mean of repeats"],
     ),
     (
         "comparison/page.rs",
