@@ -29,8 +29,9 @@ const EQUAL: [&str; 8] = [
 ];
 
 /// Quantities beside the main ones and the figures of merit.
-const MORE: [&str; 8] = [
+const MORE: [&str; 9] = [
     names::COST_USD,
+    quantity::CKPT_COST_USD,
     names::TRACE_BYTES,
     "ckpt_bytes_rank",
     "ckpt_bytes_launcher",

@@ -6,6 +6,7 @@ mod compare;
 mod costs;
 mod doctor;
 mod down;
+mod explain;
 mod fsck;
 mod image;
 mod import;
@@ -52,6 +53,7 @@ pub fn dispatch(arguments: Arguments) -> Result<ExitStatus, Failure> {
         Command::Plan(args) => plan::plan(&args),
         Command::Run(args) => run::run(&args),
         Command::Status(args) => status::status(&args),
+        Command::Explain(args) => explain::explain(&args),
         Command::Fsck(args) => fsck::fsck(&args),
         Command::Report(args) => report::report(&args),
         Command::Calibrate(args) => calibrate::calibrate(&args),
