@@ -1,7 +1,7 @@
 //! A campaign as HTML. The pages have no script; the overview is loaded again every few seconds as long as the campaign goes on.
 
 use crate::snapshot::Snapshot;
-use cvc_core::units::dollars;
+use cvc_core::units::{counted, dollars};
 use cvc_session::explanation::Explanation;
 use handlebars::{Handlebars, RenderError};
 use serde_json::json;
@@ -47,7 +47,7 @@ pub(crate) fn overview(snapshot: &Snapshot, has_report: bool) -> Result<String, 
             "campaign": snapshot.campaign,
             "state": if snapshot.completed { "complete" } else { "under way, or stopped" },
             "done": format!("{:.0}", snapshot.done_pct.floor()),
-            "succeeded": snapshot.succeeded,
+            "succeeded": counted(snapshot.succeeded, "run"),
             "failed": snapshot.failed,
             "left": snapshot.left,
             "last_entry": snapshot.last_entry,

@@ -92,6 +92,11 @@ impl Running {
         matches!(self.child.try_wait(), Ok(None))
     }
 
+    /// Returns its standard output so far.
+    pub fn stdout_so_far(&self) -> String {
+        fs::read_to_string(&self.stdout).unwrap_or_default()
+    }
+
     /// Returns its standard error so far.
     pub fn stderr_so_far(&self) -> String {
         fs::read_to_string(&self.stderr).unwrap_or_default()

@@ -1,8 +1,13 @@
-//! `cvc explain` and `cvc status --watch`: why a run is where it is. About five seconds.
+//! `cvc explain`, `cvc status --watch` and `cvc serve`: why a run is where it is. About five seconds.
 
 use crate::common::campaign;
-use cvc_testkit::{Tool, require};
+use cvc_testkit::{Tool, require, wait_until};
 use serde_json::Value;
+use std::{
+    io::{Read, Write},
+    net::TcpStream,
+    time::Duration,
+};
 
 const SITE: &str = "[sites.one]\nkind = \"local\"\noversubscribe = true\n";
 
@@ -124,4 +129,43 @@ fn a_status_that_is_watched_ends_with_the_campaign() {
         !shown.contains('\u{1b}'),
         "no terminal, no clearing: {shown}"
     );
+}
+
+#[test]
+fn a_browser_of_this_machine_sees_the_campaign_at_the_address_that_is_printed() {
+    require!(Tool::Mpich);
+    let c = campaign(
+        "served",
+        &format!(
+            "{SITE}[matrix]\napp = \"script\"\nprocesses = 1\nmpi = \"mpich\"\n[run]\nrepeats = 1\n"
+        ),
+    );
+    c.script_app("script", "echo SUCCESS", "");
+    c.run().expect(0);
+    let server = c.start(&["serve", "campaign.toml"]);
+    wait_until("the address", Duration::from_secs(60), || {
+        server.stdout_so_far().contains('\n')
+    });
+    let address = server.stdout_so_far();
+    let (place, token) = address.trim().split_once("/?token=").expect("an address");
+    let host = place.strip_prefix("http://").expect("a host");
+    let get = |path: &str| {
+        let mut stream = TcpStream::connect(host).expect("a connection");
+        stream
+            .set_read_timeout(Some(Duration::from_secs(60)))
+            .expect("a limit");
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}\r\nCookie: cvc={token}\r\nConnection: close\r\n\r\n")
+            .expect("a request");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        answer
+    };
+    assert!(
+        get("/").contains("100 % done: 1 run succeeded"),
+        "{}",
+        get("/")
+    );
+    // the report that `cvc run` wrote
+    assert!(get("/report").contains("<h1>served</h1>") || get("/report").contains("served"));
+    server.kill();
 }

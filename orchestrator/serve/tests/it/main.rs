@@ -161,7 +161,7 @@ fn progress_failures_and_output_are_shown_and_nothing_in_them_is_markup() {
         "{page}"
     );
     assert!(
-        page.contains("66 % done: 1 runs succeeded, 1 failed, 1 left"),
+        page.contains("66 % done: 1 run succeeded, 1 failed, 1 left"),
         "{page}"
     );
     assert!(
