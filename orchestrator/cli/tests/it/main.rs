@@ -24,6 +24,7 @@ mod doctor_probe;
 mod doctor_site;
 mod doctor_verdict;
 mod examples;
+mod export;
 mod failing;
 mod failing_writes;
 mod first_hours;
