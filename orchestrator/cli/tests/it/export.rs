@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::{fs, process::Command};
 
 const TEXT: &str = "[sites.here]\nkind = \"local\"\n[matrix]\nsite = \"here\"\napp = [\"script\", \"broken\"]\nprocesses = 1\nmpi = \"mpich\"\n\
-                    [run]\nrepeats = 2\nattempts = 1\n";
+                    [run]\nrepeats = 2\nretries = 0\n";
 
 #[test]
 fn a_campaign_that_ran_is_exported_and_the_validator_takes_its_crate() {

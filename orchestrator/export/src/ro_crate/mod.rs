@@ -266,10 +266,15 @@ impl Crate {
         if let Some(date) = meta.get("last_entry") {
             root["datePublished"] = json!(date);
         }
+        // a crate must have one; it may be a text
+        root["license"] = description.licence.map_or_else(|| json!(NO_LICENCE), to);
         if let Some(licence) = description.licence {
-            root["license"] = to(licence);
             self.graph.push(json!({
-                "@id": licence, "@type": "CreativeWork", "name": licence, "url": licence,
+                "@id": licence,
+                "@type": "CreativeWork",
+                "name": licence,
+                "description": "The licence of this crate.",
+                "url": licence,
             }));
         }
         if let Some(agent) = description.agent {
@@ -329,6 +334,9 @@ impl Crate {
         }));
     }
 }
+
+/// What stands for a licence where none is given.
+const NO_LICENCE: &str = "No licence is stated: ask those who made the runs.";
 
 /// The one who made the runs.
 const AGENT: &str = "#agent";

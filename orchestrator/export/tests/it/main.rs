@@ -224,6 +224,11 @@ fn a_crate_has_an_action_for_each_run_that_was_made_and_refers_to_nothing_that_i
         let text = String::from_utf8_lossy(&summed.stdout).into_owned();
         assert_eq!(Some(&text[..64]), file["sha256"].as_str(), "{path}");
     }
+    assert!(
+        graph[1]["license"]
+            .as_str()
+            .is_some_and(|text| text.contains("No licence"))
+    );
     let named = made.crate_of(Description {
         agent: Some("Ada"),
         licence: Some("https://example.org/licence"),
