@@ -55,7 +55,11 @@ pub enum Command {
     /// Run a campaign, or what remains of it, and write its report
     Run(RunArgs),
     /// Show the progress of a campaign
-    Status(CampaignArgs),
+    Status(StatusArgs),
+    /// Show a campaign in a browser of this machine: progress, what runs where, costs, failures, the report; nothing can be changed there
+    Serve(ServeArgs),
+    /// Explain why a run or a point is where it is: what was tried, what came of it, what happens next
+    Explain(ExplainArgs),
     /// Check the files of a campaign, and repair what can be repaired without guessing
     Fsck(FsckArgs),
     /// Rebuild a campaign's report
@@ -309,9 +313,49 @@ pub struct FsckArgs {
 }
 
 #[derive(Args)]
-pub struct CampaignArgs {
+pub struct StatusArgs {
     /// Campaign file, or a campaign's directory
     pub campaign: Utf8PathBuf,
+    #[command(flatten)]
+    pub which: Which,
+    #[command(flatten)]
+    pub place: Where,
+    /// Show it again and again until the campaign is complete, with a pause of so long in between
+    #[arg(long, value_name = "TIME", value_parser = seconds, num_args = 0..=1, default_missing_value = "2s", require_equals = true)]
+    pub watch: Option<f64>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args)]
+pub struct ServeArgs {
+    /// Campaign file, or a campaign's directory
+    pub campaign: Utf8PathBuf,
+    #[command(flatten)]
+    pub which: Which,
+    #[command(flatten)]
+    pub place: Where,
+    /// Port of the loopback interface [default: any that is free]
+    #[arg(
+        long,
+        value_name = "PORT",
+        default_value_t = 0,
+        hide_default_value = true
+    )]
+    pub port: u16,
+    /// Directory of the campaign's report [default: reports/NAME]
+    #[arg(long, value_name = "DIR")]
+    pub report: Option<Utf8PathBuf>,
+}
+
+#[derive(Args)]
+pub struct ExplainArgs {
+    /// Campaign file, or a campaign's directory
+    pub campaign: Utf8PathBuf,
+    /// Beginning of the identifier of a run or a point, or factors of points, as in mapping=4Nx1P mpi=mpich
+    #[arg(required = true, value_name = "RUN|POINT|FACTOR=VALUE")]
+    pub what: Vec<String>,
     #[command(flatten)]
     pub which: Which,
     #[command(flatten)]

@@ -164,6 +164,13 @@ pub fn note(line: impl Display) {
     ));
 }
 
+/// Takes what is shown on a terminal away: the next line stands at its top.
+pub fn clear_screen() {
+    if io::stdout().is_terminal() {
+        put(Text::ToStdout(b"\x1b[H\x1b[J".to_vec()));
+    }
+}
+
 /// Whether standard error is a terminal.
 pub fn is_stderr_terminal() -> bool {
     io::stderr().is_terminal()

@@ -29,6 +29,11 @@ per_checkpoint AS (
     UNION ALL
     SELECT run, 'cpu_s', unit, ckpt, sum(value) FROM of_run WHERE name IN ('cpu_user_s', 'cpu_system_s') GROUP BY run, ckpt HAVING count(*) = 2
     UNION ALL
+    -- the nodes of a run are paid while they take a checkpoint
+    SELECT l.run, 'ckpt_cost_usd', 'USD', l.ckpt,
+           l.value * json_extract(c.labels, '$.nodes') * json_extract(c.labels, '$.usd_per_node_hour') / 3600
+        FROM of_run l JOIN of_run c ON c.run = l.run AND c.name = 'cost_usd' WHERE l.name = 'ckpt_latency_s'
+    UNION ALL
     -- what else the nodes did counts where it was most
     SELECT run, name, unit, ckpt, max(value) FROM of_run
         WHERE name IN ('steal_share', 'other_cpu_share', 'cpu_pressure_share', 'io_pressure_share', 'memory_pressure_share', 'swapped_bytes',

@@ -5,9 +5,11 @@ mod audience;
 pub mod campaigns;
 mod error;
 mod expectations;
+pub mod explanation;
 mod hold;
 mod installing;
 mod machine;
+pub mod run_words;
 mod session;
 
 pub use audience::Audience;

@@ -11,9 +11,10 @@ use crate::{
 };
 use cvc_index::error::AnalysisError;
 use cvc_model::pareto::{Bounded, Standing};
+use std::cmp::Reverse;
 
-/// Most marks with a name beside them.
-const MOST_NAMES: usize = 16;
+/// Most marks of the front and of those not told apart that all have a name; of more, only the front has names.
+const MOST_NAMES: usize = 8;
 
 /// The advice for several programs as a report.
 ///
@@ -117,7 +118,12 @@ fn drawing(advice: &Advice) -> Result<Option<Plot>, AnalysisError> {
         }
     };
     let series = ["front", "not told apart", "dominated"].map(str::to_owned);
-    let spots = advice
+    let count = |standing| {
+        let standings = advice.candidates.iter().filter_map(|c| c.standing);
+        standings.filter(|s| *s == standing).count()
+    };
+    let untold_are_named = count(Standing::Front) + count(Standing::NotToldApart) <= MOST_NAMES;
+    let mut spots: Vec<Spot> = advice
         .candidates
         .iter()
         .filter_map(|c| {
@@ -128,7 +134,7 @@ fn drawing(advice: &Advice) -> Result<Option<Plot>, AnalysisError> {
             };
             Some(Spot {
                 series,
-                name: if series == 0 || advice.candidates.len() <= MOST_NAMES {
+                name: if series == 0 || series == 1 && untold_are_named {
                     c.label.clone()
                 } else {
                     String::new()
@@ -137,6 +143,8 @@ fn drawing(advice: &Advice) -> Result<Option<Plot>, AnalysisError> {
             })
         })
         .collect();
+    // the front is drawn last, so that nothing hides it
+    spots.sort_by_key(|spot| Reverse(spot.series));
     let id = format!("front-{}", slug(&advice.program));
     let drawing = plot::scatter(
         &id,
@@ -150,7 +158,15 @@ fn drawing(advice: &Advice) -> Result<Option<Plot>, AnalysisError> {
         panels: drawing.panels,
         id,
         title: format!("Time against cost of {}", advice.program),
-        caption: "Each candidate by its time and its cost, with 95 % intervals; lower and further left is better.".to_owned(),
+        caption: format!(
+            "Each candidate by its time and its cost, with 95 % intervals; lower and further left is better. Named are those of the front{}; the \
+             table has all.",
+            if untold_are_named && count(Standing::NotToldApart) > 0 {
+                " and those not told apart from it"
+            } else {
+                ""
+            }
+        ),
     }))
 }
 

@@ -5,13 +5,27 @@ use super::{
     side_comparison::SideComparison,
 };
 use crate::{
-    report::{self, Block, Cell, Column, Report, ReportKind, Section, Table},
+    report::{
+        self, Block, Cell, Column, Plot, Report, ReportKind, Section, Table,
+        dumbbells::{self, Pair},
+        format::Style,
+        plot::Whisker,
+        slug,
+    },
     results::{Records, quantity},
 };
+use cvc_core::{record::names, units::counted};
+use cvc_index::error::AnalysisError;
 use indexmap::IndexMap;
 
+/// Most pairs of points in a drawing.
+const MOST_PAIRS: usize = 40;
+
 /// The comparison as a report, for all its formats.
-pub fn comparison_report(comparison: &SideComparison) -> Report {
+///
+/// # Errors
+/// When a drawing fails.
+pub fn comparison_report(comparison: &SideComparison) -> Result<Report, AnalysisError> {
     let sections = [
         section(
             "found",
@@ -32,6 +46,7 @@ pub fn comparison_report(comparison: &SideComparison) -> Report {
             "Quantities over all points",
             tables([quantities(comparison)]),
         ),
+        section("drawings", "Side by side", drawings(comparison)?),
         section("points", "Point by point", tables(points(comparison))),
         section(
             "unmatched",
@@ -40,7 +55,7 @@ pub fn comparison_report(comparison: &SideComparison) -> Report {
         ),
     ];
     let title = format!("{} against {}", comparison.second, comparison.first);
-    Report {
+    Ok(Report {
         schema: report::SCHEMA,
         kind: ReportKind::Comparison,
         campaign: title.clone(),
@@ -51,7 +66,7 @@ pub fn comparison_report(comparison: &SideComparison) -> Report {
             .filter(|s| !s.blocks.is_empty())
             .collect(),
         records: Records::default(),
-    }
+    })
 }
 
 fn section(id: &'static str, title: &str, blocks: Vec<Block>) -> Section {
@@ -68,6 +83,131 @@ fn tables(tables: impl IntoIterator<Item = Table>) -> Vec<Block> {
         .filter(|table| !table.rows.is_empty())
         .map(Block::Table)
         .collect()
+}
+
+/// Wall times, and what checkpoints store: all files where that is known, else the images of the ranks.
+fn drawings(comparison: &SideComparison) -> Result<Vec<Block>, AnalysisError> {
+    let rows_of = |name: &str| -> Vec<&ComparedRow> {
+        let rows = comparison.rows.iter();
+        rows.filter(|row| row.quantity == name).collect()
+    };
+    let stored = [names::CKPT_STORED_BYTES, "ckpt_bytes_rank"]
+        .into_iter()
+        .find(|name| !rows_of(name).is_empty());
+    [names::WALL_S]
+        .into_iter()
+        .chain(stored)
+        .map(|name| (name, rows_of(name)))
+        .filter(|(_, rows)| !rows.is_empty())
+        .map(|(name, rows)| Ok(Block::Plot(drawing(comparison, name, &rows)?)))
+        .collect()
+}
+
+/// One quantity on both sides, a line for each pair of points.
+fn drawing(
+    comparison: &SideComparison,
+    name: &str,
+    rows: &[&ComparedRow],
+) -> Result<Plot, AnalysisError> {
+    let drawn = &rows[..rows.len().min(MOST_PAIRS)];
+    let sides = |row: &ComparedRow| [row.first.clone(), row.second.clone()];
+    let style = Style::for_values(
+        drawn
+            .iter()
+            .flat_map(|r| sides(r))
+            .map(|v| v.mean)
+            .collect(),
+        Some(&rows[0].unit),
+    );
+    let whisker = |value: SideValue| -> Whisker {
+        let (low, high) = value
+            .interval
+            .map_or((value.mean, value.mean), |i| (i.low, i.high));
+        let by = style.divisor();
+        (value.mean / by, low / by, high / by)
+    };
+    let pairs: Vec<Pair> = drawn
+        .iter()
+        .map(|row| Pair {
+            name: row.at.clone(),
+            sides: sides(row).map(whisker),
+        })
+        .collect();
+    let heading = quantity::heading(name);
+    let title = match &style.unit {
+        Some(unit) => format!("{heading}, {unit}"),
+        None => heading.clone(),
+    };
+    let id = format!("sides-{}", slug(name));
+    let names = [&comparison.first, &comparison.second].map(Clone::clone);
+    let drawing = dumbbells::dumbbells(&id, &title, &names, &pairs)?;
+    Ok(Plot {
+        width: drawing.width,
+        keys: drawing.keys,
+        panels: drawing.panels,
+        id,
+        title: format!("{}, side by side", capitalised(&heading)),
+        caption: caption(
+            comparison,
+            name,
+            (rows, drawn),
+            dumbbells::is_logarithmic(&pairs),
+        ),
+    })
+}
+
+/// What a drawing shows, as it can stand in a paper.
+fn caption(
+    comparison: &SideComparison,
+    name: &str,
+    (rows, drawn): (&[&ComparedRow], &[&ComparedRow]),
+    is_logarithmic: bool,
+) -> String {
+    let values = || drawn.iter().flat_map(|r| [&r.first, &r.second]);
+    let (least, most) = values().fold((usize::MAX, 0), |(l, h), v| (l.min(v.n), h.max(v.n)));
+    let n = if least == most {
+        least.to_string()
+    } else {
+        format!("{least} to {most}")
+    };
+    let mut text = format!(
+        "{} at {}: means of {} (circles) and of {} (triangles), n = {n}{}. A line joins the two sides of a point.",
+        capitalised(&quantity::heading(name)),
+        counted(drawn.len(), "equal point"),
+        comparison.first,
+        comparison.second,
+        if values().any(|v| v.interval.is_some()) {
+            ", with 95 % intervals of the mean"
+        } else {
+            ""
+        },
+    );
+    if is_logarithmic {
+        text.push_str(" The axis is logarithmic.");
+    }
+    if let Some(over) = comparison.quantities.iter().find(|q| q.quantity == name) {
+        text.push_str(&format!(" {}: {}", comparison.second, over.words()));
+        if let Some(change) = over.mean_change_pct {
+            text.push_str(&format!(", {change:+.1} % on average (geometric mean)"));
+        }
+        text.push('.');
+    }
+    if drawn.len() < rows.len() {
+        text.push_str(&format!(
+            " The first {} of {} points; the tables have all.",
+            drawn.len(),
+            rows.len()
+        ));
+    }
+    text
+}
+
+/// With a capital at its beginning.
+fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| {
+        first.to_uppercase().chain(letters).collect()
+    })
 }
 
 fn environment(comparison: &SideComparison) -> Table {

@@ -29,8 +29,9 @@ const EQUAL: [&str; 8] = [
 ];
 
 /// Quantities beside the main ones and the figures of merit.
-const MORE: [&str; 8] = [
+const MORE: [&str; 9] = [
     names::COST_USD,
+    quantity::CKPT_COST_USD,
     names::TRACE_BYTES,
     "ckpt_bytes_rank",
     "ckpt_bytes_launcher",
@@ -134,8 +135,8 @@ fn one(
         unit: wanted.unit.to_owned(),
         at: pair.label.clone(),
         better: wanted.better,
-        first: SideValue::of(first)?,
-        second: SideValue::of(second)?,
+        first: SideValue::of(first, least.is_some())?,
+        second: SideValue::of(second, least.is_some())?,
         must_be_equal,
         missing: None,
         comparison: (!must_be_equal)
@@ -281,8 +282,8 @@ fn structure(first: &Side, second: &Side, pair: &EqualPoints) -> Option<Compared
         unit: "count".to_owned(),
         at: pair.label.clone(),
         better: None,
-        first: SideValue::of(&[a.len() as f64])?,
-        second: SideValue::of(&[b.len() as f64])?,
+        first: SideValue::of(&[a.len() as f64], false)?,
+        second: SideValue::of(&[b.len() as f64], false)?,
         must_be_equal: true,
         missing: (!missing.is_empty()).then(|| missing.join("; ")),
         comparison: None,

@@ -1,7 +1,7 @@
 //! One quantity of one pair of points, with its verdict.
 
 use cvc_core::app::descriptor::Better;
-use cvc_model::stats::{Comparison, Interval, Verdict, mean, sample_sd};
+use cvc_model::stats::{Comparison, Interval, Summary, Verdict};
 use serde::Serialize;
 
 /// The values of a quantity on one side.
@@ -13,15 +13,23 @@ pub struct SideValue {
     pub mean: f64,
     /// Their standard deviation; `None` of one value.
     pub sd: Option<f64>,
+    /// The 95 % interval of their mean; `None` of one value.
+    pub interval: Option<Interval>,
 }
 
 impl SideValue {
-    /// Summarises values; `None` without any.
-    pub(super) fn of(values: &[f64]) -> Option<Self> {
+    /// Summarises values; `None` without any. Of repeats that ended when an interval was narrow, that of the mean is wider.
+    pub(super) fn of(values: &[f64], stopped: bool) -> Option<Self> {
+        let summary = if stopped {
+            Summary::of_stopped(values)
+        } else {
+            Summary::of(values)
+        }?;
         Some(Self {
-            n: values.len(),
-            mean: mean(values)?,
-            sd: sample_sd(values),
+            n: summary.n,
+            mean: summary.mean,
+            sd: summary.sd,
+            interval: summary.interval,
         })
     }
 

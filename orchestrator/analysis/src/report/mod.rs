@@ -8,6 +8,7 @@ mod consistency;
 mod cost;
 mod distribution;
 mod drift;
+pub(crate) mod dumbbells;
 mod effects;
 mod emit;
 pub(crate) mod format;

@@ -8,7 +8,7 @@ use plotters::{
 };
 
 /// Placeholder for the colour of the text around the plot; replaced by `currentColor`.
-const INK: RGBColor = RGBColor(1, 1, 1);
+pub(super) const INK: RGBColor = RGBColor(1, 1, 1);
 
 /// The palette of Okabe and Ito without yellow and black: safe for colour-blind readers, legible on light and dark.
 pub(super) const PALETTE: [RGBColor; 6] = [
@@ -21,19 +21,20 @@ pub(super) const PALETTE: [RGBColor; 6] = [
 ];
 
 /// Width of plots with several panels or long names, in CSS pixels.
-const WIDE: u32 = 960;
+pub(super) const WIDE: u32 = 960;
 
 /// Width of plots with many panels.
 const FULL: u32 = 1320;
 
 /// Width of plots with one panel, so that two stand side by side.
-const NARROW: u32 = 620;
+pub(super) const NARROW: u32 = 620;
 
-const TEXT: u32 = 12;
+pub(super) const TEXT: u32 = 12;
 
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type Drawn = Result<(), Box<dyn std::error::Error>>;
-type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
+pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+pub(super) type Drawn = Result<(), Box<dyn std::error::Error>>;
+pub(super) type Chart<'a, 'b> =
+    ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 
 /// `<svg>` elements, and the width that they take side by side.
 pub(crate) struct Drawing {
@@ -51,7 +52,7 @@ const LEAST_PCT: u32 = 85;
 pub(crate) type Whisker = (f64, f64, f64);
 
 /// Draws, and returns an `<svg>` element that can be embedded in a page.
-fn render(
+pub(super) fn render(
     what: &str,
     (wide, height): (u32, u32),
     draw: impl FnOnce(&Area<'_>) -> Drawn,
@@ -74,23 +75,47 @@ fn render(
 }
 
 /// Returns the style of text of a size in CSS pixels (the backend divides the size by 1.24).
-fn text<'a>(size: u32) -> TextStyle<'a> {
+pub(super) fn text<'a>(size: u32) -> TextStyle<'a> {
     ("sans-serif", f64::from(size) * 1.24)
         .into_font()
         .color(&INK)
 }
 
-fn at(style: TextStyle<'_>, h: HPos, v: VPos) -> TextStyle<'_> {
+pub(super) fn at(style: TextStyle<'_>, h: HPos, v: VPos) -> TextStyle<'_> {
     style.pos(Pos::new(h, v))
 }
 
 /// Estimates the width of a text in pixels, without a font.
-fn width(text: &str, size: u32) -> i32 {
+pub(super) fn width(text: &str, size: u32) -> i32 {
     (text.chars().count() as f64 * f64::from(size) * 0.54) as i32
 }
 
+/// Characters in a line of the legend: so many fit on a phone.
+const KEY_LINE: usize = 42;
+
+/// Height of a further line of a name in the legend, pixels.
+const KEY_ROW: u32 = 16;
+
+/// Breaks a text between words into lines of at most so many characters; a longer word is broken too.
+fn wrapped(text: &str, most: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        let letters: Vec<char> = word.chars().collect();
+        for part in letters.chunks(most).map(|c| c.iter().collect::<String>()) {
+            match lines.last_mut() {
+                Some(line) if line.chars().count() + 1 + part.chars().count() <= most => {
+                    line.push(' ');
+                    line.push_str(&part);
+                }
+                _ => lines.push(part),
+            }
+        }
+    }
+    lines
+}
+
 /// Draws names with their colours, each on its own, so that they wrap like words. A single series needs no name.
-fn keys(what: &str, names: &[String]) -> Result<Vec<String>, AnalysisError> {
+pub(super) fn keys(what: &str, names: &[String]) -> Result<Vec<String>, AnalysisError> {
     let named: Vec<_> = names
         .iter()
         .enumerate()
@@ -100,18 +125,23 @@ fn keys(what: &str, names: &[String]) -> Result<Vec<String>, AnalysisError> {
         return Ok(Vec::new());
     }
     let key = |(i, name): (usize, &String)| {
+        let lines = wrapped(name, KEY_LINE);
+        let longest = lines.iter().map(|l| width(l, TEXT)).max().unwrap_or(0);
         // nothing stands behind it that it could reach into, so that there is room for capitals
-        let wide = width(name, TEXT) * 5 / 4 + 40;
-        render(what, (wide.unsigned_abs(), 24), |area| {
+        let wide = longest * 5 / 4 + 40;
+        let height = 24 + (lines.len().max(1) as u32 - 1) * KEY_ROW;
+        render(what, (wide.unsigned_abs(), height), |area| {
             area.draw(&Rectangle::new(
                 [(8, 6), (20, 18)],
                 PALETTE[i % PALETTE.len()].filled(),
             ))?;
-            area.draw(&Text::new(
-                name.clone(),
-                (26, 12),
-                at(text(TEXT), HPos::Left, VPos::Center),
-            ))?;
+            for (row, line) in lines.iter().enumerate() {
+                area.draw(&Text::new(
+                    line.clone(),
+                    (26, 12 + (row as u32 * KEY_ROW) as i32),
+                    at(text(TEXT), HPos::Left, VPos::Center),
+                ))?;
+            }
             Ok(())
         })
     };
@@ -380,6 +410,65 @@ pub(crate) struct Spot {
     pub at: (Whisker, Whisker),
 }
 
+/// A part of a drawing, in pixels.
+#[derive(Clone, Copy, Debug)]
+struct Extent {
+    left: i32,
+    right: i32,
+    top: i32,
+    bottom: i32,
+}
+
+impl Extent {
+    fn of_mark((x, y): (i32, i32)) -> Self {
+        Self {
+            left: x - 5,
+            right: x + 5,
+            top: y - 5,
+            bottom: y + 5,
+        }
+    }
+
+    fn of_line(from: (i32, i32), to: (i32, i32)) -> Self {
+        Self {
+            left: from.0,
+            right: to.0 + 1,
+            top: from.1,
+            bottom: to.1 + 1,
+        }
+    }
+
+    /// The area that it shares with another.
+    fn shared(self, other: Self) -> i32 {
+        let across = self.right.min(other.right) - self.left.max(other.left);
+        let down = self.bottom.min(other.bottom) - self.top.max(other.top);
+        across.max(0) * down.max(0)
+    }
+
+    /// How much of it lies outside another.
+    fn outside(self, other: Self) -> i32 {
+        (self.right - self.left) * (self.bottom - self.top) - self.shared(other)
+    }
+}
+
+/// Where the name of a mark goes: the nearest place around it that hides nothing, or the one that hides least.
+fn name_box(mark: (i32, i32), wide: i32, taken: &[Extent], within: Extent) -> Extent {
+    const HALF: i32 = 7;
+    let at = |left: i32, middle: i32| Extent {
+        left,
+        right: left + wide,
+        top: middle - HALF,
+        bottom: middle + HALF,
+    };
+    let (x, y) = mark;
+    let places = [0, -14, 14, -28, 28, -42, 42, -56, 56]
+        .into_iter()
+        .flat_map(|dy| [at(x + 9, y + dy), at(x - 9 - wide, y + dy)]);
+    // what lies outside cannot be read at all
+    let harm = |b: &Extent| b.outside(within) * 4 + taken.iter().map(|t| b.shared(*t)).sum::<i32>();
+    places.min_by_key(harm).unwrap_or_else(|| at(x + 9, y))
+}
+
 /// Draws panels of one quantity against another, both from 0; the legend names the series.
 pub(crate) fn scatter(
     what: &str,
@@ -425,18 +514,49 @@ pub(crate) fn scatter(
                 )])?;
                 whisker(&mut chart, x, up, colour.to_rgba())?;
                 marker(&mut chart, spot.series, (x, up.0), colour)?;
-                // the name lies towards the middle, so that it stays within the panel
-                let (side, anchor) = if x > right * 0.6 {
-                    (-9, HPos::Right)
-                } else {
-                    (9, HPos::Left)
-                };
-                let name = Text::new(
+            }
+            let (origin_x, origin_y) = area.get_base_pixel();
+            let (across, down) = chart.plotting_area().get_pixel_range();
+            let within = Extent {
+                left: across.start - origin_x,
+                right: across.end - origin_x + 20,
+                top: down.start - origin_y - 4,
+                bottom: down.end - origin_y,
+            };
+            let to = |x: f64, y: f64| {
+                let (px, py) = chart.plotting_area().map_coordinate(&(x, y));
+                (px - origin_x, py - origin_y)
+            };
+            let mut taken: Vec<Extent> = spots
+                .iter()
+                .flat_map(|s| {
+                    let ((x, x_low, x_high), (y, y_low, y_high)) = s.at;
+                    [
+                        Extent::of_mark(to(x, y)),
+                        Extent::of_line(to(x_low, y), to(x_high, y)),
+                        Extent::of_line(to(x, y_high), to(x, y_low)),
+                    ]
+                })
+                .collect();
+            for spot in spots.iter().filter(|s| !s.name.is_empty()) {
+                let mark = to(spot.at.0.0, spot.at.1.0);
+                let name = name_box(mark, width(&spot.name, TEXT - 1), &taken, within);
+                taken.push(name);
+                // a name that has no place right beside its mark is led to it
+                let middle = (name.top + name.bottom) / 2;
+                if middle != mark.1 {
+                    let end = if name.left > mark.0 {
+                        name.left - 2
+                    } else {
+                        name.right + 2
+                    };
+                    area.draw(&PathElement::new([mark, (end, middle)], INK.mix(0.4)))?;
+                }
+                area.draw(&Text::new(
                     spot.name.clone(),
-                    (side, 0),
-                    at(text(TEXT - 1), anchor, VPos::Center),
-                );
-                chart.draw_series([EmptyElement::at((x, up.0)) + name])?;
+                    (name.left, middle),
+                    at(text(TEXT - 1), HPos::Left, VPos::Center),
+                ))?;
             }
             if !title.is_empty() {
                 area.draw(&Text::new(
@@ -737,7 +857,12 @@ fn whisker(chart: &mut Chart<'_, '_>, x: f64, (_, low, high): Whisker, colour: R
 }
 
 /// Draws the mark of a series: series differ in shape as well as in colour.
-fn marker(chart: &mut Chart<'_, '_>, series: usize, place: (f64, f64), colour: RGBColor) -> Drawn {
+pub(super) fn marker(
+    chart: &mut Chart<'_, '_>,
+    series: usize,
+    place: (f64, f64),
+    colour: RGBColor,
+) -> Drawn {
     match series % 3 {
         0 => chart
             .draw_series([Circle::new(place, 4, colour.filled())])
@@ -755,13 +880,13 @@ fn marker(chart: &mut Chart<'_, '_>, series: usize, place: (f64, f64), colour: R
 }
 
 /// Returns a little more than the largest value.
-fn ceiling(values: impl Iterator<Item = f64>) -> f64 {
+pub(super) fn ceiling(values: impl Iterator<Item = f64>) -> f64 {
     let largest = values.filter(|v| v.is_finite()).fold(0.0, f64::max);
     if largest > 0.0 { largest * 1.08 } else { 1.0 }
 }
 
 /// Returns the label of a tick on an axis that ends at `top`.
-fn tick(value: f64, top: f64) -> String {
+pub(super) fn tick(value: f64, top: f64) -> String {
     // There are about six ticks.
     let decimals = (-(top.abs() / 6.0).log10()).ceil().clamp(0.0, 9.0) as usize;
     format!("{value:.decimals$}")
@@ -776,5 +901,35 @@ fn signed(value: f64, span: f64) -> String {
         format!("+{text}")
     } else {
         text.replace('-', "\u{2212}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Extent, name_box, wrapped};
+
+    #[test]
+    fn a_long_name_of_the_legend_is_broken_between_words() {
+        assert_eq!(wrapped("one two three", 8), ["one two", "three"]);
+        assert_eq!(wrapped("abcdefghij kl", 4), ["abcd", "efgh", "ij", "kl"]);
+        assert_eq!(wrapped("short", 8), ["short"]);
+    }
+
+    #[test]
+    fn names_beside_marks_overlap_neither_each_other_nor_marks() {
+        let within = Extent {
+            left: 0,
+            right: 400,
+            top: 0,
+            bottom: 300,
+        };
+        let marks = [(200, 150), (206, 152), (203, 158), (395, 150)];
+        let mut taken: Vec<Extent> = marks.map(Extent::of_mark).into();
+        for mark in marks {
+            let name = name_box(mark, 80, &taken, within);
+            assert_eq!(name.outside(within), 0, "{name:?}");
+            assert!(taken.iter().all(|t| t.shared(name) == 0), "{name:?}");
+            taken.push(name);
+        }
     }
 }

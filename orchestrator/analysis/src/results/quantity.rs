@@ -37,11 +37,15 @@ pub(crate) const WITH_OVER_WITHOUT: &str = "wall_with_over_without";
 /// What a checkpoint stores over the time in which it is stored: comparisons make it.
 pub(crate) const CKPT_BANDWIDTH: &str = "ckpt_bandwidth_mib_per_s";
 
+/// What the nodes of a run cost while they take a checkpoint, as `quantities.sql` computes it.
+pub(crate) const CKPT_COST_USD: &str = "ckpt_cost_usd";
+
 /// Number of zones and parts that images have: comparisons make it.
 pub(crate) const ZONE_STRUCTURE: &str = "zone_structure";
 
 /// Other quantities of cvc's own, in order. The names are those of the view `v_quantities`.
-const KNOWN: [(&str, &str); 33] = [
+const KNOWN: [(&str, &str); 34] = [
+    (CKPT_COST_USD, "cost of a checkpoint"),
     (WITH_OVER_WITHOUT, "time with checkpoints, over without"),
     (CKPT_BANDWIDTH, "bandwidth of checkpoints"),
     (ZONE_STRUCTURE, "zones and parts"),

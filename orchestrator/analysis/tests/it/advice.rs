@@ -5,7 +5,7 @@ use camino::Utf8Path;
 use cvc_analysis::{
     advice::{Advice, Candidate, Kept, Wishes, advice_report, advise},
     comparison::Side,
-    report::write_all,
+    report::{Report, write_all},
 };
 use cvc_core::{
     campaign::Format,
@@ -268,11 +268,16 @@ fn prices_are_taken_where_no_run_has_a_cost_and_single_runs_decide_nothing() {
     );
 }
 
+/// A report for other tests.
+pub fn made() -> Report {
+    advice_report("What to take", &advise(&sides(), &wishes())).expect("a report")
+}
+
 #[test]
 fn advice_is_written_in_every_format() {
     let dir = tempfile::tempdir().expect("a directory");
     let to = Utf8Path::from_path(dir.path()).expect("UTF-8");
-    let report = advice_report("What to take", &advise(&sides(), &wishes())).expect("a report");
+    let report = made();
     write_all(&report, to, &Format::ALL).expect("files");
     let page = std::fs::read_to_string(to.join("report.html")).expect("a page");
     assert!(

@@ -1,11 +1,12 @@
 //! Two sides: which points are equal, what differs around them, and the verdicts.
 
 use crate::common::{MadeRepeat, campaign_measured};
+use crate::drawings::all_svg;
 use camino::Utf8Path;
 use cvc_analysis::comparison::{
     ComparedRow, Outcome, Side, SideComparison, compare_sides, comparison_report,
 };
-use cvc_analysis::report::write_all;
+use cvc_analysis::report::{Block, Report, write_all};
 use cvc_core::campaign::Format;
 use cvc_core::point::{CheckpointerKind, Point};
 use cvc_core::record::Unit;
@@ -260,12 +261,17 @@ fn sites_of_one_campaign_are_sides_and_a_point_on_two_sites_is_of_neither() {
     assert!(found.answers[0].contains("nothing is compared"));
 }
 
+/// A report for other tests.
+pub fn made() -> Report {
+    let (cluster, cloud) = cluster_and_cloud();
+    comparison_report(&compare_sides(&cluster, &cloud, 0.02)).expect("drawings")
+}
+
 #[test]
 fn a_comparison_is_written_in_every_format() {
-    let (cluster, cloud) = cluster_and_cloud();
     let dir = tempfile::tempdir().expect("a directory");
     let to = Utf8Path::from_path(dir.path()).expect("UTF-8");
-    let report = comparison_report(&compare_sides(&cluster, &cloud, 0.02));
+    let report = made();
     let files = write_all(&report, to, &Format::ALL).expect("a report");
     assert!(
         files
@@ -275,4 +281,40 @@ fn a_comparison_is_written_in_every_format() {
     );
     let page = fs::read_to_string(to.join("report.html")).expect("a page");
     assert!(page.contains("cloud against cluster") && page.contains("smaller by 50.2"));
+}
+
+#[test]
+fn wall_times_and_stored_bytes_are_drawn_side_by_side() {
+    let report = made();
+    let plots: Vec<_> = report
+        .sections
+        .iter()
+        .flat_map(|s| &s.blocks)
+        .filter_map(|b| match b {
+            Block::Plot(plot) => Some(plot),
+            _ => None,
+        })
+        .collect();
+    let ids: Vec<&str> = plots.iter().map(|p| p.id.as_str()).collect();
+    assert_eq!(ids, ["sides-wall-s", "sides-ckpt-stored-bytes"]);
+    let (cluster, cloud) = cluster_and_cloud();
+    let compared = compare_sides(&cluster, &cloud, 0.02);
+    for (plot, quantity) in plots.iter().zip(["wall_s", "ckpt_stored_bytes"]) {
+        let rows = rows(&compared, quantity);
+        let svg = all_svg(plot);
+        // a circle and a triangle for each pair, each with its name
+        assert_eq!(svg.matches("<circle").count(), rows.len(), "{quantity}");
+        assert_eq!(svg.matches("<polygon").count(), rows.len(), "{quantity}");
+        assert!(rows.iter().all(|row| svg.contains(&row.at)), "{quantity}");
+        assert!(
+            plot.caption.contains("cluster (circles)")
+                && plot.caption.contains("cloud (triangles)"),
+            "{}",
+            plot.caption
+        );
+        for value in rows.iter().flat_map(|r| [&r.first, &r.second]) {
+            let interval = value.interval.expect("an interval of repeats");
+            assert!(interval.low <= value.mean && value.mean <= interval.high);
+        }
+    }
 }

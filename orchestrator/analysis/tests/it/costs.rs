@@ -85,3 +85,56 @@ fn without_any_price_there_is_no_section() {
     let (report, _) = report(dir.path());
     assert!(report.sections.iter().all(|s| s.id != "cost"));
 }
+
+#[test]
+fn a_checkpoint_costs_what_the_nodes_of_its_run_cost_meanwhile() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let root = Utf8Path::from_path(dir.path()).expect("UTF-8");
+    common::campaign_with_costs(dir.path());
+    let index = rebuild_index(root).expect("an index");
+    let priced = index
+        .runs()
+        .expect("runs")
+        .into_iter()
+        .filter_map(|run| run.dir)
+        .map(|run| root.join(run).join("records.jsonl"))
+        .find(|file| {
+            fs::read_to_string(file)
+                .is_ok_and(|text| text.contains("\"c5\"") || text.contains("0.18"))
+        })
+        .expect("a run on instances");
+    let mut text = fs::read_to_string(&priced).expect("records");
+    let first: serde_json::Value =
+        serde_json::from_str(text.lines().next().expect("a record")).expect("JSON");
+    let cost: serde_json::Value = text
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .find(|record: &serde_json::Value| record["name"] == "cost_usd")
+        .expect("its cost");
+    text.push_str(&format!(
+        "{{\"run\":{},\"name\":\"ckpt_latency_s\",\"value\":90.0,\"unit\":\"s\",\"source\":\"clock\",\"labels\":{{\"ckpt\":\"1\"}}}}\n",
+        first["run"]
+    ));
+    fs::write(&priced, text).expect("records");
+    let index = rebuild_index(root).expect("an index");
+    let mut found = Vec::new();
+    index
+        .each_run_value(|value| {
+            if value.quantity == "ckpt_cost_usd" {
+                found.push((value.value, value.unit));
+            }
+        })
+        .expect("values");
+    let number = |label: &str| -> f64 {
+        let text = cost["labels"][label].as_str().expect("a label");
+        text.parse().expect("a number")
+    };
+    let expected = 90.0 / 3600.0 * number("nodes") * number("usd_per_node_hour");
+    let [(usd, unit)] = found.as_slice() else {
+        panic!("{found:?}")
+    };
+    assert!(
+        (usd - expected).abs() < 1e-12 && unit == "USD",
+        "{usd} {expected}"
+    );
+}

@@ -2,6 +2,7 @@
 
 mod aa_test;
 mod advice;
+mod browser;
 #[path = "../../../prediction/tests/it/common/mod.rs"]
 mod common;
 mod comparison;

@@ -405,9 +405,9 @@ fn each_panel_is_a_drawing_of_its_own_that_stays_readable_on_narrow_pages() {
         assert!(plot.keys.len() != 1, "{}", plot.title);
     }
     let page = page(dir.path());
-    assert_eq!(page.matches("<div class=\"panels\">").count(), all.len());
+    assert_eq!(page.matches("<div class=\"panels\" ").count(), all.len());
     assert_eq!(
-        page.matches("<div class=\"keys\">").count(),
+        page.matches("<div class=\"keys\" ").count(),
         all.iter().filter(|p| !p.keys.is_empty()).count()
     );
 }

@@ -5,7 +5,7 @@ use std::fs;
 
 /// Where the sources say "95 %": the end of the file's path, a part of the line, and the rows of the page that stand for it. Whoever writes it of
 /// another number adds a claim to `cvc calibrate`, or says something else.
-const SAID: [(&str, &str, &[&str]); 27] = [
+const SAID: [(&str, &str, &[&str]); 30] = [
     (
         "report/prediction_plot.rs",
         "95 % prediction intervals",
@@ -108,6 +108,11 @@ const SAID: [(&str, &str, &[&str]); 27] = [
         &["ratio of independent repeats", "ratio of pairs"],
     ),
     (
+        "comparison/page.rs",
+        "with 95 % intervals of the mean",
+        &["mean of repeats"],
+    ),
+    (
         "report/repeat.rs",
         "95 % intervals of the mean",
         &["mean of repeats"],
@@ -117,6 +122,12 @@ const SAID: [(&str, &str, &[&str]); 27] = [
         "their 95 % intervals",
         &["mean of repeats"],
     ),
+    (
+        "comparison/page.rs",
+        "95 %",
+        &["ratio of independent repeats"],
+    ),
+    ("advice/page.rs", "95 %", &["mean of repeats"]),
     ("holdout/gate.rs", "within their 95 % interval", PREDICTED),
     ("predict/show.rs", "\"95 % interval\"", PREDICTED),
     ("predict/show.rs", "not calibrated at 95 %", &[]),

@@ -6,6 +6,7 @@ mod compare;
 mod costs;
 mod doctor;
 mod down;
+mod explain;
 mod export;
 mod fsck;
 mod image;
@@ -21,6 +22,7 @@ mod report;
 mod reproduce;
 mod run;
 mod schema;
+mod serve;
 mod sides;
 mod space;
 mod status;
@@ -53,6 +55,8 @@ pub fn dispatch(arguments: Arguments) -> Result<ExitStatus, Failure> {
         Command::Plan(args) => plan::plan(&args),
         Command::Run(args) => run::run(&args),
         Command::Status(args) => status::status(&args),
+        Command::Serve(args) => serve::serve(&args),
+        Command::Explain(args) => explain::explain(&args),
         Command::Fsck(args) => fsck::fsck(&args),
         Command::Report(args) => report::report(&args),
         Command::Calibrate(args) => calibrate::calibrate(&args),

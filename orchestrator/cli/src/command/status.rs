@@ -1,7 +1,8 @@
 //! `cvc status`
 
 use crate::{
-    args::CampaignArgs,
+    args::StatusArgs,
+    command::explain::read_plan,
     display::Varying,
     exit_status::ExitStatus,
     failure::Failure,
@@ -9,36 +10,43 @@ use crate::{
     text::{paragraph, table},
 };
 use cvc_core::ids::PointId;
-use cvc_core::outcome::Outcome;
-use cvc_core::plan::{Plan, PlannedRun};
-use cvc_core::store::{CampaignDir, read_text};
+use cvc_core::plan::PlannedRun;
 use cvc_core::units::counted;
-use cvc_journal::{CampaignState, RunState};
-use cvc_session::campaigns::{campaign_dir, clock_warning};
-use std::{
-    collections::{HashMap, HashSet},
-    io::Write,
+use cvc_journal::CampaignState;
+use cvc_session::{
+    campaigns::{campaign_dir, clock_warning},
+    run_words::{MISSING, NOT_NEEDED, RunWords},
 };
+use std::{collections::HashMap, io::Write, time::Duration};
 
-pub fn status(args: &CampaignArgs) -> Result<ExitStatus, Failure> {
+pub fn status(args: &StatusArgs) -> Result<ExitStatus, Failure> {
+    let Some(pause) = args.watch else {
+        once(args)?;
+        return Ok(ExitStatus::Done);
+    };
+    loop {
+        output::clear_screen();
+        if once(args)? {
+            return Ok(ExitStatus::Done);
+        }
+        output::check()?;
+        std::thread::sleep(Duration::from_secs_f64(pause));
+    }
+}
+
+/// Shows the progress as it is now. Returns whether the campaign is complete.
+fn once(args: &StatusArgs) -> Result<bool, Failure> {
     let dir = campaign_dir(
         &args.campaign,
         args.which.variant.as_deref(),
         &args.place.campaigns,
     )?;
     let state = CampaignState::read(&dir.journal())?;
-    let unusable = |problem: String| Failure::Other {
-        status: ExitStatus::Store,
-        message: problem,
-        hint: Some("`cvc run` with the campaign's file writes it again".into()),
-    };
-    let text = read_text(&dir.plan()).map_err(|error| unusable(error.to_string()))?;
-    let plan: Plan = serde_json::from_str(&text)
-        .map_err(|error| unusable(format!("{}: {error}", dir.plan())))?;
+    let plan = read_plan(&dir)?;
     if let Some(warning) = clock_warning(&state, jiff::Timestamp::now()) {
         crate::output::note(warning);
     }
-    let words = Words::of(&dir, &plan, &state);
+    let words = RunWords::of(&dir, &plan, &state);
     let mut out = output::shown_as(args.json);
     if args.json {
         let runs: Vec<_> = plan
@@ -55,7 +63,7 @@ pub fn status(args: &CampaignArgs) -> Result<ExitStatus, Failure> {
             "{}",
             serde_json::to_string_pretty(&value).map_err(std::io::Error::from)?
         )?;
-        return Ok(ExitStatus::Done);
+        return Ok(state.completed);
     }
     let varying = Varying::of(plan.points.iter().map(|p| &p.point));
     let header: Vec<&str> = varying
@@ -87,7 +95,7 @@ pub fn status(args: &CampaignArgs) -> Result<ExitStatus, Failure> {
                 "skipped" | "quarantined" => 2,
                 _ => 3,
             };
-            missing += u64::from(word == "missing");
+            missing += u64::from(word == MISSING);
             counts[column] += 1;
             total[column] += 1;
             if word == "failed" {
@@ -149,72 +157,5 @@ pub fn status(args: &CampaignArgs) -> Result<ExitStatus, Failure> {
     for failure in failures {
         writeln!(out, "{}", paragraph("  ", &failure))?;
     }
-    Ok(ExitStatus::Done)
-}
-
-/// The state of a run whose point needs no further one.
-const NOT_NEEDED: &str = "not needed";
-
-/// What the journal and the directories say of runs.
-struct Words<'a> {
-    state: &'a CampaignState,
-    /// Points whose runs were all skipped, with the reason.
-    skipped: HashMap<&'a PointId, &'a str>,
-    /// Names in the directory of runs.
-    directories: HashSet<String>,
-}
-
-impl<'a> Words<'a> {
-    fn of(dir: &CampaignDir, plan: &Plan, state: &'a CampaignState) -> Self {
-        let directories = dir
-            .runs()
-            .read_dir_utf8()
-            .into_iter()
-            .flatten()
-            .flatten()
-            .map(|e| e.file_name().to_owned())
-            .collect();
-        Self {
-            state,
-            skipped: state.never_tried(&plan.runs),
-            directories,
-        }
-    }
-
-    /// The state of a run in a word, with its reason.
-    fn of_run(&self, run: &PlannedRun) -> (&'static str, Option<String>) {
-        let quarantined = self.state.quarantined.contains(&run.point);
-        match self.state.run(&run.id) {
-            Some(RunState::Finished {
-                outcome: Outcome::Succeeded,
-                ..
-            }) if self.directories.contains(run.id.as_str()) => ("succeeded", None),
-            Some(RunState::Finished {
-                outcome: Outcome::Succeeded,
-                ..
-            }) => ("missing", Some("its directory is missing".into())),
-            Some(RunState::Finished {
-                outcome: Outcome::Failed { detail, .. },
-                ..
-            }) => ("failed", Some(detail.clone())),
-            Some(RunState::Open { .. }) => ("open", None),
-            Some(RunState::Abandoned { .. }) | None if quarantined => ("quarantined", None),
-            Some(RunState::Abandoned { .. }) | None
-                if self.state.decided.contains_key(&run.point) =>
-            {
-                (
-                    NOT_NEEDED,
-                    self.state
-                        .decided
-                        .get(&run.point)
-                        .map(|decision| decision.reason.clone()),
-                )
-            }
-            Some(RunState::Abandoned { .. }) => ("abandoned", None),
-            None => match self.skipped.get(&run.point) {
-                Some(reason) => ("skipped", Some((*reason).to_owned())),
-                None => ("to do", None),
-            },
-        }
-    }
+    Ok(state.completed)
 }

@@ -24,6 +24,7 @@ mod doctor_probe;
 mod doctor_site;
 mod doctor_verdict;
 mod examples;
+mod explain;
 mod export;
 mod failing;
 mod failing_writes;

@@ -98,6 +98,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "cvc-prediction",
         ],
     ),
+    ("cvc-serve", &["cvc-core", "cvc-journal", "cvc-session"]),
     (
         "cvc-ec2",
         &["cvc-core", "cvc-journal", "cvc-sites", "cvc-cloud"],
@@ -130,6 +131,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "cvc-analysis",
             "cvc-paper",
             "cvc-session",
+            "cvc-serve",
             "cvc-ec2",
             "cvc-os",
             "cvc-image-show",

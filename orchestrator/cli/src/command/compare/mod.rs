@@ -118,7 +118,7 @@ fn write(
             _ => to.join(slug(&comparison.second)),
         };
         files.extend(write_all(
-            &comparison_report(comparison),
+            &comparison_report(comparison)?,
             &dir,
             &formats(&args.format),
         )?);

@@ -18,7 +18,7 @@ use cvc_image::{Image, OwnerSums, OwnerZone, Part, Role, Zone};
 /// Measures a checkpoint: its times, and what was stored, which must be where the mapping puts ranks.
 pub(super) fn measure(of: &DmtcpRun<'_>, checkpoint: &Checkpoint, to: &mut Findings) {
     let label = ("ckpt", checkpoint.number.to_string());
-    checkpoint_times(of, checkpoint, &label, to);
+    checkpoint_times(of.run.point.compression, checkpoint, &label, to);
     if checkpoint.dirs.is_empty() {
         return;
     }
@@ -50,7 +50,12 @@ pub(super) fn measure(of: &DmtcpRun<'_>, checkpoint: &Checkpoint, to: &mut Findi
 }
 
 /// Records how long a checkpoint took, by the coordinator's log where there is one.
-fn checkpoint_times(of: &DmtcpRun<'_>, checkpoint: &Checkpoint, label: &Label, to: &mut Findings) {
+fn checkpoint_times(
+    compression: Compression,
+    checkpoint: &Checkpoint,
+    label: &Label,
+    to: &mut Findings,
+) {
     let labels = std::slice::from_ref(label);
     let Some(events) = &checkpoint.events else {
         return to.record(
@@ -65,8 +70,7 @@ fn checkpoint_times(of: &DmtcpRun<'_>, checkpoint: &Checkpoint, label: &Label, t
     let seconds =
         |from: jiff::Timestamp, to: jiff::Timestamp| to.duration_since(from).as_secs_f64().max(0.0);
     // with gzip the files can still grow after every process has reported
-    let gzip = of.run.point.compression == Compression::Gzip;
-    let stored = if gzip {
+    let stored = if compression == Compression::Gzip {
         events.written.max(checkpoint.last_write)
     } else {
         events.written
@@ -305,4 +309,56 @@ fn image_labels(placed: &Placed<'_>, transport: Transport, checkpoint: &Label) -
         labels.push(("node", node.unwrap_or("unknown").to_owned()));
     }
     labels
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ckpt::dmtcp::install::Events;
+    use cvc_core::ids::RunId;
+
+    /// What is recorded of a checkpoint that begins at 0 s, is coordinated at 1 s, reported at 3 s and last written to at 4 s.
+    fn recorded(compression: Compression) -> Vec<(String, f64)> {
+        let at = |s| jiff::Timestamp::from_second(s).expect("a time");
+        let checkpoint = Checkpoint {
+            number: 1,
+            events: Some(Events {
+                start: at(0),
+                suspended: None,
+                coordinated: at(1),
+                written: at(3),
+                complete: at(5),
+            }),
+            request_to_stored_s: 6.0,
+            last_write: at(4),
+            dirs: Vec::new(),
+            peers: 4,
+            printed_bytes: 0,
+        };
+        let mut findings = Findings::new(RunId::of(b"r"));
+        checkpoint_times(
+            compression,
+            &checkpoint,
+            &("ckpt", "1".to_owned()),
+            &mut findings,
+        );
+        findings
+            .records
+            .into_iter()
+            .map(|record| (record.name, record.value))
+            .collect()
+    }
+
+    #[test]
+    fn with_gzip_a_checkpoint_is_stored_when_its_last_file_is_whole() {
+        let times = |latency: f64, storage: f64| {
+            vec![
+                (names::CKPT_LATENCY_S.to_owned(), latency),
+                (names::CKPT_COORDINATION_S.to_owned(), 1.0),
+                (names::CKPT_STORAGE_S.to_owned(), storage),
+            ]
+        };
+        assert_eq!(recorded(Compression::None), times(3.0, 2.0));
+        assert_eq!(recorded(Compression::Gzip), times(4.0, 3.0));
+    }
 }

@@ -1,0 +1,218 @@
+//! Draws pairs of results: one line for each pair, with a mark and an interval for each side.
+
+use super::plot::{
+    Drawing, INK, NARROW, PALETTE, TEXT, WIDE, Whisker, at, ceiling, keys, marker, render, text,
+    tick, width,
+};
+use cvc_index::error::AnalysisError;
+use plotters::{
+    prelude::*,
+    style::text_anchor::{HPos, VPos},
+};
+
+/// The two results of a line.
+pub(crate) struct Pair {
+    /// What the results are of.
+    pub name: String,
+    /// The mean of each side with its interval; the ends of a mean without one are the mean.
+    pub sides: [Whisker; 2],
+}
+
+/// Height of a line, pixels.
+const ROW: u32 = 24;
+
+/// How far the marks of the two sides are from the middle of their line, pixels: none hides the other.
+const ASIDE: i32 = 4;
+
+/// From this ratio of the largest to the smallest mean on, the axis is logarithmic: the small pairs would be dots on another one.
+const LOGARITHMIC_FROM: f64 = 20.0;
+
+/// Whether the axis of these pairs is logarithmic.
+pub(crate) fn is_logarithmic(pairs: &[Pair]) -> bool {
+    let (least, most) = extremes(pairs);
+    least > 0.0 && most / least >= LOGARITHMIC_FROM
+}
+
+/// The smallest and the largest mean.
+fn extremes(pairs: &[Pair]) -> (f64, f64) {
+    pairs
+        .iter()
+        .flat_map(|p| p.sides)
+        .map(|w| w.0)
+        .fold((f64::INFINITY, 0.0), |(l, h), v| (l.min(v), h.max(v)))
+}
+
+/// The axis of the values.
+struct Axis {
+    low: f64,
+    high: f64,
+    is_logarithmic: bool,
+}
+
+impl Axis {
+    fn of(pairs: &[Pair]) -> Self {
+        let ends = || pairs.iter().flat_map(|p| p.sides);
+        let top = ceiling(ends().map(|w| w.2));
+        if !is_logarithmic(pairs) {
+            return Self {
+                low: 0.0,
+                high: top,
+                is_logarithmic: false,
+            };
+        }
+        // an interval that reaches down to 0 has no place on such an axis, and is cut
+        let (least, _) = extremes(pairs);
+        let low = ends().map(|w| w.1).fold(least, f64::min).max(least / 4.0);
+        Self {
+            low: (low / 1.2).log10(),
+            high: (top * 1.1).log10(),
+            is_logarithmic: true,
+        }
+    }
+
+    /// Where a value is.
+    fn place(&self, value: f64) -> f64 {
+        if self.is_logarithmic {
+            value.max(f64::MIN_POSITIVE).log10().max(self.low)
+        } else {
+            value
+        }
+    }
+
+    /// The values at which a logarithmic axis has ticks: decades, and 2 and 5 between them where few decades leave room.
+    fn ticks(&self) -> Vec<f64> {
+        let between: &[f64] = if self.high - self.low > 3.0 {
+            &[1.0]
+        } else {
+            &[1.0, 2.0, 5.0]
+        };
+        let decades = self.low.floor() as i32..=self.high.ceil() as i32;
+        decades
+            .flat_map(|decade| between.iter().map(move |m| m * 10f64.powi(decade)))
+            .filter(|v| (self.low..=self.high).contains(&v.log10()))
+            .collect()
+    }
+}
+
+/// Draws pairs below each other along one axis, from 0 or [logarithmic](is_logarithmic); the legend names the sides.
+pub(crate) fn dumbbells(
+    what: &str,
+    x_title: &str,
+    sides: &[String; 2],
+    pairs: &[Pair],
+) -> Result<Drawing, AnalysisError> {
+    let axis = Axis::of(pairs);
+    let longest = pairs
+        .iter()
+        .map(|p| width(&p.name, TEXT))
+        .max()
+        .unwrap_or(0);
+    let margin = longest.min(WIDE as i32 / 2) + 16;
+    let wide = if margin > NARROW as i32 * 2 / 5 {
+        WIDE
+    } else {
+        NARROW
+    };
+    let count = pairs.len() as f64;
+    let drawn = render(what, (wide, pairs.len() as u32 * ROW + 60), |root| {
+        let mut chart = ChartBuilder::on(root)
+            .margin_right(24)
+            .margin_top(8)
+            .set_label_area_size(LabelAreaPosition::Left, margin)
+            .set_label_area_size(LabelAreaPosition::Bottom, 46)
+            .build_cartesian_2d(axis.low..axis.high, 0.0..count)?;
+        let decimals = |v: f64| tick(v, axis.high);
+        let logarithmic = |v: f64| significant_tick(10f64.powf(v));
+        let mut mesh = chart.configure_mesh();
+        mesh.disable_y_mesh()
+            .disable_y_axis()
+            .y_labels(0)
+            .axis_style(INK.mix(0.6))
+            .bold_line_style(INK.mix(0.13))
+            .light_line_style(TRANSPARENT)
+            .label_style(text(TEXT))
+            .x_desc(x_title)
+            .axis_desc_style(text(TEXT));
+        if axis.is_logarithmic {
+            mesh.disable_x_mesh().x_labels(0).draw()?;
+            for value in axis.ticks() {
+                let x = value.log10();
+                chart.draw_series([PathElement::new([(x, 0.0), (x, count)], INK.mix(0.13))])?;
+                let (px, py) = chart.plotting_area().map_coordinate(&(x, 0.0));
+                root.draw(&Text::new(
+                    logarithmic(x),
+                    (px, py + 7),
+                    at(text(TEXT), HPos::Center, VPos::Top),
+                ))?;
+            }
+        } else {
+            mesh.x_labels(6)
+                .x_label_formatter(&|v| decimals(*v))
+                .draw()?;
+        }
+        let pixel = count / f64::from(chart.plotting_area().dim_in_pixel().1.max(1));
+        for (i, pair) in pairs.iter().enumerate() {
+            let middle = count - i as f64 - 0.5;
+            let (left, at_y) = chart.plotting_area().map_coordinate(&(axis.low, middle));
+            root.draw(&Text::new(
+                pair.name.clone(),
+                (left - 8, at_y),
+                at(text(TEXT), HPos::Right, VPos::Center),
+            ))?;
+            let up =
+                |side: usize| middle + f64::from(if side == 0 { ASIDE } else { -ASIDE }) * pixel;
+            let ends = [0, 1].map(|side| (axis.place(pair.sides[side].0), up(side)));
+            chart.draw_series([PathElement::new(ends, INK.mix(0.35).stroke_width(2))])?;
+            for (side, (mean, low, high)) in pair.sides.into_iter().enumerate() {
+                let (y, colour) = (up(side), PALETTE[side]);
+                if low < high {
+                    let [low, high] = [low, high].map(|v| axis.place(v));
+                    let style = colour.stroke_width(1);
+                    chart.draw_series([PathElement::new([(low, y), (high, y)], style)])?;
+                    chart.draw_series([low, high].map(|end| {
+                        EmptyElement::at((end, y)) + PathElement::new([(0, -3), (0, 3)], style)
+                    }))?;
+                }
+                marker(&mut chart, side, (axis.place(mean), y), colour)?;
+            }
+        }
+        Ok(())
+    })?;
+    Ok(Drawing {
+        keys: keys(what, sides)?,
+        panels: vec![drawn],
+        width: wide,
+    })
+}
+
+/// The label of a tick of a logarithmic axis.
+fn significant_tick(value: f64) -> String {
+    let decimals = (-value.log10()).ceil().clamp(0.0, 9.0) as usize;
+    format!("{value:.decimals$}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Axis, Pair, is_logarithmic};
+
+    fn pairs(means: &[[f64; 2]]) -> Vec<Pair> {
+        let pair = |m: &[f64; 2]| Pair {
+            name: "x".to_owned(),
+            sides: m.map(|v| (v, v * 0.9, v * 1.1)),
+        };
+        means.iter().map(pair).collect()
+    }
+
+    #[test]
+    fn results_of_one_magnitude_are_drawn_from_0_and_others_by_their_logarithms() {
+        let near = pairs(&[[1.0, 2.0], [5.0, 19.0]]);
+        assert!(!is_logarithmic(&near) && Axis::of(&near).low == 0.0);
+        let far = pairs(&[[1.0, 2.0], [5.0, 21.0]]);
+        let axis = Axis::of(&far);
+        assert!(is_logarithmic(&far));
+        assert_eq!(axis.ticks().len(), 5, "{:?}", axis.ticks());
+        assert!(axis.place(0.0) >= axis.low && axis.place(23.1) <= axis.high);
+        // nothing can be said of 0 on such an axis
+        assert!(!is_logarithmic(&pairs(&[[0.0, 50.0]])));
+    }
+}

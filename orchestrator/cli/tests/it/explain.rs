@@ -1,0 +1,127 @@
+//! `cvc explain` and `cvc status --watch`: why a run is where it is. About five seconds.
+
+use crate::common::campaign;
+use cvc_testkit::{Tool, require};
+use serde_json::Value;
+
+const SITE: &str = "[sites.one]\nkind = \"local\"\noversubscribe = true\n";
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}: {text}"))
+}
+
+#[test]
+fn what_failed_what_waits_and_what_is_excluded_is_explained() {
+    require!(Tool::Mpich);
+    let matrix = "[matrix]\napp = \"script\"\nmpi = \"mpich\"\nprocesses = [1, 2, 3]\n\
+                  [[exclude]]\nwhen = { processes = 3 }\nreason = \"three is a crowd\"\n\
+                  [run]\nrepeats = 2\nretries = 1\nquarantine_after = 2\n";
+    let c = campaign("why", &format!("{SITE}{matrix}"));
+    c.script_app(
+        "script",
+        "[ \"$CVC_PROCESSES\" != 2 ] && [ \"${PMI_SIZE:-1}\" != 2 ] || { echo 'mesh.dat: no such mesh' >&2; exit 3; }\necho SUCCESS",
+        "",
+    );
+    let ended = c.run();
+    assert!(
+        ended.code.is_some_and(|code| code == 0 || code == 10),
+        "{}",
+        ended.stderr
+    );
+    let status = json(
+        &c.cvc(&["status", "campaign.toml", "--json"])
+            .expect(0)
+            .stdout,
+    );
+    let run_of = |state: &str| -> String {
+        status["runs"]
+            .as_array()
+            .expect("runs")
+            .iter()
+            .find(|run| run["state"] == state)
+            .unwrap_or_else(|| panic!("no run is {state}: {status}"))["run"]
+            .as_str()
+            .expect("an identifier")
+            .to_owned()
+    };
+
+    let failed = run_of("failed");
+    let shown = c
+        .cvc(&["explain", "campaign.toml", &failed[..8]])
+        .expect(0)
+        .stdout;
+    for part in [
+        "failed",
+        "--retry-failed",
+        "mesh.dat: no such mesh",
+        "attempt",
+        "the end of stderr:\n  mesh.dat",
+        ".failed-",
+    ] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    let explained = json(
+        &c.cvc(&["explain", "campaign.toml", &failed, "--json"])
+            .expect(0)
+            .stdout,
+    );
+    let attempts = explained["explanations"][0]["attempts"]
+        .as_array()
+        .expect("attempts");
+    assert_eq!(attempts.len(), 2, "{explained}");
+    assert!(
+        attempts[0]["took_s"].as_f64().is_some_and(|s| s >= 0.0),
+        "{explained}"
+    );
+
+    let succeeded = run_of("succeeded");
+    let shown = c
+        .cvc(&["explain", "campaign.toml", &succeeded])
+        .expect(0)
+        .stdout;
+    assert!(shown.contains("it succeeded"), "{shown}");
+
+    let points = c
+        .cvc(&["explain", "campaign.toml", "processes=2,3"])
+        .expect(0)
+        .stdout;
+    assert!(
+        points.contains("three is a crowd") && points.contains("0 of 2 runs succeeded"),
+        "{points}"
+    );
+    let unknown = c
+        .cvc(&["explain", "campaign.toml", "zzzz"])
+        .expect(2)
+        .stderr;
+    assert!(
+        unknown.contains("begins with zzzz") && unknown.contains("mapping=4Nx1P"),
+        "{unknown}"
+    );
+    let unknown = c
+        .cvc(&["explain", "campaign.toml", "colour=red"])
+        .expect(2)
+        .stderr;
+    assert!(unknown.contains("unknown factor `colour`"), "{unknown}");
+}
+
+#[test]
+fn a_status_that_is_watched_ends_with_the_campaign() {
+    require!(Tool::Mpich);
+    let c = campaign(
+        "watched",
+        &format!(
+            "{SITE}[matrix]\napp = \"script\"\nprocesses = 1\nmpi = \"mpich\"\n[run]\nrepeats = 1\n"
+        ),
+    );
+    c.script_app("script", "echo SUCCESS", "");
+    c.run().expect(0);
+    let shown = c
+        .cvc(&["status", "campaign.toml", "--watch=50ms"])
+        .expect(0)
+        .stdout;
+    assert_eq!(shown.matches("campaign watched: ").count(), 1, "{shown}");
+    assert!(
+        !shown.contains('\u{1b}'),
+        "no terminal, no clearing: {shown}"
+    );
+}

@@ -1,0 +1,111 @@
+//! Who may read: only browsers on this machine that know the token, and only under this machine's own name, so that no page of another site
+//! reads through them.
+
+use std::{fmt, fs::File, io::Read};
+
+/// Name of the cookie.
+const COOKIE: &str = "cvc";
+
+/// A secret of 128 bits, new for each server.
+#[derive(Clone)]
+pub struct Token(String);
+
+impl Token {
+    /// A new one, from the system's random numbers.
+    ///
+    /// # Errors
+    /// When there are none.
+    pub fn new() -> std::io::Result<Self> {
+        let mut bytes = [0; 16];
+        File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+        Ok(Self(bytes.iter().map(|b| format!("{b:02x}")).collect()))
+    }
+
+    /// The text that opens the page.
+    pub fn text(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether a text is the token; takes as long whatever the text is.
+    fn is(&self, text: &str) -> bool {
+        let differs = self
+            .0
+            .bytes()
+            .zip(text.bytes())
+            .fold(0, |all, (a, b)| all | (a ^ b));
+        text.len() == self.0.len() && differs == 0
+    }
+
+    /// The header that lets a browser keep it.
+    pub(crate) fn cookie(&self) -> String {
+        format!("{COOKIE}={}; HttpOnly; SameSite=Strict; Path=/", self.0)
+    }
+
+    /// Whether a `Cookie` header has it.
+    pub(crate) fn is_in_cookies(&self, header: &str) -> bool {
+        header
+            .split(';')
+            .filter_map(|part| part.trim().split_once('='))
+            .any(|(name, value)| name == COOKIE && self.is(value))
+    }
+
+    /// Whether the query of an address has it: `token=…`.
+    pub(crate) fn is_in_query(&self, query: &str) -> bool {
+        query
+            .split('&')
+            .filter_map(|part| part.split_once('='))
+            .any(|(name, value)| name == "token" && self.is(value))
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(…)")
+    }
+}
+
+/// Whether a `Host` header names this server. Another name that leads here is that of a site that wants to read through the browser.
+pub(crate) fn is_own_host(host: &str, port: u16) -> bool {
+    ["127.0.0.1", "localhost"]
+        .iter()
+        .any(|name| host == format!("{name}:{port}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_whole_token_opens() {
+        let token = Token::new().expect("random numbers");
+        let text = token.text().to_owned();
+        assert_eq!(text.len(), 32);
+        assert!(token.is_in_cookies(&format!("a=b; cvc={text}")));
+        assert!(token.is_in_query(&format!("x=1&token={text}")));
+        for wrong in [
+            &text[1..],
+            "",
+            &text.replace(&text[..1], "g"),
+            &format!("{text}0"),
+        ] {
+            assert!(!token.is_in_cookies(&format!("cvc={wrong}")), "{wrong}");
+            assert!(!token.is_in_query(&format!("token={wrong}")), "{wrong}");
+        }
+        assert!(!format!("{token:?}").contains(&text));
+        assert_ne!(text, Token::new().expect("random numbers").text());
+    }
+
+    #[test]
+    fn other_names_of_this_machine_are_refused() {
+        assert!(is_own_host("127.0.0.1:80", 80) && is_own_host("localhost:80", 80));
+        for host in [
+            "evil.example:80",
+            "127.0.0.1:81",
+            "127.0.0.1",
+            "localhost.evil.example:80",
+            "",
+        ] {
+            assert!(!is_own_host(host, 80), "{host}");
+        }
+    }
+}

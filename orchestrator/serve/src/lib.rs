@@ -1,0 +1,18 @@
+//! A campaign in a browser: progress, what runs where, costs so far, failures, and the report when there is one. Read-only, on the loopback
+//! interface alone, behind a token.
+//!
+//! | file | what |
+//! | --- | --- |
+//! | `snapshot.rs` | a campaign as it is now |
+//! | `page.rs` | the same as HTML |
+//! | `access.rs` | who may read |
+//! | `server.rs` | answers requests |
+
+mod access;
+mod page;
+mod server;
+mod snapshot;
+
+pub use access::Token;
+pub use server::{ServeError, Served, Server};
+pub use snapshot::{FailedRun, OpenRun, PointProgress, Snapshot, SnapshotError};
