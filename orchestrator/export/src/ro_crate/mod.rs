@@ -1,6 +1,7 @@
 //! The campaign as a Process Run Crate 0.5 (<https://w3id.org/ro/wfrun/process/0.5>), which is an RO-Crate 1.1: each run that was made is an
 //! action of a program, with the levels of its factors as inputs and its files of records as results.
 
+mod entity;
 mod software;
 
 use crate::{
@@ -11,6 +12,7 @@ use crate::{
 use camino::Utf8Path;
 use cvc_core::store::{CampaignDir, StoreError, write_whole};
 use cvc_index::{Index, IndexedRun, factors::texts};
+use entity::{fragment, to};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use software::Software;
@@ -71,11 +73,6 @@ struct Crate {
     parts: Vec<Value>,
     /// The actions, in its `mentions`.
     actions: Vec<Value>,
-}
-
-/// A reference to an entity.
-fn to(id: &str) -> Value {
-    json!({ "@id": id })
 }
 
 impl Crate {
@@ -344,19 +341,6 @@ const AGENT: &str = "#agent";
 /// Whether the run has come to an end of any kind.
 fn is_made(run: &IndexedRun) -> bool {
     matches!(run.state.as_str(), "succeeded" | "failed" | "quarantined")
-}
-
-/// A name as a part of an identifier: what has a meaning in addresses is written by its bytes.
-fn fragment(name: &str) -> String {
-    let mut text = String::new();
-    for byte in name.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-_.".contains(&byte) {
-            text.push(char::from(byte));
-        } else {
-            text.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    text
 }
 
 /// Copies, and returns the number of bytes with their SHA-256.

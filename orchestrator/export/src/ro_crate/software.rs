@@ -1,5 +1,6 @@
 //! The programs of the runs, as their facts tell them, each described once.
 
+use super::entity::{fragment, to};
 use crate::error::ExportError;
 use cvc_core::point::{CheckpointerKind, Point};
 use cvc_index::Index;
@@ -91,7 +92,7 @@ impl Software {
     fn library(&mut self, name: &str, version: Option<&str>, graph: &mut Vec<Value>) -> Value {
         let id = format!(
             "#software-{}",
-            super::fragment(&format!("{name}-{}", version.unwrap_or("unknown")))
+            fragment(&format!("{name}-{}", version.unwrap_or("unknown")))
         );
         if self.libraries.insert(id.clone()) {
             let mut library = json!({
@@ -102,7 +103,7 @@ impl Software {
             }
             graph.push(library);
         }
-        super::to(&id)
+        to(&id)
     }
 }
 
