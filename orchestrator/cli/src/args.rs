@@ -72,6 +72,8 @@ pub enum Command {
     Advise(AdviseArgs),
     /// Import what others measured as a campaign: a CSV table, a description of tables, or a report of ReFrame
     Import(ImportArgs),
+    /// Export a campaign for others: flat tables with a schema (CSV, Data Package), or a Process Run Crate (RO-Crate)
+    Export(ExportArgs),
     /// Compare a paper's printed tables with what its own inputs give and with what was measured here
     Reproduce(ReproduceArgs),
     /// Predict checkpoints at any mapping, process count or class from observed ones
@@ -613,6 +615,32 @@ pub struct ImportArgs {
     pub replace: bool,
     #[command(flatten)]
     pub place: Where,
+}
+
+#[derive(Args)]
+#[command(group = clap::ArgGroup::new("form").required(true).multiple(true).args(["csv", "ro_crate"]))]
+pub struct ExportArgs {
+    /// Campaign file, a campaign's directory, or its name
+    pub campaign: Utf8PathBuf,
+    #[command(flatten)]
+    pub which: Which,
+    #[command(flatten)]
+    pub place: Where,
+    /// Write points, runs, values, facts and leases as CSV tables into this directory, with their schema in datapackage.json
+    #[arg(long, value_name = "DIR")]
+    pub csv: Option<Utf8PathBuf>,
+    /// Write a Process Run Crate into this directory: the files of the campaign, the tables, and an action for each run
+    #[arg(long, value_name = "DIR")]
+    pub ro_crate: Option<Utf8PathBuf>,
+    /// Who made the runs, for the crate [default: nobody is named]
+    #[arg(long, value_name = "NAME", requires = "ro_crate")]
+    pub agent: Option<String>,
+    /// Address of the licence of the crate, as https://creativecommons.org/licenses/by/4.0/
+    #[arg(long, value_name = "URL", requires = "ro_crate")]
+    pub license: Option<String>,
+    /// Take the place of an earlier export
+    #[arg(long)]
+    pub replace: bool,
 }
 
 /// What a comparison must not find.

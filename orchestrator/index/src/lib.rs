@@ -8,6 +8,7 @@
 //! | `factors.rs` | the columns of factors |
 //! | `rows.rs` | points and runs, read back |
 //! | `measurements.rs` | records, quantities, facts, costs, read back |
+//! | `flat.rs` | tables for others: their columns, described, and their rows as text |
 //! | `predictions.rs` | predictions of held-out points, written and read back |
 //!
 //! A reader is a function for each statement and a type for its rows, whose columns are read by name (`row.rs`).
@@ -16,6 +17,7 @@ pub mod csv;
 pub mod error;
 pub mod factors;
 mod fill;
+mod flat;
 mod load;
 mod measurements;
 mod predictions;
@@ -23,6 +25,7 @@ mod row;
 mod rows;
 
 pub use fill::SCHEMA;
+pub use flat::{FlatColumn, FlatTable, FlatType};
 pub use measurements::{
     ImageRecord, ImageSize, LabelledRecord, PointSummary, RecordSource, RunValue,
 };

@@ -64,6 +64,8 @@ pub struct IndexedRun {
     pub dir: Option<String>,
     /// When its last attempt began, UTC.
     pub started: Option<String>,
+    /// When it ended, UTC.
+    pub ended: Option<String>,
     /// State of its records: `ok`, `changed`, `missing`, `damaged` or `none`.
     pub records: String,
     pub records_detail: Option<String>,
@@ -103,6 +105,7 @@ impl FromRow for IndexedRun {
             detail: r.get("detail")?,
             dir: r.get("dir")?,
             started: r.get("started")?,
+            ended: r.get("ended")?,
             records: r.get("records")?,
             records_detail: r.get("records_detail")?,
             block: r.get("block")?,
@@ -133,6 +136,11 @@ impl Index {
     /// The points, in the order of the plan, without those that only measure the libraries' memory.
     pub fn points(&self) -> Result<Vec<IndexedPoint>, AnalysisError> {
         self.read("SELECT * FROM points WHERE NOT baseline ORDER BY seq", [])
+    }
+
+    /// All points, in the order of the plan.
+    pub fn points_and_baselines(&self) -> Result<Vec<IndexedPoint>, AnalysisError> {
+        self.read("SELECT * FROM points ORDER BY seq", [])
     }
 
     /// The libraries' memory as the campaign measured it.

@@ -66,6 +66,8 @@ pub enum Tool {
     AnsibleLint,
     /// cargo-deny, which checks `deny.toml`.
     CargoDeny,
+    /// The validator of RO-Crates (roc-validator of PyPI): `$CVC_ROCRATE_VALIDATOR`, or on PATH.
+    RoCrateValidator,
 }
 
 impl Tool {
@@ -113,6 +115,11 @@ impl Tool {
             Self::Latex => ["pdflatex", "tectonic"].iter().find_map(|n| on_path(n)),
             Self::Python => on_path("python3"),
             Self::CargoDeny => on_path("cargo-deny"),
+            Self::RoCrateValidator => env::var_os("CVC_ROCRATE_VALIDATOR")
+                .map(PathBuf::from)
+                .into_iter()
+                .chain(on_path("rocrate-validator"))
+                .find(|p| p.is_file()),
             Self::Ansible => find_ansible_program("ansible-playbook"),
             Self::AnsibleLint => find_ansible_program("ansible-lint"),
             Self::Moto => crate::cloud::moto(),
@@ -179,6 +186,7 @@ impl Tool {
             | Self::Latex
             | Self::Python
             | Self::CargoDeny
+            | Self::RoCrateValidator
             | Self::Ansible
             | Self::AnsibleLint
             | Self::Moto
@@ -206,6 +214,9 @@ impl Tool {
             Self::Latex => "LaTeX (pdflatex or tectonic)",
             Self::Python => "python3",
             Self::CargoDeny => "cargo-deny",
+            Self::RoCrateValidator => {
+                "roc-validator (rocrate-validator on PATH, or CVC_ROCRATE_VALIDATOR)"
+            }
             Self::Ansible => "ansible-core (on PATH, or installed by the set-up)",
             Self::AnsibleLint => "ansible-lint (on PATH, or installed by the set-up)",
             Self::LoopDevices => "loop devices",

@@ -126,6 +126,7 @@ impl RunRow {
             detail,
             dir,
             started,
+            ended: _,
             records,
             records_detail,
             block,

@@ -7,6 +7,7 @@ mod costs;
 mod doctor;
 mod down;
 mod explain;
+mod export;
 mod fsck;
 mod image;
 mod import;
@@ -61,6 +62,7 @@ pub fn dispatch(arguments: Arguments) -> Result<ExitStatus, Failure> {
         Command::Calibrate(args) => calibrate::calibrate(&args),
         Command::Compare(args) => compare::compare(&args),
         Command::Import(args) => import::import(&args),
+        Command::Export(args) => export::export(&args),
         Command::Advise(args) => advise::advise(&args),
         Command::Reproduce(args) => reproduce::reproduce(&args),
         Command::Predict(args) => predict::predict(&args),

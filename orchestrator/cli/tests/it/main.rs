@@ -25,6 +25,7 @@ mod doctor_site;
 mod doctor_verdict;
 mod examples;
 mod explain;
+mod export;
 mod failing;
 mod failing_writes;
 mod first_hours;

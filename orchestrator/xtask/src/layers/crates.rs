@@ -60,6 +60,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("cvc-index", &["cvc-core", "cvc-journal", "cvc-model"]),
     ("cvc-import", &["cvc-core", "cvc-journal", "cvc-index"]),
+    ("cvc-export", &["cvc-core", "cvc-journal", "cvc-index"]),
     (
         "cvc-prediction",
         &["cvc-core", "cvc-journal", "cvc-model", "cvc-index"],
@@ -125,6 +126,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "cvc-controller",
             "cvc-index",
             "cvc-import",
+            "cvc-export",
             "cvc-prediction",
             "cvc-analysis",
             "cvc-paper",

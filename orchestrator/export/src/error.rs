@@ -1,0 +1,50 @@
+//! Why something cannot be exported.
+
+use camino::Utf8PathBuf;
+use cvc_core::store::StoreError;
+use cvc_index::error::AnalysisError;
+
+/// Nothing was exported.
+#[derive(Debug, thiserror::Error)]
+pub enum ExportError {
+    /// Something is where the export is to be.
+    #[error("{path} exists")]
+    Exists {
+        /// What is there.
+        path: Utf8PathBuf,
+        /// Whether an export wrote it, with nothing added.
+        is_export: bool,
+    },
+    /// An export has files that it did not write.
+    #[error("{dir} has {file}, which no export wrote")]
+    Foreign {
+        /// The export.
+        dir: Utf8PathBuf,
+        /// Such a file, relative to it.
+        file: String,
+    },
+    /// A file.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The index.
+    #[error(transparent)]
+    Analysis(#[from] AnalysisError),
+}
+
+impl ExportError {
+    /// How to correct it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Exists {
+                is_export: true, ..
+            } => Some("--replace takes the place of an earlier export".into()),
+            Self::Exists { .. } => {
+                Some("no export wrote it: name a directory that does not exist or is empty".into())
+            }
+            Self::Foreign { .. } => {
+                Some("move it elsewhere, or name another directory: --replace keeps nothing".into())
+            }
+            Self::Store(_) | Self::Analysis(_) => None,
+        }
+    }
+}
