@@ -337,13 +337,8 @@ pub struct ServeArgs {
     #[command(flatten)]
     pub place: Where,
     /// Port of the loopback interface [default: any that is free]
-    #[arg(
-        long,
-        value_name = "PORT",
-        default_value_t = 0,
-        hide_default_value = true
-    )]
-    pub port: u16,
+    #[arg(long, value_name = "PORT")]
+    pub port: Option<u16>,
     /// Directory of the campaign's report [default: reports/NAME]
     #[arg(long, value_name = "DIR")]
     pub report: Option<Utf8PathBuf>,

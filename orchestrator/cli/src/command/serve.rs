@@ -18,10 +18,12 @@ pub fn serve(args: &ServeArgs) -> Result<ExitStatus, Failure> {
         .unwrap_or_else(|| Utf8PathBuf::from("reports").join(name))
         .join("report.html");
     let server =
-        Server::listen(args.port, Served { campaign, report }).map_err(|error| Failure::Other {
-            status: ExitStatus::Host,
-            message: error.to_string(),
-            hint: Some("leave --port out: any port that is free will do".into()),
+        Server::listen(args.port.unwrap_or(0), Served { campaign, report }).map_err(|error| {
+            Failure::Other {
+                status: ExitStatus::Host,
+                message: error.to_string(),
+                hint: Some("leave --port out: any port that is free will do".into()),
+            }
         })?;
     tell(server.address());
     // Ctrl-C ends it as it ends any program: nothing is at stake
