@@ -77,7 +77,7 @@ pub(crate) fn point_of(levels: &IndexMap<String, String>) -> Result<Point, (Stri
     }
     let mapping: Mapping = levels["mapping"].parse().map_err(|error| {
         (
-            format!("{error}"),
+            error.to_string(),
             "4Nx2P is two processes on each of four nodes".to_owned(),
         )
     })?;

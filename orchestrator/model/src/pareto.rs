@@ -162,8 +162,7 @@ mod tests {
                 let (mut by_value, mut surely) = (false, false);
                 for j in (0..candidates.len()).filter(|j| *j != i) {
                     let (mut no_worse, mut better, mut sure_no_worse, mut sure_better) = (true, false, true, false);
-                    for k in 0..objectives {
-                        let (a, b) = (candidates[j][k], candidates[i][k]);
+                    for (a, b) in candidates[j].iter().zip(&candidates[i]) {
                         if a.value > b.value { no_worse = false; }
                         if a.value < b.value { better = true; }
                         if a.high > b.low { sure_no_worse = false; }

@@ -114,7 +114,7 @@ pub fn explain_points<'p>(
         factors: factors(&excluded.point),
         why: format!(
             "does not run, by {}: {}",
-            serde_json::to_value(&excluded.by)
+            serde_json::to_value(excluded.by)
                 .ok()
                 .and_then(|by| by.as_str().map(str::to_owned))
                 .unwrap_or_default(),
