@@ -75,7 +75,7 @@ pub(crate) fn point_of(levels: &IndexMap<String, String>) -> Result<Point, (Stri
     for part in MAPPING_PARTS {
         levels.shift_remove(part);
     }
-    let mapping: Mapping = levels["mapping"].parse().map_err(|error| {
+    let mapping = levels["mapping"].parse::<Mapping>().map_err(|error| {
         (
             error.to_string(),
             "4Nx2P is two processes on each of four nodes".to_owned(),
