@@ -3,7 +3,7 @@
 use crate::common::campaign;
 use cvc_testkit::{Tool, require};
 use serde_json::Value;
-use std::fs;
+use std::{fs, path::Path};
 
 const SITES: &str = "[sites.one]\nkind = \"local\"\noversubscribe = true\n[sites.two]\nkind = \"local\"\noversubscribe = true\n";
 const RUN: &str = "app = \"script\"\nprocesses = 1\nmpi = \"mpich\"\n[run]\nrepeats = 4\n";
@@ -209,4 +209,44 @@ fn an_imported_table_passes_fsck_and_is_reported_like_any_campaign() {
         twice.contains("exists") && twice.contains("--replace"),
         "{twice}"
     );
+}
+
+#[test]
+fn the_gallery_shows_what_is_written_today() {
+    let c = campaign("unused", SITES);
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    for side in ["cluster", "cloud"] {
+        let description = root.join(format!("experiments/papers/thesis/import/{side}.toml"));
+        c.cvc(&["import", description.to_str().expect("a path")])
+            .expect(0);
+    }
+    let formats = ["--format", "html,markdown", "--to"];
+    let sides = ["compare", "thesis-cluster", "thesis-cloud:c3.2xlarge"];
+    c.cvc(&[&sides[..], &formats, &["cluster-against-cloud"]].concat())
+        .expect(0);
+    let prices = [
+        "advise",
+        "thesis-cloud",
+        "--price",
+        "t2.micro=0.012",
+        "--price",
+        "c3.xlarge=0.21",
+        "--price",
+        "c3.2xlarge=0.42",
+    ];
+    c.cvc(&[&prices[..], &formats, &["advice"]].concat())
+        .expect(0);
+    for page in ["cluster-against-cloud", "advice"] {
+        for file in ["report.html", "report.md"] {
+            let kept = root.join("reports/gallery").join(page).join(file);
+            let [made, kept] = [c.dir().join(page).join(file), kept].map(|path| {
+                fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+            });
+            assert!(
+                made == kept,
+                "reports/gallery/{page}/{file} is not current: docs/compare.md and docs/advise.md have the commands; add --to reports/gallery/{page} \
+                 --format html,markdown"
+            );
+        }
+    }
 }
