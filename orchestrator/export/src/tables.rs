@@ -6,7 +6,7 @@ use crate::{
 };
 use camino::Utf8Path;
 use cvc_core::store::{StoreError, write_whole};
-use cvc_index::{FlatTable, FlatType, Index};
+use cvc_index::{FlatTable, FlatType, Index, csv::inert};
 use serde_json::{Value, json};
 use std::{borrow::Cow, fs::File, io::BufWriter};
 
@@ -147,18 +147,4 @@ fn write_table(index: &Index, table: &FlatTable, path: &Utf8Path) -> Result<(), 
     })?;
     out.flush().map_err(StoreError::io("write", path))?;
     Ok(())
-}
-
-/// What makes a spreadsheet take a text for a formula, if it begins with it, also in the wide forms of East Asian scripts.
-const BEGINS_FORMULA: [char; 11] = [
-    '=', '+', '-', '@', '\t', '\r', '\n', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}',
-];
-
-/// A text, with an apostrophe before it if a spreadsheet would take it for a formula: facts come from programs of others. Numbers stay.
-fn inert(text: &str) -> Cow<'_, str> {
-    if text.starts_with(BEGINS_FORMULA) && text.parse::<f64>().is_err() {
-        Cow::Owned(format!("'{text}"))
-    } else {
-        Cow::Borrowed(text)
-    }
 }

@@ -1,10 +1,11 @@
 //! Comma-separated values (RFC 4180) with the position of every field, for error messages.
 //!
 //! The parser is that of the crate `csv`. It accepts anything; misplaced quotation marks are refused here.
+//! Who writes such a file makes its texts [`inert`].
 
 use csv_core::{ReadFieldResult, ReaderBuilder};
 use cvc_core::source::{Source, SourceError, Span};
-use std::path::Path;
+use std::{borrow::Cow, path::Path};
 
 /// A field with its position.
 #[derive(Clone, Debug)]
@@ -88,6 +89,21 @@ impl CsvTable {
             ));
         }
         Ok(Self { source, head, rows })
+    }
+}
+
+/// What makes a spreadsheet take a text for a formula, if it begins with it. Some take the wide forms of East Asian scripts like the others.
+const BEGINS_FORMULA: [char; 11] = [
+    '=', '+', '-', '@', '\t', '\r', '\n', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}',
+];
+
+/// A field, with an apostrophe before it if a spreadsheet would take it for a formula: texts come from programs, campaign files and descriptors of
+/// others. A number is none, whatever its sign.
+pub fn inert(field: &str) -> Cow<'_, str> {
+    if field.starts_with(BEGINS_FORMULA) && field.parse::<f64>().is_err() {
+        Cow::Owned(format!("'{field}"))
+    } else {
+        Cow::Borrowed(field)
     }
 }
 

@@ -3,8 +3,9 @@
 use crate::report::model::{Beside, Cell, Column, Mark, Report, ReportKind, Table};
 use camino::Utf8Path;
 use cvc_core::store::StoreError;
+use cvc_index::csv::inert;
 use cvc_index::error::AnalysisError;
-use std::{borrow::Cow, io::Write};
+use std::io::Write;
 
 /// The values written for a measurement, as suffixes of its column's name.
 const OF_MEASURED: [&str; 10] = [
@@ -207,21 +208,6 @@ pub(super) fn write_records(
     })
 }
 
-/// What makes a spreadsheet take a text for a formula, if it begins with it. Some take the wide forms of East Asian scripts like the others.
-const BEGINS_FORMULA: [char; 11] = [
-    '=', '+', '-', '@', '\t', '\r', '\n', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}',
-];
-
-/// A field, with an apostrophe before it if a spreadsheet would take it for a formula: texts come from programs, campaign files and descriptors of
-/// others. A number is none, whatever its sign.
-fn inert(field: &str) -> Cow<'_, str> {
-    if field.starts_with(BEGINS_FORMULA) && field.parse::<f64>().is_err() {
-        Cow::Owned(format!("'{field}"))
-    } else {
-        Cow::Borrowed(field)
-    }
-}
-
 /// Writes a line. This is the only way into a file: nothing in it is a formula.
 fn line(out: &mut String, fields: impl Iterator<Item = String>) {
     for (i, field) in fields.enumerate() {
@@ -242,7 +228,8 @@ fn line(out: &mut String, fields: impl Iterator<Item = String>) {
 
 #[cfg(test)]
 mod tests {
-    use super::{inert, line};
+    use super::line;
+    use cvc_index::csv::inert;
 
     #[test]
     fn nothing_in_a_line_is_a_formula_and_numbers_stay() {
