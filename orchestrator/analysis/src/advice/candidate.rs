@@ -3,7 +3,11 @@
 use super::wishes::Wishes;
 use crate::{
     comparison::Side,
-    results::{counterpart, data::Data, rows::PointRow},
+    results::{
+        counterpart::{Pair, pairs_without_checkpoints, ratio_groups},
+        data::Data,
+        rows::PointRow,
+    },
 };
 use cvc_core::{
     record::names,
@@ -12,7 +16,7 @@ use cvc_core::{
 use cvc_model::{
     pareto::{Bounded, Standing},
     schedule::{daly_s, expected_s},
-    stats::{Summary, mean, pooled_ratio},
+    stats::{mean, pooled_ratio},
 };
 use serde::Serialize;
 use std::collections::HashMap;
@@ -86,14 +90,19 @@ pub(super) fn candidates(
         .into_iter()
         .filter(|factor| !["app", "class"].contains(factor))
         .collect();
-    let with = overheads(data);
-    let without = counterparts(data);
+    let pairs: Vec<Pair> = pairs_without_checkpoints(data)
+        .map(|(_, pair)| pair)
+        .collect();
+    let with = overheads(data, &pairs);
+    let without: HashMap<usize, usize> = pairs
+        .iter()
+        .map(|pair| (pair.point, pair.counterpart))
+        .collect();
     side.points()
         .iter()
         .filter_map(|point| {
             let row = side.point(*point);
-            let walls_s = row.independent(names::WALL_S);
-            let wall = bounded(&walls_s)?;
+            let wall = bounded(row, names::WALL_S)?;
             let mut label = data.label(*point, &varying);
             if name_side && !varying.contains(&"site") {
                 label = format!("{}, {label}", side.name());
@@ -101,25 +110,21 @@ pub(super) fn candidates(
             let measured = Measured {
                 row,
                 wall,
-                walls_s,
+                walls_s: row.independent(names::WALL_S),
                 overhead: with.get(point).copied(),
                 wall_without: without
                     .get(point)
-                    .and_then(|other| bounded(&data.points[*other].independent(names::WALL_S))),
+                    .and_then(|other| bounded(&data.points[*other], names::WALL_S)),
             };
-            let program = [row.factor("app"), row.factor("class")]
-                .into_iter()
-                .filter(|part| !matches!(*part, "" | "-"))
-                .collect::<Vec<_>>()
-                .join(".");
-            Some((program, measured.candidate(label, wishes)))
+            Some((row.program(), measured.candidate(label, wishes)))
         })
         .collect()
 }
 
-/// The mean of values with its 95 % interval; without one (a single value), as wide as nothing is known: down to 0, up to infinity.
-fn bounded(values: &[f64]) -> Option<Bounded> {
-    let summary = Summary::of(values)?;
+/// The mean of a quantity with its interval, as reports have it; without one (a single value), as wide as nothing is known: down to 0, up to
+/// infinity.
+fn bounded(row: &PointRow, quantity: &str) -> Option<Bounded> {
+    let summary = row.summaries.get(quantity)?;
     let (low, high) = match summary.interval {
         Some(interval) => (interval.low, interval.high),
         None => (0.0, f64::INFINITY),
@@ -132,11 +137,11 @@ fn bounded(values: &[f64]) -> Option<Bounded> {
 }
 
 /// By what share checkpoints lengthen the runs of points, against otherwise equal ones without.
-fn overheads(data: &Data) -> HashMap<usize, Bounded> {
-    pairs(data)
+fn overheads(data: &Data, pairs: &[Pair]) -> HashMap<usize, Bounded> {
+    pairs
+        .iter()
         .filter_map(|pair| {
-            let groups =
-                counterpart::ratio_groups(data, std::slice::from_ref(&pair), names::WALL_S);
+            let groups = ratio_groups(data, std::slice::from_ref(pair), names::WALL_S);
             let ratio = pooled_ratio(&groups)?;
             let (low, high) = ratio
                 .interval
@@ -154,20 +159,6 @@ fn overheads(data: &Data) -> HashMap<usize, Bounded> {
         .collect()
 }
 
-/// For each point with checkpoints the equal one without.
-fn counterparts(data: &Data) -> HashMap<usize, usize> {
-    pairs(data)
-        .map(|pair| (pair.point, pair.counterpart))
-        .collect()
-}
-
-fn pairs(data: &Data) -> impl Iterator<Item = counterpart::Pair> {
-    data.levels("checkpointer")
-        .into_iter()
-        .filter(|level| *level != "none")
-        .flat_map(|level| counterpart::pairs(data, "checkpointer", level, "none"))
-}
-
 /// What was measured of a point.
 struct Measured<'p> {
     row: &'p PointRow,
@@ -180,7 +171,7 @@ struct Measured<'p> {
 impl Measured<'_> {
     fn candidate(self, label: String, wishes: &Wishes) -> Candidate {
         let checkpoints = !matches!(self.row.factor("checkpointer"), "none" | "");
-        let ckpt = bounded(&self.row.independent(names::CKPT_LATENCY_S));
+        let ckpt = bounded(self.row, names::CKPT_LATENCY_S);
         let mut check = Check::default();
         let (time_s, interval_s) = self.time(checkpoints, ckpt, wishes).unwrap_or_else(|| {
             check.broken(
@@ -194,7 +185,7 @@ impl Measured<'_> {
         let per_second = run_usd.map(|usd| usd / self.wall.value);
         let cost_usd = per_second.map(|usd| time_s.map(|s| s * usd));
         let storage_bytes = if checkpoints {
-            bounded(&self.row.independent(names::CKPT_STORED_BYTES))
+            bounded(self.row, names::CKPT_STORED_BYTES)
         } else {
             Some(Bounded::exact(0.0))
         };

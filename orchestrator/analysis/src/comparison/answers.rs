@@ -211,13 +211,8 @@ fn best(side: &Side) -> Vec<String> {
         if row.independent(names::WALL_S).is_empty() {
             continue;
         }
-        let app = [row.factor("app"), row.factor("class")]
-            .into_iter()
-            .filter(|part| !part.is_empty())
-            .collect::<Vec<_>>()
-            .join(".");
         groups
-            .entry((app, row.factor("checkpointer") != "none"))
+            .entry((row.program(), row.factor("checkpointer") != "none"))
             .or_default()
             .push(*point);
     }

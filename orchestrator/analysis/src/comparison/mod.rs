@@ -32,4 +32,4 @@ pub use over_points::QuantityOverPoints;
 pub use page::comparison_report;
 pub use row::{ComparedRow, Outcome, SideValue};
 pub use side::Side;
-pub use side_comparison::{SCHEMA, SideComparison, USUAL_MARGIN};
+pub use side_comparison::{SCHEMA, SideComparison};

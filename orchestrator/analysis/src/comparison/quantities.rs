@@ -6,7 +6,7 @@ use super::{
     side::Side,
 };
 use crate::results::{
-    counterpart::{pairs, repeats},
+    counterpart::{pairs_without_checkpoints, repeats},
     data::{Data, ReportedQuantity},
     quantity::{self, Tier},
     rows::{PointRow, independent},
@@ -151,12 +151,8 @@ fn one(
 /// The wall time with checkpoints over that without, of repeats that ran close together, at each point with checkpoints.
 fn overhead(first: &Side, second: &Side, points: &[EqualPoints]) -> Vec<Compared> {
     let ratios = |data: &Data| -> HashMap<usize, Vec<f64>> {
-        let levels = data.levels("checkpointer");
-        levels
-            .into_iter()
-            .filter(|level| *level != "none")
-            .flat_map(|level| pairs(data, "checkpointer", level, "none"))
-            .map(|pair| {
+        pairs_without_checkpoints(data)
+            .map(|(_, pair)| {
                 let ratios = repeats(data, &pair, names::WALL_S)
                     .into_iter()
                     .filter(|(_, _, without)| *without > 0.0)

@@ -11,9 +11,6 @@ use serde::Serialize;
 /// Version of the form in which comparisons are written to JSON.
 pub const SCHEMA: u32 = 1;
 
-/// The largest relative difference that does not matter, unless the user says another.
-pub const USUAL_MARGIN: f64 = 0.05;
-
 /// The comparison of two sides.
 #[derive(Clone, Debug, Serialize)]
 pub struct SideComparison {
@@ -57,7 +54,7 @@ impl SideComparison {
             .any(|row| matches!(row.outcome, Outcome::CannotTell { .. }))
     }
 
-    /// The comparison of these quantities alone; `None` if one is not compared.
+    /// The comparison of these quantities alone.
     ///
     /// # Errors
     /// When one of them is not compared: its name.

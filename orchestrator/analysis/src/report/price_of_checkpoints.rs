@@ -5,7 +5,7 @@ use super::{
     model::{Cell, Column, Table},
 };
 use crate::results::{
-    counterpart::{Pair, label, pairs, ratio_groups, repeats},
+    counterpart::{Pair, label, pairs, pairs_without_checkpoints, ratio_groups, repeats},
     data::Data,
     quantity,
 };
@@ -38,36 +38,30 @@ pub(super) fn overhead(data: &Data) -> Table {
     let caption = "Wall time of otherwise equal runs with and without checkpoints. The interval is Student's t of the logarithms of the ratios \
                    of repeats with the same number. With DMTCP it includes starting under it. Runs that end at their checkpoint (size-only, restarted) have no wall time and are not here.";
     let mut table = Table::new("overhead", "Overhead of checkpoints", caption, columns);
-    for level in data
-        .levels("checkpointer")
-        .into_iter()
-        .filter(|level| *level != "none")
-    {
-        for pair in pairs(data, "checkpointer", level, "none") {
-            let Some(ratio) = pooled_ratio(&ratio_groups(
-                data,
-                std::slice::from_ref(&pair),
-                names::WALL_S,
-            )) else {
-                continue;
-            };
-            let (low, high) = ratio.interval_pct().unzip();
-            let [with, without] = summaries(data, &pair, names::WALL_S);
-            let time = Cell::measured(data.points[pair.point].summaries.get(names::CKPT_LATENCY_S));
-            let numbers = [
-                Cell::number(ratio.change_pct()),
-                Cell::number(low),
-                Cell::number(high),
-                Cell::count(ratio.pairs),
-                time,
-            ];
-            table.rows.push(
-                [Cell::text(label(&pair)), Cell::text(level), without, with]
-                    .into_iter()
-                    .chain(numbers)
-                    .collect(),
-            );
-        }
+    for (level, pair) in pairs_without_checkpoints(data) {
+        let Some(ratio) = pooled_ratio(&ratio_groups(
+            data,
+            std::slice::from_ref(&pair),
+            names::WALL_S,
+        )) else {
+            continue;
+        };
+        let (low, high) = ratio.interval_pct().unzip();
+        let [with, without] = summaries(data, &pair, names::WALL_S);
+        let time = Cell::measured(data.points[pair.point].summaries.get(names::CKPT_LATENCY_S));
+        let numbers = [
+            Cell::number(ratio.change_pct()),
+            Cell::number(low),
+            Cell::number(high),
+            Cell::count(ratio.pairs),
+            time,
+        ];
+        table.rows.push(
+            [Cell::text(label(&pair)), Cell::text(level), without, with]
+                .into_iter()
+                .chain(numbers)
+                .collect(),
+        );
     }
     table
 }

@@ -107,6 +107,18 @@ pub(crate) fn pairs(data: &Data, factor: &str, level: &str, other: &str) -> Vec<
     found
 }
 
+/// Returns the pairs of points with checkpoints and otherwise equal points without, by checkpointer.
+pub(crate) fn pairs_without_checkpoints(data: &Data) -> impl Iterator<Item = (&str, Pair)> {
+    data.levels("checkpointer")
+        .into_iter()
+        .filter(|level| *level != "none")
+        .flat_map(|level| {
+            pairs(data, "checkpointer", level, "none")
+                .into_iter()
+                .map(move |pair| (level, pair))
+        })
+}
+
 /// Returns the numbers and values of a quantity in the repeats that both points of a pair have.
 pub(crate) fn repeats(data: &Data, pair: &Pair, quantity: &str) -> Vec<(u32, f64, f64)> {
     let (a, b) = (&data.points[pair.point], &data.points[pair.counterpart]);

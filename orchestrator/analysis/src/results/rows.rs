@@ -92,6 +92,15 @@ impl PointRow {
         )
     }
 
+    /// Returns its application and class, as in `npb-bt.C`.
+    pub fn program(&self) -> String {
+        [self.factor("app"), self.factor("class")]
+            .into_iter()
+            .filter(|part| !matches!(*part, "" | "-"))
+            .collect::<Vec<_>>()
+            .join(".")
+    }
+
     /// Returns the level of a factor; empty if the point does not have it.
     pub fn factor(&self, name: &str) -> &str {
         self.factors.get(name).map_or("", String::as_str)
