@@ -15,4 +15,4 @@ mod snapshot;
 
 pub use access::Token;
 pub use server::{ServeError, Served, Server};
-pub use snapshot::{FailedRun, OpenRun, PointProgress, Snapshot, SnapshotError};
+pub use snapshot::{FailedRun, OpenRun, PointProgress, Snapshot};

@@ -64,7 +64,7 @@ pub(crate) fn overview(snapshot: &Snapshot, has_report: bool) -> Result<String, 
 /// Why a run is where it is.
 pub(crate) fn run(
     explanation: &Explanation,
-    output: &[(String, String)],
+    output: &[(&str, String)],
 ) -> Result<Option<String>, RenderError> {
     let Explanation::Run(run) = explanation else {
         return Ok(None);

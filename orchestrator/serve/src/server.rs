@@ -5,20 +5,19 @@ use crate::{
     page::{self, POLICY},
     snapshot::Snapshot,
 };
-use camino::{Utf8Path, Utf8PathBuf};
-use cvc_core::{plan::Plan, store::CampaignDir, visible::visible};
+use camino::Utf8PathBuf;
+use cvc_core::{store::CampaignDir, visible::visible};
 use cvc_journal::CampaignState;
-use cvc_session::explanation::{Explanation, explain_id};
+use cvc_session::{
+    campaigns::read_plan,
+    explanation::{Explanation, end_of_output, explain_id},
+};
 use std::{
-    fs::File,
-    io::{self, Read, Seek, SeekFrom},
+    io,
     net::{Ipv4Addr, SocketAddr},
     time::Duration,
 };
 use tiny_http::{Header, Method, Request, Response};
-
-/// Bytes of a program's output that are shown: its end.
-const SHOWN_BYTES: u64 = 16 * 1024;
 
 /// The server cannot begin.
 #[derive(Debug, thiserror::Error)]
@@ -182,9 +181,7 @@ impl Server {
 
     fn explained(&self, id: &str) -> Result<Answer, String> {
         let dir = &self.served.campaign;
-        let plan: Plan = std::fs::read(dir.plan())
-            .map_err(|e| e.to_string())
-            .and_then(|text| serde_json::from_slice(&text).map_err(|e| e.to_string()))?;
+        let plan = read_plan(dir).map_err(|e| e.to_string())?;
         let state = CampaignState::read(&dir.journal()).map_err(|e| e.to_string())?;
         let found = explain_id(dir, &plan, &state, id);
         let Some(explanation @ Explanation::Run(run)) = found
@@ -193,31 +190,15 @@ impl Server {
         else {
             return Ok(refused(404, "there is no such run"));
         };
-        let output: Vec<(String, String)> = run
-            .directory
-            .iter()
-            .flat_map(|place| {
-                ["stderr", "stdout"].map(|name| (name, end_of(&dir.root().join(place).join(name))))
-            })
-            .filter_map(|(name, text)| Some((name.to_owned(), text?)))
+        let output: Vec<(&str, String)> = end_of_output(dir, run)
+            .into_iter()
+            .map(|(name, text)| (name, visible(&text).into_owned()))
             .collect();
         match page::run(explanation, &output).map_err(|e| e.to_string())? {
             Some(page) => Ok((200, HTML, page.into_bytes())),
             None => Ok(refused(404, "there is no such run")),
         }
     }
-}
-
-/// The end of a file, as text that a browser may get; `None` without one, or if it is empty.
-fn end_of(file: &Utf8Path) -> Option<String> {
-    let mut file = File::open(file).ok()?;
-    let length = file.metadata().ok()?.len();
-    file.seek(SeekFrom::Start(length.saturating_sub(SHOWN_BYTES)))
-        .ok()?;
-    let mut bytes = Vec::new();
-    file.take(SHOWN_BYTES).read_to_end(&mut bytes).ok()?;
-    let text = visible(&String::from_utf8_lossy(&bytes)).into_owned();
-    (!text.trim().is_empty()).then_some(text)
 }
 
 fn refused(status: u16, why: &str) -> Answer {

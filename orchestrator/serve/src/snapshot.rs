@@ -3,26 +3,18 @@
 use cvc_core::{
     ids::PointId,
     plan::{Plan, PlannedRun},
-    store::{CampaignDir, StoreError, read_text},
+    store::{CampaignDir, StoreError},
 };
 use cvc_journal::{CampaignState, spending};
-use cvc_session::run_words::{MISSING, NOT_NEEDED, RunWords};
+use cvc_session::{
+    campaigns::read_plan,
+    run_words::{MISSING, NOT_NEEDED, RunWords},
+};
 use serde::Serialize;
 use std::collections::HashMap;
 
 /// Failures that are listed at most; the newest come first.
 const MOST_FAILURES: usize = 50;
-
-/// A campaign cannot be read.
-#[derive(Debug, thiserror::Error)]
-pub enum SnapshotError {
-    /// A file of it.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// Its plan is none.
-    #[error("{0}")]
-    Plan(String),
-}
 
 /// The progress of a point.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -106,9 +98,8 @@ impl Snapshot {
     ///
     /// # Errors
     /// When its plan or its journal cannot be read.
-    pub fn read(dir: &CampaignDir) -> Result<Self, SnapshotError> {
-        let plan: Plan = serde_json::from_str(&read_text(&dir.plan())?)
-            .map_err(|error| SnapshotError::Plan(format!("{}: {error}", dir.plan())))?;
+    pub fn read(dir: &CampaignDir) -> Result<Self, StoreError> {
+        let plan = read_plan(dir)?;
         let state = CampaignState::read(&dir.journal())?;
         Ok(Self::of(dir, &plan, &state))
     }

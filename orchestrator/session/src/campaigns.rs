@@ -5,7 +5,8 @@ use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::campaign::{self, KnownHosts, SiteKind, Spec, kept_hosts};
 use cvc_core::clock;
 use cvc_core::inventory::{self, InventoryProgram};
-use cvc_core::store::CampaignDir;
+use cvc_core::plan::Plan;
+use cvc_core::store::{CampaignDir, StoreError, read_text};
 use cvc_core::units::duration;
 use cvc_journal::CampaignState;
 use jiff::Timestamp;
@@ -193,6 +194,16 @@ pub fn campaign_dir_even_damaged(
     find_campaign(campaign, variant, campaigns, |dir| {
         dir.journal().is_file() || dir.runs().is_dir()
     })
+}
+
+/// Reads the plan of a campaign.
+///
+/// # Errors
+/// When it cannot be read, or is none.
+pub fn read_plan(dir: &CampaignDir) -> Result<Plan, StoreError> {
+    let path = dir.plan();
+    serde_json::from_str(&read_text(&path)?)
+        .map_err(|error| StoreError::damaged(&path, error.line(), error.to_string()))
 }
 
 fn find_campaign(

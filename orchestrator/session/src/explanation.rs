@@ -1,7 +1,9 @@
 //! Why a run or a point is where it is: what was tried, what came of it, and what happens next.
 
 use crate::run_words::{MISSING, NOT_NEEDED, RunWords};
+use camino::Utf8Path;
 use cvc_core::{
+    ids::{PointId, RunId},
     outcome::Outcome,
     plan::{Plan, PlannedRun},
     point::{Excluded, PlannedPoint, Repeat},
@@ -9,6 +11,14 @@ use cvc_core::{
 };
 use cvc_journal::{Attempt, CampaignState};
 use serde::Serialize;
+use std::{
+    collections::HashMap,
+    fs::File,
+    io::{Read, Seek, SeekFrom},
+};
+
+/// Bytes of a program's output that are shown: its end.
+const SHOWN_BYTES: u64 = 16 * 1024;
 
 /// Fewest letters of an identifier that are taken for it.
 const FEWEST: usize = 4;
@@ -85,8 +95,7 @@ pub fn explain_id(
     if id.len() < FEWEST {
         return Vec::new();
     }
-    let words = RunWords::of(dir, plan, state);
-    let explain = Explainer { plan, state, words };
+    let explain = Explainer::new(dir, plan, state);
     let runs = plan
         .runs
         .iter()
@@ -108,16 +117,12 @@ pub fn explain_points<'p>(
     points: impl IntoIterator<Item = &'p PlannedPoint>,
     excluded: impl IntoIterator<Item = &'p Excluded>,
 ) -> Vec<Explanation> {
-    let words = RunWords::of(dir, plan, state);
-    let explain = Explainer { plan, state, words };
+    let explain = Explainer::new(dir, plan, state);
     let excluded = excluded.into_iter().map(|excluded| Explanation::Excluded {
         factors: factors(&excluded.point),
         why: format!(
             "does not run, by {}: {}",
-            serde_json::to_value(excluded.by)
-                .ok()
-                .and_then(|by| by.as_str().map(str::to_owned))
-                .unwrap_or_default(),
+            word(excluded.by),
             excluded.reason
         ),
     });
@@ -138,19 +143,83 @@ fn factors(point: &cvc_core::point::Point) -> Vec<(String, String)> {
         .collect()
 }
 
-struct Explainer<'c> {
-    plan: &'c Plan,
-    state: &'c CampaignState,
-    words: RunWords<'c>,
+/// The ends of what a run's program printed, for people: standard error first, each if there is any.
+pub fn end_of_output(dir: &CampaignDir, run: &ExplainedRun) -> Vec<(&'static str, String)> {
+    let Some(place) = &run.directory else {
+        return Vec::new();
+    };
+    let place = dir.root().join(place);
+    ["stderr", "stdout"]
+        .into_iter()
+        .filter_map(|name| Some((name, end_of(&place.join(name))?)))
+        .collect()
 }
 
-impl Explainer<'_> {
+/// The end of a file as text; `None` without a file, or if it is blank.
+fn end_of(file: &Utf8Path) -> Option<String> {
+    let mut file = File::open(file).ok()?;
+    let length = file.metadata().ok()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(SHOWN_BYTES)))
+        .ok()?;
+    let mut bytes = Vec::new();
+    file.take(SHOWN_BYTES).read_to_end(&mut bytes).ok()?;
+    // a program's output need not be text
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    (!text.trim().is_empty()).then_some(text)
+}
+
+/// A value as files write it.
+fn word(value: impl Serialize) -> String {
+    serde_json::to_value(value)
+        .ok()
+        .and_then(|value| value.as_str().map(str::to_owned))
+        .unwrap_or_default()
+}
+
+struct Explainer<'c> {
+    state: &'c CampaignState,
+    words: RunWords<'c>,
+    /// The runs of each point, in the order of the plan.
+    runs: HashMap<&'c PointId, Vec<&'c PlannedRun>>,
+    /// Each point in a few words.
+    labels: HashMap<&'c PointId, String>,
+    /// How many runs that are to be done come before each.
+    before: HashMap<&'c RunId, usize>,
+}
+
+impl<'c> Explainer<'c> {
+    fn new(dir: &CampaignDir, plan: &'c Plan, state: &'c CampaignState) -> Self {
+        let words = RunWords::of(dir, plan, state);
+        let (mut runs, mut before) = (HashMap::<_, Vec<_>>::new(), HashMap::new());
+        let mut waiting = 0;
+        for run in &plan.runs {
+            runs.entry(&run.point).or_default().push(run);
+            before.insert(&run.id, waiting);
+            waiting += usize::from(matches!(
+                words.of_run(run).0,
+                "to do" | "abandoned" | "open" | MISSING
+            ));
+        }
+        let labels = plan
+            .points
+            .iter()
+            .map(|point| (&point.id, point.point.label()))
+            .collect();
+        Self {
+            state,
+            words,
+            runs,
+            labels,
+            before,
+        }
+    }
+
     fn point(&self, point: &PlannedPoint) -> Explanation {
         let runs: Vec<ExplainedRun> = self
-            .plan
             .runs
-            .iter()
-            .filter(|run| run.point == point.id)
+            .get(&point.id)
+            .into_iter()
+            .flatten()
             .map(|run| self.run(run))
             .collect();
         let count = |state: &str| runs.iter().filter(|run| run.state == state).count();
@@ -190,11 +259,10 @@ impl Explainer<'_> {
             _ => None,
         };
         let point = self
-            .plan
-            .points
-            .iter()
-            .find(|point| point.id == run.point)
-            .map_or_else(|| run.point.to_string(), |point| point.point.label());
+            .labels
+            .get(&run.point)
+            .cloned()
+            .unwrap_or_else(|| run.point.to_string());
         ExplainedRun {
             run: run.id.to_string(),
             point,
@@ -246,18 +314,7 @@ impl Explainer<'_> {
 
     /// What a run that nobody has tried waits for.
     fn waits(&self, run: &PlannedRun) -> String {
-        let before = self
-            .plan
-            .runs
-            .iter()
-            .take_while(|other| other.id != run.id)
-            .filter(|other| {
-                matches!(
-                    self.words.of_run(other).0,
-                    "to do" | "abandoned" | "open" | MISSING
-                )
-            })
-            .count();
+        let before = self.before.get(&run.id).copied().unwrap_or_default();
         match before {
             0 => "it is the next one that `cvc run` starts".to_owned(),
             1 => "it has not had its turn: 1 run is to be done before it".to_owned(),
@@ -274,11 +331,7 @@ fn explained(attempt: &Attempt) -> ExplainedAttempt {
     let end = match (&attempt.outcome, attempt.abandoned, attempt.lost) {
         (Some(Outcome::Succeeded), ..) => "succeeded".to_owned(),
         (Some(Outcome::Failed { cause, detail }), ..) => {
-            let cause = serde_json::to_value(cause)
-                .ok()
-                .and_then(|cause| cause.as_str().map(str::to_owned))
-                .unwrap_or_default();
-            format!("failed ({cause}): {detail}")
+            format!("failed ({}): {detail}", word(cause))
         }
         (None, true, true) => "lost with its agent or nodes; does not count".to_owned(),
         (None, true, false) if attempt.with_controller => {

@@ -7,16 +7,15 @@ use crate::{
     output,
     text::{paragraph, table},
 };
-use camino::Utf8Path;
 use cvc_core::{
     plan::{Plan, select_points},
-    store::{CampaignDir, read_text},
+    store::CampaignDir,
     units::duration,
 };
 use cvc_journal::CampaignState;
 use cvc_session::{
-    campaigns::campaign_dir,
-    explanation::{ExplainedRun, Explanation, explain_id, explain_points},
+    campaigns::{campaign_dir, read_plan},
+    explanation::{ExplainedRun, Explanation, end_of_output, explain_id, explain_points},
 };
 use serde::Serialize;
 use std::io::{self, Write};
@@ -37,7 +36,7 @@ pub fn explain(args: &ExplainArgs) -> Result<ExitStatus, Failure> {
         args.which.variant.as_deref(),
         &args.place.campaigns,
     )?;
-    let plan = read_plan(&dir)?;
+    let plan = plan_of(&dir)?;
     let state = if dir.journal().exists() {
         CampaignState::read(&dir.journal())?
     } else {
@@ -58,20 +57,18 @@ pub fn explain(args: &ExplainArgs) -> Result<ExitStatus, Failure> {
         if i > 0 {
             writeln!(out)?;
         }
-        show(&mut out, dir.root(), explanation)?;
+        show(&mut out, &dir, explanation)?;
     }
     Ok(ExitStatus::Done)
 }
 
 /// The plan of a campaign.
-pub fn read_plan(dir: &CampaignDir) -> Result<Plan, Failure> {
-    let unusable = |problem: String| Failure::Other {
+pub fn plan_of(dir: &CampaignDir) -> Result<Plan, Failure> {
+    read_plan(dir).map_err(|error| Failure::Other {
         status: ExitStatus::Store,
-        message: problem,
+        message: error.to_string(),
         hint: Some("`cvc run` with the campaign's file writes it again".into()),
-    };
-    let text = read_text(&dir.plan()).map_err(|error| unusable(error.to_string()))?;
-    serde_json::from_str(&text).map_err(|error| unusable(format!("{}: {error}", dir.plan())))
+    })
 }
 
 fn find(
@@ -140,9 +137,9 @@ fn as_planned(excluded: &cvc_core::point::Excluded) -> cvc_core::point::PlannedP
     }
 }
 
-fn show(out: &mut impl Write, root: &Utf8Path, explanation: &Explanation) -> io::Result<()> {
+fn show(out: &mut impl Write, dir: &CampaignDir, explanation: &Explanation) -> io::Result<()> {
     match explanation {
-        Explanation::Run(run) => show_run(out, root, run),
+        Explanation::Run(run) => show_run(out, dir, run),
         Explanation::Point {
             point,
             factors,
@@ -173,7 +170,7 @@ fn listed(factors: &[(String, String)]) -> String {
         .join(" ")
 }
 
-fn show_run(out: &mut impl Write, root: &Utf8Path, run: &ExplainedRun) -> io::Result<()> {
+fn show_run(out: &mut impl Write, dir: &CampaignDir, run: &ExplainedRun) -> io::Result<()> {
     writeln!(out, "run {}: {}, {}", run.run, run.point, run.repeat)?;
     writeln!(
         out,
@@ -200,17 +197,11 @@ fn show_run(out: &mut impl Write, root: &Utf8Path, run: &ExplainedRun) -> io::Re
     let Some(directory) = &run.directory else {
         return Ok(());
     };
-    let place = root.join(directory);
-    writeln!(out, "\n{place}")?;
+    writeln!(out, "\n{}", dir.root().join(directory))?;
     if run.state != "failed" {
         return Ok(());
     }
-    for name in ["stderr", "stdout"] {
-        // a program's output need not be text
-        let Ok(bytes) = std::fs::read(place.join(name)) else {
-            continue;
-        };
-        let text = String::from_utf8_lossy(&bytes);
+    for (name, text) in end_of_output(dir, run) {
         let lines: Vec<&str> = text
             .lines()
             .filter(|line| !line.trim().is_empty() && !is_remark_of_dmtcp(line))

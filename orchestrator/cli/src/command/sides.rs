@@ -13,12 +13,17 @@ use cvc_core::{
 };
 use cvc_index::Index;
 use cvc_session::campaigns::campaign_dir;
-use std::{fs, rc::Rc};
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    fs,
+    rc::Rc,
+};
 
 /// Where baselines are kept, beside the directory of campaigns.
 const BASELINES: &str = "baselines";
 
 /// A side, with the index that it is read from.
+#[derive(Clone)]
 pub(super) struct OpenSide {
     pub side: Side,
     index: Rc<Index>,
@@ -46,9 +51,10 @@ pub(super) fn open(
         .parent()
         .unwrap_or(Utf8Path::new(""))
         .join(BASELINES);
+    let mut read = HashMap::new();
     names
         .iter()
-        .map(|name| one(name, which, place, &baselines))
+        .map(|name| one(name, which, place, &baselines, &mut read))
         .collect()
 }
 
@@ -82,6 +88,7 @@ fn one(
     which: &Which,
     place: &Where,
     baselines: &Utf8Path,
+    read: &mut HashMap<Utf8PathBuf, OpenSide>,
 ) -> Result<OpenSide, Failure> {
     let opened = |side: Side, index: Index| OpenSide {
         side,
@@ -104,19 +111,28 @@ fn one(
         (Err(_), Some((campaign, site))) if !site.contains('/') => (find(campaign)?, Some(site)),
         (Err(error), _) => return Err(error.into()),
     };
-    // only reads: the campaign may be running
-    let index = Index::apart(dir.root())?;
     let campaign = dir.root().file_name().unwrap_or(name);
-    let whole = Side::of_campaign(campaign, &index)?;
-    let Some(site) = site else {
-        return Ok(opened(whole, index));
+    // two sites of a campaign are of one index
+    let whole = match read.entry(dir.root().to_owned()) {
+        Entry::Occupied(whole) => whole.into_mut(),
+        Entry::Vacant(place) => {
+            // only reads: the campaign may be running
+            let index = Index::apart(dir.root())?;
+            place.insert(opened(Side::of_campaign(campaign, &index)?, index))
+        }
     };
-    match whole.of_site(site, format!("{campaign}:{site}")) {
-        Some(side) => Ok(opened(side, index)),
+    let Some(site) = site else {
+        return Ok(whole.clone());
+    };
+    match whole.side.of_site(site, format!("{campaign}:{site}")) {
+        Some(side) => Ok(OpenSide {
+            side,
+            ..whole.clone()
+        }),
         None => Err(Failure::Other {
             status: ExitStatus::Usage,
             message: format!("{campaign} has no results of a site `{site}`"),
-            hint: Some(format!("its sites: {}", whole.sites().join(", "))),
+            hint: Some(format!("its sites: {}", whole.side.sites().join(", "))),
         }),
     }
 }

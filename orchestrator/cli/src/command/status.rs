@@ -2,7 +2,7 @@
 
 use crate::{
     args::StatusArgs,
-    command::explain::read_plan,
+    command::explain::plan_of,
     display::Varying,
     exit_status::ExitStatus,
     failure::Failure,
@@ -42,7 +42,7 @@ fn once(args: &StatusArgs) -> Result<bool, Failure> {
         &args.place.campaigns,
     )?;
     let state = CampaignState::read(&dir.journal())?;
-    let plan = read_plan(&dir)?;
+    let plan = plan_of(&dir)?;
     if let Some(warning) = clock_warning(&state, jiff::Timestamp::now()) {
         crate::output::note(warning);
     }
