@@ -100,7 +100,7 @@ bring_ansible() {
     echo "== bringing ansible-core $version from PyPI into $environment" >&2
     local pip=("$environment/bin/python" -m pip install -q --disable-pip-version-check)
     if ! python3 -m venv "$environment" ||
-        ! "${pip[@]}" --require-hashes -r "orchestrator/controller/src/install/requirements/ansible-core-$version.txt" ||
+        ! "${pip[@]}" --require-hashes -r "orchestrator/sites/src/install/requirements/ansible-core-$version.txt" ||
         ! { [ ${#lint[@]} -eq 0 ] || "${pip[@]}" "${lint[@]}"; }; then
         echo "  going on without: what needs it is skipped, and says so" >&2
         [ -x "$environment/bin/ansible-playbook" ] || rm -rf "$environment"

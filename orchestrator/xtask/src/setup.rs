@@ -34,3 +34,29 @@ fn the_set_up_finds_missing_packages() {
     assert_eq!(missing(table, ""), "b /");
     assert_eq!(missing(table, "tests"), "b d e f / dd");
 }
+
+/// A file that was moved would otherwise be missed on fresh machines alone, where the set-up then goes on without what needs it.
+#[test]
+fn every_file_that_the_set_up_names_is_there() {
+    let root = workspace::root().expect("a repository");
+    let script = fs::read_to_string(root.join("orchestrator/xtask/setup.sh")).expect("the set-up");
+    let named: Vec<&str> = script
+        .split(|c: char| c.is_whitespace() || "\"'();|".contains(c))
+        .filter(|word| word.starts_with("orchestrator/"))
+        .map(|word| word.split('$').next().unwrap_or_default())
+        .collect();
+    assert!(!named.is_empty(), "the set-up names files");
+    for file in named {
+        // before a variable only the beginning of the name is known
+        let path = root.join(file);
+        let parent = path.parent().expect("a directory");
+        let beginning = path.file_name().expect("a name").to_string_lossy();
+        let found = parent.read_dir().is_ok_and(|mut entries| {
+            entries.any(|entry| {
+                entry
+                    .is_ok_and(|entry| entry.file_name().to_string_lossy().starts_with(&*beginning))
+            })
+        });
+        assert!(found, "{file}");
+    }
+}

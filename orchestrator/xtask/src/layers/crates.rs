@@ -13,6 +13,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("cvc-os", &[]),
     ("cvc-image", &[]),
     ("cvc-image-show", &["cvc-image"]),
+    ("cvc-trace", &[]),
     ("cvc-probe", &["cvc-os", "cvc-image"]),
     ("cvc-core", &["cvc-os"]),
     ("cvc-journal", &["cvc-core", "cvc-os"]),
@@ -136,6 +137,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "cvc-os",
             "cvc-image-show",
             "cvc-probe",
+            "cvc-trace",
         ],
     ),
     // feeds the readers of the others; nothing depends on it
@@ -151,6 +153,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "cvc-prediction",
             "cvc-image",
             "cvc-probe",
+            "cvc-trace",
         ],
     ),
     (

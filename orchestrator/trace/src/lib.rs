@@ -1,0 +1,11 @@
+//! Traces of I/O: the logs of Darshan (with DXT), the text of strace, the lines of DFTracer.
+//!
+//! A reader goes through a trace once, in bounded memory, and hands what it finds to a [`Sink`]: processes, files and events of one model, whoever
+//! recorded them. It never panics on what it reads: what a damaged trace still has is handed over, and what is missing is told as [`Missing`].
+//! Everything here is `Send` and free of async code, and knows nothing of cvc.
+
+mod event;
+mod sink;
+
+pub use event::{Api, Event, FileId, Op, ProcessId};
+pub use sink::{Missing, Process, Sink, TraceError};
