@@ -179,6 +179,18 @@ impl schemars::JsonSchema for ByteSize {
     }
 }
 
+/// Bytes for people: `80 MiB`, `12.5 GiB`; below 10 MiB with a decimal, below 100 KiB in KiB.
+pub fn size(bytes: f64) -> String {
+    let mib = bytes.max(0.0) / MIB;
+    match mib {
+        m if m >= 10_240.0 => format!("{:.1} GiB", m / 1024.0),
+        m if m >= 10.0 => format!("{m:.0} MiB"),
+        0.0 => "0 MiB".to_owned(),
+        m if m < 0.1 => format!("{:.1} KiB", m * 1024.0),
+        m => format!("{m:.1} MiB"),
+    }
+}
+
 /// Seconds for people.
 pub fn duration(seconds: f64) -> String {
     let whole = seconds.max(0.0).round() as u64;
@@ -196,7 +208,13 @@ pub fn duration(seconds: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::dollars;
+    use super::{dollars, size};
+
+    #[test]
+    fn sizes_are_in_the_unit_that_people_read() {
+        let shown = [0.0, 4096.0, 1.5 * 1048576.0, 83_887_231.0, 4e10].map(size);
+        assert_eq!(shown, ["0 MiB", "4.0 KiB", "1.5 MiB", "80 MiB", "37.3 GiB"]);
+    }
 
     #[test]
     fn dollars_have_as_many_figures_as_matter() {

@@ -27,7 +27,8 @@ mod rows;
 pub use fill::SCHEMA;
 pub use flat::{FlatColumn, FlatTable, FlatType};
 pub use measurements::{
-    ImageRecord, ImageSize, LabelledRecord, PointSummary, RecordSource, RunValue,
+    ImageRecord, ImageSize, IndexedAttempt, IndexedLease, LabelledRecord, PointSummary,
+    RecordSource, RunValue,
 };
 pub use predictions::{CandidateRow, ModelName, PredictionLine, PredictionRow};
 pub use rows::{IndexedBaseline, IndexedDecision, IndexedExclusion, IndexedPoint, IndexedRun};

@@ -127,8 +127,23 @@ row! {
         rate: Option<String>,
         /// Where the price is from.
         price: Option<String>,
+        /// When it was ordered, UTC.
+        intended: String,
         /// `None`: not known to be over.
         ended: Option<String>,
+    }
+}
+
+row! {
+    /// An attempt at a run.
+    pub struct IndexedAttempt {
+        run: String,
+        /// UTC.
+        started: Option<String>,
+        /// UTC; `None`: it did not end, or nobody knows when.
+        ended: Option<String>,
+        /// `succeeded`, `failed`, `abandoned` or `running`.
+        result: String,
     }
 }
 
@@ -333,10 +348,19 @@ impl Index {
         self.read("SELECT site, bytes, usd FROM transfers ORDER BY site", [])
     }
 
+    /// The attempts at all runs.
+    pub fn attempts(&self) -> Result<Vec<IndexedAttempt>, AnalysisError> {
+        self.read(
+            "SELECT run, started, ended, result FROM attempts ORDER BY run, attempt",
+            [],
+        )
+    }
+
     /// What clouds were asked for, in the order of the journal.
     pub fn leases(&self) -> Result<Vec<IndexedLease>, AnalysisError> {
         self.read(
-            "SELECT site, instance_type, spot, instances, instance_s, usd, CAST(usd_per_hour AS TEXT) AS rate, price, ended
+            "SELECT site, instance_type, spot, instances, instance_s, usd, CAST(usd_per_hour AS TEXT) AS rate, price, intended,
+                    ended
              FROM leases ORDER BY seq",
             [],
         )

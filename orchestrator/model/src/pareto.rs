@@ -139,6 +139,81 @@ mod tests {
         );
     }
 
+    /// The run times of the thesis's Table 5.23 with the nodes of each row and its price of that time, dollars for an hour.
+    fn thesis() -> Vec<(String, f64, Vec<f64>)> {
+        let table = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../experiments/papers/thesis/tables/t5-23.csv"
+        );
+        let text = std::fs::read_to_string(table).expect("the table");
+        let mut lines = text.lines().filter(|line| !line.starts_with('#'));
+        let names: Vec<&str> = lines.next().expect("a header").split(',').collect();
+        let rows = lines.map(|line| {
+            let fields: Vec<&str> = line.split(',').collect();
+            let of = |name: &str| fields[names.iter().position(|n| *n == name).expect("a column")];
+            let price = match of("instance_type") {
+                "t2.micro" => 0.012,
+                "c3.xlarge" => 0.21,
+                "c3.2xlarge" => 0.42,
+                other => panic!("no price of {other}"),
+            };
+            let nodes: f64 = of("instances").parse().expect("a number");
+            let name = [
+                "instance_type",
+                "instances",
+                "processes_per_instance",
+                "metric",
+            ]
+            .map(of);
+            let runs = (1..=10).filter_map(|run| of(&format!("run{run}_s")).parse().ok());
+            (name.join(" "), nodes * price, runs.collect())
+        });
+        rows.filter(|(name, ..)| name.contains("_time_linux"))
+            .collect()
+    }
+
+    /// What such a tool makes of that table: of one run of each row, as it takes them, it never finds the front of the means; and where whole
+    /// hours are billed, as they were then, it keeps rows that others beat at the same cost.
+    #[test]
+    fn a_strict_rule_on_single_runs_errs_on_the_tables_of_the_thesis() {
+        let rows = thesis();
+        let front = |candidates: &[Vec<Bounded>]| -> Vec<bool> {
+            let standings = standings(candidates);
+            standings.iter().map(|s| *s == Standing::Front).collect()
+        };
+        let by_second =
+            |seconds: f64, usd_per_hour: f64| exact(&[seconds, seconds * usd_per_hour / 3600.0]);
+        let mean = |runs: &[f64]| runs.iter().sum::<f64>() / runs.len() as f64;
+        let of_means: Vec<_> = rows
+            .iter()
+            .map(|(_, usd, runs)| by_second(mean(runs), *usd))
+            .collect();
+        let right = front(&of_means);
+        assert_eq!(right.iter().filter(|is| **is).count(), 4);
+        let found = (0..10).filter(|run| {
+            let single: Vec<_> = rows
+                .iter()
+                .map(|(_, usd, runs)| by_second(runs[*run], *usd))
+                .collect();
+            strict_front(&single) == right
+        });
+        assert_eq!(found.count(), 0, "of ten single runs");
+
+        let by_hour: Vec<_> = rows
+            .iter()
+            .map(|(_, usd, runs)| exact(&[mean(runs), (mean(runs) / 3600.0).ceil() * usd]))
+            .collect();
+        let (strict, right) = (strict_front(&by_hour), front(&by_hour));
+        let kept_wrongly: Vec<&str> = (0..rows.len())
+            .filter(|i| strict[*i] && !right[*i])
+            .map(|i| rows[i].0.as_str())
+            .collect();
+        assert!(
+            kept_wrongly.len() >= 4 && kept_wrongly.contains(&"c3.xlarge 4 1 app_time_linux"),
+            "four nodes with one process each, as dear as four with four: {kept_wrongly:?}"
+        );
+    }
+
     proptest! {
         /// Against the definition, written out over all pairs; few different values, so that ties are frequent.
         #[test]

@@ -1,4 +1,4 @@
-//! What can be chosen: a point that was measured, with its objectives and what of the user's wishes it keeps.
+//! What can be chosen: a point that was measured or that models know, with its objectives and what of the user's wishes it keeps.
 
 use super::wishes::Wishes;
 use crate::{
@@ -11,13 +11,15 @@ use crate::{
 };
 use cvc_core::{
     record::names,
-    units::{dollars, duration},
+    units::{MIB, dollars, duration},
 };
 use cvc_model::{
+    Estimate,
     pareto::{Bounded, Standing},
     schedule::{daly_s, expected_s},
     stats::{mean, pooled_ratio},
 };
+use cvc_prediction::predict::UnmeasuredPoint;
 use serde::Serialize;
 use std::collections::HashMap;
 
@@ -40,8 +42,10 @@ pub struct Candidate {
     pub label: String,
     /// Whether it takes checkpoints.
     pub checkpoints: bool,
-    /// Number of measured runs.
+    /// Number of measured runs; 0 of a candidate that is predicted from other runs.
     pub runs: usize,
+    /// Whether nobody has measured it: its checkpoint is what models say, with their intervals, beside the measured time of the program alone.
+    pub predicted: bool,
     /// Time of the job, seconds; with failures, if their mean time is given, what is expected.
     pub time_s: Bounded,
     /// Cost of the job, US dollars; `None` without a price.
@@ -61,6 +65,9 @@ pub struct Candidate {
     /// Wall times of its runs, for what to measure next.
     #[serde(skip)]
     pub(super) walls_s: Vec<f64>,
+    /// How long one of its runs takes.
+    #[serde(skip)]
+    pub(super) run_s: f64,
     /// What one of its runs costs.
     #[serde(skip)]
     pub(super) run_usd: Option<f64>,
@@ -98,25 +105,34 @@ pub(super) fn candidates(
         .iter()
         .map(|pair| (pair.point, pair.counterpart))
         .collect();
+    let rates = usd_per_node_second(side);
     side.points()
         .iter()
         .filter_map(|point| {
             let row = side.point(*point);
-            let wall = bounded(row, names::WALL_S)?;
             let mut label = data.label(*point, &varying);
             if name_side && !varying.contains(&"site") {
                 label = format!("{}, {label}", side.name());
             }
-            let measured = Measured {
-                row,
-                wall,
-                walls_s: row.independent(names::WALL_S),
-                overhead: with.get(point).copied(),
-                wall_without: without
-                    .get(point)
-                    .and_then(|other| bounded(&data.points[*other], names::WALL_S)),
+            let known = match bounded(row, names::WALL_S) {
+                Some(wall) => Known {
+                    row,
+                    wall,
+                    ckpt: bounded(row, names::CKPT_LATENCY_S),
+                    stored: bounded(row, names::CKPT_STORED_BYTES),
+                    walls_s: row.independent(names::WALL_S),
+                    overhead: with.get(point).copied(),
+                    wall_without: without
+                        .get(point)
+                        .and_then(|other| bounded(&data.points[*other], names::WALL_S)),
+                    usd_per_node_s: None,
+                },
+                None => {
+                    let alone = bounded(&data.points[*without.get(point)?], names::WALL_S)?;
+                    Known::of_models(row, alone, side.unmeasured(*point)?, &rates)
+                }
             };
-            Some((row.program(), measured.candidate(label, wishes)))
+            Some((row.program(), known.candidate(label, wishes)))
         })
         .collect()
 }
@@ -159,20 +175,91 @@ fn overheads(data: &Data, pairs: &[Pair]) -> HashMap<usize, Bounded> {
         .collect()
 }
 
-/// What was measured of a point.
-struct Measured<'p> {
+/// What a node costs for a second on each site, by the runs that have a cost: those of a site that bills by time cost alike.
+fn usd_per_node_second(side: &Side) -> HashMap<&str, f64> {
+    let mut sums: HashMap<&str, (f64, f64)> = HashMap::new();
+    for row in side.points().iter().map(|point| side.point(*point)) {
+        let usd = mean(&row.independent(names::COST_USD));
+        let wall_s = mean(&row.independent(names::WALL_S));
+        if let Some((usd, wall_s)) = usd.zip(wall_s) {
+            let (dollars, seconds) = sums.entry(row.factor("site")).or_default();
+            *dollars += usd;
+            *seconds += wall_s * f64::from(row.nodes);
+        }
+    }
+    sums.into_iter()
+        .filter(|(_, (_, seconds))| *seconds > 0.0)
+        .map(|(site, (usd, seconds))| (site, usd / seconds))
+        .collect()
+}
+
+/// A prediction with its interval; without one, as wide as nothing is known.
+fn predicted(estimate: Estimate, factor: f64) -> Bounded {
+    let (low, high) = estimate
+        .interval
+        .map_or((0.0, f64::INFINITY), |i| (i.low.max(0.0), i.high));
+    Bounded {
+        value: estimate.value,
+        low,
+        high,
+    }
+    .map(|value| value * factor)
+}
+
+/// What is known of a point: measured, or by models.
+struct Known<'p> {
     row: &'p PointRow,
     wall: Bounded,
+    /// Time of one checkpoint.
+    ckpt: Option<Bounded>,
+    /// What one checkpoint stores, bytes.
+    stored: Option<Bounded>,
+    /// Of runs that were not made: what a node costs for a second.
+    usd_per_node_s: Option<f64>,
     walls_s: Vec<f64>,
     overhead: Option<Bounded>,
     wall_without: Option<Bounded>,
 }
 
-impl Measured<'_> {
+impl<'p> Known<'p> {
+    /// A run that takes one checkpoint, of which models tell, beside what the program was measured to take `alone`.
+    fn of_models(
+        row: &'p PointRow,
+        alone: Bounded,
+        said: &UnmeasuredPoint,
+        usd_per_node_s: &HashMap<&str, f64>,
+    ) -> Self {
+        let ckpt = predicted(said.latency_s, 1.0);
+        let ratio = |a: f64, b: f64| if b > 0.0 { a / b } else { f64::INFINITY };
+        Self {
+            row,
+            wall: Bounded {
+                value: alone.value + ckpt.value,
+                low: alone.low + ckpt.low,
+                high: alone.high + ckpt.high,
+            },
+            ckpt: Some(ckpt),
+            stored: said.stored_mib.map(|mib| predicted(mib, MIB)),
+            overhead: Some(Bounded {
+                value: ratio(ckpt.value, alone.value),
+                low: ratio(ckpt.low, alone.high),
+                high: ratio(ckpt.high, alone.low),
+            }),
+            walls_s: Vec::new(),
+            wall_without: Some(alone),
+            usd_per_node_s: usd_per_node_s.get(row.factor("site")).copied(),
+        }
+    }
+
     fn candidate(self, label: String, wishes: &Wishes) -> Candidate {
         let checkpoints = !matches!(self.row.factor("checkpointer"), "none" | "");
-        let ckpt = bounded(self.row, names::CKPT_LATENCY_S);
+        let ckpt = self.ckpt;
         let mut check = Check::default();
+        if self.walls_s.is_empty() {
+            check
+                .remarks
+                .push("predicted: nobody has measured it; with one checkpoint".to_owned());
+        }
         let (time_s, interval_s) = self.time(checkpoints, ckpt, wishes).unwrap_or_else(|| {
             check.broken(
                 "with failures it cannot be judged: no time of a checkpoint was measured"
@@ -185,7 +272,7 @@ impl Measured<'_> {
         let per_second = run_usd.map(|usd| usd / self.wall.value);
         let cost_usd = per_second.map(|usd| time_s.map(|s| s * usd));
         let storage_bytes = if checkpoints {
-            bounded(self.row, names::CKPT_STORED_BYTES)
+            self.stored
         } else {
             Some(Bounded::exact(0.0))
         };
@@ -194,6 +281,7 @@ impl Measured<'_> {
             label,
             checkpoints,
             runs: self.walls_s.len(),
+            predicted: self.walls_s.is_empty(),
             time_s,
             cost_usd,
             storage_bytes,
@@ -201,6 +289,7 @@ impl Measured<'_> {
             kept: check.kept,
             remarks: check.remarks,
             standing: None,
+            run_s: self.wall.value,
             walls_s: self.walls_s,
             run_usd,
         }
@@ -250,12 +339,13 @@ impl Measured<'_> {
         Some((time, Some(interval)))
     }
 
-    /// What one measured run costs.
+    /// What one run costs.
     fn run_usd(&self, wishes: &Wishes) -> Option<f64> {
         let measured = mean(&self.row.independent(names::COST_USD));
         measured.or_else(|| {
-            let price = wishes.prices.get(self.row.factor("site"))?;
-            Some(self.wall.value * f64::from(self.row.nodes) * price / 3600.0)
+            let price = wishes.prices.get(self.row.factor("site"));
+            let per_second = price.map(|usd| usd / 3600.0).or(self.usd_per_node_s)?;
+            Some(self.wall.value * f64::from(self.row.nodes) * per_second)
         })
     }
 

@@ -35,11 +35,10 @@ pub(super) fn next(candidates: &[Candidate]) -> Vec<NextMeasurement> {
             let apart = |c: &&Candidate| (c.time_s.value - near.time_s.value).abs();
             let best = of(Standing::Front).min_by(|a, b| apart(a).total_cmp(&apart(b)))?;
             let repeats = more_repeats(&near.walls_s, &best.walls_s)?;
-            let time = |c: &Candidate| c.walls_s.iter().sum::<f64>() / c.walls_s.len() as f64;
             Some(NextMeasurement {
                 between: [best.label.clone(), near.label.clone()],
                 repeats,
-                time_s: repeats as f64 * (time(near) + time(best)),
+                time_s: repeats as f64 * (near.run_s + best.run_s),
                 cost_usd: near
                     .run_usd
                     .zip(best.run_usd)

@@ -73,8 +73,13 @@ fn told(candidate: &Candidate) -> String {
     } else {
         ""
     };
+    let predicted = if candidate.predicted {
+        ", predicted: nobody has measured it"
+    } else {
+        ""
+    };
     format!(
-        "{} ({}{cost}{unsure})",
+        "{} ({}{cost}{predicted}{unsure})",
         candidate.label,
         duration(candidate.time_s.value)
     )

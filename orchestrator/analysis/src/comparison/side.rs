@@ -2,6 +2,7 @@
 
 use crate::results::{data::Data, rows::PointRow};
 use cvc_index::{Index, error::AnalysisError};
+use cvc_prediction::predict::{UnmeasuredPoint, unmeasured};
 use indexmap::IndexSet;
 use std::sync::Arc;
 
@@ -10,6 +11,8 @@ use std::sync::Arc;
 pub struct Side {
     name: String,
     data: Arc<Data>,
+    /// What models say of points that nobody has measured.
+    unmeasured: Arc<Vec<UnmeasuredPoint>>,
     /// Its points, as indices.
     points: Vec<usize>,
 }
@@ -25,6 +28,8 @@ impl Side {
             name: name.into(),
             points: (0..data.points.len()).collect(),
             data: Arc::new(data),
+            // without models there are only measured points
+            unmeasured: Arc::new(unmeasured(index).unwrap_or_default()),
         })
     }
 
@@ -54,6 +59,7 @@ impl Side {
         (!points.is_empty()).then(|| Self {
             name: name.into(),
             data: Arc::clone(&self.data),
+            unmeasured: Arc::clone(&self.unmeasured),
             points,
         })
     }
@@ -64,6 +70,12 @@ impl Side {
 
     pub(crate) fn point(&self, point: usize) -> &PointRow {
         &self.data.points[point]
+    }
+
+    /// What models say of a point that nobody has measured.
+    pub(crate) fn unmeasured(&self, point: usize) -> Option<&UnmeasuredPoint> {
+        let id = &self.point(point).id;
+        self.unmeasured.iter().find(|said| said.point == *id)
     }
 
     /// Its points, as indices.

@@ -1,6 +1,7 @@
 //! The short answer: how the runs ended, and how much the checkpoints of each application differ in size and time.
 
 use super::{
+    abstract_of,
     model::{Block, Cell, Column, Section, Table},
     prediction, price_of_checkpoints, restarts,
 };
@@ -20,9 +21,13 @@ const EXTREMES: [(&str, [&str; 2]); 2] = [
 ];
 
 pub(super) fn section(data: &Data) -> Section {
-    let mut blocks = vec![Block::Pairs {
+    let mut blocks: Vec<Block> = abstract_of::of(data)
+        .map(|text| Block::Text { text })
+        .into_iter()
+        .collect();
+    blocks.push(Block::Pairs {
         pairs: outcomes(data),
-    }];
+    });
     let extremes = extremes(data);
     if !extremes.rows.is_empty() {
         blocks.push(Block::Table(extremes));

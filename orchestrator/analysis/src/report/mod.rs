@@ -3,6 +3,7 @@
 //! A report is built from the index alone ([`build`]); the same index gives the same report. The emitters ([`write_all`]) do not know what
 //! the tables are about.
 
+mod abstract_of;
 mod comparison;
 mod consistency;
 mod cost;
@@ -29,6 +30,7 @@ mod size_by_zone;
 mod slug;
 mod summary;
 mod time;
+mod timeline;
 mod versions;
 
 pub use emit::write_all;
@@ -63,6 +65,7 @@ pub fn build(index: &Index) -> Result<Report, AnalysisError> {
     sections.push(cost::section(&data, index)?);
     sections.extend([
         outcomes::section(&data),
+        timeline::section(&data, index)?,
         versions::section(&data),
         repeat::section(&data),
     ]);

@@ -1,6 +1,6 @@
 //! What to take: the front, what is not told apart, constraints, failures, and what to measure next.
 
-use crate::common::{MadeRepeat, campaign_measured};
+use crate::common::{MadeRepeat, campaign_measured, measured};
 use camino::Utf8Path;
 use cvc_analysis::{
     advice::{Advice, Candidate, Kept, Wishes, advice_report, advise},
@@ -10,7 +10,7 @@ use cvc_analysis::{
 use cvc_core::{
     campaign::Format,
     point::{CheckpointerKind, Point},
-    record::Unit,
+    record::{Record, Source, Unit},
 };
 use cvc_index::Index;
 use cvc_model::pareto::Standing;
@@ -99,7 +99,16 @@ fn candidate<'a>(advice: &'a Advice, label: &str) -> &'a Candidate {
         .candidates
         .iter()
         .find(|c| c.label == label)
-        .unwrap_or_else(|| panic!("no {label}"))
+        .unwrap_or_else(|| {
+            panic!(
+                "no {label} among {:?}",
+                advice
+                    .candidates
+                    .iter()
+                    .map(|c| &c.label)
+                    .collect::<Vec<_>>()
+            )
+        })
 }
 
 #[test]
@@ -269,6 +278,72 @@ fn prices_are_taken_where_no_run_has_a_cost_and_single_runs_decide_nothing() {
 }
 
 /// A report for other tests.
+/// Nobody has taken a checkpoint on 16 processes: what it takes and stores is predicted beside what the program alone was measured to take,
+/// and it is told so.
+#[test]
+fn checkpoints_that_nobody_has_measured_are_candidates_by_prediction() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let text = measured::CAMPAIGN
+        .replace("app = [\"npb-bt\", \"npb-sp\"]", "app = \"npb-bt\"")
+        .replace("mpi = [\"mpich-ch3\", \"openmpi\"]", "mpi = \"mpich-ch3\"")
+        .replace("\"dmtcp\"", "[\"none\", \"dmtcp\"]");
+    let plan = measured::campaign(dir.path(), &text, |_| false);
+    for run in &plan.runs {
+        let planned = plan.points.iter().find(|p| p.id == run.point);
+        let point = &planned.expect("a point").point;
+        let records = dir.path().join(format!("runs/{}/records.jsonl", run.id));
+        let old = std::fs::read_to_string(&records).expect("records");
+        let takes = point.checkpointer.takes_checkpoints();
+        let wall_s = 800.0 / f64::from(point.processes()) + if takes { 2.0 } else { 0.0 };
+        let mut new = if takes { old } else { String::new() };
+        for (name, value, unit) in [
+            ("wall_s", wall_s, Unit::Seconds),
+            ("cost_usd", wall_s / 100.0, Unit::Usd),
+        ] {
+            let record = Record {
+                run: run.id.clone(),
+                name: name.to_owned(),
+                value,
+                unit,
+                source: Source::Clock,
+                artefact: None,
+                labels: Default::default(),
+            };
+            new += &format!("{}\n", serde_json::to_string(&record).expect("json"));
+        }
+        std::fs::write(&records, new).expect("records");
+    }
+    measured::forget(dir.path(), &plan, |point| {
+        point.processes() == 16 && point.checkpointer.takes_checkpoints()
+    });
+    let index = Index::apart(Utf8Path::from_path(dir.path()).expect("UTF-8")).expect("an index");
+    let side = Side::of_campaign("all", &index).expect("a side");
+    let advice = advise(&[side], &wishes()).remove(0);
+    let predicted = candidate(&advice, "1Nx16P, dmtcp");
+    assert!(predicted.predicted && predicted.runs == 0, "{predicted:?}");
+    assert!(
+        predicted.time_s.low >= 50.0 && (50.5..55.0).contains(&predicted.time_s.value),
+        "50 s and a checkpoint of one to two seconds: {:?}",
+        predicted.time_s
+    );
+    let stored = predicted.storage_bytes.expect("it is predicted");
+    assert!(
+        stored.low < stored.value && stored.value > 1e9,
+        "{stored:?}"
+    );
+    assert!(
+        predicted.remarks.iter().any(|r| r.starts_with("predicted")),
+        "{:?}",
+        predicted.remarks
+    );
+    let usd = predicted.cost_usd.expect("the site's runs have a cost");
+    assert!(
+        (usd.value / predicted.time_s.value - 0.01).abs() < 1e-6,
+        "a node costs as much for a second as in the runs: {usd:?}"
+    );
+    assert!(!candidate(&advice, "1Nx9P, dmtcp").predicted);
+}
+
 pub fn made() -> Report {
     advice_report("What to take", &advise(&sides(), &wishes())).expect("a report")
 }

@@ -5,7 +5,7 @@ use std::fs;
 
 /// Where the sources say "95 %": the end of the file's path, a part of the line, and the rows of the page that stand for it. Whoever writes it of
 /// another number adds a claim to `cvc calibrate`, or says something else.
-const SAID: [(&str, &str, &[&str]); 30] = [
+const SAID: [(&str, &str, &[&str]); 31] = [
     (
         "report/prediction_plot.rs",
         "95 % prediction intervals",
@@ -110,6 +110,11 @@ const SAID: [(&str, &str, &[&str]); 30] = [
     (
         "comparison/page.rs",
         "with 95 % intervals of the mean",
+        &["mean of repeats"],
+    ),
+    (
+        "report/abstract_of.rs",
+        "95 % intervals put",
         &["mean of repeats"],
     ),
     (

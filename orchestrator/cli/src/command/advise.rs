@@ -13,7 +13,7 @@ use cvc_analysis::{
     comparison::Side,
     report::write_all,
 };
-use cvc_core::units::{ByteSize, counted, dollars, duration};
+use cvc_core::units::{counted, dollars, duration, size};
 use serde::Serialize;
 use std::io::{self, Write};
 
@@ -111,7 +111,7 @@ fn show(out: &mut impl Write, advice: &Advice) -> io::Result<()> {
             || "-".to_owned(),
             |bytes| {
                 if bytes.value > 0.0 {
-                    ByteSize(bytes.value as u64).to_string()
+                    size(bytes.value)
                 } else {
                     "nothing".to_owned()
                 }

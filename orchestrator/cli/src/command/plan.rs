@@ -15,7 +15,7 @@ use cvc_core::inventory::InventoryProgram;
 use cvc_core::plan::{self, Plan};
 use cvc_core::point::{ExcludedBy, Point, Repeat};
 use cvc_core::store::CampaignDir;
-use cvc_core::units::counted;
+use cvc_core::units::{counted, size};
 use cvc_engine::attempt::{Readiness, ReadySite};
 use cvc_session::{Expectations, Session, campaigns::unknown_hosts};
 use indexmap::IndexMap;
@@ -170,7 +170,7 @@ fn show(
         row.push(format!(
             "{}{}",
             if is_whole { "" } else { "≥" },
-            mib(estimate.peak_bytes)
+            size(estimate.peak_bytes as f64)
         ));
         if expected.has_price() {
             row.push(costs::of_point(
@@ -415,7 +415,7 @@ fn area(
             .unwrap_or(&cluster.base);
         let (where_, needed) = (
             format!("{} of site {} ({directory})", need.storage, need.site),
-            mib(need.bytes),
+            size(need.bytes as f64),
         );
         return writeln!(
             out,
@@ -429,8 +429,8 @@ fn area(
     };
     let free = cvc_engine::attempt::free_bytes(&directory);
     let verdict = match free {
-        Some(free) if free < need.bytes => format!("{} free: NOT ENOUGH", mib(free)),
-        Some(free) => format!("{} free", mib(free)),
+        Some(free) if free < need.bytes => format!("{} free: NOT ENOUGH", size(free as f64)),
+        Some(free) => format!("{} free", size(free as f64)),
         None => "free space unknown".into(),
     };
     writeln!(
@@ -438,17 +438,8 @@ fn area(
         "space in {} ({}): {} needed, {verdict}",
         need.storage,
         directory,
-        mib(need.bytes)
+        size(need.bytes as f64)
     )
-}
-
-fn mib(bytes: u64) -> String {
-    let mib = bytes as f64 / cvc_core::units::MIB;
-    if mib >= 10240.0 {
-        format!("{:.1} GiB", mib / 1024.0)
-    } else {
-        format!("{mib:.0} MiB")
-    }
 }
 
 fn by(by: ExcludedBy) -> &'static str {

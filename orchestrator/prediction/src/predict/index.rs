@@ -181,7 +181,7 @@ fn zone_ratios(
 }
 
 /// The factors of a point that a [`RunSetting`] does not have, with their values.
-fn factors_beside_setting(point: &Point) -> Vec<(String, String)> {
+pub(super) fn factors_beside_setting(point: &Point) -> Vec<(String, String)> {
     let own = ["site", "checkpointer", "storage"]
         .into_iter()
         .filter_map(|name| Some((name.to_owned(), point.factor(name)?)));

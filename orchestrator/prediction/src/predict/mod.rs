@@ -15,6 +15,7 @@
 //! | `gzip.rs` | what gzip makes of images, and how long it takes |
 //! | `time.rs` | the time of a checkpoint, and how often to take one |
 //! | `next.rs` | which further run would narrow the answer most |
+//! | `unmeasured.rs` | the points of a campaign that nobody has measured yet |
 //! | `forecast.rs`, `forecasting.rs` | what is said, and how it is put together |
 //!
 //! A [`Predictor`] carries the mark of the split that it was trained on: it answers any [`Question`], but [`crate::holdout::judge`] holds
@@ -45,6 +46,7 @@ mod question;
 mod registry;
 mod setting;
 mod time;
+mod unmeasured;
 
 pub use calibration::{Basis, Calibrated, Calibration, DataPlace, Kind, TrialError};
 pub use csv::{from_csv, parse};
@@ -66,3 +68,4 @@ pub use one_environment::{by_environment, keep_one_environment};
 pub use predictor::Predictor;
 pub use question::{KnownNames, Question};
 pub use setting::{RunSetting, mpi_kind_of_fact, mpi_kind_of_name};
+pub use unmeasured::{UnmeasuredPoint, unmeasured};

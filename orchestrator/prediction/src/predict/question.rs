@@ -222,7 +222,7 @@ impl Question {
 /// Whether a program writes collectively, where only its name is at hand: as the descriptor that cvc carries says; of a name that has none,
 /// whether it is that of
 /// BT-IO FULL.
-fn collective(app: &str) -> bool {
+pub(super) fn collective(app: &str) -> bool {
     embedded::descriptor(app).map_or_else(
         || app.starts_with("btio") && !app.contains("simple"),
         |d| d.io.collective,

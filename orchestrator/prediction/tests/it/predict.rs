@@ -10,7 +10,7 @@ use cvc_model::{Tier, split};
 use cvc_prediction::holdout::{HeldOutForecast, judge};
 use cvc_prediction::predict::{
     Forecasts, KnownNames, Observation, Predictor, Question, ScheduleBudget, from_csv, from_index,
-    keep_one_environment,
+    keep_one_environment, unmeasured,
 };
 use std::path::PathBuf;
 
@@ -1020,4 +1020,38 @@ fn what_a_program_allocates_is_predicted_for_its_class() {
         shared.covers(135.1) == Some(true) && shared.covers(370.0) == Some(true),
         "{shared:?}"
     );
+}
+
+/// The runs on 16 processes are taken away: what is said of them then holds against what they measured.
+#[test]
+fn checkpoints_of_points_that_nobody_has_measured_are_predicted() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let plan = common::measured::campaign(dir.path(), common::measured::CAMPAIGN, |_| false);
+    let root = Utf8Path::from_path(dir.path()).expect("UTF-8");
+    let all = rebuild_index(root).expect("an index");
+    let measured = from_index(&all, "all").expect("observations");
+    assert!(unmeasured(&all).expect("none").is_empty(), "all were run");
+    drop(all);
+    common::measured::forget(dir.path(), &plan, |point| point.processes() == 16);
+    let said = unmeasured(&rebuild_index(root).expect("an index")).expect("predictions");
+    assert_eq!(said.len(), 4, "two programs with two libraries");
+    for one in said {
+        let real = measured
+            .iter()
+            .find(|o| o.id == one.point.as_str())
+            .expect("it was measured");
+        for (quantity, estimate) in [
+            (Quantity::Latency, Some(one.latency_s)),
+            (Quantity::Stored, one.stored_mib),
+        ] {
+            let estimate = estimate.expect("a prediction");
+            let value = real.value(quantity).expect("measured");
+            let interval = estimate.interval.expect("an interval");
+            assert!(
+                (interval.low..=interval.high).contains(&value),
+                "{} {quantity:?}: {value} is not within {estimate:?}",
+                real.label
+            );
+        }
+    }
 }

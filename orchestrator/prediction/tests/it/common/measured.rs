@@ -129,6 +129,29 @@ pub fn campaign(dir: &Path, text: &str, fails: impl Fn(&Point) -> bool) -> Plan 
     plan
 }
 
+/// Makes the runs of some points runs that nobody has started: takes what the journal says of them out of it.
+pub fn forget(dir: &Path, plan: &Plan, is_forgotten: impl Fn(&Point) -> bool) {
+    let of = |run: &RunId| {
+        let run = plan.runs.iter().find(|r| r.id == *run).expect("a run");
+        let point = plan.points.iter().find(|p| p.id == run.point);
+        &point.expect("a point").point
+    };
+    let journal = dir.join("journal.jsonl");
+    let text = fs::read_to_string(&journal).expect("the journal");
+    let kept = text.lines().filter(|line| {
+        let event: serde_json::Value = serde_json::from_str(line).expect("an event");
+        let run = event["run"].as_str().map(|run| RunId::from_written(run));
+        run.is_none_or(|run| !is_forgotten(of(&run)))
+    });
+    let mut renumbered = String::new();
+    for (seq, line) in (1u64..).zip(kept) {
+        let mut line: serde_json::Value = serde_json::from_str(line).expect("an event");
+        line["seq"] = seq.into();
+        renumbered += &format!("{line}\n");
+    }
+    fs::write(journal, renumbered).expect("the journal");
+}
+
 type Row = HashMap<String, f64>;
 
 /// Values of each run by its factors.

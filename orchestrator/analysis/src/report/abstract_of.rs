@@ -1,0 +1,177 @@
+//! The campaign in a few sentences: what was asked, what was found, how sure that is.
+
+use super::{
+    effects::{effect, percent},
+    prediction,
+};
+use crate::results::{data::Data, quantity};
+use cvc_core::{
+    record::names,
+    units::{counted, duration, size},
+};
+
+/// The abstract; `None` while no run has succeeded.
+pub(super) fn of(data: &Data) -> Option<String> {
+    let measured: Vec<usize> = (0..data.points.len())
+        .filter(|p| data.points[*p].counted(&data.runs) > 0)
+        .collect();
+    if measured.is_empty() {
+        return None;
+    }
+    let sentences = [
+        asked(data, measured.len()),
+        extent(data, names::CKPT_STORED_BYTES, "A checkpoint stores", size),
+        extent(data, names::CKPT_LATENCY_S, "A checkpoint takes", duration),
+        overhead(data),
+        prediction::found(data).map(|(what, found)| format!("Of {what}: {found}.")),
+        Some(how_sure(data, &measured)),
+    ];
+    Some(
+        sentences
+            .into_iter()
+            .flatten()
+            .collect::<Vec<_>>()
+            .join(" "),
+    )
+}
+
+/// What was varied, and how much of it was measured.
+fn asked(data: &Data, measured: usize) -> Option<String> {
+    let varying: Vec<String> = data
+        .varying()
+        .into_iter()
+        .map(|factor| {
+            let levels = data.levels(factor).len();
+            let heading = quantity::factor_heading(factor);
+            format!("{heading} ({levels})")
+        })
+        .collect();
+    let over = match varying.split_last() {
+        None => "one setting was run".to_owned(),
+        Some((last, [])) => format!("{last} was varied"),
+        Some((last, rest)) => format!("{} and {last} were varied", rest.join(", ")),
+    };
+    let points = data.points.len();
+    let of = if measured == points {
+        counted(points as u32, "point")
+    } else {
+        format!("{measured} of {points} points")
+    };
+    let succeeded = data.runs.iter().filter(|run| run.counts()).count();
+    let failed = match data.count("failed") + data.count("quarantined") {
+        0 => String::new(),
+        n => format!("; {} failed", counted(n as u32, "run")),
+    };
+    let mut letters = over.chars();
+    let first = letters.next()?.to_uppercase();
+    Some(format!(
+        "{first}{}: {} measured with {}{failed}.",
+        letters.as_str(),
+        of,
+        counted(succeeded as u32, "run")
+    ))
+}
+
+/// The least and the greatest mean of a quantity.
+fn extent(
+    data: &Data,
+    quantity: &str,
+    what: &str,
+    shown: impl Fn(f64) -> String,
+) -> Option<String> {
+    let means = || {
+        data.points
+            .iter()
+            .filter_map(|p| p.summaries.get(quantity))
+            .map(|s| s.mean)
+    };
+    let least = means().min_by(f64::total_cmp)?;
+    let greatest = means().max_by(f64::total_cmp)?;
+    let (least, greatest) = (shown(least), shown(greatest));
+    Some(if least == greatest {
+        format!("{what} {least}.")
+    } else {
+        format!("{what} {least} to {greatest}, by point.")
+    })
+}
+
+/// What checkpoints add to the wall time.
+fn overhead(data: &Data) -> Option<String> {
+    let levels = data.levels("checkpointer");
+    let told: Vec<String> = levels
+        .iter()
+        .filter(|level| levels.contains("none") && **level != "none")
+        .filter_map(|level| {
+            let effect = effect(data, "checkpointer", level, "none", names::WALL_S)?;
+            let range = match effect.interval_pct() {
+                Some((low, high)) if !effect.differs() => format!(
+                    "not shown to change the wall time ({} to {} %)",
+                    percent(low),
+                    percent(high)
+                ),
+                Some((low, high)) => format!(
+                    "change the wall time by {} % ({} to {} %)",
+                    percent(effect.change_pct()),
+                    percent(low),
+                    percent(high)
+                ),
+                None => format!(
+                    "change the wall time by {} % (too few runs for an interval)",
+                    percent(effect.change_pct())
+                ),
+            };
+            let verb = if range.starts_with("not") { " are" } else { "" };
+            Some(format!("Checkpoints by {level}{verb} {range}."))
+        })
+        .collect();
+    (!told.is_empty()).then(|| told.join(" "))
+}
+
+/// How narrow the intervals of the wall time, or else of the stored bytes, are.
+fn how_sure(data: &Data, measured: &[usize]) -> String {
+    let halves_pct = |quantity: &str| -> Vec<f64> {
+        measured
+            .iter()
+            .filter_map(|p| data.points[*p].summaries.get(quantity))
+            .filter_map(|s| {
+                let interval = s.interval?;
+                let half = (interval.high - interval.low) / 2.0;
+                (s.mean > 0.0).then(|| half / s.mean * 100.0)
+            })
+            .collect()
+    };
+    let single = measured
+        .iter()
+        .filter(|p| data.points[**p].counted(&data.runs) < 2)
+        .count();
+    let mut told = Vec::new();
+    for (quantity, what) in [
+        (names::WALL_S, "wall time"),
+        (names::CKPT_STORED_BYTES, "stored size"),
+    ] {
+        let mut halves = halves_pct(quantity);
+        halves.sort_by(f64::total_cmp);
+        if let (Some(middle), Some(most)) = (halves.get(halves.len() / 2), halves.last()) {
+            told.push(format!(
+                "the mean {what} within ± {} % (at worst {} %)",
+                percent(*middle),
+                percent(*most)
+            ));
+        }
+    }
+    let single = match single {
+        0 => String::new(),
+        n if n == measured.len() => {
+            return "How sure: every point was measured once, so nothing is known of how results scatter."
+                .to_owned();
+        }
+        n => format!("; {} measured only once", counted(n as u32, "point")),
+    };
+    if told.is_empty() {
+        return format!("How sure: no mean has an interval{single}.");
+    }
+    format!(
+        "How sure: 95 % intervals put, at the middle point, {}{single}.",
+        told.join(" and ")
+    )
+}

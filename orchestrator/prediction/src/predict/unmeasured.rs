@@ -1,0 +1,115 @@
+//! What models say of the checkpoints of a campaign's points that nobody has measured yet.
+
+use super::{
+    error::PredictError,
+    index::{factors_beside_setting, from_index},
+    observation::Observation,
+    one_environment::keep_one_environment,
+    predictor::Predictor,
+    question::{Question, collective},
+    setting::RunSetting,
+};
+use cvc_core::{ids::PointId, point::Point, quantity::Quantity};
+use cvc_index::{Index, IndexedPoint};
+use cvc_model::Estimate;
+use std::collections::{HashMap, HashSet};
+
+/// What models say of a point that takes checkpoints and of which no run has ended.
+#[derive(Clone, Debug)]
+pub struct UnmeasuredPoint {
+    /// Which.
+    pub point: PointId,
+    /// Seconds of one checkpoint.
+    pub latency_s: Estimate,
+    /// MiB that one checkpoint stores, if models know.
+    pub stored_mib: Option<Estimate>,
+}
+
+/// Predicts the checkpoints of the points of which no run has ended, from the runs of the same site; leaves out those of which no model knows
+/// how long they take.
+///
+/// # Errors
+/// An index that cannot be read.
+pub fn unmeasured(index: &Index) -> Result<Vec<UnmeasuredPoint>, PredictError> {
+    let points = index.points()?;
+    let touched = touched(index)?;
+    let is_open = |indexed: &&IndexedPoint| {
+        indexed.point.checkpointer.takes_checkpoints() && !touched.contains(indexed.id.as_str())
+    };
+    if !points.iter().any(|indexed| is_open(&indexed)) {
+        return Ok(Vec::new());
+    }
+    let by_id: HashMap<&str, &Point> = points
+        .iter()
+        .map(|indexed| (indexed.id.as_str(), &indexed.point))
+        .collect();
+    let observations: Vec<Observation> = from_index(index, "this campaign")?
+        .into_iter()
+        .filter(|o| !o.quantities.is_empty())
+        .collect();
+    let mut found = Vec::new();
+    for indexed in points.iter().filter(is_open) {
+        let own = factors_beside_setting(&indexed.point);
+        let is_alike = |o: &Observation| {
+            by_id.get(o.id.as_str()).is_some_and(|other| {
+                let of_other = factors_beside_setting(other);
+                own.iter().all(|factor| of_other.contains(factor))
+            })
+        };
+        let alike: Vec<Observation> = observations
+            .iter()
+            .filter(|o| is_alike(o))
+            .cloned()
+            .collect();
+        let Some(library) = alike
+            .iter()
+            .find(|o| o.setting.mpi_name == indexed.point.mpi)
+            .map(|o| o.setting.mpi)
+        else {
+            continue;
+        };
+        let point = &indexed.point;
+        let asked = RunSetting {
+            app: point.app.clone(),
+            class: point.class.clone(),
+            mapping: point.mapping.clone(),
+            mpi_name: point.mpi.clone(),
+            mpi: library,
+            compression: point.compression,
+            aggregators: point.aggregators,
+            cb_buffer: point.cb_buffer,
+        };
+        let question = Question {
+            collective: collective(&asked.app),
+            setting: asked,
+            taken_as: None,
+        };
+        let (kept, _) = keep_one_environment(alike, |_| true);
+        let said = cvc_model::split(
+            kept,
+            |_| true,
+            |training, _| {
+                let forecasts = Predictor::train(&training).ok()?.forecast(&question);
+                let of = |quantity| forecasts.first(quantity).map(|p| p.estimate);
+                Some(UnmeasuredPoint {
+                    point: indexed.id.clone(),
+                    latency_s: of(Quantity::Latency)?,
+                    stored_mib: of(Quantity::Stored),
+                })
+            },
+        );
+        found.extend(said);
+    }
+    Ok(found)
+}
+
+/// The points of which a run has ended, well or badly.
+fn touched(index: &Index) -> Result<HashSet<String>, PredictError> {
+    let waits = |state: &str| ["pending", "running"].contains(&state);
+    Ok(index
+        .runs()?
+        .into_iter()
+        .filter(|run| !waits(&run.state))
+        .map(|run| run.point.as_str().to_owned())
+        .collect())
+}
