@@ -208,10 +208,9 @@ mod tests {
             .filter(|i| strict[*i] && !right[*i])
             .map(|i| rows[i].0.as_str())
             .collect();
-        assert!(
-            kept_wrongly.len() >= 4 && kept_wrongly.contains(&"c3.xlarge 4 1 app_time_linux"),
-            "four nodes with one process each, as dear as four with four: {kept_wrongly:?}"
-        );
+        assert_eq!(kept_wrongly.len(), 7, "{kept_wrongly:?}");
+        // with checkpoints it is slower than without, and as dear
+        assert!(kept_wrongly.contains(&"c3.xlarge 4 4 app_ft_time_linux"));
     }
 
     proptest! {

@@ -5,6 +5,7 @@
 //! Everything here is `Send` and free of async code, and knows nothing of cvc.
 
 mod event;
+pub mod profile;
 mod sink;
 
 pub use event::{Api, Event, FileId, Op, ProcessId};

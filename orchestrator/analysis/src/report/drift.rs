@@ -9,7 +9,7 @@ use cvc_core::record::names;
 use cvc_index::error::AnalysisError;
 use cvc_model::stats::{Drift, Lag, drift, lag};
 use indexmap::IndexSet;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// What is looked at: times, which machines change.
 const QUANTITIES: [&str; 2] = [names::WALL_S, names::CKPT_LATENCY_S];
@@ -17,6 +17,10 @@ const QUANTITIES: [&str; 2] = [names::WALL_S, names::CKPT_LATENCY_S];
 const SURE: f64 = 0.01;
 /// Fewest runs for a plot.
 const ENOUGH: usize = 8;
+/// From so many runs on, marks that would cover each other are drawn once.
+const MANY: usize = 2000;
+/// The cells, along time and deviation, in which marks of many runs cover each other.
+const CELLS: (f64, f64) = (160.0, 60.0);
 
 /// The results of one site over time: each run's start, hours after the first of the campaign, and its value, point by point.
 fn of_site(data: &Data, site: &str, quantity: &str) -> Vec<Vec<(f64, f64)>> {
@@ -125,19 +129,57 @@ pub(super) fn plots(data: &Data) -> Result<Vec<Block>, AnalysisError> {
         if moments.len() < ENOUGH {
             continue;
         }
+        let thinned = moments.len() > MANY;
+        if thinned {
+            moments = without_covered(moments);
+        }
         let id = format!("order-{}", super::slug(q));
         let series: Vec<String> = sites.iter().map(|site| (*site).to_owned()).collect();
         let drawing = plot::order(&id, "from the mean, %", &series, &moments)?;
-        let caption = "Each mark is one run: when it began, and how far its result is from the mean of its point. Without drift the marks lie \
-                       evenly about 0.";
+        let several = if thinned {
+            " Marks that would cover each other are drawn once."
+        } else {
+            ""
+        };
+        let caption = format!(
+            "Each mark is one run: when it began, and how far its result is from the mean of its point. Without drift the marks lie evenly \
+             about 0.{several}"
+        );
         blocks.push(Block::Plot(Plot {
             width: drawing.width,
             keys: drawing.keys,
             panels: drawing.panels,
             id,
             title: format!("{}: order of runs", super::time::capital(data, q)),
-            caption: caption.to_owned(),
+            caption,
         }));
     }
     Ok(blocks)
+}
+
+/// One mark of those of each series that lie in the same cell.
+fn without_covered(moments: Vec<Moment>) -> Vec<Moment> {
+    let range = |of: fn(&Moment) -> f64| {
+        moments
+            .iter()
+            .map(of)
+            .fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| {
+                (l.min(v), h.max(v))
+            })
+    };
+    let (minutes, deviations) = (range(|m| m.minutes), range(|m| m.deviation_pct));
+    let cell = |value: f64, (low, high): (f64, f64), cells: f64| {
+        ((value - low) / (high - low).max(f64::MIN_POSITIVE) * cells) as u32
+    };
+    let mut seen = HashSet::new();
+    moments
+        .into_iter()
+        .filter(|m| {
+            seen.insert((
+                m.series,
+                cell(m.minutes, minutes, CELLS.0),
+                cell(m.deviation_pct, deviations, CELLS.1),
+            ))
+        })
+        .collect()
 }

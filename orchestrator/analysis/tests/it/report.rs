@@ -7,6 +7,7 @@ use cvc_prediction::holdout::rebuild_index;
 use cvc_analysis::report::{Cell, build, write_all};
 use cvc_core::campaign::Format;
 use cvc_core::point::Repeat;
+use cvc_core::record::Unit;
 use cvc_core::store::StoreError;
 use cvc_index::Index;
 use cvc_index::error::AnalysisError;
@@ -987,4 +988,49 @@ fn what_programs_say_is_no_link_and_no_image_in_markdown() {
     let text = fs::read_to_string(dir.path().join("report/report.md")).expect("a report");
     let shown = "![i\\](http\\://e.x/i.png) [l\\](javascript:alert) https\\://e.x www\\.e.x me\\@e.x &lt;http\\://e.x&gt;";
     assert!(text.contains(shown), "{text}");
+}
+
+/// A page that a browser opens at once, however many runs and points it is about; `CVC_REPORT_RUNS` says how many runs.
+#[test]
+fn a_page_of_many_runs_stays_small() {
+    let runs: u32 =
+        std::env::var("CVC_REPORT_RUNS").map_or(5_000, |n| n.parse().expect("a number"));
+    let repeats = 10;
+    let made = (0..runs / repeats).map(|i| {
+        let point = cvc_core::point::Point {
+            site: "box".to_owned(),
+            app: "solver".to_owned(),
+            class: "S".to_owned(),
+            mapping: format!("{}Nx{}P", 1 + i % 64, 1 + i / 64)
+                .parse()
+                .expect("a mapping"),
+            mpi: "mpich".to_owned(),
+            checkpointer: cvc_core::point::CheckpointerKind::Dmtcp,
+            storage: "run".to_owned(),
+            ..Default::default()
+        };
+        let values = |repeat: u32| {
+            let noise = 1.0 + f64::from((i * 31 + repeat * 17) % 101) / 5000.0;
+            vec![
+                ("wall_s", 100.0 * noise, Unit::Seconds),
+                ("ckpt_latency_s", 2.0 * noise, Unit::Seconds),
+                ("ckpt_stored_bytes", 1e9 * noise, Unit::Bytes),
+            ]
+        };
+        (
+            point,
+            (0..repeats).map(|repeat| Ok(values(repeat))).collect(),
+        )
+    });
+    let dir = tempfile::tempdir().expect("a directory");
+    common::campaign_measured(dir.path(), made.collect());
+    let started = std::time::Instant::now();
+    let text = page(dir.path());
+    eprintln!(
+        "{runs} runs: {} bytes in {:?}",
+        text.len(),
+        started.elapsed()
+    );
+    std::fs::write("/tmp/big.html", &text).unwrap();
+    assert!(text.len() < 5_000_000, "{} bytes", text.len());
 }

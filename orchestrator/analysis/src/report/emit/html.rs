@@ -22,6 +22,12 @@ const LONG: usize = 40;
 /// Maximum number of rows of a folded table on the page: with all rows of a large campaign it would open slowly.
 const MAX_FOLDED: usize = 2000;
 
+/// From so many rows of all tables together on, no table shows more than [`MAX_OF_MANY`]: a page of 10^5 runs opens as one of a hundred does.
+const MANY: usize = 4000;
+
+/// Maximum number of rows of a table of a large report.
+const MAX_OF_MANY: usize = 200;
+
 pub(super) fn page(report: &Report) -> Result<String, AnalysisError> {
     let failed = |detail: String| AnalysisError::Render {
         what: "the page".to_owned(),
@@ -32,6 +38,16 @@ pub(super) fn page(report: &Report) -> Result<String, AnalysisError> {
     engine
         .register_template_string("page", PAGE)
         .map_err(|e| failed(e.to_string()))?;
+    let tables = report
+        .sections
+        .iter()
+        .flat_map(|s| &s.blocks)
+        .filter_map(|block| match block {
+            Block::Table(table) => Some(table.rows.len()),
+            _ => None,
+        });
+    let is_large = tables.sum::<usize>() > MANY;
+    let block = |of: &Block| block(of, is_large);
     let sections: Vec<Value> = report
         .sections
         .iter()
@@ -64,7 +80,7 @@ fn policy(style: &str, script: &str) -> String {
     )
 }
 
-fn block(block: &Block) -> Value {
+fn block(block: &Block, is_large: bool) -> Value {
     let of = |kind: &str, value: Value| json!({ "text": null, "warning": null, "pairs": null, "command": null, "table": null, "plot": null, kind: value });
     match block {
         Block::Text { text } => of("text", json!(with_code(text))),
@@ -77,7 +93,7 @@ fn block(block: &Block) -> Value {
                 .collect(),
         ),
         Block::Command { text } => of("command", json!(text)),
-        Block::Table(t) => of("table", table(t)),
+        Block::Table(t) => of("table", table(t, is_large)),
         Block::Plot(p) => of(
             "plot",
             json!({
@@ -104,7 +120,7 @@ fn with_code(text: &str) -> String {
     parts.iter().enumerate().map(of).collect()
 }
 
-fn table(table: &Table) -> Value {
+fn table(table: &Table, is_large: bool) -> Value {
     let shown: Vec<usize> = (0..table.columns.len())
         .filter(|i| !table.columns[*i].data_only)
         .collect();
@@ -125,7 +141,11 @@ fn table(table: &Table) -> Value {
     // Rows are written here, because the template engine takes half a minute for the hundred thousand cells of a large campaign.
     let classes: Vec<&str> = shown.iter().map(|i| class(table, *i)).collect();
     let mut rows = String::new();
-    let most = if table.folded { MAX_FOLDED } else { usize::MAX };
+    let most = match (is_large, table.folded) {
+        (true, _) => MAX_OF_MANY,
+        (false, true) => MAX_FOLDED,
+        (false, false) => usize::MAX,
+    };
     for row in table.rows.iter().take(most) {
         rows.push_str("<tr>");
         for ((i, style), class) in shown.iter().zip(&styles).zip(&classes) {

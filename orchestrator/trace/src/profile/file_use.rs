@@ -1,0 +1,275 @@
+//! One file of a trace: who used it and how.
+
+use super::{intervals::Intervals, sizes::SizeBins, stream::Stream};
+use crate::event::{Api, Event, FileId, Op, ProcessId};
+use std::collections::BTreeMap;
+
+/// Most extents of a process in a file that are kept apart.
+const MOST_EXTENTS: usize = 1024;
+
+/// Operations on a file that move no bytes of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Metadata {
+    /// Times it was opened.
+    pub opens: u64,
+    /// Times it was sent to the disk.
+    pub syncs: u64,
+    /// Times the position was set.
+    pub seeks: u64,
+    /// Times it was asked about.
+    pub stats: u64,
+    /// All operations that moved no bytes, these too.
+    pub operations: u64,
+    /// How long they took together, nanoseconds.
+    pub duration_ns: u64,
+    /// How many of them failed.
+    pub failed: u64,
+}
+
+/// What one process did to a file by one interface.
+#[derive(Clone, Debug, Default)]
+pub struct Usage {
+    /// Its reads.
+    pub reads: Stream,
+    /// Its writes.
+    pub writes: Stream,
+    /// Everything else.
+    pub metadata: Metadata,
+}
+
+/// One file.
+#[derive(Clone, Debug)]
+pub struct FileUse {
+    /// Its number.
+    pub id: FileId,
+    /// Its path, as in the trace.
+    pub path: Vec<u8>,
+    /// By process and interface.
+    pub uses: BTreeMap<(ProcessId, Api), Usage>,
+    /// Where each process wrote, by the lowest interface that saw it.
+    extents: BTreeMap<ProcessId, Intervals>,
+}
+
+impl FileUse {
+    pub(super) fn new(id: FileId, path: &[u8]) -> Self {
+        Self {
+            id,
+            path: path.to_vec(),
+            uses: BTreeMap::new(),
+            extents: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn add(&mut self, event: &Event) {
+        let usage = self.uses.entry((event.process, event.api)).or_default();
+        match event.op {
+            Op::Read if !event.failed => usage.reads.add(event),
+            Op::Write if !event.failed => {
+                usage.writes.add(event);
+                if let (Api::Posix, Some(offset)) = (event.api, event.offset) {
+                    self.extents
+                        .entry(event.process)
+                        .or_insert_with(|| Intervals::new(0, MOST_EXTENTS))
+                        .add(offset, offset.saturating_add(event.bytes), event.bytes);
+                }
+            }
+            op => {
+                let of = &mut usage.metadata;
+                of.operations += 1;
+                of.duration_ns = of.duration_ns.saturating_add(event.duration_ns);
+                of.failed += u64::from(event.failed);
+                match op {
+                    Op::Open => of.opens += 1,
+                    Op::Sync => of.syncs += 1,
+                    Op::Seek => of.seeks += 1,
+                    Op::Stat => of.stats += 1,
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// The path as text; what is no UTF-8 is replaced.
+    pub fn name(&self) -> String {
+        String::from_utf8_lossy(&self.path).into_owned()
+    }
+
+    /// What the file is, whichever process, step or run it belongs to: its name with its numbers replaced.
+    pub fn role(&self) -> String {
+        role_of(&self.name())
+    }
+
+    /// The uses by one interface.
+    pub fn by(&self, api: Api) -> impl Iterator<Item = (ProcessId, &Usage)> {
+        self.uses
+            .iter()
+            .filter(move |((_, of), _)| *of == api)
+            .map(|((process, _), usage)| (*process, usage))
+    }
+
+    /// The lowest interface by which bytes of it moved: what reached the file system, if the trace has it.
+    pub fn lowest(&self) -> Option<Api> {
+        [Api::Posix, Api::Stdio, Api::MpiIo, Api::Other]
+            .into_iter()
+            .find(|api| {
+                self.by(*api)
+                    .any(|(_, u)| u.reads.operations + u.writes.operations > 0)
+            })
+    }
+
+    /// Bytes read and written by the lowest interface that saw any.
+    pub fn moved(&self) -> (u64, u64) {
+        let Some(api) = self.lowest() else {
+            return (0, 0);
+        };
+        self.by(api).fold((0, 0), |(read, written), (_, usage)| {
+            (read + usage.reads.bytes, written + usage.writes.bytes)
+        })
+    }
+
+    /// How it was used: `read only`, `write only`, `read and written`, or `touched` where no bytes of it moved.
+    pub fn access(&self) -> &'static str {
+        match self.moved() {
+            (0, 0) => "touched",
+            (_, 0) => "read only",
+            (0, _) => "write only",
+            _ => "read and written",
+        }
+    }
+
+    /// The processes that wrote by an interface, with their bytes.
+    pub fn writers(&self, api: Api) -> Vec<(ProcessId, u64)> {
+        self.by(api)
+            .filter(|(_, usage)| usage.writes.operations > 0)
+            .map(|(process, usage)| (process, usage.writes.bytes))
+            .collect()
+    }
+
+    /// The sizes of all reads and of all writes by an interface.
+    pub fn sizes(&self, api: Api) -> (SizeBins, SizeBins) {
+        let mut sizes = (SizeBins::default(), SizeBins::default());
+        for (_, usage) in self.by(api) {
+            sizes.0.merge(&usage.reads.sizes);
+            sizes.1.merge(&usage.writes.sizes);
+        }
+        sizes
+    }
+
+    /// Bytes of the file that more than one process wrote, at any time, and how often the writer changes along the file; `None` with fewer than
+    /// two writers, or with so many extents that neighbouring ones were joined.
+    pub fn shared_extents(&self) -> Option<(u64, usize)> {
+        let exact = |of: &Intervals| of.gap() == 0;
+        if self.extents.len() < 2 || !self.extents.values().all(exact) {
+            return None;
+        }
+        let mut ends: Vec<(u64, bool)> = Vec::new();
+        let mut starts: Vec<(u64, ProcessId)> = Vec::new();
+        for (process, extents) in &self.extents {
+            for (start, end, _) in extents.iter() {
+                ends.extend([(start, true), (end, false)]);
+                starts.push((start, *process));
+            }
+        }
+        // at one place an end comes before a start
+        ends.sort_unstable();
+        let (mut open, mut since, mut shared) = (0u32, 0u64, 0u64);
+        for (at, starts) in ends {
+            if open > 1 {
+                shared += at - since;
+            }
+            since = at;
+            open = if starts { open + 1 } else { open - 1 };
+        }
+        starts.sort_unstable();
+        let changes = starts.windows(2).filter(|w| w[0].1 != w[1].1).count();
+        Some((shared, changes))
+    }
+}
+
+/// A name with its numbers replaced by `#`: files of one role have one.
+pub fn role_of(path: &str) -> String {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let mut role = String::with_capacity(name.len());
+    let mut word = String::new();
+    let flush = |word: &mut String, role: &mut String| {
+        // hexadecimal numbers have a digit, and are long; words are neither
+        let is_number = word.chars().any(|c| c.is_ascii_digit())
+            && (word.chars().all(|c| c.is_ascii_digit())
+                || word.len() >= 6 && word.chars().all(|c| c.is_ascii_hexdigit()));
+        if is_number {
+            role.push('#');
+        } else {
+            role.push_str(word);
+        }
+        word.clear();
+    };
+    for c in name.chars() {
+        if c.is_ascii_alphanumeric() {
+            word.push(c);
+        } else {
+            flush(&mut word, &mut role);
+            role.push(c);
+        }
+    }
+    flush(&mut word, &mut role);
+    role
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(process: u32, offset: u64, bytes: u64) -> Event {
+        Event {
+            process: ProcessId(process),
+            thread: 0,
+            file: FileId(0),
+            op: Op::Write,
+            api: Api::Posix,
+            offset: Some(offset),
+            bytes,
+            start_ns: 0,
+            duration_ns: 1,
+            failed: false,
+        }
+    }
+
+    #[test]
+    fn files_of_one_role_have_one_name() {
+        for (path, role) in [
+            (
+                "/x/ckpt_bt.W.4_1b69d09fb3238b30-42000-65a1b2c3.dmtcp.temp",
+                "ckpt_bt.W.#_#-#-#.dmtcp.temp",
+            ),
+            ("btio.full.out", "btio.full.out"),
+            ("/tmp/step-00012.h5", "step-#.h5"),
+            ("<STDOUT>", "<STDOUT>"),
+            ("feed", "feed"),
+        ] {
+            assert_eq!(role_of(path), role);
+        }
+    }
+
+    #[test]
+    fn bytes_of_two_writers_and_changes_of_the_writer_are_counted() {
+        let mut file = FileUse::new(FileId(0), b"shared");
+        for event in [write(0, 0, 100), write(1, 100, 100), write(0, 200, 50)] {
+            file.add(&event);
+        }
+        assert_eq!(file.shared_extents(), Some((0, 2)));
+        file.add(&write(1, 90, 20));
+        assert_eq!(file.shared_extents(), Some((10, 2)));
+        assert_eq!(file.access(), "write only");
+        assert_eq!(
+            file.writers(Api::Posix),
+            [(ProcessId(0), 150), (ProcessId(1), 120)]
+        );
+    }
+
+    #[test]
+    fn one_writer_shares_nothing() {
+        let mut file = FileUse::new(FileId(0), b"own");
+        file.add(&write(0, 0, 100));
+        assert_eq!(file.shared_extents(), None);
+    }
+}

@@ -1,0 +1,273 @@
+//! Takes the events of a trace and keeps what is said of them.
+
+use super::{file_use::FileUse, intervals::Intervals, rates::Rates};
+use crate::{
+    event::{Api, Event, FileId, Op, ProcessId},
+    sink::{Missing, Process, Sink},
+};
+use std::{collections::HashMap, io};
+
+/// Gap between two bursts at first, nanoseconds.
+const FIRST_GAP_NS: u64 = 10_000;
+
+/// Most intervals of activity that are kept apart.
+const MOST_INTERVALS: usize = 16_384;
+
+/// Most things that are missing that are kept with their words.
+const MOST_MISSING: usize = 100;
+
+/// A time in which bytes moved without a longer pause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Burst {
+    /// When it began, nanoseconds since the start of the trace.
+    pub start_ns: u64,
+    /// When it ended.
+    pub end_ns: u64,
+    /// Operations in it.
+    pub operations: u64,
+    /// Bytes that they moved.
+    pub bytes: u64,
+}
+
+/// What is said of a trace.
+#[derive(Clone, Debug, Default)]
+pub struct Profile {
+    /// The processes.
+    pub processes: HashMap<ProcessId, Process>,
+    /// The files, in the order of the trace.
+    pub files: Vec<FileUse>,
+    /// Events in all.
+    pub events: u64,
+    /// When the last one ended, nanoseconds since the start of the trace.
+    pub end_ns: u64,
+    /// When the first one began.
+    pub start_ns: u64,
+    /// Bytes read over time, by the lowest interface of each operation that the trace has.
+    pub read_rates: Rates,
+    /// Bytes written over time.
+    pub write_rates: Rates,
+    /// What is missing, as it was told: at most a hundred.
+    pub missing: Vec<Missing>,
+    /// How much is missing beyond that.
+    pub more_missing: u64,
+    reading: Option<Intervals>,
+    writing: Option<Intervals>,
+    touching: Option<Intervals>,
+    place: HashMap<FileId, usize>,
+}
+
+impl Profile {
+    /// The shortest pause that ends a burst if nobody says another: a hundredth of the trace, at least a millisecond.
+    pub fn usual_gap_ns(&self) -> u64 {
+        (self.end_ns.saturating_sub(self.start_ns) / 100).max(1_000_000)
+    }
+
+    /// The times in which files were written, ended by pauses that are longer than the gap.
+    pub fn write_bursts(&self, gap_ns: u64) -> Vec<Burst> {
+        bursts(self.writing.as_ref(), gap_ns)
+    }
+
+    /// The times in which files were read.
+    pub fn read_bursts(&self, gap_ns: u64) -> Vec<Burst> {
+        bursts(self.reading.as_ref(), gap_ns)
+    }
+
+    /// The times of operations that move no bytes.
+    pub fn metadata_bursts(&self, gap_ns: u64) -> Vec<Burst> {
+        bursts(self.touching.as_ref(), gap_ns)
+    }
+
+    /// The process, or nothing known of it.
+    pub fn process(&self, id: ProcessId) -> Process {
+        self.processes.get(&id).cloned().unwrap_or_default()
+    }
+
+    /// A name for a process: its rank, else its number for the system.
+    pub fn process_name(&self, id: ProcessId) -> String {
+        match self.processes.get(&id) {
+            Some(Process {
+                rank: Some(rank), ..
+            }) => format!("rank {rank}"),
+            Some(Process { pid: Some(pid), .. }) => format!("pid {pid}"),
+            Some(_) | None => format!("process {}", id.0),
+        }
+    }
+}
+
+fn bursts(of: Option<&Intervals>, gap_ns: u64) -> Vec<Burst> {
+    let Some(of) = of else {
+        return Vec::new();
+    };
+    let mut of = of.clone();
+    of.close(gap_ns);
+    of.iter()
+        .map(|(start_ns, end_ns, sum)| Burst {
+            start_ns,
+            end_ns,
+            operations: sum.operations,
+            bytes: sum.bytes,
+        })
+        .collect()
+}
+
+/// A sink that keeps what is said of a trace.
+#[derive(Clone, Debug)]
+pub struct Profiler {
+    profile: Profile,
+}
+
+impl Default for Profiler {
+    fn default() -> Self {
+        Self {
+            profile: Profile {
+                start_ns: u64::MAX,
+                ..Profile::default()
+            },
+        }
+    }
+}
+
+impl Profiler {
+    /// What is said of all events so far.
+    pub fn finish(mut self) -> Profile {
+        if self.profile.events == 0 {
+            self.profile.start_ns = 0;
+        }
+        self.profile
+    }
+
+    fn file_of(&mut self, id: FileId) -> &mut FileUse {
+        let profile = &mut self.profile;
+        let at = *profile.place.entry(id).or_insert_with(|| {
+            // a damaged trace may have lost the name
+            profile
+                .files
+                .push(FileUse::new(id, format!("<file {}>", id.0).as_bytes()));
+            profile.files.len() - 1
+        });
+        &mut profile.files[at]
+    }
+}
+
+impl Sink for Profiler {
+    fn process(&mut self, id: ProcessId, process: &Process) -> io::Result<()> {
+        self.profile.processes.insert(id, process.clone());
+        Ok(())
+    }
+
+    fn file(&mut self, id: FileId, path: &[u8]) -> io::Result<()> {
+        self.file_of(id).path = path.to_vec();
+        Ok(())
+    }
+
+    fn event(&mut self, event: &Event) -> io::Result<()> {
+        self.file_of(event.file).add(event);
+        let profile = &mut self.profile;
+        let end_ns = event.end_ns();
+        profile.events += 1;
+        profile.start_ns = profile.start_ns.min(event.start_ns);
+        profile.end_ns = profile.end_ns.max(end_ns);
+        // what MPI-IO moves, POSIX moves too, or nobody saw it reach a file
+        if event.failed || event.api != Api::Posix && event.api != Api::Stdio {
+            return Ok(());
+        }
+        let (intervals, rates) = match event.op {
+            Op::Read => (&mut profile.reading, Some(&mut profile.read_rates)),
+            Op::Write => (&mut profile.writing, Some(&mut profile.write_rates)),
+            _ => (&mut profile.touching, None),
+        };
+        intervals
+            .get_or_insert_with(|| Intervals::new(FIRST_GAP_NS, MOST_INTERVALS))
+            .add(
+                event.start_ns,
+                end_ns,
+                if event.op.is_data() { event.bytes } else { 0 },
+            );
+        if let Some(rates) = rates {
+            rates.add(event.start_ns, end_ns, event.bytes);
+        }
+        Ok(())
+    }
+
+    fn missing(&mut self, missing: &Missing) -> io::Result<()> {
+        if self.profile.missing.len() < MOST_MISSING {
+            self.profile.missing.push(missing.clone());
+        } else {
+            self.profile.more_missing += 1;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(
+        process: u32,
+        op: Op,
+        start_ns: u64,
+        duration_ns: u64,
+        offset: u64,
+        bytes: u64,
+    ) -> Event {
+        Event {
+            process: ProcessId(process),
+            thread: 0,
+            file: FileId(7),
+            op,
+            api: Api::Posix,
+            offset: Some(offset),
+            bytes,
+            start_ns,
+            duration_ns,
+            failed: false,
+        }
+    }
+
+    #[test]
+    fn bursts_are_ended_by_pauses() {
+        let mut profiler = Profiler::default();
+        const S: u64 = 1_000_000_000;
+        for burst in 0..5u64 {
+            for i in 0..100u64 {
+                for process in 0..4 {
+                    let start = burst * 10 * S + i * 5_000_000;
+                    let place = (burst * 400 + i * 4 + u64::from(process)) * 1000;
+                    profiler
+                        .event(&event(process, Op::Write, start, 4_000_000, place, 1000))
+                        .expect("keeps");
+                }
+            }
+        }
+        let profile = profiler.finish();
+        let bursts = profile.write_bursts(profile.usual_gap_ns());
+        assert_eq!(bursts.len(), 5);
+        assert!(
+            bursts
+                .iter()
+                .all(|b| b.operations == 400 && b.bytes == 400_000)
+        );
+        assert_eq!(bursts[1].start_ns, 10 * S);
+        assert_eq!(
+            profile.write_bursts(1_000).len(),
+            500,
+            "a shorter pause ends more"
+        );
+        assert!(profile.read_bursts(1).is_empty());
+        let written: f64 = profile.write_rates.bytes().iter().sum();
+        assert!((written - 2_000_000.0).abs() < 1.0, "{written}");
+    }
+
+    #[test]
+    fn a_file_without_a_name_keeps_its_events() {
+        let mut profiler = Profiler::default();
+        profiler
+            .event(&event(0, Op::Read, 0, 1, 0, 10))
+            .expect("keeps");
+        let profile = profiler.finish();
+        assert_eq!(profile.files.len(), 1);
+        assert_eq!(profile.files[0].name(), "<file 7>");
+        assert_eq!(profile.files[0].moved(), (10, 0));
+    }
+}

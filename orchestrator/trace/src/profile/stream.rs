@@ -1,0 +1,333 @@
+//! The reads or the writes of one process on one file: how much, and in which pattern of places.
+
+use super::sizes::SizeBins;
+use crate::event::Event;
+
+/// Most different distances or lengths that are kept.
+const KEPT: usize = 4;
+
+/// Longest period, in runs of equal distances, that is looked for.
+const PERIODS: usize = 8;
+
+/// Share of the operations that must keep to a pattern.
+const MOST: f64 = 0.9;
+
+/// The places that operations go to, one after the other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SpatialPattern {
+    /// Too few operations with a known place.
+    Unknown,
+    /// One operation.
+    Single,
+    /// Each begins where the one before ended.
+    Consecutive,
+    /// Equal distances from one begin to the next, with gaps between.
+    Strided {
+        /// The distance, bytes.
+        stride: i64,
+    },
+    /// Runs of equal distances that repeat: blocks of blocks.
+    NestedStrided {
+        /// The distance within a run, bytes.
+        inner: i64,
+        /// The distance from one run to the next, bytes.
+        outer: i64,
+        /// How many runs of equal distances repeat.
+        period: usize,
+    },
+    /// Each begins behind the one before, at varying distances.
+    Sequential,
+    /// The same place again and again.
+    Repeated,
+    /// None of these.
+    Random,
+}
+
+impl SpatialPattern {
+    /// Its word in tables and JSON.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Unknown => "unknown",
+            Self::Single => "single",
+            Self::Consecutive => "consecutive",
+            Self::Strided { .. } => "strided",
+            Self::NestedStrided { .. } => "nested strided",
+            Self::Sequential => "sequential",
+            Self::Repeated => "repeated",
+            Self::Random => "random",
+        }
+    }
+}
+
+/// The values that are most frequent, by the algorithm of Misra and Gries: any that is more than a fifth of all is among them.
+#[derive(Clone, Debug, Default)]
+struct Frequent {
+    of: [(i64, u64); KEPT],
+}
+
+impl Frequent {
+    fn add(&mut self, value: i64) {
+        if let Some((_, n)) = self.of.iter_mut().find(|(v, n)| *n > 0 && *v == value) {
+            *n += 1;
+            return;
+        }
+        if let Some(free) = self.of.iter_mut().find(|(_, n)| *n == 0) {
+            *free = (value, 1);
+            return;
+        }
+        for (_, n) in &mut self.of {
+            *n -= 1;
+        }
+    }
+
+    /// The most frequent value; its count is a lower bound.
+    fn most(&self) -> Option<(i64, u64)> {
+        self.of
+            .iter()
+            .copied()
+            .filter(|(_, n)| *n > 0)
+            .max_by_key(|(_, n)| *n)
+    }
+}
+
+/// Runs of equal distances, and after how many of them they repeat.
+#[derive(Clone, Debug, Default)]
+struct Runs {
+    /// Distance and length of the run that goes on.
+    open: Option<(i64, u64)>,
+    /// The last complete runs, the newest at `complete - 1` modulo the number of places.
+    last: [(i64, u64); PERIODS],
+    complete: u64,
+    /// For each period, how many runs were equal to the one so many before.
+    equal: [u64; PERIODS],
+}
+
+impl Runs {
+    fn add(&mut self, distance: i64) {
+        match &mut self.open {
+            Some((of, length)) if *of == distance => *length += 1,
+            open => {
+                if let Some(run) = open.replace((distance, 1)) {
+                    self.end(run);
+                }
+            }
+        }
+    }
+
+    fn end(&mut self, run: (i64, u64)) {
+        for period in 1..=PERIODS as u64 {
+            if self.complete >= period {
+                let before = self.last[((self.complete - period) % PERIODS as u64) as usize];
+                self.equal[(period - 1) as usize] += u64::from(before == run);
+            }
+        }
+        self.last[(self.complete % PERIODS as u64) as usize] = run;
+        self.complete += 1;
+    }
+
+    /// The shortest period after which nearly all runs repeat.
+    fn period(&self) -> Option<usize> {
+        (2..=PERIODS).find(|period| {
+            let compared = self.complete.saturating_sub(*period as u64);
+            compared >= *period as u64 && self.equal[period - 1] as f64 >= MOST * compared as f64
+        })
+    }
+
+    /// The distances of the longest and of the shortest run of the last period.
+    fn distances(&self, period: usize) -> (i64, i64) {
+        let of_period = (1..=period as u64)
+            .map(|back| self.last[((self.complete - back) % PERIODS as u64) as usize]);
+        let mut runs: Vec<(i64, u64)> = of_period.collect();
+        // of two that are as long, the shorter distance is the inner one
+        runs.sort_by_key(|(distance, length)| {
+            (std::cmp::Reverse(*length), distance.unsigned_abs())
+        });
+        let first = runs.first().map_or(0, |r| r.0);
+        (first, runs.last().map_or(first, |r| r.0))
+    }
+}
+
+/// The reads or the writes of one process on one file by one interface.
+#[derive(Clone, Debug, Default)]
+pub struct Stream {
+    /// Operations that did not fail.
+    pub operations: u64,
+    /// Bytes that they moved.
+    pub bytes: u64,
+    /// How long they took together, nanoseconds.
+    pub duration_ns: u64,
+    /// When the first began, nanoseconds since the start of the trace.
+    pub first_ns: u64,
+    /// When the last ended.
+    pub last_ns: u64,
+    /// The lowest place.
+    pub lowest: Option<u64>,
+    /// The end of the highest place.
+    pub highest: Option<u64>,
+    /// Operations by size.
+    pub sizes: SizeBins,
+    /// Operations that began where the one before ended.
+    pub consecutive: u64,
+    /// Operations that began at or behind the end of the one before.
+    pub sequential: u64,
+    /// Operations with a known place.
+    placed: u64,
+    again: u64,
+    last: Option<(u64, u64)>,
+    distances: Frequent,
+    runs: Runs,
+    /// A digest of places and lengths in their order, to compare two streams with.
+    digest: u64,
+}
+
+impl Stream {
+    /// Counts a read or a write that did not fail.
+    pub fn add(&mut self, event: &Event) {
+        let end_ns = event.end_ns();
+        if self.operations == 0 {
+            self.first_ns = event.start_ns;
+        }
+        self.first_ns = self.first_ns.min(event.start_ns);
+        self.last_ns = self.last_ns.max(end_ns);
+        self.operations += 1;
+        self.bytes = self.bytes.saturating_add(event.bytes);
+        self.duration_ns = self.duration_ns.saturating_add(event.duration_ns);
+        self.sizes.add(event.bytes);
+        for word in [event.offset.unwrap_or(u64::MAX), event.bytes] {
+            // FNV-1a over words: fast, and equal for equal sequences
+            self.digest = (self.digest ^ word).wrapping_mul(0x0100_0000_01b3);
+        }
+        let Some(offset) = event.offset else {
+            return;
+        };
+        let end = offset.saturating_add(event.bytes);
+        self.placed += 1;
+        self.lowest = Some(self.lowest.map_or(offset, |low| low.min(offset)));
+        self.highest = Some(self.highest.map_or(end, |high| high.max(end)));
+        if let Some((before, before_end)) = self.last {
+            self.consecutive += u64::from(offset == before_end);
+            self.sequential += u64::from(offset >= before_end);
+            self.again += u64::from(offset == before);
+            let distance = offset.wrapping_sub(before) as i64;
+            self.distances.add(distance);
+            self.runs.add(distance);
+        }
+        self.last = Some((offset, end));
+    }
+
+    /// The pattern of its places.
+    pub fn pattern(&self) -> SpatialPattern {
+        match self.placed {
+            0 => return SpatialPattern::Unknown,
+            1 => return SpatialPattern::Single,
+            _ => {}
+        }
+        let steps = self.placed - 1;
+        let nearly = |n: u64| n as f64 >= MOST * steps as f64;
+        if nearly(self.consecutive) {
+            return SpatialPattern::Consecutive;
+        }
+        if nearly(self.again) {
+            return SpatialPattern::Repeated;
+        }
+        if let Some((stride, n)) = self.distances.most()
+            && steps > 1
+            && nearly(n)
+        {
+            return SpatialPattern::Strided { stride };
+        }
+        if let Some(period) = self.runs.period() {
+            let (inner, outer) = self.runs.distances(period);
+            return SpatialPattern::NestedStrided {
+                inner,
+                outer,
+                period,
+            };
+        }
+        if nearly(self.sequential) {
+            return SpatialPattern::Sequential;
+        }
+        SpatialPattern::Random
+    }
+
+    /// Equal for streams of the same places and lengths in the same order.
+    pub fn digest(&self) -> u64 {
+        self.digest
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{Api, FileId, Op, ProcessId};
+
+    fn pattern(places: &[(u64, u64)]) -> SpatialPattern {
+        let mut stream = Stream::default();
+        for (i, (offset, bytes)) in places.iter().enumerate() {
+            stream.add(&Event {
+                process: ProcessId(0),
+                thread: 0,
+                file: FileId(0),
+                op: Op::Write,
+                api: Api::Posix,
+                offset: Some(*offset),
+                bytes: *bytes,
+                start_ns: i as u64,
+                duration_ns: 1,
+                failed: false,
+            });
+        }
+        stream.pattern()
+    }
+
+    #[test]
+    fn patterns_are_told_apart() {
+        let consecutive: Vec<_> = (0..20).map(|i| (i * 10, 10)).collect();
+        assert_eq!(pattern(&consecutive), SpatialPattern::Consecutive);
+        let strided: Vec<_> = (0..20).map(|i| (i * 100, 10)).collect();
+        assert_eq!(pattern(&strided), SpatialPattern::Strided { stride: 100 });
+        let nested: Vec<_> = (0..20)
+            .flat_map(|i| (0..4).map(move |j| (i * 10_000 + j * 100, 10)))
+            .collect();
+        assert_eq!(
+            pattern(&nested),
+            SpatialPattern::NestedStrided {
+                inner: 100,
+                outer: 9700,
+                period: 2
+            }
+        );
+        let sequential: Vec<_> = (0..20u64).map(|i| (i * i * 100, 10)).collect();
+        assert_eq!(pattern(&sequential), SpatialPattern::Sequential);
+        let again: Vec<_> = (0..20).map(|_| (4096, 512)).collect();
+        assert_eq!(pattern(&again), SpatialPattern::Repeated);
+        let random: Vec<_> = (0..40u64).map(|i| (i * i * i * 7919 % 997 * 64, 64)).collect();
+        assert_eq!(pattern(&random), SpatialPattern::Random);
+        assert_eq!(pattern(&[(5, 5)]), SpatialPattern::Single);
+        assert_eq!(pattern(&[]), SpatialPattern::Unknown);
+    }
+
+    #[test]
+    fn the_digest_tells_another_order() {
+        let digest = |places: &[(u64, u64)]| {
+            let mut stream = Stream::default();
+            for (offset, bytes) in places {
+                stream.add(&Event {
+                    process: ProcessId(0),
+                    thread: 0,
+                    file: FileId(0),
+                    op: Op::Write,
+                    api: Api::Posix,
+                    offset: Some(*offset),
+                    bytes: *bytes,
+                    start_ns: 0,
+                    duration_ns: 0,
+                    failed: false,
+                });
+            }
+            stream.digest()
+        };
+        assert_eq!(digest(&[(0, 1), (1, 2)]), digest(&[(0, 1), (1, 2)]));
+        assert_ne!(digest(&[(0, 1), (1, 2)]), digest(&[(1, 2), (0, 1)]));
+    }
+}
