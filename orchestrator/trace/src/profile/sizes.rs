@@ -25,6 +25,11 @@ impl SizeBins {
         self.0[bin] += 1;
     }
 
+    /// Sets the numbers of all bins, smallest first.
+    pub fn of(numbers: [u64; 10]) -> Self {
+        Self(numbers)
+    }
+
     /// Adds the numbers of another.
     pub fn merge(&mut self, other: &Self) {
         for (mine, theirs) in self.0.iter_mut().zip(other.0) {
@@ -37,11 +42,11 @@ impl SizeBins {
         BINS.iter().zip(self.0).map(|((name, _), n)| (*name, n))
     }
 
-    /// Operations below a size, of whole bins: those whose largest size is below it.
-    pub fn below(&self, bytes: u64) -> u64 {
+    /// Operations of at most a size, of whole bins: those whose largest size is not above it.
+    pub fn up_to(&self, bytes: u64) -> u64 {
         BINS.iter()
             .zip(self.0)
-            .filter(|((_, most), _)| *most < bytes)
+            .filter(|((_, most), _)| *most <= bytes)
             .map(|(_, n)| n)
             .sum()
     }
@@ -59,6 +64,6 @@ mod tests {
         }
         let found: Vec<u64> = bins.iter().map(|(_, n)| n).collect();
         assert_eq!(found, [2, 2, 1, 0, 1, 1, 0, 0, 0, 1]);
-        assert_eq!(bins.below(1 << 20), 5);
+        assert_eq!(bins.up_to(1 << 20), 6);
     }
 }

@@ -1,0 +1,167 @@
+//! What findings are made of.
+
+use crate::profile::SizeBins;
+
+/// The least and the greatest of several processes.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Spread {
+    /// Of the process with the least.
+    pub least: f64,
+    /// Of the process with the most.
+    pub most: f64,
+    /// Of how many processes.
+    pub processes: usize,
+}
+
+impl Spread {
+    /// The spread of these values; `None` without any.
+    pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
+        values.into_iter().fold(None, |spread, value| {
+            Some(match spread {
+                None => Self {
+                    least: value,
+                    most: value,
+                    processes: 1,
+                },
+                Some(Self {
+                    least,
+                    most,
+                    processes,
+                }) => Self {
+                    least: least.min(value),
+                    most: most.max(value),
+                    processes: processes + 1,
+                },
+            })
+        })
+    }
+}
+
+/// Calls of POSIX on a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct PosixFacts {
+    /// Reads.
+    pub reads: u64,
+    /// Writes.
+    pub writes: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+    /// Reads by size.
+    pub read_sizes: SizeBins,
+    /// Writes by size.
+    pub write_sizes: SizeBins,
+    /// Reads that began at or behind the end of the one before.
+    pub sequential_reads: u64,
+    /// Writes that did.
+    pub sequential_writes: u64,
+    /// Operations whose memory is not aligned, if the trace tells.
+    pub memory_misaligned: Option<u64>,
+    /// Operations whose place in the file is not aligned, if the trace tells.
+    pub file_misaligned: Option<u64>,
+    /// The highest byte that was read, plus one.
+    pub read_end: u64,
+    /// The highest byte that was written, plus one.
+    pub write_end: u64,
+}
+
+impl PosixFacts {
+    /// Adds those of another file or process.
+    pub fn add(&mut self, other: &Self) {
+        let some = |a: Option<u64>, b: Option<u64>| match (a, b) {
+            (None, None) => None,
+            (a, b) => Some(a.unwrap_or(0) + b.unwrap_or(0)),
+        };
+        self.reads += other.reads;
+        self.writes += other.writes;
+        self.read_bytes += other.read_bytes;
+        self.written_bytes += other.written_bytes;
+        self.read_sizes.merge(&other.read_sizes);
+        self.write_sizes.merge(&other.write_sizes);
+        self.sequential_reads += other.sequential_reads;
+        self.sequential_writes += other.sequential_writes;
+        self.memory_misaligned = some(self.memory_misaligned, other.memory_misaligned);
+        self.file_misaligned = some(self.file_misaligned, other.file_misaligned);
+        self.read_end = self.read_end.max(other.read_end);
+        self.write_end = self.write_end.max(other.write_end);
+    }
+}
+
+/// Calls of MPI-IO on a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MpiIoFacts {
+    /// Independent reads.
+    pub independent_reads: u64,
+    /// Independent writes.
+    pub independent_writes: u64,
+    /// Collective reads.
+    pub collective_reads: u64,
+    /// Collective writes.
+    pub collective_writes: u64,
+    /// Reads that do not wait.
+    pub nonblocking_reads: u64,
+    /// Writes that do not wait.
+    pub nonblocking_writes: u64,
+    /// Bytes read and written.
+    pub bytes: u64,
+}
+
+impl MpiIoFacts {
+    /// Adds those of another file or process.
+    pub fn add(&mut self, other: &Self) {
+        self.independent_reads += other.independent_reads;
+        self.independent_writes += other.independent_writes;
+        self.collective_reads += other.collective_reads;
+        self.collective_writes += other.collective_writes;
+        self.nonblocking_reads += other.nonblocking_reads;
+        self.nonblocking_writes += other.nonblocking_writes;
+        self.bytes += other.bytes;
+    }
+}
+
+/// A file.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FileFacts {
+    /// Its path.
+    pub name: String,
+    /// Whether all processes used it.
+    pub is_shared: bool,
+    /// POSIX, of all processes together.
+    pub posix: PosixFacts,
+    /// MPI-IO, if the trace has it and the file was opened so.
+    pub mpi_io: Option<MpiIoFacts>,
+    /// Bytes through streams of the C library.
+    pub stdio_bytes: u64,
+    /// Seconds of one process in operations that move no bytes: the most.
+    pub metadata_s: f64,
+    /// Bytes that the slowest and the fastest process of a shared file moved, and how long they took, seconds.
+    pub slowest_and_fastest: Option<[(f64, f64); 2]>,
+    /// Seconds of all processes in calls on the file.
+    pub time_s: f64,
+    /// Bytes that each process wrote, where the trace tells processes apart.
+    pub written_by: Option<Spread>,
+    /// Bytes that each process read.
+    pub read_by: Option<Spread>,
+    /// How many processes wrote through MPI-IO, and through POSIX, where the trace tells.
+    pub writers: Option<(usize, usize)>,
+    /// Bytes that more than one process wrote, and how often the writer changes along the file.
+    pub shared_extents: Option<(u64, usize)>,
+    /// When its first write began and its last ended, seconds since the start of the trace.
+    pub written_s: Option<(f64, f64)>,
+}
+
+/// A trace, as findings see it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Facts {
+    /// Its files.
+    pub files: Vec<FileFacts>,
+    /// Whether the trace would show MPI-IO and streams of the C library.
+    pub has_interfaces: bool,
+    /// How many nodes it is of, if it tells.
+    pub nodes: Option<usize>,
+    /// How many processes.
+    pub processes: usize,
+    /// Files that were mapped into memory: what was written through that is not in the trace.
+    pub mapped: Vec<String>,
+}
