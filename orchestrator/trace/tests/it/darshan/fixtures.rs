@@ -22,9 +22,9 @@ pub(super) fn is_head(line: &str) -> bool {
 }
 
 #[track_caller]
-fn same<T: AsRef<str>>(ours: &[T], theirs: &[&str]) {
+pub(super) fn same(ours: &[impl AsRef<str>], theirs: &[impl AsRef<str>]) {
     for (number, (ours, theirs)) in ours.iter().zip(theirs).enumerate() {
-        assert_eq!(ours.as_ref(), *theirs, "line {number}");
+        assert_eq!(ours.as_ref(), theirs.as_ref(), "line {number}");
     }
     assert_eq!(ours.len(), theirs.len());
 }

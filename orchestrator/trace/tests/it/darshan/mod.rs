@@ -3,11 +3,11 @@
 //mod damage;
 //mod events;
 mod fixtures;
-//mod made;
+mod made;
 //mod memory;
 //mod remade;
 mod text;
-//mod write;
+mod write;
 
 use flate2::read::GzDecoder;
 use std::{fs, io::Read, path::PathBuf};

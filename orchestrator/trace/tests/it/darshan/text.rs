@@ -187,6 +187,7 @@ impl DarshanVisitor for Text {
     }
 
     fn counters(&mut self, counters: &DarshanCounters<'_>) -> io::Result<()> {
+        self.flush();
         let (module, rank, id) = (counters.module, counters.rank, counters.id);
         for (name, value) in counters.ints() {
             *self.sums.entry((name, true)).or_default() += value as f64;
