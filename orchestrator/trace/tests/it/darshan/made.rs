@@ -115,6 +115,13 @@ fn dxt_streams(order: Order, threads: bool) -> Vec<Vec<u8>> {
     vec![rank(0), rank(1)]
 }
 
+/// A record of DXT with one write.
+pub(super) fn one_segment(offset: u64, bytes: u64) -> Vec<u8> {
+    let mut out = Out::new(Order::Little);
+    dxt(&mut out, [11, 0], &[(offset, bytes)], &[], false);
+    out.bytes
+}
+
 fn names(order: Order, lengths: bool) -> Vec<u8> {
     let mut out = Out::new(order);
     for (id, name) in FILES {

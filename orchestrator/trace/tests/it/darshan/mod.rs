@@ -1,11 +1,11 @@
 //! Logs of Darshan: what its own tools print of them, and what they are made into here.
 
-//mod damage;
-//mod events;
+mod damage;
+mod events;
 mod fixtures;
 mod made;
-//mod memory;
-//mod remade;
+mod memory;
+mod remade;
 mod text;
 mod write;
 

@@ -129,8 +129,11 @@ impl Text {
                 line(&format!("LUSTRE_COMP{number}_{counter}"), value);
             }
             for stripe in 0..of.stripe_count {
-                let target = targets.next().unwrap().to_string();
-                line(&format!("LUSTRE_COMP{number}_OST_ID_{stripe}"), target);
+                // a log that is cut off has fewer
+                if let Some(target) = targets.next() {
+                    let counter = format!("LUSTRE_COMP{number}_OST_ID_{stripe}");
+                    line(&counter, target.to_string());
+                }
             }
         }
         assert_eq!(targets.next(), None);
