@@ -4,9 +4,15 @@
 //! recorded them. It never panics on what it reads: what a damaged trace still has is handed over, and what is missing is told as [`Missing`].
 //! Everything here is `Send` and free of async code, and knows nothing of cvc.
 
+mod darshan;
 mod event;
 pub mod profile;
 mod sink;
 
+pub use darshan::{
+    DarshanCompression, DarshanCounters, DarshanHeader, DarshanHeatmap, DarshanJob, DarshanLog,
+    DarshanLustre, DarshanLustreComponent, DarshanModule, DarshanModuleInfo, DarshanMount,
+    DarshanRecordId, DarshanVisitor, DxtRecord, DxtSegment, read_dxt, read_dxt_of,
+};
 pub use event::{Api, Event, FileId, Op, ProcessId};
 pub use sink::{Missing, Process, Sink, TraceError};

@@ -1,0 +1,225 @@
+//! The reads and writes of DXT as events.
+
+use super::{
+    header::DarshanHeader,
+    log::DarshanLog,
+    module::DarshanModule,
+    visitor::{DarshanRecordId, DarshanVisitor, DxtRecord, DxtSegment},
+};
+use crate::{
+    event::{Api, Event, FileId, ProcessId},
+    sink::{Missing, Process, Sink, TraceError},
+};
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    io::{self, Read, Seek},
+    path::Path,
+};
+
+/// How many files, and how many processes, are told apart. A table of so many has 18 MB, and as much again while it grows the last time.
+const MAX_KNOWN: usize = 900_000;
+/// How many bytes of names wait for their first event. Files of further names are told of at once, whether they have events or not.
+const MAX_WAITING_BYTES: usize = 8 << 20;
+
+/// Reads a log with DXT: each segment becomes an event, in the order of the log, that is record by record.
+///
+/// Times are nanoseconds since the job's start. What else the log has is left out.
+///
+/// # Errors
+/// The system cannot read it, it is no log of Darshan 3 with a header, or the sink cannot go on.
+pub fn read_dxt(path: &Path, sink: &mut impl Sink) -> Result<(), TraceError> {
+    read_dxt_of(DarshanLog::open(path)?, sink)
+}
+
+/// Reads a log with DXT that is open already, as [`read_dxt`] does.
+///
+/// # Errors
+/// The system cannot read it any further, or the sink cannot go on.
+pub fn read_dxt_of<R: Read + Seek>(
+    log: DarshanLog<R>,
+    sink: &mut impl Sink,
+) -> Result<(), TraceError> {
+    log.read(&mut Events {
+        sink,
+        files: HashMap::new(),
+        next_file: 0,
+        waiting: Vec::new(),
+        processes: HashMap::new(),
+        event: Event {
+            process: ProcessId(0),
+            thread: 0,
+            file: FileId(0),
+            op: crate::event::Op::Read,
+            api: Api::Posix,
+            offset: None,
+            bytes: 0,
+            start_ns: 0,
+            duration_ns: 0,
+            failed: false,
+        },
+        too_many: false,
+    })
+}
+
+/// What is known of a record's file.
+enum Known {
+    /// Its name stands here among those that wait.
+    Waiting(u32),
+    Told(FileId),
+}
+
+struct Events<'a, S> {
+    sink: &'a mut S,
+    files: HashMap<DarshanRecordId, Known>,
+    next_file: u32,
+    /// Names with a zero after each.
+    waiting: Vec<u8>,
+    processes: HashMap<i64, ProcessId>,
+    /// What the events of a record have in common.
+    event: Event,
+    too_many: bool,
+}
+
+impl<S: Sink> Events<'_, S> {
+    fn tell_file(&mut self, path: &[u8]) -> io::Result<FileId> {
+        let id = FileId(self.next_file);
+        self.next_file += 1;
+        self.sink.file(id, path)?;
+        Ok(id)
+    }
+
+    fn file(&mut self, record: DarshanRecordId) -> io::Result<FileId> {
+        let file = match self.files.get(&record) {
+            Some(&Known::Told(file)) => return Ok(file),
+            Some(&Known::Waiting(at)) => {
+                let rest = self.waiting.get(at as usize..).unwrap_or_default();
+                let name = rest.split(|&byte| byte == 0).next().unwrap_or_default();
+                let id = FileId(self.next_file);
+                self.sink.file(id, name)?;
+                self.next_file += 1;
+                id
+            }
+            None if self.files.len() < MAX_KNOWN => {
+                self.tell_file(format!("<record {}>", record.0).as_bytes())?
+            }
+            None => return self.further(),
+        };
+        self.files.insert(record, Known::Told(file));
+        Ok(file)
+    }
+
+    /// The one file that stands for all that are too many.
+    fn further(&mut self) -> io::Result<FileId> {
+        if !self.too_many {
+            self.too_many = true;
+            self.sink.missing(&Missing {
+                part: "table of names".to_owned(),
+                problem: format!(
+                    "more than {MAX_KNOWN} files or ranks; what is beyond stands under one name"
+                ),
+            })?;
+            self.sink
+                .file(FileId(u32::MAX), b"<further records>")?;
+            self.sink
+                .process(ProcessId(u32::MAX), &Process::default())?;
+        }
+        Ok(FileId(u32::MAX))
+    }
+
+    fn process(&mut self, record: &DxtRecord) -> io::Result<ProcessId> {
+        if let Some(&process) = self.processes.get(&record.rank) {
+            return Ok(process);
+        }
+        if self.processes.len() >= MAX_KNOWN {
+            self.further()?;
+            return Ok(ProcessId(u32::MAX));
+        }
+        let id = ProcessId(self.processes.len() as u32);
+        let process = Process {
+            rank: u32::try_from(record.rank).ok(),
+            host: Some(String::from_utf8_lossy(&record.host).into_owned())
+                .filter(|host| !host.is_empty()),
+            ..Process::default()
+        };
+        self.sink.process(id, &process)?;
+        self.processes.insert(record.rank, id);
+        Ok(id)
+    }
+}
+
+impl<S: Sink> DarshanVisitor for Events<'_, S> {
+    fn wants(&mut self, module: DarshanModule) -> bool {
+        matches!(module, DarshanModule::DxtPosix | DarshanModule::DxtMpiIo)
+    }
+
+    fn header(&mut self, header: &DarshanHeader) -> io::Result<()> {
+        if header.modules.iter().any(|info| self.wants(info.module)) {
+            return Ok(());
+        }
+        self.sink.missing(&Missing {
+            part: "modules DXT_POSIX and DXT_MPIIO".to_owned(),
+            problem: "the log has neither, so it tells of no single operation; hint: DXT_ENABLE_IO_TRACE=1 \
+                      in the environment of the run"
+                .to_owned(),
+        })
+    }
+
+    fn name(&mut self, id: DarshanRecordId, name: &[u8]) -> io::Result<()> {
+        let full = self.files.len() >= MAX_KNOWN;
+        let wait = u32::try_from(self.waiting.len())
+            .ok()
+            .filter(|_| self.waiting.len() + name.len() < MAX_WAITING_BYTES);
+        match self.files.entry(id) {
+            Entry::Occupied(_) => return Ok(()),
+            Entry::Vacant(_) if full || name.is_empty() => return Ok(()),
+            Entry::Vacant(entry) => {
+                if let Some(at) = wait {
+                    entry.insert(Known::Waiting(at));
+                    self.waiting.extend_from_slice(name);
+                    self.waiting.push(0);
+                    return Ok(());
+                }
+            }
+        }
+        let file = self.tell_file(name)?;
+        self.files.insert(id, Known::Told(file));
+        Ok(())
+    }
+
+    fn dxt_record(&mut self, record: &DxtRecord) -> io::Result<()> {
+        self.event.process = self.process(record)?;
+        self.event.file = self.file(record.id)?;
+        self.event.api = if record.module == DarshanModule::DxtPosix {
+            Api::Posix
+        } else {
+            Api::MpiIo
+        };
+        Ok(())
+    }
+
+    #[inline]
+    fn dxt_segment(&mut self, _: &DxtRecord, segment: &DxtSegment) -> io::Result<()> {
+        let (start_ns, end_ns) = (nanoseconds(segment.start_s), nanoseconds(segment.end_s));
+        let length = u64::try_from(segment.length);
+        self.sink.event(&Event {
+            thread: segment.thread.unwrap_or(0),
+            op: segment.op,
+            offset: u64::try_from(segment.offset).ok(),
+            bytes: length.unwrap_or(0),
+            start_ns,
+            duration_ns: end_ns.saturating_sub(start_ns),
+            failed: length.is_err(),
+            ..self.event
+        })
+    }
+
+    fn missing(&mut self, missing: &Missing) -> io::Result<()> {
+        self.sink.missing(missing)
+    }
+}
+
+/// Rounded. What is no time is 0, and what is too long is the longest.
+#[inline]
+fn nanoseconds(seconds: f64) -> u64 {
+    (seconds * 1e9 + 0.5) as u64
+}

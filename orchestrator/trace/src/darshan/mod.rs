@@ -1,0 +1,30 @@
+//! Logs of Darshan 3: counters of every file, and with DXT every read and write.
+//!
+//! The format is what Darshan's own `darshan-util` reads (`darshan-logutils.c`, `darshan-*-log-format.h`): a header, then regions, each compressed for
+//! itself. Regions are inflated as a stream, so memory does not depend on the log.
+
+mod counters;
+mod dxt;
+mod events;
+mod header;
+mod heatmap;
+mod job;
+mod layout;
+mod log;
+mod lustre;
+mod module;
+mod name_table;
+mod names;
+mod records;
+mod region;
+mod visitor;
+
+pub use events::{read_dxt, read_dxt_of};
+pub use header::{DarshanCompression, DarshanHeader, DarshanModuleInfo};
+pub use job::{DarshanJob, DarshanMount};
+pub use log::DarshanLog;
+pub use module::DarshanModule;
+pub use visitor::{
+    DarshanCounters, DarshanHeatmap, DarshanLustre, DarshanLustreComponent, DarshanRecordId,
+    DarshanVisitor, DxtRecord, DxtSegment,
+};

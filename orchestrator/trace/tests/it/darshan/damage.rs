@@ -1,0 +1,158 @@
+//! Damaged logs, and logs that are cut off.
+
+use super::{
+    fixtures::same,
+    log_bytes, printed,
+    text::{Text, read, squeeze},
+    write::Order,
+};
+use cvc_trace::{DarshanLog, TraceError};
+use std::io::Cursor;
+
+/// A small log with every kind of record.
+fn small() -> Vec<u8> {
+    super::made::newest(Order::Little, 0).bytes()
+}
+
+/// The lines of segments and of what stands before them, as both versions of the tool have them.
+fn segments(text: &str) -> Vec<String> {
+    let lines = text
+        .lines()
+        .filter(|line| line.starts_with(" X_") || line.starts_with("# DXT, "))
+        .filter(|line| !line.contains("number of threads"));
+    lines.map(|line| squeeze(&line.replace(" N/A", ""))).collect()
+}
+
+/// What Darshan's tools still print of a damaged log is read, in the same order.
+#[track_caller]
+fn has_what_is_printed(name: &str) -> Text {
+    let text = read(&log_bytes(name)).unwrap();
+    let theirs = printed(&format!("{name}.parser"));
+    let lines = theirs.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    same(&text.counters, &lines.collect::<Vec<_>>());
+    let theirs = segments(&printed(&format!("{name}.dxt")));
+    let ours: Vec<_> = text.dxt.iter().map(|line| squeeze(line)).collect();
+    assert!(ours.len() >= theirs.len());
+    same(&ours[..theirs.len()], &theirs);
+    text
+}
+
+#[test]
+fn a_module_that_cannot_be_inflated_gives_what_stands_before_the_damage() {
+    let text = has_what_is_printed("corrupt-dxt-mpiio-module");
+    assert_eq!(text.missing.len(), 1);
+    assert_eq!(text.missing[0].part, "module DXT_MPIIO");
+    let problem = &text.missing[0].problem;
+    assert!(problem.starts_with("after 2 whole records, it cannot be inflated"), "{problem}");
+}
+
+#[test]
+fn a_log_that_is_cut_off_gives_what_it_still_has() {
+    let text = has_what_is_printed("truncated-copy");
+    let missing = text.missing.iter();
+    let told: Vec<_> = missing.map(|of| (of.part.as_str(), of.problem.as_str())).collect();
+    let [dxt, heatmap] = told[..] else {
+        panic!("{told:?}");
+    };
+    assert_eq!(dxt.0, "module DXT_MPIIO");
+    assert!(dxt.1.contains("the file ends"), "{}", dxt.1);
+    assert_eq!(heatmap.0, "module HEATMAP");
+    // a record that is not whole is handed over as far as it goes
+    let whole = read(&log_bytes("mpich-btioS-simple-np4")).unwrap();
+    same(&text.dxt, &whole.dxt[..text.dxt.len()]);
+    let theirs = segments(&printed("truncated-copy.dxt"));
+    assert!(text.dxt.len() > theirs.len() + 100);
+}
+
+#[test]
+fn an_empty_header_is_said_to_come_from_a_killed_run() {
+    let error = read(&log_bytes("killed-while-writing")).err().unwrap();
+    assert!(matches!(error, TraceError::NotATrace { .. }));
+    let message = error.to_string();
+    assert!(message.contains("killed while Darshan wrote the log"), "{message}");
+}
+
+#[test]
+fn what_is_no_log_is_refused() {
+    let cases: [(&[u8], &str); 6] = [
+        (b"", "does not begin with a version"),
+        (b"3.41", "ends after 4 bytes"),
+        (b"#!/bin/sh\nexit 0\n", "does not begin with a version"),
+        (b"2.06\0\0\0\0", "version 2.06 of the format is unknown"),
+        (b"3.99\0\0\0\0", "version 3.99 of the format is unknown"),
+        (&[0; 8], "does not begin with a version"),
+    ];
+    for (bytes, problem) in cases {
+        let error = read(bytes).err().unwrap().to_string();
+        assert!(error.contains(problem), "{error}");
+    }
+    let mut log = small();
+    log[8] ^= 1;
+    assert!(read(&log).err().unwrap().to_string().contains("magic number"));
+    log[8] ^= 1;
+    log[16] = 9;
+    assert!(read(&log).err().unwrap().to_string().contains("compression method 9"));
+}
+
+/// Whether everything of `shorter` is also in `longer`. Its last record of bins or stripes may go on there.
+fn holds(longer: &Text, shorter: &Text) {
+    assert!(longer.counters.len() >= shorter.counters.len());
+    assert!(longer.dxt.starts_with(&shorter.dxt));
+    assert!(shorter.job.is_none() || longer.job.is_some());
+    assert!(longer.sums.len() >= shorter.sums.len());
+    let tables = ["HEATMAP", "LUSTRE"];
+    let fixed = |text: &Text| -> Vec<String> {
+        let lines = text.counters.iter();
+        lines.filter(|line| !tables.iter().any(|start| line.starts_with(start))).cloned().collect()
+    };
+    assert!(fixed(longer).starts_with(&fixed(shorter)));
+}
+
+#[track_caller]
+fn every_prefix_gives_as_much_as_a_shorter_one(log: &[u8]) {
+    let mut last = Text::default();
+    let mut opened = 0;
+    for end in 0..=log.len() {
+        let Ok(text) = read(&log[..end]) else {
+            assert_eq!(opened, 0, "{end}");
+            continue;
+        };
+        opened += 1;
+        holds(&text, &last);
+        last = text;
+    }
+    assert!(opened > 1000);
+    let whole = read(log).unwrap();
+    assert_eq!((last.counters, last.dxt), (whole.counters, whole.dxt));
+}
+
+#[test]
+fn a_log_of_a_run_cut_off_at_any_byte_gives_as_much_as_a_shorter_one() {
+    every_prefix_gives_as_much_as_a_shorter_one(&log_bytes("mpich-btioS-full-np4"));
+}
+
+#[test]
+fn an_uncompressed_log_cut_off_at_any_byte_gives_as_much_as_a_shorter_one() {
+    let mut log = super::made::newest(Order::Big, 2);
+    log.modules.retain(|module| [1, 8, 10, 15].contains(&module.place));
+    every_prefix_gives_as_much_as_a_shorter_one(&log.bytes());
+}
+
+#[test]
+fn any_changed_byte_is_withstood() {
+    for (compression, bits) in [(0, 0xff), (2, 0x80), (2, 0xff)] {
+        let mut log = super::made::newest(Order::Little, compression);
+        log.modules.retain(|module| [1, 8, 10, 15].contains(&module.place));
+        let mut bytes = log.bytes();
+        for place in 0..bytes.len() {
+            bytes[place] ^= bits;
+            // an error or not: it comes back
+            _ = DarshanLog::from_source(Cursor::new(&bytes), "log".as_ref()).map(|log| log.read(&mut Nothing));
+            bytes[place] ^= bits;
+        }
+    }
+}
+
+struct Nothing;
+
+impl cvc_trace::DarshanVisitor for Nothing {}

@@ -1,0 +1,4 @@
+//! Tests of the readers of traces.
+#![allow(clippy::unwrap_used, clippy::allow_attributes, reason = "tests")]
+
+mod darshan;
