@@ -6,6 +6,7 @@
 
 mod darshan;
 mod event;
+pub mod findings;
 pub mod profile;
 mod sink;
 

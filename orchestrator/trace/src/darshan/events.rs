@@ -118,8 +118,7 @@ impl<S: Sink> Events<'_, S> {
                     "more than {MAX_KNOWN} files or ranks; what is beyond stands under one name"
                 ),
             })?;
-            self.sink
-                .file(FileId(u32::MAX), b"<further records>")?;
+            self.sink.file(FileId(u32::MAX), b"<further records>")?;
             self.sink
                 .process(ProcessId(u32::MAX), &Process::default())?;
         }

@@ -47,7 +47,10 @@ fn of_file(file: &FileUse) -> FileFacts {
         ));
         if usage.writes.operations > 0 {
             written.insert(*process, usage.writes.bytes as f64);
-            let of = (seconds(usage.writes.first_ns), seconds(usage.writes.last_ns));
+            let of = (
+                seconds(usage.writes.first_ns),
+                seconds(usage.writes.last_ns),
+            );
             let known = facts.written_s.unwrap_or(of);
             facts.written_s = Some((known.0.min(of.0), known.1.max(of.1)));
         }

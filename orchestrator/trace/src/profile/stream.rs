@@ -301,7 +301,9 @@ mod tests {
         assert_eq!(pattern(&sequential), SpatialPattern::Sequential);
         let again: Vec<_> = (0..20).map(|_| (4096, 512)).collect();
         assert_eq!(pattern(&again), SpatialPattern::Repeated);
-        let random: Vec<_> = (0..40u64).map(|i| (i * i * i * 7919 % 997 * 64, 64)).collect();
+        let random: Vec<_> = (0..40u64)
+            .map(|i| (i * i * i * 7919 % 997 * 64, 64))
+            .collect();
         assert_eq!(pattern(&random), SpatialPattern::Random);
         assert_eq!(pattern(&[(5, 5)]), SpatialPattern::Single);
         assert_eq!(pattern(&[]), SpatialPattern::Unknown);

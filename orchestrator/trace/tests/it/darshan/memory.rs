@@ -106,9 +106,17 @@ fn read_in_a_process_of_its_own() {
     let log = cvc_trace::DarshanLog::open(Path::new(&path)).unwrap();
     log.read(&mut Everything).unwrap();
     let status = fs::read_to_string("/proc/self/status").unwrap();
-    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    let peak = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))
+        .unwrap();
     let peak = peak.trim().strip_suffix(" kB").unwrap();
-    let Counted { events, files, processes, missing } = counted;
+    let Counted {
+        events,
+        files,
+        processes,
+        missing,
+    } = counted;
     let missing = missing.len();
     eprintln!("peak={peak} events={events} files={files} processes={processes} missing={missing}");
 }
@@ -212,7 +220,8 @@ fn more_files_and_ranks_than_can_be_told_apart_take_no_more_memory() {
         |out| {
             for id in 0..many {
                 out.write_all(&id.to_le_bytes()).unwrap();
-                out.write_all(format!("/scratch/run/of/somebody/file-{id}\0").as_bytes()).unwrap();
+                out.write_all(format!("/scratch/run/of/somebody/file-{id}\0").as_bytes())
+                    .unwrap();
             }
         },
         |out| {
