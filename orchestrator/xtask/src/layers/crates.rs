@@ -14,6 +14,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("cvc-image", &[]),
     ("cvc-image-show", &["cvc-image"]),
     ("cvc-trace", &[]),
+    ("cvc-trace-show", &["cvc-trace"]),
     ("cvc-probe", &["cvc-os", "cvc-image"]),
     ("cvc-core", &["cvc-os"]),
     ("cvc-journal", &["cvc-core", "cvc-os"]),
@@ -138,6 +139,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "cvc-image-show",
             "cvc-probe",
             "cvc-trace",
+            "cvc-trace-show",
         ],
     ),
     // feeds the readers of the others; nothing depends on it

@@ -1,0 +1,497 @@
+//! Everything that is said of a trace: what `--json` prints, and what tables and pages are made of.
+
+use cvc_trace::{
+    Api, ProcessId,
+    findings::{Finding, Severity},
+    profile::{Burst, FileUse, Profile, SizeBins, SpatialPattern, Stream, Usage},
+};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Version of the form.
+pub const SCHEMA: u32 = 1;
+
+/// Where a trace is from.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct TraceHead {
+    /// `darshan`, `strace` or `dftracer`.
+    pub tracer: String,
+    /// The files that were read.
+    pub inputs: Vec<String>,
+    /// Version of the log's format, where it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub format: Option<String>,
+    /// The command that was traced, where the trace tells.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    /// How many ranks it had, where the trace tells.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ranks: Option<u64>,
+    /// Start of the trace, seconds since 1970, where the trace tells.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub began_unix_s: Option<f64>,
+    /// Whether the run did not come to its end.
+    pub partial: bool,
+}
+
+/// The reads or the writes of a file or of a process.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct ShownStream {
+    /// Operations that did not fail.
+    pub operations: u64,
+    /// Bytes that they moved.
+    pub bytes: u64,
+    /// Seconds that they took, all together.
+    pub time_s: f64,
+    /// Bytes over the time of the operations, MiB a second; `None` if they took none.
+    pub bandwidth_mib_s: Option<f64>,
+    /// Operations by size, in Darshan's bins; bins without any are left out.
+    pub sizes: BTreeMap<&'static str, u64>,
+    /// The pattern of places, in words: of the processes of a file the most frequent one.
+    pub pattern: String,
+}
+
+/// What one process did to a file.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ShownUse {
+    /// The process, as `rank 3` or `pid 4711`.
+    pub process: String,
+    /// Its reads.
+    pub reads: ShownStream,
+    /// Its writes.
+    pub writes: ShownStream,
+}
+
+/// A file.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ShownFile {
+    /// Its path.
+    pub path: String,
+    /// Its name without its numbers: files of one role have the same.
+    pub role: String,
+    /// `read only`, `write only`, `read and written`, `touched`.
+    pub access: &'static str,
+    /// The lowest interface that moved bytes of it.
+    pub interface: Option<&'static str>,
+    /// How many processes used it.
+    pub processes: usize,
+    /// How many of them read it and wrote it.
+    pub readers: usize,
+    /// How many of them wrote it.
+    pub writers: usize,
+    /// Bytes of the writer with the least and of that with the most; `None` with fewer than two.
+    pub written_least_most: Option<(u64, u64)>,
+    /// All reads.
+    pub reads: ShownStream,
+    /// All writes.
+    pub writes: ShownStream,
+    /// Times it was opened.
+    pub opens: u64,
+    /// Times it was sent to the disk.
+    pub syncs: u64,
+    /// Operations that move no bytes.
+    pub metadata_operations: u64,
+    /// Seconds that these took.
+    pub metadata_s: f64,
+    /// By process; only of the lowest interface.
+    pub by_process: Vec<ShownUse>,
+}
+
+/// A process.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ShownProcess {
+    /// `rank 3`, or `pid 4711`.
+    pub process: String,
+    /// Its node, where the trace tells.
+    pub host: Option<String>,
+    /// Its program, where the trace tells.
+    pub program: Option<String>,
+    /// Bytes that it read, by the lowest interface of each file.
+    pub read_bytes: u64,
+    /// Bytes that it wrote.
+    pub written_bytes: u64,
+    /// Seconds in reads, writes and everything else.
+    pub time_s: f64,
+    /// When its last operation that moved bytes ended, seconds since the start of the trace.
+    pub last_s: f64,
+}
+
+/// Which operations a burst is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum BurstKind {
+    /// Writes.
+    Write,
+    /// Reads.
+    Read,
+    /// Operations that move no bytes.
+    Metadata,
+}
+
+/// A time in which bytes moved, or files were touched, without a longer pause.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ShownBurst {
+    /// Of which operations.
+    pub kind: BurstKind,
+    /// When it began, seconds since the start of the trace.
+    pub start_s: f64,
+    /// When it ended.
+    pub end_s: f64,
+    /// Operations in it.
+    pub operations: u64,
+    /// Bytes that they moved.
+    pub bytes: u64,
+    /// Bytes over its length, MiB a second; `None` of what has no length or moved nothing.
+    pub bandwidth_mib_s: Option<f64>,
+}
+
+/// Bytes over time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct ShownRates {
+    /// Seconds of a step.
+    pub step_s: f64,
+    /// Bytes in each step.
+    pub bytes: Vec<f64>,
+}
+
+/// A finding.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ShownFinding {
+    /// Stable code.
+    pub code: &'static str,
+    /// The same in Drishti.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub drishti: Option<&'static str>,
+    /// `high`, `warning`, `info` or `good`.
+    pub severity: &'static str,
+    /// Of which file, or of the whole trace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// What was seen.
+    pub evidence: String,
+    /// What to change.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hint: Option<&'static str>,
+}
+
+/// Something that is missing.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ShownMissing {
+    /// Of what.
+    pub part: String,
+    /// What and why.
+    pub problem: String,
+}
+
+/// Everything that is said of a trace.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TraceDocument {
+    /// Version of this form.
+    pub schema: u32,
+    /// Where the trace is from.
+    pub trace: TraceHead,
+    /// What is missing in it.
+    pub missing: Vec<ShownMissing>,
+    /// How much more is missing.
+    pub more_missing: u64,
+    /// Events in all; 0 of a log without single operations.
+    pub events: u64,
+    /// Seconds from the first event to the end of the last.
+    pub span_s: f64,
+    /// The bursts in a sentence.
+    pub rhythm: Option<String>,
+    /// Pause that ends a burst, seconds.
+    pub gap_s: f64,
+    /// Bursts in the order of time: writes, then reads, then the rest.
+    pub bursts: Vec<ShownBurst>,
+    /// Bytes written over time.
+    pub write_rates: ShownRates,
+    /// Bytes read over time.
+    pub read_rates: ShownRates,
+    /// Processes, in the order of ranks.
+    pub processes: Vec<ShownProcess>,
+    /// Files, most bytes first.
+    pub files: Vec<ShownFile>,
+    /// Findings, in the order of their codes.
+    pub findings: Vec<ShownFinding>,
+}
+
+const MIB: f64 = 1_048_576.0;
+
+/// Says everything of a trace. Bursts end with pauses longer than `gap_ns`, or than what is usual.
+pub fn document(
+    head: TraceHead,
+    profile: &Profile,
+    found: &[Finding],
+    gap_ns: Option<u64>,
+) -> TraceDocument {
+    let gap_ns = gap_ns.unwrap_or_else(|| profile.usual_gap_ns());
+    let writes = profile.write_bursts(gap_ns);
+    let mut bursts: Vec<ShownBurst> = Vec::new();
+    for (kind, of) in [
+        (BurstKind::Write, writes.clone()),
+        (BurstKind::Read, profile.read_bursts(gap_ns)),
+        (BurstKind::Metadata, profile.metadata_bursts(gap_ns)),
+    ] {
+        bursts.extend(of.into_iter().map(|b| shown_burst(kind, b)));
+    }
+    let mut files: Vec<ShownFile> = profile
+        .files
+        .iter()
+        .map(|file| shown_file(profile, file))
+        .collect();
+    files.sort_by_key(|file| std::cmp::Reverse(file.reads.bytes + file.writes.bytes));
+    TraceDocument {
+        schema: SCHEMA,
+        trace: head,
+        missing: profile
+            .missing
+            .iter()
+            .map(|m| ShownMissing {
+                part: m.part.clone(),
+                problem: m.problem.clone(),
+            })
+            .collect(),
+        more_missing: profile.more_missing,
+        events: profile.events,
+        span_s: seconds(profile.end_ns.saturating_sub(profile.start_ns)),
+        rhythm: rhythm(&writes),
+        gap_s: seconds(gap_ns),
+        bursts,
+        write_rates: shown_rates(&profile.write_rates),
+        read_rates: shown_rates(&profile.read_rates),
+        processes: shown_processes(profile),
+        files,
+        findings: found.iter().map(shown_finding).collect(),
+    }
+}
+
+fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}
+
+fn bandwidth(bytes: u64, time_s: f64) -> Option<f64> {
+    (bytes > 0 && time_s > 0.0).then(|| bytes as f64 / MIB / time_s)
+}
+
+/// The bursts of writes in a sentence: how many, how long, how much, and whether they come at equal times.
+fn rhythm(bursts: &[Burst]) -> Option<String> {
+    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+    let spread_pct = |values: &[f64]| {
+        let middle = mean(values);
+        let square = values.iter().map(|v| (v - middle).powi(2)).sum::<f64>();
+        if middle > 0.0 && values.len() > 1 {
+            (square / (values.len() - 1) as f64).sqrt() / middle * 100.0
+        } else {
+            0.0
+        }
+    };
+    let sizes: Vec<f64> = bursts.iter().map(|b| b.bytes as f64 / MIB).collect();
+    let lengths: Vec<f64> = bursts
+        .iter()
+        .map(|b| seconds(b.end_ns - b.start_ns))
+        .collect();
+    match bursts.len() {
+        0 => None,
+        1 => Some(format!(
+            "One burst of writes: {:.3} MiB in {:.3} s.",
+            sizes[0], lengths[0]
+        )),
+        n => {
+            let starts: Vec<f64> = bursts
+                .windows(2)
+                .map(|w| seconds(w[1].start_ns - w[0].start_ns))
+                .collect();
+            let every = if spread_pct(&starts) < 20.0 {
+                format!(
+                    "one every {:.3} s (± {:.0} %)",
+                    mean(&starts),
+                    spread_pct(&starts)
+                )
+            } else {
+                format!("at unequal times, {:.3} s apart on average", mean(&starts))
+            };
+            Some(format!(
+                "{n} bursts of writes, {every}: {:.3} MiB each (± {:.0} %), in {:.3} s each.",
+                mean(&sizes),
+                spread_pct(&sizes),
+                mean(&lengths)
+            ))
+        }
+    }
+}
+
+fn shown_burst(kind: BurstKind, of: Burst) -> ShownBurst {
+    let (start_s, end_s) = (seconds(of.start_ns), seconds(of.end_ns));
+    ShownBurst {
+        kind,
+        start_s,
+        end_s,
+        operations: of.operations,
+        bytes: of.bytes,
+        bandwidth_mib_s: bandwidth(of.bytes, end_s - start_s),
+    }
+}
+
+fn shown_rates(of: &cvc_trace::profile::Rates) -> ShownRates {
+    ShownRates {
+        step_s: seconds(of.step_ns()),
+        bytes: of.bytes().to_vec(),
+    }
+}
+
+fn shown_stream(of: &Stream) -> ShownStream {
+    let time_s = seconds(of.duration_ns);
+    ShownStream {
+        operations: of.operations,
+        bytes: of.bytes,
+        time_s,
+        bandwidth_mib_s: bandwidth(of.bytes, time_s),
+        sizes: filled(&of.sizes),
+        pattern: in_words(&of.pattern(), of.operations),
+    }
+}
+
+fn filled(sizes: &SizeBins) -> BTreeMap<&'static str, u64> {
+    sizes.iter().filter(|(_, n)| *n > 0).collect()
+}
+
+/// A pattern with its distances; empty of nothing.
+fn in_words(pattern: &SpatialPattern, operations: u64) -> String {
+    match pattern {
+        _ if operations == 0 => String::new(),
+        SpatialPattern::Strided { stride } => format!("strided by {stride}"),
+        SpatialPattern::NestedStrided { inner, outer, .. } => {
+            format!("nested strided by {inner} and {outer}")
+        }
+        other => other.word().to_owned(),
+    }
+}
+
+/// The streams of several processes together.
+fn together<'a>(streams: impl Iterator<Item = &'a Stream>) -> ShownStream {
+    let mut all = ShownStream::default();
+    let mut sizes = SizeBins::default();
+    let mut patterns: BTreeMap<String, usize> = BTreeMap::new();
+    for of in streams.filter(|s| s.operations > 0) {
+        all.operations += of.operations;
+        all.bytes += of.bytes;
+        all.time_s += seconds(of.duration_ns);
+        sizes.merge(&of.sizes);
+        // a number that differs between processes does not make another pattern
+        *patterns
+            .entry(in_words(&of.pattern(), of.operations))
+            .or_default() += 1;
+    }
+    all.bandwidth_mib_s = bandwidth(all.bytes, all.time_s);
+    all.sizes = filled(&sizes);
+    let all_of_them: usize = patterns.values().sum();
+    if let Some((pattern, n)) = patterns.into_iter().max_by_key(|(_, n)| *n) {
+        all.pattern = if n == all_of_them {
+            pattern
+        } else {
+            format!("{pattern} ({n} of {all_of_them} processes)")
+        };
+    }
+    all
+}
+
+fn shown_file(profile: &Profile, file: &FileUse) -> ShownFile {
+    let lowest = file.lowest();
+    let uses: Vec<(ProcessId, &Usage)> = lowest.map_or_else(Vec::new, |api| file.by(api).collect());
+    let writers: Vec<u64> = uses
+        .iter()
+        .filter(|(_, u)| u.writes.operations > 0)
+        .map(|(_, u)| u.writes.bytes)
+        .collect();
+    let processes: std::collections::BTreeSet<ProcessId> =
+        file.uses.keys().map(|(process, _)| *process).collect();
+    let metadata = file.uses.values().map(|u| u.metadata);
+    let (opens, syncs, operations, duration_ns) = metadata.fold((0, 0, 0, 0), |sum, m| {
+        (
+            sum.0 + m.opens,
+            sum.1 + m.syncs,
+            sum.2 + m.operations,
+            sum.3 + m.duration_ns,
+        )
+    });
+    ShownFile {
+        path: file.name(),
+        role: file.role(),
+        access: file.access(),
+        interface: lowest.map(Api::word),
+        processes: processes.len(),
+        readers: uses.iter().filter(|(_, u)| u.reads.operations > 0).count(),
+        writers: writers.len(),
+        written_least_most: writers
+            .iter()
+            .min()
+            .zip(writers.iter().max())
+            .map(|(least, most)| (*least, *most))
+            .filter(|_| writers.len() > 1),
+        reads: together(uses.iter().map(|(_, u)| &u.reads)),
+        writes: together(uses.iter().map(|(_, u)| &u.writes)),
+        opens,
+        syncs,
+        metadata_operations: operations,
+        metadata_s: seconds(duration_ns),
+        by_process: uses
+            .iter()
+            .map(|(process, usage)| ShownUse {
+                process: profile.process_name(*process),
+                reads: shown_stream(&usage.reads),
+                writes: shown_stream(&usage.writes),
+            })
+            .collect(),
+    }
+}
+
+fn shown_processes(profile: &Profile) -> Vec<ShownProcess> {
+    let mut sums: BTreeMap<ProcessId, (u64, u64, u64, u64)> = profile
+        .processes
+        .keys()
+        .map(|id| (*id, (0, 0, 0, 0)))
+        .collect();
+    for file in &profile.files {
+        let lowest = file.lowest();
+        for ((process, api), usage) in &file.uses {
+            let sum = sums.entry(*process).or_default();
+            sum.2 += usage.metadata.duration_ns;
+            if Some(*api) == lowest {
+                sum.0 += usage.reads.bytes;
+                sum.1 += usage.writes.bytes;
+                sum.2 += usage.reads.duration_ns + usage.writes.duration_ns;
+                sum.3 = sum.3.max(usage.reads.last_ns).max(usage.writes.last_ns);
+            }
+        }
+    }
+    let mut shown: Vec<(Option<u32>, ShownProcess)> = sums
+        .into_iter()
+        .map(|(id, (read_bytes, written_bytes, busy_ns, last_ns))| {
+            let process = profile.process(id);
+            let shown = ShownProcess {
+                process: profile.process_name(id),
+                host: process.host,
+                program: process.program,
+                read_bytes,
+                written_bytes,
+                time_s: seconds(busy_ns),
+                last_s: seconds(last_ns),
+            };
+            (process.rank, shown)
+        })
+        .collect();
+    shown.sort_by_key(|(rank, _)| rank.map_or(u64::MAX, u64::from));
+    shown.into_iter().map(|(_, process)| process).collect()
+}
+
+fn shown_finding(of: &Finding) -> ShownFinding {
+    ShownFinding {
+        code: of.code,
+        drishti: of.drishti,
+        severity: Severity::word(of.severity),
+        file: of.file.clone(),
+        evidence: of.evidence.clone(),
+        hint: of.hint,
+    }
+}

@@ -1,0 +1,24 @@
+//! Traces for people and programs.
+//!
+//! | file | what |
+//! | --- | --- |
+//! | `document.rs` | everything that is said of a trace: what `--json` prints, and what tables and pages are made of |
+//! | `csv_events.rs` | every event as a line of CSV, as it is read |
+//! | `perfetto.rs` | the events for ui.perfetto.dev |
+//! | `compare.rs` | what differs between two traces |
+//! | `sinks.rs` | several sinks for one reading |
+
+mod compare;
+mod csv_events;
+mod document;
+mod perfetto;
+mod sinks;
+
+pub use compare::{Difference, TraceComparison, compare};
+pub use csv_events::CsvEvents;
+pub use document::{
+    BurstKind, ShownBurst, ShownFile, ShownFinding, ShownProcess, ShownRates, ShownStream,
+    TraceDocument, TraceHead, document,
+};
+pub use perfetto::Perfetto;
+pub use sinks::Both;
