@@ -57,7 +57,8 @@ pub fn read_dxt_of<R: Read + Seek>(
             duration_ns: 0,
             failed: false,
         },
-        too_many: false,
+        further_file: None,
+        further_process: None,
     })
 }
 
@@ -77,7 +78,8 @@ struct Events<'a, S> {
     processes: HashMap<i64, ProcessId>,
     /// What the events of a record have in common.
     event: Event,
-    too_many: bool,
+    further_file: Option<FileId>,
+    further_process: Option<ProcessId>,
 }
 
 impl<S: Sink> Events<'_, S> {
@@ -95,35 +97,49 @@ impl<S: Sink> Events<'_, S> {
                 let rest = self.waiting.get(at as usize..).unwrap_or_default();
                 let name = rest.split(|&byte| byte == 0).next().unwrap_or_default();
                 let id = FileId(self.next_file);
-                self.sink.file(id, name)?;
                 self.next_file += 1;
+                self.sink.file(id, name)?;
                 id
             }
             None if self.files.len() < MAX_KNOWN => {
                 self.tell_file(format!("<record {}>", record.0).as_bytes())?
             }
-            None => return self.further(),
+            None => return self.further_file(),
         };
         self.files.insert(record, Known::Told(file));
         Ok(file)
     }
 
     /// The one file that stands for all that are too many.
-    fn further(&mut self) -> io::Result<FileId> {
-        if !self.too_many {
-            self.too_many = true;
-            self.sink.missing(&Missing {
-                part: "table of names".to_owned(),
-                problem: format!(
-                    "more than {MAX_KNOWN} files or ranks; what is beyond stands under one name"
-                ),
-            })?;
-            self.sink
-                .file(FileId(u32::MAX), b"<further records>")?;
-            self.sink
-                .process(ProcessId(u32::MAX), &Process::default())?;
+    fn further_file(&mut self) -> io::Result<FileId> {
+        if let Some(file) = self.further_file {
+            return Ok(file);
         }
-        Ok(FileId(u32::MAX))
+        self.tell_too_many("files")?;
+        let file = self.tell_file(b"<further files>")?;
+        self.further_file = Some(file);
+        Ok(file)
+    }
+
+    /// The one process that stands for all that are too many.
+    fn further_process(&mut self) -> io::Result<ProcessId> {
+        if let Some(process) = self.further_process {
+            return Ok(process);
+        }
+        self.tell_too_many("ranks")?;
+        let process = ProcessId(self.processes.len() as u32);
+        self.sink.process(process, &Process::default())?;
+        self.further_process = Some(process);
+        Ok(process)
+    }
+
+    fn tell_too_many(&mut self, what: &str) -> io::Result<()> {
+        self.sink.missing(&Missing {
+            part: "records of DXT".to_owned(),
+            problem: format!(
+                "they are of more than {MAX_KNOWN} {what}; those beyond are taken for one"
+            ),
+        })
     }
 
     fn process(&mut self, record: &DxtRecord) -> io::Result<ProcessId> {
@@ -131,8 +147,7 @@ impl<S: Sink> Events<'_, S> {
             return Ok(process);
         }
         if self.processes.len() >= MAX_KNOWN {
-            self.further()?;
-            return Ok(ProcessId(u32::MAX));
+            return self.further_process();
         }
         let id = ProcessId(self.processes.len() as u32);
         let process = Process {

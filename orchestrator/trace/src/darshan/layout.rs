@@ -16,7 +16,7 @@ pub(super) enum Edit {
     /// Two counters that are one now.
     Sum,
 }
-use Edit::{Omit, Floats, Ints, Keep, Sum};
+use Edit::{Floats, Ints, Keep, Omit, Sum};
 
 /// The records of a module: number, rank, where there is one the number of the file, whole numbers, floating-point numbers, 8 bytes each.
 #[derive(Debug)]
@@ -153,7 +153,6 @@ static LAYOUTS: [Layout; 7] = [
 impl Layout {
     /// That of a module of counters.
     pub(super) fn of(module: DarshanModule) -> Option<&'static Self> {
-        
         LAYOUTS.iter().find(|layout| layout.module == module)
     }
 

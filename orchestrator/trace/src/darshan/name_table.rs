@@ -19,7 +19,10 @@ pub(super) fn read<R: Read + Seek>(
     let mut wanted = 9;
     loop {
         let bytes = records.peek(wanted)?;
-        let Some((id, text)) = bytes.split_at_checked(8).filter(|(_, text)| !text.is_empty()) else {
+        let Some((id, text)) = bytes
+            .split_at_checked(8)
+            .filter(|(_, text)| !text.is_empty())
+        else {
             break;
         };
         if let Some(end) = text.iter().position(|&byte| byte == 0) {

@@ -52,9 +52,7 @@ pub(super) const STDIO_FLOATS: [&str; 15] = words(
      STDIO_F_VARIANCE_RANK_BYTES",
 );
 
-pub(super) const H5F_INTS: [&str; 3] = words(
-    "H5F_OPENS H5F_FLUSHES H5F_USE_MPIIO",
-);
+pub(super) const H5F_INTS: [&str; 3] = words("H5F_OPENS H5F_FLUSHES H5F_USE_MPIIO");
 
 pub(super) const H5F_FLOATS: [&str; 5] = words(
     "H5F_F_OPEN_START_TIMESTAMP H5F_F_CLOSE_START_TIMESTAMP H5F_F_OPEN_END_TIMESTAMP H5F_F_CLOSE_END_TIMESTAMP H5F_F_META_TIME",

@@ -93,7 +93,9 @@ impl<'a, R: Read + Seek> Records<'a, R> {
             (None, Some(End::CutOff(bytes))) => {
                 format!("the file ends {bytes} bytes before it does; was it copied completely?")
             }
-            (None, Some(End::Unfinished)) => "its compressed data does not come to its end".to_owned(),
+            (None, Some(End::Unfinished)) => {
+                "its compressed data does not come to its end".to_owned()
+            }
             (None, Some(End::Damaged(problem))) => format!("it cannot be inflated: {problem}"),
         };
         tell(

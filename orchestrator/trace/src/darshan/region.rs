@@ -189,7 +189,8 @@ impl<'a, R: Read + Seek> Region<'a, R> {
             self.output = (0, self.output.1 - self.output.0);
         }
         if self.input.0 == self.input.1 && self.left > 0 {
-            let bytes = usize::try_from(self.left).map_or(INPUT_BYTES, |left| left.min(INPUT_BYTES));
+            let bytes =
+                usize::try_from(self.left).map_or(INPUT_BYTES, |left| left.min(INPUT_BYTES));
             let read = read(self.source, &mut input[..bytes])?;
             self.input = (0, read);
             self.left -= read as u64;

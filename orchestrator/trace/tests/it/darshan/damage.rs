@@ -20,7 +20,9 @@ fn segments(text: &str) -> Vec<String> {
         .lines()
         .filter(|line| line.starts_with(" X_") || line.starts_with("# DXT, "))
         .filter(|line| !line.contains("number of threads"));
-    lines.map(|line| squeeze(&line.replace(" N/A", ""))).collect()
+    lines
+        .map(|line| squeeze(&line.replace(" N/A", "")))
+        .collect()
 }
 
 /// What Darshan's tools still print of a damaged log is read, in the same order.
@@ -28,7 +30,9 @@ fn segments(text: &str) -> Vec<String> {
 fn has_what_is_printed(name: &str) -> Text {
     let text = read(&log_bytes(name)).unwrap();
     let theirs = printed(&format!("{name}.parser"));
-    let lines = theirs.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let lines = theirs
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with('#'));
     same(&text.counters, &lines.collect::<Vec<_>>());
     let theirs = segments(&printed(&format!("{name}.dxt")));
     let ours: Vec<_> = text.dxt.iter().map(|line| squeeze(line)).collect();
@@ -43,14 +47,19 @@ fn a_module_that_cannot_be_inflated_gives_what_stands_before_the_damage() {
     assert_eq!(text.missing.len(), 1);
     assert_eq!(text.missing[0].part, "module DXT_MPIIO");
     let problem = &text.missing[0].problem;
-    assert!(problem.starts_with("after 2 whole records, it cannot be inflated"), "{problem}");
+    assert!(
+        problem.starts_with("after 2 whole records, it cannot be inflated"),
+        "{problem}"
+    );
 }
 
 #[test]
 fn a_log_that_is_cut_off_gives_what_it_still_has() {
     let text = has_what_is_printed("truncated-copy");
     let missing = text.missing.iter();
-    let told: Vec<_> = missing.map(|of| (of.part.as_str(), of.problem.as_str())).collect();
+    let told: Vec<_> = missing
+        .map(|of| (of.part.as_str(), of.problem.as_str()))
+        .collect();
     let [dxt, heatmap] = told[..] else {
         panic!("{told:?}");
     };
@@ -69,7 +78,10 @@ fn an_empty_header_is_said_to_come_from_a_killed_run() {
     let error = read(&log_bytes("killed-while-writing")).err().unwrap();
     assert!(matches!(error, TraceError::NotATrace { .. }));
     let message = error.to_string();
-    assert!(message.contains("killed while Darshan wrote the log"), "{message}");
+    assert!(
+        message.contains("killed while Darshan wrote the log"),
+        "{message}"
+    );
 }
 
 #[test]
@@ -88,10 +100,22 @@ fn what_is_no_log_is_refused() {
     }
     let mut log = small();
     log[8] ^= 1;
-    assert!(read(&log).err().unwrap().to_string().contains("magic number"));
+    assert!(
+        read(&log)
+            .err()
+            .unwrap()
+            .to_string()
+            .contains("magic number")
+    );
     log[8] ^= 1;
     log[16] = 9;
-    assert!(read(&log).err().unwrap().to_string().contains("compression method 9"));
+    assert!(
+        read(&log)
+            .err()
+            .unwrap()
+            .to_string()
+            .contains("compression method 9")
+    );
 }
 
 /// Whether everything of `shorter` is also in `longer`. Its last record of bins or stripes may go on there.
@@ -103,7 +127,10 @@ fn holds(longer: &Text, shorter: &Text) {
     let tables = ["HEATMAP", "LUSTRE"];
     let fixed = |text: &Text| -> Vec<String> {
         let lines = text.counters.iter();
-        lines.filter(|line| !tables.iter().any(|start| line.starts_with(start))).cloned().collect()
+        lines
+            .filter(|line| !tables.iter().any(|start| line.starts_with(start)))
+            .cloned()
+            .collect()
     };
     assert!(fixed(longer).starts_with(&fixed(shorter)));
 }
@@ -134,7 +161,8 @@ fn a_log_of_a_run_cut_off_at_any_byte_gives_as_much_as_a_shorter_one() {
 #[test]
 fn an_uncompressed_log_cut_off_at_any_byte_gives_as_much_as_a_shorter_one() {
     let mut log = super::made::newest(Order::Big, 2);
-    log.modules.retain(|module| [1, 8, 10, 15].contains(&module.place));
+    log.modules
+        .retain(|module| [1, 8, 10, 15].contains(&module.place));
     every_prefix_gives_as_much_as_a_shorter_one(&log.bytes());
 }
 
@@ -142,12 +170,14 @@ fn an_uncompressed_log_cut_off_at_any_byte_gives_as_much_as_a_shorter_one() {
 fn any_changed_byte_is_withstood() {
     for (compression, bits) in [(0, 0xff), (2, 0x80), (2, 0xff)] {
         let mut log = super::made::newest(Order::Little, compression);
-        log.modules.retain(|module| [1, 8, 10, 15].contains(&module.place));
+        log.modules
+            .retain(|module| [1, 8, 10, 15].contains(&module.place));
         let mut bytes = log.bytes();
         for place in 0..bytes.len() {
             bytes[place] ^= bits;
             // an error or not: it comes back
-            _ = DarshanLog::from_source(Cursor::new(&bytes), "log".as_ref()).map(|log| log.read(&mut Nothing));
+            _ = DarshanLog::from_source(Cursor::new(&bytes), "log".as_ref())
+                .map(|log| log.read(&mut Nothing));
             bytes[place] ^= bits;
         }
     }

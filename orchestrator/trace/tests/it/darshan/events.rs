@@ -65,7 +65,9 @@ fn lines(kept: &Kept) -> Vec<String> {
             "{api} {} {} {} {}",
             kept.processes[event.process.0 as usize].rank.unwrap(),
             event.op.word(),
-            event.offset.map_or("-1".to_owned(), |offset| offset.to_string()),
+            event
+                .offset
+                .map_or("-1".to_owned(), |offset| offset.to_string()),
             event.bytes,
         )
     };
@@ -78,11 +80,21 @@ fn every_segment_becomes_an_event() {
         let mut kept = Kept::default();
         read_dxt(&data(&format!("{name}.darshan")), &mut kept).unwrap();
         let theirs = printed(&format!("{name}.dxt"));
-        let fields = |line: &str| -> Vec<String> { line.split_whitespace().map(str::to_owned).collect() };
-        let theirs: Vec<_> = theirs.lines().filter(|line| line.starts_with(" X_")).map(fields).collect();
+        let fields =
+            |line: &str| -> Vec<String> { line.split_whitespace().map(str::to_owned).collect() };
+        let theirs: Vec<_> = theirs
+            .lines()
+            .filter(|line| line.starts_with(" X_"))
+            .map(fields)
+            .collect();
         let expected: Vec<_> = theirs
             .iter()
-            .map(|fields| format!("{} {} {} {} {}", fields[0], fields[1], fields[2], fields[4], fields[5]))
+            .map(|fields| {
+                format!(
+                    "{} {} {} {} {}",
+                    fields[0], fields[1], fields[2], fields[4], fields[5]
+                )
+            })
             .collect();
         assert_eq!(lines(&kept), expected);
         for (event, fields) in kept.events.iter().zip(&theirs) {
@@ -102,18 +114,35 @@ fn every_segment_becomes_an_event() {
 #[test]
 fn files_have_their_names_and_processes_their_nodes() {
     let kept = kept(&log_bytes("mpich-btioS-full-np4"));
-    assert_eq!(kept.files, [b"/home/hpc/run/mpich-btioS-full-np4/btio.full.out"]);
-    let ranks: Vec<_> = kept.processes.iter().map(|process| process.rank.unwrap()).collect();
+    assert_eq!(
+        kept.files,
+        [b"/home/hpc/run/mpich-btioS-full-np4/btio.full.out"]
+    );
+    let ranks: Vec<_> = kept
+        .processes
+        .iter()
+        .map(|process| process.rank.unwrap())
+        .collect();
     assert_eq!(ranks, [0, 1, 2, 3]);
-    assert!(kept.processes.iter().all(|process| process.host.as_deref() == Some("vm")));
+    assert!(
+        kept.processes
+            .iter()
+            .all(|process| process.host.as_deref() == Some("vm"))
+    );
 }
 
 #[test]
 fn times_are_nanoseconds_and_threads_are_those_of_the_log() {
     let kept = kept(&made::newest(Order::Big, 1).bytes());
     let first = kept.events[1];
-    assert_eq!((first.start_ns, first.duration_ns), (750_000_000, 125_000_000));
-    assert_eq!((first.op, first.offset, first.bytes), (Op::Write, Some(16384), 100));
+    assert_eq!(
+        (first.start_ns, first.duration_ns),
+        (750_000_000, 125_000_000)
+    );
+    assert_eq!(
+        (first.op, first.offset, first.bytes),
+        (Op::Write, Some(16384), 100)
+    );
     assert_eq!(first.thread, 140_000_000_000_064);
     assert_eq!(kept.missing, []);
     assert_eq!(kept.events.len(), 24);
@@ -150,8 +179,13 @@ fn a_log_without_dxt_is_told() {
 
 #[test]
 fn an_error_of_the_sink_ends_the_reading() {
-    let mut kept = Kept { room: Some(10), ..Kept::default() };
-    let error = read_dxt(&data("mpich-btioS-full-np4.darshan"), &mut kept).err().unwrap();
+    let mut kept = Kept {
+        room: Some(10),
+        ..Kept::default()
+    };
+    let error = read_dxt(&data("mpich-btioS-full-np4.darshan"), &mut kept)
+        .err()
+        .unwrap();
     assert!(matches!(error, TraceError::Sink(error) if error.to_string() == "full"));
     assert_eq!(kept.events.len(), 10);
 }

@@ -15,8 +15,17 @@ const NAMES: [&str; 4] = [
 /// Lines before the counters that this reader knows the content of: not the local dates, and not the places of header, job and names.
 pub(super) fn is_head(line: &str) -> bool {
     let known = [
-        "# darshan log version", "# compression", "# exe", "# uid", "# jobid", "# start_time:",
-        "# end_time:", "# nprocs", "# run time", "# metadata", "# mount entry",
+        "# darshan log version",
+        "# compression",
+        "# exe",
+        "# uid",
+        "# jobid",
+        "# start_time:",
+        "# end_time:",
+        "# nprocs",
+        "# run time",
+        "# metadata",
+        "# mount entry",
     ];
     known.iter().any(|start| line.starts_with(start)) || line.contains(" module: ")
 }
@@ -51,7 +60,9 @@ fn header_job_and_mounts_are_those_of_darshan_parser() {
 fn every_counter_is_that_of_darshan_parser() {
     each(|name, text| {
         let theirs = printed(&format!("{name}.parser"));
-        let lines = theirs.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+        let lines = theirs
+            .lines()
+            .filter(|line| !line.is_empty() && !line.starts_with('#'));
         let theirs: Vec<&str> = lines.collect();
         assert!(theirs.len() > 200);
         same(&text.counters, &theirs);
@@ -74,8 +85,15 @@ fn every_segment_is_that_of_darshan_dxt_parser() {
 #[test]
 fn sums_over_all_records_are_the_totals_of_darshan_parser() {
     let summed = [
-        "_OPENS", "_READS", "_WRITES", "_BYTES_READ", "_BYTES_WRITTEN", "_READ_TIME",
-        "_WRITE_TIME", "_META_TIME", "_SEEKS",
+        "_OPENS",
+        "_READS",
+        "_WRITES",
+        "_BYTES_READ",
+        "_BYTES_WRITTEN",
+        "_READ_TIME",
+        "_WRITE_TIME",
+        "_META_TIME",
+        "_SEEKS",
     ];
     each(|name, text| {
         let theirs = printed(&format!("{name}.total"));

@@ -22,7 +22,10 @@ struct Numbers(u64);
 
 impl Numbers {
     fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         self.0 >> 33
     }
 
@@ -107,7 +110,11 @@ fn lustre_v1(order: Order) -> Vec<u8> {
 fn dxt_streams(order: Order, threads: bool) -> Vec<Vec<u8>> {
     let rank = |rank: u64| {
         let mut out = Out::new(order);
-        let writes = [(rank * 4096, 4096), (rank * 4096 + 16384, 100), (1 << 40, 1)];
+        let writes = [
+            (rank * 4096, 4096),
+            (rank * 4096 + 16384, 100),
+            (1 << 40, 1),
+        ];
         dxt(&mut out, [11, rank], &writes, &[(0, 512)], threads);
         dxt(&mut out, [22, rank], &[], &[(77, 1 << 33), (0, 0)], threads);
         out.bytes
@@ -138,7 +145,11 @@ fn names(order: Order, lengths: bool) -> Vec<u8> {
 
 fn module(place: usize, version: u32, bytes: Vec<u8>) -> WrittenModule {
     let streams = vec![bytes];
-    WrittenModule { place, version, streams }
+    WrittenModule {
+        place,
+        version,
+        streams,
+    }
 }
 
 /// Every module in its newest version, and one that no reader knows.
@@ -219,7 +230,11 @@ fn oldest() -> Written {
             module(3, 1, counters(order, [0, 1, 2], 3)),
             module(4, 1, counters(order, [0, 2, 2], 5)),
             module(6, 1, lustre_v1(order)),
-            WrittenModule { place: 9, version: 1, streams: dxt_streams(order, false) },
+            WrittenModule {
+                place: 9,
+                version: 1,
+                streams: dxt_streams(order, false),
+            },
         ],
     }
 }
@@ -238,7 +253,8 @@ fn unfinished() -> Written {
     let mut log = newest(Order::Little, 2);
     log.partial = 0;
     log.job = job(log.order, true, 0, TEXT);
-    log.modules.retain(|module| [1, 2, 9].contains(&module.place));
+    log.modules
+        .retain(|module| [1, 2, 9].contains(&module.place));
     log
 }
 
@@ -278,17 +294,27 @@ fn is_as_printed(name: &str) {
     let text = read(&log.bytes()).unwrap();
     let theirs = printed(&format!("{name}.parser"));
     // of a run without an end the tool calculates a time below zero
-    let wanted = |line: &&str| is_head(line) && !line.contains("<UNKNOWN>") && !line.contains("time: -");
+    let wanted =
+        |line: &&str| is_head(line) && !line.contains("<UNKNOWN>") && !line.contains("time: -");
     let head: Vec<_> = theirs.lines().filter(wanted).collect();
-    let ours: Vec<_> = text.head.iter().map(String::as_str).filter(wanted).collect();
+    let ours: Vec<_> = text
+        .head
+        .iter()
+        .map(String::as_str)
+        .filter(wanted)
+        .collect();
     same(&ours, &head);
     let right = |line: &&str| {
-        let zero = line.starts_with("POSIX") && line.contains("RANK") && line.contains("\t0.000000\t");
-        !line.is_empty() && !line.starts_with('#') && !(old_posix(name) && zero)
+        let zero =
+            line.starts_with("POSIX") && line.contains("RANK") && line.contains("\t0.000000\t");
+        !(line.is_empty() || line.starts_with('#') || old_posix(name) && zero)
     };
     let counters: Vec<_> = theirs.lines().filter(right).collect();
     let shown: Vec<_> = counters.iter().map(|line| counter(line)).collect();
-    let ours = text.counters.iter().filter(|line| !old_posix(name) || shown.contains(&counter(line)));
+    let ours = text
+        .counters
+        .iter()
+        .filter(|line| !old_posix(name) || shown.contains(&counter(line)));
     same(&ours.collect::<Vec<_>>(), &counters);
     let theirs = printed(&format!("{name}.dxt"));
     let segments = theirs
@@ -298,7 +324,9 @@ fn is_as_printed(name: &str) {
     // the tool also shows `N/A` for threads, and on Lustre the storage targets: `[5]`
     let shown = |line: &str| {
         let words = line.split_whitespace();
-        let words: Vec<_> = words.filter(|word| *word != "N/A" && !word.starts_with('[')).collect();
+        let words: Vec<_> = words
+            .filter(|word| *word != "N/A" && !word.starts_with('['))
+            .collect();
         words.join(" ")
     };
     let segments: Vec<_> = segments.map(shown).collect();
@@ -362,7 +390,11 @@ fn the_other_byte_order_gives_the_same() {
 #[test]
 fn unread_modules_and_partial_ones_are_named() {
     let text = read(&newest(Order::Little, 0).bytes()).unwrap();
-    let parts: Vec<_> = text.missing.iter().map(|missing| missing.part.as_str()).collect();
+    let parts: Vec<_> = text
+        .missing
+        .iter()
+        .map(|missing| missing.part.as_str())
+        .collect();
     assert_eq!(parts, ["module STDIO", "module APMPI", "module number 40"]);
     assert!(text.missing[0].problem.contains("ran out of memory"));
 }
@@ -378,10 +410,15 @@ fn records_of_posix_that_count_streams_too_are_left_out_and_told() {
 #[test]
 fn records_of_an_unknown_version_are_left_out_and_told() {
     let mut log = newest(Order::Little, 0);
-    log.modules.iter_mut().for_each(|module| module.version += 10);
+    log.modules
+        .iter_mut()
+        .for_each(|module| module.version += 10);
     let text = read(&log.bytes()).unwrap();
     assert_eq!((text.counters.len(), text.dxt.len()), (0, 0));
-    let unknown = text.missing.iter().filter(|missing| missing.problem.contains("is unknown"));
+    let unknown = text
+        .missing
+        .iter()
+        .filter(|missing| missing.problem.contains("is unknown"));
     assert_eq!(unknown.count(), 11);
 }
 
@@ -392,8 +429,11 @@ fn the_last_times_of_old_records_of_posix_are_kept() {
         let posix = log.modules.iter().find(|module| module.place == 1).unwrap();
         let end = posix.streams[0].last_chunk().unwrap();
         let value = format!("{:.6}", f64::from_le_bytes(*end));
-        let lines = text.counters.iter().filter(|line| line.contains("VARIANCE_RANK_BYTES"));
-        let line = lines.filter(|line| line.starts_with("POSIX\t")).next_back().unwrap();
+        let mut lines = text
+            .counters
+            .iter()
+            .filter(|line| line.contains("VARIANCE_RANK_BYTES"));
+        let line = lines.rfind(|line| line.starts_with("POSIX	")).unwrap();
         assert_eq!(line.split('\t').nth(4), Some(&*value));
     }
 }
@@ -407,7 +447,11 @@ fn a_record_with_a_bin_too_few_gets_an_empty_one() {
     let mut numbers = Numbers(99);
     (0..6).for_each(|_| _ = numbers.next());
     let [w0, w1, r0, r1] = [(); 4].map(|()| numbers.next());
-    let lines = text.counters.iter().skip(8).map(|line| line.split('\t').nth(4).unwrap());
+    let lines = text
+        .counters
+        .iter()
+        .skip(8)
+        .map(|line| line.split('\t').nth(4).unwrap());
     let expected = [r0, r1, 0, w0, w1, 0].map(|bytes| bytes.to_string());
     assert_eq!(lines.collect::<Vec<_>>(), expected);
 }

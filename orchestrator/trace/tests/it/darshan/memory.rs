@@ -106,11 +106,22 @@ fn read_in_a_process_of_its_own() {
     let log = cvc_trace::DarshanLog::open(Path::new(&path)).unwrap();
     log.read(&mut Everything).unwrap();
     let status = fs::read_to_string("/proc/self/status").unwrap();
-    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    let peak = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))
+        .unwrap();
     let peak = peak.trim().strip_suffix(" kB").unwrap();
-    let Counted { events, files, processes, missing } = counted;
+    let Counted {
+        events,
+        files,
+        processes,
+        missing,
+    } = counted;
     let missing = missing.len();
-    eprintln!("peak={peak} events={events} files={files} processes={processes} missing={missing}");
+    let line = format!(
+        "peak={peak} events={events} files={files} processes={processes} missing={missing}\n"
+    );
+    io::stderr().write_all(line.as_bytes()).unwrap();
 }
 
 /// Peak memory in KiB, events, files, processes, and what is missing.
@@ -212,7 +223,8 @@ fn more_files_and_ranks_than_can_be_told_apart_take_no_more_memory() {
         |out| {
             for id in 0..many {
                 out.write_all(&id.to_le_bytes()).unwrap();
-                out.write_all(format!("/scratch/run/of/somebody/file-{id}\0").as_bytes()).unwrap();
+                out.write_all(format!("/scratch/run/of/somebody/file-{id}\0").as_bytes())
+                    .unwrap();
             }
         },
         |out| {
@@ -222,5 +234,5 @@ fn more_files_and_ranks_than_can_be_told_apart_take_no_more_memory() {
         },
     );
     let [_, _, files, processes, missing] = measure(&path);
-    assert_eq!((files, processes, missing), (900_001, 900_001, 1));
+    assert_eq!((files, processes, missing), (900_001, 900_001, 2));
 }

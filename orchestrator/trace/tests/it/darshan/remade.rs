@@ -28,7 +28,9 @@ fn take_apart(log: &[u8], order: Order, compression: u8, threads: bool) -> Writt
     };
     let words = |bytes: &[u8]| {
         let mut out = Out::new(order);
-        bytes.chunks_exact(8).for_each(|bytes| out.word(word(bytes)));
+        bytes
+            .chunks_exact(8)
+            .for_each(|bytes| out.word(word(bytes)));
         out.bytes
     };
     let job = inflate(&log[1328..word(&log[32..]) as usize]);
@@ -52,13 +54,20 @@ fn take_apart(log: &[u8], order: Order, compression: u8, threads: bool) -> Writt
         let version = u32::from_le_bytes(*log[1072 + place * 4..].first_chunk().unwrap());
         let is_dxt = [10, 11].contains(&place);
         let (version, bytes) = match is_dxt {
-            true => (version + u32::from(threads), dxt_again(&bytes, order, threads)),
+            true => (
+                version + u32::from(threads),
+                dxt_again(&bytes, order, threads),
+            ),
             false => (version, words(&bytes)),
         };
         // cut anywhere: a record may begin in one stream and end in the next
         let (first, second) = bytes.split_at(bytes.len() / 3);
         let streams = vec![first.to_vec(), second.to_vec()];
-        modules.push(WrittenModule { place, version, streams });
+        modules.push(WrittenModule {
+            place,
+            version,
+            streams,
+        });
     }
     Written {
         version: "3.41",
@@ -74,13 +83,17 @@ fn take_apart(log: &[u8], order: Order, compression: u8, threads: bool) -> Writt
 fn dxt_again(mut bytes: &[u8], order: Order, threads: bool) -> Vec<u8> {
     let mut out = Out::new(order);
     while !bytes.is_empty() {
-        bytes[..24].chunks_exact(8).for_each(|bytes| out.word(word(bytes)));
+        bytes[..24]
+            .chunks_exact(8)
+            .for_each(|bytes| out.word(word(bytes)));
         out.text(&bytes[24..88], 64);
         let counts = [word(&bytes[88..]), word(&bytes[96..])];
         out.words(&counts);
         bytes = &bytes[104..];
         for number in 0..counts[0] + counts[1] {
-            bytes[..32].chunks_exact(8).for_each(|bytes| out.word(word(bytes)));
+            bytes[..32]
+                .chunks_exact(8)
+                .for_each(|bytes| out.word(word(bytes)));
             if threads {
                 out.word(7 + number % 2);
             }
@@ -92,13 +105,19 @@ fn dxt_again(mut bytes: &[u8], order: Order, threads: bool) -> Vec<u8> {
 
 #[track_caller]
 fn is_the_same(order: Order, compression: u8) {
-    for name in ["mpich-btioS-full-np4", "ompi-ompio-btioW-full-np9", "mpich-btioS-simple-np4"] {
+    for name in [
+        "mpich-btioS-full-np4",
+        "ompi-ompio-btioW-full-np9",
+        "mpich-btioS-simple-np4",
+    ] {
         let log = log_bytes(name);
         let expected = read(&log).unwrap();
         let again = read(&take_apart(&log, order, compression, false).bytes()).unwrap();
         assert!(!expected.dxt.is_empty());
-        assert_eq!(again.job.map(|job| (job.command, job.mounts, job.start)),
-            expected.job.map(|job| (job.command, job.mounts, job.start)));
+        assert_eq!(
+            again.job.map(|job| (job.command, job.mounts, job.start)),
+            expected.job.map(|job| (job.command, job.mounts, job.start))
+        );
         assert_eq!(again.counters, expected.counters);
         assert_eq!(again.dxt, expected.dxt);
         let unfinished = usize::from(compression == 2);

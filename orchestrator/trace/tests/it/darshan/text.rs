@@ -72,13 +72,23 @@ impl Text {
     fn flush(&mut self) {
         if let Some((heatmap, bins)) = self.heatmap.take() {
             let line = |text: &mut Self, counter: &str, value: &str| {
-                text.line(DarshanModule::Heatmap, heatmap.rank, heatmap.id, counter, value);
+                text.line(
+                    DarshanModule::Heatmap,
+                    heatmap.rank,
+                    heatmap.id,
+                    counter,
+                    value,
+                );
             };
             let width = format!("{:.6}", heatmap.bin_width_s);
             line(self, "HEATMAP_F_BIN_WIDTH_SECONDS", &width);
             for (bins, op) in bins.iter().zip(["READ", "WRITE"]) {
                 for (index, bytes) in bins.iter().enumerate() {
-                    line(self, &format!("HEATMAP_{op}_BIN_{index}"), &bytes.to_string());
+                    line(
+                        self,
+                        &format!("HEATMAP_{op}_BIN_{index}"),
+                        &bytes.to_string(),
+                    );
                 }
             }
         }
@@ -124,7 +134,12 @@ impl Text {
                 ("EXT_START", of.extent_start.to_string()),
                 ("EXT_END", of.extent_end.to_string()),
                 ("MIRROR_ID", of.mirror_id.to_string()),
-                ("POOL_NAME", Some(pool).filter(|pool| !pool.is_empty()).unwrap_or("N/A".to_owned())),
+                (
+                    "POOL_NAME",
+                    Some(pool)
+                        .filter(|pool| !pool.is_empty())
+                        .unwrap_or("N/A".to_owned()),
+                ),
             ] {
                 line(&format!("LUSTRE_COMP{number}_{counter}"), value);
             }
@@ -147,11 +162,15 @@ impl DarshanVisitor for Text {
             DarshanCompression::Bzip2 => "BZIP2",
             DarshanCompression::None => "NONE",
         };
-        self.head.push(format!("# darshan log version: {}", header.version));
-        self.head.push(format!("# compression method: {compression}"));
+        self.head
+            .push(format!("# darshan log version: {}", header.version));
+        self.head
+            .push(format!("# compression method: {compression}"));
         for info in &header.modules {
             let (module, bytes, version) = (info.module.name(), info.bytes, info.version);
-            self.head.push(format!("# {module} module: {bytes} bytes (compressed), ver={version}"));
+            self.head.push(format!(
+                "# {module} module: {bytes} bytes (compressed), ver={version}"
+            ));
             self.versions.insert(info.module, info.version);
         }
         Ok(())
@@ -167,7 +186,10 @@ impl DarshanVisitor for Text {
             format!("# end_time: {}", job.end.map_or(0, |end| end.0)),
             format!("# nprocs: {}", job.ranks),
         ];
-        lines.extend(job.run_time_s().map(|time| format!("# run time: {time:.4}")));
+        lines.extend(
+            job.run_time_s()
+                .map(|time| format!("# run time: {time:.4}")),
+        );
         for (key, value) in &job.metadata {
             lines.push(format!("# metadata: {} = {}", show(key), show(value)));
         }
@@ -221,7 +243,10 @@ impl DarshanVisitor for Text {
         self.dxt.extend([
             format!("# DXT, file_id: {}, file_name: {name}", record.id.0),
             format!("# DXT, rank: {}, hostname: {host}", record.rank),
-            format!("# DXT, write_count: {}, read_count: {}", record.writes, record.reads),
+            format!(
+                "# DXT, write_count: {}, read_count: {}",
+                record.writes, record.reads
+            ),
             format!("# DXT, mnt_pt: {mount}, fs_type: {fs_type}"),
         ]);
         Ok(())
@@ -232,7 +257,9 @@ impl DarshanVisitor for Text {
             DarshanModule::DxtPosix => "X_POSIX",
             _ => "X_MPIIO",
         };
-        let thread = segment.thread.map_or(String::new(), |thread| format!("   {thread:>4}"));
+        let thread = segment
+            .thread
+            .map_or(String::new(), |thread| format!("   {thread:>4}"));
         self.dxt.push(format!(
             "{module:>8}{:>8}{:>7}{:>9}{:>16}{:>16}{:>12.4}{:>12.4}{thread}",
             record.rank,

@@ -105,7 +105,11 @@ impl Written {
         let names = put(&self.compress(&self.names));
         let (mut maps, mut versions) = (vec![[0; 2]; places], vec![0; places]);
         for module in &self.modules {
-            let streams: Vec<u8> = module.streams.iter().flat_map(|bytes| self.compress(bytes)).collect();
+            let streams: Vec<u8> = module
+                .streams
+                .iter()
+                .flat_map(|bytes| self.compress(bytes))
+                .collect();
             maps[module.place] = put(&streams);
             versions[module.place] = module.version;
         }
