@@ -2,7 +2,9 @@
 
 use super::{
     fixtures::same,
-    log_bytes, printed,
+    log_bytes,
+    made::{newest, uncompressed},
+    printed,
     text::{Text, read, squeeze},
     write::Order,
 };
@@ -11,7 +13,7 @@ use std::io::Cursor;
 
 /// A small log with every kind of record.
 fn small() -> Vec<u8> {
-    super::made::newest(Order::Little, 0).bytes()
+    newest(Order::Little, 0).bytes()
 }
 
 /// The lines of segments and of what stands before them, as both versions of the tool have them.
@@ -148,7 +150,7 @@ fn every_prefix_gives_as_much_as_a_shorter_one(log: &[u8]) {
         holds(&text, &last);
         last = text;
     }
-    assert!(opened > 1000);
+    assert!(opened > 500);
     let whole = read(log).unwrap();
     assert_eq!((last.counters, last.dxt), (whole.counters, whole.dxt));
 }
@@ -160,18 +162,14 @@ fn a_log_of_a_run_cut_off_at_any_byte_gives_as_much_as_a_shorter_one() {
 
 #[test]
 fn an_uncompressed_log_cut_off_at_any_byte_gives_as_much_as_a_shorter_one() {
-    let mut log = super::made::newest(Order::Big, 2);
-    log.modules
-        .retain(|module| [1, 8, 10, 15].contains(&module.place));
-    every_prefix_gives_as_much_as_a_shorter_one(&log.bytes());
+    every_prefix_gives_as_much_as_a_shorter_one(&uncompressed(Order::Big).bytes());
 }
 
 #[test]
 fn any_changed_byte_is_withstood() {
     for (compression, bits) in [(0, 0xff), (2, 0x80), (2, 0xff)] {
-        let mut log = super::made::newest(Order::Little, compression);
-        log.modules
-            .retain(|module| [1, 8, 10, 15].contains(&module.place));
+        let mut log = uncompressed(Order::Little);
+        log.compression = compression;
         let mut bytes = log.bytes();
         for place in 0..bytes.len() {
             bytes[place] ^= bits;

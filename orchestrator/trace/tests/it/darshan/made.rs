@@ -258,6 +258,15 @@ fn unfinished() -> Written {
     log
 }
 
+/// A small log with every kind of record, whose bytes are not compressed.
+pub(super) fn uncompressed(order: Order) -> Written {
+    let mut log = newest(order, 2);
+    log.job.truncate(1150);
+    log.modules
+        .retain(|module| [1, 8, 10, 15].contains(&module.place));
+    log
+}
+
 fn all() -> [(&'static str, Written); 6] {
     [
         ("made-newest", newest(Order::Little, 0)),
@@ -273,7 +282,8 @@ fn all() -> [(&'static str, Written); 6] {
 #[ignore = "writes the logs from which the expected output comes, into the directory of CVC_MADE_LOGS"]
 fn write_the_made_logs() {
     let dir = env::var("CVC_MADE_LOGS").unwrap();
-    for (name, log) in all() {
+    let small = [("small-uncompressed", uncompressed(Order::Big))];
+    for (name, log) in all().into_iter().chain(small) {
         fs::write(Path::new(&dir).join(format!("{name}.darshan")), log.bytes()).unwrap();
     }
 }
