@@ -7,7 +7,7 @@ use super::{
     visitor::{DarshanRecordId, DarshanVisitor, DxtRecord, DxtSegment},
 };
 use crate::{
-    event::{Api, Event, FileId, ProcessId},
+    event::{Api, Event, FileId, Op, ProcessId},
     sink::{Missing, Process, Sink, TraceError},
 };
 use std::{
@@ -49,7 +49,7 @@ pub fn read_dxt_of<R: Read + Seek>(
             process: ProcessId(0),
             thread: 0,
             file: FileId(0),
-            op: crate::event::Op::Read,
+            op: Op::Read,
             api: Api::Posix,
             offset: None,
             bytes: 0,

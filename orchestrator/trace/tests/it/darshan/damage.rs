@@ -1,6 +1,7 @@
 //! Damaged logs, and logs that are cut off.
 
 use super::{
+    data,
     fixtures::same,
     log_bytes,
     made::{newest, uncompressed},
@@ -9,7 +10,11 @@ use super::{
     write::Order,
 };
 use cvc_trace::{DarshanLog, TraceError};
-use std::io::Cursor;
+use flate2::read::GzDecoder;
+use std::{
+    fs,
+    io::{Cursor, Read},
+};
 
 /// A small log with every kind of record.
 fn small() -> Vec<u8> {
@@ -73,6 +78,34 @@ fn a_log_that_is_cut_off_gives_what_it_still_has() {
     same(&text.dxt, &whole.dxt[..text.dxt.len()]);
     let theirs = segments(&printed("truncated-copy.dxt"));
     assert!(text.dxt.len() > theirs.len() + 100);
+}
+
+#[test]
+fn the_log_of_a_killed_process_has_its_counters_and_is_said_to_be_unfinished() {
+    let mut log = Vec::new();
+    let file = fs::File::open(data("killed-3.5.0-mmap.darshan.gz")).unwrap();
+    GzDecoder::new(file).read_to_end(&mut log).unwrap();
+    let text = read(&log).unwrap();
+    let theirs = printed("killed-3.5.0-mmap.parser");
+    let lines = theirs
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with('#'));
+    same(&text.counters, &lines.collect::<Vec<_>>());
+    let parts: Vec<_> = text.missing.iter().map(|of| of.part.as_str()).collect();
+    assert_eq!(parts, ["log"]);
+    let job = text.job.unwrap();
+    assert_eq!(
+        (job.end, job.command.as_slice()),
+        (None, b"./w kill ".as_slice())
+    );
+}
+
+#[test]
+fn a_log_with_threads_has_what_is_printed() {
+    let text = has_what_is_printed("threads-3.5.0");
+    assert_eq!(text.missing, []);
+    let segments = text.dxt.iter().filter(|line| line.starts_with(" X_"));
+    assert_eq!(segments.count(), 24);
 }
 
 #[test]
