@@ -16,8 +16,11 @@ use std::{
     path::Path,
 };
 
-/// How many files, and how many processes, are told apart. A table of so many has 18 MB, and as much again while it grows the last time.
+/// How many files, and how many ranks, are told apart: the largest machines have 600,000 cores. A table of so many files has 18 MB, and half as
+/// much again while it grows the last time.
 const MAX_KNOWN: usize = 900_000;
+/// Stands for the process of a rank that has no event yet.
+const UNTOLD: u32 = u32::MAX;
 /// How many bytes of names wait for their first event. Files of further names are told of at once, whether they have events or not.
 const MAX_WAITING_BYTES: usize = 8 << 20;
 
@@ -44,7 +47,8 @@ pub fn read_dxt_of<R: Read + Seek>(
         files: HashMap::new(),
         next_file: 0,
         waiting: Vec::new(),
-        processes: HashMap::new(),
+        processes: Vec::new(),
+        next_process: 0,
         event: Event {
             process: ProcessId(0),
             thread: 0,
@@ -75,7 +79,9 @@ struct Events<'a, S> {
     next_file: u32,
     /// Names with a zero after each.
     waiting: Vec<u8>,
-    processes: HashMap<i64, ProcessId>,
+    /// The process of every rank, or [`UNTOLD`].
+    processes: Vec<u32>,
+    next_process: u32,
     /// What the events of a record have in common.
     event: Event,
     further_file: Option<FileId>,
@@ -121,14 +127,13 @@ impl<S: Sink> Events<'_, S> {
         Ok(file)
     }
 
-    /// The one process that stands for all that are too many.
+    /// The one process that stands for all whose ranks are too high, or below zero.
     fn further_process(&mut self) -> io::Result<ProcessId> {
         if let Some(process) = self.further_process {
             return Ok(process);
         }
         self.tell_too_many("ranks")?;
-        let process = ProcessId(self.processes.len() as u32);
-        self.sink.process(process, &Process::default())?;
+        let process = self.tell_process(&Process::default())?;
         self.further_process = Some(process);
         Ok(process)
     }
@@ -142,22 +147,32 @@ impl<S: Sink> Events<'_, S> {
         })
     }
 
+    fn tell_process(&mut self, process: &Process) -> io::Result<ProcessId> {
+        let id = ProcessId(self.next_process);
+        self.next_process += 1;
+        self.sink.process(id, process)?;
+        Ok(id)
+    }
+
     fn process(&mut self, record: &DxtRecord) -> io::Result<ProcessId> {
-        if let Some(&process) = self.processes.get(&record.rank) {
-            return Ok(process);
-        }
-        if self.processes.len() >= MAX_KNOWN {
+        let place = usize::try_from(record.rank).unwrap_or(usize::MAX);
+        if place >= MAX_KNOWN {
             return self.further_process();
         }
-        let id = ProcessId(self.processes.len() as u32);
+        if self.processes.len() <= place {
+            self.processes.resize(place + 1, UNTOLD);
+        }
+        if self.processes[place] != UNTOLD {
+            return Ok(ProcessId(self.processes[place]));
+        }
+        let host = String::from_utf8_lossy(&record.host).into_owned();
         let process = Process {
             rank: u32::try_from(record.rank).ok(),
-            host: Some(String::from_utf8_lossy(&record.host).into_owned())
-                .filter(|host| !host.is_empty()),
+            host: Some(host).filter(|host| !host.is_empty()),
             ..Process::default()
         };
-        self.sink.process(id, &process)?;
-        self.processes.insert(record.rank, id);
+        let id = self.tell_process(&process)?;
+        self.processes[place] = id.0;
         Ok(id)
     }
 }
