@@ -1,7 +1,7 @@
 //! All targets.
 
 use crate::targets::{
-    agents, files, images, install, inventories, nodes, slurm, spec_files, ssh, tables,
+    agents, darshan, files, images, install, inventories, nodes, slurm, spec_files, ssh, tables,
 };
 
 /// A reader under test.
@@ -40,6 +40,7 @@ pub const TARGETS: &[Target] = &[
     ),
     target_of("checkpoint-dir", images::checkpoint_dir, images::DIR_WORDS),
     target_of("csv", tables::csv, tables::WORDS),
+    target_of("darshan-log", darshan::log, darshan::WORDS),
     target_of(
         "descriptor",
         spec_files::descriptor,

@@ -1,6 +1,7 @@
 //! The targets, by what is read.
 
 pub(crate) mod agents;
+pub(crate) mod darshan;
 pub(crate) mod files;
 pub(crate) mod images;
 pub(crate) mod install;

@@ -67,6 +67,7 @@ readers! {
     campaign_files_are_withstood: "campaign-file",
     checkpoint_directories_are_withstood: "checkpoint-dir",
     tables_are_withstood: "csv",
+    darshan_logs_are_withstood: "darshan-log",
     descriptors_are_withstood: "descriptor",
     dmtcp_events_are_withstood: "dmtcp-events",
     dmtcp_texts_are_withstood: "dmtcp-text",

@@ -2,6 +2,7 @@
 
 use super::{
     layout::{Layout, MAX_WORDS, apply},
+    module::DarshanModule,
     records::{Failure, Outcome, Records, tell},
     visitor::{DarshanCounters, DarshanRecordId, DarshanVisitor},
 };
@@ -23,6 +24,7 @@ pub(super) fn read<R: Read + Seek>(
     let (mut source, mut new) = ([0_u64; MAX_WORDS], [0_u64; MAX_WORDS]);
     let (mut ints, mut floats) = ([0_i64; MAX_WORDS], [0_f64; MAX_FLOATS]);
     let (n_ints, n_floats) = (layout.ints.len(), layout.floats.len());
+    let counts_streams = layout.module == DarshanModule::Posix && version == 1;
     let mut mixed = 0_u64;
     while let Some(bytes) = records.exactly(source_words * 8)? {
         for (word, bytes) in source.iter_mut().zip(bytes.chunks_exact(8)) {
@@ -36,7 +38,7 @@ pub(super) fn read<R: Read + Seek>(
         } else {
             &source
         };
-        if source_words == 85 && source[FOPENS].cast_signed() > 0 {
+        if counts_streams && source[FOPENS].cast_signed() > 0 {
             mixed += 1;
             continue;
         }

@@ -7,7 +7,7 @@ use super::{
     visitor::{DarshanRecordId, DarshanVisitor, DxtRecord, DxtSegment},
 };
 use crate::{
-    event::{Api, Event, FileId, ProcessId},
+    event::{Api, Event, FileId, Op, ProcessId},
     sink::{Missing, Process, Sink, TraceError},
 };
 use std::{
@@ -16,8 +16,11 @@ use std::{
     path::Path,
 };
 
-/// How many files, and how many processes, are told apart. A table of so many has 18 MB, and as much again while it grows the last time.
+/// How many files, and how many ranks, are told apart: the largest machines have 600,000 cores. A table of so many files has 18 MB, and half as
+/// much again while it grows the last time.
 const MAX_KNOWN: usize = 900_000;
+/// Stands for the process of a rank that has no event yet.
+const UNTOLD: u32 = u32::MAX;
 /// How many bytes of names wait for their first event. Files of further names are told of at once, whether they have events or not.
 const MAX_WAITING_BYTES: usize = 8 << 20;
 
@@ -44,12 +47,13 @@ pub fn read_dxt_of<R: Read + Seek>(
         files: HashMap::new(),
         next_file: 0,
         waiting: Vec::new(),
-        processes: HashMap::new(),
+        processes: Vec::new(),
+        next_process: 0,
         event: Event {
             process: ProcessId(0),
             thread: 0,
             file: FileId(0),
-            op: crate::event::Op::Read,
+            op: Op::Read,
             api: Api::Posix,
             offset: None,
             bytes: 0,
@@ -57,7 +61,8 @@ pub fn read_dxt_of<R: Read + Seek>(
             duration_ns: 0,
             failed: false,
         },
-        too_many: false,
+        further_file: None,
+        further_process: None,
     })
 }
 
@@ -74,10 +79,13 @@ struct Events<'a, S> {
     next_file: u32,
     /// Names with a zero after each.
     waiting: Vec<u8>,
-    processes: HashMap<i64, ProcessId>,
+    /// The process of every rank, or [`UNTOLD`].
+    processes: Vec<u32>,
+    next_process: u32,
     /// What the events of a record have in common.
     event: Event,
-    too_many: bool,
+    further_file: Option<FileId>,
+    further_process: Option<ProcessId>,
 }
 
 impl<S: Sink> Events<'_, S> {
@@ -95,53 +103,76 @@ impl<S: Sink> Events<'_, S> {
                 let rest = self.waiting.get(at as usize..).unwrap_or_default();
                 let name = rest.split(|&byte| byte == 0).next().unwrap_or_default();
                 let id = FileId(self.next_file);
-                self.sink.file(id, name)?;
                 self.next_file += 1;
+                self.sink.file(id, name)?;
                 id
             }
             None if self.files.len() < MAX_KNOWN => {
                 self.tell_file(format!("<record {}>", record.0).as_bytes())?
             }
-            None => return self.further(),
+            None => return self.further_file(),
         };
         self.files.insert(record, Known::Told(file));
         Ok(file)
     }
 
     /// The one file that stands for all that are too many.
-    fn further(&mut self) -> io::Result<FileId> {
-        if !self.too_many {
-            self.too_many = true;
-            self.sink.missing(&Missing {
-                part: "table of names".to_owned(),
-                problem: format!(
-                    "more than {MAX_KNOWN} files or ranks; what is beyond stands under one name"
-                ),
-            })?;
-            self.sink.file(FileId(u32::MAX), b"<further records>")?;
-            self.sink
-                .process(ProcessId(u32::MAX), &Process::default())?;
+    fn further_file(&mut self) -> io::Result<FileId> {
+        if let Some(file) = self.further_file {
+            return Ok(file);
         }
-        Ok(FileId(u32::MAX))
+        self.tell_too_many("files")?;
+        let file = self.tell_file(b"<further files>")?;
+        self.further_file = Some(file);
+        Ok(file)
+    }
+
+    /// The one process that stands for all whose ranks are too high, or below zero.
+    fn further_process(&mut self) -> io::Result<ProcessId> {
+        if let Some(process) = self.further_process {
+            return Ok(process);
+        }
+        self.tell_too_many("ranks")?;
+        let process = self.tell_process(&Process::default())?;
+        self.further_process = Some(process);
+        Ok(process)
+    }
+
+    fn tell_too_many(&mut self, what: &str) -> io::Result<()> {
+        self.sink.missing(&Missing {
+            part: "records of DXT".to_owned(),
+            problem: format!(
+                "they are of more than {MAX_KNOWN} {what}; those beyond are taken for one"
+            ),
+        })
+    }
+
+    fn tell_process(&mut self, process: &Process) -> io::Result<ProcessId> {
+        let id = ProcessId(self.next_process);
+        self.next_process += 1;
+        self.sink.process(id, process)?;
+        Ok(id)
     }
 
     fn process(&mut self, record: &DxtRecord) -> io::Result<ProcessId> {
-        if let Some(&process) = self.processes.get(&record.rank) {
-            return Ok(process);
+        let place = usize::try_from(record.rank).unwrap_or(usize::MAX);
+        if place >= MAX_KNOWN {
+            return self.further_process();
         }
-        if self.processes.len() >= MAX_KNOWN {
-            self.further()?;
-            return Ok(ProcessId(u32::MAX));
+        if self.processes.len() <= place {
+            self.processes.resize(place + 1, UNTOLD);
         }
-        let id = ProcessId(self.processes.len() as u32);
+        if self.processes[place] != UNTOLD {
+            return Ok(ProcessId(self.processes[place]));
+        }
+        let host = String::from_utf8_lossy(&record.host).into_owned();
         let process = Process {
             rank: u32::try_from(record.rank).ok(),
-            host: Some(String::from_utf8_lossy(&record.host).into_owned())
-                .filter(|host| !host.is_empty()),
+            host: Some(host).filter(|host| !host.is_empty()),
             ..Process::default()
         };
-        self.sink.process(id, &process)?;
-        self.processes.insert(record.rank, id);
+        let id = self.tell_process(&process)?;
+        self.processes[place] = id.0;
         Ok(id)
     }
 }

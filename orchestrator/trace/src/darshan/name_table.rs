@@ -58,8 +58,9 @@ pub(super) fn read_with_lengths<R: Read + Seek>(
         let Some(record) = records.exactly(12 + bytes)? else {
             break;
         };
+        let name = record[12..].split(|&byte| byte == 0).next();
         visitor
-            .name(DarshanRecordId(id), &record[12..])
+            .name(DarshanRecordId(id), name.unwrap_or_default())
             .map_err(Failure::Visitor)?;
         records.skip(12 + bytes);
         records.whole += 1;
