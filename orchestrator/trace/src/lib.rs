@@ -5,7 +5,11 @@
 //! Everything here is `Send` and free of async code, and knows nothing of cvc.
 
 mod event;
+mod files;
+mod lines;
 mod sink;
+mod strace;
 
 pub use event::{Api, Event, FileId, Op, ProcessId};
-pub use sink::{Missing, Process, Sink, TraceError};
+pub use sink::{Missing, Process, Sink, TextSummary, TraceError};
+pub use strace::{read_strace, read_strace_files};

@@ -1,0 +1,5 @@
+//! Tests of the readers of traces.
+#![allow(clippy::unwrap_used, clippy::allow_attributes, reason = "tests")]
+
+mod collected;
+mod strace;
