@@ -110,18 +110,11 @@ impl Run<'_> {
     ) -> Cow<'p, [u8]> {
         let dir = dir.map(|dir| done.argument(dir)).unwrap_or_default();
         let at_cwd = dir.is_empty() || dir.starts_with(b"AT_FDCWD");
-        let shown = if at_cwd {
-            name_behind(dir, b"AT_FDCWD".len())
-        } else {
-            descriptor(dir).1
+        self.learn_cwd(done, dir);
+        let shown = match at_cwd {
+            true => None,
+            false => descriptor(dir).1.map(path_of_name),
         };
-        let shown = shown.map(path_of_name);
-        if at_cwd
-            && let Some(shown) = &shown
-            && self.cwds.get(done.who.cwd).as_deref() != Some(shown)
-        {
-            *self.cwds.get_mut(done.who.cwd) = Some(shown.to_vec());
-        }
         if path.starts_with(b"/") {
             return Cow::Borrowed(path);
         }
@@ -140,6 +133,18 @@ impl Run<'_> {
         }
     }
 
+    /// Takes note of the directory of a task, which `-y` shows behind `AT_FDCWD`.
+    fn learn_cwd(&mut self, done: &Done<'_>, dir: &[u8]) {
+        if let Some(shown) = dir
+            .strip_prefix(b"AT_FDCWD")
+            .and_then(|name| name_behind(name, 0))
+            .map(path_of_name)
+            && self.cwds.get(done.who.cwd).as_deref() != Some(&*shown)
+        {
+            *self.cwds.get_mut(done.who.cwd) = Some(shown.into_owned());
+        }
+    }
+
     /// `open` and its relatives.
     pub(super) fn open(
         &mut self,
@@ -155,7 +160,12 @@ impl Run<'_> {
         };
         let name = name_behind(done.outcome.text, 0);
         let file = match name {
-            Some(name) => Some(self.files.number(&path_of_name(name), self.sink)?),
+            Some(name) => {
+                if let Some(dir) = dir {
+                    self.learn_cwd(done, done.argument(dir));
+                }
+                Some(self.files.number(&path_of_name(name), self.sink)?)
+            }
             None => self.path(done, dir, path)?,
         };
         let Some(file) = file else { return Ok(()) };
