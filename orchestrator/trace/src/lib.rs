@@ -4,12 +4,14 @@
 //! recorded them. It never panics on what it reads: what a damaged trace still has is handed over, and what is missing is told as [`Missing`].
 //! Everything here is `Send` and free of async code, and knows nothing of cvc.
 
+mod dftracer;
 mod event;
 mod files;
 mod lines;
 mod sink;
 mod strace;
 
+pub use dftracer::{read_dftracer, read_dftracer_files};
 pub use event::{Api, Event, FileId, Op, ProcessId};
 pub use sink::{Missing, Process, Sink, TextSummary, TraceError};
 pub use strace::{read_strace, read_strace_files};

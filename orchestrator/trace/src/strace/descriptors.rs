@@ -30,8 +30,10 @@ fn found(inode: Arc<Inode>, name: &[u8]) -> Arc<OpenFile> {
 
 /// Whether what has this name, as `-y` shows it, has no positions.
 fn is_stream(name: &[u8]) -> bool {
-    !name.starts_with(b"</") && !name.starts_with(b"<fd ")
-        || name.windows(6).any(|w| w == b"<char ")
+    // with -xx the slash is written as its number
+    let is_path = name.starts_with(b"</") || name.starts_with(b"<\\x2f");
+    let is_device = memchr::memmem::find(name, b"<char ").is_some();
+    !is_path && !name.starts_with(b"<fd ") || is_device
 }
 
 impl Run<'_> {

@@ -2,4 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::allow_attributes, reason = "tests")]
 
 mod collected;
+mod dftracer;
 mod strace;
+mod strace_files;
+mod strace_runs;
