@@ -227,7 +227,7 @@ impl Run<'_> {
             return Ok(());
         }
         if has_flag(done.argument(2), "CLOSE_RANGE_UNSHARE") {
-            self.unshare_table(done.id);
+            self.unshare_table(done.id)?;
         }
         let Some(who) = self.who(done.id) else {
             return Ok(());
@@ -375,7 +375,7 @@ impl Run<'_> {
         if !done.succeeded() {
             return Ok(());
         }
-        self.unshare_table(done.id);
+        self.unshare_table(done.id)?;
         let Some(who) = self.who(done.id) else {
             return Ok(());
         };

@@ -75,7 +75,7 @@ impl Run<'_> {
             Call::Exec { path } => self.exec(done, path),
             Call::Unshare => {
                 if done.succeeded() && has_flag(done.argument(0), "CLONE_FILES") {
-                    self.unshare_table(done.id);
+                    self.unshare_table(done.id)?;
                 }
                 Ok(())
             }

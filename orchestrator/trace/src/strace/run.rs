@@ -57,6 +57,10 @@ struct Birth {
     child: Option<u64>,
 }
 
+/// How many descriptors processes may have from their parents, all together: what a trace can ask for by starting processes grows with the square of its
+/// length.
+const MAX_INHERITED: usize = 1 << 22;
+
 /// What a task shares with the one that made it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Kinship {
@@ -88,6 +92,7 @@ pub(super) struct Run<'s> {
     /// On each machine the task whose lines bear no number while it is alone, once its number is known.
     first_tasks: HashMap<u32, u64>,
     processes: u32,
+    inherited: usize,
     /// Files of which it was said that writes are invisible.
     pub(super) mapped: HashSet<FileId>,
     /// Files of which a mapping was seen through which only reads go.
@@ -111,6 +116,7 @@ impl<'s> Run<'s> {
             births: Vec::new(),
             first_tasks: HashMap::new(),
             processes: 0,
+            inherited: 0,
             mapped: HashSet::new(),
             read_mapped: HashSet::new(),
             told: BTreeSet::new(),
@@ -314,7 +320,7 @@ impl<'s> Run<'s> {
         let table = if kind.files {
             self.tables.share(from.table)
         } else {
-            let copy = self.tables.get(from.table).clone();
+            let copy = self.copied_table(from)?;
             self.tables.add(copy)
         };
         let cwd = if kind.cwd {
@@ -354,7 +360,9 @@ impl<'s> Run<'s> {
     }
 
     fn release(&mut self, who: Who) -> io::Result<()> {
-        self.tables.release(who.table);
+        if let Some(table) = self.tables.release(who.table) {
+            self.inherited = self.inherited.saturating_sub(table.len());
+        }
         self.cwds.release(who.cwd);
         if let Some(group) = self.groups.release(who.group)
             && !group.told
@@ -364,15 +372,33 @@ impl<'s> Run<'s> {
         Ok(())
     }
 
+    fn copied_table(&mut self, who: Who) -> io::Result<Table> {
+        let table = self.tables.get(who.table);
+        if self.inherited.saturating_add(table.len()) > MAX_INHERITED {
+            self.miss_once(
+                "descriptors",
+                "processes have more descriptors from their parents than are followed; the positions of some are unknown",
+            )?;
+            return Ok(Table::new());
+        }
+        self.inherited += table.len();
+        Ok(table.clone())
+    }
+
     /// A task has a table of its own from now on.
-    pub(super) fn unshare_table(&mut self, id: TaskId) {
-        let Some(who) = self.who(id) else { return };
-        let copy = self.tables.get(who.table).clone();
-        self.tables.release(who.table);
-        let table = self.tables.add(copy);
+    pub(super) fn unshare_table(&mut self, id: TaskId) -> io::Result<()> {
+        let Some(who) = self.who(id) else {
+            return Ok(());
+        };
+        let own = match self.tables.release(who.table) {
+            Some(only) => only,
+            None => self.copied_table(who)?,
+        };
+        let table = self.tables.add(own);
         if let Some(task) = self.tasks.get_mut(&id) {
             task.who.table = table;
         }
+        Ok(())
     }
 
     /// Tells the sink of processes without an event, and of calls without an end.
