@@ -113,6 +113,11 @@ impl<'a> Source<'a> {
         self.prefix = prefix(lines.line());
         if let Some(time) = self.prefix.time {
             if matches!(time, Time::Seconds(ns) if ns < FIRST_TIME_NS) {
+                // behind good lines it is one damaged line
+                if self.calls > 0 {
+                    self.prefix.time = None;
+                    return Ok(Next::Line);
+                }
                 return Err(TraceError::NotATrace {
                     path: self.name.clone(),
                     kind: KIND,

@@ -12,7 +12,6 @@ use std::io;
 /// The longest beginning of a call that is kept until the call ends. A program can have as many as it has tasks.
 const MAX_BEGUN_BYTES: usize = 256 << 10;
 
-const UNFINISHED: &[u8] = b"<unfinished ...>";
 const RESUMED: &[u8] = b"<... ";
 
 /// What a line was.
@@ -84,7 +83,7 @@ impl<'s> Reader<'s> {
             return Ok(Heard::Call);
         };
         let id = self.run.task(space, number)?;
-        if let Some(text) = body.trim_ascii_end().strip_suffix(UNFINISHED) {
+        if let Some(text) = unfinished(body) {
             self.begin(id, text, start_ns)?;
             return Ok(Heard::Call);
         }
@@ -171,8 +170,14 @@ impl<'s> Reader<'s> {
     /// `+++ exited with 0 +++`, `+++ killed by SIGKILL +++`, `+++ superseded by execve in pid 7 +++`.
     fn ended(&mut self, space: u32, number: Option<u64>, body: &[u8]) -> io::Result<Heard> {
         let id = self.run.task(space, number)?;
-        if !body.starts_with(b"+++ superseded ") {
-            self.run.exited(id)?;
+        match body.strip_prefix(b"+++ superseded by execve in pid ") {
+            Some(rest) => {
+                let end = memchr::memchr(b' ', rest).unwrap_or(rest.len());
+                if let Some(by) = super::syntax::number(&rest[..end]) {
+                    self.run.superseded(id, by)?;
+                }
+            }
+            None => self.run.exited(id)?,
         }
         Ok(Heard::Remark)
     }
@@ -197,4 +202,13 @@ impl<'s> Reader<'s> {
             (None, _) => Ok(Heard::Noise),
         }
     }
+}
+
+/// The beginning of a call that ends in a later line.
+fn unfinished(body: &[u8]) -> Option<&[u8]> {
+    let inner = body.trim_ascii_end().strip_suffix(b" ...>")?;
+    let begin = memchr::memrchr(b'<', inner)?;
+    // with -ff, `execve` in a thread goes on in the file of the process
+    let is_torn = &inner[begin..] == b"<unfinished" || inner[begin..].starts_with(b"<pid changed ");
+    is_torn.then(|| &inner[..begin])
 }

@@ -359,6 +359,25 @@ impl<'s> Run<'s> {
         self.release(task.who)
     }
 
+    /// Another thread has called `execve` and goes on with this number; its process's other threads are gone.
+    pub(super) fn superseded(&mut self, id: TaskId, by: u64) -> io::Result<()> {
+        let by = TaskId {
+            space: id.space,
+            number: by,
+        };
+        if by == id {
+            return Ok(());
+        }
+        let Some(mut task) = self.tasks.remove(&by) else {
+            return Ok(());
+        };
+        task.who.thread = id.number;
+        match self.tasks.insert(id, task) {
+            Some(old) => self.release(old.who),
+            None => Ok(()),
+        }
+    }
+
     fn release(&mut self, who: Who) -> io::Result<()> {
         if let Some(table) = self.tables.release(who.table) {
             self.inherited = self.inherited.saturating_sub(table.len());

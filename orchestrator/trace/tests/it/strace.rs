@@ -176,6 +176,37 @@ fn a_child_that_is_heard_before_its_clone_returns_has_its_descriptors() {
 }
 
 #[test]
+fn a_thread_that_executes_a_program_goes_on_as_its_process() {
+    let found = read(&[
+        r#"7 open("a", O_RDWR|O_CREAT|O_TRUNC, 0644) = 3"#,
+        r#"7 open("b", O_RDWR|O_CREAT|O_TRUNC|O_CLOEXEC, 0644) = 4"#,
+        r#"7 clone(flags=CLONE_VM|CLONE_FS|CLONE_FILES|CLONE_THREAD) = 8"#,
+        r#"8 write(3, "x", 1) = 1"#,
+        r#"8 execve("/bin/new", ["new"], 0x7f /* 1 var */ <unfinished ...>"#,
+        r#"7 +++ superseded by execve in pid 8 +++"#,
+        r#"7 <... execve resumed>) = 0"#,
+        r#"7 write(3, "x", 1) = 1"#,
+        r#"7 write(4, "x", 1) = 1"#,
+    ]);
+    assert_eq!(found.extents("a", W), [(Some(0), 1), (Some(1), 1)]);
+    assert!(found.extents("b", W).is_empty());
+    assert_eq!(found.processes.len(), 1);
+    assert_eq!(found.processes[&0].program.as_deref(), Some("/bin/new"));
+    assert!(found.missing.is_empty(), "{:?}", found.missing);
+}
+
+#[test]
+fn a_damaged_time_costs_its_line_only() {
+    let found = read_text(
+        b"1795255706.000001 open(\"a\", O_RDWR) = 3 <0.1>\n\
+          5706.000002 write(3, \"x\", 1) = 1 <0.1>\n\
+          1795255706.000003 write(3, \"x\", 1) = 1 <0.1>\n",
+    );
+    assert_eq!(found.on("a", W).len(), 1);
+    assert!(found.misses("trace line 2", ""));
+}
+
+#[test]
 fn halves_of_calls_are_joined() {
     let found = read(&[
         r#"7 openat(AT_FDCWD, "a", O_RDWR <unfinished ...>"#,

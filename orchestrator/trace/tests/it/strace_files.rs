@@ -78,6 +78,29 @@ fn a_child_inherits_across_files_whatever_their_order() {
 }
 
 #[test]
+fn a_thread_that_executes_a_program_goes_on_in_the_file_of_its_process() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(
+        dir.path().join("out.7"),
+        "1795255706.000001 open(\"a\", O_RDWR|O_CREAT|O_CLOEXEC, 0644) = 3 <0.1>\n\
+         1795255706.000002 clone(flags=CLONE_VM|CLONE_FILES|CLONE_THREAD) = 8 <0.1>\n\
+         1795255706.000004 +++ superseded by execve in pid 8 +++\n\
+         1795255706.000005 <... execve resumed>) = 0 <0.1>\n\
+         1795255706.000006 write(3, \"x\", 1) = 1 <0.1>\n",
+    )
+    .unwrap();
+    fs::write(
+        dir.path().join("out.8"),
+        "1795255706.000003 execve(\"/bin/new\", [\"new\"], 0x7f /* 1 var */ <pid changed to 7 ...>\n",
+    )
+    .unwrap();
+    let found = read_files(&[dir.path().to_owned()]);
+    assert!(found.on("a", Op::Write).is_empty(), "O_CLOEXEC");
+    assert_eq!(found.processes[&0].program.as_deref(), Some("/bin/new"));
+    assert!(found.missing.is_empty(), "{:?}", found.missing);
+}
+
+#[test]
 fn the_same_number_in_another_run_is_another_process() {
     let dir = tempfile::tempdir().unwrap();
     let line = "7 1795255706.000001 open(\"a\", O_RDWR|O_CREAT, 0644) = 3 <0.1>\n";
