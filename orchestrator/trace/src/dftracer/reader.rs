@@ -170,7 +170,7 @@ impl<'s> Reader<'s> {
                 return Err(not_a_trace(path));
             }
             if self.noise <= NAMED_LINES {
-                let part = format!("{} line {}", path.display(), lines.number());
+                let part = format!("line {} of {}", lines.number(), path.display());
                 self.state.miss(&part, problem).map_err(TraceError::Sink)?;
             }
         }

@@ -99,7 +99,8 @@ impl<'s> State<'s> {
 
     fn miss_of_file(&mut self, file: FileId, deed: Deed, problem: &str) -> io::Result<()> {
         if self.invisible.insert((file, deed)) {
-            let part = String::from_utf8_lossy(&self.files.path(file)).into_owned();
+            let path = self.files.path(file);
+            let part = format!("file {}", String::from_utf8_lossy(&path));
             self.miss(&part, problem)?;
         }
         Ok(())

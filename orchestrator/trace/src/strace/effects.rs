@@ -272,7 +272,8 @@ impl Run<'_> {
         if !has_flag(done.argument(2), "PROT_WRITE") {
             self.read_mapped.insert(file);
         } else if self.mapped.insert(file) {
-            let part = String::from_utf8_lossy(&self.files.path(file)).into_owned();
+            let path = self.files.path(file);
+            let part = format!("file {}", String::from_utf8_lossy(&path));
             self.miss(
                 &part,
                 "it is mapped into memory, and the trace does not show what is read and written through the mapping",

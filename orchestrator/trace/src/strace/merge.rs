@@ -331,7 +331,7 @@ impl Merge<'_> {
             return Err(not_a_trace(source));
         }
         if self.noise <= NAMED_LINES {
-            let part = format!("{} line {}", source.name.display(), lines.number());
+            let part = format!("line {} of {}", lines.number(), source.name.display());
             self.reader
                 .run
                 .miss(&part, problem)

@@ -87,8 +87,8 @@ impl<'s> Reader<'s> {
             self.begin(id, text, start_ns)?;
             return Ok(Heard::Call);
         }
-        if let Some(told) = memmem::rfind(body, b"strace: Process ")
-            && body.ends_with(b" attached")
+        if body.ends_with(b" attached")
+            && let Some(told) = memmem::rfind(body, b"strace: Process ")
         {
             self.begin(id, &body[..told], start_ns)?;
             return self.attached(space, &body[told..]);

@@ -203,7 +203,7 @@ fn a_damaged_time_costs_its_line_only() {
           1795255706.000003 write(3, \"x\", 1) = 1 <0.1>\n",
     );
     assert_eq!(found.on("a", W).len(), 1);
-    assert!(found.misses("trace line 2", ""));
+    assert!(found.misses("line 2 of trace", ""));
 }
 
 #[test]
@@ -404,7 +404,7 @@ fn what_the_trace_cannot_show_is_named_once() {
     );
     assert_eq!(found.on("a", Op::Sync).len(), 1);
     let parts: Vec<_> = found.missing.iter().map(|gap| gap.part.as_str()).collect();
-    assert_eq!(parts, ["/w/a", "io_uring", "aio"]);
+    assert_eq!(parts, ["file /w/a", "io_uring", "aio"]);
 }
 
 #[test]
@@ -455,7 +455,7 @@ fn lines_that_are_none_of_straces_are_named_and_counted() {
     let found = read(&lines);
     assert_eq!(found.extents("a", W), [(Some(0), 1)]);
     assert_eq!(found.missing.len(), 6, "{:?}", found.missing);
-    assert!(found.misses("trace line 2", "no line of strace's"));
+    assert!(found.misses("line 2 of trace", "no line of strace's"));
     assert!(found.misses("lines", "2 more lines"));
 }
 
@@ -465,7 +465,7 @@ fn a_torn_last_line_is_not_taken_for_a_shorter_result() {
         b"1795255706.000001 open(\"a\", O_RDWR) = 3 <0.1>\n1795255706.000002 write(3, \"abc\", 30) = 3",
     );
     assert!(found.on("a", W).is_empty());
-    assert!(found.misses("trace line 2", "cut off"));
+    assert!(found.misses("line 2 of trace", "cut off"));
 }
 
 #[test]
