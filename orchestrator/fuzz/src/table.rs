@@ -2,6 +2,7 @@
 
 use crate::targets::{
     agents, darshan, files, images, install, inventories, nodes, slurm, spec_files, ssh, tables,
+    traces,
 };
 
 /// A reader under test.
@@ -46,6 +47,7 @@ pub const TARGETS: &[Target] = &[
         spec_files::descriptor,
         spec_files::DESCRIPTOR_WORDS,
     ),
+    target_of("dftracer-trace", traces::dftracer, traces::DFTRACER_WORDS),
     target_of("dmtcp-events", images::dmtcp_events, images::EVENT_WORDS),
     target_of("dmtcp-text", images::dmtcp_text, images::TEXT_WORDS),
     target_of("event-log", files::event_log, files::LINE_WORDS),
@@ -74,6 +76,7 @@ pub const TARGETS: &[Target] = &[
     target_of("squeue-json", slurm::squeue_json, slurm::JSON_WORDS),
     target_of("squeue-text", slurm::squeue_text, slurm::TEXT_WORDS),
     target_of("ssh-log", ssh::log, ssh::WORDS),
+    target_of("strace-trace", traces::strace, traces::STRACE_WORDS),
 ];
 
 /// The target of this name.

@@ -20,7 +20,7 @@ pub struct Process {
 ///
 /// A number is told of before the first event that bears it. Errors of a sink end the reading and come back from the reader.
 pub trait Sink {
-    /// A process.
+    /// A process. It is told of again when more is known of it, such as its program after an `execve`.
     ///
     /// # Errors
     /// When the sink cannot go on, such as a file that it writes.
@@ -52,6 +52,15 @@ pub struct Missing {
     pub part: String,
     /// What is missing and why, one sentence without a capital at its beginning and a full stop.
     pub problem: String,
+}
+
+/// What a reader of text came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TextSummary {
+    /// How many lines it read.
+    pub lines: u64,
+    /// The start of the trace in nanoseconds since 1970, where the trace tells it.
+    pub began_unix_ns: Option<u64>,
 }
 
 /// A trace that cannot be read at all, or a sink that cannot go on.

@@ -12,3 +12,4 @@ pub(crate) mod slurm;
 pub(crate) mod spec_files;
 pub(crate) mod ssh;
 pub(crate) mod tables;
+pub(crate) mod traces;

@@ -69,6 +69,7 @@ readers! {
     tables_are_withstood: "csv",
     darshan_logs_are_withstood: "darshan-log",
     descriptors_are_withstood: "descriptor",
+    dftracer_traces_are_withstood: "dftracer-trace",
     dmtcp_events_are_withstood: "dmtcp-events",
     dmtcp_texts_are_withstood: "dmtcp-text",
     event_logs_are_withstood: "event-log",
@@ -89,6 +90,7 @@ readers! {
     squeue_json_is_withstood: "squeue-json",
     squeue_text_is_withstood: "squeue-text",
     ssh_logs_are_withstood: "ssh-log",
+    strace_traces_are_withstood: "strace-trace",
 }
 
 #[test]

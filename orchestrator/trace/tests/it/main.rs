@@ -1,4 +1,9 @@
 //! Tests of the readers of traces.
 #![allow(clippy::unwrap_used, clippy::allow_attributes, reason = "tests")]
 
+mod collected;
 mod darshan;
+mod dftracer;
+mod strace;
+mod strace_files;
+mod strace_runs;

@@ -1,0 +1,242 @@
+//! Goes through the lines of a trace.
+
+use super::{
+    line::{Line, json_of},
+    state::{Names, State},
+};
+use crate::{
+    event::Api,
+    lines::{Lines, Step, Text, files_below, is_damage, open, unpacked},
+    sink::{Sink, TextSummary, TraceError},
+};
+use std::{
+    borrow::Cow,
+    io::{self, Read},
+    path::{Path, PathBuf},
+};
+
+const KIND: &str = "trace of DFTracer";
+/// Lines that are named one by one if they are not DFTracer's.
+const NAMED_LINES: u64 = 5;
+/// After so many lines without an event nobody reads on.
+const MAX_NOISE_AT_BEGIN: u64 = 1000;
+
+fn unreadable(path: &Path, error: io::Error) -> TraceError {
+    TraceError::Read {
+        path: path.to_owned(),
+        error,
+    }
+}
+
+/// Reads a trace from a pipe or any other text, plain or gzipped, in one pass: a file whose name comes behind its first use is named by its hash.
+///
+/// `name` stands for it in errors and gaps.
+///
+/// # Errors
+/// [`TraceError::Read`] if it cannot be read, [`TraceError::NotATrace`] if no line of it is an event, [`TraceError::Sink`] from the sink.
+pub fn read_dftracer(
+    text: impl Read + Send,
+    name: &Path,
+    sink: &mut dyn Sink,
+) -> Result<TextSummary, TraceError> {
+    let text = unpacked(text).map_err(|error| unreadable(name, error))?;
+    let mut reader = Reader::new(State::new(sink, Names::default()), None);
+    reader.text(text, name)?;
+    reader.finish(&[name.to_owned()])
+}
+
+/// Reads a trace from its files, `.pfw` or `.pfw.gz`, one for each process, or from a directory with them.
+///
+/// They are read one after another, so that events are in order of time only within each. Names are collected before, because a process that was forked
+/// uses those of the file of its parent.
+///
+/// # Errors
+/// As of [`read_dftracer`].
+pub fn read_dftracer_files(
+    paths: &[PathBuf],
+    sink: &mut dyn Sink,
+) -> Result<TextSummary, TraceError> {
+    let mut files = Vec::new();
+    for path in paths {
+        let below = files_below(path).map_err(|error| unreadable(path, error))?;
+        let is_directory = below.first() != Some(path);
+        files.extend(below.into_iter().filter(|file| {
+            let name = file.as_os_str().as_encoded_bytes();
+            !is_directory || name.ends_with(b".pfw") || name.ends_with(b".pfw.gz")
+        }));
+    }
+    let (mut names, mut first) = (Names::default(), None);
+    for path in &files {
+        let text = open(path).map_err(|error| unreadable(path, error))?;
+        if let Some(time) = collect(text, &mut names) {
+            first = Some(first.map_or(time, |first: u64| first.min(time)));
+        }
+    }
+    let mut reader = Reader::new(State::new(sink, names), first);
+    for path in &files {
+        let text = open(path).map_err(|error| unreadable(path, error))?;
+        reader.text(text, path)?;
+    }
+    reader.finish(&files)
+}
+
+/// Collects the names in a file, and its first time. Damage is told of when the file is read again.
+fn collect(text: Text<'_>, names: &mut Names) -> Option<u64> {
+    let mut lines = Lines::new(text);
+    let mut first = None;
+    while let Ok(Step::Line | Step::TooLong | Step::Torn) = lines.advance() {
+        let text = lines.line();
+        let is_name = [b"\"FH\"", b"\"HH\"", b"\"SH\""]
+            .iter()
+            .any(|word| memchr::memmem::find(text, *word).is_some());
+        if is_name || first.is_none() {
+            with_line(text, |line| {
+                names.learn(line);
+                first = first.or(line.ts.unsigned());
+            });
+        }
+    }
+    first
+}
+
+/// Reads the JSON of a line. Returns `None` if it is none.
+fn with_line<T>(text: &[u8], read: impl FnOnce(&Line<'_>) -> T) -> Option<T> {
+    let json = json_of(text)?;
+    // paths need not be UTF-8, but JSON is
+    let json = match std::str::from_utf8(json) {
+        Ok(json) => Cow::Borrowed(json),
+        Err(_) => String::from_utf8_lossy(json),
+    };
+    let line: Line<'_> = serde_json::from_str(&json).ok()?;
+    Some(read(&line))
+}
+
+struct Reader<'s> {
+    state: State<'s>,
+    /// The first time, in the trace's unit.
+    first: Option<u64>,
+    lines: u64,
+    events: u64,
+    noise: u64,
+}
+
+impl<'s> Reader<'s> {
+    fn new(state: State<'s>, first: Option<u64>) -> Self {
+        Self {
+            state,
+            first,
+            lines: 0,
+            events: 0,
+            noise: 0,
+        }
+    }
+
+    fn text(&mut self, text: Text<'_>, path: &Path) -> Result<(), TraceError> {
+        let mut lines = Lines::new(text);
+        loop {
+            let step = match lines.advance() {
+                Ok(Step::End) => return Ok(()),
+                Ok(step) => step,
+                Err(error) if is_damage(&error) => {
+                    let part = format!("{} behind line {}", path.display(), lines.number());
+                    return self
+                        .state
+                        .miss(&part, &format!("it cannot be unpacked: {error}"))
+                        .map_err(TraceError::Sink);
+                }
+                Err(error) => return Err(unreadable(path, error)),
+            };
+            self.lines += 1;
+            let problem = match step {
+                Step::TooLong => "it is longer than 16 MiB and was passed over",
+                Step::End | Step::Line | Step::Torn => {
+                    let text = lines.line();
+                    if json_of(text).is_none() {
+                        continue;
+                    }
+                    match with_line(text, |line| self.line(line)) {
+                        Some(Ok(true)) => {
+                            self.events += 1;
+                            continue;
+                        }
+                        Some(Err(error)) => return Err(TraceError::Sink(error)),
+                        None if step == Step::Torn => "the last line is cut off",
+                        None | Some(Ok(false)) => "it is no event of DFTracer's",
+                    }
+                }
+            };
+            self.noise += 1;
+            if self.events == 0 && self.noise >= MAX_NOISE_AT_BEGIN {
+                return Err(not_a_trace(path));
+            }
+            if self.noise <= NAMED_LINES {
+                let part = format!("line {} of {}", lines.number(), path.display());
+                self.state.miss(&part, problem).map_err(TraceError::Sink)?;
+            }
+        }
+    }
+
+    /// Takes a line. Returns whether it is one of DFTracer's.
+    fn line(&mut self, line: &Line<'_>) -> io::Result<bool> {
+        let (phase, Some(category), Some(_)) = (line.ph.text(), line.cat.text(), line.name.text())
+        else {
+            return Ok(false);
+        };
+        if self.first.is_none() {
+            self.first = line.ts.unsigned();
+        }
+        let api = match &*category {
+            "POSIX" => Api::Posix,
+            "STDIO" => Api::Stdio,
+            "dftracer" => {
+                self.state.remark(line)?;
+                return Ok(true);
+            }
+            _ => return Ok(true),
+        };
+        match phase.as_deref() {
+            Some("X" | "1") => {
+                let base = self.first.unwrap_or(0).saturating_mul(self.state.unit_ns);
+                self.state.call(line, api, base)?;
+            }
+            Some("A" | "C" | "2" | "3") => self.state.miss_once(
+                "single calls",
+                "the trace was recorded with aggregation, which sums up calls",
+            )?,
+            Some(_) | None => {}
+        }
+        Ok(true)
+    }
+
+    fn finish(mut self, paths: &[PathBuf]) -> Result<TextSummary, TraceError> {
+        if self.events == 0 {
+            return Err(not_a_trace(
+                paths.first().map_or(Path::new(""), PathBuf::as_path),
+            ));
+        }
+        if let Some(more) = self.noise.checked_sub(NAMED_LINES).filter(|&more| more > 0) {
+            self.state
+                .miss(
+                    "lines",
+                    &format!("{more} more lines are no events of DFTracer's"),
+                )
+                .map_err(TraceError::Sink)?;
+        }
+        Ok(TextSummary {
+            lines: self.lines,
+            began_unix_ns: self
+                .first
+                .map(|first| first.saturating_mul(self.state.unit_ns)),
+        })
+    }
+}
+
+fn not_a_trace(path: &Path) -> TraceError {
+    TraceError::NotATrace {
+        path: path.to_owned(),
+        kind: KIND,
+        problem:
+            "no line of it is an event; hint: give the .pfw or .pfw.gz files, or their directory"
+                .to_owned(),
+    }
+}

@@ -1,0 +1,241 @@
+//! Lines of text files of any size, plain or gzipped, in bounded memory.
+
+use flate2::read::MultiGzDecoder;
+use memchr::memchr;
+use std::{
+    fs::{self, File},
+    io::{self, Cursor, Read},
+    path::{Path, PathBuf},
+};
+
+/// What the buffer grows by and begins with.
+const BLOCK_BYTES: usize = 128 << 10;
+/// The longest line that is kept. `strace -s` writes what a call moved into its line, four characters a byte.
+pub(crate) const MAX_LINE_BYTES: usize = 16 << 20;
+const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
+
+/// What [`Lines::advance`] came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// A line, with its end.
+    Line,
+    /// A line longer than [`MAX_LINE_BYTES`], which was skipped.
+    TooLong,
+    /// The text after the last end of line: a line without an end, or what was written of one.
+    Torn,
+    /// Nothing more.
+    End,
+}
+
+/// Goes through the lines of a text.
+pub(crate) struct Lines<R> {
+    inner: R,
+    buffer: Vec<u8>,
+    /// The current line, without its end.
+    line: std::ops::Range<usize>,
+    next: usize,
+    filled: usize,
+    ended: bool,
+    number: u64,
+}
+
+impl<R: Read> Lines<R> {
+    pub(crate) fn new(inner: R) -> Self {
+        Self {
+            inner,
+            buffer: Vec::new(),
+            line: 0..0,
+            next: 0,
+            filled: 0,
+            ended: false,
+            number: 0,
+        }
+    }
+
+    /// Goes to the next line.
+    pub(crate) fn advance(&mut self) -> io::Result<Step> {
+        self.line = 0..0;
+        let mut searched = self.next;
+        let mut skipping = false;
+        loop {
+            if let Some(at) = memchr(b'\n', &self.buffer[searched..self.filled]) {
+                let end = searched + at;
+                let line = self.next..end;
+                self.next = end + 1;
+                self.number += 1;
+                if skipping {
+                    return Ok(Step::TooLong);
+                }
+                self.set(line);
+                return Ok(Step::Line);
+            }
+            if self.filled - self.next > MAX_LINE_BYTES {
+                skipping = true;
+            }
+            if skipping {
+                self.next = self.filled;
+            }
+            if self.ended {
+                let rest = self.next..self.filled;
+                self.next = self.filled;
+                if skipping {
+                    self.number += 1;
+                    return Ok(Step::TooLong);
+                }
+                if rest.is_empty() {
+                    return Ok(Step::End);
+                }
+                self.number += 1;
+                self.set(rest);
+                return Ok(Step::Torn);
+            }
+            searched = self.fill()?;
+        }
+    }
+
+    fn set(&mut self, line: std::ops::Range<usize>) {
+        let cut = usize::from(self.buffer[line.clone()].ends_with(b"\r"));
+        self.line = line.start..line.end - cut;
+    }
+
+    /// Reads once. Returns where in the buffer what was read begins.
+    fn fill(&mut self) -> io::Result<usize> {
+        if self.next > 0 {
+            self.buffer.copy_within(self.next..self.filled, 0);
+            self.filled -= self.next;
+            self.next = 0;
+        }
+        if self.filled == self.buffer.len() {
+            let more = self.buffer.len().max(BLOCK_BYTES);
+            self.buffer.resize(self.buffer.len() + more, 0);
+        }
+        let begin = self.filled;
+        loop {
+            match self.inner.read(&mut self.buffer[begin..]) {
+                Ok(0) => self.ended = true,
+                Ok(count) => self.filled += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => {
+                    // what came before the damage is still given out
+                    self.ended = true;
+                    return Err(error);
+                }
+            }
+            return Ok(begin);
+        }
+    }
+
+    /// The current line.
+    pub(crate) fn line(&self) -> &[u8] {
+        &self.buffer[self.line.clone()]
+    }
+
+    /// The number of the current line, from 1.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+}
+
+/// A text that is read from the beginning to the end.
+pub(crate) type Text<'a> = Box<dyn Read + Send + 'a>;
+
+/// Unpacks what begins as gzip does, of one or several members; anything else stays as it is.
+pub(crate) fn unpacked<'a>(mut inner: impl Read + Send + 'a) -> io::Result<Text<'a>> {
+    let mut head = [0; 2];
+    let mut length = 0;
+    while length < head.len() {
+        match inner.read(&mut head[length..]) {
+            Ok(0) => break,
+            Ok(count) => length += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let whole = Cursor::new(head).take(length as u64).chain(inner);
+    Ok(if head == GZIP_MAGIC && length == head.len() {
+        Box::new(MultiGzDecoder::new(whole))
+    } else {
+        Box::new(whole)
+    })
+}
+
+/// Opens a file, unpacked if it is gzipped.
+pub(crate) fn open(path: &Path) -> io::Result<Text<'static>> {
+    unpacked(File::open(path)?)
+}
+
+/// Whether an error of reading says that the text is damaged, rather than that the system cannot read it.
+pub(crate) fn is_damage(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput | io::ErrorKind::UnexpectedEof
+    )
+}
+
+/// The files in a directory, in the order of their names; of anything else the path itself.
+pub(crate) fn files_below(path: &Path) -> io::Result<Vec<PathBuf>> {
+    if !path.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let mut files = Vec::new();
+    for entry in fs::read_dir(path)? {
+        let file = entry?.path();
+        if file.is_file() {
+            files.push(file);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    /// Gives out one byte at a time, as a slow pipe does.
+    struct Drops<'a>(&'a [u8]);
+
+    impl Read for Drops<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let count = usize::from(!self.0.is_empty());
+            buffer[..count].copy_from_slice(&self.0[..count]);
+            self.0 = &self.0[count..];
+            Ok(count)
+        }
+    }
+
+    fn all(text: impl Read) -> Vec<(Step, Vec<u8>)> {
+        let mut lines = Lines::new(text);
+        let mut found = Vec::new();
+        loop {
+            match lines.advance().unwrap() {
+                Step::End => return found,
+                step => found.push((step, lines.line().to_vec())),
+            }
+        }
+    }
+
+    #[test]
+    fn lines_of_a_slow_pipe_are_put_together() {
+        let expected = vec![
+            (Step::Line, b"ab".to_vec()),
+            (Step::Line, Vec::new()),
+            (Step::Line, b"c".to_vec()),
+            (Step::Torn, b"d".to_vec()),
+        ];
+        assert_eq!(all(Drops(b"ab\r\n\nc\nd")), expected);
+        assert_eq!(all(&b"ab\r\n\nc\nd"[..]), expected);
+    }
+
+    #[test]
+    fn a_line_that_is_too_long_is_skipped_in_bounded_memory() {
+        let long = io::repeat(b'x').take(3 * MAX_LINE_BYTES as u64);
+        let mut lines = Lines::new((&b"a\n"[..]).chain(long).chain(&b"\nb\n"[..]));
+        assert_eq!(lines.advance().unwrap(), Step::Line);
+        assert_eq!(lines.advance().unwrap(), Step::TooLong);
+        assert_eq!(lines.advance().unwrap(), Step::Line);
+        assert_eq!(lines.line(), b"b");
+        assert!(lines.buffer.len() <= 3 * MAX_LINE_BYTES);
+    }
+}

@@ -1,0 +1,214 @@
+//! From lines to calls: joins what strace tore apart, and knows tasks by the numbers in front of lines.
+
+use super::{
+    calls::call,
+    run::{Done, Run},
+    state::TaskId,
+    syntax::{Arguments, Prefix, outcome},
+};
+use memchr::memmem;
+use std::io;
+
+/// The longest beginning of a call that is kept until the call ends. A program can have as many as it has tasks.
+const MAX_BEGUN_BYTES: usize = 256 << 10;
+
+const RESUMED: &[u8] = b"<... ";
+
+/// What a line was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Heard {
+    /// A call, or half of one.
+    Call,
+    /// Something else that strace writes.
+    Remark,
+    /// Nothing that strace writes.
+    Noise,
+}
+
+/// Takes one line after another.
+pub(super) struct Reader<'s> {
+    pub(super) run: Run<'s>,
+    /// A call that was put together.
+    joined: Vec<u8>,
+}
+
+impl<'s> Reader<'s> {
+    pub(super) fn new(run: Run<'s>) -> Self {
+        Self {
+            run,
+            joined: Vec::new(),
+        }
+    }
+
+    /// Takes a line. `number` is that of the task if the line itself does not tell it.
+    pub(super) fn line(
+        &mut self,
+        space: u32,
+        number: Option<u64>,
+        prefix: Prefix,
+        line: &[u8],
+        start_ns: u64,
+    ) -> io::Result<Heard> {
+        let body = &line[prefix.body..];
+        let number = prefix.pid.or(number);
+        match body.first() {
+            None => return Ok(Heard::Remark),
+            Some(b'a'..=b'z' | b'_') => {}
+            Some(b'<') if body.starts_with(RESUMED) && prefix.time.is_some() => {
+                return self.resumed(space, number, body);
+            }
+            Some(b'<' | b'>') => return Ok(Heard::Remark),
+            Some(b'+') if body.starts_with(b"+++ ") => {
+                return self.ended(space, number, body);
+            }
+            Some(b'-') if body.starts_with(b"--- ") => return Ok(Heard::Remark),
+            Some(_) => {
+                return self.attached(space, body);
+            }
+        }
+        let Some(bracket) = memchr::memchr(b'(', body) else {
+            return self.attached(space, body);
+        };
+        let name = &body[..bracket];
+        if !name
+            .iter()
+            .all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
+        {
+            return self.attached(space, body);
+        }
+        if prefix.time.is_none() {
+            return Ok(Heard::Noise);
+        }
+        let Some(call) = call(name) else {
+            return Ok(Heard::Call);
+        };
+        let id = self.run.task(space, number)?;
+        if let Some(text) = unfinished(body) {
+            self.begin(id, text, start_ns)?;
+            return Ok(Heard::Call);
+        }
+        if body.ends_with(b" attached")
+            && let Some(told) = memmem::rfind(body, b"strace: Process ")
+        {
+            self.begin(id, &body[..told], start_ns)?;
+            return self.attached(space, &body[told..]);
+        }
+        let Some(arguments) = Arguments::split(&body[bracket + 1..]) else {
+            return Ok(Heard::Noise);
+        };
+        let Some(outcome) = outcome(arguments.rest) else {
+            return Ok(Heard::Noise);
+        };
+        let Some(who) = self.run.who(id) else {
+            return Ok(Heard::Noise);
+        };
+        let done = Done {
+            id,
+            who,
+            arguments: &arguments,
+            outcome,
+            start_ns,
+        };
+        self.run.apply(call, &done)?;
+        Ok(Heard::Call)
+    }
+
+    fn begin(&mut self, id: TaskId, text: &[u8], start_ns: u64) -> io::Result<()> {
+        if text.len() > MAX_BEGUN_BYTES {
+            return self.run.miss_once(
+                "long calls",
+                "calls whose arguments are longer than 256 KiB are read only where they are on one line; record with a smaller -s",
+            );
+        }
+        self.run.begin(id, text.trim_ascii_end(), start_ns);
+        Ok(())
+    }
+
+    fn resumed(&mut self, space: u32, number: Option<u64>, body: &[u8]) -> io::Result<Heard> {
+        let rest = &body[RESUMED.len()..];
+        let Some(end) = memmem::find(rest, b" resumed>") else {
+            return Ok(Heard::Noise);
+        };
+        let name = &rest[..end];
+        let tail = &rest[end + b" resumed>".len()..];
+        let Some(call) = call(name) else {
+            return Ok(Heard::Call);
+        };
+        let id = self.run.task(space, number)?;
+        let Some(begun) = self.run.end(id) else {
+            self.run.halves.1 += 1;
+            return Ok(Heard::Call);
+        };
+        let is_same = begun
+            .text
+            .strip_prefix(name)
+            .is_some_and(|rest| rest.first() == Some(&b'('));
+        if !is_same {
+            self.run.halves.1 += 1;
+            return Ok(Heard::Call);
+        }
+        self.joined.clear();
+        self.joined.extend_from_slice(&begun.text[name.len() + 1..]);
+        self.joined.extend_from_slice(tail);
+        let Some(arguments) = Arguments::split(&self.joined) else {
+            return Ok(Heard::Noise);
+        };
+        let (Some(outcome), Some(who)) = (outcome(arguments.rest), self.run.who(id)) else {
+            return Ok(Heard::Noise);
+        };
+        let done = Done {
+            id,
+            who,
+            arguments: &arguments,
+            outcome,
+            start_ns: begun.start_ns,
+        };
+        self.run.apply(call, &done)?;
+        Ok(Heard::Call)
+    }
+
+    /// `+++ exited with 0 +++`, `+++ killed by SIGKILL +++`, `+++ superseded by execve in pid 7 +++`.
+    fn ended(&mut self, space: u32, number: Option<u64>, body: &[u8]) -> io::Result<Heard> {
+        let id = self.run.task(space, number)?;
+        match body.strip_prefix(b"+++ superseded by execve in pid ") {
+            Some(rest) => {
+                let end = memchr::memchr(b' ', rest).unwrap_or(rest.len());
+                if let Some(by) = super::syntax::number(&rest[..end]) {
+                    self.run.superseded(id, by)?;
+                }
+            }
+            None => self.run.exited(id)?,
+        }
+        Ok(Heard::Remark)
+    }
+
+    /// What `strace` says on its standard error, where its lines go without `-o`.
+    fn attached(&mut self, space: u32, body: &[u8]) -> io::Result<Heard> {
+        let words = body.strip_prefix(b"strace: ").unwrap_or(body);
+        let Some(rest) = words.strip_prefix(b"Process ") else {
+            return Ok(if words.len() < body.len() {
+                Heard::Remark
+            } else {
+                Heard::Noise
+            });
+        };
+        let end = memchr::memchr(b' ', rest).unwrap_or(rest.len());
+        match (super::syntax::number(&rest[..end]), &rest[end..]) {
+            (Some(number), b" attached") => {
+                self.run.attached(space, number)?;
+                Ok(Heard::Remark)
+            }
+            (Some(_), _) => Ok(Heard::Remark),
+            (None, _) => Ok(Heard::Noise),
+        }
+    }
+}
+
+/// The beginning of a call that ends in a later line.
+fn unfinished(body: &[u8]) -> Option<&[u8]> {
+    let inner = body.trim_ascii_end().strip_suffix(b" ...>")?;
+    let begin = memchr::memrchr(b'<', inner)?;
+    // with -ff, `execve` in a thread goes on in the file of the process
+    let is_torn = &inner[begin..] == b"<unfinished" || inner[begin..].starts_with(b"<pid changed ");
+    is_torn.then(|| &inner[..begin])
+}

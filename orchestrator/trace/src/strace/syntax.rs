@@ -1,0 +1,519 @@
+//! What strace writes a call as: `name(arguments) = result <duration>`.
+
+use memchr::{memchr2, memmem, memrchr};
+use std::borrow::Cow;
+
+/// What stands in front of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Prefix {
+    /// The task, where the line tells it.
+    pub(super) pid: Option<u64>,
+    /// The time.
+    pub(super) time: Option<Time>,
+    /// Where the rest of the line begins.
+    pub(super) body: usize,
+}
+
+/// A time as strace writes it, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Time {
+    /// Since 1970, of `-ttt`; of `-r` since the line before.
+    Seconds(u64),
+    /// Since midnight, of `-t` and `-tt`.
+    OfDay(u64),
+}
+
+fn digits(text: &[u8]) -> usize {
+    text.iter().take_while(|byte| byte.is_ascii_digit()).count()
+}
+
+fn spaces(text: &[u8]) -> usize {
+    text.iter().take_while(|byte| **byte == b' ').count()
+}
+
+/// A number of up to 19 digits, and nothing else.
+pub(super) fn number(text: &[u8]) -> Option<u64> {
+    if text.is_empty() || text.len() > 19 || digits(text) != text.len() {
+        return None;
+    }
+    Some(
+        text.iter()
+            .fold(0, |sum, digit| sum * 10 + u64::from(digit - b'0')),
+    )
+}
+
+/// The nanoseconds of a fraction of a second, without its point.
+fn fraction_ns(text: &[u8]) -> Option<u64> {
+    if text.is_empty() || text.len() > 9 {
+        return None;
+    }
+    let missing = u32::try_from(9 - text.len()).ok()?;
+    Some(number(text)? * 10_u64.pow(missing))
+}
+
+/// Nanoseconds of seconds with a fraction, such as `0.000123`, or without.
+pub(super) fn seconds_ns(text: &[u8]) -> Option<u64> {
+    let whole = digits(text);
+    let seconds = number(&text[..whole])?.checked_mul(1_000_000_000)?;
+    match text[whole..].split_first() {
+        None => Some(seconds),
+        Some((b'.', fraction)) => seconds.checked_add(fraction_ns(fraction)?),
+        Some(_) => None,
+    }
+}
+
+fn time_of(token: &[u8]) -> Option<Time> {
+    if token.len() >= 8 && token[2] == b':' && token[5] == b':' {
+        let (hours, minutes) = (number(&token[..2])?, number(&token[3..5])?);
+        let seconds = seconds_ns(&token[6..])?;
+        return Some(Time::OfDay(
+            (hours * 3600 + minutes * 60) * 1_000_000_000 + seconds,
+        ));
+    }
+    memchr::memchr(b'.', token)?;
+    seconds_ns(token).map(Time::Seconds)
+}
+
+/// Reads the task and the time in front of a line.
+pub(super) fn prefix(line: &[u8]) -> Prefix {
+    let mut at = spaces(line);
+    let mut pid = None;
+    if let Some(rest) = line[at..].strip_prefix(b"[pid ") {
+        let skipped = spaces(rest);
+        let length = digits(&rest[skipped..]);
+        let end = skipped + length + comm(&rest[skipped + length..]);
+        if rest.get(end) == Some(&b']') {
+            pid = number(&rest[skipped..skipped + length]);
+            at += b"[pid ".len() + end + 1;
+            at += spaces(&line[at..]);
+        }
+    } else {
+        let length = digits(&line[at..]);
+        let end = at + length + comm(&line[at + length..]);
+        if length > 0 && line.get(end) == Some(&b' ') {
+            pid = number(&line[at..at + length]);
+            at = end;
+            at += spaces(&line[at..]);
+        }
+    }
+    let token = memchr::memchr(b' ', &line[at..]).map_or(line.len(), |end| at + end);
+    let time = time_of(&line[at..token]);
+    if time.is_some() {
+        at = token + spaces(&line[token..]);
+    }
+    // the number of the call, of `-n`
+    if let Some(rest) = line[at..].strip_prefix(b"[") {
+        let skipped = spaces(rest);
+        let end = skipped + digits(&rest[skipped..]);
+        if rest.get(end) == Some(&b']') {
+            at += 1 + end + 1;
+            at += spaces(&line[at..]);
+        }
+    }
+    Prefix {
+        pid,
+        time,
+        body: at,
+    }
+}
+
+/// The length of the name that `-Y` puts behind a task.
+fn comm(text: &[u8]) -> usize {
+    match text.first() {
+        Some(b'<') => memchr::memchr(b'>', text).map_or(0, |end| end + 1),
+        _ => 0,
+    }
+}
+
+/// The most arguments that are told apart.
+const MAX_ARGUMENTS: usize = 8;
+
+/// The arguments of a call.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Arguments<'a> {
+    items: [&'a [u8]; MAX_ARGUMENTS],
+    /// What follows the closing bracket.
+    pub(super) rest: &'a [u8],
+}
+
+impl<'a> Arguments<'a> {
+    /// Splits what follows the opening bracket. `None` if there is no closing one.
+    pub(super) fn split(text: &'a [u8]) -> Option<Self> {
+        let mut items: [&[u8]; MAX_ARGUMENTS] = [&[]; MAX_ARGUMENTS];
+        let (mut count, mut begin, mut depth, mut at) = (0, 0, 0_usize, 0);
+        loop {
+            match *text.get(at)? {
+                b'"' => at = string_end(text, at)?,
+                b'<' if at > 0 && is_named(text[at - 1]) && starts_name(text.get(at + 1)) => {
+                    at = name_end(text, at)?;
+                }
+                b'(' | b'[' | b'{' => {
+                    depth += 1;
+                    at += 1;
+                }
+                b')' | b']' | b'}' if depth > 0 => {
+                    depth -= 1;
+                    at += 1;
+                }
+                end @ (b',' | b')') if depth == 0 => {
+                    if let Some(item) = items.get_mut(count) {
+                        *item = text[begin..at].trim_ascii();
+                    }
+                    count += 1;
+                    at += 1;
+                    begin = at;
+                    if end == b')' {
+                        let rest = &text[at..];
+                        return Some(Self { items, rest });
+                    }
+                }
+                _ => at += 1,
+            }
+        }
+    }
+
+    /// An argument; empty if there are not that many.
+    pub(super) fn get(&self, index: usize) -> &'a [u8] {
+        self.items.get(index).copied().unwrap_or_default()
+    }
+}
+
+/// Whether a `<` behind this byte begins the name of a descriptor.
+fn is_named(before: u8) -> bool {
+    before.is_ascii_digit() || before == b'D'
+}
+
+fn starts_name(first: Option<&u8>) -> bool {
+    !matches!(first, None | Some(b'<' | b' ' | b'='))
+}
+
+/// Where a string that begins at `at` ends, behind its quote and the points of an abbreviation.
+fn string_end(text: &[u8], at: usize) -> Option<usize> {
+    let mut at = at + 1;
+    loop {
+        at += memchr2(b'"', b'\\', text.get(at..)?)?;
+        if text[at] == b'"' {
+            at += 1;
+            break;
+        }
+        at += 2;
+    }
+    Some(if text[at..].starts_with(b"...") {
+        at + 3
+    } else {
+        at
+    })
+}
+
+/// Where the name of a descriptor that begins with `<` at `at` ends, with what follows it of a deleted file.
+///
+/// In paths strace writes `<` and `>` as `\74` and `\76`, but `-yy` puts the numbers of a device in brackets of this kind behind the path. Names of
+/// sockets contain `->`.
+fn name_end(text: &[u8], at: usize) -> Option<usize> {
+    let name = text.get(at + 1..)?;
+    let length = if name.first() == Some(&b'/') {
+        let (mut depth, mut end) = (0_usize, 0);
+        loop {
+            end += memchr2(b'<', b'>', name.get(end..)?)?;
+            match (name[end], depth) {
+                (b'<', _) => depth += 1,
+                (_, 0) => break end,
+                _ => depth -= 1,
+            }
+            end += 1;
+        }
+    } else {
+        let end = memchr::memchr(b'>', name)?;
+        match memchr::memchr(b'[', &name[..end]) {
+            Some(_) => memmem::find(name, b"]>").map_or(end, |end| end + 1),
+            None => end,
+        }
+    };
+    let end = at + 1 + length + 1;
+    Some(match text[end..].starts_with(DELETED) {
+        true => end + DELETED.len(),
+        false => end,
+    })
+}
+
+const DELETED: &[u8] = b"(deleted)";
+
+/// A descriptor as an argument or a result: its number, and with `-y` its name in brackets.
+pub(super) fn descriptor(text: &[u8]) -> (Option<u32>, Option<&[u8]>) {
+    let length = digits(text);
+    let fd = number(&text[..length]).and_then(|fd| u32::try_from(fd).ok());
+    (fd, name_behind(text, length))
+}
+
+/// The name in brackets that begins at `at`.
+pub(super) fn name_behind(text: &[u8], at: usize) -> Option<&[u8]> {
+    if text.get(at) != Some(&b'<') {
+        return None;
+    }
+    let end = name_end(text, at)?;
+    Some(&text[at..end])
+}
+
+/// The path, or other name, of a descriptor's name in brackets.
+pub(super) fn path_of_name(name: &[u8]) -> Cow<'_, [u8]> {
+    let inner = name.strip_suffix(DELETED).unwrap_or(name);
+    let inner = inner.strip_prefix(b"<").unwrap_or(inner);
+    let inner = inner.strip_suffix(b">").unwrap_or(inner);
+    let inner = inner.strip_suffix(b" (deleted)").unwrap_or(inner);
+    let inner = match memmem::find(inner, b"<char ").or_else(|| memmem::find(inner, b"<block ")) {
+        Some(device) if inner.first() == Some(&b'/') => &inner[..device],
+        _ => inner,
+    };
+    unescaped(inner)
+}
+
+/// The bytes of a string argument. `None` of what is none, such as `NULL`. An abbreviated one keeps its three points.
+pub(super) fn string(text: &[u8]) -> Option<Cow<'_, [u8]>> {
+    let inner = text.strip_prefix(b"\"")?;
+    if let Some(inner) = inner.strip_suffix(b"\"") {
+        return Some(unescaped(inner));
+    }
+    let mut bytes = unescaped(inner.strip_suffix(b"\"...")?).into_owned();
+    bytes.extend_from_slice(b"...");
+    Some(Cow::Owned(bytes))
+}
+
+/// Undoes the escapes of C that strace writes.
+fn unescaped(text: &[u8]) -> Cow<'_, [u8]> {
+    if memchr::memchr(b'\\', text).is_none() {
+        return Cow::Borrowed(text);
+    }
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((&first, behind)) = rest.split_first() {
+        let Some((&code, tail)) = behind.split_first().filter(|_| first == b'\\') else {
+            bytes.push(first);
+            rest = behind;
+            continue;
+        };
+        let plain = match code {
+            b'n' => b'\n',
+            b't' => b'\t',
+            b'r' => b'\r',
+            b'v' => 0x0b,
+            b'f' => 0x0c,
+            b'a' => 0x07,
+            b'b' => 0x08,
+            b'x' | b'0'..=b'7' => {
+                let (base, skipped, most) = if code == b'x' { (16, 1, 2) } else { (8, 0, 3) };
+                let digits = behind[skipped..]
+                    .iter()
+                    .take(most)
+                    .map_while(|byte| char::from(*byte).to_digit(base))
+                    .fold((0, 0), |(value, count), digit| {
+                        (value * base + digit, count + 1)
+                    });
+                bytes.push(digits.0.to_le_bytes()[0]);
+                rest = &behind[skipped + digits.1..];
+                continue;
+            }
+            other => other,
+        };
+        bytes.push(plain);
+        rest = tail;
+    }
+    Cow::Owned(bytes)
+}
+
+/// A number as strace writes it: decimal, with a sign or not, or hexadecimal.
+pub(super) fn integer(text: &[u8]) -> Option<i64> {
+    if let Some(hex) = text.strip_prefix(b"0x") {
+        let hex = std::str::from_utf8(hex).ok()?;
+        return u64::from_str_radix(hex, 16).ok().map(u64::cast_signed);
+    }
+    match text.strip_prefix(b"-") {
+        Some(positive) => i64::try_from(number(positive)?).ok().map(|value| -value),
+        None => i64::try_from(number(text)?).ok(),
+    }
+}
+
+/// A number that is no less than zero.
+pub(super) fn unsigned(text: &[u8]) -> Option<u64> {
+    integer(text).and_then(|value| u64::try_from(value).ok())
+}
+
+/// How a call ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Outcome<'a> {
+    /// What it returned; `None` if it failed, was interrupted or never returned.
+    pub(super) value: Option<i64>,
+    /// What follows the number: the name of a descriptor, flags.
+    pub(super) text: &'a [u8],
+    /// How long it took; `None` without `-T`.
+    pub(super) duration_ns: Option<u64>,
+}
+
+/// Reads what follows the arguments. `None` if it is no result.
+pub(super) fn outcome(rest: &[u8]) -> Option<Outcome<'_>> {
+    let text = rest.trim_ascii().strip_prefix(b"=")?.trim_ascii_start();
+    let (text, duration_ns) = match duration(text) {
+        Some((text, duration_ns)) => (text, Some(duration_ns)),
+        None => (text, None),
+    };
+    let length = text
+        .iter()
+        .take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'-')
+        .count();
+    let (number, behind) = text.split_at(length);
+    let value = match number {
+        // an address can have its first bit set; a failed call returns -1 and names its error
+        [b'0', b'x', ..] => Some(integer(number)?),
+        [b'0'..=b'9', ..] => Some(integer(number)?),
+        [b'-', ..] => {
+            integer(number)?;
+            None
+        }
+        [] if text.first() == Some(&b'?') => None,
+        _ => return None,
+    };
+    Some(Outcome {
+        value,
+        text: behind,
+        duration_ns,
+    })
+}
+
+/// The duration at the end of a result, and the text in front of it.
+fn duration(text: &[u8]) -> Option<(&[u8], u64)> {
+    let inner = text.strip_suffix(b">")?;
+    let begin = memrchr(b'<', inner)?;
+    let token = &inner[begin + 1..];
+    // the name of a descriptor follows its number without a space
+    let before = text[..begin].strip_suffix(b" ")?;
+    memchr::memchr(b'.', token)?;
+    Some((before.trim_ascii_end(), seconds_ns(token)?))
+}
+
+/// Whether a word is one of those that `|` joins.
+pub(super) fn has_flag(flags: &[u8], flag: &str) -> bool {
+    flags
+        .split(|byte| !(byte.is_ascii_alphanumeric() || *byte == b'_'))
+        .any(|word| word == flag.as_bytes())
+}
+
+/// The number behind `key=` in a structure.
+pub(super) fn field(text: &[u8], key: &str) -> Option<u64> {
+    let begin = memmem::find(text, key.as_bytes())? + key.len();
+    let length = digits(&text[begin..]);
+    number(&text[begin..begin + length])
+}
+
+/// The number in `[number]`, also of `[number] => [number]`, whose first it is.
+pub(super) fn boxed(text: &[u8]) -> Option<u64> {
+    let inner = text.strip_prefix(b"[")?;
+    number(&inner[..digits(inner)])
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_form_of_prefix_is_read() {
+        let seconds = Some(Time::Seconds(1_795_255_706_705_940_000));
+        for (line, pid, time, body) in [
+            (
+                "1795255706.705940 close(3) = 0",
+                None,
+                seconds,
+                "close(3) = 0",
+            ),
+            (
+                "7 1795255706.705940 close(3) = 0",
+                Some(7),
+                seconds,
+                "close(3) = 0",
+            ),
+            (
+                "7<a b> 1795255706.705940 close(3) = 0",
+                Some(7),
+                seconds,
+                "close(3) = 0",
+            ),
+            ("[pid    7] 1795255706.705940 x()", Some(7), seconds, "x()"),
+            (
+                "1795255706.705940 [   3] close(3)",
+                None,
+                seconds,
+                "close(3)",
+            ),
+            (
+                "7 00:00:01.000002 x()",
+                Some(7),
+                Some(Time::OfDay(1_000_002_000)),
+                "x()",
+            ),
+            (
+                "23:59:59 x()",
+                None,
+                Some(Time::OfDay(86_399_000_000_000)),
+                "x()",
+            ),
+            ("close(3) = 0", None, None, "close(3) = 0"),
+            ("", None, None, ""),
+        ] {
+            let found = prefix(line.as_bytes());
+            assert_eq!((found.pid, found.time), (pid, time), "{line}");
+            assert_eq!(&line[found.body..], body, "{line}");
+        }
+    }
+
+    #[test]
+    fn commas_and_brackets_in_strings_and_names_do_not_split() {
+        let text = br#"3</a, (b>, "x\", )"..., [{a, b}, c], 9<TCP:[1.2.3.4:5->6.7.8.9:10]>, 1</dev/x<char 1:3>>, 1<<4, 5</d>(deleted)) = 1"#;
+        let split = Arguments::split(text).unwrap();
+        let items: Vec<_> = (0..8)
+            .map(|i| String::from_utf8_lossy(split.get(i)).into_owned())
+            .collect();
+        assert_eq!(
+            items,
+            [
+                "3</a, (b>",
+                "\"x\\\", )\"...",
+                "[{a, b}, c]",
+                "9<TCP:[1.2.3.4:5->6.7.8.9:10]>",
+                "1</dev/x<char 1:3>>",
+                "1<<4",
+                "5</d>(deleted)",
+                ""
+            ]
+        );
+        assert_eq!(split.rest, b" = 1");
+    }
+
+    #[test]
+    fn escapes_are_undone() {
+        assert_eq!(
+            string(br#""a\"\\\n\0\1012\x41\377""#).unwrap().as_ref(),
+            b"a\"\\\n\0A2A\xff"
+        );
+        assert_eq!(string(b"\"ab\"...").unwrap().as_ref(), b"ab...");
+        assert_eq!(string(b"NULL"), None);
+        assert_eq!(path_of_name(b"</a\\76b>(deleted)").as_ref(), b"/a>b");
+        assert_eq!(
+            path_of_name(b"</dev/null<char 1:3>>").as_ref(),
+            b"/dev/null"
+        );
+    }
+
+    #[test]
+    fn results_tell_success_from_failure() {
+        let of = |text: &'static str| outcome(text.as_bytes()).unwrap();
+        let done = of("    = 3</a = <1.5> <0.000123>");
+        assert_eq!((done.value, done.duration_ns), (Some(3), Some(123_000)));
+        assert_eq!(done.text, b"</a = <1.5>");
+        assert_eq!(of(" = -1 EBADF (Bad file descriptor)").value, None);
+        assert_eq!(of(" = ? ERESTARTSYS (To be restarted) <0.5>").value, None);
+        assert_eq!(of(" = ?").value, None);
+        assert_eq!(of(" = 0x10").value, Some(16));
+        assert_eq!(of(" = 3</a/0.5>").duration_ns, None);
+        assert_eq!(outcome(b" = "), None);
+        assert_eq!(outcome(b" = 12x"), None);
+    }
+}
