@@ -23,6 +23,21 @@ pub enum ExportError {
         /// Such a file, relative to it.
         file: String,
     },
+    /// A value that does not have the type of its column.
+    #[error("table {table}, column {column}: {}", match text {
+        Some(text) => format!("`{}` is no {of}", cvc_core::visible::visible(text)),
+        None => "a row has no value".to_owned(),
+    })]
+    Unfit {
+        /// The table.
+        table: String,
+        /// Its column.
+        column: String,
+        /// The type of its values.
+        of: &'static str,
+        /// What stands there instead; `None`: nothing, though every row must have a value.
+        text: Option<String>,
+    },
     /// A file.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -43,6 +58,9 @@ impl ExportError {
             }
             Self::Foreign { .. } => {
                 Some("move it elsewhere, or name another directory: --replace keeps nothing".into())
+            }
+            Self::Unfit { .. } => {
+                Some("--csv writes it as it is; cvc fsck shows what is damaged".into())
             }
             Self::Store(_) | Self::Analysis(_) => None,
         }

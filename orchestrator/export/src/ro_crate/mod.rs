@@ -6,7 +6,7 @@ mod software;
 
 use crate::{
     error::ExportError,
-    tables,
+    package, tables,
     target::{Exported, json, make},
 };
 use camino::Utf8Path;
@@ -104,7 +104,7 @@ impl Crate {
         fs::create_dir(&below).map_err(StoreError::io("create", &below))?;
         for file in tables::write(index, &below)? {
             let what = match file.strip_suffix(".csv") {
-                Some(table) => format!("table of {table}; {} describes it", tables::PACKAGE),
+                Some(table) => format!("table of {table}; {} describes it", package::PACKAGE),
                 None => "schema of the tables (Frictionless Data Package)".to_owned(),
             };
             let path = below.join(&file);
