@@ -37,8 +37,19 @@ pub(crate) fn write(
     format: Format,
     dir: &Utf8Path,
 ) -> Result<(), ExportError> {
-    let meta = index.meta()?;
     let path = dir.join(PACKAGE);
+    let package = describe(index, tables, format)?;
+    write_whole(&path, &json(&package, &path)?)?;
+    Ok(())
+}
+
+/// What [`PACKAGE`] says.
+pub(crate) fn describe(
+    index: &Index,
+    tables: &[FlatTable],
+    format: Format,
+) -> Result<Value, ExportError> {
+    let meta = index.meta()?;
     let mut package = json!({
         "profile": "tabular-data-package",
         "name": package_name(meta.get("campaign").map_or("campaign", String::as_str)),
@@ -52,12 +63,11 @@ pub(crate) fn write(
         package["created"] = json!(date);
     }
     package["resources"] = tables.iter().map(|table| resource(table, format)).collect();
-    write_whole(&path, &json(&package, &path)?)?;
-    Ok(())
+    Ok(package)
 }
 
 /// The name of a package has small letters, digits, `.`, `_` and `-` only.
-fn package_name(campaign: &str) -> String {
+pub(crate) fn package_name(campaign: &str) -> String {
     let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || ".-_".contains(c);
     campaign
         .to_lowercase()

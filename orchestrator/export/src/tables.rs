@@ -8,7 +8,10 @@ use crate::{
 use camino::Utf8Path;
 use cvc_core::store::StoreError;
 use cvc_index::{FlatTable, FlatType, Index, csv::inert};
-use std::{borrow::Cow, fs::File, io::BufWriter};
+use std::{
+    fs::File,
+    io::{BufWriter, Write},
+};
 
 /// Writes the tables of a campaign into a directory of their own.
 ///
@@ -36,13 +39,27 @@ pub(crate) fn write(index: &Index, dir: &Utf8Path) -> Result<Vec<String>, Export
     Ok(names)
 }
 
-/// Writes the rows one after another: facts and values of a long campaign are more than memory should hold.
 fn write_table(index: &Index, table: &FlatTable, path: &Utf8Path) -> Result<(), ExportError> {
-    let failed = |error: csv::Error| StoreError::io("write", path)(error.into());
     let file = File::create(path).map_err(StoreError::io("create", path))?;
+    let mut out = BufWriter::new(file);
+    write_rows(index, table, path, &mut out, |_, _| None)?;
+    out.flush().map_err(StoreError::io("write", path))?;
+    Ok(())
+}
+
+/// Writes the rows one after another: facts and values of a long campaign are more than memory should hold. `instead` gets the texts of a
+/// row and the number of a column of texts, and may give another text for it.
+pub(crate) fn write_rows(
+    index: &Index,
+    table: &FlatTable,
+    path: &Utf8Path,
+    out: impl Write,
+    mut instead: impl FnMut(&[Option<String>], usize) -> Option<String>,
+) -> Result<(), ExportError> {
+    let failed = |error: csv::Error| StoreError::io("write", path)(error.into());
     let mut out = csv::WriterBuilder::new()
         .terminator(csv::Terminator::CRLF)
-        .from_writer(BufWriter::new(file));
+        .from_writer(out);
     out.write_record(
         table
             .columns
@@ -51,13 +68,15 @@ fn write_table(index: &Index, table: &FlatTable, path: &Utf8Path) -> Result<(), 
     )
     .map_err(failed)?;
     index.each_flat_row(table, |texts| {
-        for (column, text) in table.columns.iter().zip(texts) {
+        for (at, (column, text)) in table.columns.iter().zip(texts).enumerate() {
             let text = text.as_deref().unwrap_or_default();
-            let text = match column.of {
-                FlatType::Text => inert(text),
-                _ => Cow::Borrowed(text),
-            };
-            out.write_field(text.as_bytes()).map_err(failed)?;
+            if column.of == FlatType::Text {
+                let other = instead(texts, at);
+                let text = inert(other.as_deref().unwrap_or(text));
+                out.write_field(text.as_bytes()).map_err(failed)?;
+            } else {
+                out.write_field(text).map_err(failed)?;
+            }
         }
         // ends the row
         out.write_record(None::<&[u8]>).map_err(failed)?;

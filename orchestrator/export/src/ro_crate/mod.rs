@@ -7,7 +7,7 @@ mod software;
 use crate::{
     error::ExportError,
     package, tables,
-    target::{Exported, json, make},
+    target::{Exported, hex, json, make},
 };
 use camino::Utf8Path;
 use cvc_core::store::{CampaignDir, StoreError, write_whole};
@@ -358,10 +358,5 @@ fn digest(from: &mut impl Read, to: &mut impl Write) -> io::Result<(u64, String)
         sum.update(&buffer[..read]);
         bytes += read as u64;
     }
-    let text = sum
-        .finalize()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
-    Ok((bytes, text))
+    Ok((bytes, hex(&sum.finalize())))
 }

@@ -3,6 +3,7 @@
 #[path = "../../../prediction/tests/it/common/mod.rs"]
 mod common;
 
+mod artifact;
 mod made;
 mod notebook;
 mod parquet;
