@@ -240,11 +240,12 @@ fn effort(
     let leases = index.leases()?;
     if !leases.is_empty() {
         let (known, total) = sum(leases.iter().map(|lease| lease.usd));
-        let hours: f64 = leases.iter().map(|lease| lease.instance_s).sum::<f64>() / 3600.0;
+        let seconds: f64 = leases.iter().map(|lease| lease.instance_s).sum();
         let _ = writeln!(
             out,
-            "- Instances of clouds, from their order to their end: {} for {hours:.2} instance hours ({known} of {} with a known price).",
+            "- Instances of clouds, from their order to their end: {} for {} of instances ({known} of {} with a known price).",
             dollars(total),
+            duration(seconds),
             counted(leases.len(), "order")
         );
     }

@@ -24,7 +24,17 @@ macro_rules! pattern {
 // a name and a value, as shells, TOML and JSON write them, also JSON in a text of JSON
 pattern!(
     PAIR,
-    r#"([A-Za-z_][A-Za-z0-9_]*)\\?["']?[ \t]*[=:][ \t]*("""(?s:.*?)"""|'''(?s:.*?)'''|\\"(?:.*?)\\"|"(?:[^"\\]|\\.)*"|'[^'\n]*'|[^\s,;"'\\}\])<>]+)"#
+    r#"([A-Za-z_][A-Za-z0-9_-]*)\\?["']?[ \t]*[=:][ \t]*('\\''.*?'\\''|"""(?s:.*?)"""|'''(?s:.*?)'''|\\"(?:.*?)\\"|"(?:[^"\\]|\\.)*"|'[^'\n]*'|[^\s,;"'\\}\])<>]+)"#
+);
+// --token value
+pattern!(
+    OPTION,
+    r#"(?i)--[a-z0-9-]*(?:secret|token|password|passwd|access-?key|api-?key)[ \t]+([^\s"'\\;,&]+)"#
+);
+// Authorization: Bearer value
+pattern!(
+    AUTHORIZATION,
+    r#"(?i)\bauthorization\\*["']?\s*[=:]\s*\\*["']?([^\n"'\\]+)"#
 );
 pattern!(
     PRIVATE_KEY,
@@ -138,6 +148,7 @@ impl Scrubber {
         self.clean(text).into_owned()
     }
 
+    /// Leaves JSON and TOML what they are, as [`cvc_core::log::redact`] does not.
     fn without_secrets<'t>(&self, text: &'t str) -> Cow<'t, str> {
         let mut spans = Vec::new();
         let withheld = |range: Range<usize>| (range, WITHHELD.to_owned());
@@ -148,8 +159,9 @@ impl Scrubber {
         for pattern in [&PRIVATE_KEY, &TOKEN] {
             spans.extend(matches(pattern, text).filter_map(|m| Some(withheld(m.get(0)?.range()))));
         }
-        let passwords = matches(&URL_PASSWORD, text);
-        spans.extend(passwords.filter_map(|m| Some(withheld(m.get(1)?.range()))));
+        for pattern in [&URL_PASSWORD, &OPTION, &AUTHORIZATION] {
+            spans.extend(matches(pattern, text).filter_map(|m| Some(withheld(m.get(1)?.range()))));
+        }
         for pair in matches(&PAIR, text) {
             let (Some(name), Some(value)) = (pair.get(1), pair.get(2)) else {
                 continue;
@@ -329,6 +341,8 @@ mod tests {
     fn every_pattern_compiles() {
         for pattern in [
             &PAIR,
+            &OPTION,
+            &AUTHORIZATION,
             &PRIVATE_KEY,
             &TOKEN,
             &URL_PASSWORD,
@@ -394,6 +408,16 @@ mod tests {
                 r#""{\"MY_KEY\":\"withheld\",\"x\":1}""#,
             ),
             ("https://ada:pw12@h/x", "https://ada:withheld@h/x"),
+            ("ssh --password abc n1", "ssh --password withheld n1"),
+            (
+                "curl -H 'X-Auth-Token: abc'",
+                "curl -H 'X-Auth-Token: withheld'",
+            ),
+            (r"TOKEN='\''a/b;c'\'' true", "TOKEN='withheld' true"),
+            (
+                r#"{"authorization":"Basic abc"}"#,
+                r#"{"authorization":"withheld"}"#,
+            ),
             ("AKIAABCDEFGHIJKLMNOP", "withheld"),
             ("key = \"ckpt\"", "key = \"ckpt\""),
         ] {
