@@ -3,6 +3,7 @@
 mod bag;
 mod describe;
 mod names;
+mod patterns;
 mod scrub;
 
 use crate::{

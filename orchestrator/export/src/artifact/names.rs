@@ -1,6 +1,6 @@
 //! Finds the names in the files of a campaign: hosts, users, accounts, and secrets.
 
-use super::scrub::{ARN_ACCOUNT, HOME, PAIR, QUOTED_ACCOUNT, USER_AT_HOST, is_secret, matches};
+use super::patterns::{ARN_ACCOUNT, HOME, PAIR, QUOTED_ACCOUNT, USER_AT_HOST, is_secret, matches};
 use cvc_core::{environment, nodelist, paths};
 use serde_json::Value;
 use std::{
@@ -260,7 +260,7 @@ impl Names {
 
     fn secret(&mut self, text: &str) {
         // shorter ones would be found in everything
-        if text.len() >= 8 && text != super::scrub::WITHHELD {
+        if text.len() >= 8 && text != super::patterns::WITHHELD {
             self.secrets.insert(text.to_owned());
         }
     }

@@ -5,6 +5,7 @@ mod common;
 
 mod artifact;
 mod made;
+mod named;
 mod notebook;
 mod parquet;
 
