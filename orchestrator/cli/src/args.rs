@@ -613,7 +613,7 @@ pub struct ImportArgs {
 }
 
 #[derive(Args)]
-#[command(group = clap::ArgGroup::new("form").required(true).multiple(true).args(["csv", "ro_crate"]))]
+#[command(group = clap::ArgGroup::new("form").required(true).multiple(true).args(["csv", "parquet", "artifact", "ro_crate"]))]
 pub struct ExportArgs {
     /// Campaign file, a campaign's directory, or its name
     pub campaign: Utf8PathBuf,
