@@ -67,16 +67,21 @@ fn told_artifact(artifact: &Artifact, report: Option<&Utf8Path>) {
         None => "without a report".to_owned(),
     };
     tell(format_args!(
-        "{}: {:.1} KiB, {} of {:.1} KiB, {report}",
+        "{}: {}, {} of {}, {report}",
         shown(&artifact.path),
-        kib(artifact.bytes),
+        size(artifact.bytes),
         counted(artifact.files, "file"),
-        kib(artifact.payload_bytes),
+        size(artifact.payload_bytes),
     ));
 }
 
-fn kib(bytes: u64) -> f64 {
-    bytes as f64 / 1024.0
+fn size(bytes: u64) -> String {
+    let kib = bytes as f64 / 1024.0;
+    if kib < 1024.0 {
+        format!("{kib:.1} KiB")
+    } else {
+        format!("{:.1} MiB", kib / 1024.0)
+    }
 }
 
 fn failure(error: ExportError) -> Failure {

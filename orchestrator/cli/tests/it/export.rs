@@ -148,3 +148,30 @@ fn an_artefact_of_a_damaged_campaign_is_refused_with_the_line() {
     );
     assert!(!c.dir().join("a.zip").exists());
 }
+
+#[test]
+fn a_killed_export_leaves_a_whole_artefact_or_none() {
+    let c = campaign("given", TEXT);
+    c.cvc(&["import", IMPORT]).expect(0);
+    let export = ["export", "thesis-cloud", "--artifact", "a.zip", "--replace"];
+    c.cvc(&export).expect(0);
+    let whole = fs::read(c.dir().join("a.zip")).expect("a zip");
+    fs::remove_file(c.dir().join("a.zip")).expect("removed");
+    for wait_ms in [1, 20, 50, 80, 120, 200, 300, 500] {
+        let mut running = c.start(&export);
+        std::thread::sleep(std::time::Duration::from_millis(wait_ms));
+        let was_alive = running.is_alive();
+        running.kill();
+        match fs::read(c.dir().join("a.zip")) {
+            Ok(found) => assert!(found == whole, "half a file after {wait_ms} ms"),
+            Err(_) => assert!(was_alive, "no file"),
+        }
+    }
+    c.cvc(&export).expect(0);
+    let left: Vec<_> = fs::read_dir(c.dir())
+        .expect("the directory")
+        .flatten()
+        .filter(|entry| entry.file_name().to_string_lossy().starts_with(".artifact"))
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
+}

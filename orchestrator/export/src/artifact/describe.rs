@@ -23,6 +23,9 @@ pub(super) struct Beside {
     pub(super) keeps_names: bool,
 }
 
+/// Imported campaigns have none.
+const CAMPAIGN_FILE: &str = "campaign.toml";
+
 /// Facts of a machine that are shown, with their headings.
 const MACHINE: [(&str, &str); 6] = [
     ("cpu", "processor"),
@@ -215,16 +218,20 @@ fn effort(
             counted(bad, "run")
         );
     }
-    let _ = writeln!(
-        out,
-        "- Time: {} took {} in all; {} cut off.",
-        counted(beside.attempts, "attempt"),
-        duration(beside.attempts_s),
-        match beside.cut_off {
-            1 => "1 of them was".to_owned(),
-            n => format!("{n} of them were"),
-        }
-    );
+    if beside.files.contains(&CAMPAIGN_FILE) {
+        let _ = writeln!(
+            out,
+            "- Time: {} took {} in all; {} cut off.",
+            counted(beside.attempts, "attempt"),
+            duration(beside.attempts_s),
+            match beside.cut_off {
+                1 => "1 of them was".to_owned(),
+                n => format!("{n} of them were"),
+            }
+        );
+    } else {
+        out.push_str("- Time: the values were imported, and how long the runs took in all is not recorded.\n");
+    }
     let costs = index.run_costs()?;
     let (known, total) = sum(costs.iter().map(|cost| cost.usd));
     if costs.is_empty() {
@@ -267,7 +274,7 @@ fn contents(beside: &Beside, out: &mut String) {
     out.push_str("## What is here\n\n| file | is |\n| --- | --- |\n");
     for file in &beside.files {
         let what = match *file {
-            "campaign.toml" => "the campaign file",
+            CAMPAIGN_FILE => "the campaign file",
             "cvc.lock" => "the software that the sites had",
             "plan.json" => "the plan that follows from the campaign file",
             _ => "what was done and when",
@@ -300,7 +307,7 @@ fn again(campaign: &str, cvc: &str, beside: &Beside, out: &mut String) {
          3. Report from this record: `mkdir -p campaigns && cp -r data campaigns/{name} && cvc report {name}`.",
         plain(cvc)
     );
-    if beside.files.contains(&"campaign.toml") {
+    if beside.files.contains(&CAMPAIGN_FILE) {
         let _ = writeln!(
             out,
             "4. Measure again: copy `data/campaign.toml` and put your own machines in place of those in `[sites]`{}. `cvc doctor FILE` says \

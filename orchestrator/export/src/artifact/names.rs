@@ -1,6 +1,8 @@
 //! Finds the names in the files of a campaign: hosts, users, accounts, and secrets.
 
-use super::patterns::{ARN_ACCOUNT, HOME, PAIR, QUOTED_ACCOUNT, USER_AT_HOST, is_secret, matches};
+use super::patterns::{
+    ARN_ACCOUNT, HOME, PAIR, QUOTED_ACCOUNT, USER_AT_HOST, is_secret_everywhere, matches,
+};
 use cvc_core::{environment, nodelist, paths};
 use serde_json::Value;
 use std::{
@@ -304,7 +306,7 @@ impl Finder {
             match name.as_str() {
                 "USER" | "LOGNAME" | "USERNAME" => self.add(Kind::User, value),
                 "HOST" | "HOSTNAME" => self.host(value),
-                name if is_secret(name) => self.names.secret(value),
+                name if is_secret_everywhere(name) => self.names.secret(value),
                 _ => {}
             }
         }
@@ -335,7 +337,7 @@ impl Finder {
 
     fn member(&mut self, key: &str, value: &Value) {
         match (key, value) {
-            (_, Value::String(text)) if is_secret(key) => self.names.secret(text),
+            (_, Value::String(text)) if is_secret_everywhere(key) => self.names.secret(text),
             (
                 "host" | "hostname" | "address" | "internal" | "head" | "node",
                 Value::String(text),
@@ -430,7 +432,9 @@ impl Finder {
             self.add(Kind::User, last.unwrap_or_default());
         }
         for name in environment::secret_variables() {
-            if let Some(value) = std::env::var_os(name) {
+            if is_secret_everywhere(&name.to_string_lossy())
+                && let Some(value) = std::env::var_os(name)
+            {
                 self.names.secret(&value.to_string_lossy());
             }
         }

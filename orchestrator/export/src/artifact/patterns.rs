@@ -84,6 +84,21 @@ pub(super) fn is_secret(name: &str) -> bool {
     name != "key" && may_hold_secret(name)
 }
 
+/// Variables whose values are kept from programs, but say nothing secret: where such a value stands elsewhere, it stays.
+const PUBLIC: [&str; 6] = [
+    "AWS_REGION",
+    "AWS_DEFAULT_REGION",
+    "AWS_PROFILE",
+    "AWS_ENDPOINT_URL",
+    "AWS_CONFIG_FILE",
+    "AWS_SHARED_CREDENTIALS_FILE",
+];
+
+/// Whether the value of a variable of this name is kept back wherever it stands.
+pub(super) fn is_secret_everywhere(name: &str) -> bool {
+    is_secret(name) && !PUBLIC.contains(&name)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -330,6 +330,16 @@ mod tests {
     }
 
     #[test]
+    fn a_secret_is_withheld_elsewhere_too_and_a_region_is_not() {
+        let mut s =
+            scrubber(&[r#"{"env": {"DB_PASSWORD": "hunter2hunter2", "AWS_REGION": "us-east-1"}}"#]);
+        assert_eq!(
+            s.clean("hunter2hunter2 in us-east-1, AWS_REGION=us-east-1"),
+            "withheld in us-east-1, AWS_REGION=withheld"
+        );
+    }
+
+    #[test]
     fn names_that_are_words_of_the_formats_are_replaced_where_only_a_name_can_be_meant() {
         let mut s = scrubber(&[r#"{"user": "run", "host": "max"}"#]);
         assert_eq!(
