@@ -1,7 +1,7 @@
 //! Finds the names in the files of a campaign: hosts, users, accounts, and secrets.
 
 use super::patterns::{
-    ARN_ACCOUNT, HOME, PAIR, QUOTED_ACCOUNT, USER_AT_HOST, is_secret_everywhere, matches,
+    ARN_ACCOUNT, HOME, QUOTED_ACCOUNT, USER_AT_HOST, is_secret_everywhere, matches, pairs,
 };
 use cvc_core::{environment, nodelist, paths};
 use serde_json::Value;
@@ -298,7 +298,7 @@ impl Finder {
                 self.add(Kind::Account, found.get(1).map_or("", |m| m.as_str()));
             }
         }
-        for pair in matches(&PAIR, text) {
+        for pair in pairs(text) {
             let (Some(name), Some(value)) = (pair.get(1), pair.get(2)) else {
                 continue;
             };

@@ -68,6 +68,23 @@ pattern!(
     r"[A-Za-z][A-Za-z0-9._-]*\[[0-9,-]+\][A-Za-z0-9._-]*"
 );
 
+// what a text has in which a pair says something; records have a hundred pairs that say nothing
+pattern!(
+    TELLING,
+    r"(?i)secret|token|passw|_key|api_?key|access|jwt|aws_|\bkey\b|\buser|\bhost|\blogname"
+);
+
+/// Names with values, if any of them may be a secret, a user or a host.
+pub(super) fn pairs(text: &str) -> impl Iterator<Item = Captures<'_>> {
+    let is_telling = TELLING
+        .as_ref()
+        .is_none_or(|telling| telling.is_match(text));
+    is_telling
+        .then(|| matches(&PAIR, text))
+        .into_iter()
+        .flatten()
+}
+
 /// All matches of a pattern.
 pub(super) fn matches<'t>(
     pattern: &'static LazyLock<Option<Regex>>,
@@ -107,6 +124,7 @@ mod tests {
     fn every_pattern_compiles() {
         for pattern in [
             &PAIR,
+            &TELLING,
             &OPTION,
             &AUTHORIZATION,
             &PRIVATE_KEY,

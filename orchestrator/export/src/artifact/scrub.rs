@@ -4,8 +4,8 @@ use super::{
     names::{Kind, Names, is_generic},
     patterns::{
         ARN_ACCOUNT, AUTHORIZATION, CLOUD_ID, HOME, IPV4, IPV4_DASHED, IPV6, MAC, NODE_LIST,
-        OPTION, PAIR, PRIVATE_KEY, QUOTED_ACCOUNT, TOKEN, URL_PASSWORD, USER_AT_HOST, WITHHELD,
-        is_secret, matches,
+        OPTION, PRIVATE_KEY, QUOTED_ACCOUNT, TOKEN, URL_PASSWORD, USER_AT_HOST, WITHHELD,
+        is_secret, matches, pairs,
     },
 };
 use aho_corasick::AhoCorasick;
@@ -88,7 +88,7 @@ impl Scrubber {
         for pattern in [&URL_PASSWORD, &OPTION, &AUTHORIZATION] {
             spans.extend(matches(pattern, text).filter_map(|m| Some(withheld(m.get(1)?.range()))));
         }
-        for pair in matches(&PAIR, text) {
+        for pair in pairs(text) {
             let (Some(name), Some(value)) = (pair.get(1), pair.get(2)) else {
                 continue;
             };
