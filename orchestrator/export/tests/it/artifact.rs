@@ -359,7 +359,7 @@ fn damaged_records_and_files_that_are_no_text_are_no_error() {
 }
 
 #[test]
-fn a_full_disk_leaves_the_old_artefact_and_no_half_file() {
+fn a_full_disk_is_told_and_leaves_no_half_file() {
     require!(Tool::Tmpfs);
     let made = Made::new(campaign_with_names);
     let disk = made.path("disk");
