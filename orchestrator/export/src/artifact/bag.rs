@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 use std::{
     collections::BTreeSet,
     fs::File,
-    io::{self, Read, Seek, Write},
+    io::{self, Read, Seek, SeekFrom, Write},
 };
 use zip::{
     CompressionMethod, DateTime, ZipArchive, ZipWriter, result::ZipError, write::SimpleFileOptions,
@@ -24,7 +24,7 @@ const MAX_TAG_FILE: u64 = 64 << 20;
 
 /// A bag that is being written.
 pub(super) struct Bag<'p, W: Write + Seek> {
-    zip: ZipWriter<W>,
+    zip: ZipWriter<UntilFailure<W>>,
     /// Where it is written, for messages.
     path: &'p Utf8Path,
     /// The directory that all its files are in.
@@ -39,7 +39,7 @@ impl<'p, W: Write + Seek> Bag<'p, W> {
     /// An empty bag with this name.
     pub(super) fn new(out: W, path: &'p Utf8Path, base: &str) -> Result<Self, ExportError> {
         let mut bag = Self {
-            zip: ZipWriter::new(out),
+            zip: ZipWriter::new(UntilFailure::new(out)),
             path,
             base: base.to_owned(),
             payload: Vec::new(),
@@ -109,7 +109,12 @@ impl<'p, W: Write + Seek> Bag<'p, W> {
         self.tag(MANIFEST, &manifest)?;
         let tags = self.tags.concat();
         self.tag(TAGS, &tags)?;
-        self.zip.finish().map_err(not_written(self.path))
+        let out = self.zip.finish().map_err(not_written(self.path))?;
+        if out.has_failed {
+            let error = io::Error::other("an earlier write failed");
+            return Err(StoreError::io("write", self.path)(error).into());
+        }
+        Ok(out.out)
     }
 
     fn file(
@@ -138,6 +143,68 @@ impl<'p, W: Write + Seek> Bag<'p, W> {
 
 fn not_written(path: &Utf8Path) -> impl FnOnce(ZipError) -> ExportError + '_ {
     move |error| StoreError::io("write", path)(error.into()).into()
+}
+
+/// Fails once. What comes afterwards is taken and dropped: a [`ZipWriter`] that is given up still tries to end its file, and would print that
+/// it cannot.
+struct UntilFailure<W> {
+    out: W,
+    has_failed: bool,
+    /// Where the next byte goes, and behind which one the file ends: the writer computes with both.
+    at: u64,
+    end: u64,
+}
+
+impl<W> UntilFailure<W> {
+    fn new(out: W) -> Self {
+        Self {
+            out,
+            has_failed: false,
+            at: 0,
+            end: 0,
+        }
+    }
+
+    fn once<T>(
+        &mut self,
+        afterwards: T,
+        what: impl FnOnce(&mut W) -> io::Result<T>,
+    ) -> io::Result<T> {
+        if self.has_failed {
+            return Ok(afterwards);
+        }
+        let done = what(&mut self.out);
+        self.has_failed = done
+            .as_ref()
+            .is_err_and(|error| error.kind() != io::ErrorKind::Interrupted);
+        done
+    }
+}
+
+impl<W: Write> Write for UntilFailure<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.once(bytes.len(), |out| out.write(bytes))?;
+        self.at += written as u64;
+        self.end = self.end.max(self.at);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.once((), W::flush)
+    }
+}
+
+impl<W: Seek> Seek for UntilFailure<W> {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let afterwards = match to {
+            SeekFrom::Start(at) => Some(at),
+            SeekFrom::Current(by) => self.at.checked_add_signed(by),
+            SeekFrom::End(by) => self.end.checked_add_signed(by),
+        };
+        let afterwards = afterwards.unwrap_or(self.at);
+        self.at = self.once(afterwards, |out| out.seek(to))?;
+        Ok(self.at)
+    }
 }
 
 /// Sums what is written.
