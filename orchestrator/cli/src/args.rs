@@ -72,7 +72,7 @@ pub enum Command {
     Advise(AdviseArgs),
     /// Import what others measured as a campaign: a CSV table, a description of tables, or a report of ReFrame
     Import(ImportArgs),
-    /// Export a campaign for others: flat tables with a schema (CSV, Data Package), or a Process Run Crate (RO-Crate)
+    /// Export a campaign for others: flat tables with a schema (CSV, Parquet), a Process Run Crate (RO-Crate), or an artefact (BagIt)
     Export(ExportArgs),
     /// Compare a paper's printed tables with what its own inputs give and with what was measured here
     Reproduce(ReproduceArgs),
@@ -613,7 +613,7 @@ pub struct ImportArgs {
 }
 
 #[derive(Args)]
-#[command(group = clap::ArgGroup::new("form").required(true).multiple(true).args(["csv", "ro_crate"]))]
+#[command(group = clap::ArgGroup::new("form").required(true).multiple(true).args(["csv", "parquet", "artifact", "ro_crate"]))]
 pub struct ExportArgs {
     /// Campaign file, a campaign's directory, or its name
     pub campaign: Utf8PathBuf,
@@ -624,6 +624,19 @@ pub struct ExportArgs {
     /// Write points, runs, values, facts and leases as CSV tables into this directory, with their schema in datapackage.json
     #[arg(long, value_name = "DIR")]
     pub csv: Option<Utf8PathBuf>,
+    /// Write the same tables as Parquet files into this directory
+    #[arg(long, value_name = "DIR")]
+    pub parquet: Option<Utf8PathBuf>,
+    /// Write an artefact to publish into this zip: a BagIt bag of the campaign's files, tables and report, with ARTIFACT.md; secrets are
+    /// withheld, and names of hosts, users and accounts, and addresses, are replaced by words such as host-1
+    #[arg(long, value_name = "FILE")]
+    pub artifact: Option<Utf8PathBuf>,
+    /// Directory of the report for the artefact [default: reports/NAME, if it is there]
+    #[arg(long, value_name = "DIR", requires = "artifact")]
+    pub report: Option<Utf8PathBuf>,
+    /// Leave names and addresses in the artefact as they are
+    #[arg(long, requires = "artifact")]
+    pub keep_names: bool,
     /// Write a Process Run Crate into this directory: the files of the campaign, the tables, and an action for each run
     #[arg(long, value_name = "DIR")]
     pub ro_crate: Option<Utf8PathBuf>,

@@ -23,6 +23,35 @@ pub enum ExportError {
         /// Such a file, relative to it.
         file: String,
     },
+    /// Something is where an artefact is to be.
+    #[error("{path} exists, and is no artifact of cvc")]
+    NoArtifact {
+        /// What is there.
+        path: Utf8PathBuf,
+    },
+    /// A file of the campaign from which names cannot be taken.
+    #[error("{path} has more than {max_bytes} bytes")]
+    TooLarge {
+        /// Which file.
+        path: Utf8PathBuf,
+        /// Most that are read.
+        max_bytes: u64,
+    },
+    /// A value that does not have the type of its column.
+    #[error("table {table}, column {column}: {}", match text {
+        Some(text) => format!("`{}` is no {of}", cvc_core::visible::visible(text)),
+        None => "a row has no value".to_owned(),
+    })]
+    Unfit {
+        /// The table.
+        table: String,
+        /// Its column.
+        column: String,
+        /// The type of its values.
+        of: &'static str,
+        /// What stands there instead; `None`: nothing, though every row must have a value.
+        text: Option<String>,
+    },
     /// A file.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -43,6 +72,15 @@ impl ExportError {
             }
             Self::Foreign { .. } => {
                 Some("move it elsewhere, or name another directory: --replace keeps nothing".into())
+            }
+            Self::NoArtifact { .. } => {
+                Some("name a file that does not exist: only an earlier artifact is replaced".into())
+            }
+            Self::TooLarge { .. } => {
+                Some("--csv and --ro-crate have no such limit, and leave all names in".into())
+            }
+            Self::Unfit { .. } => {
+                Some("--csv writes it as it is; cvc fsck shows what is damaged".into())
             }
             Self::Store(_) | Self::Analysis(_) => None,
         }

@@ -135,3 +135,8 @@ pub(crate) fn json(value: &impl Serialize, path: &Utf8Path) -> Result<Vec<u8>, S
     text.push(b'\n');
     Ok(text)
 }
+
+/// Bytes as hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -40,6 +40,8 @@ pub enum Tool {
     Latex,
     /// Python 3, for comparison in benchmarks and to read reports.
     Python,
+    /// Python 3 with pandas and matplotlib, to run notebooks.
+    Plotting,
     /// Several nodes on this machine: [`crate::Lab`].
     Lab,
     /// A lab, and what a node of it needs to speak Portuguese: the locale's source, and the translations of the C library and coreutils.
@@ -114,6 +116,11 @@ impl Tool {
             }
             Self::Latex => ["pdflatex", "tectonic"].iter().find_map(|n| on_path(n)),
             Self::Python => on_path("python3"),
+            Self::Plotting => on_path("python3").filter(|python| {
+                let mut command = Command::new(python);
+                command.args(["-c", "import pandas, matplotlib"]);
+                command.output().is_ok_and(|o| o.status.success())
+            }),
             Self::CargoDeny => on_path("cargo-deny"),
             Self::RoCrateValidator => env::var_os("CVC_ROCRATE_VALIDATOR")
                 .map(PathBuf::from)
@@ -185,6 +192,7 @@ impl Tool {
             | Self::Tmpfs
             | Self::Latex
             | Self::Python
+            | Self::Plotting
             | Self::CargoDeny
             | Self::RoCrateValidator
             | Self::Ansible
@@ -213,6 +221,9 @@ impl Tool {
             Self::Tmpfs => "the right to mount a tmpfs (root)",
             Self::Latex => "LaTeX (pdflatex or tectonic)",
             Self::Python => "python3",
+            Self::Plotting => {
+                "python3 with pandas and matplotlib (Debian, Ubuntu: python3-pandas, python3-matplotlib)"
+            }
             Self::CargoDeny => "cargo-deny",
             Self::RoCrateValidator => {
                 "roc-validator (rocrate-validator on PATH, or CVC_ROCRATE_VALIDATOR)"

@@ -1,4 +1,4 @@
-//! `cvc export` as users type it, of a campaign that ran: tables that are read by their schema, a crate that the validator takes.
+//! `cvc export` as users type it: tables that are read by their schema, a crate that the validator takes, an artefact that cvc reads again.
 
 use crate::common::campaign;
 use cvc_testkit::{Tool, require};
@@ -75,4 +75,103 @@ fn a_campaign_that_ran_is_exported_and_the_validator_takes_its_crate() {
         let text = String::from_utf8_lossy(&checked.stdout);
         assert!(checked.status.success(), "{name}: {text}");
     }
+}
+
+/// A campaign of printed tables, which needs no MPI library.
+const IMPORT: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../../experiments/papers/thesis/import/cloud.toml"
+);
+
+#[test]
+fn an_artefact_has_the_report_that_was_written_and_is_replaced_only_if_asked() {
+    let c = campaign("given", TEXT);
+    c.cvc(&["import", IMPORT]).expect(0);
+    let export = ["export", "thesis-cloud", "--artifact", "out/a.zip"];
+    let told = c.cvc(&export).expect(0).stdout;
+    assert!(
+        told.starts_with("out/a.zip: ") && told.ends_with(", without a report\n"),
+        "{told}"
+    );
+    let refused = c.cvc(&export).expect(2).stderr;
+    assert!(
+        refused.contains("out/a.zip exists") && refused.contains("--replace"),
+        "{refused}"
+    );
+    c.cvc(&["report", "thesis-cloud"]).expect(0);
+    let replace = [&export[..], &["--replace", "--parquet", "out/parquet"]].concat();
+    let told = c.cvc(&replace).expect(0).stdout;
+    assert!(
+        told.contains("out/parquet: 6 files\n")
+            && told.ends_with(", with the report in reports/thesis-cloud\n"),
+        "{told}"
+    );
+    let first = fs::read(c.dir().join("out/a.zip")).expect("a zip");
+    c.cvc(&replace).expect(0);
+    assert!(first == fs::read(c.dir().join("out/a.zip")).expect("a zip"));
+    let names = String::from_utf8_lossy(&first);
+    assert!(names.contains("thesis-cloud/data/report/report.html"));
+
+    c.put("mine.zip", "mine");
+    let refused = c
+        .cvc(&[
+            "export",
+            "thesis-cloud",
+            "--artifact",
+            "mine.zip",
+            "--replace",
+        ])
+        .expect(2)
+        .stderr;
+    assert!(
+        refused.contains("mine.zip exists, and is no artifact of cvc"),
+        "{refused}"
+    );
+    assert_eq!(fs::read(c.dir().join("mine.zip")).expect("kept"), b"mine");
+    let refused = c.cvc(&["export", "thesis-cloud", "--csv", "out/t", "--keep-names"]);
+    assert!(refused.expect(2).stderr.contains("--artifact"));
+}
+
+#[test]
+fn an_artefact_of_a_damaged_campaign_is_refused_with_the_line() {
+    let c = campaign("given", TEXT);
+    c.cvc(&["import", IMPORT]).expect(0);
+    let journal = c.dir().join("campaigns/thesis-cloud/journal.jsonl");
+    let text = fs::read_to_string(&journal).expect("a journal");
+    fs::write(&journal, text.replacen("run-finished", "run-finishee", 1)).expect("damaged");
+    let refused = c.cvc(&["export", "thesis-cloud", "--artifact", "a.zip"]);
+    assert!(refused.code.is_some_and(|code| code != 0), "{refused:?}");
+    assert!(
+        refused.stderr.contains("journal.jsonl") && refused.stderr.contains("line"),
+        "{}",
+        refused.stderr
+    );
+    assert!(!c.dir().join("a.zip").exists());
+}
+
+#[test]
+fn a_killed_export_leaves_a_whole_artefact_or_none() {
+    let c = campaign("given", TEXT);
+    c.cvc(&["import", IMPORT]).expect(0);
+    let export = ["export", "thesis-cloud", "--artifact", "a.zip", "--replace"];
+    c.cvc(&export).expect(0);
+    let whole = fs::read(c.dir().join("a.zip")).expect("a zip");
+    fs::remove_file(c.dir().join("a.zip")).expect("removed");
+    for wait_ms in [1, 20, 50, 80, 120, 200, 300, 500] {
+        let mut running = c.start(&export);
+        std::thread::sleep(std::time::Duration::from_millis(wait_ms));
+        let was_alive = running.is_alive();
+        running.kill();
+        match fs::read(c.dir().join("a.zip")) {
+            Ok(found) => assert!(found == whole, "half a file after {wait_ms} ms"),
+            Err(_) => assert!(was_alive, "no file"),
+        }
+    }
+    c.cvc(&export).expect(0);
+    let left: Vec<_> = fs::read_dir(c.dir())
+        .expect("the directory")
+        .flatten()
+        .filter(|entry| entry.file_name().to_string_lossy().starts_with(".artifact"))
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
 }

@@ -6,8 +6,8 @@ mod software;
 
 use crate::{
     error::ExportError,
-    tables,
-    target::{Exported, json, make},
+    package, tables,
+    target::{Exported, hex, json, make},
 };
 use camino::Utf8Path;
 use cvc_core::store::{CampaignDir, StoreError, write_whole};
@@ -104,7 +104,7 @@ impl Crate {
         fs::create_dir(&below).map_err(StoreError::io("create", &below))?;
         for file in tables::write(index, &below)? {
             let what = match file.strip_suffix(".csv") {
-                Some(table) => format!("table of {table}; {} describes it", tables::PACKAGE),
+                Some(table) => format!("table of {table}; {} describes it", package::PACKAGE),
                 None => "schema of the tables (Frictionless Data Package)".to_owned(),
             };
             let path = below.join(&file);
@@ -358,10 +358,5 @@ fn digest(from: &mut impl Read, to: &mut impl Write) -> io::Result<(u64, String)
         sum.update(&buffer[..read]);
         bytes += read as u64;
     }
-    let text = sum
-        .finalize()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
-    Ok((bytes, text))
+    Ok((bytes, hex(&sum.finalize())))
 }

@@ -3,60 +3,17 @@
 #[path = "../../../prediction/tests/it/common/mod.rs"]
 mod common;
 
-use camino::{Utf8Path, Utf8PathBuf};
+mod artifact;
+mod made;
+mod named;
+mod notebook;
+mod parquet;
+
 use common::HOSTILE;
-use cvc_core::store::CampaignDir;
-use cvc_export::{Description, ExportError, export_ro_crate, export_tables};
-use cvc_index::Index;
+use cvc_export::{Description, ExportError, export_tables};
+use made::Made;
 use serde_json::Value;
 use std::{collections::BTreeMap, fs, process::Command};
-
-/// A directory with a campaign in `c`.
-struct Made {
-    dir: tempfile::TempDir,
-    index: Index,
-}
-
-impl Made {
-    fn new(campaign: impl FnOnce(&std::path::Path)) -> Self {
-        let dir = tempfile::tempdir().expect("a directory");
-        let of = dir.path().join("c");
-        fs::create_dir(&of).expect("a directory");
-        campaign(&of);
-        let index = Index::apart(Utf8Path::from_path(&of).expect("UTF-8")).expect("an index");
-        Self { dir, index }
-    }
-
-    fn path(&self, name: &str) -> Utf8PathBuf {
-        Utf8Path::from_path(self.dir.path())
-            .expect("UTF-8")
-            .join(name)
-    }
-
-    fn crate_of(&self, description: Description<'_>) -> Vec<Value> {
-        let campaign = CampaignDir::at(&self.path("c"));
-        export_ro_crate(
-            &campaign,
-            &self.index,
-            description,
-            &self.path("crate"),
-            true,
-        )
-        .expect("a crate");
-        let text = fs::read(self.path("crate/ro-crate-metadata.json")).expect("metadata");
-        let document: Value = serde_json::from_slice(&text).expect("JSON");
-        document["@graph"].as_array().expect("entities").clone()
-    }
-
-    /// Rows by the names of their columns.
-    fn rows(&self, table: &str) -> Vec<BTreeMap<String, String>> {
-        csv::Reader::from_path(self.path(&format!("tables/{table}.csv")))
-            .expect("a table")
-            .deserialize()
-            .collect::<Result<_, _>>()
-            .expect("rows")
-    }
-}
 
 #[test]
 fn tables_have_the_columns_and_types_of_their_schema_and_all_rows() {

@@ -1,0 +1,432 @@
+//! A campaign as an artefact to publish: a BagIt bag in a zip, with a description, without secrets and, unless asked, without names.
+
+mod bag;
+mod describe;
+mod names;
+mod patterns;
+mod scrub;
+
+use crate::{
+    error::ExportError,
+    package::{self, Format, PACKAGE},
+    tables,
+    target::{files, json},
+};
+use bag::{Bag, Foreign, check_own};
+use camino::{Utf8Path, Utf8PathBuf};
+use cvc_core::ids::RunId;
+use cvc_core::store::{
+    CampaignDir, StoreError,
+    line_file::{self, Sum, check_sum},
+    own_prefix, remove_abandoned,
+};
+use cvc_index::Index;
+use cvc_journal::event::{Entry, Event};
+use describe::{Beside, artifact_md};
+use jiff::Timestamp;
+use names::Finder;
+use scrub::Scrubber;
+use std::{
+    collections::HashMap,
+    fs::{self, File},
+    io::{BufWriter, Read, Write},
+};
+
+/// Largest file of a campaign that goes into an artefact, bytes: names are taken out of a file as a whole.
+const MAX_FILE_BYTES: u64 = 1 << 30;
+/// What the names of files begin with that are being written.
+const TEMPORARY: &str = "artifact";
+
+/// What goes into an artefact, and how.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ArtifactOptions<'o> {
+    /// Directory of a report that was written; `None`: it has no report.
+    pub report: Option<&'o Utf8Path>,
+    /// Whether names of hosts, users and accounts, and addresses, stay. Secrets never do.
+    pub keep_names: bool,
+    /// Whether an earlier artefact is replaced.
+    pub replace: bool,
+}
+
+/// An artefact that was written.
+#[derive(Debug)]
+pub struct Artifact {
+    /// Where.
+    pub path: Utf8PathBuf,
+    /// Number of the files of its payload.
+    pub files: usize,
+    /// Their size, bytes.
+    pub payload_bytes: u64,
+    /// Size of the zip, bytes.
+    pub bytes: u64,
+}
+
+/// Writes a campaign as a BagIt bag (RFC 8493) in a zip: campaign file, lock, plan, journal, records and facts of its runs, tables, a
+/// report if there is one, and `ARTIFACT.md`. The same campaign gives the same bytes. The file appears when it is whole.
+///
+/// # Errors
+/// When something other than an earlier artefact is there, or one and it is not to be replaced; when the campaign is damaged or cannot be
+/// read; when the file cannot be written.
+pub fn export_artifact(
+    campaign: &CampaignDir,
+    index: &Index,
+    options: ArtifactOptions<'_>,
+    file: &Utf8Path,
+) -> Result<Artifact, ExportError> {
+    check_target(file, options.replace)?;
+    let parent = match file.parent() {
+        Some(parent) if parent != "" => parent,
+        _ => Utf8Path::new("."),
+    };
+    fs::create_dir_all(parent).map_err(StoreError::io("create", parent))?;
+    remove_abandoned(parent, TEMPORARY);
+    let made = tempfile_in(parent).map_err(StoreError::io("create a file in", parent))?;
+    let sources = Sources::find(campaign, index, options.report)?;
+    let (mut scrubber, beside) = sources.read(options)?;
+    let base = package::package_name(index.meta()?.get("campaign").map_or("", String::as_str));
+    let base = scrubber.clean(if base.is_empty() { "campaign" } else { &base });
+    let mut bag = Bag::new(BufWriter::new(made.as_file()), file, &base)?;
+    let text = artifact_md(index, &beside)?;
+    bag.tag("ARTIFACT.md", &scrubber.clean(&text))?;
+    sources.write(&mut scrubber, &mut bag)?;
+    write_tables(index, &mut scrubber, &mut bag, file)?;
+    let (files, payload_bytes) = bag.payload();
+    let info = info(index, &mut scrubber)?;
+    let mut out = bag.finish(&info)?;
+    out.flush().map_err(StoreError::io("write", file))?;
+    drop(out);
+    let written = made.as_file();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+    written
+        .set_permissions(mode)
+        .and_then(|()| written.sync_all())
+        .map_err(StoreError::io("write", file))?;
+    let bytes = written
+        .metadata()
+        .map_err(StoreError::io("read", file))?
+        .len();
+    // somebody else may have put something there meanwhile
+    check_target(file, options.replace)?;
+    made.persist(file)
+        .map_err(|error| StoreError::io("write", file)(error.error))?;
+    Ok(Artifact {
+        path: file.to_owned(),
+        files,
+        payload_bytes,
+        bytes,
+    })
+}
+
+fn tempfile_in(parent: &Utf8Path) -> std::io::Result<tempfile::NamedTempFile> {
+    tempfile::Builder::new()
+        .prefix(&own_prefix(TEMPORARY)?)
+        .suffix(".zip")
+        .tempfile_in(parent)
+}
+
+/// Whether nothing is there, or an artefact that may be replaced.
+fn check_target(file: &Utf8Path, replace: bool) -> Result<(), ExportError> {
+    let Ok(found) = fs::symlink_metadata(file) else {
+        return Ok(());
+    };
+    let foreign = || ExportError::NoArtifact {
+        path: file.to_owned(),
+    };
+    if !found.is_file() {
+        return Err(foreign());
+    }
+    match check_own(file) {
+        Err(Foreign::Other) => Err(foreign()),
+        _ if !replace => Err(ExportError::Exists {
+            path: file.to_owned(),
+            is_export: true,
+        }),
+        Err(Foreign::Added(added)) => Err(ExportError::Foreign {
+            dir: file.to_owned(),
+            file: added,
+        }),
+        Ok(()) => Ok(()),
+    }
+}
+
+/// The files of a campaign that go into an artefact.
+struct Sources<'c> {
+    campaign: &'c CampaignDir,
+    /// Those in its root that are there.
+    root: Vec<&'static str>,
+    /// Files of runs, relative to the campaign.
+    runs: Vec<String>,
+    /// Directory of a report, with its files.
+    report: Option<(Utf8PathBuf, Vec<String>)>,
+}
+
+impl<'c> Sources<'c> {
+    fn find(
+        campaign: &'c CampaignDir,
+        index: &Index,
+        report: Option<&Utf8Path>,
+    ) -> Result<Self, ExportError> {
+        let root = ["campaign.toml", "cvc.lock", "plan.json", "journal.jsonl"]
+            .into_iter()
+            .filter(|name| campaign.root().join(name).is_file())
+            .collect();
+        let mut runs = Vec::new();
+        for run in index.runs()? {
+            let Some(dir) = run.dir else { continue };
+            for name in ["records.jsonl", "facts.json"] {
+                let path = format!("{dir}/{name}");
+                if campaign.root().join(&path).is_file() {
+                    runs.push(path);
+                }
+            }
+        }
+        let report = match report {
+            Some(dir) => {
+                let is_of_report = |name: &String| {
+                    let name = Utf8Path::new(name);
+                    let known = ["html", "csv", "json", "jsonl", "md", "tex", "svg"];
+                    name.extension().is_some_and(|of| known.contains(&of))
+                        && !name.components().any(|part| part.as_str().starts_with('.'))
+                };
+                let found = files(dir)?.into_iter().filter(is_of_report).collect();
+                Some((dir.to_owned(), found))
+            }
+            None => None,
+        };
+        Ok(Self {
+            campaign,
+            root,
+            runs,
+            report,
+        })
+    }
+
+    /// Reads all of them once, for the names in them.
+    fn read(&self, options: ArtifactOptions<'_>) -> Result<(Scrubber, Beside), ExportError> {
+        let mut finder = Finder::default();
+        for name in self.root.iter().filter(|name| **name != "journal.jsonl") {
+            find_names(&mut finder, &self.campaign.root().join(name))?;
+        }
+        let hosts = self.campaign.hosts();
+        if hosts.is_file() {
+            find_names(&mut finder, &hosts)?;
+        }
+        let mut beside = self.read_journal(&mut finder)?;
+        for name in &self.runs {
+            find_names(&mut finder, &self.campaign.root().join(name))?;
+        }
+        if let Some((dir, names)) = &self.report {
+            for name in names {
+                finder.text(&read(&dir.join(name))?);
+            }
+        }
+        finder.this_machine();
+        beside.files.clone_from(&self.root);
+        beside.has_report = self
+            .report
+            .as_ref()
+            .is_some_and(|(_, names)| !names.is_empty());
+        beside.keeps_names = options.keep_names;
+        Ok((Scrubber::new(finder.found(), options.keep_names), beside))
+    }
+
+    /// What the journal says of attempts, and the names in it.
+    fn read_journal(&self, finder: &mut Finder) -> Result<Beside, ExportError> {
+        let mut beside = Beside {
+            attempts_s: 0.0,
+            attempts: 0,
+            cut_off: 0,
+            files: Vec::new(),
+            has_report: false,
+            keeps_names: false,
+        };
+        let mut open = HashMap::new();
+        cvc_journal::read_each(&self.campaign.journal(), |entry| {
+            if let Ok(value) = serde_json::to_value(&entry.event) {
+                finder.json(&value);
+            }
+            count_attempt(entry, &mut open, &mut beside);
+            Ok(())
+        })?;
+        Ok(beside)
+    }
+
+    /// Writes them without what must not be in them.
+    fn write<W: Write + std::io::Seek>(
+        &self,
+        scrubber: &mut Scrubber,
+        bag: &mut Bag<'_, W>,
+    ) -> Result<(), ExportError> {
+        for name in &self.root {
+            let path = self.campaign.root().join(name);
+            let text = match *name {
+                "journal.jsonl" => clean_journal(&path, scrubber)?,
+                _ => scrubber.clean(&read(&path)?).into_owned(),
+            };
+            bag.add_text(name, &text)?;
+        }
+        for name in &self.runs {
+            let text = read(&self.campaign.root().join(name))?;
+            bag.add_text(name, &scrubber.clean(&text))?;
+        }
+        if let Some((dir, names)) = &self.report {
+            for name in names {
+                let text = read(&dir.join(name))?;
+                let name = scrubber.clean(name).into_owned();
+                bag.add_text(&format!("report/{name}"), &scrubber.clean(&text))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Adds the time of an attempt that ends.
+fn count_attempt(entry: Entry, open: &mut HashMap<(RunId, u32), Timestamp>, beside: &mut Beside) {
+    let (run, attempt, is_cut_off) = match entry.event {
+        Event::RunIntended { run, attempt, .. } => {
+            open.insert((run, attempt), entry.at);
+            return;
+        }
+        Event::RunFinished { run, attempt, .. } => (run, attempt, false),
+        Event::RunAbandoned { run, attempt, .. } => (run, attempt, true),
+        _ => return,
+    };
+    if let Some(began) = open.remove(&(run, attempt)) {
+        beside.attempts += 1;
+        beside.attempts_s += entry.at.duration_since(began).as_secs_f64().max(0.0);
+        beside.cut_off += usize::from(is_cut_off);
+    }
+}
+
+/// The names in a file, by its format as far as it can be read.
+fn find_names(finder: &mut Finder, path: &Utf8Path) -> Result<(), ExportError> {
+    let text = read(path)?;
+    match path.extension() {
+        Some("toml" | "lock") => {
+            if let Ok(value) = toml::from_str::<serde_json::Value>(&text) {
+                finder.json(&value);
+            }
+            // also what is in comments
+            finder.text(&text);
+        }
+        Some("json") => match serde_json::from_str(&text) {
+            Ok(value) => finder.json(&value),
+            Err(_) => finder.text(&text),
+        },
+        _ => {
+            for line in text.lines() {
+                match serde_json::from_str(line) {
+                    Ok(value) => finder.json(&value),
+                    Err(_) => finder.text(line),
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The journal without names, with the checksums of its new lines. A torn end is left out.
+fn clean_journal(path: &Utf8Path, scrubber: &mut Scrubber) -> Result<String, ExportError> {
+    let mut text = String::new();
+    let file = File::open(path).map_err(StoreError::io("read", path))?;
+    let mut failed = None;
+    line_file::scan(file, |_, line| {
+        let has_sum = check_sum(line) == Sum::Right;
+        let content = match line_file::sum_of(line).filter(|_| has_sum) {
+            // `,"sum":"` before it, `"}` behind it
+            Some(sum) => &line[..line.len() - sum.len() - 10],
+            None => line,
+        };
+        let mut clean = scrubber
+            .clean(&String::from_utf8_lossy(content))
+            .into_owned();
+        if has_sum {
+            clean.push('}');
+            match line_file::with_sum(clean.into_bytes()) {
+                Ok(line) => text.push_str(&String::from_utf8_lossy(&line)),
+                Err(error) => failed = Some(error),
+            }
+        } else {
+            text.push_str(&clean);
+            text.push('\n');
+        }
+        Ok(())
+    })
+    .map_err(StoreError::io("read", path))?;
+    match failed {
+        Some(error) => Err(StoreError::io("read", path)(error).into()),
+        None => Ok(text),
+    }
+}
+
+/// A file as text; what is no text in it is replaced.
+fn read(path: &Utf8Path) -> Result<String, ExportError> {
+    let file = File::open(path).map_err(StoreError::io("read", path))?;
+    let mut bytes = Vec::new();
+    file.take(MAX_FILE_BYTES + 1)
+        .read_to_end(&mut bytes)
+        .map_err(StoreError::io("read", path))?;
+    if bytes.len() as u64 > MAX_FILE_BYTES {
+        return Err(ExportError::TooLarge {
+            path: path.to_owned(),
+            max_bytes: MAX_FILE_BYTES,
+        });
+    }
+    Ok(match String::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
+    })
+}
+
+fn write_tables<W: Write + std::io::Seek>(
+    index: &Index,
+    scrubber: &mut Scrubber,
+    bag: &mut Bag<'_, W>,
+    path: &Utf8Path,
+) -> Result<(), ExportError> {
+    let of = index.flat_tables()?;
+    for table in &of {
+        let name = format!("tables/{}", Format::Csv.file(table));
+        bag.add(&name, |out| {
+            tables::write_rows(index, table, path, out, |texts, at| {
+                let text = texts.get(at)?.as_deref()?;
+                // facts: run, key, value
+                let key = texts.get(1).and_then(Option::as_deref).unwrap_or_default();
+                Some(match (table.name, at) {
+                    ("facts", 2) => {
+                        scrubber.clean_value(key.rsplit('.').next().unwrap_or(key), text)
+                    }
+                    _ => scrubber.clean(text).into_owned(),
+                })
+            })
+        })?;
+    }
+    let package = json(&package::describe(index, &of, Format::Csv)?, path)?;
+    let package = String::from_utf8_lossy(&package).into_owned();
+    bag.add_text(&format!("tables/{PACKAGE}"), &scrubber.clean(&package))
+}
+
+/// What `bag-info.txt` says of the campaign. Its date is that of the last entry of the journal, so that the same campaign gives the same bag.
+fn info(
+    index: &Index,
+    scrubber: &mut Scrubber,
+) -> Result<Vec<(&'static str, String)>, ExportError> {
+    let meta = index.meta()?;
+    let told = |key: &str| meta.get(key).map(String::as_str);
+    let mut info = Vec::new();
+    if let Some(name) = told("title").or(told("campaign")) {
+        info.push((
+            "External-Description",
+            scrubber
+                .clean(&format!("Campaign of cvc: {name}"))
+                .into_owned(),
+        ));
+    }
+    if let Some(name) = told("campaign") {
+        info.push(("External-Identifier", scrubber.clean(name).into_owned()));
+    }
+    if let Some(day) = told("last_entry").and_then(|at| at.split('T').next()) {
+        info.push(("Bagging-Date", day.to_owned()));
+    }
+    Ok(info)
+}

@@ -1,0 +1,147 @@
+//! What secrets, names and addresses look like.
+
+use cvc_core::environment::may_hold_secret;
+use regex::{Captures, Regex};
+use std::sync::LazyLock;
+
+/// What stands for a secret.
+pub(super) const WITHHELD: &str = "withheld";
+
+/// A pattern of this file: that each compiles is tested.
+macro_rules! pattern {
+    ($name:ident, $text:expr) => {
+        pub(super) static $name: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new($text).ok());
+    };
+}
+
+// a name and a value, as shells, TOML and JSON write them, also JSON in a text of JSON
+pattern!(
+    PAIR,
+    r#"([A-Za-z_][A-Za-z0-9_-]*)\\?["']?[ \t]*[=:][ \t]*('\\''.*?'\\''|"""(?s:.*?)"""|'''(?s:.*?)'''|\\"(?:.*?)\\"|"(?:[^"\\]|\\.)*"|'[^'\n]*'|[^\s,;"'\\}\])<>]+)"#
+);
+// --token value
+pattern!(
+    OPTION,
+    r#"(?i)--[a-z0-9-]*(?:secret|token|password|passwd|access-?key|api-?key)[ \t]+([^\s"'\\;,&]+)"#
+);
+// Authorization: Bearer value
+pattern!(
+    AUTHORIZATION,
+    r#"(?i)\bauthorization\\*["']?\s*[=:]\s*\\*["']?([^\n"'\\]+)"#
+);
+pattern!(
+    PRIVATE_KEY,
+    r"(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\z)"
+);
+pattern!(
+    TOKEN,
+    r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b|\bgh[pousr]_[A-Za-z0-9]{20,}\b|\bgithub_pat_[A-Za-z0-9_]{20,}\b"
+);
+pattern!(URL_PASSWORD, r"://[^/\s:@\x22]+:([^/\s@\x22]+)@");
+pattern!(IPV4, r"\b(?:\d{1,3}\.){3}\d{1,3}\b");
+// as names of machines in clouds have it
+pattern!(
+    IPV4_DASHED,
+    r"\b(?:ip|ec2)-\d{1,3}-\d{1,3}-\d{1,3}-\d{1,3}\b"
+);
+pattern!(IPV6, r"[0-9A-Fa-f]{0,4}(?::[0-9A-Fa-f]{0,4}){2,7}");
+pattern!(MAC, r"\b[0-9A-Fa-f]{2}(?::[0-9A-Fa-f]{2}){5,19}\b");
+pattern!(
+    CLOUD_ID,
+    r"\b(?:i|r|sg|subnet|vpc|vol|eni|igw|rtb|lt|sir|pg|eipalloc|eipassoc)-[0-9a-f]{8,17}\b"
+);
+pattern!(
+    ARN_ACCOUNT,
+    r"\barn:[a-z-]+:[a-z0-9-]*:[a-z0-9-]*:(\d{12})\b"
+);
+pattern!(QUOTED_ACCOUNT, r#"["'](\d{12})\\?["']"#);
+pattern!(
+    HOME,
+    r"/(?:home|homes|Users|users)/([A-Za-z0-9][A-Za-z0-9._-]*)"
+);
+pattern!(
+    USER_AT_HOST,
+    r"([A-Za-z0-9][A-Za-z0-9._+-]*)@([A-Za-z][A-Za-z0-9.-]*[A-Za-z0-9]|[A-Za-z])"
+);
+pattern!(
+    NODE_LIST,
+    r"[A-Za-z][A-Za-z0-9._-]*\[[0-9,-]+\][A-Za-z0-9._-]*"
+);
+
+// what a text has in which a pair says something; records have a hundred pairs that say nothing
+pattern!(
+    TELLING,
+    r"(?i)secret|token|passw|_key|api_?key|access|jwt|aws_|\bkey\b|\buser|\bhost|\blogname"
+);
+
+/// Names with values, if any of them may be a secret, a user or a host.
+pub(super) fn pairs(text: &str) -> impl Iterator<Item = Captures<'_>> {
+    let is_telling = TELLING
+        .as_ref()
+        .is_none_or(|telling| telling.is_match(text));
+    is_telling
+        .then(|| matches(&PAIR, text))
+        .into_iter()
+        .flatten()
+}
+
+/// All matches of a pattern.
+pub(super) fn matches<'t>(
+    pattern: &'static LazyLock<Option<Regex>>,
+    text: &'t str,
+) -> impl Iterator<Item = Captures<'t>> {
+    pattern
+        .as_ref()
+        .into_iter()
+        .flat_map(move |pattern| pattern.captures_iter(text))
+}
+
+/// Whether the value of a variable of this name is kept back. A column `key` of a table is no secret.
+pub(super) fn is_secret(name: &str) -> bool {
+    name != "key" && may_hold_secret(name)
+}
+
+/// Variables whose values are kept from programs, but say nothing secret: where such a value stands elsewhere, it stays.
+const PUBLIC: [&str; 6] = [
+    "AWS_REGION",
+    "AWS_DEFAULT_REGION",
+    "AWS_PROFILE",
+    "AWS_ENDPOINT_URL",
+    "AWS_CONFIG_FILE",
+    "AWS_SHARED_CREDENTIALS_FILE",
+];
+
+/// Whether the value of a variable of this name is kept back wherever it stands.
+pub(super) fn is_secret_everywhere(name: &str) -> bool {
+    is_secret(name) && !PUBLIC.contains(&name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_pattern_compiles() {
+        for pattern in [
+            &PAIR,
+            &TELLING,
+            &OPTION,
+            &AUTHORIZATION,
+            &PRIVATE_KEY,
+            &TOKEN,
+            &URL_PASSWORD,
+            &IPV4,
+            &IPV4_DASHED,
+            &IPV6,
+            &MAC,
+            &CLOUD_ID,
+            &ARN_ACCOUNT,
+            &QUOTED_ACCOUNT,
+            &HOME,
+            &USER_AT_HOST,
+            &NODE_LIST,
+        ] {
+            assert!(pattern.is_some());
+        }
+    }
+}

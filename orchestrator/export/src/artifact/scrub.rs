@@ -1,0 +1,350 @@
+//! Takes secrets and names out of texts.
+
+use super::{
+    names::{Kind, Names, is_generic},
+    patterns::{
+        ARN_ACCOUNT, AUTHORIZATION, CLOUD_ID, HOME, IPV4, IPV4_DASHED, IPV6, MAC, NODE_LIST,
+        OPTION, PRIVATE_KEY, QUOTED_ACCOUNT, TOKEN, URL_PASSWORD, USER_AT_HOST, WITHHELD,
+        is_secret, matches, pairs,
+    },
+};
+use aho_corasick::AhoCorasick;
+use cvc_core::nodelist;
+use regex::Regex;
+use std::{
+    borrow::Cow,
+    net::{Ipv4Addr, Ipv6Addr},
+    ops::Range,
+};
+
+/// Takes out what [`Names`] has found, and everything that looks like an address.
+pub(super) struct Scrubber {
+    names: Names,
+    /// Whether names stay, so that only secrets are taken out.
+    keeps_names: bool,
+    known: Option<AhoCorasick>,
+    /// The words for what `known` finds.
+    words: Vec<String>,
+    /// Names like those of known hosts, with other numbers.
+    like_hosts: Option<Regex>,
+}
+
+impl Scrubber {
+    pub(super) fn new(names: Names, keeps_names: bool) -> Self {
+        let (texts, words): (Vec<String>, Vec<String>) = names.known().into_iter().unzip();
+        let known = AhoCorasick::builder()
+            .ascii_case_insensitive(true)
+            .build(&texts)
+            .ok();
+        let like_hosts = names.host_prefixes().map(|prefixes| {
+            let any = prefixes
+                .iter()
+                .map(|prefix| regex::escape(prefix))
+                .collect::<Vec<_>>()
+                .join("|");
+            Regex::new(&format!(r"(?i)\b(?:{any})\d+\b")).ok()
+        });
+        Self {
+            names,
+            keeps_names,
+            known,
+            words,
+            like_hosts: like_hosts.flatten(),
+        }
+    }
+
+    /// The text without secrets and names.
+    pub(super) fn clean<'t>(&mut self, text: &'t str) -> Cow<'t, str> {
+        let text = self.without_secrets(text);
+        if self.keeps_names {
+            return text;
+        }
+        let mut spans = Vec::new();
+        self.known_names(&text, &mut spans);
+        self.addresses(&text, &mut spans);
+        self.names_in_context(&text, &mut spans);
+        replaced(text, spans)
+    }
+
+    /// A value, by its name.
+    pub(super) fn clean_value(&mut self, name: &str, text: &str) -> String {
+        if is_secret(name) {
+            return WITHHELD.to_owned();
+        }
+        self.clean(text).into_owned()
+    }
+
+    /// Leaves JSON and TOML what they are, as [`cvc_core::log::redact`] does not.
+    fn without_secrets<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        let mut spans = Vec::new();
+        let withheld = |range: Range<usize>| (range, WITHHELD.to_owned());
+        for secret in self.names.secrets() {
+            let found = text.match_indices(secret);
+            spans.extend(found.map(|(at, secret)| withheld(at..at + secret.len())));
+        }
+        for pattern in [&PRIVATE_KEY, &TOKEN] {
+            spans.extend(matches(pattern, text).filter_map(|m| Some(withheld(m.get(0)?.range()))));
+        }
+        for pattern in [&URL_PASSWORD, &OPTION, &AUTHORIZATION] {
+            spans.extend(matches(pattern, text).filter_map(|m| Some(withheld(m.get(1)?.range()))));
+        }
+        for pair in pairs(text) {
+            let (Some(name), Some(value)) = (pair.get(1), pair.get(2)) else {
+                continue;
+            };
+            if is_secret(name.as_str()) {
+                spans.push(withheld(inside_quotes(value.as_str(), value.start())));
+            }
+        }
+        replaced(Cow::Borrowed(text), spans)
+    }
+
+    fn known_names(&mut self, text: &str, spans: &mut Vec<(Range<usize>, String)>) {
+        for found in self
+            .known
+            .iter()
+            .flat_map(|k| k.find_overlapping_iter(text))
+        {
+            if is_whole(text, &found.range())
+                && let Some(word) = self.words.get(found.pattern().as_usize())
+            {
+                spans.push((found.range(), word.clone()));
+            }
+        }
+        let like: Vec<Range<usize>> = self
+            .like_hosts
+            .iter()
+            .flat_map(|like| like.find_iter(text))
+            .map(|found| found.range())
+            .collect();
+        for range in like {
+            let word = self.names.word(Kind::Host, &text[range.clone()]);
+            spans.push((range, word));
+        }
+        for list in matches(&NODE_LIST, text) {
+            let Some(list) = list.get(0) else { continue };
+            let Ok(nodes) = nodelist::expand(list.as_str()) else {
+                continue;
+            };
+            if nodes.iter().any(|node| self.names.has_host(node)) {
+                let words: Vec<String> = nodes
+                    .iter()
+                    .map(|node| self.names.word(Kind::Host, node))
+                    .collect();
+                spans.push((list.range(), nodelist::compress(&words)));
+            }
+        }
+    }
+
+    fn addresses(&mut self, text: &str, spans: &mut Vec<(Range<usize>, String)>) {
+        for (pattern, kind) in [
+            (&IPV4, Kind::Address),
+            (&IPV4_DASHED, Kind::Host),
+            (&IPV6, Kind::Address),
+            (&MAC, Kind::Card),
+            (&CLOUD_ID, Kind::CloudId),
+        ] {
+            for found in matches(pattern, text) {
+                let Some(found) = found.get(0) else { continue };
+                let is_one = match kind {
+                    Kind::Address => is_address(text, &found.range()),
+                    _ => true,
+                };
+                if is_one {
+                    let word = self.names.word(kind, found.as_str());
+                    spans.push((found.range(), word));
+                }
+            }
+        }
+        for pattern in [&ARN_ACCOUNT, &QUOTED_ACCOUNT] {
+            for found in matches(pattern, text) {
+                if let Some(account) = found.get(1) {
+                    let word = self.names.word(Kind::Account, account.as_str());
+                    spans.push((account.range(), word));
+                }
+            }
+        }
+    }
+
+    /// Names that are also words of cvc's own files are taken out only where nothing else can be meant.
+    fn names_in_context(&mut self, text: &str, spans: &mut Vec<(Range<usize>, String)>) {
+        for found in matches(&HOME, text) {
+            if let Some(user) = found.get(1).filter(|user| !is_generic(user.as_str())) {
+                spans.push((user.range(), self.names.word(Kind::User, user.as_str())));
+            }
+        }
+        for found in matches(&USER_AT_HOST, text) {
+            for (at, kind) in [(1, Kind::User), (2, Kind::Host)] {
+                if let Some(name) = found.get(at)
+                    && self.names.is_in_context(kind, name.as_str())
+                {
+                    spans.push((name.range(), self.names.word(kind, name.as_str())));
+                }
+            }
+        }
+    }
+}
+
+/// What of a value lies inside its quotes.
+fn inside_quotes(value: &str, start: usize) -> Range<usize> {
+    for quote in ["\"\"\"", "'''", "\\\"", "\"", "'"] {
+        let inner = value
+            .strip_prefix(quote)
+            .and_then(|rest| rest.strip_suffix(quote));
+        if let Some(inner) = inner {
+            let from = start + quote.len();
+            return from..from + inner.len();
+        }
+    }
+    start..start + value.len()
+}
+
+/// Whether a match is not a part of a longer word. In JSON, `\nada` is a line feed and a name.
+fn is_whole(text: &str, range: &Range<usize>) -> bool {
+    let is_part = |c: char| c.is_alphanumeric();
+    let mut before = text[..range.start].chars().rev();
+    let begins = match (before.next(), before.next()) {
+        (Some('n' | 't' | 'r' | 'b' | 'f'), Some('\\')) => true,
+        (Some(c), _) => !is_part(c),
+        (None, _) => true,
+    };
+    begins && !text[range.end..].chars().next().is_some_and(is_part)
+}
+
+/// Whether it is the address of one machine that others can reach.
+fn is_address(text: &str, range: &Range<usize>) -> bool {
+    let found = &text[range.clone()];
+    if let Ok(address) = found.parse::<Ipv4Addr>() {
+        let after = &text.as_bytes()[range.end..];
+        let goes_on = after.first() == Some(&b'.') && after.get(1).is_some_and(u8::is_ascii_digit);
+        return !goes_on
+            && !text[..range.start].ends_with('.')
+            && !address.is_loopback()
+            && !address.is_unspecified()
+            && address.octets()[0] != 255;
+    }
+    found
+        .parse::<Ipv6Addr>()
+        .is_ok_and(|address| !address.is_loopback() && !address.is_unspecified())
+        && !text[..range.start].ends_with(|c: char| c.is_alphanumeric() || c == ':')
+        && !text[range.end..].starts_with(|c: char| c.is_alphanumeric() || c == ':')
+}
+
+/// The text with other words in these places; of places that overlap, the first and longest counts.
+fn replaced(text: Cow<'_, str>, mut spans: Vec<(Range<usize>, String)>) -> Cow<'_, str> {
+    if spans.is_empty() {
+        return text;
+    }
+    spans.sort_by_key(|(range, _)| (range.start, std::cmp::Reverse(range.end)));
+    let mut out = String::with_capacity(text.len());
+    let mut at = 0;
+    for (range, word) in spans {
+        if range.start < at {
+            continue;
+        }
+        out.push_str(&text[at..range.start]);
+        out.push_str(&word);
+        at = range.end;
+    }
+    out.push_str(&text[at..]);
+    Cow::Owned(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::artifact::names::Finder;
+
+    fn scrubber(texts: &[&str]) -> Scrubber {
+        let mut finder = Finder::default();
+        for text in texts {
+            finder.json(&serde_json::from_str(text).expect("JSON"));
+        }
+        Scrubber::new(finder.found(), false)
+    }
+
+    #[test]
+    fn a_host_has_the_same_word_everywhere_and_words_that_contain_it_stay() {
+        let mut s = scrubber(&[r#"{"hosts": ["gros-7.nancy.uni.edu"], "user": "ada"}"#]);
+        assert_eq!(
+            s.clean(
+                r"on gros-7, GROS-7.nancy.uni.edu:22 x.nancy.uni.edu \nada adapts /scratch/ada_1"
+            ),
+            r"on host-1, host-1:22 x.domain-1 \nuser-1 adapts /scratch/user-1_1"
+        );
+    }
+
+    #[test]
+    fn lists_of_nodes_and_hosts_with_other_numbers_are_replaced() {
+        let mut s = scrubber(&[r#"{"nodes": {"set": 1, "names": "gros[1-3]"}}"#]);
+        assert_eq!(
+            s.clean("gros[1-3] gros2 gros17"),
+            "host-[1-3] host-2 host-4"
+        );
+    }
+
+    #[test]
+    fn addresses_are_replaced_and_versions_times_and_loopback_stay() {
+        let mut s = scrubber(&[]);
+        assert_eq!(
+            s.clean("10.1.2.3 v4.1.2.3 4.1.4 127.0.0.1 fe80::1:2 ::1 12:30:45 aa:bb:cc:dd:ee:ff 10.1.2.3 i-0123456789abcdef0"),
+            "ip-1 v4.1.2.3 4.1.4 127.0.0.1 ip-2 ::1 12:30:45 mac-1 ip-1 cloud-id-1"
+        );
+    }
+
+    #[test]
+    fn secrets_are_withheld_however_they_are_written() {
+        let mut s = scrubber(&[]);
+        for (text, clean) in [
+            ("API_TOKEN=abc def", "API_TOKEN=withheld def"),
+            (
+                r#"db_password = "a\"b" # x"#,
+                r#"db_password = "withheld" # x"#,
+            ),
+            (
+                r#"{"AWS_SECRET":"abc","x":1}"#,
+                r#"{"AWS_SECRET":"withheld","x":1}"#,
+            ),
+            (
+                r#""{\"MY_KEY\":\"abc\",\"x\":1}""#,
+                r#""{\"MY_KEY\":\"withheld\",\"x\":1}""#,
+            ),
+            ("https://ada:pw12@h/x", "https://ada:withheld@h/x"),
+            ("ssh --password abc n1", "ssh --password withheld n1"),
+            (
+                "curl -H 'X-Auth-Token: abc'",
+                "curl -H 'X-Auth-Token: withheld'",
+            ),
+            (r"TOKEN='\''a/b;c'\'' true", "TOKEN='withheld' true"),
+            (
+                r#"{"authorization":"Basic abc"}"#,
+                r#"{"authorization":"withheld"}"#,
+            ),
+            ("AKIAABCDEFGHIJKLMNOP", "withheld"),
+            ("key = \"ckpt\"", "key = \"ckpt\""),
+        ] {
+            assert_eq!(s.without_secrets(text), clean);
+        }
+        let text = "-----BEGIN RSA PRIVATE KEY-----\nabc";
+        assert_eq!(s.clean(text), "withheld");
+    }
+
+    #[test]
+    fn a_secret_is_withheld_elsewhere_too_and_a_region_is_not() {
+        let mut s =
+            scrubber(&[r#"{"env": {"DB_PASSWORD": "hunter2hunter2", "AWS_REGION": "us-east-1"}}"#]);
+        assert_eq!(
+            s.clean("hunter2hunter2 in us-east-1, AWS_REGION=us-east-1"),
+            "withheld in us-east-1, AWS_REGION=withheld"
+        );
+    }
+
+    #[test]
+    fn names_that_are_words_of_the_formats_are_replaced_where_only_a_name_can_be_meant() {
+        let mut s = scrubber(&[r#"{"user": "run", "host": "max"}"#]);
+        assert_eq!(
+            s.clean(r#"{"run":"max_usd","at":"run@max:/home/run"}"#),
+            r#"{"run":"max_usd","at":"user-1@host-1:/home/user-1"}"#
+        );
+    }
+}

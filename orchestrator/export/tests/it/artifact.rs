@@ -1,0 +1,420 @@
+//! Artefacts: whole bags, the same bytes each time, and nobody's name in any of them.
+
+use crate::{
+    common,
+    made::Made,
+    named::{NAMES, campaign_with_names, report},
+};
+use camino::Utf8Path;
+use cvc_core::store::CampaignDir;
+use cvc_export::{Artifact, ArtifactOptions, ExportError, export_artifact, export_tables};
+use cvc_index::Index;
+use cvc_testkit::{Tool, require, tool::skipped};
+use sha2::{Digest, Sha256};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs::{self, File},
+    io::{Read, Write},
+    process::Command,
+};
+use zip::{ZipArchive, ZipWriter, write::SimpleFileOptions};
+
+fn export(made: &Made, options: ArtifactOptions<'_>, file: &str) -> Result<Artifact, ExportError> {
+    export_artifact(
+        &CampaignDir::at(&made.path("c")),
+        &made.index,
+        options,
+        &made.path(file),
+    )
+}
+
+/// The files of a zip.
+fn unzipped(path: &Utf8Path) -> BTreeMap<String, Vec<u8>> {
+    let mut zip = ZipArchive::new(File::open(path).expect("a file")).expect("a zip");
+    let mut files = BTreeMap::new();
+    for at in 0..zip.len() {
+        let mut file = zip.by_index(at).expect("a file");
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).expect("its bytes");
+        let name = file.name().expect("a name").into_owned();
+        assert!(files.insert(name, bytes).is_none());
+    }
+    files
+}
+
+/// Checks a bag as RFC 8493 says, and returns the names of its payload below `data/`.
+fn check_bag(files: &BTreeMap<String, Vec<u8>>) -> BTreeSet<String> {
+    let bases: BTreeSet<&str> = files
+        .keys()
+        .map(|name| name.split_once('/').expect("a directory").0)
+        .collect();
+    assert_eq!(bases.len(), 1, "all lies in one directory");
+    let base = bases.first().expect("a directory").to_string();
+    let text = |name: &str| {
+        let bytes = files.get(&format!("{base}/{name}")).expect(name).clone();
+        String::from_utf8(bytes).expect("text")
+    };
+    assert_eq!(
+        text("bagit.txt"),
+        "BagIt-Version: 1.0\nTag-File-Character-Encoding: UTF-8\n"
+    );
+    let listed = |manifest: &str| {
+        let mut listed = BTreeSet::new();
+        for line in text(manifest).lines() {
+            let (sum, name) = line.split_once("  ").expect("a sum and a name");
+            let bytes = files.get(&format!("{base}/{name}")).expect(name);
+            let found: String = Sha256::digest(bytes)
+                .iter()
+                .map(|byte| format!("{byte:02x}"))
+                .collect();
+            assert_eq!(found, sum, "{name}");
+            assert!(listed.insert(name.to_owned()), "{name} stands twice");
+        }
+        listed
+    };
+    let (payload, tags) = (
+        listed("manifest-sha256.txt"),
+        listed("tagmanifest-sha256.txt"),
+    );
+    let own = [
+        "ARTIFACT.md",
+        "bag-info.txt",
+        "bagit.txt",
+        "manifest-sha256.txt",
+    ];
+    assert_eq!(tags, own.map(str::to_owned).into());
+    let mut all: BTreeSet<String> = payload.union(&tags).cloned().collect();
+    all.insert("tagmanifest-sha256.txt".to_owned());
+    let there: BTreeSet<String> = files
+        .keys()
+        .map(|name| name[base.len() + 1..].to_owned())
+        .collect();
+    assert_eq!(there, all, "every file is in a manifest");
+    assert!(payload.iter().all(|name| name.starts_with("data/")));
+    let bytes: usize = payload
+        .iter()
+        .map(|name| files[&format!("{base}/{name}")].len())
+        .sum();
+    let oxum = format!("Payload-Oxum: {bytes}.{}\n", payload.len());
+    assert!(text("bag-info.txt").contains(&oxum), "{oxum}");
+    payload
+        .iter()
+        .map(|name| name["data/".len()..].to_owned())
+        .collect()
+}
+
+#[test]
+fn a_bag_is_whole_and_has_the_files_of_the_campaign() {
+    let made = Made::new(campaign_with_names);
+    let report = report(&made);
+    let options = ArtifactOptions {
+        report: Some(&report),
+        ..ArtifactOptions::default()
+    };
+    let artifact = export(&made, options, "a.zip").expect("an artefact");
+    let files = unzipped(&artifact.path);
+    let payload = check_bag(&files);
+    for name in [
+        "campaign.toml",
+        "cvc.lock",
+        "plan.json",
+        "journal.jsonl",
+        "tables/runs.csv",
+        "tables/datapackage.json",
+        "report/report.html",
+        "report/csv/x.csv",
+    ] {
+        assert!(payload.contains(name), "{name}");
+    }
+    assert!(!payload.contains("report/core.dump"));
+    let of_runs = payload
+        .iter()
+        .filter(|name| name.ends_with("/records.jsonl"));
+    assert!(of_runs.count() > 50);
+    assert!(!payload.iter().any(|name| name.ends_with(".log")));
+    let size = fs::metadata(&artifact.path).expect("a file").len();
+    assert_eq!((artifact.bytes, artifact.files), (size, payload.len()));
+    assert!(artifact.payload_bytes > artifact.bytes);
+}
+
+#[test]
+fn no_name_and_no_secret_is_in_any_byte_of_an_artefact() {
+    let made = Made::new(campaign_with_names);
+    let report = report(&made);
+    let mut options = ArtifactOptions {
+        report: Some(&report),
+        ..ArtifactOptions::default()
+    };
+    // each name is in what goes in, so that the search below can fail
+    let mut before = String::new();
+    let mut open = vec![made.path("c"), report.clone()];
+    while let Some(dir) = open.pop() {
+        for entry in dir.read_dir_utf8().expect("a directory").flatten() {
+            if entry.path().is_dir() {
+                open.push(entry.path().to_owned());
+            } else {
+                before += &fs::read_to_string(entry.path())
+                    .expect("text")
+                    .to_lowercase();
+            }
+        }
+    }
+    let has = |text: &str, name: &str| text.contains(&name.to_lowercase());
+    for name in NAMES.iter().filter(|name| **name != "PRIVATE KEY") {
+        assert!(has(&before, name), "{name} is nowhere");
+    }
+    export(&made, options, "a.zip").expect("an artefact");
+    for (file, bytes) in unzipped(&made.path("a.zip")) {
+        let text = String::from_utf8(bytes).expect("text").to_lowercase();
+        for name in NAMES {
+            let at = text.find(&name.to_lowercase());
+            let around = at.map(|at| &text[at.saturating_sub(60)..(at + 60).min(text.len())]);
+            assert!(
+                at.is_none() && !has(&file, name),
+                "{file}: {name}: {around:?}"
+            );
+        }
+    }
+    options.keep_names = true;
+    export(&made, options, "named.zip").expect("an artefact");
+    let files = unzipped(&made.path("named.zip"));
+    check_bag(&files);
+    let all: String = files
+        .into_values()
+        .map(|bytes| String::from_utf8(bytes).expect("text"))
+        .collect();
+    for name in [
+        "graphene-1",
+        "lovelace",
+        "10.77.3.2",
+        "hopper@laptop-of-ada",
+    ] {
+        assert!(all.contains(name), "{name}");
+    }
+    for secret in ["tok-98765-xyz", "hunter2hunter2", "SeCrEt-VaLuE"] {
+        assert!(!all.contains(secret), "{secret}");
+    }
+}
+
+#[test]
+fn cvc_reads_an_artefact_as_it_read_the_campaign() {
+    let made = Made::new(campaign_with_names);
+    export(&made, ArtifactOptions::default(), "a.zip").expect("an artefact");
+    let to = made.path("unzipped");
+    for (name, bytes) in unzipped(&made.path("a.zip")) {
+        let path = to.join(name);
+        fs::create_dir_all(path.parent().expect("a directory")).expect("a directory");
+        fs::write(path, bytes).expect("a file");
+    }
+    let again = Index::apart(&to.join("made-up/data")).expect("an index of the artefact");
+    let values = |index: &Index| {
+        let mut values = Vec::new();
+        index
+            .each_run_value(|v| values.push((v.run, v.quantity, v.value.to_bits())))
+            .expect("values");
+        values
+    };
+    assert!(values(&again).len() > 100);
+    assert_eq!(values(&again), values(&made.index));
+    let states = |index: &Index| -> Vec<(String, String)> {
+        let runs = index.runs().expect("runs");
+        runs.into_iter().map(|run| (run.id, run.state)).collect()
+    };
+    assert_eq!(states(&again), states(&made.index));
+    let journal = cvc_journal::read(&to.join("made-up/data/journal.jsonl")).expect("a journal");
+    assert!(journal.len() > 100);
+}
+
+#[test]
+fn the_description_says_what_the_record_says() {
+    let made = Made::new(campaign_with_names);
+    export(&made, ArtifactOptions::default(), "a.zip").expect("an artefact");
+    let files = unzipped(&made.path("a.zip"));
+    let text = String::from_utf8(files["made-up/ARTIFACT.md"].clone()).expect("text");
+    let failed = made.index.runs().expect("runs");
+    let failed = failed.iter().filter(|run| run.state == "failed").count();
+    assert_eq!(failed, 1);
+    for told in [
+        "# Artefact: made-up",
+        "52 runs of 12 points",
+        "| mpi | mpich, openmpi |",
+        "| failed | checkpoint | 1 |",
+        "| succeeded |  | 51 |",
+        "nodes: processor | Xeon of Old |",
+        "nodes: memory | 64.0 GiB |",
+        "nodes: kernel | 5.10.0-23-amd64 |",
+        "head: processor | Made-Up 3000 |",
+        "| DMTCP | 7.7.0 |",
+        "| MPI library | 9.9.1 |",
+        "53 attempts took",
+        "of instances (1 of 1 order with a known price)",
+        "`cvc report made-up`",
+    ] {
+        let told = told.trim_matches('`');
+        assert!(text.contains(told), "{told}: {text}");
+    }
+}
+
+#[test]
+fn the_same_campaign_gives_the_same_bytes() {
+    let made = Made::new(campaign_with_names);
+    for name in ["one.zip", "two.zip"] {
+        export(&made, ArtifactOptions::default(), name).expect("an artefact");
+    }
+    let bytes = |name: &str| fs::read(made.path(name)).expect("a file");
+    assert!(bytes("one.zip") == bytes("two.zip"));
+}
+
+#[test]
+fn only_an_artefact_is_replaced_and_only_if_asked_and_nothing_was_added_to_it() {
+    let made = Made::new(common::campaign_with_costs);
+    let replace = ArtifactOptions {
+        replace: true,
+        ..ArtifactOptions::default()
+    };
+    export(&made, ArtifactOptions::default(), "a.zip").expect("an artefact");
+    assert!(matches!(
+        export(&made, ArtifactOptions::default(), "a.zip"),
+        Err(ExportError::Exists {
+            is_export: true,
+            ..
+        })
+    ));
+    export(&made, replace, "a.zip").expect("replaced");
+    let mut zip = ZipWriter::new_append(
+        File::options()
+            .read(true)
+            .write(true)
+            .open(made.path("a.zip"))
+            .expect("a file"),
+    )
+    .expect("a zip");
+    zip.start_file("costs/data/mine.txt", SimpleFileOptions::default())
+        .expect("a file");
+    zip.write_all(b"mine").expect("written");
+    zip.finish().expect("a zip");
+    let refused = export(&made, replace, "a.zip").expect_err("refused");
+    assert!(
+        matches!(&refused, ExportError::Foreign { file, .. } if file == "costs/data/mine.txt"),
+        "{refused}"
+    );
+    fs::write(made.path("b.zip"), "mine").expect("a file");
+    export_tables(&made.index, &made.path("tables"), false).expect("tables");
+    for name in ["b.zip", "tables"] {
+        let refused = export(&made, replace, name).expect_err("refused");
+        assert!(
+            matches!(refused, ExportError::NoArtifact { .. }),
+            "{refused}"
+        );
+    }
+    assert_eq!(fs::read(made.path("b.zip")).expect("kept"), b"mine");
+    assert_nothing_is_left(&made);
+}
+
+fn assert_nothing_is_left(made: &Made) {
+    let left = fs::read_dir(made.dir.path()).expect("read").flatten();
+    let names: Vec<String> = left
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .filter(|name| name.starts_with('.'))
+        .collect();
+    assert!(names.is_empty(), "{names:?}");
+}
+
+#[test]
+fn damaged_campaigns_give_clear_errors_and_no_file() {
+    let made = Made::new(campaign_with_names);
+    let journal = made.path("c/journal.jsonl");
+    let whole = fs::read_to_string(&journal).expect("a journal");
+    fs::write(&journal, whole.replacen("run-intended", "run-intendet", 1)).expect("damaged");
+    let error = export(&made, ArtifactOptions::default(), "a.zip").expect_err("damaged");
+    let text = error.to_string();
+    assert!(
+        text.contains("journal.jsonl") && text.contains("line"),
+        "{text}"
+    );
+    fs::remove_file(&journal).expect("removed");
+    let error = export(&made, ArtifactOptions::default(), "a.zip").expect_err("no journal");
+    assert!(error.to_string().contains("journal.jsonl"), "{error}");
+    assert!(!made.path("a.zip").exists());
+    assert_nothing_is_left(&made);
+}
+
+#[test]
+fn damaged_records_and_files_that_are_no_text_are_no_error() {
+    let made = Made::new(|dir| {
+        campaign_with_names(dir);
+        let first = fs::read_dir(dir.join("runs")).expect("runs").flatten();
+        let mut runs: Vec<_> = first.map(|entry| entry.path()).collect();
+        runs.sort();
+        fs::write(runs[0].join("facts.json"), b"\xff\xfe lovelace {").expect("damaged");
+    });
+    export(&made, ArtifactOptions::default(), "a.zip").expect("an artefact");
+    let files = unzipped(&made.path("a.zip"));
+    check_bag(&files);
+    let md = String::from_utf8_lossy(&files["made-up/ARTIFACT.md"]).into_owned();
+    assert!(
+        md.contains("are missing, damaged or not what was sealed"),
+        "{md}"
+    );
+}
+
+#[test]
+fn a_full_disk_is_told_and_leaves_no_half_file() {
+    require!(Tool::Tmpfs);
+    let made = Made::new(campaign_with_names);
+    let disk = made.path("disk");
+    fs::create_dir(&disk).expect("a directory");
+    let mount = Command::new("mount")
+        .args(["-t", "tmpfs", "-o", "size=64k", "cvc-test"])
+        .arg(&disk)
+        .status();
+    assert!(mount.expect("mount").success());
+    let error = export(&made, ArtifactOptions::default(), "disk/a.zip");
+    let left = fs::read_dir(&disk).expect("the disk").count();
+    let unmounted = Command::new("umount").arg(&disk).status().expect("umount");
+    assert!(unmounted.success());
+    let error = error.expect_err("the disk is full");
+    assert!(
+        matches!(&error, ExportError::Store(store) if store.is_full_disk()),
+        "{error:?}"
+    );
+    assert_eq!(left, 0);
+}
+
+#[test]
+fn what_a_killed_export_left_is_removed_by_the_next() {
+    let made = Made::new(common::campaign_with_costs);
+    let own = cvc_core::store::own_prefix("artifact").expect("own times");
+    let gone = own.replace(&format!("-{}-", std::process::id()), "-4194305-");
+    assert_ne!(own, gone);
+    fs::write(made.path(&format!("{gone}abc.zip")), "half").expect("a file");
+    export(&made, ArtifactOptions::default(), "a.zip").expect("an artefact");
+    assert_nothing_is_left(&made);
+}
+
+#[test]
+fn the_library_of_others_takes_a_bag() {
+    require!(Tool::Python);
+    let python = Tool::Python.find().expect("it is there");
+    let import = Command::new(&python).args(["-c", "import bagit"]).output();
+    if !import.is_ok_and(|o| o.status.success()) {
+        skipped(
+            "it::artifact::the_library_of_others_takes_a_bag",
+            "bagit of PyPI",
+        );
+        return;
+    }
+    let made = Made::new(campaign_with_names);
+    export(&made, ArtifactOptions::default(), "a.zip").expect("an artefact");
+    let checked = Command::new(&python)
+        .args(["-c", "import bagit, sys, zipfile; zipfile.ZipFile('a.zip').extractall('bag'); bagit.Bag('bag/made-up').validate(); print('valid')"])
+        .current_dir(made.dir.path())
+        .output()
+        .expect("python starts");
+    assert_eq!(
+        String::from_utf8_lossy(&checked.stdout),
+        "valid\n",
+        "{}",
+        String::from_utf8_lossy(&checked.stderr)
+    );
+}
