@@ -730,7 +730,7 @@ fn omissions_are_reported() {
     let dir = tempfile::tempdir().expect("a directory");
     common::campaign_of(dir.path(), common::many_points());
     let page = page(dir.path());
-    assert!(page.contains("The first 2000 of ") && page.contains("The first 60 of 90 points"));
+    assert!(page.contains("The first 200 of ") && page.contains("The first 60 of 90 points"));
 }
 
 #[test]
