@@ -6,6 +6,7 @@
 //! | `csv_events.rs` | every event as a line of CSV, as it is read |
 //! | `perfetto.rs` | the events for ui.perfetto.dev |
 //! | `compare.rs` | what differs between two traces |
+//! | `zones.rs` | time per zone: writes of images laid over what the images are made of |
 //! | `sinks.rs` | several sinks for one reading |
 
 mod compare;
@@ -13,6 +14,7 @@ mod csv_events;
 mod document;
 mod perfetto;
 mod sinks;
+mod zones;
 
 pub use compare::{Difference, TraceComparison, compare};
 pub use csv_events::CsvEvents;
@@ -22,3 +24,4 @@ pub use document::{
 };
 pub use perfetto::Perfetto;
 pub use sinks::Both;
+pub use zones::{ZoneSink, ZoneTime, ZoneTimes};
