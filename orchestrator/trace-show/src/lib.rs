@@ -23,5 +23,5 @@ pub use document::{
     TraceDocument, TraceHead, document,
 };
 pub use perfetto::Perfetto;
-pub use sinks::Both;
+pub use sinks::All;
 pub use zones::{ZoneSink, ZoneTime, ZoneTimes};

@@ -375,6 +375,12 @@ fn processes(found: &mut Found, file: &FileFacts, limits: &Thresholds) {
             Some("fewer, larger files, or another `storage`"),
         );
     }
+    // the first writes of a run differ by more than anything that could be changed
+    let differing = if file.time_s < limits.short_s {
+        Severity::Info
+    } else {
+        Severity::High
+    };
     if let Some([(slow_bytes, slow_s), (fast_bytes, fast_s)]) =
         file.slowest_and_fastest.filter(|_| file.is_shared)
     {
@@ -385,14 +391,7 @@ fn processes(found: &mut Found, file: &FileFacts, limits: &Thresholds) {
             );
             let hint =
                 "more `aggregators` share the work; with collective I/O only aggregators write";
-            found.add(
-                "T19",
-                Some("P18"),
-                Severity::High,
-                name,
-                evidence,
-                Some(hint),
-            );
+            found.add("T19", Some("P18"), differing, name, evidence, Some(hint));
         }
         if file.time_s > 0.0 && (slow_s - fast_s).abs() / file.time_s > limits.imbalance_stragglers
         {
@@ -403,7 +402,7 @@ fn processes(found: &mut Found, file: &FileFacts, limits: &Thresholds) {
             found.add(
                 "T20",
                 Some("P19"),
-                Severity::High,
+                differing,
                 name,
                 evidence,
                 Some("another `mapping` or more `aggregators`"),
@@ -419,7 +418,7 @@ fn processes(found: &mut Found, file: &FileFacts, limits: &Thresholds) {
         };
         if most > 0.0 && (most - least) / most > limits.imbalance_size {
             let evidence = format!("one process {word} {most:.0} bytes, another {least:.0}");
-            found.add(code, Some(drishti), Severity::High, name, evidence, None);
+            found.add(code, Some(drishti), differing, name, evidence, None);
         }
     }
 }
