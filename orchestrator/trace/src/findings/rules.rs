@@ -482,9 +482,14 @@ fn collectives(found: &mut Found, of: &MpiIoFacts, limits: &Thresholds) {
 
 fn writers(found: &mut Found, file: &FileFacts, facts: &Facts, asked: Asked, limits: &Thresholds) {
     let name = Some(file.name.as_str());
+    let is_independent = file
+        .mpi_io
+        .is_some_and(|of| of.independent_writes > 0 && of.collective_writes == 0);
     if let (Some((callers, writers)), Some(_)) = (file.writers, file.mpi_io)
         && callers > 0
         && writers > 0
+        // without collective writes there are no aggregators
+        && !is_independent
     {
         let evidence = format!(
             "{callers} processes wrote through MPI-IO, and {writers} of them to the file system"
@@ -520,7 +525,7 @@ fn writers(found: &mut Found, file: &FileFacts, facts: &Facts, asked: Asked, lim
             let hint = "with Open MPI try `--mca io romio321`: OMPIO's aggregators can write the same places";
             found.add("T41", None, Severity::Warning, name, evidence, Some(hint));
         }
-        let writers = file.written_by.map_or(0, |of| of.processes);
+        let writers = file.writers.map_or(0, |(_, to_files)| to_files);
         if writers > 1 && changes >= 4 * writers {
             let evidence = format!(
                 "along the file the writer changes {changes} times between {writers} processes"

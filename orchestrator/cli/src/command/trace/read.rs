@@ -4,7 +4,7 @@ use crate::{args::TraceArgs, exit_status::ExitStatus, failure::Failure, output};
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_trace::{
     Event, FileId, Missing, Process, ProcessId, Sink, TraceError, TraceOrigin,
-    findings::{Asked, Facts, Thresholds, facts_of_profile, findings},
+    findings::{Asked, Thresholds, facts_of_profile, findings},
     profile::Profile,
     read_trace,
 };
@@ -91,7 +91,11 @@ pub fn document(
 ) -> TraceDocument {
     let of_events = facts_of_profile(profile);
     let facts = match &origin.counted {
-        Some(counted) => joined(counted, of_events),
+        Some(counted) => {
+            let mut facts = counted.clone();
+            facts.add_events(&of_events);
+            facts
+        }
         None => of_events,
     };
     let asked = Asked {
@@ -104,25 +108,6 @@ pub fn document(
         &found,
         args.gap.map(nanoseconds),
     )
-}
-
-/// Counters with what only events tell: writers and their places, by file; and nodes.
-fn joined(counted: &Facts, of_events: Facts) -> Facts {
-    let mut facts = counted.clone();
-    facts.nodes = of_events.nodes;
-    for file in &mut facts.files {
-        if let Some(events) = of_events.files.iter().find(|f| f.name == file.name) {
-            file.writers = events.writers;
-            file.shared_extents = events.shared_extents;
-            if file.written_by.is_none() && file.is_shared {
-                // processes of a shared file are summed up in its counters
-                file.written_by = events
-                    .written_by
-                    .filter(|_| events.shared_extents.is_some());
-            }
-        }
-    }
-    facts
 }
 
 /// Counts events, and tells how many after a while.
