@@ -60,7 +60,7 @@ for (const plot of document.querySelectorAll(".plot")) {
     const button = make("button", { type: "button", textContent: text, title: label, onclick: act }, tools);
     button.setAttribute("aria-label", label);
   }
-  plot.closest("figure").querySelector(".keys").after(tools);
+  plot.closest("figure").querySelector(".bar").append(tools);
 
   plot.tabIndex = 0;
   plot.setAttribute("role", "group");

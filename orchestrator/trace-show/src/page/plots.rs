@@ -328,91 +328,102 @@ impl Binned {
 
 const DEPTHS: &str = "The deepest colour is of bins with at least an eighth of the fullest bin's bytes, the palest of those with less than a 64th.";
 
-/// Who moves bytes when.
+/// Who moves bytes when. Rows are numbered from 0 to below `all`; the first ones may have names.
 fn rows(
-    grid: &Grid,
+    binned: &Binned,
     time: Time,
-    most: usize,
+    all: f64,
     (one, many): (&str, &str),
     names: &[String],
-) -> Option<(Figure, Binned)> {
-    let binned = Binned::of(grid, most)?;
-    let grouped = binned.bin_rows() as u64;
-    let (from, to) = (binned.along.start() as f64, binned.end());
-    let title = if grouped > 1 {
-        format!("{one} (a row is {grouped} {many})")
-    } else {
-        one.to_owned()
-    };
-    // rows from the first one, which names begin with
-    let names = names
-        .get(binned.along.start() as usize..)
-        .unwrap_or_default();
-    let named = grouped == 1 && !names.is_empty() && names.len() <= binned.rows;
-    let ends = if named { (0.0, to - from) } else { (from, to) };
-    let figure = Figure {
+) -> Figure {
+    let grouped = binned.bin_rows();
+    let to = all.max(binned.end());
+    let seen_rows = to / grouped;
+    Figure {
         x: time.scale(),
         y: Scale {
-            title,
-            ends,
+            title: if grouped > 1.0 {
+                format!("{one} ({grouped} {many} in a row)")
+            } else {
+                one.to_owned()
+            },
+            ends: (0.0, to),
             is_whole: true,
-            names: if named { names.to_vec() } else { Vec::new() },
+            names: names.to_vec(),
         },
-        height: ((binned.rows * 14) as u32).clamp(90, 300),
-        view: binned.view(time, from, to),
+        height: ((seen_rows * 14.0) as u32).clamp(90, 300),
+        view: binned.view(time, 0.0, to),
         drawing: binned.drawn.paths.clone(),
         keys: binned.keys(),
         ..Figure::default()
+    }
+}
+
+/// What a row of a plot is, and how wide its bins are.
+fn of_rows(binned: &Binned, (one, many): (&str, &str)) -> String {
+    let row = match binned.bin_rows() as u64 {
+        1 => format!("each {one} has a row"),
+        n => format!("a row is of {n} neighbouring {many}"),
     };
-    Some((figure, binned))
+    format!(
+        "{row}, and a bin is {} wide. {DEPTHS}",
+        text::time(binned.bin_s())
+    )
 }
 
 fn ranks(plots: &Plots, time: Time, most: usize) -> Option<Figure> {
-    let (mut figure, binned) = rows(&plots.ranks, time, most, ("rank", "ranks"), &[])?;
-    figure.title = "Ranks over time".into();
-    let grouped = match binned.bin_rows() as u64 {
-        1 => "each rank has a row".to_owned(),
-        n => format!("each row is of {n} neighbouring ranks"),
-    };
-    figure.caption = format!(
-        "Which rank moves bytes when; {grouped}, and a bin is {} wide. {DEPTHS}",
-        text::time(binned.bin_s())
-    );
-    figure.alt = format!(
-        "Ranks {} to {:.0} over time.",
-        binned.along.start(),
-        binned.end() - 1.0
-    );
-    Some(figure)
+    const NAMES: (&str, &str) = ("rank", "ranks");
+    let binned = Binned::of(&plots.ranks, most)?;
+    let all = plots.most_rank.map_or(0.0, |most| f64::from(most) + 1.0);
+    let figure = rows(&binned, time, all, NAMES, &[]);
+    Some(Figure {
+        title: "Ranks over time".into(),
+        caption: format!("Which rank moves bytes when: {}", of_rows(&binned, NAMES)),
+        alt: format!(
+            "Ranks over time: of {all} ranks, bytes are moved by ranks {} to {}.",
+            binned.along.start(),
+            binned.end().min(all) - 1.0
+        ),
+        ..figure
+    })
 }
 
 fn others(plots: &Plots, time: Time, most: usize) -> Option<Figure> {
+    const NAMES: (&str, &str) = ("process", "processes");
     let names = &plots.other_names;
-    let of = ("process, in order of its first bytes", "processes");
-    let (mut figure, binned) = rows(&plots.others, time, most, of, names)?;
-    figure.title = if plots.ranks.axes().is_some() {
-        "Processes without a rank over time".into()
+    let binned = Binned::of(&plots.others, most)?;
+    let n = names.len() as u64;
+    let shown = if binned.bin_rows() > 1.0 {
+        &[][..]
     } else {
-        "Processes over time".into()
+        names
     };
-    let grouped = match binned.bin_rows() as u64 {
-        1 => "each process has a row".to_owned(),
-        n => format!("each row is of {n} processes"),
-    };
-    let n = text::of(names.len() as u64, "process", "processes");
-    figure.caption = format!(
-        "Which process moves bytes when, in the order in which they first did; {grouped}, and a bin is {} wide. {DEPTHS}",
-        text::time(binned.bin_s())
-    );
-    figure.alt = format!("{n} over time.");
-    Some(figure)
+    let figure = rows(&binned, time, n as f64, NAMES, shown);
+    Some(Figure {
+        title: if plots.ranks.axes().is_some() {
+            "Processes without a rank over time".into()
+        } else {
+            "Processes over time".into()
+        },
+        caption: format!(
+            "Which process moves bytes when, in the order in which they first did: {}",
+            of_rows(&binned, NAMES)
+        ),
+        alt: format!("{} over time.", text::of(n, NAMES.0, NAMES.1)),
+        ..figure
+    })
 }
 
 /// Where in the files of a role bytes are moved, and when.
 fn places(document: &TraceDocument, role: &RolePlot, time: Time, most: usize) -> Option<Figure> {
     let binned = Binned::of(role.grid.as_ref()?, most)?;
     let (start, to) = (binned.along.start() as f64, binned.end());
-    let from = if start <= to * 0.2 { 0.0 } else { start };
+    // from the start of the file where that costs little room, or where marks would need many digits
+    let from = if start <= to * 0.2 || to - start < to * 1e-3 {
+        0.0
+    } else {
+        start
+    };
     let (unit, bytes) = text::unit_of(to);
     let files: Vec<&str> = document
         .files

@@ -31,6 +31,8 @@ pub struct Plots {
     pub(super) range_ns: Option<(u64, u64)>,
     /// Ranks against time.
     pub(super) ranks: Grid,
+    /// The highest rank, whether it moved bytes or not.
+    pub(super) most_rank: Option<u32>,
     /// Processes without a rank against time, in the order in which they first moved bytes.
     pub(super) others: Grid,
     /// Their names.
@@ -199,6 +201,7 @@ impl PlotSink {
 
 impl Sink for PlotSink {
     fn process(&mut self, id: ProcessId, process: &Process) -> io::Result<()> {
+        self.plots.most_rank = self.plots.most_rank.max(process.rank);
         self.processes.insert(id, process.clone());
         Ok(())
     }

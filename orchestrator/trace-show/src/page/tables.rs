@@ -28,10 +28,11 @@ fn table(
     for row in rows.take(MOST_ROWS) {
         body.push_str("<tr>");
         for (class, text) in row {
-            body.push_str(&format!(
-                "<td class=\"{class}\">{}</td>",
-                escape(&cut(text))
-            ));
+            let text = match class {
+                "code" => text::with_code(&text),
+                _ => escape(&cut(text)),
+            };
+            body.push_str(&format!("<td class=\"{class}\">{text}</td>"));
         }
         body.push_str("</tr>\n");
     }
@@ -76,7 +77,7 @@ pub(super) fn findings(document: &TraceDocument) -> Option<Value> {
         ("txt", "Code"),
         ("txt", "Drishti"),
         ("long", "What was seen"),
-        ("long", "What to change"),
+        ("code", "What to change"),
         ("path", "File"),
     ];
     let rows = by_severity(document).into_iter().map(|f| {
@@ -91,7 +92,7 @@ pub(super) fn findings(document: &TraceDocument) -> Option<Value> {
             ("txt", f.code.to_owned()),
             ("txt", f.drishti.unwrap_or("–").to_owned()),
             ("long", f.evidence.clone()),
-            ("long", f.hint.unwrap_or("–").to_owned()),
+            ("code", f.hint.unwrap_or("–").to_owned()),
             (
                 "path",
                 f.file.clone().unwrap_or_else(|| "whole trace".to_owned()),

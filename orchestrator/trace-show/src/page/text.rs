@@ -33,7 +33,8 @@ fn short(value: f64) -> String {
         v if v == 0.0 || v >= 99.95 => format!("{value:.0}"),
         v if v >= 9.995 => format!("{value:.1}"),
         v if v >= 0.9995 => format!("{value:.2}"),
-        v if v >= 0.0001 => format!("{value:.4}"),
+        v if v >= 0.09995 => format!("{value:.3}"),
+        v if v >= 0.001 => format!("{value:.4}"),
         _ => format!("{value:.1e}"),
     }
 }
@@ -107,6 +108,19 @@ pub(super) fn escape(text: &str) -> String {
     html_escape(&plain)
 }
 
+/// A text as markup, with what stands between backticks as code.
+pub(super) fn with_code(text: &str) -> String {
+    let parts: Vec<&str> = text.split('`').collect();
+    if parts.len().is_multiple_of(2) {
+        return escape(text);
+    }
+    let of = |(at, part): (usize, &&str)| match (at % 2, escape(part)) {
+        (1, part) => format!("<code>{part}</code>"),
+        (_, part) => part,
+    };
+    parts.iter().enumerate().map(of).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -118,6 +132,7 @@ mod tests {
         assert_eq!(size(1536.0), "1.50 KiB");
         assert_eq!(size(300.0 * 1024.0 * 1024.0), "300 MiB");
         assert_eq!(time(0.0123), "12.3 ms");
+        assert_eq!(rate(Some(0.5336)), "0.534");
         assert_eq!(count(1_234_567), "1,234,567");
         assert_eq!(count(12), "12");
         assert_eq!(of(1, "file", "files"), "1 file");
@@ -129,5 +144,11 @@ mod tests {
             escape("<b>\u{1b}[1m\u{202e}"),
             "&lt;b&gt;\\u{1b}[1m\\u{202e}"
         );
+    }
+
+    #[test]
+    fn backticks_become_code() {
+        assert_eq!(with_code("more `<a>`"), "more <code>&lt;a&gt;</code>");
+        assert_eq!(with_code("a ` alone"), "a &#x60; alone");
     }
 }
