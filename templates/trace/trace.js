@@ -3,7 +3,7 @@ const make = (name, properties, parent) => parent.appendChild(Object.assign(docu
 
 // Round values between two ends; of what is counted, the middles of things that are 1 wide.
 const ticks = ({ whole, names }, from, to) => {
-  const raw = (to - from) / 5;
+  const raw = (to - from) / 6;
   const power = 10 ** Math.floor(Math.log10(raw));
   let step = [1, 2, 5, 10].map((of) => of * power).find((of) => of >= raw * 0.999) ?? raw;
   if (whole) step = names.length > 0 && to - from <= 12 ? 1 : Math.max(1, Math.ceil(step));
@@ -15,7 +15,12 @@ const ticks = ({ whole, names }, from, to) => {
   return all;
 };
 
-for (const plot of document.querySelectorAll(".plot")) {
+const plots = document.querySelectorAll(".plot");
+if (plots.length > 0) {
+  const hint = "Zoom with the buttons, with Ctrl and the wheel, or with a double click; drag to move. With the keyboard: + and − zoom, arrows move, 0 shows all.";
+  plots[0].closest("figure").before(Object.assign(document.createElement("p"), { className: "note tools", textContent: hint }));
+}
+for (const plot of plots) {
   const axes = JSON.parse(plot.dataset.axes);
   const svg = plot.querySelector("svg");
   const marks = plot.querySelector(".marks");

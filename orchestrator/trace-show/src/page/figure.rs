@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use std::fmt::Write as _;
 
 /// How many steps an axis has, about.
-const STEPS: f64 = 5.0;
+const STEPS: f64 = 6.0;
 
 /// An axis.
 #[derive(Clone, Debug, Default)]

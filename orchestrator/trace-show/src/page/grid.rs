@@ -230,8 +230,11 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Which bins an operation covers, one by one.
-    fn by_hand(grid: &Grid, of: Kind, all: &[(Kind, (u64, u64), (u64, u64), u64)]) -> Vec<bool> {
+    /// What was done, when, where, and how many bytes.
+    type Operation = (Kind, (u64, u64), (u64, u64), u64);
+
+    /// Which bins operations cover, one by one.
+    fn by_hand(grid: &Grid, of: Kind, all: &[Operation]) -> Vec<bool> {
         let (across, along) = grid.axes().expect("something was added");
         let mut filled = Vec::new();
         for row in 0..along.len() as u64 {
@@ -250,7 +253,7 @@ mod tests {
         filled
     }
 
-    fn operation() -> impl Strategy<Value = (Kind, (u64, u64), (u64, u64), u64)> {
+    fn operation() -> impl Strategy<Value = Operation> {
         let kind = prop_oneof![Just(Kind::Read), Just(Kind::Write)];
         let range = |exponent: u32| {
             (0..=exponent, 0..=exponent, any::<u64>(), any::<u64>()).prop_map(|(a, b, x, y)| {

@@ -8,6 +8,7 @@ use super::{
     text,
 };
 use crate::document::{BurstKind, ShownBurst, ShownRates, TraceDocument};
+use cvc_trace::Api;
 use std::fmt::Write as _;
 
 /// Most roles that get a plot.
@@ -414,6 +415,16 @@ fn others(plots: &Plots, time: Time, most: usize) -> Option<Figure> {
     })
 }
 
+/// The name of an interface in a sentence.
+fn interface(api: Api) -> &'static str {
+    match api {
+        Api::Posix => "POSIX",
+        Api::MpiIo => "MPI-IO",
+        Api::Stdio => "streams of the C library",
+        Api::Other => "another interface",
+    }
+}
+
 /// Where in the files of a role bytes are moved, and when.
 fn places(document: &TraceDocument, role: &RolePlot, time: Time, most: usize) -> Option<Figure> {
     let binned = Binned::of(role.grid.as_ref()?, most)?;
@@ -440,9 +451,9 @@ fn places(document: &TraceDocument, role: &RolePlot, time: Time, most: usize) ->
         ),
     };
     let mut caption = format!(
-        "Places of reads and writes in {whose} over time: {} by {}. A bin is {} wide and {} high. {DEPTHS}",
+        "Places of reads and writes in {whose} over time: {} through {}. A bin is {} wide and {} high. {DEPTHS}",
         text::size(role.bytes as f64),
-        role.api.map_or("unknown means", cvc_trace::Api::word),
+        role.api.map_or("unknown means", interface),
         text::time(binned.bin_s()),
         text::size(binned.bin_rows())
     );

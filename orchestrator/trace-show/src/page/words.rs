@@ -64,16 +64,22 @@ pub(super) fn sentences(document: &TraceDocument) -> Vec<String> {
     if let Some(ranks) = trace.ranks {
         first.push_str(&format!(" with {}", text::of(ranks, "rank", "ranks")));
     }
+    let files = document.files.len() as u64;
     let with_bytes = document
         .files
         .iter()
-        .filter(|f| f.reads.bytes + f.writes.bytes > 0);
+        .filter(|f| f.reads.bytes + f.writes.bytes > 0)
+        .count() as u64;
     first.push_str(&format!(
-        ": {} of {} on {}, of which {} moved bytes, in {}.",
+        ": {} of {} on {}{} in {}.",
         text::of(document.events, "event", "events"),
         text::of(document.processes.len() as u64, "process", "processes"),
-        text::of(document.files.len() as u64, "file", "files"),
-        text::count(with_bytes.count() as u64),
+        text::of(files, "file", "files"),
+        if with_bytes < files {
+            format!(" ({} read or written)", text::count(with_bytes))
+        } else {
+            String::new()
+        },
         text::time(document.span_s)
     ));
     if trace.partial {
@@ -89,7 +95,7 @@ pub(super) fn sentences(document: &TraceDocument) -> Vec<String> {
             )
         });
     let mut second = format!(
-        "It read {} and wrote {}.",
+        "The program read {} and wrote {}.",
         text::size(read as f64),
         text::size(written as f64)
     );
