@@ -436,6 +436,8 @@ fn places(document: &TraceDocument, role: &RolePlot, time: Time, most: usize) ->
         start
     };
     let (unit, bytes) = text::unit_of(to);
+    // what lies highest is not at the edge
+    let top = to + (to - from) * 0.02;
     let files: Vec<&str> = document
         .files
         .iter()
@@ -485,11 +487,11 @@ fn places(document: &TraceDocument, role: &RolePlot, time: Time, most: usize) ->
         x: time.scale(),
         y: Scale {
             title: format!("offset in the file ({unit})"),
-            ends: (from / bytes, to / bytes),
+            ends: (from / bytes, top / bytes),
             ..Scale::default()
         },
         height: 280,
-        view: binned.view(time, from, to),
+        view: binned.view(time, from, top),
         drawing: binned.drawn.paths.clone(),
         keys,
     })

@@ -68,7 +68,7 @@ pub(super) fn sentences(document: &TraceDocument) -> Vec<String> {
     let with_bytes = document
         .files
         .iter()
-        .filter(|f| f.reads.bytes + f.writes.bytes > 0)
+        .filter(|f| f.reads.bytes.max(f.writes.bytes) > 0)
         .count() as u64;
     first.push_str(&format!(
         ": {} of {} on {}{} in {}.",
@@ -166,35 +166,37 @@ pub(super) fn no_plots(document: &TraceDocument, none: bool) -> Option<&'static 
 pub(super) fn provenance(document: &TraceDocument) -> Vec<Value> {
     const MOST_INPUTS: usize = 100;
     let trace = &document.trace;
-    let mut pairs: Vec<(&str, String)> = vec![("tracer", tracer(document).to_owned())];
-    let mut optional = |name, value: Option<String>| pairs.extend(value.map(|v| (name, v)));
-    optional("format", trace.format.clone());
-    optional("command", trace.command.clone());
-    optional("ranks", trace.ranks.map(text::count));
+    let mut pairs: Vec<(&str, Vec<String>)> = vec![("tracer", vec![tracer(document).to_owned()])];
+    let mut optional = |name, lines: Option<Vec<String>>| pairs.extend(lines.map(|l| (name, l)));
+    let one = |line: String| vec![line];
+    optional("format", trace.format.clone().map(one));
+    optional("command", trace.command.clone().map(one));
+    optional("ranks", trace.ranks.map(|n| one(text::count(n))));
     optional(
         "began",
         trace
             .began_unix_s
-            .map(|s| format!("{s:.3} s after 1970-01-01 00:00 UTC")),
+            .map(|s| one(format!("{s:.3} s after 1970-01-01 00:00 UTC"))),
     );
     let mut inputs: Vec<String> = trace.inputs.iter().take(MOST_INPUTS).cloned().collect();
     if trace.inputs.len() > MOST_INPUTS {
         inputs.push(format!("and {} more", trace.inputs.len() - MOST_INPUTS));
     }
-    optional(
-        "inputs",
-        Some(inputs.join("\n")).filter(|all| !all.is_empty()),
-    );
+    optional("inputs", Some(inputs).filter(|all| !all.is_empty()));
     optional(
         "made by",
-        Some(format!(
+        Some(one(format!(
             "cvc {}, form {} of what is said of traces",
             env!("CARGO_PKG_VERSION"),
             document.schema
-        )),
+        ))),
     );
     pairs
         .into_iter()
-        .map(|(name, value)| json!({ "name": name, "value": escape(&value) }))
+        .map(|(name, lines)| {
+            // a line feed within a name is written out
+            let lines: Vec<String> = lines.iter().map(|line| escape(line)).collect();
+            json!({ "name": name, "value": lines.join("\n") })
+        })
         .collect()
 }

@@ -121,7 +121,7 @@ fn names_from_a_trace_are_text_and_no_markup() {
     });
     document.trace.command = Some(HOSTILE.into());
     document.trace.tracer = HOSTILE.into();
-    document.trace.inputs = vec![HOSTILE.into()];
+    document.trace.inputs = vec![HOSTILE.into(), "a\nb".into()];
     for finding in &mut document.findings {
         finding.file = Some(HOSTILE.into());
         finding.evidence = HOSTILE.into();
@@ -277,4 +277,40 @@ fn a_trace_without_data_says_why_it_has_no_plots() {
         sink.event(&open).expect("kept");
     });
     assert!(opened.contains("<h3>Bursts over time</h3>") && !opened.contains("<h3>Places"));
+}
+
+#[test]
+fn the_largest_numbers_of_a_damaged_trace_make_a_page() {
+    let (document, _) = gathered(|sink| program(sink, 100, false));
+    let mut sink = PlotSink::default();
+    ranks(&mut sink, 1);
+    let far = Process {
+        rank: Some(u32::MAX),
+        ..Process::default()
+    };
+    sink.process(ProcessId(1), &far).expect("kept");
+    let largest = Event {
+        offset: Some(u64::MAX),
+        bytes: u64::MAX,
+        duration_ns: u64::MAX,
+        ..write(1, 0, u64::MAX / 2, 0, 0)
+    };
+    for event in [
+        write(0, 0, 0, 0, 1),
+        largest,
+        largest,
+        write(1, 1, u64::MAX, 7, 1),
+    ] {
+        sink.event(&event).expect("kept");
+    }
+    let page = page(&document, &sink.finish()).expect("a page");
+    assert!(page.contains("<h3>Places in") && page.contains("<h3>Ranks over time</h3>"));
+    for view in between(&page, "viewBox=\"", "\"") {
+        let numbers: Vec<f64> = view
+            .split(' ')
+            .map(|n| n.parse().expect("a number"))
+            .collect();
+        assert!(numbers.iter().all(|n| n.is_finite()), "{view}");
+        assert!(numbers[2] > 0.0 && numbers[3] > 0.0, "{view}");
+    }
 }
