@@ -1,6 +1,6 @@
 //! A plot with its axes and its caption. What is drawn is an SVG that takes the width there is; axes are text beside it, as large at any width.
 
-use super::text::escape;
+use super::text::{escape, unit_of_time};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
@@ -18,6 +18,39 @@ pub(super) struct Scale {
     pub(super) is_whole: bool,
     /// The names of these things, from the first one at 0; numbers if there are none.
     pub(super) names: Vec<String>,
+}
+
+/// The time that all plots show.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Time {
+    pub(super) from_s: f64,
+    to_s: f64,
+}
+
+impl Time {
+    /// The time of a trace, from the start of its first operation to the end of its last one.
+    pub(super) fn of((from_ns, to_ns): (u64, u64)) -> Self {
+        let (from_s, to_s) = (from_ns as f64 / 1e9, to_ns as f64 / 1e9);
+        // the start of the trace is seen where that costs little room
+        let from_s = if from_s <= to_s * 0.2 { 0.0 } else { from_s };
+        Self {
+            from_s,
+            to_s: to_s.max(from_s + 1e-6),
+        }
+    }
+
+    pub(super) fn span_s(self) -> f64 {
+        self.to_s - self.from_s
+    }
+
+    pub(super) fn scale(self) -> Scale {
+        let (unit, seconds) = unit_of_time(self.to_s);
+        Scale {
+            title: format!("time since the start of the trace ({unit})"),
+            ends: (self.from_s / seconds, self.to_s / seconds),
+            ..Scale::default()
+        }
+    }
 }
 
 /// A plot.

@@ -7,12 +7,14 @@
 //! | `sink.rs` | gathers the bins while a trace is read |
 //! | `bins.rs` | draws bins as few paths |
 //! | `figure.rs` | a plot with its axes and its caption |
-//! | `plots.rs` | the plots of a page |
+//! | `curves.rs` | the plots of bandwidth and bursts |
+//! | `plots.rs` | the plots of bins, and which plots a page has |
 //! | `words.rs` | the abstract: what was traced, in sentences |
 //! | `tables.rs` | findings, files, processes |
 //! | `text.rs` | numbers and texts as they stand in the page |
 
 mod bins;
+mod curves;
 mod figure;
 mod grid;
 mod plots;

@@ -280,6 +280,30 @@ fn a_trace_without_data_says_why_it_has_no_plots() {
 }
 
 #[test]
+fn a_single_small_write_in_a_long_trace_is_drawn_as_a_point() {
+    let page = made(|sink| {
+        ranks(sink, 1);
+        sink.file(FileId(0), b"/x/large").expect("kept");
+        sink.file(FileId(1), b"/x/small").expect("kept");
+        sink.event(&write(0, 0, 0, 0, 1 << 20)).expect("kept");
+        sink.event(&write(0, 0, 9_000_000_000, 1 << 20, 1 << 20))
+            .expect("kept");
+        sink.event(&write(0, 1, 4_000_000_000, 1 << 20, 1))
+            .expect("kept");
+    });
+    let figures = between(&page, "<figure ", "</figure>");
+    let tiny = |name: &str| {
+        let figure = figures
+            .iter()
+            .find(|f| f.contains(&format!("<h3>Places in {name}</h3>")));
+        figure
+            .expect("a plot")
+            .contains("<g class=\"tiny\"><path class=\"write d2\" d=\"m0 0h")
+    };
+    assert!(tiny("small") && !tiny("large"));
+}
+
+#[test]
 fn the_largest_numbers_of_a_damaged_trace_make_a_page() {
     let (document, _) = gathered(|sink| program(sink, 100, false));
     let mut sink = PlotSink::default();
