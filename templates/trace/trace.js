@@ -18,7 +18,7 @@ const ticks = ({ whole, names }, from, to) => {
 const plots = document.querySelectorAll(".plot");
 if (plots.length > 0) {
   const hint = "Zoom with the buttons, with Ctrl and the wheel, or with a double click; drag to move. With the keyboard: + and − zoom, arrows move, 0 shows all.";
-  plots[0].closest("figure").before(Object.assign(document.createElement("p"), { className: "note tools", textContent: hint }));
+  plots[0].closest("figure").before(Object.assign(document.createElement("p"), { className: "note tools hint", textContent: hint }));
 }
 for (const plot of plots) {
   const axes = JSON.parse(plot.dataset.axes);

@@ -156,7 +156,7 @@ pub(super) fn bursts(document: &TraceDocument, time: Time) -> Option<Figure> {
     }
     figure.alt = format!("Timeline with {}.", text::list(&said));
     figure.caption = format!(
-        "Times in which files were written, read, or used without moving bytes. A burst ends with a pause longer than {}: there are {}.",
+        "Times in which files were written, read, or used without moving bytes. A burst ends with a pause longer than {}; the trace has {}.",
         text::time(document.gap_s),
         text::list(&said)
     );

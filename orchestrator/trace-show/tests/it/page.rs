@@ -176,9 +176,9 @@ fn a_page_is_complete_without_its_script() {
 }
 
 #[test]
-fn a_million_events_anywhere_make_a_page_of_less_than_five_megabytes() {
+fn a_million_events_anywhere_make_a_page_of_less_than_three_megabytes() {
     let page = made(|sink| program(sink, 1_000_000, true));
-    assert!(page.len() < 5_000_000, "{} bytes", page.len());
+    assert!(page.len() < 3_000_000, "{} bytes", page.len());
     assert!(page.contains("1,000,000 events"));
     // twelve roles have a plot, four are named
     assert_eq!(page.matches("<h3>Places in ").count(), 12);

@@ -33,7 +33,8 @@ pub fn ranks(sink: &mut impl Sink, n: u32) {
     }
 }
 
-/// A program of 64 ranks: bursts of strided writes into shared files of 16 roles, and then reads; of `noise`, everything is anywhere at any time.
+/// A program of 64 ranks: bursts of strided writes into shared files of 16 roles, and then reads; of `noise`, everything is anywhere at any time,
+/// in ranges that nearly all bins of a plot are used for.
 pub fn program(sink: &mut impl Sink, events: u64, noise: bool) {
     const RANKS: u64 = 64;
     const ROLES: u64 = 16;
@@ -62,8 +63,8 @@ pub fn program(sink: &mut impl Sink, events: u64, noise: bool) {
                 ..write(
                     random(RANKS) as u32,
                     random(ROLES) as u32,
-                    random(600_000_000_000),
-                    random(1 << 36),
+                    random(399 << 31),
+                    random(119 << 29),
                     1 + random(1 << 20),
                 )
             }
