@@ -80,6 +80,8 @@ pub enum Command {
     Predict(PredictArgs),
     /// Show the zones of a checkpoint image, or of all images of a directory or campaign
     Image(cvc_image_show::command::ImageArgs),
+    /// Show who wrote what, when and in which pattern in a trace of Darshan, strace or DFTracer; findings; what differs between two
+    Trace(TraceArgs),
     /// Install what a campaign needs on the machines of a site, and record it in the campaign's cvc.lock
     Install(InstallArgs),
     /// End everything that a campaign runs on its sites, and release what it has in clouds
@@ -480,6 +482,64 @@ pub struct ReportArgs {
     /// Exit with code 11 if predictions miss a bound of the campaign's [predict], as `cvc run` does
     #[arg(long)]
     pub gate: bool,
+}
+
+#[derive(Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct TraceArgs {
+    #[command(subcommand)]
+    pub command: Option<TraceCommand>,
+    /// The files of one trace: a log of Darshan, files of `strace -ff -ttt -T -y` or `-f`, .pfw files of DFTracer, or directories with them; the
+    /// directory of a run stands for the trace in it
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<Utf8PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Write every event as a line of CSV to this file; `-` is standard output, and nothing else is printed then
+    #[arg(long, value_name = "FILE")]
+    pub csv: Option<Utf8PathBuf>,
+    /// Write a file for ui.perfetto.dev
+    #[arg(long, value_name = "FILE")]
+    pub perfetto: Option<Utf8PathBuf>,
+    /// Images of the checkpoint that was traced, or their directory: their writes are laid over their zones
+    #[arg(long, value_name = "IMAGE")]
+    pub images: Vec<Utf8PathBuf>,
+    /// Aggregators that were asked for, to hold against those that wrote
+    #[arg(long, value_name = "N")]
+    pub aggregators: Option<usize>,
+    /// TOML file with other thresholds of findings
+    #[arg(long, value_name = "FILE")]
+    pub thresholds: Option<Utf8PathBuf>,
+    /// Pause that ends a burst [default: a hundredth of the trace, at least a millisecond]
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    pub gap: Option<f64>,
+    /// List all files and bursts, and also findings of what is as it should be
+    #[arg(long)]
+    pub all: bool,
+}
+
+#[derive(Subcommand)]
+pub enum TraceCommand {
+    /// Compare two traces: files of the same role, their operations, and the order of these
+    Compare(TraceCompareArgs),
+}
+
+#[derive(Args)]
+pub struct TraceCompareArgs {
+    /// The first trace: a file, or a directory of files
+    pub first: Utf8PathBuf,
+    /// The second
+    pub second: Utf8PathBuf,
+    /// Pause that ends a burst
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    pub gap: Option<f64>,
+    /// Exit with code 13 if operations differ
+    #[arg(long)]
+    pub gate: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Args)]

@@ -1,7 +1,7 @@
 -- The quantities of one run, whose records are those behind row ?1. What belongs to one checkpoint is added up over kinds of files (totals)
 -- or averaged over the images of the ranks (zones, image sizes); the checkpoints of a run are then averaged.
 INSERT INTO quantities
-WITH of_run AS (SELECT * FROM records WHERE rowid > ?1),
+WITH of_run AS MATERIALIZED (SELECT * FROM records WHERE rowid > ?1),
 per_checkpoint AS (
     SELECT run, name AS quantity, unit, ckpt, sum(value) AS value FROM of_run WHERE name IN ('ckpt_files', 'ckpt_bytes') GROUP BY run, name, ckpt
     UNION ALL

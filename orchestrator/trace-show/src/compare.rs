@@ -44,7 +44,7 @@ pub fn compare(a: (&Profile, &TraceDocument), b: (&Profile, &TraceDocument)) -> 
         document
             .files
             .iter()
-            .filter(|f| f.reads.operations + f.writes.operations > 0)
+            .filter(|f| f.of_run && f.reads.operations + f.writes.operations > 0)
             .map(|f| f.role.clone())
             .collect()
     };
@@ -92,7 +92,11 @@ fn of_role(
     b: (&Profile, &TraceDocument),
 ) -> Vec<Difference> {
     let of = |d: &TraceDocument| -> Vec<ShownFile> {
-        d.files.iter().filter(|f| f.role == role).cloned().collect()
+        d.files
+            .iter()
+            .filter(|f| f.of_run && f.role == role)
+            .cloned()
+            .collect()
     };
     let (of_a, of_b) = (of(a.1), of(b.1));
     let mut found = Vec::new();
@@ -144,7 +148,7 @@ fn of_role(
 
 /// The sequences of places and lengths in which processes wrote the files of a role; whichever process wrote which.
 fn orders(role: &str, profile: &Profile) -> BTreeSet<u64> {
-    let of_role = |file: &&FileUse| role_of(&file.name()) == role;
+    let of_role = |file: &&FileUse| file.is_of_run && role_of(&file.name()) == role;
     profile
         .files
         .iter()

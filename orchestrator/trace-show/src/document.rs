@@ -69,6 +69,8 @@ pub struct ShownFile {
     pub path: String,
     /// Its name without its numbers: files of one role have the same.
     pub role: String,
+    /// Whether it is data of the run, and not of the system, a socket or a pipe.
+    pub of_run: bool,
     /// `read only`, `write only`, `read and written`, `touched`.
     pub access: &'static str,
     /// The lowest interface that moved bytes of it.
@@ -294,8 +296,9 @@ fn rhythm(bursts: &[Burst]) -> Option<String> {
     match bursts.len() {
         0 => None,
         1 => Some(format!(
-            "One burst of writes: {:.3} MiB in {:.3} s.",
-            sizes[0], lengths[0]
+            "One burst of writes: {} MiB in {}.",
+            digits(sizes[0]),
+            brief(lengths[0])
         )),
         n => {
             let starts: Vec<f64> = bursts
@@ -304,20 +307,42 @@ fn rhythm(bursts: &[Burst]) -> Option<String> {
                 .collect();
             let every = if spread_pct(&starts) < 20.0 {
                 format!(
-                    "one every {:.3} s (± {:.0} %)",
-                    mean(&starts),
+                    "one every {} (± {:.0} %)",
+                    brief(mean(&starts)),
                     spread_pct(&starts)
                 )
             } else {
-                format!("at unequal times, {:.3} s apart on average", mean(&starts))
+                format!(
+                    "at unequal times, {} apart on average",
+                    brief(mean(&starts))
+                )
             };
             Some(format!(
-                "{n} bursts of writes, {every}: {:.3} MiB each (± {:.0} %), in {:.3} s each.",
-                mean(&sizes),
+                "{n} bursts of writes, {every}: {} MiB each (± {:.0} %), in {} each.",
+                digits(mean(&sizes)),
                 spread_pct(&sizes),
-                mean(&lengths)
+                brief(mean(&lengths))
             ))
         }
+    }
+}
+
+/// A number with three digits.
+fn digits(value: f64) -> String {
+    let decimals = if value > 0.0 {
+        (2 - value.log10().floor() as i32).clamp(0, 6) as usize
+    } else {
+        0
+    };
+    format!("{value:.decimals$}")
+}
+
+/// A time in the unit that suits it.
+fn brief(time_s: f64) -> String {
+    match time_s {
+        s if s >= 1.0 => format!("{} s", digits(s)),
+        s if s >= 1e-3 => format!("{} ms", digits(s * 1e3)),
+        s => format!("{} µs", digits(s * 1e6)),
     }
 }
 
@@ -418,6 +443,7 @@ fn shown_file(profile: &Profile, file: &FileUse) -> ShownFile {
     ShownFile {
         path: file.name(),
         role: file.role(),
+        of_run: file.is_of_run,
         access: file.access(),
         interface: lowest.map(Api::word),
         processes: processes.len(),

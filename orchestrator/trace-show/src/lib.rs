@@ -7,6 +7,7 @@
 //! | `perfetto.rs` | the events for ui.perfetto.dev |
 //! | `compare.rs` | what differs between two traces |
 //! | `page/` | a trace as one self-contained page with plots |
+//! | `zones.rs` | time per zone: writes of images laid over what the images are made of |
 //! | `sinks.rs` | several sinks for one reading |
 
 mod compare;
@@ -15,6 +16,7 @@ mod document;
 mod page;
 mod perfetto;
 mod sinks;
+mod zones;
 
 pub use compare::{Difference, TraceComparison, compare};
 pub use csv_events::CsvEvents;
@@ -24,4 +26,5 @@ pub use document::{
 };
 pub use page::{PageError, PlotSink, Plots, page};
 pub use perfetto::Perfetto;
-pub use sinks::Both;
+pub use sinks::All;
+pub use zones::{ZoneSink, ZoneTime, ZoneTimes};

@@ -1,30 +1,32 @@
 //! Several sinks for one reading.
 
 use cvc_trace::{Event, FileId, Missing, Process, ProcessId, Sink};
-use std::io;
+use std::{fmt, io};
 
-/// Hands everything to two sinks.
-#[derive(Debug)]
-pub struct Both<'a, A, B>(pub &'a mut A, pub &'a mut B);
+/// Hands everything to all of its sinks, in their order.
+#[derive(Default)]
+pub struct All<'a>(pub Vec<&'a mut dyn Sink>);
 
-impl<A: Sink, B: Sink> Sink for Both<'_, A, B> {
+impl fmt::Debug for All<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} sinks", self.0.len())
+    }
+}
+
+impl Sink for All<'_> {
     fn process(&mut self, id: ProcessId, process: &Process) -> io::Result<()> {
-        self.0.process(id, process)?;
-        self.1.process(id, process)
+        self.0.iter_mut().try_for_each(|to| to.process(id, process))
     }
 
     fn file(&mut self, id: FileId, path: &[u8]) -> io::Result<()> {
-        self.0.file(id, path)?;
-        self.1.file(id, path)
+        self.0.iter_mut().try_for_each(|to| to.file(id, path))
     }
 
     fn event(&mut self, event: &Event) -> io::Result<()> {
-        self.0.event(event)?;
-        self.1.event(event)
+        self.0.iter_mut().try_for_each(|to| to.event(event))
     }
 
     fn missing(&mut self, missing: &Missing) -> io::Result<()> {
-        self.0.missing(missing)?;
-        self.1.missing(missing)
+        self.0.iter_mut().try_for_each(|to| to.missing(missing))
     }
 }

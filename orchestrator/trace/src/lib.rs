@@ -7,11 +7,12 @@
 mod darshan;
 mod dftracer;
 mod event;
-mod event;
 mod files;
 pub mod findings;
 mod lines;
+mod overlay;
 pub mod profile;
+mod read;
 mod sink;
 mod strace;
 
@@ -22,5 +23,7 @@ pub use darshan::{
 };
 pub use dftracer::{read_dftracer, read_dftracer_files};
 pub use event::{Api, Event, FileId, Op, ProcessId};
+pub use overlay::{Overlay, PartTime};
+pub use read::{TraceKind, TraceOrigin, kind_of, read_trace};
 pub use sink::{Missing, Process, Sink, TextSummary, TraceError};
 pub use strace::{read_strace, read_strace_files};

@@ -153,7 +153,7 @@ fn how_sure(data: &Data, measured: &[usize]) -> String {
         halves.sort_by(f64::total_cmp);
         if let (Some(middle), Some(most)) = (halves.get(halves.len() / 2), halves.last()) {
             told.push(format!(
-                "the mean {what} within ± {} % (at worst {} %)",
+                "± {} % for the {what} (median of the points; ± {} % at worst)",
                 percent(*middle),
                 percent(*most)
             ));
@@ -165,13 +165,16 @@ fn how_sure(data: &Data, measured: &[usize]) -> String {
             return "How sure: every point was measured once, so nothing is known of how results scatter."
                 .to_owned();
         }
-        n => format!("; {} measured only once", counted(n as u32, "point")),
+        n => format!(
+            "; {} measured only once, without an interval",
+            counted(n as u32, "point")
+        ),
     };
     if told.is_empty() {
         return format!("How sure: no mean has an interval{single}.");
     }
     format!(
-        "How sure: 95 % intervals put, at the middle point, {}{single}.",
-        told.join(" and ")
+        "How sure: the 95 % interval of the mean is {}{single}.",
+        told.join(", ")
     )
 }

@@ -45,6 +45,11 @@ pub(super) fn section(data: &Data) -> Section {
     for factor in data.varying() {
         for (level, baseline) in compared_levels(data, factor) {
             for pair in pairs(data, factor, level, baseline) {
+                if table.rows.len() >= MAX_ROWS {
+                    let is_compared = |(q, _): &(&str, _)| ratio(data, &pair, factor, q).is_some();
+                    pairs_of_points += usize::from(quantities.iter().any(is_compared));
+                    continue;
+                }
                 let compared: Vec<Option<Comparison>> = quantities
                     .iter()
                     .map(|(q, _)| ratio(data, &pair, factor, q))
@@ -53,22 +58,22 @@ pub(super) fn section(data: &Data) -> Section {
                     continue;
                 }
                 pairs_of_points += 1;
-                if table.rows.len() < MAX_ROWS {
-                    let mut row = [level, baseline]
-                        .map(|l| Cell::text(quantity::level(factor, l)))
-                        .to_vec();
-                    row.push(Cell::text(label(&pair)));
-                    let mixed = || {
-                        consistency::cell(
-                            &[pair.point, pair.counterpart].map(|p| &data.points[p].mixed),
-                        )
-                    };
-                    row.extend(data.mixed().then(mixed));
-                    row.extend(compared.into_iter().map(|c| {
-                        c.map_or(Cell::Empty, |comparison| Cell::Compared { comparison })
-                    }));
-                    table.rows.push(row);
-                }
+                let mut row = [level, baseline]
+                    .map(|l| Cell::text(quantity::level(factor, l)))
+                    .to_vec();
+                row.push(Cell::text(label(&pair)));
+                let mixed = || {
+                    consistency::cell(
+                        &[pair.point, pair.counterpart].map(|p| &data.points[p].mixed),
+                    )
+                };
+                row.extend(data.mixed().then(mixed));
+                row.extend(
+                    compared
+                        .into_iter()
+                        .map(|c| c.map_or(Cell::Empty, |comparison| Cell::Compared { comparison })),
+                );
+                table.rows.push(row);
             }
         }
     }

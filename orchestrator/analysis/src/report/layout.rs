@@ -18,6 +18,9 @@ const MAX_PANELS: usize = 24;
 /// Maximum number of figures in a section.
 pub(super) const MAX_FIGURES: usize = 24;
 
+/// A plot that takes more than this has so many marks that nobody could tell them apart.
+const MAX_DRAWING_BYTES: usize = 800_000;
+
 /// Factors whose levels get figures of their own, because their scales have nothing in common.
 const FIGURES: [&str; 3] = ["site", "app", "class"];
 
@@ -223,10 +226,15 @@ pub(super) fn add(
 ) -> Result<(), AnalysisError> {
     let mut left_out = Vec::new();
     for plot in plots {
-        if blocks.len() < MAX_FIGURES {
-            blocks.push(Block::Plot((plot.draw)(plot.title)?));
-        } else {
+        if blocks.len() >= MAX_FIGURES {
             left_out.push(plot.title);
+            continue;
+        }
+        let drawn = (plot.draw)(plot.title)?;
+        if drawn.panels.iter().map(String::len).sum::<usize>() > MAX_DRAWING_BYTES {
+            left_out.push(drawn.title);
+        } else {
+            blocks.push(Block::Plot(drawn));
         }
     }
     if !left_out.is_empty() {

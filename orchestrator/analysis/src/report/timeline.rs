@@ -55,7 +55,8 @@ struct Site {
 pub(super) fn section(data: &Data, index: &Index) -> Result<Section, AnalysisError> {
     let sites = sites(data, index)?;
     let mut blocks = Vec::new();
-    if sites.values().any(|site| site.attempts > 0) {
+    // imported runs have no times of their own
+    if sites.values().any(|site| site.held_node_s > 0.0) {
         blocks.push(Block::Table(table(&sites)));
         blocks.push(Block::Plot(plot(&sites)?));
     }

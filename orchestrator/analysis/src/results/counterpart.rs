@@ -54,21 +54,12 @@ pub(crate) fn pairs(data: &Data, factor: &str, level: &str, other: &str) -> Vec<
     let key =
         |p: &'_ PointRow| -> Vec<String> { fixed.iter().map(|f| p.factor(f).to_owned()).collect() };
     let mut others: HashMap<Vec<String>, Vec<usize>> = HashMap::new();
-    for (i, p) in data
-        .points
-        .iter()
-        .enumerate()
-        .filter(|(_, p)| p.factor(factor) == other)
-    {
-        others.entry(key(p)).or_default().push(i);
+    for i in data.points_at(factor, other) {
+        others.entry(key(&data.points[*i])).or_default().push(*i);
     }
     let mut found = Vec::new();
-    for (i, p) in data
-        .points
-        .iter()
-        .enumerate()
-        .filter(|(_, p)| p.factor(factor) == level)
-    {
+    for &i in data.points_at(factor, level) {
+        let p = &data.points[i];
         let Some(candidates) = others.get(&key(p)) else {
             continue;
         };

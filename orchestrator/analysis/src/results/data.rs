@@ -13,7 +13,10 @@ use cvc_index::error::AnalysisError;
 use cvc_index::{Index, IndexedBaseline, IndexedDecision, PointSummary, RecordSource, RunValue};
 use cvc_prediction::holdout::HoldoutResult;
 use indexmap::{IndexMap, IndexSet};
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::OnceLock,
+};
 
 /// The contents of the index as tables and plots use them.
 pub(crate) struct Data {
@@ -35,6 +38,8 @@ pub(crate) struct Data {
     pub facts: BTreeMap<String, BTreeMap<String, Vec<usize>>>,
     /// Predictions for held-out points, if the campaign file asks for them.
     pub predictions: Option<HoldoutResult>,
+    varying: OnceLock<Vec<String>>,
+    by_level: OnceLock<HashMap<String, HashMap<String, Vec<usize>>>>,
 }
 
 /// A quantity with its unit, its place in the report and its better direction.
@@ -99,6 +104,8 @@ impl Data {
             quantities: quantities(index, units)?,
             facts,
             predictions: HoldoutResult::read(index)?,
+            varying: OnceLock::new(),
+            by_level: OnceLock::new(),
         })
     }
 
@@ -125,16 +132,44 @@ impl Data {
 
     /// Returns the factors that differ between points, without those that follow from another.
     pub fn varying(&self) -> Vec<&str> {
-        let mut varying: Vec<&str> = self
-            .factors
-            .iter()
-            .map(String::as_str)
-            .filter(|f| self.stated_levels(f).len() > 1)
-            .collect();
-        if varying.contains(&"mapping") {
-            varying.retain(|f| *f != "processes");
-        }
-        varying
+        // asked for once for each pair of levels of every factor
+        let known = self.varying.get_or_init(|| {
+            let mut varying: Vec<String> = self
+                .factors
+                .iter()
+                .filter(|f| self.stated_levels(f).len() > 1)
+                .cloned()
+                .collect();
+            if varying.iter().any(|f| f == "mapping") {
+                varying.retain(|f| f != "processes");
+            }
+            varying
+        });
+        known.iter().map(String::as_str).collect()
+    }
+
+    /// Returns the points with a level of a factor, in their order.
+    pub fn points_at(&self, factor: &str, level: &str) -> &[usize] {
+        let known = self.by_level.get_or_init(|| {
+            let mut known: HashMap<String, HashMap<String, Vec<usize>>> = HashMap::new();
+            for factor in &self.factors {
+                let of = known.entry(factor.clone()).or_default();
+                for (i, point) in self.points.iter().enumerate() {
+                    let level = point.factor(factor);
+                    match of.get_mut(level) {
+                        Some(points) => points.push(i),
+                        None => {
+                            of.insert(level.to_owned(), vec![i]);
+                        }
+                    }
+                }
+            }
+            known
+        });
+        known
+            .get(factor)
+            .and_then(|of| of.get(level))
+            .map_or(&[], Vec::as_slice)
     }
 
     /// Returns the levels of a factor, in the order of points.

@@ -114,7 +114,7 @@ const SAID: [(&str, &str, &[&str]); 31] = [
     ),
     (
         "report/abstract_of.rs",
-        "95 % intervals put",
+        "95 % interval of the mean is",
         &["mean of repeats"],
     ),
     (

@@ -27,6 +27,7 @@ mod sides;
 mod space;
 mod status;
 mod sweep;
+mod trace;
 
 use crate::{
     args::{Arguments, Command},
@@ -67,6 +68,7 @@ pub fn dispatch(arguments: Arguments) -> Result<ExitStatus, Failure> {
         Command::Reproduce(args) => reproduce::reproduce(&args),
         Command::Predict(args) => predict::predict(&args),
         Command::Image(args) => image::image(&args),
+        Command::Trace(args) => trace::trace(&args),
         Command::Install(args) => install::install(&args),
         Command::Down(args) => down::down(&args),
         Command::Sweep(args) => sweep::sweep(&args),

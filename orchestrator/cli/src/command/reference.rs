@@ -20,7 +20,7 @@ fn markdown() -> String {
         .get_subcommands()
         .filter(|c| !c.is_hide_set() && c.get_name() != "help")
     {
-        section(command, &mut text);
+        section(command, command.get_name(), &mut text);
     }
     text.push_str("\n## Options of every command\n\n| argument | meaning |\n| --- | --- |\n");
     for argument in cvc.get_arguments().filter(|a| a.is_global_set()) {
@@ -49,28 +49,30 @@ fn about(command: &Command) -> String {
     about
 }
 
-fn section(command: &Command, text: &mut String) {
+fn section(command: &Command, called: &str, text: &mut String) {
     let usage = command.clone().render_usage().to_string();
     let usage = usage.trim_start_matches("Usage: ");
     text.push_str(&format!(
-        "\n## `cvc {}`\n\n{}\n\n```text\n{usage}\n```\n",
-        command.get_name(),
+        "\n## `cvc {called}`\n\n{}\n\n```text\n{usage}\n```\n",
         about(command)
     ));
     let arguments: Vec<&Arg> = command
         .get_arguments()
         .filter(|a| !a.is_hide_set() && !a.is_global_set() && a.get_id() != "help")
         .collect();
-    if arguments.is_empty() {
-        return;
+    if !arguments.is_empty() {
+        text.push_str("\n| argument | meaning |\n| --- | --- |\n");
+        for argument in arguments {
+            text.push_str(&format!(
+                "| `{}` | {} |\n",
+                name(argument),
+                meaning(argument)
+            ));
+        }
     }
-    text.push_str("\n| argument | meaning |\n| --- | --- |\n");
-    for argument in arguments {
-        text.push_str(&format!(
-            "| `{}` | {} |\n",
-            name(argument),
-            meaning(argument)
-        ));
+    let of_its_own = |c: &&Command| !c.is_hide_set() && c.get_name() != "help";
+    for inner in command.get_subcommands().filter(of_its_own) {
+        section(inner, &format!("{called} {}", inner.get_name()), text);
     }
 }
 

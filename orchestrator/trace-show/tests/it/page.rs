@@ -2,7 +2,7 @@
 
 use crate::page_made::{gathered, program, ranks, write};
 use cvc_trace::{Api, Event, FileId, Missing, Op, Process, ProcessId, Sink};
-use cvc_trace_show::{PlotSink, page};
+use cvc_trace_show::{All, PlotSink, page};
 
 /// The page without its style and its script.
 fn body_of(page: &str) -> String {
@@ -15,9 +15,7 @@ fn body_of(page: &str) -> String {
     body
 }
 
-fn made(
-    fill: impl FnOnce(&mut cvc_trace_show::Both<'_, cvc_trace::profile::Profiler, PlotSink>),
-) -> String {
+fn made(fill: impl FnOnce(&mut All<'_>)) -> String {
     let (document, plots) = gathered(fill);
     page(&document, &plots).expect("a page")
 }

@@ -2,7 +2,7 @@
 
 use cvc_trace::{Api, Event, FileId, Op, Process, ProcessId, Sink};
 use cvc_trace::{findings, profile::Profiler};
-use cvc_trace_show::{Both, PlotSink, Plots, TraceDocument, TraceHead, document};
+use cvc_trace_show::{All, PlotSink, Plots, TraceDocument, TraceHead, document};
 
 /// An event of a write by POSIX.
 pub fn write(process: u32, file: u32, start_ns: u64, offset: u64, bytes: u64) -> Event {
@@ -88,9 +88,9 @@ pub fn program(sink: &mut impl Sink, events: u64, noise: bool) {
 }
 
 /// What is said of a trace and what is plotted of it.
-pub fn gathered(fill: impl FnOnce(&mut Both<'_, Profiler, PlotSink>)) -> (TraceDocument, Plots) {
+pub fn gathered(fill: impl FnOnce(&mut All<'_>)) -> (TraceDocument, Plots) {
     let (mut profiler, mut plots) = (Profiler::default(), PlotSink::default());
-    fill(&mut Both(&mut profiler, &mut plots));
+    fill(&mut All(vec![&mut profiler, &mut plots]));
     let profile = profiler.finish();
     let found = findings::findings(
         &findings::facts_of_profile(&profile),

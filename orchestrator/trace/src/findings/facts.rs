@@ -1,6 +1,7 @@
 //! What findings are made of.
 
 use crate::profile::SizeBins;
+use std::collections::HashMap;
 
 /// The least and the greatest of several processes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -164,4 +165,20 @@ pub struct Facts {
     pub processes: usize,
     /// Files that were mapped into memory: what was written through that is not in the trace.
     pub mapped: Vec<String>,
+}
+
+impl Facts {
+    /// Adds to what counters tell what only the events of the same trace do: who wrote which places of each file, and on how many nodes.
+    pub fn add_events(&mut self, events: &Self) {
+        self.nodes = events.nodes;
+        let by_name: HashMap<&str, &FileFacts> =
+            events.files.iter().map(|f| (f.name.as_str(), f)).collect();
+        for file in &mut self.files {
+            let Some(events) = by_name.get(file.name.as_str()) else {
+                continue;
+            };
+            file.writers = events.writers;
+            file.shared_extents = events.shared_extents;
+        }
+    }
 }

@@ -36,8 +36,8 @@ pub struct CounterFacts {
     sums: HashMap<DarshanRecordId, Sums>,
     order: Vec<DarshanRecordId>,
     names: HashMap<DarshanRecordId, Vec<u8>>,
-    has_mpi_io: bool,
-    processes: usize,
+    header: Option<DarshanHeader>,
+    job: Option<DarshanJob>,
 }
 
 impl CounterFacts {
@@ -61,14 +61,21 @@ impl CounterFacts {
             files,
             has_interfaces: true,
             nodes: None,
-            processes: self.processes,
+            processes: self
+                .job
+                .map_or(0, |job| usize::try_from(job.ranks).unwrap_or(0)),
             mapped: Vec::new(),
         }
     }
 
-    /// Whether the log has the module MPI-IO.
-    pub fn has_mpi_io(&self) -> bool {
-        self.has_mpi_io
+    /// The header of the log.
+    pub fn header(&self) -> Option<&DarshanHeader> {
+        self.header.as_ref()
+    }
+
+    /// What the log says of the job.
+    pub fn job(&self) -> Option<&DarshanJob> {
+        self.job.as_ref()
     }
 
     fn of(&mut self, id: DarshanRecordId) -> &mut Sums {
@@ -113,15 +120,12 @@ impl DarshanVisitor for CounterFacts {
     }
 
     fn header(&mut self, header: &DarshanHeader) -> io::Result<()> {
-        self.has_mpi_io = header
-            .modules
-            .iter()
-            .any(|info| info.module == DarshanModule::MpiIo);
+        self.header = Some(header.clone());
         Ok(())
     }
 
     fn job(&mut self, job: &DarshanJob) -> io::Result<()> {
-        self.processes = usize::try_from(job.ranks).unwrap_or(0);
+        self.job = Some(job.clone());
         Ok(())
     }
 

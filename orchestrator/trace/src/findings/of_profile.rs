@@ -7,7 +7,7 @@ use crate::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The facts of a trace with events. It does not tell collective operations from independent ones.
+/// The facts of the files of the run of which bytes moved, in a trace with events. It does not tell collective operations from independent ones.
 pub fn facts_of_profile(profile: &Profile) -> Facts {
     let hosts: BTreeSet<&str> = profile
         .processes
@@ -16,7 +16,12 @@ pub fn facts_of_profile(profile: &Profile) -> Facts {
         .collect();
     let is_of_mpi = |file: &FileUse| file.by(Api::MpiIo).next().is_some();
     Facts {
-        files: profile.files.iter().map(of_file).collect(),
+        files: profile
+            .files
+            .iter()
+            .filter(|file| file.is_of_run && file.moved() != (0, 0))
+            .map(of_file)
+            .collect(),
         has_interfaces: profile.files.iter().any(is_of_mpi),
         nodes: Some(hosts.len()).filter(|n| *n > 0),
         processes: profile.processes.len(),

@@ -375,6 +375,12 @@ fn processes(found: &mut Found, file: &FileFacts, limits: &Thresholds) {
             Some("fewer, larger files, or another `storage`"),
         );
     }
+    // the first writes of a run differ by more than anything that could be changed
+    let differing = if file.time_s < limits.short_s {
+        Severity::Info
+    } else {
+        Severity::High
+    };
     if let Some([(slow_bytes, slow_s), (fast_bytes, fast_s)]) =
         file.slowest_and_fastest.filter(|_| file.is_shared)
     {
@@ -385,14 +391,7 @@ fn processes(found: &mut Found, file: &FileFacts, limits: &Thresholds) {
             );
             let hint =
                 "more `aggregators` share the work; with collective I/O only aggregators write";
-            found.add(
-                "T19",
-                Some("P18"),
-                Severity::High,
-                name,
-                evidence,
-                Some(hint),
-            );
+            found.add("T19", Some("P18"), differing, name, evidence, Some(hint));
         }
         if file.time_s > 0.0 && (slow_s - fast_s).abs() / file.time_s > limits.imbalance_stragglers
         {
@@ -403,7 +402,7 @@ fn processes(found: &mut Found, file: &FileFacts, limits: &Thresholds) {
             found.add(
                 "T20",
                 Some("P19"),
-                Severity::High,
+                differing,
                 name,
                 evidence,
                 Some("another `mapping` or more `aggregators`"),
@@ -419,7 +418,7 @@ fn processes(found: &mut Found, file: &FileFacts, limits: &Thresholds) {
         };
         if most > 0.0 && (most - least) / most > limits.imbalance_size {
             let evidence = format!("one process {word} {most:.0} bytes, another {least:.0}");
-            found.add(code, Some(drishti), Severity::High, name, evidence, None);
+            found.add(code, Some(drishti), differing, name, evidence, None);
         }
     }
 }
@@ -483,9 +482,14 @@ fn collectives(found: &mut Found, of: &MpiIoFacts, limits: &Thresholds) {
 
 fn writers(found: &mut Found, file: &FileFacts, facts: &Facts, asked: Asked, limits: &Thresholds) {
     let name = Some(file.name.as_str());
+    let is_independent = file
+        .mpi_io
+        .is_some_and(|of| of.independent_writes > 0 && of.collective_writes == 0);
     if let (Some((callers, writers)), Some(_)) = (file.writers, file.mpi_io)
         && callers > 0
         && writers > 0
+        // without collective writes there are no aggregators
+        && !is_independent
     {
         let evidence = format!(
             "{callers} processes wrote through MPI-IO, and {writers} of them to the file system"
@@ -521,7 +525,7 @@ fn writers(found: &mut Found, file: &FileFacts, facts: &Facts, asked: Asked, lim
             let hint = "with Open MPI try `--mca io romio321`: OMPIO's aggregators can write the same places";
             found.add("T41", None, Severity::Warning, name, evidence, Some(hint));
         }
-        let writers = file.written_by.map_or(0, |of| of.processes);
+        let writers = file.writers.map_or(0, |(_, to_files)| to_files);
         if writers > 1 && changes >= 4 * writers {
             let evidence = format!(
                 "along the file the writer changes {changes} times between {writers} processes"

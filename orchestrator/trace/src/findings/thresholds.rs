@@ -24,6 +24,8 @@ pub struct Thresholds {
     pub random_operations_absolute: u64,
     /// The slowest and the fastest process of a shared file differ by more than this share of its bytes or its time.
     pub imbalance_stragglers: f64,
+    /// What differs between processes of a file that takes fewer seconds than this, all together, is told as something to know.
+    pub short_s: f64,
     /// The process that moves least moves by more than this share less than the one that moves most.
     pub imbalance_size: f64,
     /// More than this share of all bytes through streams of the C library is told.
@@ -48,6 +50,7 @@ impl Default for Thresholds {
             random_operations: 0.2,
             random_operations_absolute: 1000,
             imbalance_stragglers: 0.15,
+            short_s: 0.1,
             imbalance_size: 0.3,
             interface_stdio: 0.1,
             collective_operations_absolute: 1000,

@@ -46,6 +46,9 @@ pub struct FileUse {
     pub path: Vec<u8>,
     /// By process and interface.
     pub uses: BTreeMap<(ProcessId, Api), Usage>,
+    /// Whether it is data of the run: no socket or pipe, nothing of the kernel (`/proc`, `/sys`, `/dev`), and nothing of the system's own
+    /// directories (`/usr`, `/lib*`, `/etc`, `/run`).
+    pub is_of_run: bool,
     /// Where each process wrote, by the lowest interface that saw it.
     extents: BTreeMap<ProcessId, Intervals>,
 }
@@ -55,9 +58,15 @@ impl FileUse {
         Self {
             id,
             path: path.to_vec(),
+            is_of_run: is_of_run(path),
             uses: BTreeMap::new(),
             extents: BTreeMap::new(),
         }
+    }
+
+    pub(super) fn name_it(&mut self, path: &[u8]) {
+        self.path = path.to_vec();
+        self.is_of_run = is_of_run(path);
     }
 
     pub(super) fn add(&mut self, event: &Event) {
@@ -186,6 +195,17 @@ impl FileUse {
     }
 }
 
+/// Directories of the kernel and of the system.
+const SYSTEM: [&[u8]; 9] = [
+    b"/proc/", b"/sys/", b"/dev/", b"/usr/", b"/lib/", b"/lib64/", b"/lib32/", b"/etc/", b"/run/",
+];
+
+fn is_of_run(path: &[u8]) -> bool {
+    // what is no file has a name such as `socket:[7]`, `anon_inode:[eventpoll]`, `<fd 0>`
+    let is_file = !path.starts_with(b"<") && !path.windows(2).any(|w| w == b":[");
+    is_file && !SYSTEM.iter().any(|of| path.starts_with(of))
+}
+
 /// A name with its numbers replaced by `#`: files of one role have one.
 pub fn role_of(path: &str) -> String {
     let name = path.rsplit('/').next().unwrap_or(path);
@@ -264,6 +284,22 @@ mod tests {
             file.writers(Api::Posix),
             [(ProcessId(0), 150), (ProcessId(1), 120)]
         );
+    }
+
+    #[test]
+    fn files_of_the_run_are_told_from_those_of_the_system() {
+        for (path, is) in [
+            ("/scratch/ckpt_1.dmtcp", true),
+            ("btio.out", true),
+            ("/home/x/usr/data", true),
+            ("/usr/lib/libc.so.6", false),
+            ("/proc/self/maps", false),
+            ("/dev/shm/x", false),
+            ("socket:[17]", false),
+            ("<fd 3>", false),
+        ] {
+            assert_eq!(is_of_run(path.as_bytes()), is, "{path}");
+        }
     }
 
     #[test]

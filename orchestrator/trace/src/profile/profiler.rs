@@ -42,7 +42,7 @@ pub struct Profile {
     pub end_ns: u64,
     /// When the first one began.
     pub start_ns: u64,
-    /// Bytes read over time, by the lowest interface of each operation that the trace has.
+    /// Bytes of files of the run read over time, by POSIX and streams.
     pub read_rates: Rates,
     /// Bytes written over time.
     pub write_rates: Rates,
@@ -156,19 +156,21 @@ impl Sink for Profiler {
     }
 
     fn file(&mut self, id: FileId, path: &[u8]) -> io::Result<()> {
-        self.file_of(id).path = path.to_vec();
+        self.file_of(id).name_it(path);
         Ok(())
     }
 
     fn event(&mut self, event: &Event) -> io::Result<()> {
-        self.file_of(event.file).add(event);
+        let file = self.file_of(event.file);
+        file.add(event);
+        let is_of_run = file.is_of_run;
         let profile = &mut self.profile;
         let end_ns = event.end_ns();
         profile.events += 1;
         profile.start_ns = profile.start_ns.min(event.start_ns);
         profile.end_ns = profile.end_ns.max(end_ns);
         // what MPI-IO moves, POSIX moves too, or nobody saw it reach a file
-        if event.failed || event.api != Api::Posix && event.api != Api::Stdio {
+        if !is_of_run || event.failed || event.api != Api::Posix && event.api != Api::Stdio {
             return Ok(());
         }
         let (intervals, rates) = match event.op {

@@ -4,6 +4,7 @@
 mod collected;
 mod darshan;
 mod dftracer;
+mod findings;
 mod strace;
 mod strace_files;
 mod strace_runs;

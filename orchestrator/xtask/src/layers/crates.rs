@@ -14,7 +14,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("cvc-image", &[]),
     ("cvc-image-show", &["cvc-image"]),
     ("cvc-trace", &[]),
-    ("cvc-trace-show", &["cvc-trace"]),
+    ("cvc-trace-show", &["cvc-image", "cvc-trace"]),
     ("cvc-probe", &["cvc-os", "cvc-image"]),
     ("cvc-core", &["cvc-os"]),
     ("cvc-journal", &["cvc-core", "cvc-os"]),

@@ -129,6 +129,11 @@ pub fn campaign(dir: &Path, text: &str, fails: impl Fn(&Point) -> bool) -> Plan 
     plan
 }
 
+#[allow(
+    dead_code,
+    clippy::allow_attributes,
+    reason = "tests of the program do not need it"
+)]
 /// Makes the runs of some points runs that nobody has started: takes what the journal says of them out of it.
 pub fn forget(dir: &Path, plan: &Plan, is_forgotten: impl Fn(&Point) -> bool) {
     let of = |run: &RunId| {

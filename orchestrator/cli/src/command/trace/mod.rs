@@ -1,0 +1,167 @@
+//! `cvc trace`
+
+mod asked;
+mod read;
+mod show;
+
+use crate::{
+    args::{TraceArgs, TraceCommand, TraceCompareArgs},
+    exit_status::ExitStatus,
+    failure::Failure,
+    output::{self, tell},
+    text::{shown, table},
+};
+use cvc_os::atomic_file::{Durability, write_by};
+use cvc_trace::{Sink, TraceOrigin, profile::Profiler};
+use cvc_trace_show::{All, CsvEvents, Perfetto, TraceDocument, ZoneSink, compare};
+use std::io::{self, BufWriter, Write};
+
+pub fn trace(args: &TraceArgs) -> Result<ExitStatus, Failure> {
+    match &args.command {
+        Some(TraceCommand::Compare(args)) => compare_two(args),
+        None => one(args),
+    }
+}
+
+/// What is kept of one reading.
+struct Keepers {
+    profiler: Profiler,
+    zones: Option<ZoneSink>,
+    perfetto: Option<Perfetto>,
+}
+
+impl Keepers {
+    fn read<'a>(
+        &'a mut self,
+        args: &TraceArgs,
+        csv: Option<&'a mut (dyn Sink + 'a)>,
+    ) -> Result<TraceOrigin, Failure> {
+        let mut sinks: Vec<&mut dyn Sink> = vec![&mut self.profiler];
+        if let Some(zones) = &mut self.zones {
+            sinks.push(zones);
+        }
+        if let Some(perfetto) = &mut self.perfetto {
+            sinks.push(perfetto);
+        }
+        if let Some(csv) = csv {
+            sinks.push(csv);
+        }
+        read::read(&args.files, &mut All(sinks))
+    }
+}
+
+fn one(args: &TraceArgs) -> Result<ExitStatus, Failure> {
+    let limits = asked::thresholds(args.thresholds.as_deref())?;
+    let mut keepers = Keepers {
+        profiler: Profiler::default(),
+        zones: asked::zones(&args.images)?,
+        perfetto: args.perfetto.as_ref().map(|_| Perfetto::default()),
+    };
+    let origin = match args.csv.as_deref().map(camino::Utf8Path::as_str) {
+        // the events themselves are the output: nothing else is printed
+        Some("-") => {
+            let mut csv = CsvEvents::new(BufWriter::new(output::shown()))?;
+            keepers.read(args, Some(&mut csv))?;
+            csv.finish()?;
+            return Ok(ExitStatus::Done);
+        }
+        Some(path) => {
+            let mut origin = None;
+            let written = write_by(path.as_ref(), Durability::Visible, |file| {
+                let mut csv = CsvEvents::new(BufWriter::new(file))?;
+                origin = Some(keepers.read(args, Some(&mut csv)));
+                csv.finish()?.flush()
+            });
+            let origin = origin.transpose()?;
+            written.map_err(|e| read::cannot_write(path, &e))?;
+            origin.ok_or_else(|| read::cannot_write(path, &io::Error::other("nothing was read")))?
+        }
+        None => keepers.read(args, None)?,
+    };
+    let Keepers {
+        profiler,
+        zones,
+        perfetto,
+    } = keepers;
+    if let (Some(path), Some(perfetto)) = (&args.perfetto, perfetto) {
+        let mut left_out = 0;
+        write_by(path.as_ref(), Durability::Visible, |file| {
+            left_out = perfetto.write(BufWriter::new(file))?;
+            Ok(())
+        })
+        .map_err(|e| read::cannot_write(path.as_str(), &e))?;
+        if left_out > 0 {
+            output::note(format_args!(
+                "{}: {left_out} events more than a browser can show are not in it",
+                shown(path)
+            ));
+        }
+    }
+    let profile = profiler.finish();
+    let document = read::document(args, &origin, &profile, &limits);
+    let zones = zones.map(ZoneSink::finish);
+    for path in [&args.csv, &args.perfetto].into_iter().flatten() {
+        if !args.json {
+            tell(shown(path));
+        }
+    }
+    let mut out = output::shown_as(args.json);
+    if args.json {
+        let mut value = serde_json::to_value(&document).map_err(io::Error::from)?;
+        if let (Some(object), Some(zones)) = (value.as_object_mut(), &zones) {
+            object.insert(
+                "zones".into(),
+                serde_json::to_value(zones).map_err(io::Error::from)?,
+            );
+        }
+        let text = serde_json::to_string_pretty(&value).map_err(io::Error::from)?;
+        writeln!(out, "{text}")?;
+    } else {
+        show::show(&mut out, &document, zones.as_ref(), args.all)?;
+    }
+    Ok(ExitStatus::Done)
+}
+
+fn compare_two(args: &TraceCompareArgs) -> Result<ExitStatus, Failure> {
+    let read_one = |path: &camino::Utf8PathBuf| -> Result<_, Failure> {
+        let mut profiler = Profiler::default();
+        let files = std::slice::from_ref(path);
+        let origin = read::read(files, &mut profiler)?;
+        let profile = profiler.finish();
+        let head = read::head(files, &origin);
+        let document: TraceDocument =
+            cvc_trace_show::document(head, &profile, &[], args.gap.map(read::nanoseconds));
+        Ok((profile, document))
+    };
+    let (a, b) = (read_one(&args.first)?, read_one(&args.second)?);
+    let found = compare((&a.0, &a.1), (&b.0, &b.1));
+    let mut out = output::shown_as(args.json);
+    if args.json {
+        let text = serde_json::to_string_pretty(&found).map_err(io::Error::from)?;
+        writeln!(out, "{text}")?;
+    } else {
+        for (document, name) in [(&a.1, &args.first), (&b.1, &args.second)] {
+            writeln!(out, "{}: {}", shown(name), show::in_a_sentence(document))?;
+        }
+        if !found.same.is_empty() {
+            let same = found.same.join(", ");
+            writeln!(out, "the same operations in the same order: {same}")?;
+        }
+        if !found.differences.is_empty() {
+            writeln!(out)?;
+            let mut rows = table(
+                ["files", "differs", "first", "second"],
+                &["first", "second"],
+            );
+            for d in &found.differences {
+                rows.add_row([d.role.as_str(), d.what, &d.a, &d.b]);
+            }
+            writeln!(out, "{}", rows.trim_fmt())?;
+        }
+    }
+    Ok(if args.gate && !found.differences.is_empty() {
+        ExitStatus::Differs
+    } else {
+        ExitStatus::Done
+    })
+}

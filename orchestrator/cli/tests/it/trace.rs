@@ -1,0 +1,149 @@
+//! `cvc trace` as users type it.
+
+use crate::common::campaign;
+use serde_json::Value;
+use std::{fs, path::PathBuf};
+
+const TEXT: &str = "[sites.here]\nkind = \"local\"\n[matrix]\nsite = \"here\"\napp = \"unused\"\nprocesses = 1\nmpi = \"mpich\"\n";
+
+fn log(name: &str) -> String {
+    let data = "../trace/tests/data/darshan";
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join(data)
+        .join(name);
+    path.to_str().expect("UTF-8").to_owned()
+}
+
+#[test]
+fn json_has_events_files_bursts_and_findings() {
+    let c = campaign("unused", TEXT);
+    let file = log("mpich-btioS-simple-np4.darshan");
+    let text = c.cvc(&["trace", &file, "--json"]).expect(0).stdout;
+    let told: Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(told["schema"], 1);
+    assert_eq!(told["trace"]["tracer"], "darshan");
+    assert_eq!(told["trace"]["ranks"], 4);
+    // 3456 reads and writes of POSIX, as many of MPI-IO
+    assert_eq!(told["events"], 4 * 3456);
+    let shared = &told["files"][0];
+    assert_eq!(shared["writers"], 4);
+    assert_eq!(shared["writes"]["operations"], 3456);
+    assert_eq!(shared["writes"]["bytes"], 829_440);
+    assert_eq!(shared["writes"]["sizes"]["100-1K"], 3456);
+    assert!(told["bursts"].as_array().is_some_and(|b| b.len() > 10));
+    assert!(text.contains("\"code\": \"T07\""));
+}
+
+#[test]
+fn every_event_is_a_line_of_csv_and_a_slice_of_perfetto() {
+    let c = campaign("unused", TEXT);
+    let file = log("mpich-btioS-full-np4.darshan");
+    c.cvc(&[
+        "trace",
+        &file,
+        "--csv",
+        "events.csv",
+        "--perfetto",
+        "trace.json",
+    ])
+    .expect(0);
+    let csv = fs::read_to_string(c.dir().join("events.csv")).expect("CSV");
+    assert_eq!(csv.lines().count(), 1 + 120);
+    let to_stdout = c.cvc(&["trace", &file, "--csv", "-"]).expect(0).stdout;
+    assert_eq!(to_stdout, csv);
+    let perfetto = fs::read(c.dir().join("trace.json")).expect("a file");
+    let perfetto: Value = serde_json::from_slice(&perfetto).expect("JSON");
+    let slices: Vec<&Value> = perfetto["traceEvents"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter(|e| e["ph"] == "X")
+        .collect();
+    assert_eq!(slices.len(), 120);
+    let starts: Vec<f64> = slices.iter().filter_map(|e| e["ts"].as_f64()).collect();
+    assert!(starts.windows(2).all(|w| w[0] <= w[1]), "in order of time");
+    // microseconds: the run took two seconds
+    assert!(starts[119] > 1e6 && starts[119] < 3e6, "{}", starts[119]);
+}
+
+#[test]
+fn what_differs_between_two_traces_has_an_exit_code() {
+    let c = campaign("unused", TEXT);
+    let (full, simple) = (
+        log("mpich-btioS-full-np4.darshan"),
+        log("mpich-btioS-simple-np4.darshan"),
+    );
+    let same = c
+        .cvc(&["trace", "compare", &full, &full, "--gate"])
+        .expect(0)
+        .stdout;
+    assert!(
+        same.contains("the same operations in the same order: btio.full.out"),
+        "{same}"
+    );
+    c.cvc(&["trace", "compare", &full, &simple, "--gate"])
+        .expect(13);
+}
+
+#[test]
+fn what_is_no_trace_is_refused_with_what_is_one() {
+    let c = campaign("unused", TEXT);
+    fs::write(c.dir().join("letter.txt"), "Dear all,\nthis is no trace.\n").expect("a file");
+    for (file, says) in [
+        ("letter.txt", "letter.txt"),
+        ("nothing-there", "nothing-there"),
+        (&*log("killed-while-writing.darshan"), "its header is empty"),
+    ] {
+        let told = c.cvc(&["trace", file]).expect(6).stderr;
+        assert!(told.contains(says) && told.contains("hint:"), "{told}");
+    }
+    let two = ["trace", "letter.txt", &log("mpich-btioS-full-np4.darshan")];
+    let told = c.cvc(&two).expect(6).stderr;
+    assert!(told.contains("one after the other"), "{told}");
+}
+
+#[test]
+fn damaged_logs_give_what_they_have_and_say_what_is_missing() {
+    let c = campaign("unused", TEXT);
+    let told = c
+        .cvc(&["trace", &log("corrupt-dxt-mpiio-module.darshan")])
+        .expect(0)
+        .stdout;
+    assert!(told.contains("missing: module DXT_MPIIO"), "{told}");
+    assert!(told.contains("btio.full.out"), "{told}");
+}
+
+#[test]
+fn thresholds_of_a_file_are_taken_and_unknown_ones_refused() {
+    let c = campaign("unused", TEXT);
+    let file = log("mpich-btioS-simple-np4.darshan");
+    let limits = c.dir().join("limits.toml");
+    fs::write(&limits, "small_bytes = 100\n").expect("a file");
+    let told = c
+        .cvc(&["trace", &file, "--thresholds", "limits.toml"])
+        .expect(0)
+        .stdout;
+    assert!(!told.contains("T07") && told.contains("T42"), "{told}");
+    fs::write(&limits, "small_byte = 100\n").expect("a file");
+    let told = c
+        .cvc(&["trace", &file, "--thresholds", "limits.toml"])
+        .expect(2)
+        .stderr;
+    assert!(
+        told.contains("small_byte") && told.contains("small_requests"),
+        "{told}"
+    );
+}
+
+#[test]
+fn images_without_a_trace_of_them_are_told_and_other_files_refused() {
+    let c = campaign("unused", TEXT);
+    let file = log("mpich-btioS-full-np4.darshan");
+    let empty = c.dir().join("no-images");
+    fs::create_dir(&empty).expect("a directory");
+    let told = c
+        .cvc(&["trace", &file, "--images", "no-images"])
+        .expect(6)
+        .stderr;
+    assert!(told.contains("there is no image"), "{told}");
+}

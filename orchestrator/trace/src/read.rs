@@ -1,0 +1,302 @@
+//! Reads a trace of any kind.
+
+use crate::{
+    darshan::{DarshanCompression, DarshanHeader, DarshanJob, DarshanLog, read_dxt},
+    dftracer::read_dftracer_files,
+    event::{Event, FileId, ProcessId},
+    findings::{CounterFacts, Facts},
+    sink::{Missing, Process, Sink, TraceError},
+    strace::read_strace_files,
+};
+use flate2::read::MultiGzDecoder;
+use std::{
+    fs::File,
+    io::{self, Read},
+    path::{Path, PathBuf},
+};
+
+/// The tracer that wrote a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TraceKind {
+    /// Darshan.
+    Darshan,
+    /// strace.
+    Strace,
+    /// DFTracer.
+    DfTracer,
+}
+
+impl TraceKind {
+    /// Its word in campaign files and in JSON.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Darshan => "darshan",
+            Self::Strace => "strace",
+            Self::DfTracer => "dftracer",
+        }
+    }
+}
+
+/// What a trace says of itself.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TraceOrigin {
+    /// Which tracer wrote it.
+    pub kind: TraceKind,
+    /// Version of the format, where it has one.
+    pub format: Option<String>,
+    /// The command, where the trace tells.
+    pub command: Option<String>,
+    /// How many ranks, where the trace tells.
+    pub ranks: Option<u64>,
+    /// Start of the trace, nanoseconds since 1970, where the trace tells.
+    pub began_unix_ns: Option<u64>,
+    /// Whether the run did not come to its end.
+    pub is_partial: bool,
+    /// What the counters of a Darshan log tell.
+    pub counted: Option<Facts>,
+}
+
+/// Reads the files of one trace, or directories with them, into a sink. Files of different tracers are not one trace.
+///
+/// # Errors
+/// A file cannot be read or is no trace, or the sink cannot go on.
+pub fn read_trace(paths: &[PathBuf], sink: &mut dyn Sink) -> Result<TraceOrigin, TraceError> {
+    let kind = kind_of(paths)?;
+    match kind {
+        TraceKind::Darshan => {
+            let mut logs = Vec::new();
+            for path in paths {
+                logs.extend(logs_of(path)?);
+            }
+            read_darshan_logs(&logs, sink)
+        }
+        TraceKind::Strace | TraceKind::DfTracer => {
+            let summary = if kind == TraceKind::Strace {
+                read_strace_files(paths, sink)?
+            } else {
+                read_dftracer_files(paths, sink)?
+            };
+            Ok(TraceOrigin {
+                kind,
+                format: None,
+                command: None,
+                ranks: None,
+                began_unix_ns: summary.began_unix_ns,
+                is_partial: false,
+                counted: None,
+            })
+        }
+    }
+}
+
+/// Tells which tracer wrote files, by their names and their first bytes.
+///
+/// # Errors
+/// One cannot be read, there is none, or they are of different tracers.
+pub fn kind_of(paths: &[PathBuf]) -> Result<TraceKind, TraceError> {
+    let mut found: Option<(TraceKind, &Path)> = None;
+    for path in paths {
+        let kind = kind_of_one(path)?;
+        match found {
+            Some((known, first)) if known != kind => {
+                return Err(TraceError::NotATrace {
+                    path: path.clone(),
+                    kind: "trace of the same tracer",
+                    problem: format!(
+                        "it is of {}, and {} is of {}; read them one after the other",
+                        kind.word(),
+                        first.display(),
+                        known.word()
+                    ),
+                });
+            }
+            Some(_) => {}
+            None => found = Some((kind, path)),
+        }
+    }
+    found
+        .map(|(kind, _)| kind)
+        .ok_or_else(|| TraceError::NotATrace {
+            path: PathBuf::new(),
+            kind: "trace",
+            problem: "no file was given".into(),
+        })
+}
+
+fn cannot_read(path: &Path) -> impl FnOnce(io::Error) -> TraceError + '_ {
+    move |error| TraceError::Read {
+        path: path.to_owned(),
+        error,
+    }
+}
+
+fn kind_of_one(path: &Path) -> Result<TraceKind, TraceError> {
+    if path.is_dir() {
+        let entries = entries(path)?;
+        let of = |endings: &[&str]| {
+            entries
+                .iter()
+                .any(|p| endings.iter().any(|end| has_ending(p, end)))
+        };
+        return Ok(match () {
+            () if of(&[".darshan", ".darshan_partial"]) => TraceKind::Darshan,
+            () if of(&[".pfw", ".pfw.gz"]) => TraceKind::DfTracer,
+            () => TraceKind::Strace,
+        });
+    }
+    if [".darshan", ".darshan_partial"]
+        .iter()
+        .any(|end| has_ending(path, end))
+    {
+        return Ok(TraceKind::Darshan);
+    }
+    if [".pfw", ".pfw.gz"].iter().any(|end| has_ending(path, end)) {
+        return Ok(TraceKind::DfTracer);
+    }
+    let first = first_bytes(path)?;
+    // the version stands first, and the number that tells the order of bytes behind it
+    if first.starts_with(b"3.") && first.get(4..8) == Some(&[0; 4]) {
+        return Ok(TraceKind::Darshan);
+    }
+    let text = first.trim_ascii_start();
+    Ok(if text.starts_with(b"{") || text.starts_with(b"[\n") {
+        TraceKind::DfTracer
+    } else {
+        TraceKind::Strace
+    })
+}
+
+fn has_ending(path: &Path, ending: &str) -> bool {
+    path.file_name()
+        .is_some_and(|name| name.as_encoded_bytes().ends_with(ending.as_bytes()))
+}
+
+fn entries(directory: &Path) -> Result<Vec<PathBuf>, TraceError> {
+    let mut found = Vec::new();
+    for entry in directory.read_dir().map_err(cannot_read(directory))? {
+        found.push(entry.map_err(cannot_read(directory))?.path());
+    }
+    found.sort();
+    Ok(found)
+}
+
+fn logs_of(path: &Path) -> Result<Vec<PathBuf>, TraceError> {
+    if !path.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let mut logs = entries(path)?;
+    logs.retain(|p| has_ending(p, ".darshan") || has_ending(p, ".darshan_partial"));
+    Ok(logs)
+}
+
+/// The first bytes of a file, unpacked if it is gzipped.
+fn first_bytes(path: &Path) -> Result<Vec<u8>, TraceError> {
+    let mut first = Vec::new();
+    let file = File::open(path).map_err(cannot_read(path))?;
+    file.take(64)
+        .read_to_end(&mut first)
+        .map_err(cannot_read(path))?;
+    if first.starts_with(&[0x1f, 0x8b]) {
+        let file = File::open(path).map_err(cannot_read(path))?;
+        let mut unpacked = Vec::new();
+        // what cannot be unpacked is told by the reader
+        if MultiGzDecoder::new(file)
+            .take(64)
+            .read_to_end(&mut unpacked)
+            .is_ok()
+        {
+            return Ok(unpacked);
+        }
+    }
+    Ok(first)
+}
+
+fn read_darshan_logs(logs: &[PathBuf], sink: &mut dyn Sink) -> Result<TraceOrigin, TraceError> {
+    let mut origin = TraceOrigin {
+        kind: TraceKind::Darshan,
+        format: None,
+        command: None,
+        ranks: None,
+        began_unix_ns: None,
+        is_partial: false,
+        counted: None,
+    };
+    let mut shifted = Shifted {
+        sink,
+        of: (0, 0),
+        next: (0, 0),
+    };
+    for log in logs {
+        let mut counters = CounterFacts::default();
+        DarshanLog::open(log)?.read(&mut counters)?;
+        shifted.of = shifted.next;
+        read_dxt(log, &mut shifted)?;
+        origin.add(counters);
+    }
+    Ok(origin)
+}
+
+impl TraceOrigin {
+    /// Adds what a log says of itself; a trace of several logs began with the first.
+    fn add(&mut self, counters: CounterFacts) {
+        let (header, job): (Option<DarshanHeader>, Option<DarshanJob>) =
+            (counters.header().cloned(), counters.job().cloned());
+        if let Some(header) = header {
+            self.is_partial |= header.compression == DarshanCompression::None;
+            self.format.get_or_insert(header.version);
+        }
+        if let Some(job) = job {
+            let text = String::from_utf8_lossy(&job.command).into_owned();
+            self.command.get_or_insert(text);
+            self.is_partial |= job.end.is_none();
+            let ranks = u64::try_from(job.ranks).unwrap_or(0);
+            self.ranks = Some(self.ranks.unwrap_or(0).max(ranks));
+            let began = u64::try_from(job.start.0).ok().map(|s| {
+                s.saturating_mul(1_000_000_000)
+                    .saturating_add(u64::try_from(job.start.1).unwrap_or(0))
+            });
+            self.began_unix_ns = match (self.began_unix_ns, began) {
+                (Some(a), Some(b)) => Some(a.min(b)),
+                (a, b) => a.or(b),
+            };
+        }
+        let facts = counters.finish();
+        match &mut self.counted {
+            Some(known) => known.files.extend(facts.files),
+            counted => *counted = Some(facts),
+        }
+    }
+}
+
+/// Gives the processes and files of one log after the other numbers of their own.
+struct Shifted<'a> {
+    sink: &'a mut dyn Sink,
+    of: (u32, u32),
+    next: (u32, u32),
+}
+
+impl Sink for Shifted<'_> {
+    fn process(&mut self, id: ProcessId, process: &Process) -> io::Result<()> {
+        let id = id.0.saturating_add(self.of.0);
+        self.next.0 = self.next.0.max(id.saturating_add(1));
+        self.sink.process(ProcessId(id), process)
+    }
+
+    fn file(&mut self, id: FileId, path: &[u8]) -> io::Result<()> {
+        let id = id.0.saturating_add(self.of.1);
+        self.next.1 = self.next.1.max(id.saturating_add(1));
+        self.sink.file(FileId(id), path)
+    }
+
+    fn event(&mut self, event: &Event) -> io::Result<()> {
+        self.sink.event(&Event {
+            process: ProcessId(event.process.0.saturating_add(self.of.0)),
+            file: FileId(event.file.0.saturating_add(self.of.1)),
+            ..*event
+        })
+    }
+
+    fn missing(&mut self, missing: &Missing) -> io::Result<()> {
+        self.sink.missing(missing)
+    }
+}

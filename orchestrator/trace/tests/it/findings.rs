@@ -1,0 +1,120 @@
+//! Findings: the same as Drishti tells of the same logs, and those that it does not have.
+
+use cvc_trace::{
+    findings::{Asked, Facts, Finding, Thresholds, facts_of_profile, findings},
+    profile::{Profile, Profiler},
+    read_trace,
+};
+use std::{collections::BTreeSet, path::PathBuf};
+
+fn read(name: &str) -> (Facts, Profile) {
+    let path = PathBuf::from(format!(
+        "{}/tests/data/darshan/{name}.darshan",
+        env!("CARGO_MANIFEST_DIR")
+    ));
+    let mut profiler = Profiler::default();
+    let origin = read_trace(&[path], &mut profiler).unwrap();
+    (origin.counted.unwrap(), profiler.finish())
+}
+
+fn told(name: &str, asked: Asked, limits: &Thresholds) -> Vec<Finding> {
+    let (counted, profile) = read(name);
+    let mut facts = counted;
+    facts.add_events(&facts_of_profile(&profile));
+    findings(&facts, asked, limits)
+}
+
+/// What Drishti 0.8 writes with `--csv` of these logs. It cannot tell aggregators (M08 to M10) without Slurm's accounting.
+const DRISHTI: [(&str, &[&str]); 4] = [
+    (
+        "mpich-btioS-full-np4",
+        &[
+            "M04", "M05", "M06", "M07", "P08", "P12", "P14", "P18", "P19",
+        ],
+    ),
+    (
+        "mpich-btioS-simple-np4",
+        &[
+            "M02", "M03", "M06", "M07", "P05", "P06", "P08", "P12", "P14", "P15", "P16", "P19",
+        ],
+    ),
+    (
+        "ompi-romio-btioW-full-np4",
+        &["M04", "M05", "M06", "M07", "P12", "P14", "P18", "P19"],
+    ),
+    (
+        "ompi-ompio-btioW-full-np9",
+        &["M04", "M05", "M06", "M07", "P12", "P14", "P18", "P19"],
+    ),
+];
+
+#[test]
+fn the_same_is_told_of_the_same_logs_as_by_drishti() {
+    for (name, codes) in DRISHTI {
+        let found = told(name, Asked::default(), &Thresholds::default());
+        let mine: BTreeSet<&str> = found
+            .iter()
+            .filter_map(|f| f.drishti)
+            .filter(|code| !["M08", "M09", "M10"].contains(code))
+            .collect();
+        let theirs: BTreeSet<&str> = codes.iter().copied().collect();
+        assert_eq!(mine, theirs, "{name}");
+    }
+}
+
+#[test]
+fn codes_are_told_once_and_in_order_and_each_has_evidence() {
+    for (name, _) in DRISHTI {
+        let found = told(name, Asked::default(), &Thresholds::default());
+        assert!(found.windows(2).all(|w| w[0].code <= w[1].code), "{name}");
+        for finding in &found {
+            assert!(
+                finding.evidence.chars().any(|c| c.is_ascii_digit()),
+                "{finding:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn aggregators_are_held_against_what_was_asked_for() {
+    let codes = |aggregators| -> Vec<&str> {
+        let asked = Asked {
+            aggregators: Some(aggregators),
+        };
+        let found = told("mpich-btioS-full-np4", asked, &Thresholds::default());
+        found.iter().map(|f| f.code).collect()
+    };
+    assert!(
+        !codes(1).contains(&"T40"),
+        "one was asked for and one wrote"
+    );
+    assert!(
+        codes(2).contains(&"T40"),
+        "two were asked for and one wrote"
+    );
+}
+
+#[test]
+fn independent_writes_have_no_aggregators_and_the_writer_changes_along_the_file() {
+    let asked = Asked {
+        aggregators: Some(2),
+    };
+    let found = told("mpich-btioS-simple-np4", asked, &Thresholds::default());
+    let codes: Vec<&str> = found.iter().map(|f| f.code).collect();
+    assert!(codes.contains(&"T42") && !codes.contains(&"T40") && !codes.contains(&"T30"));
+}
+
+#[test]
+fn another_threshold_tells_less() {
+    let limits = Thresholds {
+        small_bytes: 100,
+        ..Thresholds::default()
+    };
+    let found = told("mpich-btioS-simple-np4", Asked::default(), &limits);
+    assert!(
+        !found
+            .iter()
+            .any(|f| ["T06", "T07", "T16", "T17"].contains(&f.code))
+    );
+}
