@@ -218,7 +218,7 @@ fn others(plots: &Plots, time: Time, most: usize) -> Option<Figure> {
             "Processes over time".into()
         },
         caption: format!(
-            "Which process moves bytes when, in the order in which they first did: {}",
+            "Which process moves bytes when, from below in the order in which the trace tells of their bytes: {}",
             of_rows(&binned, NAMES)
         ),
         alt: format!("{} over time.", text::of(n, NAMES.0, NAMES.1)),
@@ -280,7 +280,7 @@ fn places(document: &TraceDocument, role: &RolePlot, time: Time, most: usize) ->
     if role.placeless > 0 {
         let _ = write!(
             caption,
-            " The trace does not tell the place of {}, which are not in the plot.",
+            " Not in the plot: {} whose place the trace does not tell.",
             text::of(role.placeless, "operation", "operations")
         );
     }

@@ -33,7 +33,7 @@ pub struct Plots {
     pub(super) ranks: Grid,
     /// The highest rank, whether it moved bytes or not.
     pub(super) most_rank: Option<u32>,
-    /// Processes without a rank against time, in the order in which they first moved bytes.
+    /// Processes without a rank against time, in the order in which the trace tells of their bytes.
     pub(super) others: Grid,
     /// Their names.
     pub(super) other_names: Vec<String>,

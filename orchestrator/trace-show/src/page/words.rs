@@ -59,6 +59,7 @@ pub(super) fn sentences(document: &TraceDocument) -> Vec<String> {
         trace
             .command
             .as_deref()
+            .map(str::trim)
             .unwrap_or("a program whose command the trace does not tell"),
     );
     if let Some(ranks) = trace.ranks {
