@@ -6,12 +6,14 @@
 //! | `csv_events.rs` | every event as a line of CSV, as it is read |
 //! | `perfetto.rs` | the events for ui.perfetto.dev |
 //! | `compare.rs` | what differs between two traces |
+//! | `page/` | a trace as one self-contained page with plots |
 //! | `zones.rs` | time per zone: writes of images laid over what the images are made of |
 //! | `sinks.rs` | several sinks for one reading |
 
 mod compare;
 mod csv_events;
 mod document;
+mod page;
 mod perfetto;
 mod sinks;
 mod zones;
@@ -22,6 +24,7 @@ pub use document::{
     BurstKind, ShownBurst, ShownFile, ShownFinding, ShownProcess, ShownRates, ShownStream,
     TraceDocument, TraceHead, document,
 };
+pub use page::{PageError, PlotSink, Plots, page};
 pub use perfetto::Perfetto;
 pub use sinks::All;
 pub use zones::{ZoneSink, ZoneTime, ZoneTimes};

@@ -1,0 +1,193 @@
+//! Findings, what is missing, files and processes.
+
+use super::{
+    text::{self, escape},
+    words::by_severity,
+};
+use crate::document::{ShownStream, TraceDocument};
+use serde_json::{Value, json};
+
+/// Most rows of a table: a page of a trace with a million files opens as others do.
+const MOST_ROWS: usize = 300;
+
+/// Most characters of a name; the middle of a longer one is left out.
+const MOST_CHARACTERS: usize = 300;
+
+/// A cell: class and text.
+type Cell = (&'static str, String);
+
+/// A table for the template. `rows` are those to show, of `all`.
+fn table(
+    id: &str,
+    columns: &[(&'static str, &str)],
+    rows: impl Iterator<Item = Vec<Cell>>,
+    all: usize,
+) -> Value {
+    // written here, because the template engine takes long for many cells
+    let mut body = String::new();
+    for row in rows.take(MOST_ROWS) {
+        body.push_str("<tr>");
+        for (class, text) in row {
+            let text = match class {
+                "code" => text::with_code(&text),
+                _ => escape(&cut(text)),
+            };
+            body.push_str(&format!("<td class=\"{class}\">{text}</td>"));
+        }
+        body.push_str("</tr>\n");
+    }
+    let more = (all > MOST_ROWS).then(|| {
+        format!(
+            "The first {} of {} rows; the JSON of the trace has all.",
+            MOST_ROWS,
+            text::count(all as u64)
+        )
+    });
+    let heads: Vec<Value> = columns
+        .iter()
+        .map(|(class, name)| json!({ "class": class, "name": name }))
+        .collect();
+    json!({ "id": id, "columns": heads, "rows": body, "more": more, "long": all > 12 })
+}
+
+fn cut(text: String) -> String {
+    let n = text.chars().count();
+    if n <= MOST_CHARACTERS {
+        return text;
+    }
+    let half = MOST_CHARACTERS / 2;
+    let (start, end): (String, String) = (
+        text.chars().take(half).collect(),
+        text.chars().skip(n - half).collect(),
+    );
+    format!("{start} … {end}")
+}
+
+fn number(n: u64) -> Cell {
+    ("num", text::count(n))
+}
+
+fn size(bytes: u64) -> Cell {
+    ("num", text::size(bytes as f64))
+}
+
+pub(super) fn findings(document: &TraceDocument) -> Option<Value> {
+    let columns = [
+        ("txt", "Severity"),
+        ("txt", "Code"),
+        ("txt", "Drishti"),
+        ("long", "What was seen"),
+        ("code", "What to change"),
+        ("path", "File"),
+    ];
+    let rows = by_severity(document).into_iter().map(|f| {
+        let class = match f.severity {
+            "high" => "high",
+            "warning" => "warn",
+            "good" => "good",
+            _ => "txt",
+        };
+        vec![
+            (class, f.severity.to_owned()),
+            ("txt", f.code.to_owned()),
+            ("txt", f.drishti.unwrap_or("–").to_owned()),
+            ("long", f.evidence.clone()),
+            ("code", f.hint.unwrap_or("–").to_owned()),
+            (
+                "path",
+                f.file.clone().unwrap_or_else(|| "whole trace".to_owned()),
+            ),
+        ]
+    });
+    let all = document.findings.len();
+    (all > 0).then(|| table("table-findings", &columns, rows, all))
+}
+
+pub(super) fn missing(document: &TraceDocument) -> Option<Value> {
+    let all: Vec<Value> = document
+        .missing
+        .iter()
+        .map(|m| json!({ "part": escape(&cut(m.part.clone())), "problem": escape(&cut(m.problem.clone())) }))
+        .collect();
+    let more = (document.more_missing > 0)
+        .then(|| format!("and {} more", text::count(document.more_missing)));
+    (!all.is_empty() || more.is_some()).then(|| json!({ "all": all, "more": more }))
+}
+
+/// Number, bytes, rate and pattern of operations.
+fn stream(of: &ShownStream) -> [Cell; 4] {
+    if of.operations == 0 {
+        return std::array::from_fn(|i| (if i < 3 { "num" } else { "txt" }, "–".to_owned()));
+    }
+    [
+        number(of.operations),
+        size(of.bytes),
+        ("num", text::rate(of.bandwidth_mib_s)),
+        ("txt", of.pattern.clone()),
+    ]
+}
+
+pub(super) fn files(document: &TraceDocument) -> Value {
+    let columns = [
+        ("path", "File"),
+        ("txt", "Access"),
+        ("txt", "Interface"),
+        ("num", "Readers"),
+        ("num", "Writers"),
+        ("num", "Reads"),
+        ("num", "Read"),
+        ("num", "Read MiB/s"),
+        ("txt", "Order of reads"),
+        ("num", "Writes"),
+        ("num", "Written"),
+        ("num", "Write MiB/s"),
+        ("txt", "Order of writes"),
+        ("num", "Opens"),
+        ("num", "Syncs"),
+        ("num", "Other operations"),
+        ("num", "Their time"),
+    ];
+    let rows = document.files.iter().map(|f| {
+        let mut row = vec![
+            ("path", f.path.clone()),
+            ("txt", f.access.to_owned()),
+            ("txt", f.interface.unwrap_or("–").to_owned()),
+            number(f.readers as u64),
+            number(f.writers as u64),
+        ];
+        row.extend(stream(&f.reads));
+        row.extend(stream(&f.writes));
+        row.extend([
+            number(f.opens),
+            number(f.syncs),
+            number(f.metadata_operations),
+            ("num", text::time(f.metadata_s)),
+        ]);
+        row
+    });
+    table("table-files", &columns, rows, document.files.len())
+}
+
+pub(super) fn processes(document: &TraceDocument) -> Value {
+    let columns = [
+        ("txt", "Process"),
+        ("txt", "Node"),
+        ("path", "Program"),
+        ("num", "Read"),
+        ("num", "Written"),
+        ("num", "Time in operations"),
+        ("num", "Last bytes at"),
+    ];
+    let rows = document.processes.iter().map(|p| {
+        vec![
+            ("txt", p.process.clone()),
+            ("txt", p.host.clone().unwrap_or_else(|| "–".to_owned())),
+            ("path", p.program.clone().unwrap_or_else(|| "–".to_owned())),
+            size(p.read_bytes),
+            size(p.written_bytes),
+            ("num", text::time(p.time_s)),
+            ("num", text::time(p.last_s)),
+        ]
+    });
+    table("table-processes", &columns, rows, document.processes.len())
+}

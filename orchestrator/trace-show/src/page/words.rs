@@ -1,0 +1,203 @@
+//! What was traced, in sentences.
+
+use super::text::{self, escape};
+use crate::document::{ShownFinding, TraceDocument};
+use serde_json::{Value, json};
+
+/// Most findings that the abstract tells of.
+const MOST_FINDINGS: usize = 3;
+
+/// The name of a tracer, as its authors write it.
+fn tracer(document: &TraceDocument) -> &str {
+    match document.trace.tracer.as_str() {
+        "darshan" => "Darshan",
+        "dftracer" => "DFTracer",
+        "" => "An unknown tracer",
+        other => other,
+    }
+}
+
+/// The last part of a path.
+fn last_part(path: &str) -> &str {
+    path.rsplit('/')
+        .find(|part| !part.is_empty())
+        .unwrap_or(path)
+}
+
+/// The title of the page.
+pub(super) fn title(document: &TraceDocument) -> String {
+    let trace = &document.trace;
+    let command = trace
+        .command
+        .as_deref()
+        .and_then(|c| c.split_whitespace().next());
+    match (command, trace.inputs.first()) {
+        (Some(program), _) => format!("I/O of {}", last_part(program)),
+        (None, Some(input)) => format!("I/O in {}", last_part(input)),
+        (None, None) => "I/O of a trace".to_owned(),
+    }
+}
+
+/// The findings, most severe first.
+pub(super) fn by_severity(document: &TraceDocument) -> Vec<&ShownFinding> {
+    let order = |severity: &str| {
+        ["high", "warning", "info", "good"]
+            .iter()
+            .position(|s| *s == severity)
+    };
+    let mut all: Vec<&ShownFinding> = document.findings.iter().collect();
+    all.sort_by_key(|finding| order(finding.severity).unwrap_or(usize::MAX));
+    all
+}
+
+/// The abstract: paragraphs of markup.
+pub(super) fn sentences(document: &TraceDocument) -> Vec<String> {
+    let trace = &document.trace;
+    let mut first = tracer(document).to_owned();
+    first.push_str(" recorded ");
+    first.push_str(
+        trace
+            .command
+            .as_deref()
+            .map(str::trim)
+            .unwrap_or("a program whose command the trace does not tell"),
+    );
+    if let Some(ranks) = trace.ranks {
+        first.push_str(&format!(" with {}", text::of(ranks, "rank", "ranks")));
+    }
+    let files = document.files.len() as u64;
+    let with_bytes = document
+        .files
+        .iter()
+        .filter(|f| f.reads.bytes.max(f.writes.bytes) > 0)
+        .count() as u64;
+    first.push_str(&format!(
+        ": {} of {} on {}{} in {}.",
+        text::of(document.events, "event", "events"),
+        text::of(document.processes.len() as u64, "process", "processes"),
+        text::of(files, "file", "files"),
+        if with_bytes < files {
+            format!(" ({} read or written)", text::count(with_bytes))
+        } else {
+            String::new()
+        },
+        text::time(document.span_s)
+    ));
+    if trace.partial {
+        first.push_str(" The run did not come to its end.");
+    }
+    let (read, written) = document
+        .files
+        .iter()
+        .fold((0u64, 0u64), |(read, written), file| {
+            (
+                read.saturating_add(file.reads.bytes),
+                written.saturating_add(file.writes.bytes),
+            )
+        });
+    let mut second = format!(
+        "The program read {} and wrote {}.",
+        text::size(read as f64),
+        text::size(written as f64)
+    );
+    if let Some(rhythm) = &document.rhythm {
+        second.push(' ');
+        second.push_str(rhythm);
+    }
+    let mut paragraphs = vec![escape(&first), escape(&second)];
+    paragraphs.push(escape(&of_findings(document)));
+    let missing = document.missing.len() as u64 + document.more_missing;
+    if missing > 0 {
+        paragraphs.push(format!(
+            "The trace is not complete: <a href=\"#missing\">{}</a>.",
+            text::of(missing, "part is missing", "parts are missing")
+        ));
+    }
+    paragraphs
+}
+
+fn of_findings(document: &TraceDocument) -> String {
+    let severe: Vec<&ShownFinding> = by_severity(document)
+        .into_iter()
+        .filter(|f| matches!(f.severity, "high" | "warning"))
+        .collect();
+    if severe.is_empty() {
+        return "No finding says that time may be lost.".to_owned();
+    }
+    let told: Vec<String> = severe
+        .iter()
+        .take(MOST_FINDINGS)
+        .map(|f| {
+            let of = f
+                .file
+                .as_deref()
+                .map(|file| format!("{}: ", last_part(file)));
+            format!(
+                "{}{} ({})",
+                of.unwrap_or_default(),
+                f.evidence.trim_end_matches('.'),
+                f.code
+            )
+        })
+        .collect();
+    let what = text::of(
+        severe.len() as u64,
+        "finding says that time may be lost",
+        "findings say that time may be lost",
+    );
+    if severe.len() > MOST_FINDINGS {
+        format!("{what}; the most severe: {}.", told.join("; "))
+    } else {
+        format!("{what}: {}.", told.join("; "))
+    }
+}
+
+/// Why there are no plots.
+pub(super) fn no_plots(document: &TraceDocument, none: bool) -> Option<&'static str> {
+    match (none, document.events) {
+        (false, _) => None,
+        (true, 0) => Some(
+            "The trace has no single operations, only sums: there is nothing to plot over time.",
+        ),
+        (true, _) => Some("No operation of the trace moved bytes: there is nothing to plot."),
+    }
+}
+
+/// Where the trace is from: names and values.
+pub(super) fn provenance(document: &TraceDocument) -> Vec<Value> {
+    const MOST_INPUTS: usize = 100;
+    let trace = &document.trace;
+    let mut pairs: Vec<(&str, Vec<String>)> = vec![("tracer", vec![tracer(document).to_owned()])];
+    let mut optional = |name, lines: Option<Vec<String>>| pairs.extend(lines.map(|l| (name, l)));
+    let one = |line: String| vec![line];
+    optional("format", trace.format.clone().map(one));
+    optional("command", trace.command.clone().map(one));
+    optional("ranks", trace.ranks.map(|n| one(text::count(n))));
+    optional(
+        "began",
+        trace
+            .began_unix_s
+            .map(|s| one(format!("{s:.3} s after 1970-01-01 00:00 UTC"))),
+    );
+    let mut inputs: Vec<String> = trace.inputs.iter().take(MOST_INPUTS).cloned().collect();
+    if trace.inputs.len() > MOST_INPUTS {
+        inputs.push(format!("and {} more", trace.inputs.len() - MOST_INPUTS));
+    }
+    optional("inputs", Some(inputs).filter(|all| !all.is_empty()));
+    optional(
+        "made by",
+        Some(one(format!(
+            "cvc {}, form {} of what is said of traces",
+            env!("CARGO_PKG_VERSION"),
+            document.schema
+        ))),
+    );
+    pairs
+        .into_iter()
+        .map(|(name, lines)| {
+            // a line feed within a name is written out
+            let lines: Vec<String> = lines.iter().map(|line| escape(line)).collect();
+            json!({ "name": name, "value": lines.join("\n") })
+        })
+        .collect()
+}
