@@ -502,6 +502,9 @@ pub struct TraceArgs {
     /// Write a file for ui.perfetto.dev
     #[arg(long, value_name = "FILE")]
     pub perfetto: Option<Utf8PathBuf>,
+    /// Write a page with plots: bandwidth over time, bursts, and who wrote which places when
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<Utf8PathBuf>,
     /// Images of the checkpoint that was traced, or their directory: their writes are laid over their zones
     #[arg(long, value_name = "IMAGE")]
     pub images: Vec<Utf8PathBuf>,

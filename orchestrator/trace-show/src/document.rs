@@ -242,7 +242,7 @@ pub fn document(
         .iter()
         .map(|file| shown_file(profile, file))
         .collect();
-    files.sort_by_key(|file| std::cmp::Reverse(file.reads.bytes + file.writes.bytes));
+    files.sort_by_key(|file| std::cmp::Reverse(file.reads.bytes.saturating_add(file.writes.bytes)));
     TraceDocument {
         schema: SCHEMA,
         trace: head,
@@ -400,7 +400,7 @@ fn together<'a>(streams: impl Iterator<Item = &'a Stream>) -> ShownStream {
     let mut patterns: BTreeMap<String, usize> = BTreeMap::new();
     for of in streams.filter(|s| s.operations > 0) {
         all.operations += of.operations;
-        all.bytes += of.bytes;
+        all.bytes = all.bytes.saturating_add(of.bytes);
         all.time_s += seconds(of.duration_ns);
         sizes.merge(&of.sizes);
         // a number that differs between processes does not make another pattern
@@ -432,12 +432,12 @@ fn shown_file(profile: &Profile, file: &FileUse) -> ShownFile {
     let processes: std::collections::BTreeSet<ProcessId> =
         file.uses.keys().map(|(process, _)| *process).collect();
     let metadata = file.uses.values().map(|u| u.metadata);
-    let (opens, syncs, operations, duration_ns) = metadata.fold((0, 0, 0, 0), |sum, m| {
+    let (opens, syncs, operations, duration_ns) = metadata.fold((0, 0, 0, 0_u64), |sum, m| {
         (
             sum.0 + m.opens,
             sum.1 + m.syncs,
             sum.2 + m.operations,
-            sum.3 + m.duration_ns,
+            sum.3.saturating_add(m.duration_ns),
         )
     });
     ShownFile {
@@ -482,11 +482,14 @@ fn shown_processes(profile: &Profile) -> Vec<ShownProcess> {
         let lowest = file.lowest();
         for ((process, api), usage) in &file.uses {
             let sum = sums.entry(*process).or_default();
-            sum.2 += usage.metadata.duration_ns;
+            sum.2 = sum.2.saturating_add(usage.metadata.duration_ns);
             if Some(*api) == lowest {
-                sum.0 += usage.reads.bytes;
-                sum.1 += usage.writes.bytes;
-                sum.2 += usage.reads.duration_ns + usage.writes.duration_ns;
+                sum.0 = sum.0.saturating_add(usage.reads.bytes);
+                sum.1 = sum.1.saturating_add(usage.writes.bytes);
+                sum.2 = sum
+                    .2
+                    .saturating_add(usage.reads.duration_ns)
+                    .saturating_add(usage.writes.duration_ns);
                 sum.3 = sum.3.max(usage.reads.last_ns).max(usage.writes.last_ns);
             }
         }

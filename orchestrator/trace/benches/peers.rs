@@ -61,7 +61,12 @@ fn log() -> Vec<u8> {
         order: Order::Little,
         compression: 0,
         partial: 0,
-        job: job(Order::Little, true, 1_600_000_060, b"solver\n"),
+        job: job(
+            Order::Little,
+            true,
+            1_600_000_060,
+            b"solver\next4\t/scratch",
+        ),
         names: names.bytes,
         modules: vec![WrittenModule {
             place: 10,

@@ -74,14 +74,16 @@ impl PosixFacts {
             (None, None) => None,
             (a, b) => Some(a.unwrap_or(0) + b.unwrap_or(0)),
         };
-        self.reads += other.reads;
-        self.writes += other.writes;
-        self.read_bytes += other.read_bytes;
-        self.written_bytes += other.written_bytes;
+        self.reads = self.reads.saturating_add(other.reads);
+        self.writes = self.writes.saturating_add(other.writes);
+        self.read_bytes = self.read_bytes.saturating_add(other.read_bytes);
+        self.written_bytes = self.written_bytes.saturating_add(other.written_bytes);
         self.read_sizes.merge(&other.read_sizes);
         self.write_sizes.merge(&other.write_sizes);
-        self.sequential_reads += other.sequential_reads;
-        self.sequential_writes += other.sequential_writes;
+        self.sequential_reads = self.sequential_reads.saturating_add(other.sequential_reads);
+        self.sequential_writes = self
+            .sequential_writes
+            .saturating_add(other.sequential_writes);
         self.memory_misaligned = some(self.memory_misaligned, other.memory_misaligned);
         self.file_misaligned = some(self.file_misaligned, other.file_misaligned);
         self.read_end = self.read_end.max(other.read_end);
@@ -111,13 +113,23 @@ pub struct MpiIoFacts {
 impl MpiIoFacts {
     /// Adds those of another file or process.
     pub fn add(&mut self, other: &Self) {
-        self.independent_reads += other.independent_reads;
-        self.independent_writes += other.independent_writes;
-        self.collective_reads += other.collective_reads;
-        self.collective_writes += other.collective_writes;
-        self.nonblocking_reads += other.nonblocking_reads;
-        self.nonblocking_writes += other.nonblocking_writes;
-        self.bytes += other.bytes;
+        self.independent_reads = self
+            .independent_reads
+            .saturating_add(other.independent_reads);
+        self.independent_writes = self
+            .independent_writes
+            .saturating_add(other.independent_writes);
+        self.collective_reads = self.collective_reads.saturating_add(other.collective_reads);
+        self.collective_writes = self
+            .collective_writes
+            .saturating_add(other.collective_writes);
+        self.nonblocking_reads = self
+            .nonblocking_reads
+            .saturating_add(other.nonblocking_reads);
+        self.nonblocking_writes = self
+            .nonblocking_writes
+            .saturating_add(other.nonblocking_writes);
+        self.bytes = self.bytes.saturating_add(other.bytes);
     }
 }
 

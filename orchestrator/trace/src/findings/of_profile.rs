@@ -42,12 +42,17 @@ fn of_file(file: &FileUse) -> FileFacts {
     for (process, usage) in &posix {
         facts.posix.add(&of_streams(&usage.reads, &usage.writes));
         let seconds = |ns: u64| ns as f64 / 1e9;
-        let busy = seconds(usage.reads.duration_ns + usage.writes.duration_ns);
+        let busy = seconds(
+            usage
+                .reads
+                .duration_ns
+                .saturating_add(usage.writes.duration_ns),
+        );
         let metadata = seconds(usage.metadata.duration_ns);
         facts.metadata_s = facts.metadata_s.max(metadata);
         facts.time_s += busy + metadata;
         times.push((
-            (usage.reads.bytes + usage.writes.bytes) as f64,
+            usage.reads.bytes.saturating_add(usage.writes.bytes) as f64,
             busy + metadata,
         ));
         if usage.writes.operations > 0 {
@@ -74,20 +79,20 @@ fn of_file(file: &FileUse) -> FileFacts {
     let through_posix = file.writers(Api::Posix);
     if file.by(Api::MpiIo).next().is_some() {
         facts.mpi_io = Some(MpiIoFacts {
-            bytes: file
-                .by(Api::MpiIo)
-                .map(|(_, u)| u.reads.bytes + u.writes.bytes)
-                .sum(),
+            bytes: file.by(Api::MpiIo).fold(0, |sum: u64, (_, u)| {
+                sum.saturating_add(u.reads.bytes)
+                    .saturating_add(u.writes.bytes)
+            }),
             ..MpiIoFacts::default()
         });
     }
     if !through_posix.is_empty() || !through_mpi.is_empty() {
         facts.writers = Some((through_mpi.len(), through_posix.len()));
     }
-    facts.stdio_bytes = file
-        .by(Api::Stdio)
-        .map(|(_, u)| u.reads.bytes + u.writes.bytes)
-        .sum();
+    facts.stdio_bytes = file.by(Api::Stdio).fold(0, |sum: u64, (_, u)| {
+        sum.saturating_add(u.reads.bytes)
+            .saturating_add(u.writes.bytes)
+    });
     facts.shared_extents = file.shared_extents();
     facts
 }

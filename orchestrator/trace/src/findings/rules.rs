@@ -71,7 +71,7 @@ pub fn findings(facts: &Facts, asked: Asked, limits: &Thresholds) -> Vec<Finding
         if let Some(of) = &file.mpi_io {
             mpi_io.get_or_insert_default().add(of);
         }
-        stdio_bytes += file.stdio_bytes;
+        stdio_bytes = file.stdio_bytes.saturating_add(stdio_bytes);
     }
     interfaces(
         &mut found,
@@ -158,14 +158,19 @@ fn interfaces(
         return;
     }
     // what went through MPI-IO went through POSIX as well
-    let through_posix = posix.read_bytes + posix.written_bytes;
+    let through_posix = posix.read_bytes.saturating_add(posix.written_bytes);
     let through_mpi = mpi_io.map_or(0, |of| of.bytes);
     let alone = if through_posix >= through_mpi {
         through_posix - through_mpi
     } else {
         through_posix
     };
-    let of_stdio = share(stdio_bytes, stdio_bytes + alone + through_mpi);
+    let of_stdio = share(
+        stdio_bytes,
+        stdio_bytes
+            .saturating_add(alone)
+            .saturating_add(through_mpi),
+    );
     if of_stdio > limits.interface_stdio {
         found.add(
             "T01",
@@ -194,7 +199,7 @@ fn interfaces(
 fn balance(found: &mut Found, posix: &PosixFacts, limits: &Thresholds) {
     let mut told =
         |codes: [(&'static str, &'static str); 2], written: u64, read: u64, what: &str| {
-            let all = written + read;
+            let all = written.saturating_add(read);
             if share(written.abs_diff(read), all) <= limits.imbalance_operations {
                 return;
             }
@@ -255,7 +260,7 @@ fn sizes(found: &mut Found, posix: &PosixFacts, codes: Codes, limits: &Threshold
 }
 
 fn alignment(found: &mut Found, posix: &PosixFacts, limits: &Thresholds) {
-    let all = posix.reads + posix.writes;
+    let all = posix.reads.saturating_add(posix.writes);
     for (code, drishti, misaligned, what) in [
         ("T08", "P07", posix.memory_misaligned, "memory"),
         ("T09", "P08", posix.file_misaligned, "places in files"),
@@ -384,7 +389,10 @@ fn processes(found: &mut Found, file: &FileFacts, limits: &Thresholds) {
     if let Some([(slow_bytes, slow_s), (fast_bytes, fast_s)]) =
         file.slowest_and_fastest.filter(|_| file.is_shared)
     {
-        let moved = (file.posix.read_bytes + file.posix.written_bytes) as f64;
+        let moved = file
+            .posix
+            .read_bytes
+            .saturating_add(file.posix.written_bytes) as f64;
         if moved > 0.0 && (slow_bytes - fast_bytes).abs() / moved > limits.imbalance_stragglers {
             let evidence = format!(
                 "the slowest process moved {slow_bytes:.0} bytes, the fastest {fast_bytes:.0}, of {moved:.0}"

@@ -132,7 +132,10 @@ impl FileUse {
             return (0, 0);
         };
         self.by(api).fold((0, 0), |(read, written), (_, usage)| {
-            (read + usage.reads.bytes, written + usage.writes.bytes)
+            (
+                read.saturating_add(usage.reads.bytes),
+                written.saturating_add(usage.writes.bytes),
+            )
         })
     }
 

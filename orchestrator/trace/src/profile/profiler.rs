@@ -140,9 +140,9 @@ impl Profiler {
         let profile = &mut self.profile;
         let at = *profile.place.entry(id).or_insert_with(|| {
             // a damaged trace may have lost the name
-            profile
-                .files
-                .push(FileUse::new(id, format!("<file {}>", id.0).as_bytes()));
+            let mut file = FileUse::new(id, format!("<file {}>", id.0).as_bytes());
+            file.is_of_run = true;
+            profile.files.push(file);
             profile.files.len() - 1
         });
         &mut profile.files[at]

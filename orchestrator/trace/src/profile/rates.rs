@@ -37,7 +37,7 @@ impl Rates {
         let per_ns = bytes as f64 / (end_ns - start_ns) as f64;
         for step in first..=last {
             let from = (step * self.step_ns).max(start_ns);
-            let until = ((step + 1) * self.step_ns).min(end_ns);
+            let until = (step + 1).saturating_mul(self.step_ns).min(end_ns);
             self.bytes[step as usize] += per_ns * (until - from) as f64;
         }
     }
@@ -47,7 +47,7 @@ impl Rates {
             self.bytes[i] = self.bytes[2 * i] + self.bytes[2 * i + 1];
         }
         self.bytes[STEPS / 2..].fill(0.0);
-        self.step_ns *= 2;
+        self.step_ns = self.step_ns.saturating_mul(2);
     }
 
     /// Width of a step, nanoseconds.
@@ -82,6 +82,13 @@ mod tests {
         let step = (3_000_000_000 / rates.step_ns()) as usize;
         assert_eq!(rates.bytes().len(), step + 1);
         assert!((rates.bytes()[step] - 7.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn times_at_the_end_of_numbers_do_not_overflow() {
+        let mut rates = Rates::default();
+        rates.add(0, u64::MAX, 1000);
+        assert!((rates.bytes().iter().sum::<f64>() - 1000.0).abs() < 1.0);
     }
 
     #[test]

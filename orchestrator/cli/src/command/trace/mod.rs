@@ -11,9 +11,9 @@ use crate::{
     output::{self, tell},
     text::{shown, table},
 };
-use cvc_os::atomic_file::{Durability, write_by};
+use cvc_os::atomic_file::{self, Durability, write_by};
 use cvc_trace::{Sink, TraceOrigin, profile::Profiler};
-use cvc_trace_show::{All, CsvEvents, Perfetto, TraceDocument, ZoneSink, compare};
+use cvc_trace_show::{All, CsvEvents, Perfetto, PlotSink, TraceDocument, ZoneSink, compare, page};
 use std::io::{self, BufWriter, Write};
 
 pub fn trace(args: &TraceArgs) -> Result<ExitStatus, Failure> {
@@ -28,6 +28,7 @@ struct Keepers {
     profiler: Profiler,
     zones: Option<ZoneSink>,
     perfetto: Option<Perfetto>,
+    plots: Option<PlotSink>,
 }
 
 impl Keepers {
@@ -43,6 +44,9 @@ impl Keepers {
         if let Some(perfetto) = &mut self.perfetto {
             sinks.push(perfetto);
         }
+        if let Some(plots) = &mut self.plots {
+            sinks.push(plots);
+        }
         if let Some(csv) = csv {
             sinks.push(csv);
         }
@@ -56,6 +60,7 @@ fn one(args: &TraceArgs) -> Result<ExitStatus, Failure> {
         profiler: Profiler::default(),
         zones: asked::zones(&args.images)?,
         perfetto: args.perfetto.as_ref().map(|_| Perfetto::default()),
+        plots: args.html.as_ref().map(|_| PlotSink::default()),
     };
     let origin = match args.csv.as_deref().map(camino::Utf8Path::as_str) {
         // the events themselves are the output: nothing else is printed
@@ -82,6 +87,7 @@ fn one(args: &TraceArgs) -> Result<ExitStatus, Failure> {
         profiler,
         zones,
         perfetto,
+        plots,
     } = keepers;
     if let (Some(path), Some(perfetto)) = (&args.perfetto, perfetto) {
         let mut left_out = 0;
@@ -100,7 +106,19 @@ fn one(args: &TraceArgs) -> Result<ExitStatus, Failure> {
     let profile = profiler.finish();
     let document = read::document(args, &origin, &profile, &limits);
     let zones = zones.map(ZoneSink::finish);
-    for path in [&args.csv, &args.perfetto].into_iter().flatten() {
+    if let (Some(path), Some(plots)) = (&args.html, plots) {
+        let page = page(&document, &plots.finish()).map_err(|e| Failure::Other {
+            status: ExitStatus::Internal,
+            message: e.to_string(),
+            hint: None,
+        })?;
+        atomic_file::write(path.as_ref(), page.as_bytes(), Durability::Visible)
+            .map_err(|e| read::cannot_write(path.as_str(), &e))?;
+    }
+    for path in [&args.csv, &args.perfetto, &args.html]
+        .into_iter()
+        .flatten()
+    {
         if !args.json {
             tell(shown(path));
         }
