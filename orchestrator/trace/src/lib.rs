@@ -7,7 +7,6 @@
 mod darshan;
 mod dftracer;
 mod event;
-mod event;
 mod files;
 pub mod findings;
 mod lines;
