@@ -62,6 +62,8 @@ impl LaunchPlan {
         request
             .export
             .extend(quirks.iter().flat_map(|q| q.env.keys().cloned()));
+        // what ranks on other nodes are traced by
+        request.export.extend(choice.traced.env.keys().cloned());
         let mut launch = mpi::launch(&choice.install, &request);
         launch
             .argv

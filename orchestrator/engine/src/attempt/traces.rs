@@ -4,7 +4,7 @@ use super::{prepare::Prepared, unhurried::unhurried};
 use crate::{
     crew::CrewError,
     run::{Findings, LATER, RunError, RunFailure},
-    tracer,
+    tracer::{self, Places},
 };
 use camino::Utf8PathBuf;
 use cvc_core::campaign::StorageKind;
@@ -63,9 +63,14 @@ pub(super) async fn read_traces(
     else {
         return Ok((findings, None));
     };
+    let (work, tmp) = (prepared.run.work.clone(), prepared.run.tmp.clone());
     unhurried(move || {
+        let places = Places {
+            work: &work,
+            tmp: &tmp,
+        };
         let unread = tracer
-            .read(&trace, &mut findings)
+            .read(&trace, places, &mut findings)
             .err()
             .map(|error| error.to_string());
         (findings, unread)

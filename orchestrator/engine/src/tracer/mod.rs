@@ -4,9 +4,14 @@
 
 mod contract;
 mod darshan;
+mod dftracer;
 mod none;
+mod of_run;
+mod records;
 mod registry;
 mod strace;
+mod totals;
 
-pub use contract::{Instrumentation, NODE, TraceError, Tracer, files_of};
+pub use contract::{Instrumentation, NODE, Places, TraceError, Tracer, files_of};
 pub use registry::{all, tracer};
+pub use totals::{Moved, Totals};
