@@ -11,9 +11,8 @@ const SYSTEM: [&str; 13] = [
 /// Programs of MPI libraries and tracers that are installed elsewhere have what they need in these directories.
 const INSTALLED: [&str; 3] = ["/etc/", "/share/", "/lib/"];
 
-/// What cvc itself puts into the working directory of a run, besides traces: the output of the program, which launchers bring, and scripts and
-/// files for launchers.
-const OWN: [&str; 4] = [".cvc", "stdout", "stderr", "hosts"];
+/// What cvc itself puts into the working directory of a run for launchers, besides names that begin with `.cvc`.
+const OWN: [&str; 3] = ["hosts", "romio_hints", "session"];
 
 /// Whether a file counts as one that the run itself reads or writes: its own output, input and checkpoints, wherever they are.
 ///
@@ -24,7 +23,7 @@ const OWN: [&str; 4] = [".cvc", "stdout", "stderr", "hosts"];
 ///   `/sbin`, `/boot`;
 /// - libraries (`NAME.so`, `NAME.so.1`), wherever they are, and what is installed elsewhere in a directory `etc`, `share` or `lib`;
 /// - what MPI libraries have in the run's directory of temporary files;
-/// - what cvc has in the working directory: files whose names begin with a dot and `cvc`, output of the program, host files.
+/// - what cvc has in the working directory: `.cvc…`, the files of hosts and hints, the session files that it keeps for restarts.
 pub(super) fn is_of_run(path: &[u8], places: Places<'_>) -> bool {
     let path = String::from_utf8_lossy(path);
     let below = |path: &str, directory: &str| {
@@ -39,7 +38,8 @@ pub(super) fn is_of_run(path: &[u8], places: Places<'_>) -> bool {
         .strip_prefix(places.work.as_str())
         .and_then(|rest| rest.strip_prefix('/'))
     {
-        return !OWN.iter().any(|name| own.starts_with(name));
+        let first = own.split('/').next().unwrap_or(own);
+        return !first.starts_with(".cvc") && !OWN.contains(&first);
     }
     !SYSTEM.iter().any(|directory| below(&path, directory))
         && !INSTALLED.iter().any(|part| path.contains(part))
@@ -71,6 +71,7 @@ mod tests {
         for path in [
             "/usr/scratch/runs/7/out.dat",
             "/usr/scratch/runs/7/lib/data.bin",
+            "/usr/scratch/runs/7/hosts.dat",
             "/data/input.nc",
             "/tmp/shared.h5",
             "/home/user/socks.so.data",
@@ -98,6 +99,8 @@ mod tests {
             "/opt/openmpi/share/openmpi/help.txt",
             "/tmp/cvc-7/ompi.node/segment",
             "/usr/scratch/runs/7/.cvc-rank.sh",
+            "/usr/scratch/runs/7/hosts",
+            "/usr/scratch/runs/7/session/0/segment",
             "/usr/scratch/runs/7/libapp.so",
         ] {
             assert!(!counts(path), "{path}");
