@@ -52,5 +52,6 @@ mod reproduce;
 mod sessions;
 mod shepherd;
 mod stopped;
+mod traced_kernel;
 mod until;
 mod wrong_inputs;
