@@ -91,14 +91,17 @@ fn operations(data: &Data) -> Table {
     columns.push(Column::plain("n", "n"));
     for (name, unit) in COLUMNS {
         if name == names::TRACE_WRITERS {
-            columns.push(Column::plain("aggregators_asked_for", "aggregators asked for"));
+            columns.push(Column::plain(
+                "aggregators_asked_for",
+                "aggregators asked for",
+            ));
         }
         columns.push(Column::of(name, &quantity::heading(name), unit));
     }
     let caption = "Operations on the run's own files, as the tracer saw them below MPI-IO; mean over repeats. Bandwidth: bytes of all writes over the time in \
                    which at least one process was writing. A burst ends with a pause of a hundredth of the trace, at least 1 ms. Writers are the \
                    processes that wrote to the file that most was written to, to be compared with the aggregators that were asked for; evenness is the \
-                   least that one of them wrote over the most, so that 1 is even. Times of reads, writes and everything else are added up over processes.";
+                   least that one of them wrote over the most, so that 1 is even. Times of reads, writes and everything else are added up over processes, and include what the tracer itself takes.";
     let mut table = Table::new("traces", "What was traced", caption, columns);
     for (i, p) in data.points.iter().enumerate() {
         if !p.summaries.contains_key(names::TRACE_BYTES) {

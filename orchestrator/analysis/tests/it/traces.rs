@@ -116,14 +116,22 @@ fn traces_with_gaps_are_told_with_the_number_of_their_runs() {
         let records = fs::read_to_string(run.path().join("records.jsonl")).unwrap_or_default();
         if records.contains("trace_writers") && damaged < 3 {
             damaged += 1;
-            let gaps = if damaged == 3 { "job: it ends" } else { "module DXT_MPIIO: it is damaged\nmore" };
+            let gaps = if damaged == 3 {
+                "job: it ends"
+            } else {
+                "module DXT_MPIIO: it is damaged\nmore"
+            };
             let facts = serde_json::json!({ "trace_gaps": gaps }).to_string();
             fs::write(run.path().join("facts.json"), facts).expect("facts");
         }
     }
     assert_eq!(damaged, 3);
     report = again(dir.path());
-    let found = report.sections.iter().find(|s| s.id == "traces").expect("a section");
+    let found = report
+        .sections
+        .iter()
+        .find(|s| s.id == "traces")
+        .expect("a section");
     let texts: Vec<&str> = found
         .blocks
         .iter()

@@ -58,14 +58,35 @@ fn assert_like_the_kernel(found: &Numbers) {
     let bytes = of("io_bytes").expect("the kernel says it");
     assert_eq!(of("trace_written_bytes"), Some(bytes), "{found:?}");
     assert_eq!(of("trace_writers"), of("writers"), "{found:?}");
-    assert_eq!(of("trace_writer_spread"), Some(1.0), "one aggregator: {found:?}");
+    assert_eq!(
+        of("trace_writer_spread"),
+        Some(1.0),
+        "one aggregator: {found:?}"
+    );
     // 12 records
-    assert!(of("trace_write_ops").is_some_and(|n| n >= 12.0), "{found:?}");
-    assert!(of("trace_read_bytes").is_some_and(|n| n >= bytes), "{found:?}");
+    assert!(
+        of("trace_write_ops").is_some_and(|n| n >= 12.0),
+        "{found:?}"
+    );
+    assert!(
+        of("trace_read_bytes").is_some_and(|n| n >= bytes),
+        "{found:?}"
+    );
     let bursts = of("trace_write_bursts").expect("a number");
-    assert!(bursts >= 1.0 && bursts <= found["trace_write_ops"], "{found:?}");
-    for positive in ["trace_write_s", "trace_read_s", "trace_metadata_s", "trace_write_mib_s"] {
-        assert!(of(positive).is_some_and(|n| n > 0.0), "{positive}: {found:?}");
+    assert!(
+        bursts >= 1.0 && bursts <= found["trace_write_ops"],
+        "{found:?}"
+    );
+    for positive in [
+        "trace_write_s",
+        "trace_read_s",
+        "trace_metadata_s",
+        "trace_write_mib_s",
+    ] {
+        assert!(
+            of(positive).is_some_and(|n| n > 0.0),
+            "{positive}: {found:?}"
+        );
     }
     // while one process writes, it writes all the time
     let seconds = bytes / 1_048_576.0 / found["trace_write_mib_s"];
@@ -74,7 +95,9 @@ fn assert_like_the_kernel(found: &Numbers) {
 
 fn assert_reported(c: &Campaign, tracer: &str) {
     c.cvc(&["report", "campaign.toml"]).expect(0);
-    let report = std::fs::read_to_string(c.dir().join(format!("reports/traced-{tracer}/report.md"))).expect("a report");
+    let report =
+        std::fs::read_to_string(c.dir().join(format!("reports/traced-{tracer}/report.md")))
+            .expect("a report");
     let section = report
         .split("\n## ")
         .find(|section| section.starts_with("Traces"))

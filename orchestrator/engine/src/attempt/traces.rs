@@ -64,9 +64,13 @@ pub(super) async fn read_traces(
         return Ok((findings, None));
     };
     let (work, tmp) = (prepared.run.work.clone(), prepared.run.tmp.clone());
+    // launchers have what they write there from cvc, and traces name it as the system does
+    let dir = prepared.run.dir.canonicalize_utf8();
+    let dir = dir.unwrap_or_else(|_| prepared.run.dir.clone());
     unhurried(move || {
         let places = Places {
             work: &work,
+            dir: &dir,
             tmp: &tmp,
         };
         let unread = tracer

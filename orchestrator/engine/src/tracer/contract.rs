@@ -50,6 +50,8 @@ impl TraceError {
 pub struct Places<'a> {
     /// Its working directory.
     pub work: &'a Utf8Path,
+    /// Its directory of results, where cvc keeps what it prints.
+    pub dir: &'a Utf8Path,
     /// Its directory of temporary files, where MPI libraries have their own.
     pub tmp: &'a Utf8Path,
 }

@@ -23,6 +23,7 @@ const OWN: [&str; 3] = ["hosts", "romio_hints", "session"];
 ///   `/sbin`, `/boot`;
 /// - libraries (`NAME.so`, `NAME.so.1`), wherever they are, and what is installed elsewhere in a directory `etc`, `share` or `lib`;
 /// - what MPI libraries have in the run's directory of temporary files;
+/// - what the program prints, which launchers bring into the run's directory of results;
 /// - what cvc has in the working directory: `.cvc…`, the files of hosts and hints, the session files that it keeps for restarts.
 pub(super) fn is_of_run(path: &[u8], places: Places<'_>) -> bool {
     let path = String::from_utf8_lossy(path);
@@ -41,7 +42,8 @@ pub(super) fn is_of_run(path: &[u8], places: Places<'_>) -> bool {
         let first = own.split('/').next().unwrap_or(own);
         return !first.starts_with(".cvc") && !OWN.contains(&first);
     }
-    !SYSTEM.iter().any(|directory| below(&path, directory))
+    !below(&path, places.dir.as_str())
+        && !SYSTEM.iter().any(|directory| below(&path, directory))
         && !INSTALLED.iter().any(|part| path.contains(part))
 }
 
@@ -61,6 +63,7 @@ mod tests {
     fn counts(path: &str) -> bool {
         let places = Places {
             work: Utf8Path::new("/usr/scratch/runs/7"),
+            dir: Utf8Path::new("/home/user/runs/7"),
             tmp: Utf8Path::new("/tmp/cvc-7"),
         };
         is_of_run(path.as_bytes(), places)
@@ -98,6 +101,7 @@ mod tests {
             "/opt/app/libx.so.12.2",
             "/opt/openmpi/share/openmpi/help.txt",
             "/tmp/cvc-7/ompi.node/segment",
+            "/home/user/runs/7/stdout",
             "/usr/scratch/runs/7/.cvc-rank.sh",
             "/usr/scratch/runs/7/hosts",
             "/usr/scratch/runs/7/session/0/segment",

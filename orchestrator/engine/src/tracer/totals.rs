@@ -239,6 +239,7 @@ mod tests {
     fn totals() -> Totals<'static> {
         let mut totals = Totals::new(Places {
             work: Utf8Path::new("/scratch/run"),
+            dir: Utf8Path::new("/home/user/runs/7"),
             tmp: Utf8Path::new("/tmp/cvc-1"),
         });
         for (id, path) in ["/scratch/run/out.dat", "/etc/hosts", "/scratch/run/small"]
