@@ -109,7 +109,7 @@ fn without_traces_there_is_no_section() {
 #[test]
 fn traces_with_gaps_are_told_with_the_number_of_their_runs() {
     let dir = tempfile::tempdir().expect("a directory");
-    let mut report = report(dir.path(), traced());
+    report(dir.path(), traced());
     let runs = fs::read_dir(dir.path().join("runs")).expect("runs");
     let mut damaged = 0;
     for run in runs.flatten() {
@@ -126,7 +126,7 @@ fn traces_with_gaps_are_told_with_the_number_of_their_runs() {
         }
     }
     assert_eq!(damaged, 3);
-    report = again(dir.path());
+    let report = again(dir.path());
     let found = report
         .sections
         .iter()
