@@ -51,6 +51,7 @@ const SAID: [(&str, &str, &[&str]); 31] = [
         "95 %: {} to {} %",
         &["effect pooled over three points"],
     ),
+    ("report/traces.rs", "\"95 % from\"", &["ratio of pairs"]),
     ("report/format.rs", "95 % prediction interval", PREDICTED),
     (
         "report/format.rs",
