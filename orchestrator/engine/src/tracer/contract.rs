@@ -1,6 +1,6 @@
 //! The contract of a tracer.
 
-use super::{records, totals::Totals};
+use super::{places::Places, records, totals::Totals};
 use crate::{
     mpi::{Launcher, Missing},
     run::Findings,
@@ -43,17 +43,6 @@ impl TraceError {
             problem: error.to_string(),
         }
     }
-}
-
-/// Where a run works: tells its files from others in a trace.
-#[derive(Clone, Copy, Debug)]
-pub struct Places<'a> {
-    /// Its working directory.
-    pub work: &'a Utf8Path,
-    /// Its directory of results, where cvc keeps what it prints.
-    pub dir: &'a Utf8Path,
-    /// Its directory of temporary files, where MPI libraries have their own.
-    pub tmp: &'a Utf8Path,
 }
 
 /// Records the I/O of a run.

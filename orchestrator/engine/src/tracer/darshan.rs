@@ -180,8 +180,8 @@ fn numbers(version: &str) -> Option<(u32, u32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mpi::launcher;
-    use cvc_core::campaign::MpiFamily;
+    use crate::{mpi::launcher, run::Findings, tracer::Places};
+    use cvc_core::{campaign::MpiFamily, ids::RunId, record::names};
 
     fn hints(library: &Utf8Path, family: MpiFamily) -> Option<String> {
         let added = Darshan.instrument(library, Utf8Path::new("/run"), launcher(family));
@@ -224,6 +224,45 @@ mod tests {
         assert_eq!(of("/opt/darshan-3.5.0/lib/libdarshan.so"), Some((3, 5)));
         assert_eq!(of("/opt/darshan-openmpi-none/lib/libdarshan.so"), None);
         assert_eq!(of("/usr/lib/libdarshan.so"), None);
+    }
+
+    /// What a log of the reader's tests comes to, and what is missing in it.
+    fn read(log: &str) -> (BTreeMap<String, f64>, Vec<String>) {
+        let data = Utf8Path::new(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../trace/tests/data/darshan"
+        ));
+        let mut found = Findings::new(RunId::from_written("r"));
+        let nowhere = Utf8Path::new("/nowhere");
+        let places = Places {
+            work: nowhere,
+            dir: nowhere,
+            tmp: nowhere,
+        };
+        Darshan
+            .read(&data.join(log), places, &mut found)
+            .expect("what can be read");
+        let records = found.records.into_iter().map(|r| (r.name, r.value));
+        (records.collect(), found.notes)
+    }
+
+    #[test]
+    fn a_log_becomes_records() {
+        let (records, gaps) = read("mpich-btioS-full-np4.darshan");
+        assert_eq!(gaps, Vec::<String>::new());
+        // class S: 12^3 points of 5 variables, 12 times
+        let bytes = f64::from(12 * 12 * 12 * 5 * 8 * 12);
+        assert_eq!(records[names::TRACE_WRITTEN_BYTES], bytes, "{records:?}");
+        assert_eq!(records[names::TRACE_READ_BYTES], bytes, "{records:?}");
+        assert_eq!(records[names::TRACE_WRITERS], 1.0, "one node: {records:?}");
+        assert!(records[names::TRACE_METADATA_S] > 0.0, "{records:?}");
+    }
+
+    #[test]
+    fn a_damaged_log_gives_what_is_readable_and_says_what_is_not() {
+        let (records, gaps) = read("corrupt-dxt-mpiio-module.darshan");
+        assert!(records[names::TRACE_WRITTEN_BYTES] > 0.0, "{records:?}");
+        assert!(gaps.iter().any(|gap| gap.contains("DXT_MPIIO")), "{gaps:?}");
     }
 
     #[test]

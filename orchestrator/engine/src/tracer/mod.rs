@@ -6,12 +6,13 @@ mod contract;
 mod darshan;
 mod dftracer;
 mod none;
-mod of_run;
+mod places;
 mod records;
 mod registry;
 mod strace;
 mod totals;
 
-pub use contract::{Instrumentation, NODE, Places, TraceError, Tracer, files_of};
+pub use contract::{Instrumentation, NODE, TraceError, Tracer, files_of};
+pub use places::Places;
 pub use registry::{all, tracer};
 pub use totals::{Moved, Totals};

@@ -1,6 +1,6 @@
 //! Adds up the operations of a trace.
 
-use super::{contract::Places, of_run::is_of_run};
+use super::places::Places;
 use cvc_trace::{Api, Event, FileId, Missing, Op, Process, ProcessId, Sink, profile::Intervals};
 use std::{
     collections::{BTreeMap, HashMap},
@@ -37,7 +37,7 @@ impl Moved {
     }
 }
 
-/// What the operations of a run on its own files come to ([`is_of_run`] says which these are), by the lowest interface: what MPI-IO moves, POSIX moves
+/// What the operations of a run on its own files come to ([`Places::has`] says which these are), by the lowest interface: what MPI-IO moves, POSIX moves
 /// too.
 ///
 /// Takes less than 100 MiB, however many operations, files and processes there are.
@@ -79,7 +79,7 @@ impl<'a> Totals<'a> {
 
     /// Whether a file of this path counts.
     pub fn counts(&self, path: &[u8]) -> bool {
-        is_of_run(path, self.places)
+        self.places.has(path)
     }
 
     /// Adds time of operations that moved no bytes, seconds.

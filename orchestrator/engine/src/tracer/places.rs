@@ -1,6 +1,17 @@
 //! Which files of a trace are the run's.
 
-use super::contract::Places;
+use camino::Utf8Path;
+
+/// Where a run works: tells its files from others in a trace.
+#[derive(Clone, Copy, Debug)]
+pub struct Places<'a> {
+    /// Its working directory.
+    pub work: &'a Utf8Path,
+    /// Its directory of results, where cvc keeps what it prints.
+    pub dir: &'a Utf8Path,
+    /// Its directory of temporary files, where MPI libraries have their own.
+    pub tmp: &'a Utf8Path,
+}
 
 /// Where systems have programs, libraries, settings, devices and what they tell of themselves.
 const SYSTEM: [&str; 13] = [
@@ -14,37 +25,39 @@ const INSTALLED: [&str; 3] = ["/etc/", "/share/", "/lib/"];
 /// What cvc itself puts into the working directory of a run for launchers, besides names that begin with `.cvc`.
 const OWN: [&str; 3] = ["hosts", "romio_hints", "session"];
 
-/// Whether a file counts as one that the run itself reads or writes: its own output, input and checkpoints, wherever they are.
-///
-/// These do not count:
-///
-/// - what is no file: pipes, sockets, `anon_inode:…`, standard streams, and names that are not absolute paths;
-/// - what belongs to the system: everything below `/proc`, `/sys`, `/dev` (shared memory too), `/run`, `/etc`, `/usr`, `/var`, `/lib…`, `/bin`,
-///   `/sbin`, `/boot`;
-/// - libraries (`NAME.so`, `NAME.so.1`), wherever they are, and what is installed elsewhere in a directory `etc`, `share` or `lib`;
-/// - what MPI libraries have in the run's directory of temporary files;
-/// - what the program prints, which launchers bring into the run's directory of results;
-/// - what cvc has in the working directory: `.cvc…`, the files of hosts and hints, the session files that it keeps for restarts.
-pub(super) fn is_of_run(path: &[u8], places: Places<'_>) -> bool {
-    let path = String::from_utf8_lossy(path);
-    let below = |path: &str, directory: &str| {
-        path.strip_prefix(directory)
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    };
-    if !path.starts_with('/') || below(&path, places.tmp.as_str()) || is_library(&path) {
-        return false;
+impl Places<'_> {
+    /// Whether a file counts as one that the run itself reads or writes: its own output, input and checkpoints, wherever they are.
+    ///
+    /// These do not count:
+    ///
+    /// - what is no file: pipes, sockets, `anon_inode:…`, standard streams, and names that are not absolute paths;
+    /// - what belongs to the system: everything below `/proc`, `/sys`, `/dev` (shared memory too), `/run`, `/etc`, `/usr`, `/var`, `/lib…`, `/bin`,
+    ///   `/sbin`, `/boot`;
+    /// - libraries (`NAME.so`, `NAME.so.1`), wherever they are, and what is installed elsewhere in a directory `etc`, `share` or `lib`;
+    /// - what MPI libraries have in the run's directory of temporary files;
+    /// - what the program prints, which launchers bring into the run's directory of results;
+    /// - what cvc has in the working directory: `.cvc…`, the files of hosts and hints, the session files that it keeps for restarts.
+    pub fn has(self, path: &[u8]) -> bool {
+        let path = String::from_utf8_lossy(path);
+        let below = |path: &str, directory: &str| {
+            path.strip_prefix(directory)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        if !path.starts_with('/') || below(&path, self.tmp.as_str()) || is_library(&path) {
+            return false;
+        }
+        // a working directory may be anywhere
+        if let Some(own) = path
+            .strip_prefix(self.work.as_str())
+            .and_then(|rest| rest.strip_prefix('/'))
+        {
+            let first = own.split('/').next().unwrap_or(own);
+            return !first.starts_with(".cvc") && !OWN.contains(&first);
+        }
+        !below(&path, self.dir.as_str())
+            && !SYSTEM.iter().any(|directory| below(&path, directory))
+            && !INSTALLED.iter().any(|part| path.contains(part))
     }
-    // a working directory may be anywhere
-    if let Some(own) = path
-        .strip_prefix(places.work.as_str())
-        .and_then(|rest| rest.strip_prefix('/'))
-    {
-        let first = own.split('/').next().unwrap_or(own);
-        return !first.starts_with(".cvc") && !OWN.contains(&first);
-    }
-    !below(&path, places.dir.as_str())
-        && !SYSTEM.iter().any(|directory| below(&path, directory))
-        && !INSTALLED.iter().any(|part| path.contains(part))
 }
 
 fn is_library(path: &str) -> bool {
@@ -58,7 +71,6 @@ fn is_library(path: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use camino::Utf8Path;
 
     fn counts(path: &str) -> bool {
         let places = Places {
@@ -66,7 +78,7 @@ mod tests {
             dir: Utf8Path::new("/home/user/runs/7"),
             tmp: Utf8Path::new("/tmp/cvc-7"),
         };
-        is_of_run(path.as_bytes(), places)
+        places.has(path.as_bytes())
     }
 
     #[test]
