@@ -71,13 +71,16 @@ fn traces_of_every_node_are_kept_beside_the_run() {
             .flatten()
             .map(|e| e.path())
             .collect();
-        let counted = on
-            .campaign
-            .records(&run)
-            .iter()
-            .find(|r| r["name"] == "trace_files")
-            .and_then(|r| r["value"].as_f64());
+        let records = on.campaign.records(&run);
+        let value = |name: &str| {
+            let found = records.iter().find(|r| r["name"] == name);
+            found.and_then(|r| r["value"].as_f64())
+        };
+        let counted = value("trace_files");
         assert_eq!(counted, Some(files.len() as f64), "{run}: {files:?}");
+        // five blocks on each node
+        let written = [value("trace_write_ops"), value("trace_written_bytes")];
+        assert_eq!(written, [Some(10.0), Some(40960.0)], "{run}: {records:?}");
         for node in ["n1", "n2"] {
             let name = format!("strace.{node}.");
             let of_node = files.iter().filter(|f| {
