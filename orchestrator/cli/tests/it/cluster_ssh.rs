@@ -104,6 +104,37 @@ fn traces_of_every_node_are_kept_beside_the_run() {
 }
 
 #[test]
+fn ranks_of_every_node_are_traced_by_a_library_that_is_preloaded() {
+    require!(Tool::Lab, Tool::Mpich5, Tool::OpenMpi, Tool::DfTracer);
+    let lab = Lab::builder().nodes(2).build();
+    let areas = "[sites.lab.storage.local]\npath = \"/scratch-local\"\nkind = \"node-local\"\n";
+    let text = format!(
+        "{}{areas}[matrix]\napp = \"script\"\nmapping = \"2Nx1P\"\nmpi = [\"mpich5\", \"openmpi\"]\nstorage = \"local\"\n\
+         [run]\nrepeats = 1\nretries = 0\n[trace]\ntracer = \"dftracer\"\n",
+        ssh_site(2, "")
+    );
+    let on = on_lab(
+        lab,
+        "preloaded",
+        &text,
+        "dd if=/dev/zero of=\"out.$$\" bs=4096 count=5 2>/dev/null; echo SUCCESS",
+    );
+    on.run().expect(0);
+    on.campaign.assert_whole(2);
+    for run in on.campaign.run_names() {
+        let records = on.campaign.records(&run);
+        let written = records.iter().find(|r| r["name"] == "trace_written_bytes");
+        // five blocks on each node
+        assert_eq!(
+            written.and_then(|r| r["value"].as_f64()),
+            Some(40960.0),
+            "{run}: {records:?}"
+        );
+    }
+    on.assert_nothing_left(&["n1", "n2"]);
+}
+
+#[test]
 fn without_the_program_for_nodes_nothing_is_begun() {
     let text = "[sites.lab]\nkind = \"ssh\"\nhosts = [\"n1.invalid\"]\ncores = 1\n[matrix]\napp = \"script\"\nprocesses = 1\n";
     let mut campaign = OnLab::campaign("nothing", text);

@@ -21,8 +21,8 @@ pub struct Instrumentation {
     pub prefix: Vec<String>,
     /// Environment.
     pub env: BTreeMap<String, String>,
-    /// Arguments of the MPI launcher.
-    pub launcher_args: Vec<String>,
+    /// Environment of the ranks alone, such as libraries that launchers must not load.
+    pub rank_env: BTreeMap<String, String>,
 }
 
 /// A trace that cannot be read.

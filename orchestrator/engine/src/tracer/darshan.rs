@@ -86,7 +86,7 @@ impl Tracer for Darshan {
         Instrumentation {
             env,
             // for the ranks alone: the launcher is not traced
-            launcher_args: family.rank_env("LD_PRELOAD", tool.as_str()),
+            rank_env: [("LD_PRELOAD".to_owned(), tool.to_string())].into(),
             ..Instrumentation::default()
         }
     }

@@ -55,12 +55,7 @@ impl Tracer for DfTracer {
         })
     }
 
-    fn instrument(
-        &self,
-        tool: &Utf8Path,
-        work: &Utf8Path,
-        family: &dyn Launcher,
-    ) -> Instrumentation {
+    fn instrument(&self, tool: &Utf8Path, work: &Utf8Path, _: &dyn Launcher) -> Instrumentation {
         let traces = work.join(TRACE);
         let env = [
             ("DFTRACER_ENABLE", "1"),
@@ -77,7 +72,7 @@ impl Tracer for DfTracer {
             dirs: vec![traces],
             env,
             // for the ranks alone: the launcher is not traced
-            launcher_args: family.rank_env("LD_PRELOAD", tool.as_str()),
+            rank_env: [("LD_PRELOAD".to_owned(), tool.to_string())].into(),
             ..Instrumentation::default()
         }
     }
@@ -180,10 +175,7 @@ mod tests {
         for family in MpiFamily::ALL.iter().copied().map(launcher) {
             let added = DfTracer.instrument(library, Utf8Path::new("/run"), family);
             assert!(!added.env.contains_key("LD_PRELOAD"), "{added:?}");
-            assert_eq!(
-                added.launcher_args,
-                family.rank_env("LD_PRELOAD", library.as_str())
-            );
+            assert_eq!(added.rank_env["LD_PRELOAD"], library.as_str());
         }
     }
 }
