@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # Sourced by ./quickstart and ./test: makes this machine ready, installing what is missing of packages.txt. Debian and Ubuntu by apt;
 # elsewhere it says what to install. `setup_machine tests` also brings what tests on several nodes need: servers of the distribution, none
-# of which is started here, now or at the next boot, and from PyPI, into private directories, MPICH, Ansible and moto.
+# of which is started here, now or at the next boot, and from PyPI, into private directories, MPICH, Ansible, moto and DFTracer.
 
 # Whether one of the things that a package is needed for is here. Administrators' programs may not be on PATH of others.
 is_here() {
@@ -121,6 +121,24 @@ bring_moto() {
     fi
 }
 
+# DFTracer's library for preloading, and the libraries that it needs. The wheel is unpacked, not installed: it works from where it lies.
+bring_dftracer() {
+    local version=2.2.0 cache place work
+    cache="${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/cvc" place="$cache/dftracer-$version"
+    [ -n "${CVC_DFTRACER_LIB:-}" ] || [ -d "$place/dftracer" ] && return 0
+    echo "== bringing DFTracer $version from PyPI into $place" >&2
+    # whose name no search for DFTracer takes for it
+    mkdir -p "$cache" && work="$(mktemp -d "$cache/new-dftracer-XXXXXX")" || return 0
+    if python3 -m pip download -q --disable-pip-version-check --no-deps --only-binary :all: -d "$work" "dftracer==$version" &&
+        python3 -m zipfile -e "$work"/dftracer-*.whl "$work/wheel"; then
+        # by a rename, so that what is there is whole
+        mv -T "$work/wheel" "$place" 2>/dev/null || [ -d "$place/dftracer" ]
+    else
+        echo "  going on without: what needs it is skipped, and says so" >&2
+    fi
+    rm -rf "$work"
+}
+
 # Runs a command as root, or fails.
 as_root() {
     if [ "$(id -u)" = 0 ]; then
@@ -176,5 +194,6 @@ setup_machine() {
         bring_mpich
         bring_ansible
         bring_moto
+        bring_dftracer
     fi
 }

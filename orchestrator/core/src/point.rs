@@ -70,6 +70,9 @@ impl CheckpointerKind {
             (Self::Dmtcp, TracerKind::Darshan) => Some(
                 "Darshan and DMTCP cannot run together: Darshan's dup2 wrapper recurses until the stack overflows; trace with strace, or run Darshan without checkpoints",
             ),
+            (Self::Dmtcp, TracerKind::DfTracer) => Some(
+                "DFTracer and DMTCP cannot run together: a process that DMTCP restarts with DFTracer in it hangs; trace with strace, or run DFTracer without checkpoints",
+            ),
             (Self::Dmtcp, TracerKind::None | TracerKind::Strace)
             | (Self::None | Self::Application, _) => None,
         }

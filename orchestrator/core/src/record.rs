@@ -95,6 +95,15 @@ pub enum Source {
 /// | `swapped_bytes` | bytes | node, during = restart | read from and written to swap |
 /// | `runnable_before` | count | node, during = restart | tasks that ran or waited for a processor right before |
 /// | `trace_bytes`, `trace_files` | bytes, count | | what the tracer of the run recorded takes, on all its nodes |
+/// | `trace_read_ops`, `trace_write_ops` | count | | reads and writes of the run's own files that did not fail, as its tracer saw them below MPI-IO |
+/// | `trace_read_bytes`, `trace_written_bytes` | bytes | | what they moved |
+/// | `trace_read_s`, `trace_write_s` | s | | how long they took, added up over all processes |
+/// | `trace_metadata_s` | s | | how long all other operations on these files took, added up over all processes: open, close, seek, stat, sync, …;
+/// by Darshan its own count (`POSIX_F_META_TIME`), without sync |
+/// | `trace_write_bursts` | count | | how often writing began after a pause of a hundredth of the trace, at least 1 ms |
+/// | `trace_writers` | count | | processes that wrote, of the file that most bytes were written of |
+/// | `trace_writer_spread` | 1 | | what the one of them wrote that wrote least, over what the one wrote that wrote most: 1 is even |
+/// | `trace_write_mib_s` | MiB/s | | bytes of all writes over the time in which at least one process was writing |
 /// | `cost_usd` | USD | nodes, seconds, usd_per_node_hour, price | what its nodes cost while the run had them, from its start to the end of
 /// its restart check; `price` is the source of the price, with its date. Only where there is a price |
 ///
@@ -138,6 +147,17 @@ pub mod names {
     pub const RUNNABLE_BEFORE: &str = "runnable_before";
     pub const TRACE_BYTES: &str = "trace_bytes";
     pub const TRACE_FILES: &str = "trace_files";
+    pub const TRACE_READ_OPS: &str = "trace_read_ops";
+    pub const TRACE_WRITE_OPS: &str = "trace_write_ops";
+    pub const TRACE_READ_BYTES: &str = "trace_read_bytes";
+    pub const TRACE_WRITTEN_BYTES: &str = "trace_written_bytes";
+    pub const TRACE_READ_S: &str = "trace_read_s";
+    pub const TRACE_WRITE_S: &str = "trace_write_s";
+    pub const TRACE_METADATA_S: &str = "trace_metadata_s";
+    pub const TRACE_WRITE_BURSTS: &str = "trace_write_bursts";
+    pub const TRACE_WRITERS: &str = "trace_writers";
+    pub const TRACE_WRITER_SPREAD: &str = "trace_writer_spread";
+    pub const TRACE_WRITE_MIB_S: &str = "trace_write_mib_s";
     pub const COST_USD: &str = "cost_usd";
 
     /// What else the nodes of a run did: no result of the run, but a reason to look at it again. Of several nodes, the largest counts.

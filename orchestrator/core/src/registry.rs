@@ -27,6 +27,8 @@ macro_rules! tracers {
             Strace "strace" => strace::Strace,
             /// POSIX and MPI-IO operations, by Darshan with DXT.
             Darshan "darshan" => darshan::Darshan,
+            /// Calls of the C library, by DFTracer.
+            DfTracer "dftracer" => dftracer::DfTracer,
         }
     };
 }

@@ -28,6 +28,8 @@ pub enum Tool {
     Chromium,
     /// strace.
     Strace,
+    /// DFTracer's library for preloading: `$CVC_DFTRACER_LIB`, or the one that the set-up brings.
+    DfTracer,
     /// The compiler wrapper of HDF5 with MPI.
     Hdf5Parallel,
     /// Compiled NAS Parallel Benchmarks: `$CVC_NPB_DIR/<mpi>/bt.W.x`.
@@ -104,6 +106,7 @@ impl Tool {
                 .iter()
                 .find_map(|n| on_path(n)),
             Self::Strace => on_path("strace"),
+            Self::DfTracer => find_dftracer(),
             Self::Hdf5Parallel => ["h5pcc.mpich", "h5pcc.openmpi", "h5pcc"]
                 .iter()
                 .find_map(|n| on_path(n)),
@@ -186,6 +189,7 @@ impl Tool {
             | Self::OpenMpi
             | Self::Chromium
             | Self::Strace
+            | Self::DfTracer
             | Self::Hdf5Parallel
             | Self::Npb
             | Self::Lammps
@@ -215,6 +219,7 @@ impl Tool {
             Self::OpenMpi => "Open MPI",
             Self::Chromium => "Chromium",
             Self::Strace => "strace",
+            Self::DfTracer => "DFTracer (brought by the set-up, or CVC_DFTRACER_LIB)",
             Self::Hdf5Parallel => "parallel HDF5",
             Self::Npb => "NAS Parallel Benchmarks (CVC_NPB_DIR)",
             Self::Lammps => "LAMMPS",
@@ -262,6 +267,20 @@ fn find_ansible_program(name: &str) -> Option<PathBuf> {
         .into_iter()
         .chain(mine.map(|e| e.join("bin").join(name)))
         .find(|p| p.is_file())
+}
+
+/// Finds DFTracer's library for preloading: the one that is named, or that of `dftracer-VERSION` in the cache of cvc.
+fn find_dftracer() -> Option<PathBuf> {
+    let cache = crate::user_cache::user_cache()?.join("cvc");
+    let brought = std::fs::read_dir(cache)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter(|entry| entry.file_name().to_string_lossy().starts_with("dftracer-"))
+        .flat_map(|entry| ["lib64", "lib"].map(|lib| entry.path().join("dftracer").join(lib)))
+        .map(|lib| lib.join("libdftracer_preload.so"));
+    let given = env::var_os("CVC_DFTRACER_LIB").map(PathBuf::from);
+    given.into_iter().chain(brought).find(|p| p.is_file())
 }
 
 /// Finds the first of these launchers whose `--version` contains this word.

@@ -31,6 +31,7 @@ mod slug;
 mod summary;
 mod time;
 mod timeline;
+mod traces;
 mod versions;
 
 pub use emit::write_all;
@@ -59,6 +60,7 @@ pub fn build(index: &Index) -> Result<Report, AnalysisError> {
     sections.extend([
         comparison::section(&data),
         size_by_zone::section(&data),
+        traces::section(&data),
         time::merits(&data)?,
         distribution::section(&data)?,
     ]);

@@ -44,7 +44,7 @@ pub(crate) const CKPT_COST_USD: &str = "ckpt_cost_usd";
 pub(crate) const ZONE_STRUCTURE: &str = "zone_structure";
 
 /// Other quantities of cvc's own, in order. The names are those of the view `v_quantities`.
-const KNOWN: [(&str, &str); 34] = [
+const KNOWN: [(&str, &str); 45] = [
     (CKPT_COST_USD, "cost of a checkpoint"),
     (WITH_OVER_WITHOUT, "time with checkpoints, over without"),
     (CKPT_BANDWIDTH, "bandwidth of checkpoints"),
@@ -72,6 +72,17 @@ const KNOWN: [(&str, &str); 34] = [
     ("max_rss_bytes", "largest resident memory"),
     (names::TRACE_BYTES, "trace"),
     (names::TRACE_FILES, "trace, files"),
+    (names::TRACE_WRITE_OPS, "writes"),
+    (names::TRACE_WRITTEN_BYTES, "written"),
+    (names::TRACE_WRITE_MIB_S, "bandwidth of writes"),
+    (names::TRACE_WRITE_BURSTS, "bursts of writes"),
+    (names::TRACE_WRITERS, "writers"),
+    (names::TRACE_WRITER_SPREAD, "evenness of writers"),
+    (names::TRACE_READ_OPS, "reads"),
+    (names::TRACE_READ_BYTES, "read"),
+    (names::TRACE_WRITE_S, "time of writes"),
+    (names::TRACE_READ_S, "time of reads"),
+    (names::TRACE_METADATA_S, "time of other file operations"),
     (names::STEAL_SHARE, "stolen processor time"),
     (names::OTHER_CPU_SHARE, "processor time of others"),
     (names::CPU_PRESSURE_SHARE, "waiting for a processor"),

@@ -12,4 +12,5 @@ mod owner;
 mod predictions;
 mod questions;
 mod report;
+mod traces;
 mod words;

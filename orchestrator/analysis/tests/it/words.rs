@@ -5,7 +5,7 @@ use std::fs;
 
 /// Where the sources say "95 %": the end of the file's path, a part of the line, and the rows of the page that stand for it. Whoever writes it of
 /// another number adds a claim to `cvc calibrate`, or says something else.
-const SAID: [(&str, &str, &[&str]); 31] = [
+const SAID: [(&str, &str, &[&str]); 32] = [
     (
         "report/prediction_plot.rs",
         "95 % prediction intervals",
@@ -51,6 +51,7 @@ const SAID: [(&str, &str, &[&str]); 31] = [
         "95 %: {} to {} %",
         &["effect pooled over three points"],
     ),
+    ("report/traces.rs", "\"95 % from\"", &["ratio of pairs"]),
     ("report/format.rs", "95 % prediction interval", PREDICTED),
     (
         "report/format.rs",

@@ -71,13 +71,16 @@ fn traces_of_every_node_are_kept_beside_the_run() {
             .flatten()
             .map(|e| e.path())
             .collect();
-        let counted = on
-            .campaign
-            .records(&run)
-            .iter()
-            .find(|r| r["name"] == "trace_files")
-            .and_then(|r| r["value"].as_f64());
+        let records = on.campaign.records(&run);
+        let value = |name: &str| {
+            let found = records.iter().find(|r| r["name"] == name);
+            found.and_then(|r| r["value"].as_f64())
+        };
+        let counted = value("trace_files");
         assert_eq!(counted, Some(files.len() as f64), "{run}: {files:?}");
+        // five blocks on each node
+        let written = [value("trace_write_ops"), value("trace_written_bytes")];
+        assert_eq!(written, [Some(10.0), Some(40960.0)], "{run}: {records:?}");
         for node in ["n1", "n2"] {
             let name = format!("strace.{node}.");
             let of_node = files.iter().filter(|f| {
@@ -96,6 +99,40 @@ fn traces_of_every_node_are_kept_beside_the_run() {
                 "{run} on {node}: {files:?}"
             );
         }
+    }
+    on.assert_nothing_left(&["n1", "n2"]);
+}
+
+#[test]
+fn ranks_of_every_node_are_traced_by_a_library_that_is_preloaded() {
+    require!(Tool::Lab, Tool::Mpich5, Tool::OpenMpi, Tool::DfTracer);
+    let lab = Lab::builder().nodes(2).build();
+    let areas = "[sites.lab.storage.shared]\npath = \"/shared/area\"\nkind = \"shared\"\n";
+    let text = format!(
+        "{}{areas}[matrix]\napp = \"kernel-block\"\nclass = \"S\"\nmapping = \"2Nx2P\"\nmpi = [\"mpich5\", \"openmpi\"]\n\
+         storage = \"shared\"\n[run]\nrepeats = 1\nretries = 0\n[trace]\ntracer = \"dftracer\"\n",
+        ssh_site(2, "")
+    );
+    let on = OnLab::new(lab, "preloaded", &text);
+    on.run().expect(0);
+    on.campaign.assert_whole(2);
+    for run in on.campaign.run_names() {
+        let records = on.campaign.records(&run);
+        let value = |name: &str| {
+            let found = records.iter().find(|r| r["name"] == name);
+            found.and_then(|r| r["value"].as_f64())
+        };
+        assert!(
+            value("trace_files").is_some_and(|files| files >= 4.0),
+            "each rank has one: {run}: {records:?}"
+        );
+        // between nodes OMPIO keeps shared file pointers, of 8 bytes, in a file beside
+        let said = value("io_bytes").expect("the kernel says it");
+        let more = value("trace_written_bytes").map(|written| written - said);
+        assert!(
+            more.is_some_and(|more| (0.0..1024.0).contains(&more)),
+            "{run}: {more:?} more than {said}: {records:?}"
+        );
     }
     on.assert_nothing_left(&["n1", "n2"]);
 }

@@ -1,5 +1,5 @@
-//! Every checkpointer and every tracer in whole attempts, whatever is registered: with a stand-in for DMTCP, and one for Darshan's library, whose
-//! verbs are all called. Costs about 10 s.
+//! Every checkpointer and every tracer in whole attempts, whatever is registered: with a stand-in for DMTCP, and one for the libraries of
+//! Darshan and DFTracer, whose verbs are all called. Costs about 10 s.
 
 use crate::{
     common::{SITE, campaign},
@@ -19,13 +19,17 @@ printf '%050d' 0 >own.ckpt
 echo SUCCESS
 "#;
 
-/// In place of Darshan's library: each process that loads it leaves the log that it is asked for.
+/// In place of the library of a tracer: each process that loads it leaves the log that it is asked for, which cannot be read.
 const LIBRARY: &str = "#include <stdio.h>\n#include <stdlib.h>\n\
-    __attribute__((destructor)) static void end(void) {\n  const char *name = getenv(\"DARSHAN_LOGFILE\");\n\
-    FILE *log = name ? fopen(name, \"w\") : 0;\n  if (log) { fputs(\"a log\", log); fclose(log); }\n}\n";
+    __attribute__((destructor)) static void end(void) {\n  const char *darshan = getenv(\"DARSHAN_LOGFILE\"), *prefix = getenv(\"DFTRACER_LOG_FILE\");\n\
+    char name[4096];\n  snprintf(name, sizeof name, \"%s%s\", darshan ? darshan : prefix ? prefix : \"\", darshan ? \"\" : \"-1.pfw\");\n\
+    FILE *log = darshan || prefix ? fopen(name, \"w\") : 0;\n  if (log) { fputs(\"a log\", log); fclose(log); }\n}\n";
+
+/// The variables that lead to it.
+const VARIABLES: [&str; 2] = ["CVC_DARSHAN_LIB", "CVC_DFTRACER_LIB"];
 
 fn library(c: &Campaign) -> PathBuf {
-    let (source, library) = (c.put("darshan.c", LIBRARY), c.dir().join("libdarshan.so"));
+    let (source, library) = (c.put("tracer.c", LIBRARY), c.dir().join("libtracer.so"));
     let status = Command::new("cc")
         .args(["-shared", "-fPIC", "-o"])
         .arg(&library)
@@ -74,7 +78,9 @@ fn every_checkpointer_and_every_tracer_goes_through_a_whole_attempt() {
         ),
     );
     let library = library(&c);
-    c.env("CVC_DARSHAN_LIB", library.to_str().expect("UTF-8"));
+    for variable in VARIABLES {
+        c.env(variable, library.to_str().expect("UTF-8"));
+    }
     c.run().expect(0);
     c.assert_nothing_left();
     let mut seen = Vec::new();
@@ -109,6 +115,13 @@ fn every_checkpointer_and_every_tracer_goes_through_a_whole_attempt() {
         assert!(
             trace.is_none_or(|trace| fs::metadata(trace).is_ok()),
             "{place}: the trace is kept"
+        );
+        let facts = read_json(&c.run_dir(&run).join("facts.json"));
+        let readable = matches!(traced, TracerKind::None | TracerKind::Strace);
+        assert_eq!(
+            facts.get("trace_not_read").is_none(),
+            readable,
+            "{place}: a trace that cannot be read is told, and no failure"
         );
     }
     for kind in CheckpointerKind::ALL {

@@ -53,5 +53,6 @@ mod sessions;
 mod shepherd;
 mod stopped;
 mod trace;
+mod traced_kernel;
 mod until;
 mod wrong_inputs;

@@ -33,6 +33,8 @@ const UNKNOWN_CORE_S: f64 = 30.0;
 /// Trace of one process, MiB.
 const STRACE_MIB: f64 = 5.0;
 const DARSHAN_MIB: f64 = 1.0;
+/// It is compressed: a call takes about 25 bytes.
+const DFTRACER_MIB: f64 = 1.0;
 
 /// What the caller knows about the machines.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -195,6 +197,7 @@ fn of_point(
             TracerKind::None => 0.0,
             TracerKind::Strace => STRACE_MIB,
             TracerKind::Darshan => DARSHAN_MIB,
+            TracerKind::DfTracer => DFTRACER_MIB,
         };
     let outputs_mib = workload.and_then(|w| w.output_mib).unwrap_or(0.0);
     let kept_mib = traces_mib

@@ -131,18 +131,23 @@ fn a_workload_that_only_some_applications_have_leaves_the_others_out() {
 }
 
 #[test]
-fn darshan_with_dmtcp_is_a_hazard_and_without_it_is_none() {
-    let plan = plan(
-        "[matrix]\napp = 'cube'\nprocesses = 1\ncheckpointer = ['none', 'dmtcp']\n[trace]\ntracer = 'darshan'",
-    );
-    assert_eq!(plan.points.len(), 1);
-    assert_eq!(plan.points[0].point.checkpointer, CheckpointerKind::None);
-    assert_eq!(plan.excluded[0].by, ExcludedBy::Hazard);
-    assert!(
-        plan.excluded[0].reason.contains("dup2"),
-        "{}",
-        plan.excluded[0].reason
-    );
+fn tracers_that_fail_with_dmtcp_are_a_hazard_and_without_it_are_none() {
+    for (tracer, reason) in [
+        ("darshan", "dup2"),
+        ("dftracer", "restarts with DFTracer in it hangs"),
+    ] {
+        let plan = plan(&format!(
+            "[matrix]\napp = 'cube'\nprocesses = 1\ncheckpointer = ['none', 'dmtcp']\n[trace]\ntracer = '{tracer}'"
+        ));
+        assert_eq!(plan.points.len(), 1);
+        assert_eq!(plan.points[0].point.checkpointer, CheckpointerKind::None);
+        assert_eq!(plan.excluded[0].by, ExcludedBy::Hazard);
+        assert!(
+            plan.excluded[0].reason.contains(reason),
+            "{}",
+            plan.excluded[0].reason
+        );
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@ use crate::{
     mpi::{self, Launch, LaunchRequest},
     render::{self, Template, shell_quote},
     run::{Input, RANKS, RunContext, RunError, SESSION, ScriptFailure, SiteContext, arguments},
-    tracer::NODE,
+    tracer::{Instrumentation, NODE},
     transport::Transport,
 };
 use camino::{Utf8Path, Utf8PathBuf};
@@ -62,13 +62,12 @@ impl LaunchPlan {
         request
             .export
             .extend(quirks.iter().flat_map(|q| q.env.keys().cloned()));
+        // what ranks on other nodes are traced by
+        request.export.extend(choice.traced.env.keys().cloned());
         let mut launch = mpi::launch(&choice.install, &request);
         launch
             .argv
             .extend(quirks.iter().flat_map(|q| q.args.iter().cloned()));
-        launch
-            .argv
-            .extend(choice.traced.launcher_args.iter().cloned());
         let (app, point) = (&run.app, &run.point);
         let values = template_values(
             app,
@@ -99,11 +98,16 @@ impl LaunchPlan {
             .collect();
         let mut rank_script = None;
         let mut launcher = launch.argv.clone();
-        if run.used.transport != Transport::Local {
+        if run.used.transport == Transport::Local {
+            let rank_env = choice.traced.rank_env.iter();
+            launcher.extend(
+                rank_env.flat_map(|(name, value)| choice.install.family.rank_env(name, value)),
+            );
+        } else {
             // ranks tell where they are, and what would follow the launcher is put before each of them
             let text = render::render(
                 Template::RANK_SCRIPT,
-                &json!({ "ranks": run.work.join(RANKS), "prefix": rank_prefix(&choice.traced.prefix) }),
+                &json!({ "ranks": run.work.join(RANKS), "prefix": rank_prefix(&rank_words(&choice.traced)) }),
             )?;
             prefix.clear();
             let path = run.work.join(RANK_SCRIPT);
@@ -183,6 +187,21 @@ impl LaunchPlan {
             files,
         }
     }
+}
+
+/// The words before a rank: srun and other launchers have no option for the environment of the ranks alone.
+fn rank_words(traced: &Instrumentation) -> Vec<String> {
+    let env = traced
+        .rank_env
+        .iter()
+        .map(|(name, value)| format!("{name}={value}"));
+    let env: Vec<String> = env.collect();
+    let program = (!env.is_empty()).then(|| "env".to_owned());
+    program
+        .into_iter()
+        .chain(env)
+        .chain(traced.prefix.iter().cloned())
+        .collect()
 }
 
 /// What is put before a rank in its script, which knows the name of its node as `$host`.

@@ -141,6 +141,9 @@ impl LocalExecutor {
         }
         let (traced, unread) = read_traces(&prepared).await?;
         executed.records.extend(traced.records);
+        if !traced.notes.is_empty() {
+            executed.facts["trace_gaps"] = traced.notes.join("\n").into();
+        }
         if let Some(unread) = unread {
             executed.facts["trace_not_read"] = unread.into();
         }

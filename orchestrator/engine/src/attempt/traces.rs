@@ -4,7 +4,7 @@ use super::{prepare::Prepared, unhurried::unhurried};
 use crate::{
     crew::CrewError,
     run::{Findings, LATER, RunError, RunFailure},
-    tracer,
+    tracer::{self, Places},
 };
 use camino::Utf8PathBuf;
 use cvc_core::campaign::StorageKind;
@@ -63,9 +63,18 @@ pub(super) async fn read_traces(
     else {
         return Ok((findings, None));
     };
+    let (work, tmp) = (prepared.run.work.clone(), prepared.run.tmp.clone());
+    // launchers have what they write there from cvc, and traces name it as the system does
+    let dir = prepared.run.dir.canonicalize_utf8();
+    let dir = dir.unwrap_or_else(|_| prepared.run.dir.clone());
     unhurried(move || {
+        let places = Places {
+            work: &work,
+            dir: &dir,
+            tmp: &tmp,
+        };
         let unread = tracer
-            .read(&trace, &mut findings)
+            .read(&trace, places, &mut findings)
             .err()
             .map(|error| error.to_string());
         (findings, unread)

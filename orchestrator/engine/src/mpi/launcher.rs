@@ -79,6 +79,12 @@ pub trait Launcher: Send + Sync {
         seen: &mut IoEvidence,
     );
 
+    /// Whether processes that write parts of one file through its own I/O layer may lose what others write beside them, as OMPIO does where it
+    /// reads, changes and writes back.
+    fn sieves_writes(&self) -> bool {
+        false
+    }
+
     /// Environment for a test launch on a node where the user is not known.
     fn anonymous_env(&self) -> &'static [(&'static str, &'static str)] {
         &[]

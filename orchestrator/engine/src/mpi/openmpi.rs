@@ -254,6 +254,10 @@ impl Launcher for OpenMpi {
         }
     }
 
+    fn sieves_writes(&self) -> bool {
+        true
+    }
+
     fn anonymous_env(&self) -> &'static [(&'static str, &'static str)] {
         // to a user who is not root they mean nothing
         &ALLOW_ROOT

@@ -17,6 +17,8 @@ pub struct Findings {
     pub records: Vec<Record>,
     /// Why it failed.
     pub failure: Option<RunFailure>,
+    /// What is missing or doubtful of it, without being a failure, a line each.
+    pub notes: Vec<String>,
 }
 
 impl Findings {
@@ -26,6 +28,7 @@ impl Findings {
             run,
             records: Vec::new(),
             failure: None,
+            notes: Vec::new(),
         }
     }
 

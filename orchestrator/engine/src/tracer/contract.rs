@@ -1,5 +1,6 @@
 //! The contract of a tracer.
 
+use super::{places::Places, records, totals::Totals};
 use crate::{
     mpi::{Launcher, Missing},
     run::Findings,
@@ -20,8 +21,8 @@ pub struct Instrumentation {
     pub prefix: Vec<String>,
     /// Environment.
     pub env: BTreeMap<String, String>,
-    /// Arguments of the MPI launcher.
-    pub launcher_args: Vec<String>,
+    /// Environment of the ranks alone, such as libraries that launchers must not load.
+    pub rank_env: BTreeMap<String, String>,
 }
 
 /// A trace that cannot be read.
@@ -70,11 +71,27 @@ pub trait Tracer: Send + Sync {
     /// beside the run.
     fn trace(&self) -> Option<&'static str>;
 
-    /// Records what it has recorded of a run: `trace` is its file or directory, with what was fetched from other nodes.
+    /// Hands the operations that it has recorded of a run to `totals`, in memory that does not grow with their number. `trace` is its file or
+    /// directory, with what was fetched from other nodes.
     ///
     /// # Errors
-    /// When the trace cannot be read. What is recorded before stays.
-    fn read(&self, trace: &Utf8Path, to: &mut Findings) -> Result<(), TraceError> {
+    /// When the trace cannot be read, or is none. What was handed over before stays; mere gaps are told to `totals`.
+    fn add_up(
+        &self,
+        trace: &Utf8Path,
+        totals: &mut Totals<'_>,
+    ) -> Result<(), cvc_trace::TraceError>;
+
+    /// Makes records of what it has recorded of a run: how large the trace is, and what [`add_up`](Self::add_up) comes to.
+    ///
+    /// # Errors
+    /// When the trace cannot be read. What is recorded before stays, and so do records of what could be read.
+    fn read(
+        &self,
+        trace: &Utf8Path,
+        places: Places<'_>,
+        to: &mut Findings,
+    ) -> Result<(), TraceError> {
         let files = files_of(trace)?;
         let bytes: u64 = files.iter().map(|(_, bytes)| bytes).sum();
         to.record(
@@ -93,7 +110,15 @@ pub trait Tracer: Send + Sync {
             None,
             &[],
         );
-        Ok(())
+        let mut totals = Totals::new(places);
+        let read = self.add_up(trace, &mut totals);
+        if read.is_ok() || totals.events() > 0 {
+            records::write(&totals, trace.file_name(), to);
+        }
+        read.map_err(|error| TraceError {
+            path: trace.to_owned(),
+            problem: error.to_string(),
+        })
     }
 
     /// What its absence costs, for the doctor.

@@ -4,9 +4,15 @@
 
 mod contract;
 mod darshan;
+mod dftracer;
 mod none;
+mod places;
+mod records;
 mod registry;
 mod strace;
+mod totals;
 
 pub use contract::{Instrumentation, NODE, TraceError, Tracer, files_of};
+pub use places::Places;
 pub use registry::{all, tracer};
+pub use totals::{Moved, Totals};

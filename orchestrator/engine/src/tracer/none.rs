@@ -1,6 +1,9 @@
 //! No tracing.
 
-use super::contract::{Instrumentation, Tracer};
+use super::{
+    contract::{Instrumentation, Tracer},
+    totals::Totals,
+};
 use crate::mpi::{Launcher, Missing};
 use camino::{Utf8Path, Utf8PathBuf};
 
@@ -26,6 +29,10 @@ impl Tracer for NoTracer {
 
     fn trace(&self) -> Option<&'static str> {
         None
+    }
+
+    fn add_up(&self, _: &Utf8Path, _: &mut Totals<'_>) -> Result<(), cvc_trace::TraceError> {
+        Ok(())
     }
 
     fn cost_of_absence(&self) -> &'static str {

@@ -47,7 +47,7 @@ mod tests {
                 let words: Vec<&str> = added
                     .prefix
                     .iter()
-                    .chain(&added.launcher_args)
+                    .chain(added.rank_env.values())
                     .chain(added.env.values())
                     .map(String::as_str)
                     .collect();
@@ -72,14 +72,9 @@ mod tests {
                         );
                     }
                 }
-                // either the whole command is traced, or the ranks alone by the launcher's own word
+                // either the whole command is traced, or the ranks alone
                 assert!(
-                    added.prefix.is_empty() || added.launcher_args.is_empty(),
-                    "{name}: {added:?}"
-                );
-                let by_rank = family.rank_env("X", tool.as_str()).len();
-                assert!(
-                    added.launcher_args.is_empty() || added.launcher_args.len() == by_rank,
+                    added.prefix.is_empty() || added.rank_env.is_empty(),
                     "{name}: {added:?}"
                 );
             }

@@ -1,12 +1,131 @@
 //! System calls, by strace.
 
-use super::contract::{Instrumentation, NODE, Tracer};
+use super::{
+    contract::{Instrumentation, NODE, Tracer},
+    totals::Totals,
+};
 use crate::mpi::{Launcher, Missing};
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::paths;
+use cvc_trace::read_strace_files;
 
 /// Directory of the traces.
 const TRACE: &str = "trace";
+
+/// The calls that `cvc_trace::read_strace` follows, as far as they touch files, descriptors or what processes share of them. Left out are those on
+/// sockets, of which MPI libraries make many, and waiting; -y names the descriptors that they make. What begins with `?` is not everywhere.
+const CALLS: &[&str] = &[
+    // opening and closing
+    "?open",
+    "openat",
+    "?openat2",
+    "?creat",
+    "close",
+    "?close_range",
+    "dup",
+    "?dup2",
+    "dup3",
+    "fcntl",
+    "?fcntl64",
+    // data
+    "read",
+    "readv",
+    "pread64",
+    "preadv",
+    "?preadv2",
+    "write",
+    "writev",
+    "pwrite64",
+    "pwritev",
+    "?pwritev2",
+    "?sendfile",
+    "?sendfile64",
+    "?copy_file_range",
+    "splice",
+    "?io_uring_setup",
+    "io_submit",
+    // places, lengths, the disk
+    "lseek",
+    "?_llseek",
+    "fsync",
+    "fdatasync",
+    "?sync_file_range",
+    "?sync_file_range2",
+    "?syncfs",
+    "msync",
+    "truncate",
+    "?truncate64",
+    "ftruncate",
+    "?ftruncate64",
+    "fallocate",
+    "?fadvise64",
+    "?fadvise64_64",
+    "readahead",
+    "?mmap",
+    "?mmap2",
+    "munmap",
+    // names and attributes
+    "?rename",
+    "?renameat",
+    "?renameat2",
+    "?link",
+    "linkat",
+    "?symlink",
+    "symlinkat",
+    "?unlink",
+    "?rmdir",
+    "unlinkat",
+    "?mkdir",
+    "mkdirat",
+    "?mknod",
+    "mknodat",
+    "?chmod",
+    "fchmod",
+    "fchmodat",
+    "?fchmodat2",
+    "?chown",
+    "?lchown",
+    "fchown",
+    "fchownat",
+    "?utime",
+    "?utimes",
+    "?utimensat",
+    "?futimesat",
+    "setxattr",
+    "getxattr",
+    "flock",
+    "?stat",
+    "?stat64",
+    "?lstat",
+    "?lstat64",
+    "?fstat",
+    "?fstat64",
+    "?newfstatat",
+    "?fstatat64",
+    "?statx",
+    "statfs",
+    "?statfs64",
+    "fstatfs",
+    "?fstatfs64",
+    "?access",
+    "faccessat",
+    "?faccessat2",
+    "?readlink",
+    "readlinkat",
+    "?getdents",
+    "getdents64",
+    // who has which descriptors, and where relative paths begin
+    "?fork",
+    "?vfork",
+    "clone",
+    "?clone3",
+    "execve",
+    "?execveat",
+    "unshare",
+    "chdir",
+    "fchdir",
+    "getcwd",
+];
 
 /// strace.
 pub(super) struct Strace;
@@ -33,14 +152,18 @@ impl Tracer for Strace {
         let traces = work.join(TRACE);
         // where all nodes see the same directory, processes of two may have the same number
         let output = traces.join(format!("strace{NODE}"));
+        let calls = format!("trace={}", CALLS.join(","));
         let prefix = [
             tool.as_str(),
             "-ff",
             "-ttt",
             "-T",
             "-y",
+            // nobody reads what was written, which is most of a trace else
+            "-s",
+            "0",
             "-e",
-            "trace=%desc,%file,%process",
+            &calls,
             "-o",
             output.as_str(),
         ];
@@ -55,7 +178,55 @@ impl Tracer for Strace {
         Some(TRACE)
     }
 
+    fn add_up(
+        &self,
+        trace: &Utf8Path,
+        totals: &mut Totals<'_>,
+    ) -> Result<(), cvc_trace::TraceError> {
+        read_strace_files(&[trace.into()], totals).map(drop)
+    }
+
     fn cost_of_absence(&self) -> &'static str {
         "tracer = \"strace\" cannot be used"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cvc_testkit::{Tool, require};
+    use std::process::Command;
+
+    #[test]
+    fn strace_knows_all_calls_of_the_filter() {
+        require!(Tool::Strace);
+        let output = Command::new("strace")
+            .args(["-f", "-o", "/dev/null", "-e"])
+            .arg(format!("trace={}", CALLS.join(",")))
+            .arg("true")
+            .output()
+            .expect("starts");
+        assert!(output.status.success(), "{output:?}");
+    }
+
+    #[test]
+    fn no_call_is_listed_twice_and_none_is_of_sockets() {
+        let mut calls: Vec<&str> = CALLS
+            .iter()
+            .map(|call| call.trim_start_matches('?'))
+            .collect();
+        calls.sort_unstable();
+        assert!(calls.windows(2).all(|pair| pair[0] != pair[1]), "{calls:?}");
+        for absent in [
+            "socket",
+            "sendto",
+            "recvfrom",
+            "poll",
+            "epoll_wait",
+            "wait4",
+            "futex",
+        ] {
+            assert!(!calls.contains(&absent), "{absent}");
+        }
     }
 }

@@ -27,6 +27,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "cvc-os",
             "cvc-image",
             "cvc-probe",
+            "cvc-trace",
         ],
     ),
     (

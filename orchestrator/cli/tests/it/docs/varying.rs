@@ -16,7 +16,7 @@ const LINES: [(&str, &str); 3] = [
     ),
     (
         "docs/doctor.md",
-        r"^(    what  |─|(ok|--)  (MPI|compiler|DMTCP|strace|Darshan|make|cc|gzip) |what does not work|  (MPI|compiler|DMTCP|strace|Darshan|timing|make|cc|gzip)\b.*: |    hint: )",
+        r"^(    what  |─|(ok|--)  (MPI|compiler|DMTCP|strace|Darshan|DFTracer|make|cc|gzip) |what does not work|  (MPI|compiler|DMTCP|strace|Darshan|DFTracer|timing|make|cc|gzip)\b.*: |    hint: )",
     ),
 ];
 

@@ -1,0 +1,181 @@
+//! Calls of the C library, by DFTracer.
+
+use super::{
+    contract::{Instrumentation, Tracer},
+    totals::Totals,
+};
+use crate::{
+    host::tool,
+    mpi::{Launcher, Missing},
+};
+use camino::{Utf8Path, Utf8PathBuf};
+use cvc_core::paths;
+use cvc_trace::read_dftracer_files;
+use std::{
+    io::Read,
+    process::Stdio,
+    sync::OnceLock,
+    thread,
+    time::{Duration, Instant},
+};
+
+/// Directory of the traces: one file for each process, whose name DFTracer makes of the node's and the process's.
+const TRACE: &str = "dftracer";
+/// The library that is preloaded, where PyPI's wheel has it.
+const LIBRARIES: [&str; 2] = ["lib64/libdftracer_preload.so", "lib/libdftracer_preload.so"];
+/// Says where Python has DFTracer, without loading it.
+const WHERE: &str = "import importlib.util as u; s = u.find_spec('dftracer'); print(*(s.submodule_search_locations if s else ()), sep='\\n')";
+/// How long Python may take for it.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// DFTracer.
+pub(super) struct DfTracer;
+
+impl Tracer for DfTracer {
+    fn name(&self) -> &'static str {
+        "dftracer"
+    }
+
+    fn title(&self) -> &'static str {
+        "DFTracer"
+    }
+
+    /// Finds the library for preloading: that of `CVC_DFTRACER_LIB`, the one that the set-up brought, or that of python3's package.
+    fn find(&self) -> Result<Utf8PathBuf, Missing> {
+        let found = match std::env::var("CVC_DFTRACER_LIB") {
+            Ok(given) => Some(Utf8PathBuf::from(given)).filter(|path| path.is_file()),
+            // nobody starts Python for what is there already
+            Err(_) => brought(&paths::cache()).or_else(pythons),
+        };
+        found.ok_or_else(|| Missing {
+            what: "DFTracer's library for preloading is not installed".into(),
+            hint:
+                "python3 -m pip install dftracer, or set CVC_DFTRACER_LIB to libdftracer_preload.so"
+                    .into(),
+        })
+    }
+
+    fn instrument(&self, tool: &Utf8Path, work: &Utf8Path, _: &dyn Launcher) -> Instrumentation {
+        let traces = work.join(TRACE);
+        let env = [
+            ("DFTRACER_ENABLE", "1"),
+            ("DFTRACER_INIT", "PRELOAD"),
+            ("DFTRACER_LOG_FILE", traces.join("process").as_str()),
+            ("DFTRACER_DATA_DIR", "all"),
+            // without it places, lengths and results of calls are left out
+            ("DFTRACER_INC_METADATA", "1"),
+            ("DFTRACER_TRACE_COMPRESSION", "1"),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .into();
+        Instrumentation {
+            dirs: vec![traces],
+            env,
+            // for the ranks alone: the launcher is not traced
+            rank_env: [("LD_PRELOAD".to_owned(), tool.to_string())].into(),
+            ..Instrumentation::default()
+        }
+    }
+
+    fn trace(&self) -> Option<&'static str> {
+        Some(TRACE)
+    }
+
+    fn add_up(
+        &self,
+        trace: &Utf8Path,
+        totals: &mut Totals<'_>,
+    ) -> Result<(), cvc_trace::TraceError> {
+        read_dftracer_files(&[trace.into()], totals).map(drop)
+    }
+
+    fn cost_of_absence(&self) -> &'static str {
+        "tracer = \"dftracer\" cannot be used"
+    }
+}
+
+/// The library in the directory of a package.
+fn in_package(package: &Utf8Path) -> Option<Utf8PathBuf> {
+    LIBRARIES
+        .iter()
+        .map(|library| package.join(library))
+        .find(|path| path.is_file())
+}
+
+/// The library that the set-up brought, `dftracer-VERSION` in the cache; of several the last by name.
+fn brought(cache: &Utf8Path) -> Option<Utf8PathBuf> {
+    let mut found: Vec<Utf8PathBuf> = cache
+        .read_dir_utf8()
+        .ok()?
+        .flatten()
+        .filter(|entry| entry.file_name().starts_with("dftracer-"))
+        .filter_map(|entry| in_package(&entry.path().join("dftracer")))
+        .collect();
+    found.sort();
+    found.pop()
+}
+
+/// The library of python3's package. Python is asked once.
+fn pythons() -> Option<Utf8PathBuf> {
+    static FOUND: OnceLock<Option<Utf8PathBuf>> = OnceLock::new();
+    FOUND.get_or_init(ask_python).clone()
+}
+
+fn ask_python() -> Option<Utf8PathBuf> {
+    let mut child = tool("python3")
+        .into_std()
+        .args(["-c", WHERE])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .ok()?;
+    let began = Instant::now();
+    while child.try_wait().ok()?.is_none() {
+        if began.elapsed() > LIMIT {
+            let _ = child.kill();
+            let _ = child.wait();
+            return None;
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    let mut answer = String::new();
+    child.stdout.take()?.read_to_string(&mut answer).ok()?;
+    answer
+        .lines()
+        .find_map(|line| in_package(Utf8Path::new(line)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mpi::launcher;
+    use cvc_core::campaign::MpiFamily;
+    use std::fs;
+
+    #[test]
+    fn the_newest_library_that_the_set_up_brought_is_found() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let cache = Utf8Path::from_path(dir.path()).expect("UTF-8");
+        assert_eq!(brought(cache), None);
+        for (version, lib) in [("2.1.0", "lib"), ("2.2.0", "lib64"), ("2.3.0", "empty")] {
+            let place = cache.join(format!("dftracer-{version}/dftracer/{lib}"));
+            fs::create_dir_all(&place).expect("made");
+            if lib != "empty" {
+                fs::write(place.join("libdftracer_preload.so"), "").expect("written");
+            }
+        }
+        let newest = cache.join("dftracer-2.2.0/dftracer/lib64/libdftracer_preload.so");
+        assert_eq!(brought(cache), Some(newest));
+    }
+
+    #[test]
+    fn only_ranks_are_traced() {
+        let library = Utf8Path::new("/opt/libdftracer_preload.so");
+        for family in MpiFamily::ALL.iter().copied().map(launcher) {
+            let added = DfTracer.instrument(library, Utf8Path::new("/run"), family);
+            assert!(!added.env.contains_key("LD_PRELOAD"), "{added:?}");
+            assert_eq!(added.rank_env["LD_PRELOAD"], library.as_str());
+        }
+    }
+}
