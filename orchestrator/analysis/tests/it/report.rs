@@ -1025,12 +1025,6 @@ fn a_page_of_many_runs_stays_small() {
     });
     let dir = tempfile::tempdir().expect("a directory");
     common::campaign_measured(dir.path(), made.collect());
-    let started = std::time::Instant::now();
     let text = page(dir.path());
-    eprintln!(
-        "{runs} runs: {} bytes in {:?}",
-        text.len(),
-        started.elapsed()
-    );
     assert!(text.len() < 5_000_000, "{} bytes", text.len());
 }

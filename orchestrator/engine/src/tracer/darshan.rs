@@ -4,9 +4,9 @@ use super::{
     contract::{Instrumentation, Tracer},
     totals::Totals,
 };
-use crate::mpi::{Launcher, Missing};
+use crate::mpi::{Launcher, Missing, launcher};
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_core::paths;
+use cvc_core::{campaign::MpiFamily, paths};
 use cvc_trace::{
     DarshanCounters, DarshanLog, DarshanModule, DarshanRecordId, DarshanVisitor, read_dxt,
 };
@@ -36,7 +36,7 @@ impl Tracer for Darshan {
         "Darshan"
     }
 
-    /// Finds the library for preloading: that of `CVC_DARSHAN_LIB`, or the one beside `darshan-config`.
+    /// Finds the library for preloading: that of `CVC_DARSHAN_LIB` or of a family, or the one beside `darshan-config`.
     fn find(&self) -> Result<Utf8PathBuf, Missing> {
         let missing = || {
             Missing {
@@ -44,7 +44,10 @@ impl Tracer for Darshan {
             hint: "install it (Spack: spack install darshan-runtime darshan-util) and set CVC_DARSHAN_LIB to libdarshan.so".into(),
         }
         };
-        if let Ok(given) = std::env::var("CVC_DARSHAN_LIB") {
+        let of_one = MpiFamily::ALL
+            .iter()
+            .find_map(|family| of_family(launcher(*family)));
+        if let Some(given) = std::env::var("CVC_DARSHAN_LIB").ok().or(of_one) {
             return Some(Utf8PathBuf::from(given))
                 .filter(|p| p.is_file())
                 .ok_or_else(missing);
@@ -71,6 +74,8 @@ impl Tracer for Darshan {
         work: &Utf8Path,
         family: &dyn Launcher,
     ) -> Instrumentation {
+        let own = of_family(family).map(Utf8PathBuf::from);
+        let tool = own.as_deref().unwrap_or(tool);
         let mut env: BTreeMap<String, String> = [
             ("DXT_ENABLE_IO_TRACE", "1"),
             ("DARSHAN_MOD_ENABLE", "DXT_POSIX,DXT_MPIIO"),
@@ -116,6 +121,16 @@ impl Tracer for Darshan {
     fn cost_of_absence(&self) -> &'static str {
         "tracer = \"darshan\" cannot be used"
     }
+}
+
+/// The library for one family of MPI libraries, by `CVC_DARSHAN_LIB_MPICH` or `CVC_DARSHAN_LIB_OPENMPI`: Darshan is built against the headers of one, and
+/// ends programs of others.
+fn of_family(family: &dyn Launcher) -> Option<String> {
+    std::env::var(format!(
+        "CVC_DARSHAN_LIB_{}",
+        family.name().to_ascii_uppercase()
+    ))
+    .ok()
 }
 
 /// Adds up what Darshan counted of operations that move no bytes.

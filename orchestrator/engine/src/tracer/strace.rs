@@ -4,10 +4,15 @@ use super::{
     contract::{Instrumentation, NODE, Tracer},
     totals::Totals,
 };
-use crate::mpi::{Launcher, Missing};
+use crate::{
+    host,
+    mpi::{Launcher, Missing},
+};
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::paths;
 use cvc_trace::read_strace_files;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
 
 /// Directory of the traces.
 const TRACE: &str = "trace";
@@ -153,8 +158,12 @@ impl Tracer for Strace {
         // where all nodes see the same directory, processes of two may have the same number
         let output = traces.join(format!("strace{NODE}"));
         let calls = format!("trace={}", CALLS.join(","));
-        let prefix = [
-            tool.as_str(),
+        let mut prefix = vec![tool.as_str()];
+        // other calls then run at full speed: ranks that wait make millions of them
+        if knows_filters(tool) {
+            prefix.push("--seccomp-bpf");
+        }
+        prefix.extend([
             "-ff",
             "-ttt",
             "-T",
@@ -166,9 +175,9 @@ impl Tracer for Strace {
             &calls,
             "-o",
             output.as_str(),
-        ];
+        ]);
         Instrumentation {
-            prefix: prefix.map(String::from).into(),
+            prefix: prefix.into_iter().map(String::from).collect(),
             dirs: vec![traces],
             ..Instrumentation::default()
         }
@@ -189,6 +198,18 @@ impl Tracer for Strace {
     fn cost_of_absence(&self) -> &'static str {
         "tracer = \"strace\" cannot be used"
     }
+}
+
+/// Whether strace lets the kernel pick the calls that it stops at: since 5.3.
+fn knows_filters(tool: &Utf8Path) -> bool {
+    static KNOWN: Mutex<BTreeMap<Utf8PathBuf, bool>> = Mutex::new(BTreeMap::new());
+    *KNOWN.lock().entry(tool.to_owned()).or_insert_with(|| {
+        let output = host::tool(tool.as_str())
+            .as_std_mut()
+            .arg("--help")
+            .output();
+        output.is_ok_and(|o| String::from_utf8_lossy(&o.stdout).contains("--seccomp-bpf"))
+    })
 }
 
 #[cfg(test)]
