@@ -147,3 +147,23 @@ fn images_without_a_trace_of_them_are_told_and_other_files_refused() {
         .stderr;
     assert!(told.contains("there is no image"), "{told}");
 }
+
+#[test]
+fn the_gallery_shows_the_page_that_is_written_today() {
+    let c = campaign("unused", TEXT);
+    let copied = c.dir().join("btio-simple.darshan");
+    fs::copy(log("mpich-btioS-simple-np4.darshan"), copied).expect("a copy");
+    c.cvc(&["trace", "btio-simple.darshan", "--html", "trace.html"])
+        .expect(0);
+    let kept = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../reports/gallery/trace/trace.html"
+    );
+    let [made, kept] = [c.dir().join("trace.html"), kept.into()]
+        .map(|path| fs::read_to_string(path).expect("a page"));
+    assert!(
+        made == kept,
+        "reports/gallery/trace/trace.html is not current: write it again with `cvc trace btio-simple.darshan --html`, of a copy of the log in \
+         orchestrator/trace/tests/data/darshan"
+    );
+}
