@@ -175,6 +175,9 @@ impl Session {
                 "another campaign measures on this machine now: times of both may suffer, and their reports flag the runs".to_owned();
             observer.on(&Progress::Site { what });
         }
+        if let Some(what) = estimates.too_long(spec.run.timeout_s) {
+            observer.on(&Progress::Site { what });
+        }
         Ok(run_campaign(spec, plan, sites, &options, stop_signal, observer.as_mut()).await?)
     }
 }

@@ -46,6 +46,7 @@ pub fn show(
     spec: &Spec,
     expected: &Expected,
     book: &PriceBook,
+    is_cut: bool,
 ) -> std::io::Result<()> {
     let priced: Vec<&SiteCost> = expected.sites.iter().filter(|s| s.has_price()).collect();
     let mut rows = table(
@@ -81,7 +82,7 @@ pub fn show(
         ]);
     }
     writeln!(out, "\ncost\n{}", rows.trim_fmt())?;
-    total(out, spec, expected, &priced)?;
+    total(out, spec, expected, &priced, is_cut)?;
 
     writeln!(out, "\nbreakdown:")?;
     for site in &priced {
@@ -135,6 +136,7 @@ fn total(
     spec: &Spec,
     expected: &Expected,
     priced: &[&SiteCost],
+    is_cut: bool,
 ) -> std::io::Result<()> {
     let at_most = priced.iter().any(|s| {
         s.rate
@@ -164,6 +166,10 @@ fn total(
         Some(budget) if known > budget.usd => {
             format!("; the budget of {} is NOT ENOUGH", dollars(budget.usd))
         }
+        Some(budget) if expected.usd.is_some() && is_cut => format!(
+            "; the budget of {} pays for runs that do not come to their end, see above",
+            dollars(budget.usd)
+        ),
         Some(budget) if expected.usd.is_some() => {
             format!("; the budget of {} is enough", dollars(budget.usd))
         }

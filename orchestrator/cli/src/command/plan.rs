@@ -161,11 +161,19 @@ fn show(
         } else {
             counted
         });
-        row.push(format!(
-            "{}{}",
-            if estimate.known { "" } else { "~" },
-            duration(estimate.seconds)
-        ));
+        row.push(if estimate.is_cut() {
+            format!(
+                "{}, ends after {}",
+                duration(estimate.needed_s),
+                duration(estimate.seconds)
+            )
+        } else {
+            format!(
+                "{}{}",
+                if estimate.known { "" } else { "~" },
+                duration(estimate.seconds)
+            )
+        });
         let is_whole = spaces.get(&planned.id).is_none_or(|s| s.is_whole);
         row.push(format!(
             "{}{}",
@@ -327,6 +335,10 @@ fn show(
             "is that meant? Fewer repeats, points or steps take less; `cvc run --for 8h` ends a session in time"
         )?;
     }
+    let too_long = estimates.too_long(spec.run.timeout_s);
+    if let Some(told) = &too_long {
+        writeln!(out, "{}", paragraph("", told))?;
+    }
     if estimates.unknown > 0 {
         writeln!(
             out,
@@ -345,7 +357,7 @@ fn show(
             .filter_map(|p| spaces.get(&p.id)),
     )?;
     if expected.has_price() {
-        costs::show(out, spec, &expected, prices)?;
+        costs::show(out, spec, &expected, prices, too_long.is_some())?;
     }
     Ok(())
 }

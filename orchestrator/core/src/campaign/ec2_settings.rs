@@ -4,6 +4,7 @@ use super::{
     checker::{Checker, Place, path_text},
     cluster_settings::kind_name,
     ec2::{Budget, Credits, Ec2Settings, Image, InstanceSpec, PriceSettings},
+    ec2_names::{REGIONS, SIZES, is_region, is_size},
     model::SiteKind,
     raw::{RawBudget, RawEc2, RawImage},
 };
@@ -60,6 +61,13 @@ pub fn ec2(
             format!("`{}` is not a valid region", raw.region),
             "write it as in `us-east-1`",
         );
+    } else if raw.endpoint.is_none() && !is_region(&raw.region) {
+        // clouds with an address of their own name their regions as they like
+        check.fail(
+            at(&["region".into()]),
+            format!("unknown region `{}`", raw.region),
+            suggestion(&raw.region, "regions", REGIONS),
+        );
     }
     if raw.instance_types.is_empty() {
         check.fail(
@@ -74,6 +82,16 @@ pub fn ec2(
                 at(&["instance_types".into(), i.into()]),
                 format!("unknown instance type `{name}`"),
                 "write it as in `c5.xlarge`",
+            );
+        } else if let Some((family, size)) = name.split_once('.')
+            && raw.endpoint.is_none()
+            && !is_size(size)
+        {
+            let sizes = suggestion(size, "sizes", SIZES);
+            check.fail(
+                at(&["instance_types".into(), i.into()]),
+                format!("unknown instance type `{name}`: {family} has no size `{size}`"),
+                format!("{sizes}, and multiples as in 4xlarge"),
             );
         }
     }

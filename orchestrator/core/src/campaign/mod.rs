@@ -6,6 +6,7 @@ mod checker;
 mod cluster;
 mod cluster_settings;
 mod ec2;
+mod ec2_names;
 mod ec2_settings;
 mod expansion;
 mod factor;

@@ -12,6 +12,7 @@ use crate::{
     campaign::Spec,
     ids::PointId,
     point::{Compression, Moment, PlannedPoint, Point, Repeat, TracerKind},
+    units::{counted, duration},
 };
 use serde::Serialize;
 use std::collections::HashMap;
@@ -57,14 +58,23 @@ impl Machines {
 pub struct PointEstimate {
     /// Which.
     pub point: PointId,
-    /// One run, seconds.
+    /// How long one run holds its nodes, seconds: until `run.timeout_s` ends it at the latest.
     pub seconds: f64,
+    /// How long it would take to come to its end, seconds.
+    pub needed_s: f64,
     /// Whether the descriptor says how long the workload computes; otherwise 30 core-seconds are assumed.
     pub known: bool,
     /// Space that one run needs while it runs.
     pub peak_bytes: u64,
     /// Space that one run keeps for good (images and outputs that are to be kept).
     pub kept_bytes: u64,
+}
+
+impl PointEstimate {
+    /// Whether the time limit is expected to end its runs before they come to their end.
+    pub fn is_cut(&self) -> bool {
+        self.known && self.needed_s > self.seconds
+    }
 }
 
 /// Space that is needed in one storage area.
@@ -89,6 +99,23 @@ pub struct Estimates {
     pub unknown: usize,
     /// Of each storage area that is used, in the order of first use.
     pub disk: Vec<DiskNeed>,
+}
+
+impl Estimates {
+    /// Says which runs the time limit is expected to end before they come to their end, and which limit they need.
+    pub fn too_long(&self, timeout_s: f64) -> Option<String> {
+        let cut = || self.points.iter().filter(|p| p.is_cut());
+        let longest_s = cut().map(|p| p.needed_s).max_by(f64::total_cmp)?;
+        // a rough estimate needs room
+        let enough_s = (2.0 * longest_s / 60.0).ceil() * 60.0;
+        Some(format!(
+            "NOT ENOUGH TIME: runs of {} are expected to take up to {}, and run.timeout_s ends them after {}: they would fail; hint: \
+             timeout_s = {enough_s:.0} in [run], or a smaller class",
+            counted(cut().count(), "point"),
+            duration(longest_s),
+            duration(timeout_s)
+        ))
+    }
 }
 
 /// Estimates a plan. `stored_bytes` are those of all files of one checkpoint by DMTCP, by point; points without are taken to store nothing.
@@ -214,6 +241,7 @@ fn of_point(
     PointEstimate {
         point: id.clone(),
         seconds: seconds.min(spec.run.timeout_s),
+        needed_s: seconds,
         known: core_s.is_some(),
         peak_bytes: bytes(stored_peak + outputs_mib + traces_mib),
         kept_bytes: bytes(kept_mib),

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     mpi::{self, IoEvidence},
-    run::{Findings, RunError, ScriptFailure, last_lines, numbers, text, text_until},
+    run::{Findings, RunError, ScriptFailure, numbers, own_words, text, text_until, was_started},
     transport::Transport,
 };
 use camino::Utf8Path;
@@ -115,7 +115,7 @@ impl Judge<'_> {
         let full = |text: &str| text.contains("No space left on device");
         if full(&self.stderr) || full(&self.stdout) {
             let (stderr, work) = (
-                last_lines(&self.stderr),
+                own_words(&self.stderr),
                 self.evidence.prepared.run.work.clone(),
             );
             self.fail(
@@ -148,7 +148,7 @@ impl Judge<'_> {
 
     /// The last words of the run: its errors, or its output if there are none.
     fn message(&self) -> String {
-        last_lines(if self.stderr.trim().is_empty() {
+        own_words(if self.stderr.trim().is_empty() {
             &self.stdout
         } else {
             &self.stderr
@@ -186,7 +186,7 @@ impl Judge<'_> {
                         || exit.signal.clone().unwrap_or_default(),
                         |code| format!("exit code {code}"),
                     );
-                    let message = last_lines(&self.stderr);
+                    let message = own_words(&self.stderr);
                     self.fail(
                         Cause::Application,
                         format!("it ended before its checkpoint, {how}: {message}"),
@@ -264,8 +264,8 @@ impl Judge<'_> {
         let app = &self.evidence.prepared.run.app;
         match exit.code {
             Some(code) if !app.success.exit_codes.contains(&code) => {
-                // if the program printed nothing, the launcher failed
-                let cause = if self.stdout.trim().is_empty() {
+                // if the program printed nothing and the launcher does not say that it started it, the launcher failed
+                let cause = if self.stdout.trim().is_empty() && !was_started(&self.stderr) {
                     Cause::Launch
                 } else {
                     Cause::Application
@@ -296,7 +296,7 @@ impl Judge<'_> {
             );
         }
         if !self.regex(&success.pattern)?.is_match(output) {
-            let message = last_lines(output);
+            let message = own_words(output);
             self.fail(
                 cause,
                 format!("its output{where_} lacks `{}`: {message}", success.pattern),
@@ -451,7 +451,7 @@ impl Judge<'_> {
         {
             // the lines after an assertion are its backtrace
             let why = restarted.explained.clone().or_else(|| {
-                (!restarted.stderr.trim().is_empty()).then(|| last_lines(&restarted.stderr))
+                (!restarted.stderr.trim().is_empty()).then(|| own_words(&restarted.stderr))
             });
             failure.detail.extend(why.map(|why| format!(" ({why})")));
         }

@@ -5,7 +5,7 @@ use super::{
     collect::taken,
     outputs::{Outputs, found_below},
 };
-use crate::run::{CUT_HINT, RunError, compile, last_lines, numbers, text};
+use crate::run::{CUT_HINT, RunError, compile, numbers, own_words, text};
 use camino::Utf8Path;
 use cvc_core::app::descriptor::{Descriptor, Take};
 use cvc_core::point::Point;
@@ -105,7 +105,7 @@ impl Check<'_> {
 
     fn exit(&self) -> FitItem {
         let said = || {
-            last_lines(if self.stderr.trim().is_empty() {
+            own_words(if self.stderr.trim().is_empty() {
                 self.stdout
             } else {
                 self.stderr
@@ -347,7 +347,7 @@ impl Check<'_> {
 fn not_found(pattern: &str, output: &str) -> String {
     format!(
         "nothing matches `{pattern}`; the output ends with: {}",
-        last_lines(output)
+        own_words(output)
     )
 }
 

@@ -435,15 +435,13 @@ fn show_schedules(out: &mut impl Write, forecasts: &Forecasts) -> std::io::Resul
     if forecasts.schedules.is_empty() {
         return Ok(());
     }
+    // what belongs together stands below each other, and sources are notes: the table fits a terminal of 80 columns
     let header = [
         "rule",
-        "every (start to start)",
-        "range",
-        "checkpoints",
-        "time with checkpoints",
+        "every\n(start to start)",
+        "check-\npoints",
+        "time with\ncheckpoints",
         "overhead",
-        "range",
-        "source",
     ];
     let percent = |part: f64| {
         if part < 10.0 {
@@ -452,27 +450,32 @@ fn show_schedules(out: &mut impl Write, forecasts: &Forecasts) -> std::io::Resul
             format!("{:.0} times", part + 1.0)
         }
     };
-    let mut rows = table(header, &["source"]);
-    for s in &forecasts.schedules {
-        let or_none = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+    let or_none = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+    let with_range = |value: Option<String>, range: Option<[String; 2]>| match range {
+        Some([low, high]) => format!("{}\n{low} …\n{high}", or_none(value)),
+        None => or_none(value),
+    };
+    let mut rows = table(header, &[]);
+    for (note, s) in (1..).zip(&forecasts.schedules) {
+        let every = s
+            .interval_range_s
+            .map(|range| [duration(range.low), duration(range.high)]);
+        let overhead = s
+            .overhead_range
+            .map(|range| [percent(range.low), percent(range.high)]);
         rows.add_row([
-            s.rule.to_owned(),
-            or_none(s.interval_s.map(duration)),
-            or_none(
-                s.interval_range_s
-                    .map(|range| format!("{} … {}", duration(range.low), duration(range.high))),
-            ),
+            format!("{} [{note}]", s.rule),
+            with_range(s.interval_s.map(duration), every),
             or_none(s.checkpoints.map(|count| count.to_string())),
             or_none(s.total_s.map(duration)),
-            or_none(s.overhead.map(percent)),
-            or_none(
-                s.overhead_range
-                    .map(|range| format!("{} … {}", percent(range.low), percent(range.high))),
-            ),
-            s.source.to_owned(),
+            with_range(s.overhead.map(percent), overhead),
         ]);
     }
-    writeln!(out, "\n{}", rows.trim_fmt())
+    writeln!(out, "\n{}", rows.trim_fmt())?;
+    for (note, s) in (1..).zip(&forecasts.schedules) {
+        writeln!(out, "{}", paragraph("", &format!("[{note}] {}", s.source)))?;
+    }
+    Ok(())
 }
 
 /// Every model that was tried for each quantity, by tier.

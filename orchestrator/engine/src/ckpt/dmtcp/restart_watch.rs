@@ -5,7 +5,7 @@ use super::{
     dmtcp_run::DmtcpRun,
     install::{Status, failed_assertion},
 };
-use crate::run::{RunFailure, last_lines, text};
+use crate::run::{RunFailure, own_words, text};
 use camino::Utf8PathBuf;
 use cvc_core::outcome::Cause;
 use std::{
@@ -40,7 +40,7 @@ pub(super) async fn watch(of: &DmtcpRun<'_>, peers: u32) -> RunFailure {
             Some(line) => format!("DMTCP ended a process of the restart: {line}"),
             None => format!(
                 "the restart did not end though {what} ({})",
-                last_lines(&text(&of.run.dir.join("restart.stderr")))
+                own_words(&text(&of.run.dir.join("restart.stderr")))
             ),
         };
         return RunFailure::new(Cause::Restart, detail);

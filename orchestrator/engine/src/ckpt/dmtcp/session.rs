@@ -15,7 +15,7 @@ use crate::{
         contract::{Halt, Install, Restart, Session, SessionContext},
         moments::Moments,
     },
-    run::{AttemptReporter, Findings, RunError, RunFailure, Shepherd, last_lines, text},
+    run::{AttemptReporter, Findings, RunError, RunFailure, Shepherd, own_words, text},
 };
 use async_trait::async_trait;
 use cvc_core::point::Compression;
@@ -145,10 +145,7 @@ impl Session for DmtcpSession<'_> {
 
     fn start_failure(&self) -> String {
         let message = text(&self.of.run.dir.join("coordinator.out"));
-        format!(
-            "DMTCP's coordinator did not start: {}",
-            last_lines(&message)
-        )
+        format!("DMTCP's coordinator did not start: {}", own_words(&message))
     }
 
     fn keep_logs(&self) {
