@@ -212,7 +212,12 @@ fn find_campaign(
     campaigns: &Utf8Path,
     is_one: impl Fn(&CampaignDir) -> bool,
 ) -> Result<CampaignDir, SessionError> {
-    let dir = if campaign.is_file() {
+    // a program may have the name of the campaign that measures it
+    let named = CampaignDir::at(&campaigns.join(campaign));
+    let is_toml = campaign.extension() == Some("toml");
+    let dir = if campaign.is_file() && !is_toml && variant.is_none() && is_one(&named) {
+        named
+    } else if campaign.is_file() {
         CampaignDir::new(campaigns, &load(campaign, variant)?.name)
     } else if let Some(variant) = variant {
         return Err(SessionError::asked(
@@ -222,7 +227,7 @@ fn find_campaign(
     } else if campaign.is_dir() {
         CampaignDir::at(campaign)
     } else {
-        CampaignDir::at(&campaigns.join(campaign))
+        named
     };
     if is_one(&dir) {
         Ok(dir)
