@@ -206,7 +206,8 @@ fn an_imported_table_passes_fsck_and_is_reported_like_any_campaign() {
     );
     // a program of that name is not taken for a campaign file
     fs::write(c.dir().join("theirs"), [0x7f, b'E', b'L', b'F', 0xff]).expect("a program");
-    c.cvc(&["compare", "theirs", "--quantity", "wall_s"]).expect(0);
+    c.cvc(&["compare", "theirs", "--quantity", "wall_s"])
+        .expect(0);
     c.cvc(&["status", "theirs"]).expect(0);
     let twice = c.cvc(&["import", "theirs.csv"]).expect(2).stderr;
     assert!(
