@@ -343,9 +343,11 @@ impl<'p> Known<'p> {
     fn run_usd(&self, wishes: &Wishes) -> Option<f64> {
         let measured = mean(&self.row.independent(names::COST_USD));
         measured.or_else(|| {
-            let price = wishes.prices.get(self.row.factor("site"));
-            let per_second = price.map(|usd| usd / 3600.0).or(self.usd_per_node_s)?;
-            Some(self.wall.value * f64::from(self.row.nodes) * per_second)
+            let node_s = self.wall.value * f64::from(self.row.nodes);
+            match wishes.prices.get(self.row.factor("site")) {
+                Some(price) => Some(node_s * price / 3600.0),
+                None => self.usd_per_node_s.map(|usd| node_s * usd),
+            }
         })
     }
 

@@ -4,30 +4,15 @@ use super::{
     contract::{Instrumentation, Tracer},
     totals::Totals,
 };
-use crate::{
-    host::tool,
-    mpi::{Launcher, Missing},
-};
+use crate::mpi::{Launcher, Missing};
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::paths;
 use cvc_trace::read_dftracer_files;
-use std::{
-    io::Read,
-    process::Stdio,
-    sync::OnceLock,
-    thread,
-    time::{Duration, Instant},
-};
 
 /// Directory of the traces: one file for each process, whose name DFTracer makes of the node's and the process's.
 const TRACE: &str = "dftracer";
 /// The library that is preloaded, where PyPI's wheel has it.
 const LIBRARIES: [&str; 2] = ["lib64/libdftracer_preload.so", "lib/libdftracer_preload.so"];
-/// Says where Python has DFTracer, without loading it.
-const WHERE: &str = "import importlib.util as u; s = u.find_spec('dftracer'); print(*(s.submodule_search_locations if s else ()), sep='\\n')";
-/// How long Python may take for it.
-const LIMIT: Duration = Duration::from_secs(10);
-
 /// DFTracer.
 pub(super) struct DfTracer;
 
@@ -40,12 +25,14 @@ impl Tracer for DfTracer {
         "DFTracer"
     }
 
-    /// Finds the library for preloading: that of `CVC_DFTRACER_LIB`, the one that the set-up brought, or that of python3's package.
+    /// Finds the library for preloading: that of `CVC_DFTRACER_LIB`, the one that the set-up brought, or that of a package of pip.
     fn find(&self) -> Result<Utf8PathBuf, Missing> {
         let found = match std::env::var("CVC_DFTRACER_LIB") {
             Ok(given) => Some(Utf8PathBuf::from(given)).filter(|path| path.is_file()),
-            // nobody starts Python for what is there already
-            Err(_) => brought(&paths::cache()).or_else(pythons),
+            Err(_) => brought(&paths::cache()).or_else(|| {
+                let path = std::env::var("PATH").unwrap_or_default();
+                of_pip(&path, paths::home().as_deref())
+            }),
         };
         found.ok_or_else(|| Missing {
             what: "DFTracer's library for preloading is not installed".into(),
@@ -115,35 +102,27 @@ fn brought(cache: &Utf8Path) -> Option<Utf8PathBuf> {
     found.pop()
 }
 
-/// The library of python3's package. Python is asked once.
-fn pythons() -> Option<Utf8PathBuf> {
-    static FOUND: OnceLock<Option<Utf8PathBuf>> = OnceLock::new();
-    FOUND.get_or_init(ask_python).clone()
-}
-
-fn ask_python() -> Option<Utf8PathBuf> {
-    let mut child = tool("python3")
-        .into_std()
-        .args(["-c", WHERE])
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .ok()?;
-    let began = Instant::now();
-    while child.try_wait().ok()?.is_none() {
-        if began.elapsed() > LIMIT {
-            let _ = child.kill();
-            let _ = child.wait();
-            return None;
-        }
-        thread::sleep(Duration::from_millis(5));
-    }
-    let mut answer = String::new();
-    child.stdout.take()?.read_to_string(&mut answer).ok()?;
-    answer
-        .lines()
-        .find_map(|line| in_package(Utf8Path::new(line)))
+/// The library of a package that pip has installed, where it does so: beside the programs of PATH, a virtual environment's among them, and in
+/// the home. Python is not asked: a plan starts nothing.
+fn of_pip(path: &str, home: Option<&str>) -> Option<Utf8PathBuf> {
+    let prefixes = path
+        .split(':')
+        .filter_map(|bin| Utf8Path::new(bin).parent().map(Utf8Path::to_owned))
+        .chain(home.map(|home| Utf8Path::new(home).join(".local")));
+    prefixes
+        .filter(|prefix| prefix.is_absolute())
+        .find_map(|prefix| {
+            let pythons = prefix.join("lib").read_dir_utf8().ok()?.flatten();
+            pythons
+                .filter(|entry| entry.file_name().starts_with("python3"))
+                .find_map(|python| {
+                    ["site-packages", "dist-packages"]
+                        .iter()
+                        .find_map(|packages| {
+                            in_package(&python.path().join(packages).join("dftracer"))
+                        })
+                })
+        })
 }
 
 #[cfg(test)]
@@ -167,6 +146,20 @@ mod tests {
         }
         let newest = cache.join("dftracer-2.2.0/dftracer/lib64/libdftracer_preload.so");
         assert_eq!(brought(cache), Some(newest));
+    }
+
+    #[test]
+    fn what_pip_installed_is_found_without_starting_python() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let root = Utf8Path::from_path(dir.path()).expect("UTF-8");
+        let package = root.join("env/lib/python3.11/site-packages/dftracer/lib");
+        fs::create_dir_all(&package).expect("made");
+        let path = format!("bin:/no/such/bin:{root}/env/bin");
+        assert_eq!(of_pip(&path, None), None);
+        let library = package.join("libdftracer_preload.so");
+        fs::write(&library, "").expect("written");
+        assert_eq!(of_pip(&path, None), Some(library));
+        assert_eq!(of_pip("", Some("/no/such/home")), None);
     }
 
     #[test]
