@@ -111,8 +111,10 @@ impl Running {
             "{method} {path} HTTP/1.1\r\n{headers}Connection: close\r\n\r\n"
         )
         .expect("a request");
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).expect("an answer");
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).expect("an answer");
+        // the answer comes in chunks, whose lengths stand between its bytes, also within a character
+        let answer = String::from_utf8_lossy(&answer).into_owned();
         answer
     }
 
