@@ -5,7 +5,7 @@ use super::{
     summary,
 };
 use crate::results::{
-    counterpart::{Pair, label, pairs, ratio_groups},
+    counterpart::{label, pairs_without, ratio_groups},
     data::Data,
     quantity,
 };
@@ -143,7 +143,7 @@ fn overhead(data: &Data) -> Table {
                    with the same number. It includes what the tracer does when programs start and end. Runs that end at their checkpoint have no wall \
                    time and are not here.";
     let mut table = Table::new("tracing", "Overhead of tracers", caption, columns);
-    for (level, pair) in pairs_without_tracer(data) {
+    for (level, pair) in pairs_without(data, "tracer") {
         let groups = ratio_groups(data, std::slice::from_ref(&pair), names::WALL_S);
         let Some(ratio) = pooled_ratio(&groups) else {
             continue;
@@ -162,16 +162,4 @@ fn overhead(data: &Data) -> Table {
         ]);
     }
     table
-}
-
-/// Returns the points with a tracer with otherwise equal points without, by tracer.
-fn pairs_without_tracer(data: &Data) -> impl Iterator<Item = (&str, Pair)> {
-    data.levels("tracer")
-        .into_iter()
-        .filter(|level| *level != "none")
-        .flat_map(|level| {
-            pairs(data, "tracer", level, "none")
-                .into_iter()
-                .map(move |pair| (level, pair))
-        })
 }

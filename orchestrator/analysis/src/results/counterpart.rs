@@ -100,11 +100,19 @@ pub(crate) fn pairs(data: &Data, factor: &str, level: &str, other: &str) -> Vec<
 
 /// Returns the pairs of points with checkpoints and otherwise equal points without, by checkpointer.
 pub(crate) fn pairs_without_checkpoints(data: &Data) -> impl Iterator<Item = (&str, Pair)> {
-    data.levels("checkpointer")
+    pairs_without(data, "checkpointer")
+}
+
+/// Returns the pairs of points with any other level of a factor than `none` and otherwise equal points with that, by level.
+pub(crate) fn pairs_without<'d>(
+    data: &'d Data,
+    factor: &'static str,
+) -> impl Iterator<Item = (&'d str, Pair)> {
+    data.levels(factor)
         .into_iter()
         .filter(|level| *level != "none")
-        .flat_map(|level| {
-            pairs(data, "checkpointer", level, "none")
+        .flat_map(move |level| {
+            pairs(data, factor, level, "none")
                 .into_iter()
                 .map(move |pair| (level, pair))
         })

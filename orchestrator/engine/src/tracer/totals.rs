@@ -1,7 +1,10 @@
 //! Adds up the operations of a trace.
 
 use super::places::Places;
-use cvc_trace::{Api, Event, FileId, Missing, Op, Process, ProcessId, Sink, profile::Intervals};
+use cvc_trace::{
+    Api, Event, FileId, Missing, Op, Process, ProcessId, Sink,
+    profile::{Intervals, usual_gap_ns},
+};
 use std::{
     collections::{BTreeMap, HashMap},
     io,
@@ -112,13 +115,13 @@ impl<'a> Totals<'a> {
         self.writing.length() as f64 / 1e9
     }
 
-    /// How often writing began after a pause of a hundredth of the trace, at least of a millisecond: as `cvc trace` tells bursts.
+    /// How often writing began after the pause that is usual for a trace of this length: as `cvc trace` tells bursts.
     pub fn write_bursts(&self) -> usize {
         let span = self
             .span_ns
             .map_or(0, |(start, end)| end.saturating_sub(start));
         let mut bursts = self.writing.clone();
-        bursts.close((span / 100).max(1_000_000));
+        bursts.close(usual_gap_ns(span));
         bursts.len()
     }
 

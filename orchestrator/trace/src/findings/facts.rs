@@ -175,8 +175,6 @@ pub struct Facts {
     pub nodes: Option<usize>,
     /// How many processes.
     pub processes: usize,
-    /// Files that were mapped into memory: what was written through that is not in the trace.
-    pub mapped: Vec<String>,
 }
 
 impl Facts {

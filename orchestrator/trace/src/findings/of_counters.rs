@@ -64,7 +64,6 @@ impl CounterFacts {
             processes: self
                 .job
                 .map_or(0, |job| usize::try_from(job.ranks).unwrap_or(0)),
-            mapped: Vec::new(),
         }
     }
 

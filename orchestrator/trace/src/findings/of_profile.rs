@@ -25,7 +25,6 @@ pub fn facts_of_profile(profile: &Profile) -> Facts {
         has_interfaces: profile.files.iter().any(is_of_mpi),
         nodes: Some(hosts.len()).filter(|n| *n > 0),
         processes: profile.processes.len(),
-        mapped: Vec::new(),
     }
 }
 

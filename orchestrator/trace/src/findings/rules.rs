@@ -95,17 +95,6 @@ pub fn findings(facts: &Facts, asked: Asked, limits: &Thresholds) -> Vec<Finding
         collectives(&mut found, mpi_io, limits);
     }
     late_files(&mut found, facts, limits);
-    for file in &facts.mapped {
-        found.add(
-            "T31",
-            None,
-            Severity::Warning,
-            Some(file),
-            "it was mapped into memory: what was written through the mapping is not in this trace"
-                .into(),
-            None,
-        );
-    }
     let mut found = found.0;
     found.sort_by(|a, b| a.code.cmp(b.code));
     found

@@ -17,7 +17,7 @@ mod stream;
 
 pub use file_use::{FileUse, Metadata, Usage, role_of};
 pub use intervals::{IntervalSum, Intervals};
-pub use profiler::{Burst, Profile, Profiler};
+pub use profiler::{Burst, Profile, Profiler, usual_gap_ns};
 pub use rates::Rates;
 pub use sizes::SizeBins;
 pub use stream::{SpatialPattern, Stream};

@@ -57,9 +57,9 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// The shortest pause that ends a burst if nobody says another: a hundredth of the trace, at least a millisecond.
+    /// The shortest pause that ends a burst if nobody says another ([`usual_gap_ns`]).
     pub fn usual_gap_ns(&self) -> u64 {
-        (self.end_ns.saturating_sub(self.start_ns) / 100).max(1_000_000)
+        usual_gap_ns(self.end_ns.saturating_sub(self.start_ns))
     }
 
     /// The times in which files were written, ended by pauses that are longer than the gap.
@@ -92,6 +92,11 @@ impl Profile {
             Some(_) | None => format!("process {}", id.0),
         }
     }
+}
+
+/// The shortest pause that ends a burst of a trace of this length, if nobody says another: a hundredth of it, at least a millisecond.
+pub fn usual_gap_ns(span_ns: u64) -> u64 {
+    (span_ns / 100).max(1_000_000)
 }
 
 fn bursts(of: Option<&Intervals>, gap_ns: u64) -> Vec<Burst> {
