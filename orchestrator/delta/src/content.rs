@@ -1,0 +1,258 @@
+//! The content of a file, uncompressed, a window at a time.
+
+use crate::{
+    error::{DeltaError, DeltaErrorKind},
+    layout::{Addressing, Block, BlockSize, Layout},
+    source::SourceFile,
+};
+use cvc_image::{Header, Image, ReadOptions, read_image_with};
+use rayon::prelude::*;
+use std::{
+    fs::File,
+    io::{self, Read},
+    os::unix::fs::FileExt,
+    path::Path,
+};
+
+/// Bytes that are held at a time.
+const WINDOW: u64 = 16 << 20;
+/// Bytes that one core reads at a time.
+const PIECE: usize = 1 << 20;
+
+/// A file of a state that was opened.
+pub struct Content {
+    pub layout: Layout,
+    /// The image, if it is one.
+    pub image: Option<Image>,
+    reader: Reader,
+}
+
+enum Reader {
+    /// Read where it is wanted, by all cores.
+    Plain(File),
+    /// Inflated from front to back.
+    Gzip(Box<flate2::read::MultiGzDecoder<io::BufReader<File>>>),
+}
+
+/// A part of the content that is in memory, with the blocks that lie in it whole.
+pub struct Window<'a> {
+    /// Where it begins in the content.
+    pub offset: u64,
+    pub bytes: &'a [u8],
+    pub blocks: &'a [Block],
+}
+
+impl Window<'_> {
+    pub fn of(&self, block: &Block) -> &[u8] {
+        let from = self.place(block.offset);
+        &self.bytes[from..from + block.bytes as usize]
+    }
+
+    /// What lies between the blocks, in the order of the file.
+    pub fn between(&self) -> impl Iterator<Item = &[u8]> {
+        let mut at = 0;
+        let ends = self
+            .blocks
+            .iter()
+            .map(|b| (self.place(b.offset), b.bytes as usize))
+            .chain([(self.bytes.len(), 0)]);
+        ends.filter_map(move |(from, bytes)| {
+            let before = at..from;
+            at = from + bytes;
+            (!before.is_empty()).then(|| &self.bytes[before])
+        })
+    }
+
+    fn place(&self, offset: u64) -> usize {
+        usize::try_from(offset - self.offset).expect("within a window")
+    }
+}
+
+impl Content {
+    /// Opens a file and reads its headers, if it is an image.
+    pub fn open(file: &SourceFile, addressing: Addressing) -> Result<Self, DeltaError> {
+        let path = &file.path;
+        let is_named_image = file.name.ends_with(".dmtcp");
+        let opened = File::open(path).map_err(DeltaError::io(path, "open"))?;
+        if !is_named_image || addressing == Addressing::Index {
+            return Ok(Self {
+                layout: Layout::by_index(file.bytes),
+                image: None,
+                reader: Reader::Plain(opened),
+            });
+        }
+        let image = read_image_with(path, ReadOptions { areas: true })
+            .map_err(|error| DeltaError::new(path, DeltaErrorKind::Image(error)))?;
+        let reader = if image.gzip {
+            Reader::Gzip(Box::new(flate2::read::MultiGzDecoder::new(
+                io::BufReader::with_capacity(PIECE, opened),
+            )))
+        } else {
+            Reader::Plain(opened)
+        };
+        let layout = Layout::of_image(&image);
+        layout.check(path)?;
+        Ok(Self {
+            layout,
+            image: Some(image),
+            reader,
+        })
+    }
+
+    /// Whether it is inflated while it is read.
+    pub fn is_gzip(&self) -> bool {
+        matches!(self.reader, Reader::Gzip(_))
+    }
+
+    /// Who the process was, as DMTCP numbers processes: host, pid, time.
+    pub fn unique_pid(&self) -> Option<String> {
+        match &self.image.as_ref()?.header {
+            Header::V4(header) => Some(format!(
+                "{:x}-{}-{:x}",
+                header.upid.hostid, header.upid.pid, header.upid.time
+            )),
+            Header::V2(_) => None,
+        }
+    }
+
+    /// The content from front to back.
+    pub fn sequential(self) -> Box<dyn Read> {
+        match self.reader {
+            Reader::Plain(file) => Box::new(io::BufReader::with_capacity(PIECE, file)),
+            Reader::Gzip(stream) => stream,
+        }
+    }
+
+    /// Hands on the whole content in windows that end between blocks, from front to back.
+    pub fn windows(
+        &mut self,
+        path: &Path,
+        size: BlockSize,
+        mut to: impl FnMut(Window<'_>) -> Result<(), DeltaError>,
+    ) -> Result<(), DeltaError> {
+        let mut buffer = Vec::new();
+        let mut blocks: Vec<Block> = Vec::new();
+        let mut offset = 0;
+        let layout = std::mem::take(&mut self.layout);
+        let mut all = layout.extents.iter().flat_map(|e| e.cut(size)).peekable();
+        let mut result = Ok(());
+        while offset < layout.bytes && result.is_ok() {
+            blocks.clear();
+            let mut end = offset;
+            while let Some(block) = all.peek() {
+                let block_end = block.offset + u64::from(block.bytes);
+                if block_end > offset + WINDOW && !blocks.is_empty() {
+                    break;
+                }
+                // a frame that is longer than a window is handed on without blocks
+                if block.offset > offset + WINDOW {
+                    break;
+                }
+                end = block_end;
+                blocks.push(*block);
+                all.next();
+            }
+            if blocks.is_empty() {
+                end = (offset + WINDOW).min(layout.bytes);
+            } else if all.peek().is_none() && layout.bytes - end <= WINDOW {
+                end = layout.bytes;
+            }
+            buffer.resize(usize::try_from(end - offset).expect("a window"), 0);
+            result = self.fill(path, offset, &mut buffer).and_then(|()| {
+                to(Window {
+                    offset,
+                    bytes: &buffer,
+                    blocks: &blocks,
+                })
+            });
+            offset = end;
+        }
+        drop(all);
+        self.layout = layout;
+        result
+    }
+
+    fn fill(&mut self, path: &Path, offset: u64, buffer: &mut [u8]) -> Result<(), DeltaError> {
+        let read = match &mut self.reader {
+            Reader::Plain(file) => buffer
+                .par_chunks_mut(PIECE)
+                .enumerate()
+                .try_for_each(|(n, piece)| file.read_exact_at(piece, offset + (n * PIECE) as u64)),
+            Reader::Gzip(stream) => stream.read_exact(buffer),
+        };
+        read.map_err(|error| cannot_read(path, error))
+    }
+
+    /// Hands on some blocks, given by ascending offsets, and reads no others if it can.
+    pub fn blocks(
+        &mut self,
+        path: &Path,
+        size: BlockSize,
+        wanted: &[Block],
+        mut to: impl FnMut(&Block, &[u8]) -> Result<(), DeltaError>,
+    ) -> Result<(), DeltaError> {
+        if self.is_gzip() {
+            let mut wanted = wanted.iter().peekable();
+            return self.windows(path, size, |window| {
+                for block in window.blocks {
+                    if wanted.next_if_eq(&block).is_some() {
+                        to(block, window.of(block))?;
+                    }
+                }
+                Ok(())
+            });
+        }
+        let mut buffer = Vec::new();
+        let mut left = wanted;
+        while !left.is_empty() {
+            let mut bytes = 0_u64;
+            let fits = left.iter().take_while(|block| {
+                bytes += u64::from(block.bytes);
+                bytes <= WINDOW
+            });
+            let (now, later) = left.split_at(fits.count().max(1));
+            left = later;
+            buffer.resize(now.iter().map(|b| b.bytes as usize).sum(), 0);
+            self.fill_blocks(path, now, &mut buffer)?;
+            let mut rest = &buffer[..];
+            for block in now {
+                let (bytes, after) = rest.split_at(block.bytes as usize);
+                to(block, bytes)?;
+                rest = after;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads blocks one behind the other, stretches of neighbours at a time.
+    fn fill_blocks(
+        &self,
+        path: &Path,
+        blocks: &[Block],
+        buffer: &mut [u8],
+    ) -> Result<(), DeltaError> {
+        let Reader::Plain(file) = &self.reader else {
+            return Ok(());
+        };
+        let mut stretches: Vec<(u64, &mut [u8])> = Vec::new();
+        let mut rest = buffer;
+        for neighbours in blocks.chunk_by(|a, b| a.offset + u64::from(a.bytes) == b.offset) {
+            let bytes = neighbours.iter().map(|b| b.bytes as usize).sum();
+            let (stretch, after) = rest.split_at_mut(bytes);
+            stretches.push((neighbours[0].offset, stretch));
+            rest = after;
+        }
+        stretches
+            .into_par_iter()
+            .try_for_each(|(offset, stretch)| file.read_exact_at(stretch, offset))
+            .map_err(|error| cannot_read(path, error))
+    }
+}
+
+/// The length of a file was known before: a file that ends earlier has changed.
+fn cannot_read(path: &Path, error: io::Error) -> DeltaError {
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof => DeltaError::new(path, DeltaErrorKind::Changed),
+        _ => DeltaError::io(path, "read")(error),
+    }
+}

@@ -1,0 +1,185 @@
+//! What changed between two states, by the parts of the images.
+
+use crate::{
+    content::Content,
+    error::DeltaError,
+    layout::{Addressing, BlockSize},
+    signature::{Signature, sign_all},
+    source::Source,
+};
+use cvc_image::{Image, Part};
+use std::path::Path;
+
+/// Bytes of blocks of a kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Change {
+    /// Bytes of all blocks of the newer state.
+    pub bytes: u64,
+    /// Bytes of blocks that both have at the same place, with another content.
+    pub changed: u64,
+    /// Bytes of blocks that only the newer one has.
+    pub new: u64,
+    /// Bytes of blocks that only the older one has.
+    pub gone: u64,
+}
+
+impl Change {
+    /// Adds another one.
+    pub fn add(&mut self, other: &Self) {
+        self.bytes += other.bytes;
+        self.changed += other.changed;
+        self.new += other.new;
+        self.gone += other.gone;
+    }
+}
+
+/// What changed of a part by the owner rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PartChange {
+    /// The part.
+    pub part: Part,
+    /// Its bytes.
+    pub change: Change,
+}
+
+/// What changed between two states.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// Of all images together, parts that there are, in their order.
+    pub parts: Vec<PartChange>,
+    /// Of other files than images.
+    pub other_files: Change,
+    /// Images and files of both.
+    pub files: usize,
+    /// Names that only the newer one has.
+    pub new_files: Vec<String>,
+    /// Names that only the older one has.
+    pub gone_files: Vec<String>,
+}
+
+impl Changes {
+    /// Everything together.
+    #[must_use]
+    pub fn total(&self) -> Change {
+        let mut total = self.other_files;
+        self.parts.iter().for_each(|p| total.add(&p.change));
+        total
+    }
+}
+
+/// Compares two states, each a directory or file. `progress` is told bytes that were read.
+///
+/// # Errors
+/// What cannot be read.
+pub fn changes(
+    old: &Path,
+    new: &Path,
+    block: BlockSize,
+    progress: &dyn Fn(u64),
+) -> Result<Changes, DeltaError> {
+    let (old, new) = (Source::list(old)?, Source::list(new)?);
+    let before = sign_all(&old, Addressing::Address, block, progress)?.signature;
+    let after = sign_all(&new, Addressing::Address, block, progress)?.signature;
+    // two single files are compared whatever they are called
+    let renamed = (old.files.len() == 1 && new.files.len() == 1)
+        .then(|| (old.files[0].name.clone(), new.files[0].name.clone()));
+    let mut changes = Changes::default();
+    let mut parts = [Change::default(); Part::ALL.len()];
+    for file in &new.files {
+        let old_name = match &renamed {
+            Some((old, _)) => old,
+            None => &file.name,
+        };
+        let old_file = old.files.iter().find(|f| f.name == *old_name);
+        match old_file {
+            Some(_) => changes.files += 1,
+            None => changes.new_files.push(file.name.clone()),
+        }
+        let newer = Content::open(file, Addressing::Address)?.image;
+        let older = match old_file {
+            Some(file) => Content::open(file, Addressing::Address)?.image,
+            None => None,
+        };
+        let signatures = Pair {
+            before: &before,
+            after: &after,
+            old_name,
+            new_name: &file.name,
+        };
+        signatures.each(|address, change, is_old| {
+            let image = if is_old { &older } else { &newer };
+            match image {
+                Some(image) => parts[part(image, address) as usize].add(change),
+                None => changes.other_files.add(change),
+            }
+        });
+    }
+    let has = |name: &String| new.files.iter().any(|f| f.name == *name);
+    changes.gone_files = match renamed {
+        Some(_) => Vec::new(),
+        None => old
+            .files
+            .iter()
+            .map(|f| f.name.clone())
+            .filter(|n| !has(n))
+            .collect(),
+    };
+    changes.parts = Part::ALL
+        .into_iter()
+        .map(|part| PartChange {
+            part,
+            change: parts[part as usize],
+        })
+        .filter(|p| p.change != Change::default())
+        .collect();
+    Ok(changes)
+}
+
+/// The part of the region that contains an address.
+fn part(image: &Image, address: u64) -> Part {
+    let after = image
+        .regions
+        .partition_point(|region| region.start <= address);
+    image.regions[..after]
+        .last()
+        .map_or(Part::default(), |region| region.part)
+}
+
+/// A file in two states.
+struct Pair<'a> {
+    before: &'a Signature,
+    after: &'a Signature,
+    old_name: &'a str,
+    new_name: &'a str,
+}
+
+impl Pair<'_> {
+    /// Calls `to` with each block: its address, what it adds, and whether only the older state has it.
+    fn each(&self, mut to: impl FnMut(u64, &Change, bool)) {
+        let size = self.after.block;
+        let old = self.before.images.get(self.old_name);
+        let new = self.after.images.get(self.new_name);
+        for (block, hash) in new.into_iter().flat_map(|image| image.each(size)) {
+            let bytes = u64::from(block.bytes);
+            let mut change = Change {
+                bytes,
+                ..Change::default()
+            };
+            match old.and_then(|old| old.find(&block, size)) {
+                Some(known) if known == hash => {}
+                Some(_) => change.changed = bytes,
+                None => change.new = bytes,
+            }
+            to(block.address, &change, false);
+        }
+        for (block, _) in old.into_iter().flat_map(|image| image.each(size)) {
+            if new.is_none_or(|new| new.find(&block, size).is_none()) {
+                let change = Change {
+                    gone: u64::from(block.bytes),
+                    ..Change::default()
+                };
+                to(block.address, &change, true);
+            }
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! What can go wrong, each with the file and a remedy.
+
+use cvc_image::ImageError;
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
+
+/// An error with the file that it is about.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {kind}", path.display())]
+pub struct DeltaError {
+    /// The file or directory.
+    pub path: PathBuf,
+    /// What is wrong.
+    pub kind: DeltaErrorKind,
+}
+
+/// What is wrong.
+#[derive(Debug, thiserror::Error)]
+pub enum DeltaErrorKind {
+    /// The operating system refused.
+    #[error("cannot {verb}: {error}")]
+    Io {
+        /// What was tried.
+        verb: &'static str,
+        /// Its answer.
+        error: io::Error,
+    },
+    /// An image cannot be read.
+    #[error("{0}")]
+    Image(ImageError),
+    /// DMTCP still writes it, or was killed while it did.
+    #[error("a temporary file of DMTCP: this checkpoint was never finished")]
+    Temporary,
+    /// Nothing to store.
+    #[error("no file in it")]
+    Empty,
+    /// Not a file, directory or symbolic link.
+    #[error("{0}, which cannot be stored")]
+    Special(&'static str),
+    /// It was changed while it was read.
+    #[error("it was changed while it was read")]
+    Changed,
+    /// A size of blocks that is none.
+    #[error("a block of {0} bytes: expected a power of two from 4 KiB to 1 MiB")]
+    BlockSize(u64),
+    /// A threshold that is none.
+    #[error(
+        "{0} is no threshold: a ratio is a number of 0 or more, or infinite; a difference is a number of bytes"
+    )]
+    Threshold(String),
+    /// A bound on the length of chains that is none.
+    #[error("chains of {0} files: expected 2 or more, a base and a delta")]
+    ChainLength(u32),
+    /// A state of other processes than the series has.
+    #[error("the image of another run: its process is {found}, and the series has {known}")]
+    OtherRun {
+        /// Unique pid of the image.
+        found: String,
+        /// Unique pids that the series has.
+        known: String,
+    },
+    /// Neither a state file nor anything else of a series.
+    #[error("not a file of cvc delta: {0}")]
+    NotOurs(&'static str),
+    /// Written by a newer version.
+    #[error("written in version {found} of the format; this cvc reads up to {known}")]
+    Newer {
+        /// The file's version.
+        found: u32,
+        /// Ours.
+        known: u32,
+    },
+    /// A part of it is not what was written.
+    #[error("damaged: {part} does not match its checksum")]
+    Damaged {
+        /// Which part, with its place.
+        part: String,
+    },
+    /// A file that a state needs is not there.
+    #[error("missing: state {state} needs it")]
+    MissingLink {
+        /// The state that cannot be restored.
+        state: u32,
+    },
+    /// A base with another content than the delta was made against.
+    #[error(
+        "not the base of {of}: that was made against a state with the digest {expected}, and this one has {found}"
+    )]
+    WrongBase {
+        /// The delta.
+        of: String,
+        /// Digest of its base.
+        expected: String,
+        /// Digest of what is there.
+        found: String,
+    },
+    /// There is no such state.
+    #[error("no state {asked}: it has {known}")]
+    NoState {
+        /// What was asked for.
+        asked: u32,
+        /// What there is.
+        known: String,
+    },
+    /// There is no such block.
+    #[error("no block at {0}")]
+    NoBlock(String),
+    /// What was restored is not what was stored.
+    #[error("restored with the digest {found} instead of {expected}")]
+    Differs {
+        /// Digest when it was stored.
+        expected: String,
+        /// Digest now.
+        found: String,
+    },
+    /// Something is there already.
+    #[error("exists")]
+    Exists,
+    /// Another cvc changes the series.
+    #[error("another cvc changes this series")]
+    Busy,
+}
+
+impl DeltaError {
+    pub(crate) fn new(path: &Path, kind: DeltaErrorKind) -> Self {
+        Self {
+            path: path.to_owned(),
+            kind,
+        }
+    }
+
+    pub(crate) fn io(path: &Path, verb: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |error| Self::new(path, DeltaErrorKind::Io { verb, error })
+    }
+
+    pub(crate) fn damaged(path: &Path, part: impl Into<String>) -> Self {
+        Self::new(path, DeltaErrorKind::Damaged { part: part.into() })
+    }
+
+    /// What to do about it.
+    #[must_use]
+    pub fn hint(&self) -> Option<&'static str> {
+        Some(match &self.kind {
+            DeltaErrorKind::Image(error) => error.hint(),
+            DeltaErrorKind::Temporary => "take a checkpoint that DMTCP has finished",
+            DeltaErrorKind::Empty => {
+                "name a directory with the images of a checkpoint, or one image"
+            }
+            DeltaErrorKind::Changed => {
+                "copy the images away before the next checkpoint overwrites them"
+            }
+            DeltaErrorKind::OtherRun { .. } => {
+                "begin a new series for it: a delta pays only between checkpoints of the same processes"
+            }
+            DeltaErrorKind::Newer { .. } => "use a newer cvc",
+            DeltaErrorKind::Damaged { .. } => {
+                "bring the file back from a copy; what does not need the damaged part can still be restored"
+            }
+            DeltaErrorKind::MissingLink { .. } => {
+                "bring the file back from a copy; states that do not need it can still be restored"
+            }
+            DeltaErrorKind::WrongBase { .. } => {
+                "files of two series were mixed: bring the right one back"
+            }
+            DeltaErrorKind::Exists => "name a place that does not exist yet",
+            DeltaErrorKind::Busy => "wait for it, or end it",
+            DeltaErrorKind::Io { error, .. } if error.kind() == io::ErrorKind::StorageFull => {
+                "make room, and try again: nothing was half-written"
+            }
+            _ => return None,
+        })
+    }
+}

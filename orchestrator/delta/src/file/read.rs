@@ -1,0 +1,299 @@
+//! Reads the file of a state.
+
+use super::{INDEX_ENTRY, MAGIC, Reference, Summary, wire};
+use crate::{
+    codec::{self, Transform},
+    error::{DeltaError, DeltaErrorKind},
+    hash::Hash,
+    layout::{Extent, Layout},
+};
+use std::{
+    fs::File,
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+};
+
+/// Bytes behind the tables: where they begin, and the magic.
+const TRAILER: u64 = 16;
+
+/// The file of a state, opened.
+#[derive(Debug)]
+pub struct StateFile {
+    path: PathBuf,
+    file: File,
+    summary: Summary,
+    packets: Vec<Packet>,
+    /// Where each stored block begins among all of them, uncompressed, bytes; one more for the end.
+    starts: Vec<u64>,
+    images: Vec<Tables>,
+    file_bytes: u64,
+}
+
+#[derive(Debug)]
+struct Packet {
+    offset: u64,
+    packed: u64,
+    /// Where it begins among all packets, uncompressed, bytes.
+    start: u64,
+    bytes: u64,
+    hash: Hash,
+}
+
+#[derive(Debug)]
+struct Tables {
+    layout: Layout,
+    frame: Vec<u8>,
+    references: Vec<Reference>,
+}
+
+impl StateFile {
+    /// Opens a file and reads its tables.
+    ///
+    /// # Errors
+    /// Where it is none, or its tables are damaged.
+    pub fn open(path: &Path) -> Result<Self, DeltaError> {
+        let file = File::open(path).map_err(DeltaError::io(path, "open"))?;
+        let file_bytes = file.metadata().map_err(DeltaError::io(path, "read"))?.len();
+        let read = |offset: u64, bytes: u64| {
+            let mut buffer = vec![0; usize::try_from(bytes).unwrap_or(0)];
+            file.read_exact_at(&mut buffer, offset)
+                .map_err(DeltaError::io(path, "read"))?;
+            Ok::<_, DeltaError>(buffer)
+        };
+        let cut = || {
+            DeltaError::new(
+                path,
+                DeltaErrorKind::NotOurs("it is cut off, or something else"),
+            )
+        };
+        if file_bytes < MAGIC.len() as u64 + TRAILER {
+            return Err(cut());
+        }
+        wire::after_magic(path, &read(0, 8)?, &MAGIC)?;
+        let trailer = read(file_bytes - TRAILER, TRAILER)?;
+        if trailer[8..15] != MAGIC[..7] {
+            return Err(cut());
+        }
+        let tables_at = u64::from_le_bytes(trailer[..8].try_into().expect("eight bytes"));
+        let tables = (file_bytes - TRAILER)
+            .checked_sub(tables_at)
+            .ok_or_else(|| DeltaError::damaged(path, "the place of the tables"))?;
+        let tables = read(tables_at, tables)?;
+        let mut rest = &tables[..];
+        let head = wire::take_section(path, &mut rest, "the head")?;
+        let summary: Summary =
+            serde_json::from_slice(head).map_err(|_| DeltaError::damaged(path, "the head"))?;
+        let index = wire::expand(
+            path,
+            wire::take_section(path, &mut rest, "the index of packets")?,
+        )?;
+        let lengths = wire::expand(
+            path,
+            wire::take_section(path, &mut rest, "the lengths of blocks")?,
+        )?;
+        let (packets, starts) = places(path, &summary, tables_at, &index, &lengths)?;
+        let mut images = Vec::new();
+        for entry in &summary.images {
+            let mut table = |what: &str| {
+                wire::take_section(path, &mut rest, &format!("{what} of {}", entry.name))
+            };
+            let frame = table("the frame")?.to_vec();
+            let extents = wire::expand(path, table("the extents")?)?;
+            let references = wire::expand(path, table("the references")?)?;
+            let number = |e: &[u8], n: usize| {
+                u64::from_le_bytes(e[n * 8..n * 8 + 8].try_into().expect("eight bytes"))
+            };
+            let layout = Layout {
+                bytes: entry.bytes,
+                extents: extents
+                    .chunks_exact(24)
+                    .map(|e| Extent {
+                        offset: number(e, 0),
+                        start: number(e, 1),
+                        bytes: number(e, 2),
+                    })
+                    .collect(),
+            };
+            layout.check(path)?;
+            let references: Vec<Reference> = references
+                .as_chunks::<4>()
+                .0
+                .iter()
+                .map(|code| Reference::of(u32::from_le_bytes(*code)))
+                .collect();
+            let is_known = |reference: &Reference| match reference {
+                Reference::Base => summary.base.is_some(),
+                Reference::Zero => true,
+                Reference::Stored(n) => *n < summary.stored_blocks,
+                Reference::Xored(n) => *n < summary.stored_blocks && summary.base.is_some(),
+            };
+            if references.len() as u64 != layout.blocks(summary.block_bytes)
+                || entry.blocks != references.len() as u64
+                || !references.iter().all(is_known)
+            {
+                return Err(DeltaError::damaged(
+                    path,
+                    format!("the references of {}", entry.name),
+                ));
+            }
+            images.push(Tables {
+                layout,
+                frame,
+                references,
+            });
+        }
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+            summary,
+            packets,
+            starts,
+            images,
+            file_bytes,
+        })
+    }
+
+    /// What it is.
+    #[must_use]
+    pub fn summary(&self) -> &Summary {
+        &self.summary
+    }
+
+    /// Its path.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its length, bytes.
+    #[must_use]
+    pub fn file_bytes(&self) -> u64 {
+        self.file_bytes
+    }
+
+    /// Number of packets.
+    #[must_use]
+    pub fn packets(&self) -> usize {
+        self.packets.len()
+    }
+
+    pub(crate) fn layout(&self, image: usize) -> &Layout {
+        &self.images[image].layout
+    }
+
+    pub(crate) fn frame(&self, image: usize) -> &[u8] {
+        &self.images[image].frame
+    }
+
+    pub(crate) fn references(&self, image: usize) -> &[Reference] {
+        &self.images[image].references
+    }
+
+    /// In which packet a stored block begins, and where in it.
+    pub(crate) fn place(&self, block: u32) -> (usize, usize, usize) {
+        let start = self.starts[block as usize];
+        let bytes = self.starts[block as usize + 1] - start;
+        let packet = self.packets.partition_point(|p| p.start <= start) - 1;
+        let within = start - self.packets[packet].start;
+        (
+            packet,
+            usize::try_from(within).expect("within a packet"),
+            usize::try_from(bytes).expect("at most a block"),
+        )
+    }
+
+    /// Unpacks a packet.
+    pub(crate) fn packet(&self, number: usize) -> Result<Vec<u8>, DeltaError> {
+        let packet = &self.packets[number];
+        let damaged = || {
+            DeltaError::damaged(
+                &self.path,
+                format!(
+                    "packet {} of {}, at byte {}",
+                    number + 1,
+                    self.packets.len(),
+                    packet.offset
+                ),
+            )
+        };
+        let mut packed = vec![0; usize::try_from(packet.packed).map_err(|_| damaged())?];
+        self.file
+            .read_exact_at(&mut packed, packet.offset)
+            .map_err(DeltaError::io(&self.path, "read"))?;
+        if Hash::of(&packed) != packet.hash {
+            return Err(damaged());
+        }
+        let bytes = usize::try_from(packet.bytes).map_err(|_| damaged())?;
+        let mut unpacked = self
+            .summary
+            .codec
+            .unpack(&packed, bytes)
+            .map_err(|_| damaged())?;
+        if self.summary.transform == Transform::Shuffle {
+            self.unshuffle(number, &mut unpacked);
+        }
+        Ok(unpacked)
+    }
+
+    /// Blocks were shuffled one by one.
+    fn unshuffle(&self, number: usize, unpacked: &mut [u8]) {
+        let packet = &self.packets[number];
+        let first = self.starts.partition_point(|s| *s < packet.start);
+        for block in first..self.starts.len() - 1 {
+            let from = self.starts[block] - packet.start;
+            let to = self.starts[block + 1] - packet.start;
+            if from >= packet.bytes {
+                break;
+            }
+            let within = |at: u64| usize::try_from(at).expect("within a packet");
+            codec::unshuffle(&mut unpacked[within(from)..within(to)]);
+        }
+    }
+}
+
+/// Places of packets and of blocks in them, from the tables.
+fn places(
+    path: &Path,
+    summary: &Summary,
+    tables_at: u64,
+    index: &[u8],
+    lengths: &[u8],
+) -> Result<(Vec<Packet>, Vec<u64>), DeltaError> {
+    let damaged = || DeltaError::damaged(path, "the index of packets");
+    let mut starts = vec![0_u64];
+    let mut at = 0_u64;
+    for length in lengths.as_chunks::<4>().0 {
+        let length = u32::from_le_bytes(*length);
+        if length == 0 || u64::from(length) > summary.block_bytes.bytes() {
+            return Err(damaged());
+        }
+        at += u64::from(length);
+        starts.push(at);
+    }
+    if starts.len() as u64 != u64::from(summary.stored_blocks) + 1 {
+        return Err(damaged());
+    }
+    let mut packets = Vec::new();
+    let mut start = 0_u64;
+    for entry in index.chunks_exact(INDEX_ENTRY) {
+        let number =
+            |n: usize| u64::from_le_bytes(entry[n * 8..n * 8 + 8].try_into().expect("eight bytes"));
+        let (offset, packed, bytes) = (number(0), number(1), number(2));
+        let end = offset.checked_add(packed).ok_or_else(damaged)?;
+        if end > tables_at || starts.binary_search(&start).is_err() {
+            return Err(damaged());
+        }
+        packets.push(Packet {
+            offset,
+            packed,
+            start,
+            bytes,
+            hash: Hash(entry[24..].try_into().expect("sixteen bytes")),
+        });
+        start = start.checked_add(bytes).ok_or_else(damaged)?;
+    }
+    if start != at {
+        return Err(damaged());
+    }
+    Ok((packets, starts))
+}

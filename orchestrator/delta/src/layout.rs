@@ -1,0 +1,217 @@
+//! How the content of a file is cut into blocks.
+
+use crate::error::{DeltaError, DeltaErrorKind};
+use cvc_image::Image;
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+/// Smallest block, bytes: a page.
+pub const MIN_BLOCK_BYTES: u32 = 4 << 10;
+/// Largest block, bytes.
+pub const MAX_BLOCK_BYTES: u32 = 1 << 20;
+
+/// A size of blocks: a power of two from 4 KiB to 1 MiB, bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "u64", into = "u64")]
+pub struct BlockSize(u32);
+
+impl BlockSize {
+    /// A page, the size by default.
+    pub const PAGE: Self = Self(MIN_BLOCK_BYTES);
+
+    /// Takes a number of bytes.
+    ///
+    /// # Errors
+    /// [`DeltaErrorKind::BlockSize`].
+    pub fn new(bytes: u64) -> Result<Self, DeltaErrorKind> {
+        u32::try_from(bytes)
+            .ok()
+            .filter(|b| b.is_power_of_two() && (MIN_BLOCK_BYTES..=MAX_BLOCK_BYTES).contains(b))
+            .map(Self)
+            .ok_or(DeltaErrorKind::BlockSize(bytes))
+    }
+
+    /// Bytes.
+    #[must_use]
+    pub fn bytes(self) -> u64 {
+        u64::from(self.0)
+    }
+}
+
+impl TryFrom<u64> for BlockSize {
+    type Error = String;
+
+    fn try_from(bytes: u64) -> Result<Self, String> {
+        Self::new(bytes).map_err(|kind| kind.to_string())
+    }
+}
+
+impl From<BlockSize> for u64 {
+    fn from(size: BlockSize) -> Self {
+        size.bytes()
+    }
+}
+
+/// By what a block is known again in another state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Addressing {
+    /// Its address in the process, for images; the index for other files.
+    #[default]
+    Address,
+    /// Its index in the file, as in the published method.
+    Index,
+}
+
+/// A stretch of the file whose blocks are known by consecutive addresses (of a file that is no image: by offsets).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// Where it begins in the content, bytes.
+    pub offset: u64,
+    /// Address of its first byte.
+    pub start: u64,
+    /// Its length, bytes.
+    pub bytes: u64,
+}
+
+impl Extent {
+    /// Number of blocks that it is cut into: at multiples of the block size in addresses.
+    pub fn blocks(&self, size: BlockSize) -> u64 {
+        if self.bytes == 0 {
+            return 0;
+        }
+        let block = size.bytes();
+        (self.start + self.bytes - 1) / block - self.start / block + 1
+    }
+
+    /// The `n`th block.
+    pub fn block(&self, n: u64, size: BlockSize) -> Block {
+        let block = size.bytes();
+        let from = ((self.start / block + n) * block).max(self.start);
+        let to = ((self.start / block + n + 1) * block).min(self.start + self.bytes);
+        Block {
+            offset: self.offset + (from - self.start),
+            address: from,
+            bytes: u32::try_from(to - from).expect("at most a block"),
+        }
+    }
+
+    /// All blocks.
+    pub fn cut(&self, size: BlockSize) -> impl Iterator<Item = Block> + '_ {
+        (0..self.blocks(size)).map(move |n| self.block(n, size))
+    }
+}
+
+/// A block of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// Where it is in the content, bytes.
+    pub offset: u64,
+    /// By what it is known.
+    pub address: u64,
+    /// Its length, bytes: shorter than the block size at the ends of an extent.
+    pub bytes: u32,
+}
+
+/// How the content of a file is made up: what is between the extents is its frame (the headers of an image).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Layout {
+    /// Length of the content, uncompressed, bytes.
+    pub bytes: u64,
+    /// In ascending offsets; empty ones left out.
+    pub extents: Vec<Extent>,
+}
+
+impl Layout {
+    /// Of a file that is one extent.
+    pub fn by_index(bytes: u64) -> Self {
+        let whole = Extent {
+            offset: 0,
+            start: 0,
+            bytes,
+        };
+        Self {
+            bytes,
+            extents: (bytes > 0).then_some(whole).into_iter().collect(),
+        }
+    }
+
+    /// Of an image that was read with its areas.
+    pub fn of_image(image: &Image) -> Self {
+        let page = cvc_image::PAGE as u64;
+        let extents = image
+            .areas
+            .iter()
+            .filter(|area| area.data_bytes > 0)
+            .map(|area| Extent {
+                offset: area.file_offset + page,
+                start: area.start,
+                bytes: area.data_bytes,
+            })
+            .collect();
+        Self {
+            bytes: image.uncompressed_bytes,
+            extents,
+        }
+    }
+
+    /// Number of blocks.
+    pub fn blocks(&self, size: BlockSize) -> u64 {
+        self.extents.iter().map(|e| e.blocks(size)).sum()
+    }
+
+    /// Refuses one that no file has: a file may be damaged where no checksum tells.
+    pub fn check(&self, path: &Path) -> Result<(), DeltaError> {
+        let mut at = 0;
+        for extent in &self.extents {
+            let end = extent.offset.checked_add(extent.bytes);
+            let last = extent.start.checked_add(extent.bytes);
+            match (end, last) {
+                (Some(end), Some(_)) if extent.offset >= at && end <= self.bytes => at = end,
+                _ => return Err(DeltaError::damaged(path, "the table of extents")),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The extents of a file by address, each with the number of its first block.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Numbers(pub Vec<(Extent, u64)>);
+
+impl Numbers {
+    pub fn of(layout: &Layout, size: BlockSize) -> Self {
+        let mut first = 0;
+        let mut extents: Vec<(Extent, u64)> = layout
+            .extents
+            .iter()
+            .map(|extent| {
+                let numbered = (*extent, first);
+                first += extent.blocks(size);
+                numbered
+            })
+            .collect();
+        extents.sort_by_key(|(extent, _)| extent.start);
+        Self(extents)
+    }
+
+    /// The block that contains an address, with its number in the file.
+    pub fn at(&self, address: u64, size: BlockSize) -> Option<(Block, u64)> {
+        let after = self
+            .0
+            .partition_point(|(extent, _)| extent.start <= address);
+        let (extent, first) = self.0[..after].last()?;
+        if address >= extent.start + extent.bytes {
+            return None;
+        }
+        let n = address / size.bytes() - extent.start / size.bytes();
+        Some((extent.block(n, size), first + n))
+    }
+
+    /// The number of the block with this address and length.
+    pub fn find(&self, block: &Block, size: BlockSize) -> Option<u64> {
+        self.at(block.address, size)
+            .filter(|(there, _)| (there.address, there.bytes) == (block.address, block.bytes))
+            .map(|(_, number)| number)
+    }
+}

@@ -1,0 +1,35 @@
+//! What changes between two checkpoints of the same processes, as files that restore each of them to the byte.
+//!
+//! A checkpoint (a *state*) is a directory with the images of all ranks, or one file. Its content is cut into blocks. Blocks of DMTCP images are known
+//! by their **address** in the process: a page that was touched for the first time moves everything behind it in the file, but nothing in memory.
+//! Other files, and the published method, go by the **index** of the block in the file. A state is compared with an earlier one by the hashes of
+//! its blocks alone ([`Signature`]); no byte of the earlier one is needed.
+//!
+//! A [`Series`] is a directory with the states of one run, each stored in full or as what changed since another, its base, as its [`Method`] decides.
+
+mod codec;
+mod content;
+mod diff;
+mod error;
+mod file;
+mod frame;
+mod hash;
+mod layout;
+mod make;
+mod method;
+mod restore;
+mod series;
+mod signature;
+mod source;
+
+pub use codec::{Codec, Transform};
+pub use diff::{Change, Changes, PartChange, changes};
+pub use error::{DeltaError, DeltaErrorKind};
+pub use file::{ImageEntry, StateFile, Summary};
+pub use hash::Hash;
+pub use layout::{Addressing, BlockSize, MAX_BLOCK_BYTES, MIN_BLOCK_BYTES};
+pub use method::{Method, Threshold, Volumes};
+pub use restore::Chain;
+pub use series::{Series, SeriesOptions, StateRecord, Verified};
+pub use signature::{ImageSignature, Signature, changed_bytes, sign};
+pub use source::{Source, SourceFile};

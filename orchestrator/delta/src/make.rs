@@ -1,0 +1,200 @@
+//! Makes the file of a state.
+
+use crate::{
+    codec::{self, Codec, Transform},
+    content::Content,
+    error::{DeltaError, DeltaErrorKind},
+    file::{BaseRef, ImageEntry, Reference, StateWriter, Summary, Written},
+    hash::Hash,
+    layout::Block,
+    restore::Chain,
+    signature::{self, ImageSignature, Signature, Signed},
+    source::{Source, SourceFile},
+};
+use std::{collections::HashMap, path::Path};
+
+/// How the file of a state is made.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    pub codec: Codec,
+    pub transform: Transform,
+    /// Blocks in a packet; 0: all are one stream.
+    pub packet_blocks: u32,
+    /// Whether a content that several blocks have is stored once.
+    pub once: bool,
+}
+
+/// The state against which one is stored.
+pub struct Against<'a> {
+    pub reference: BaseRef,
+    pub signature: &'a Signature,
+    /// Its blocks, if they are wanted for [`Transform::Xor`].
+    pub chain: Option<&'a mut Chain>,
+}
+
+/// Writes the file of a state that was signed.
+pub fn make(
+    path: &Path,
+    state: u32,
+    source: &Source,
+    signed: &Signed,
+    mut against: Option<Against<'_>>,
+    settings: Settings,
+    progress: &dyn Fn(u64),
+) -> Result<(Summary, Written), DeltaError> {
+    let mut writer = StateWriter::new(
+        path,
+        settings.codec,
+        settings.transform,
+        settings.packet_blocks,
+    )?;
+    let mut images = Vec::new();
+    let mut stored: HashMap<Hash, u32> = HashMap::new();
+    for (file, read) in source.files.iter().zip(&signed.files) {
+        let own = &signed.signature.images[&file.name];
+        let old = against
+            .as_ref()
+            .and_then(|a| a.signature.images.get(&file.name));
+        let mut maker = Maker {
+            file,
+            own,
+            old,
+            settings,
+            references: Vec::with_capacity(own.blocks()),
+            wanted: Vec::new(),
+            changed_bytes: 0,
+        };
+        maker.compare(signed, read);
+        let chain = against.as_mut().and_then(|a| a.chain.as_deref_mut());
+        maker.store(signed, &mut writer, &mut stored, chain, progress)?;
+        writer.image(&read.layout, &read.frame, &maker.references)?;
+        images.push(ImageEntry {
+            name: file.name.clone(),
+            bytes: read.layout.bytes,
+            mode: file.mode,
+            gzip: read.gzip,
+            unique_pid: read.unique_pid.clone(),
+            digest: read.digest.clone(),
+            blocks: own.blocks() as u64,
+            changed_bytes: maker.changed_bytes,
+            frame_bytes: read.frame_bytes,
+        });
+    }
+    let summary = Summary {
+        state,
+        base: against.map(|a| a.reference),
+        addressing: signed.signature.addressing,
+        block_bytes: signed.signature.block,
+        codec: settings.codec,
+        transform: settings.transform,
+        packet_blocks: settings.packet_blocks,
+        stored_blocks: writer.stored(),
+        digest: digest_of_state(&images, &source.links),
+        images,
+        links: source.links.clone(),
+    };
+    let written = writer.finish(&summary)?;
+    Ok((summary, written))
+}
+
+/// Digest of a state: of the names, permissions and digests of all its files, and of its links.
+fn digest_of_state(images: &[ImageEntry], links: &[(String, String)]) -> String {
+    let mut hasher = blake3::Hasher::new();
+    for image in images {
+        hasher.update(format!("{}\0{:o}\0{}\0", image.name, image.mode, image.digest).as_bytes());
+    }
+    for (name, to) in links {
+        hasher.update(format!("{name}\0{to}\0").as_bytes());
+    }
+    Hash::from(hasher.finalize()).to_string()
+}
+
+/// Works on one file of a state.
+struct Maker<'a> {
+    file: &'a SourceFile,
+    own: &'a ImageSignature,
+    old: Option<&'a ImageSignature>,
+    settings: Settings,
+    references: Vec<Reference>,
+    /// Blocks to be stored, each with its number in the file.
+    wanted: Vec<(Block, usize)>,
+    changed_bytes: u64,
+}
+
+impl Maker<'_> {
+    /// Finds out what to store.
+    fn compare(&mut self, signed: &Signed, read: &signature::SignedFile) {
+        let size = signed.signature.block;
+        let zero = Hash::of(&[]);
+        let blocks = read.layout.extents.iter().flat_map(|e| e.cut(size));
+        for (number, (block, hash)) in blocks.zip(self.own.hashes()).enumerate() {
+            let known = self.old.and_then(|old| old.find(&block, size));
+            if known == Some(*hash) {
+                self.references.push(Reference::Base);
+                continue;
+            }
+            self.changed_bytes += u64::from(block.bytes);
+            self.references.push(Reference::Zero);
+            if *hash != zero {
+                self.wanted.push((block, number));
+            }
+        }
+    }
+
+    /// Stores it.
+    fn store(
+        &mut self,
+        signed: &Signed,
+        writer: &mut StateWriter,
+        stored: &mut HashMap<Hash, u32>,
+        mut chain: Option<&mut Chain>,
+        progress: &dyn Fn(u64),
+    ) -> Result<(), DeltaError> {
+        let size = signed.signature.block;
+        let hashes = self.own.hashes();
+        let once = self.settings.once && self.settings.transform != Transform::Xor;
+        if once {
+            // what is stored already is not read again
+            let references = &mut self.references;
+            self.wanted.retain(|(_, number)| {
+                let known = stored.get(&hashes[*number]);
+                if let Some(n) = known {
+                    references[*number] = Reference::Stored(*n);
+                }
+                known.is_none()
+            });
+        }
+        let blocks: Vec<Block> = self.wanted.iter().map(|(block, _)| *block).collect();
+        let mut numbers = self.wanted.iter().map(|(_, number)| *number);
+        let mut content = Content::open(self.file, signed.signature.addressing)?;
+        let name = &self.file.name;
+        let (old, references) = (self.old, &mut self.references);
+        let mut buffer = Vec::new();
+        content.blocks(&self.file.path, size, &blocks, |block, bytes| {
+            let number = numbers.next().expect("one for each block");
+            progress(bytes.len() as u64);
+            let hash = hashes[number];
+            if once && let Some(n) = stored.get(&hash) {
+                references[number] = Reference::Stored(*n);
+                return Ok(());
+            }
+            if Hash::of(bytes) != hash {
+                return Err(DeltaError::new(&self.file.path, DeltaErrorKind::Changed));
+            }
+            let is_there = old.is_some_and(|old| old.find(block, size).is_some());
+            if let Some(chain) = chain.as_deref_mut().filter(|_| is_there) {
+                buffer.clear();
+                buffer.extend_from_slice(bytes);
+                codec::xor(&mut buffer, &chain.block(name, block.address)?);
+                references[number] = Reference::Xored(writer.block(&buffer)?);
+                return Ok(());
+            }
+            let n = writer.block(bytes)?;
+            references[number] = Reference::Stored(n);
+            if once {
+                stored.insert(hash, n);
+            }
+            Ok(())
+        })
+    }
+}

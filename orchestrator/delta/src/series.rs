@@ -1,0 +1,553 @@
+//! A directory with the states of one run.
+//!
+//! ```text
+//! manifest.json     the settings, and every state with its file and its base; written anew, atomically, with each change
+//! 0001.state        a state in full
+//! 0002.state        what changed since its base
+//! 0001.sign         hashes of the first state, of the base of the moment, and of the last state: all that the next one is compared with
+//! ```
+
+use crate::{
+    codec::{Codec, Transform},
+    error::{DeltaError, DeltaErrorKind},
+    file::{BaseRef, StateFile, wire},
+    layout::{Addressing, BlockSize},
+    make::{self, Against, Settings},
+    method::{Base, Decision, Method, Threshold, Volumes},
+    restore::Chain,
+    signature::{Signature, changed_bytes, sign_all},
+    source::Source,
+};
+use serde::{Deserialize, Serialize};
+use std::{
+    fs::{self, File, TryLockError},
+    path::{Path, PathBuf},
+    time::Instant,
+};
+
+const MANIFEST: &str = "manifest.json";
+/// Version of the manifest.
+const VERSION: u32 = 1;
+
+/// How a series stores states.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SeriesOptions {
+    /// Against which earlier state.
+    pub method: Method,
+    /// By what blocks are known.
+    pub addressing: Addressing,
+    /// Size of a block, bytes.
+    pub block_bytes: BlockSize,
+    /// How blocks are compressed.
+    pub codec: Codec,
+    /// What is done to them before.
+    pub transform: Transform,
+    /// Blocks that are compressed together (PaComp's Q); 0: all are one stream.
+    pub packet_blocks: u32,
+    /// Whether a content that several blocks of a state have is stored once.
+    pub once: bool,
+}
+
+impl Default for SeriesOptions {
+    /// ADCA by address, pages, packets of 256 pages with zstd.
+    fn default() -> Self {
+        Self {
+            method: Method::Adca {
+                threshold: Threshold::DEFAULT,
+            },
+            addressing: Addressing::Address,
+            block_bytes: BlockSize::PAGE,
+            codec: Codec::Zstd,
+            transform: Transform::None,
+            packet_blocks: 256,
+            once: true,
+        }
+    }
+}
+
+/// A state of a series.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StateRecord {
+    /// Its number, from 1.
+    pub state: u32,
+    /// Its file, in the directory.
+    pub file: String,
+    /// The state that it is stored against; none if it is stored in full.
+    pub base: Option<u32>,
+    /// Whether later states are stored against it.
+    pub becomes_base: bool,
+    /// Its digest.
+    pub digest: String,
+    /// What was stored, as it was named then.
+    pub source: String,
+    /// Its content, uncompressed, bytes.
+    pub content_bytes: u64,
+    /// Bytes of blocks that changed since the state that it is stored against; of a full one, all.
+    pub changed_bytes: u64,
+    /// The same since the base of the moment and since the state before; none for the first.
+    pub volumes: Option<Volumes>,
+    /// Length of its file, bytes.
+    pub file_bytes: u64,
+    /// Length of its compressed blocks, bytes.
+    pub packet_bytes: u64,
+    /// Length of the hashes of the state, which its successor is compared with, bytes.
+    pub signature_bytes: u64,
+    /// Time to read and hash it, seconds.
+    pub hash_s: f64,
+    /// Time to compress and write it, seconds.
+    pub store_s: f64,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Manifest {
+    format: String,
+    version: u32,
+    options: SeriesOptions,
+    states: Vec<StateRecord>,
+}
+
+/// What was verified.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verified {
+    /// The state.
+    pub state: u32,
+    /// Files that it needs.
+    pub files: usize,
+    /// Bytes that were restored and checked.
+    pub bytes: u64,
+}
+
+/// A series, opened.
+#[derive(Debug)]
+pub struct Series {
+    dir: PathBuf,
+    manifest: Manifest,
+}
+
+/// Keeps others from changing a series.
+struct Lock(#[expect(dead_code, reason = "the lock ends with it")] File);
+
+impl Series {
+    /// Makes the directory of a new series.
+    ///
+    /// # Errors
+    /// Where it exists and is not empty, or options make no sense.
+    pub fn create(dir: &Path, options: SeriesOptions) -> Result<Self, DeltaError> {
+        options
+            .method
+            .check()
+            .map_err(|kind| DeltaError::new(dir, kind))?;
+        match fs::read_dir(dir).map(|mut entries| entries.next().is_some()) {
+            Ok(true) => return Err(DeltaError::new(dir, DeltaErrorKind::Exists)),
+            Ok(false) => {}
+            Err(_) => fs::create_dir_all(dir).map_err(DeltaError::io(dir, "make"))?,
+        }
+        let series = Self {
+            dir: dir.to_owned(),
+            manifest: Manifest {
+                format: "cvc-delta".into(),
+                version: VERSION,
+                options,
+                states: Vec::new(),
+            },
+        };
+        series.save()?;
+        Ok(series)
+    }
+
+    /// Opens a series.
+    ///
+    /// # Errors
+    /// Where there is none, or its manifest is damaged or newer.
+    pub fn open(dir: &Path) -> Result<Self, DeltaError> {
+        let path = dir.join(MANIFEST);
+        let text = fs::read(&path).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => {
+                DeltaError::new(dir, DeltaErrorKind::NotOurs("it has no manifest.json"))
+            }
+            _ => DeltaError::io(&path, "read")(error),
+        })?;
+        let damaged = || DeltaError::damaged(&path, "it");
+        let value: serde_json::Value = serde_json::from_slice(&text).map_err(|_| damaged())?;
+        if value["format"] != "cvc-delta" {
+            return Err(DeltaError::new(
+                &path,
+                DeltaErrorKind::NotOurs("its format is another"),
+            ));
+        }
+        let version = value["version"]
+            .as_u64()
+            .and_then(|v| u32::try_from(v).ok());
+        match version {
+            Some(found) if found > VERSION => {
+                return Err(DeltaError::new(
+                    &path,
+                    DeltaErrorKind::Newer {
+                        found,
+                        known: VERSION,
+                    },
+                ));
+            }
+            Some(_) => {}
+            None => return Err(damaged()),
+        }
+        let manifest: Manifest = serde_json::from_value(value).map_err(|_| damaged())?;
+        let is_name = |name: &str| !name.contains('/') && name != ".." && !name.is_empty();
+        let is_ordered = manifest.states.is_sorted_by(|a, b| a.state < b.state);
+        let looks_back = |s: &StateRecord| s.base.is_none_or(|base| base < s.state);
+        if !is_ordered
+            || !manifest
+                .states
+                .iter()
+                .all(|s| is_name(&s.file) && looks_back(s))
+        {
+            return Err(damaged());
+        }
+        Ok(Self {
+            dir: dir.to_owned(),
+            manifest,
+        })
+    }
+
+    /// Whether a directory holds a series.
+    #[must_use]
+    pub fn is_there(dir: &Path) -> bool {
+        dir.join(MANIFEST).is_file()
+    }
+
+    /// How it stores states.
+    #[must_use]
+    pub fn options(&self) -> &SeriesOptions {
+        &self.manifest.options
+    }
+
+    /// Its states, by number.
+    #[must_use]
+    pub fn states(&self) -> &[StateRecord] {
+        &self.manifest.states
+    }
+
+    fn save(&self) -> Result<(), DeltaError> {
+        let mut text = serde_json::to_vec_pretty(&self.manifest).expect("plain data");
+        text.push(b'\n');
+        wire::write_whole(&self.dir.join(MANIFEST), &text)
+    }
+
+    fn lock(&self) -> Result<Lock, DeltaError> {
+        let file = File::open(&self.dir).map_err(DeltaError::io(&self.dir, "open"))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Lock(file)),
+            Err(TryLockError::WouldBlock) => Err(DeltaError::new(&self.dir, DeltaErrorKind::Busy)),
+            // a file system without locks: one user is careful
+            Err(TryLockError::Error(_)) => Ok(Lock(file)),
+        }
+    }
+
+    /// Adds the next state. `progress` is told bytes that were read.
+    ///
+    /// # Errors
+    /// Where it cannot be read, is of another run, changes meanwhile, or cannot be written. The series is then as it was.
+    pub fn add(&mut self, path: &Path, progress: &dyn Fn(u64)) -> Result<StateRecord, DeltaError> {
+        let _lock = self.lock()?;
+        // what another one added meanwhile
+        self.manifest = Self::open(&self.dir)?.manifest;
+        let options = self.manifest.options;
+        let source = Source::list(path)?;
+        let begin = Instant::now();
+        let signed = sign_all(&source, options.addressing, options.block_bytes, progress)?;
+        let hash_s = begin.elapsed().as_secs_f64();
+        let begin = Instant::now();
+        let number = self.manifest.states.last().map_or(1, |s| s.state + 1);
+        let (decision, volumes) = if self.manifest.states.is_empty() {
+            let first = Decision {
+                against: None,
+                becomes_base: true,
+            };
+            (first, None)
+        } else {
+            self.check_run(path, &signed)?;
+            let volumes = Volumes {
+                since_base: changed_bytes(&signed.signature, &self.signature(Base::Current)?),
+                since_previous: changed_bytes(&signed.signature, &self.signature(Base::Previous)?),
+            };
+            let chain = self.chain_of(self.current_base())?.len();
+            let chain = u32::try_from(chain).unwrap_or(u32::MAX);
+            (options.method.decide(volumes, chain), Some(volumes))
+        };
+        let old = decision
+            .against
+            .map(|base| self.signature(base))
+            .transpose()?;
+        let reference = decision.against.map(|base| self.state_of(base));
+        let mut chain = match (reference, options.transform) {
+            (Some(state), Transform::Xor) => Some(self.chain(state)?),
+            _ => None,
+        };
+        let against = match (&old, reference) {
+            (Some(signature), Some(state)) => Some(Against {
+                reference: BaseRef {
+                    state,
+                    digest: self.record(state)?.digest.clone(),
+                },
+                signature,
+                chain: chain.as_mut(),
+            }),
+            _ => None,
+        };
+        let settings = Settings {
+            codec: options.codec,
+            transform: options.transform,
+            packet_blocks: options.packet_blocks,
+            once: options.once,
+        };
+        let file = format!("{number:04}.state");
+        let (summary, written) = make::make(
+            &self.dir.join(&file),
+            number,
+            &source,
+            &signed,
+            against,
+            settings,
+            progress,
+        )?;
+        let signature_bytes = self.keep_signature(number, &signed.signature)?;
+        let record = StateRecord {
+            state: number,
+            file,
+            base: reference,
+            becomes_base: decision.becomes_base,
+            digest: summary.digest.clone(),
+            source: path.display().to_string(),
+            content_bytes: summary.images.iter().map(|i| i.bytes).sum(),
+            changed_bytes: summary.images.iter().map(|i| i.changed_bytes).sum(),
+            volumes,
+            file_bytes: written.file_bytes,
+            packet_bytes: written.packet_bytes,
+            signature_bytes,
+            hash_s,
+            store_s: begin.elapsed().as_secs_f64(),
+        };
+        self.manifest.states.push(record.clone());
+        self.save()?;
+        self.forget_signatures()?;
+        Ok(record)
+    }
+
+    /// Refuses a state of which no image is of a process that the series knows.
+    fn check_run(&self, path: &Path, signed: &crate::signature::Signed) -> Result<(), DeltaError> {
+        let last = self.manifest.states.last().map_or(1, |s| s.state);
+        let known = self.open_file(last, last)?;
+        let known: Vec<String> = known
+            .summary()
+            .images
+            .iter()
+            .filter_map(|i| i.unique_pid.clone())
+            .collect();
+        let found: Vec<String> = signed
+            .files
+            .iter()
+            .filter_map(|f| f.unique_pid.clone())
+            .collect();
+        if known.is_empty() || found.is_empty() || found.iter().any(|f| known.contains(f)) {
+            return Ok(());
+        }
+        Err(DeltaError::new(
+            path,
+            DeltaErrorKind::OtherRun {
+                found: found.join(", "),
+                known: known.join(", "),
+            },
+        ))
+    }
+
+    fn signature_file(&self, state: u32) -> PathBuf {
+        self.dir.join(format!("{state:04}.sign"))
+    }
+
+    /// Keeps the hashes of a state; returns their length, bytes.
+    fn keep_signature(&self, state: u32, signature: &Signature) -> Result<u64, DeltaError> {
+        let path = self.signature_file(state);
+        signature.write(&path)?;
+        fs::metadata(&path)
+            .map(|m| m.len())
+            .map_err(DeltaError::io(&path, "read"))
+    }
+
+    /// Removes hashes that no later state is compared with.
+    fn forget_signatures(&self) -> Result<(), DeltaError> {
+        let kept = [Base::First, Base::Current, Base::Previous].map(|base| self.state_of(base));
+        for state in &self.manifest.states {
+            let path = self.signature_file(state.state);
+            if !kept.contains(&state.state) && path.exists() {
+                fs::remove_file(&path).map_err(DeltaError::io(&path, "remove"))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn signature(&self, base: Base) -> Result<Signature, DeltaError> {
+        let state = self.state_of(base);
+        let path = self.signature_file(state);
+        if !path.exists() {
+            return Err(DeltaError::new(
+                &path,
+                DeltaErrorKind::MissingLink { state: state + 1 },
+            ));
+        }
+        Signature::read(&path)
+    }
+
+    fn state_of(&self, base: Base) -> u32 {
+        let states = &self.manifest.states;
+        match base {
+            Base::First => states.first().map_or(1, |s| s.state),
+            Base::Current => self.current_base(),
+            Base::Previous => states.last().map_or(1, |s| s.state),
+        }
+    }
+
+    fn current_base(&self) -> u32 {
+        let states = &self.manifest.states;
+        states
+            .iter()
+            .rev()
+            .find(|s| s.becomes_base)
+            .map_or(1, |s| s.state)
+    }
+
+    fn record(&self, state: u32) -> Result<&StateRecord, DeltaError> {
+        let found = self.manifest.states.iter().find(|s| s.state == state);
+        found.ok_or_else(|| {
+            let known: Vec<String> = self
+                .manifest
+                .states
+                .iter()
+                .map(|s| s.state.to_string())
+                .collect();
+            DeltaError::new(
+                &self.dir,
+                DeltaErrorKind::NoState {
+                    asked: state,
+                    known: if known.is_empty() {
+                        "none".into()
+                    } else {
+                        known.join(", ")
+                    },
+                },
+            )
+        })
+    }
+
+    /// The states whose files restore a state: itself, its base, and so on.
+    ///
+    /// # Errors
+    /// Where there is no such state.
+    pub fn chain_of(&self, state: u32) -> Result<Vec<u32>, DeltaError> {
+        let mut chain = vec![state];
+        let mut record = self.record(state)?;
+        while let Some(base) = record.base {
+            chain.push(base);
+            record = self.record(base)?;
+        }
+        Ok(chain)
+    }
+
+    /// Opens the files that restore a state.
+    ///
+    /// # Errors
+    /// Where one is missing, damaged, or another than it was.
+    pub fn chain(&self, state: u32) -> Result<Chain, DeltaError> {
+        let files: Result<Vec<StateFile>, DeltaError> = self
+            .chain_of(state)?
+            .into_iter()
+            .map(|link| self.open_file(link, state))
+            .collect();
+        Chain::new(files?)
+    }
+
+    fn open_file(&self, link: u32, state: u32) -> Result<StateFile, DeltaError> {
+        let path = self.dir.join(&self.record(link)?.file);
+        if !path.exists() {
+            return Err(DeltaError::new(
+                &path,
+                DeltaErrorKind::MissingLink { state },
+            ));
+        }
+        let file = StateFile::open(&path)?;
+        let expected = &self.record(link)?.digest;
+        if file.summary().digest != *expected {
+            return Err(DeltaError::new(
+                &path,
+                DeltaErrorKind::WrongBase {
+                    of: format!("state {state}"),
+                    expected: expected.clone(),
+                    found: file.summary().digest.clone(),
+                },
+            ));
+        }
+        Ok(file)
+    }
+
+    /// Restores a state as a new directory.
+    ///
+    /// # Errors
+    /// As [`Chain::restore`].
+    pub fn restore(&self, state: u32, to: &Path, progress: &dyn Fn(u64)) -> Result<(), DeltaError> {
+        self.chain(state)?.restore(to, progress)
+    }
+
+    /// Checks that a state can be restored; with `source` also that it is the same.
+    ///
+    /// # Errors
+    /// What is missing, damaged or differs.
+    pub fn verify(
+        &self,
+        state: u32,
+        source: Option<&Path>,
+        progress: &dyn Fn(u64),
+    ) -> Result<Verified, DeltaError> {
+        let mut chain = self.chain(state)?;
+        let source = source.map(Source::list).transpose()?;
+        chain.verify(source.as_ref(), progress)?;
+        Ok(Verified {
+            state,
+            files: chain.len(),
+            bytes: chain.summary().images.iter().map(|i| i.bytes).sum(),
+        })
+    }
+
+    /// Removes states that are neither among the last `keep` nor needed to restore these. Returns the removed ones.
+    ///
+    /// # Errors
+    /// Where a file cannot be removed.
+    pub fn prune(&mut self, keep: u32) -> Result<Vec<StateRecord>, DeltaError> {
+        let _lock = self.lock()?;
+        self.manifest = Self::open(&self.dir)?.manifest;
+        let states = &self.manifest.states;
+        let from = states.len().saturating_sub(keep.max(1) as usize);
+        let mut needed = Vec::new();
+        for record in &states[from..] {
+            needed.extend(self.chain_of(record.state)?);
+        }
+        // what the next state may be stored against
+        for base in [Base::First, Base::Current, Base::Previous] {
+            needed.extend(self.chain_of(self.state_of(base))?);
+        }
+        let (kept, removed): (Vec<_>, Vec<_>) = std::mem::take(&mut self.manifest.states)
+            .into_iter()
+            .partition(|s| needed.contains(&s.state));
+        self.manifest.states = kept;
+        // first the manifest forgets them: files that nobody knows do no harm
+        self.save()?;
+        for record in &removed {
+            let path = self.dir.join(&record.file);
+            match fs::remove_file(&path) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(DeltaError::io(&path, "remove")(error));
+                }
+                _ => {}
+            }
+        }
+        Ok(removed)
+    }
+}

@@ -1,0 +1,317 @@
+//! What is known of a state by its hashes alone: enough to tell what changed since.
+
+use crate::{
+    content::Content,
+    error::DeltaError,
+    file::wire,
+    frame,
+    hash::{Hash, is_zero},
+    layout::{Addressing, Block, BlockSize, Extent, Layout, Numbers},
+    source::Source,
+};
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeMap, path::Path};
+
+/// The hashes of a state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Signature {
+    /// By what its blocks are known.
+    pub addressing: Addressing,
+    /// Their size.
+    pub block: BlockSize,
+    /// One for each file, by its name.
+    pub images: BTreeMap<String, ImageSignature>,
+}
+
+/// The hashes of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ImageSignature {
+    numbers: Numbers,
+    /// One for each block, in the order of the file.
+    hashes: Vec<Hash>,
+}
+
+impl ImageSignature {
+    pub(crate) fn new(layout: &Layout, block: BlockSize, hashes: Vec<Hash>) -> Self {
+        Self {
+            numbers: Numbers::of(layout, block),
+            hashes,
+        }
+    }
+
+    /// Number of blocks.
+    #[must_use]
+    pub fn blocks(&self) -> usize {
+        self.hashes.len()
+    }
+
+    /// The hashes of all blocks, in the order of the file.
+    pub(crate) fn hashes(&self) -> &[Hash] {
+        &self.hashes
+    }
+
+    /// The hash of the block with this address and length, if there is one.
+    pub(crate) fn find(&self, block: &Block, size: BlockSize) -> Option<Hash> {
+        let number = self.numbers.find(block, size)?;
+        self.hashes.get(usize::try_from(number).ok()?).copied()
+    }
+
+    /// Each block with its hash, by ascending addresses.
+    pub(crate) fn each(&self, size: BlockSize) -> impl Iterator<Item = (Block, Hash)> + '_ {
+        self.numbers.0.iter().flat_map(move |(extent, first)| {
+            extent
+                .cut(size)
+                .zip(*first..)
+                .filter_map(|(block, number)| {
+                    Some((block, *self.hashes.get(usize::try_from(number).ok()?)?))
+                })
+        })
+    }
+}
+
+/// A state that was read once.
+pub(crate) struct Signed {
+    pub signature: Signature,
+    /// In the order of the source's files.
+    pub files: Vec<SignedFile>,
+}
+
+/// What was read of a file of a state, beside its hashes.
+pub(crate) struct SignedFile {
+    pub layout: Layout,
+    /// What is between the extents, as [`frame`] packs it.
+    pub frame: Vec<u8>,
+    pub frame_bytes: u64,
+    pub gzip: bool,
+    pub unique_pid: Option<String>,
+    pub digest: String,
+}
+
+/// Hashes the blocks of a state. `progress` is told bytes that were read.
+///
+/// # Errors
+/// What cannot be read.
+pub fn sign(
+    source: &Source,
+    addressing: Addressing,
+    block: BlockSize,
+    progress: &dyn Fn(u64),
+) -> Result<Signature, DeltaError> {
+    Ok(sign_all(source, addressing, block, progress)?.signature)
+}
+
+pub(crate) fn sign_all(
+    source: &Source,
+    addressing: Addressing,
+    block: BlockSize,
+    progress: &dyn Fn(u64),
+) -> Result<Signed, DeltaError> {
+    let mut images = BTreeMap::new();
+    let mut files = Vec::new();
+    for file in &source.files {
+        let mut content = Content::open(file, addressing)?;
+        let blocks = content.layout.blocks(block);
+        let mut hashes = Vec::with_capacity(usize::try_from(blocks).unwrap_or(0));
+        let mut packer =
+            frame::Packer::new().map_err(DeltaError::io(&file.path, "compress the frame of"))?;
+        content.windows(&file.path, block, |window| {
+            hashes.par_extend(window.blocks.par_iter().map(|b| hash(window.of(b))));
+            window
+                .between()
+                .try_for_each(|bytes| packer.put(bytes))
+                .map_err(DeltaError::io(&file.path, "compress the frame of"))?;
+            progress(window.bytes.len() as u64);
+            Ok(())
+        })?;
+        let frame_bytes = packer.bytes();
+        let frame = packer
+            .finish()
+            .map_err(DeltaError::io(&file.path, "compress the frame of"))?;
+        files.push(SignedFile {
+            digest: digest(&content.layout, frame.hash, &hashes),
+            frame: frame.packed,
+            frame_bytes,
+            gzip: content.is_gzip(),
+            unique_pid: content.unique_pid(),
+            layout: content.layout.clone(),
+        });
+        images.insert(
+            file.name.clone(),
+            ImageSignature::new(&content.layout, block, hashes),
+        );
+    }
+    Ok(Signed {
+        signature: Signature {
+            addressing,
+            block,
+            images,
+        },
+        files,
+    })
+}
+
+/// Digest of a file's content: of its layout, and of the hashes of all its blocks and of its frame.
+pub(crate) fn digest(layout: &Layout, frame: Hash, hashes: &[Hash]) -> String {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&layout.bytes.to_le_bytes());
+    for extent in &layout.extents {
+        for number in [extent.offset, extent.start, extent.bytes] {
+            hasher.update(&number.to_le_bytes());
+        }
+    }
+    hasher.update(&frame.0);
+    for hash in hashes {
+        hasher.update(&hash.0);
+    }
+    Hash::from(hasher.finalize()).to_string()
+}
+
+/// The hash of a block; of one that is zero without computing it.
+pub(crate) fn hash(bytes: &[u8]) -> Hash {
+    if is_zero(bytes) {
+        Hash::of(&[])
+    } else {
+        Hash::of(bytes)
+    }
+}
+
+/// Bytes of blocks of `new` that `old` does not have at the same place.
+#[must_use]
+pub fn changed_bytes(new: &Signature, old: &Signature) -> u64 {
+    new.images
+        .iter()
+        .map(|(name, image)| {
+            let old = old.images.get(name);
+            image
+                .each(new.block)
+                .filter(|(block, hash)| {
+                    old.and_then(|old| old.find(block, new.block))
+                        .is_none_or(|known| known != *hash)
+                })
+                .map(|(block, _)| u64::from(block.bytes))
+                .sum::<u64>()
+        })
+        .sum()
+}
+
+/// The part of a signature that is written as JSON.
+#[derive(Serialize, Deserialize)]
+struct Head {
+    addressing: Addressing,
+    block_bytes: BlockSize,
+    images: Vec<HeadImage>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct HeadImage {
+    name: String,
+    extents: u64,
+    blocks: u64,
+}
+
+/// First bytes of a file of signatures.
+const MAGIC: [u8; 8] = *b"cvcsign\x01";
+
+impl Signature {
+    /// Writes it into a file that appears whole or not at all.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub fn write(&self, path: &Path) -> Result<(), DeltaError> {
+        let head = Head {
+            addressing: self.addressing,
+            block_bytes: self.block,
+            images: self
+                .images
+                .iter()
+                .map(|(name, image)| HeadImage {
+                    name: name.clone(),
+                    extents: image.numbers.0.len() as u64,
+                    blocks: image.hashes.len() as u64,
+                })
+                .collect(),
+        };
+        let mut extents = Vec::new();
+        let mut hashes = Vec::new();
+        for image in self.images.values() {
+            for (extent, first) in &image.numbers.0 {
+                for number in [extent.start, extent.bytes, *first] {
+                    extents.extend_from_slice(&number.to_le_bytes());
+                }
+            }
+            hashes.extend(image.hashes.iter().flat_map(|hash| hash.0));
+        }
+        let head = serde_json::to_vec(&head).expect("plain data");
+        let mut out = MAGIC.to_vec();
+        for section in [&head[..], &wire::squeeze(path, &extents)?, &hashes] {
+            wire::put_section(&mut out, section);
+        }
+        wire::write_whole(path, &out)
+    }
+
+    /// Reads one.
+    ///
+    /// # Errors
+    /// Where there is none, or it is damaged.
+    pub fn read(path: &Path) -> Result<Self, DeltaError> {
+        let bytes = std::fs::read(path).map_err(DeltaError::io(path, "read"))?;
+        let mut rest = wire::after_magic(path, &bytes, &MAGIC)?;
+        let damaged = |what| DeltaError::damaged(path, what);
+        let head: Head = serde_json::from_slice(wire::take_section(path, &mut rest, "the head")?)
+            .map_err(|_| damaged("the head"))?;
+        let extents = wire::expand(path, wire::take_section(path, &mut rest, "the extents")?)?;
+        let mut extents = extents.chunks_exact(24).map(|e| {
+            let number =
+                |n: usize| u64::from_le_bytes(e[n * 8..n * 8 + 8].try_into().expect("eight bytes"));
+            (number(0), number(1), number(2))
+        });
+        let mut hashes = wire::take_section(path, &mut rest, "the hashes")?
+            .as_chunks::<16>()
+            .0
+            .iter()
+            .map(|h| Hash(*h));
+        let mut images = BTreeMap::new();
+        for image in head.images {
+            let taken: Vec<(Extent, u64)> = extents
+                .by_ref()
+                .take(usize::try_from(image.extents).unwrap_or(usize::MAX))
+                .map(|(start, bytes, first)| {
+                    // where it is in the file is of no interest any more
+                    (
+                        Extent {
+                            offset: 0,
+                            start,
+                            bytes,
+                        },
+                        first,
+                    )
+                })
+                .collect();
+            let own: Vec<Hash> = hashes
+                .by_ref()
+                .take(usize::try_from(image.blocks).unwrap_or(usize::MAX))
+                .collect();
+            if taken.len() as u64 != image.extents
+                || own.len() as u64 != image.blocks
+                || taken
+                    .iter()
+                    .any(|(e, _)| e.start.checked_add(e.bytes).is_none())
+            {
+                return Err(damaged("the tables"));
+            }
+            images.insert(
+                image.name,
+                ImageSignature {
+                    numbers: Numbers(taken),
+                    hashes: own,
+                },
+            );
+        }
+        Ok(Self {
+            addressing: head.addressing,
+            block: head.block_bytes,
+            images,
+        })
+    }
+}

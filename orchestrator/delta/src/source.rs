@@ -1,0 +1,112 @@
+//! The files of a state.
+
+use crate::error::{DeltaError, DeltaErrorKind};
+use std::{
+    fs,
+    os::unix::fs::{FileTypeExt, PermissionsExt},
+    path::{Path, PathBuf},
+};
+
+/// A checkpoint that lies in a directory, or is one file.
+#[derive(Debug)]
+pub struct Source {
+    /// The directory or file.
+    pub path: PathBuf,
+    /// All files, by name.
+    pub files: Vec<SourceFile>,
+    /// Symbolic links: name, and what they say.
+    pub links: Vec<(String, String)>,
+}
+
+/// A file of a state.
+#[derive(Clone, Debug)]
+pub struct SourceFile {
+    /// Its name, below the directory.
+    pub name: String,
+    /// Where it is.
+    pub path: PathBuf,
+    /// Its length, bytes.
+    pub bytes: u64,
+    /// Its permissions.
+    pub mode: u32,
+}
+
+impl Source {
+    /// Lists a state.
+    ///
+    /// # Errors
+    /// Where something cannot be listed or stored: a temporary file of DMTCP, a pipe, nothing at all.
+    pub fn list(path: &Path) -> Result<Self, DeltaError> {
+        let mut source = Self {
+            path: path.to_owned(),
+            files: Vec::new(),
+            links: Vec::new(),
+        };
+        let metadata = fs::metadata(path).map_err(DeltaError::io(path, "read"))?;
+        if metadata.is_dir() {
+            source.below(path, "")?;
+        } else {
+            let name = path.file_name().unwrap_or_default();
+            source.file(path, name.to_string_lossy().into_owned(), &metadata)?;
+        }
+        if source.files.is_empty() {
+            return Err(DeltaError::new(path, DeltaErrorKind::Empty));
+        }
+        source.files.sort_by(|a, b| a.name.cmp(&b.name));
+        source.links.sort();
+        Ok(source)
+    }
+
+    /// Sum of the files, bytes.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.files.iter().map(|f| f.bytes).sum()
+    }
+
+    fn below(&mut self, dir: &Path, prefix: &str) -> Result<(), DeltaError> {
+        for entry in fs::read_dir(dir).map_err(DeltaError::io(dir, "list"))? {
+            let path = entry.map_err(DeltaError::io(dir, "list"))?.path();
+            let name = format!(
+                "{prefix}{}",
+                path.file_name().unwrap_or_default().to_string_lossy()
+            );
+            let metadata = fs::symlink_metadata(&path).map_err(DeltaError::io(&path, "read"))?;
+            if metadata.is_symlink() {
+                let to = fs::read_link(&path).map_err(DeltaError::io(&path, "read"))?;
+                self.links.push((name, to.to_string_lossy().into_owned()));
+            } else if metadata.is_dir() {
+                self.below(&path, &format!("{name}/"))?;
+            } else {
+                self.file(&path, name, &metadata)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn file(
+        &mut self,
+        path: &Path,
+        name: String,
+        metadata: &fs::Metadata,
+    ) -> Result<(), DeltaError> {
+        let kind = metadata.file_type();
+        let special = if kind.is_fifo() {
+            "a pipe"
+        } else if kind.is_socket() {
+            "a socket"
+        } else if !kind.is_file() {
+            "a device"
+        } else if name.ends_with(".dmtcp.temp") {
+            return Err(DeltaError::new(path, DeltaErrorKind::Temporary));
+        } else {
+            self.files.push(SourceFile {
+                name,
+                path: path.to_owned(),
+                bytes: metadata.len(),
+                mode: metadata.permissions().mode() & 0o7777,
+            });
+            return Ok(());
+        };
+        Err(DeltaError::new(path, DeltaErrorKind::Special(special)))
+    }
+}

@@ -1,0 +1,10 @@
+//! Deltas of checkpoints.
+
+#[path = "../../../image/tests/it/common/mod.rs"]
+mod common;
+
+mod damage;
+mod methods;
+mod process;
+mod refused;
+mod sequences;

@@ -1,0 +1,125 @@
+//! Which base each method takes.
+
+use crate::process::{DATA, PAGE, Process};
+use cvc_delta::{Method, Series, SeriesOptions, StateRecord, Threshold};
+use std::fs;
+
+/// Ten states: a few pages change always, and a front leaves changed pages behind.
+fn run(method: Method) -> Vec<StateRecord> {
+    let dir = tempfile::tempdir().unwrap();
+    let options = SeriesOptions {
+        method,
+        ..SeriesOptions::default()
+    };
+    let mut series = Series::create(&dir.path().join("series"), options).unwrap();
+    let mut process = Process::new(40_000, 100);
+    for t in 1..=10_u64 {
+        for page in 0..4 {
+            process.pages.insert(DATA + page * PAGE, t * 1000 + page);
+        }
+        for page in 10 + 6 * t..16 + 6 * t {
+            process.pages.insert(DATA + page * PAGE, 50_000 + page);
+        }
+        let state = dir.path().join(format!("state-{t}"));
+        fs::create_dir(&state).unwrap();
+        process.write(&state.join("ckpt.dmtcp"), false);
+        series.add(&state, &|_| {}).unwrap();
+    }
+    series.states().to_vec()
+}
+
+fn bases(records: &[StateRecord]) -> Vec<u32> {
+    records.iter().map(|r| r.base.unwrap_or(0)).collect()
+}
+
+#[test]
+fn differential_grows_incremental_does_not() {
+    let incremental = run(Method::Incremental);
+    assert_eq!(bases(&incremental), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+    assert!(
+        incremental[1..]
+            .iter()
+            .all(|r| r.changed_bytes == 10 * PAGE)
+    );
+    let differential = run(Method::Differential);
+    assert_eq!(bases(&differential), [0, 1, 1, 1, 1, 1, 1, 1, 1, 1]);
+    for (n, record) in differential.iter().enumerate().skip(1) {
+        assert_eq!(record.changed_bytes, (4 + 6 * n as u64) * PAGE);
+    }
+    let full = run(Method::Full);
+    assert_eq!(bases(&full), [0; 10]);
+}
+
+#[test]
+fn adca_without_a_bound_is_differential_and_below_one_incremental() {
+    let adca = |threshold| bases(&run(Method::Adca { threshold }));
+    assert_eq!(
+        adca(Threshold::Ratio(f64::INFINITY)),
+        bases(&run(Method::Differential))
+    );
+    assert_eq!(
+        adca(Threshold::Bytes(i64::MAX)),
+        bases(&run(Method::Differential))
+    );
+    assert_eq!(
+        adca(Threshold::Ratio(0.5)),
+        bases(&run(Method::Incremental))
+    );
+    assert_eq!(adca(Threshold::Bytes(-1)), bases(&run(Method::Incremental)));
+}
+
+#[test]
+fn adca_moves_its_base_when_the_ratio_is_exceeded() {
+    // of t states since the base 4 + 6t pages differ, since the state before 10: more than twice at t = 3
+    let records = run(Method::Adca {
+        threshold: Threshold::Ratio(2.0),
+    });
+    assert_eq!(bases(&records), [0, 1, 1, 1, 4, 4, 4, 7, 7, 7]);
+    let moved: Vec<u32> = records
+        .iter()
+        .filter(|r| r.becomes_base)
+        .map(|r| r.state)
+        .collect();
+    assert_eq!(moved, [1, 4, 7, 10]);
+    let volumes = records[3].volumes.unwrap();
+    assert_eq!(
+        (volumes.since_base, volumes.since_previous),
+        (22 * PAGE, 10 * PAGE)
+    );
+}
+
+#[test]
+fn a_bounded_chain_stays_short_and_costs_less_than_differential() {
+    let bounded = run(Method::Bounded {
+        threshold: Threshold::Ratio(2.0),
+        files: 3,
+    });
+    let sum = |records: &[StateRecord]| records.iter().map(|r| r.changed_bytes).sum::<u64>();
+    assert_eq!(bases(&bounded), [0, 1, 1, 1, 4, 4, 1, 7, 7, 1]);
+    assert!(sum(&bounded) < sum(&run(Method::Differential)));
+    let pair = run(Method::Bounded {
+        threshold: Threshold::Ratio(2.0),
+        files: 2,
+    });
+    assert_eq!(bases(&pair), bases(&run(Method::Differential)));
+}
+
+#[test]
+fn nothing_that_changed_is_no_reason_for_a_new_base() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = SeriesOptions {
+        method: Method::Adca {
+            threshold: Threshold::Ratio(0.1),
+        },
+        ..SeriesOptions::default()
+    };
+    let mut series = Series::create(&dir.path().join("series"), options).unwrap();
+    let state = dir.path().join("state");
+    fs::create_dir(&state).unwrap();
+    Process::new(40_000, 10).write(&state.join("ckpt.dmtcp"), false);
+    for _ in 0..3 {
+        series.add(&state, &|_| {}).unwrap();
+    }
+    assert_eq!(bases(series.states()), [0, 1, 1]);
+    assert_eq!(series.states()[2].changed_bytes, 0);
+}

@@ -1,0 +1,150 @@
+//! What is refused, each with one error that says what and where, and nothing half-written.
+
+use crate::process::{DATA, PAGE, Process, files};
+use cvc_delta::{BlockSize, Method, Series, SeriesOptions, Threshold};
+use std::{fs, path::Path};
+
+fn state(dir: &Path, name: &str, process: &Process) -> std::path::PathBuf {
+    let state = dir.join(name);
+    fs::create_dir(&state).unwrap();
+    process.write(&state.join(format!("ckpt_{}.dmtcp", process.vpid)), false);
+    state
+}
+
+#[test]
+fn settings_that_make_no_sense() {
+    for bytes in [0, 1, 1000, 2048, 5000, 2 << 20] {
+        let error = BlockSize::new(bytes).unwrap_err().to_string();
+        assert!(
+            error.contains(&format!("a block of {bytes} bytes")),
+            "{error}"
+        );
+    }
+    let dir = tempfile::tempdir().unwrap();
+    for (threshold, said) in [
+        (f64::NAN, "NaN is no threshold"),
+        (-0.5, "-0.5 is no threshold"),
+    ] {
+        let method = Method::Adca {
+            threshold: Threshold::Ratio(threshold),
+        };
+        let options = SeriesOptions {
+            method,
+            ..SeriesOptions::default()
+        };
+        let error = Series::create(&dir.path().join("new"), options)
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains(said), "{error}");
+        assert!(!dir.path().join("new").exists());
+    }
+}
+
+#[test]
+fn states_that_are_none_leave_the_series_as_it_was() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut process = Process::new(40_000, 20);
+    let place = dir.path().join("series");
+    let mut series = Series::create(&place, SeriesOptions::default()).unwrap();
+    series
+        .add(&state(dir.path(), "one", &process), &|_| {})
+        .unwrap();
+    let before = files(&place);
+
+    let other = state(dir.path(), "other", &Process::new(50_000, 20));
+    let temporary = state(dir.path(), "temporary", &process);
+    fs::write(temporary.join("ckpt_40000.dmtcp.temp"), "half").unwrap();
+    let truncated = state(dir.path(), "truncated", &process);
+    let image = truncated.join("ckpt_40000.dmtcp");
+    let bytes = fs::read(&image).unwrap();
+    fs::write(&image, &bytes[..bytes.len() - 5000]).unwrap();
+    let empty = dir.path().join("empty");
+    fs::create_dir(&empty).unwrap();
+    let pipe = state(dir.path(), "pipe", &process);
+    assert!(
+        std::process::Command::new("mkfifo")
+            .arg(pipe.join("p"))
+            .status()
+            .unwrap()
+            .success()
+    );
+    for (path, said) in [
+        (&other, "another run"),
+        (
+            &temporary,
+            "ckpt_40000.dmtcp.temp: a temporary file of DMTCP",
+        ),
+        (&truncated, "ckpt_40000.dmtcp"),
+        (&empty, "no file in it"),
+        (&pipe, "p: a pipe, which cannot be stored"),
+        (&dir.path().join("nowhere"), "nowhere: cannot read"),
+    ] {
+        let error = series.add(path, &|_| {}).unwrap_err().to_string();
+        assert!(error.contains(said), "{error}");
+        assert!(files(&place) == before, "{}", path.display());
+    }
+    assert!(
+        series
+            .add(&other, &|_| {})
+            .unwrap_err()
+            .to_string()
+            .contains("50000"),
+        "the process is named"
+    );
+    process.pages.insert(DATA, 77);
+    series
+        .add(&state(dir.path(), "two", &process), &|_| {})
+        .unwrap();
+}
+
+#[test]
+fn places_that_are_taken() {
+    let dir = tempfile::tempdir().unwrap();
+    let process = Process::new(40_000, 20);
+    let place = dir.path().join("series");
+    let mut series = Series::create(&place, SeriesOptions::default()).unwrap();
+    let one = state(dir.path(), "one", &process);
+    series.add(&one, &|_| {}).unwrap();
+    let error = Series::create(&place, SeriesOptions::default())
+        .unwrap_err()
+        .to_string();
+    assert!(error.ends_with("series: exists"), "{error}");
+    let error = series.restore(1, &one, &|_| {}).unwrap_err().to_string();
+    assert!(error.ends_with("one: exists"), "{error}");
+    let error = series
+        .restore(9, &dir.path().join("nine"), &|_| {})
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("no state 9: it has 1"), "{error}");
+    let error = Series::open(&one).unwrap_err().to_string();
+    assert!(error.contains("it has no manifest.json"), "{error}");
+}
+
+#[test]
+fn states_that_nobody_needs_can_go() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut process = Process::new(40_000, 60);
+    let options = SeriesOptions {
+        method: Method::Differential,
+        ..SeriesOptions::default()
+    };
+    let mut series = Series::create(&dir.path().join("series"), options).unwrap();
+    for t in 1..=6 {
+        process.pages.insert(DATA + t * PAGE, 1000 * t);
+        series
+            .add(&state(dir.path(), &t.to_string(), &process), &|_| {})
+            .unwrap();
+    }
+    let gone: Vec<u32> = series.prune(2).unwrap().iter().map(|s| s.state).collect();
+    assert_eq!(gone, [2, 3, 4]);
+    for t in [1, 5, 6] {
+        series
+            .verify(t, Some(&dir.path().join(t.to_string())), &|_| {})
+            .unwrap();
+    }
+    process.pages.insert(DATA, 5);
+    let next = series
+        .add(&state(dir.path(), "7", &process), &|_| {})
+        .unwrap();
+    assert_eq!((next.state, next.base), (7, Some(1)));
+}

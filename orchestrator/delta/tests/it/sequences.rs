@@ -1,0 +1,277 @@
+//! Whatever a process does between its checkpoints, each of them comes back to the byte.
+
+use crate::process::{DATA, PAGE, Process, files};
+use cvc_delta::{
+    Addressing, BlockSize, Codec, Method, Series, SeriesOptions, Source, Threshold, Transform,
+    changed_bytes, sign,
+};
+use proptest::prelude::*;
+use std::{collections::BTreeMap, fs, path::Path};
+
+/// What happens between two checkpoints.
+#[derive(Clone, Debug)]
+enum Event {
+    /// A page gets another content, or zeros.
+    Write(u64, u64),
+    /// A page comes or goes.
+    Touch(u64),
+    Free(u64),
+    /// A file beside the images grows by some bytes.
+    Append(usize),
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        4 => (0..40_u64, 0..9_u64).prop_map(|(page, number)| Event::Write(page, number * 100)),
+        2 => (0..60_u64).prop_map(Event::Touch),
+        1 => (0..60_u64).prop_map(Event::Free),
+        1 => (1..6000_usize).prop_map(Event::Append),
+    ]
+}
+
+fn options() -> impl Strategy<Value = SeriesOptions> {
+    let threshold = prop_oneof![
+        (0.0..4.0_f64).prop_map(Threshold::Ratio),
+        Just(Threshold::Ratio(f64::INFINITY)),
+        (-4096..40_960_i64).prop_map(Threshold::Bytes),
+    ];
+    let method = (0..5_u8, threshold, 2..5_u32).prop_map(|(n, threshold, files)| match n {
+        0 => Method::Full,
+        1 => Method::Incremental,
+        2 => Method::Differential,
+        3 => Method::Adca { threshold },
+        _ => Method::Bounded { threshold, files },
+    });
+    let codec = prop::sample::select(Codec::ALL.to_vec());
+    let transform = prop::sample::select(vec![Transform::None, Transform::Shuffle, Transform::Xor]);
+    let addressing = prop::sample::select(vec![Addressing::Address, Addressing::Index]);
+    let size = prop::sample::select(vec![4096_u64, 8192, 65_536]);
+    let packet = prop::sample::select(vec![0_u32, 1, 3, 256]);
+    (
+        method,
+        codec,
+        transform,
+        addressing,
+        size,
+        packet,
+        any::<bool>(),
+    )
+        .prop_map(
+            |(method, codec, transform, addressing, size, packet_blocks, once)| SeriesOptions {
+                method,
+                addressing,
+                block_bytes: BlockSize::new(size).unwrap(),
+                codec,
+                transform,
+                packet_blocks,
+                once,
+            },
+        )
+}
+
+/// A state as files.
+fn write(dir: &Path, processes: &[Process], beside: &[u8], gzipped: bool) {
+    fs::create_dir(dir).unwrap();
+    for process in processes {
+        process.write(
+            &dir.join(format!("ckpt_prog_{}.dmtcp", process.vpid)),
+            gzipped,
+        );
+    }
+    fs::create_dir(dir.join("ckpt_prog_files")).unwrap();
+    fs::write(dir.join("ckpt_prog_files/open.txt"), beside).unwrap();
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, max_shrink_iters: 200, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_state_comes_back(
+        options in options(),
+        steps in prop::collection::vec(prop::collection::vec((0..2_usize, event()), 0..12), 1..7),
+    ) {
+        let dir = tempfile::tempdir().unwrap();
+        let mut processes = [Process::new(40_000, 30), Process::new(41_000, 30)];
+        let mut beside = b"beside".to_vec();
+        let mut series = Series::create(&dir.path().join("series"), options).unwrap();
+        for (n, events) in steps.iter().enumerate() {
+            for (rank, event) in events {
+                let pages = &mut processes[*rank].pages;
+                match event {
+                    Event::Write(page, number) => {
+                        pages.entry(DATA + page * PAGE).and_modify(|p| *p = *number);
+                    }
+                    Event::Touch(page) => {
+                        pages.entry(DATA + page * PAGE).or_insert(*page + 7);
+                    }
+                    Event::Free(page) => {
+                        pages.remove(&(DATA + page * PAGE));
+                    }
+                    Event::Append(bytes) => beside.extend(std::iter::repeat_n(b'x', *bytes)),
+                }
+            }
+            let state = dir.path().join(format!("state-{}", n + 1));
+            write(&state, &processes, &beside, false);
+            let record = series.add(&state, &|_| {}).unwrap();
+            prop_assert_eq!(record.state as usize, n + 1);
+        }
+        for n in 1..=steps.len() {
+            let state = u32::try_from(n).unwrap();
+            let to = dir.path().join(format!("restored-{n}"));
+            series.restore(state, &to, &|_| {}).unwrap();
+            let was = dir.path().join(format!("state-{n}"));
+            prop_assert!(files(&to) == files(&was));
+            series.verify(state, Some(&was), &|_| {}).unwrap();
+            if let Method::Bounded { files, .. } = options.method {
+                prop_assert!(series.chain_of(state).unwrap().len() <= files as usize);
+            }
+        }
+    }
+
+    #[test]
+    fn what_changed_is_what_a_comparison_of_all_pages_finds(
+        events in prop::collection::vec(event(), 0..30),
+    ) {
+        let dir = tempfile::tempdir().unwrap();
+        let before = Process::new(40_000, 30);
+        let mut after = before.clone();
+        for event in &events {
+            match event {
+                Event::Write(page, number) => {
+                    after.pages.entry(DATA + page * PAGE).and_modify(|p| *p = *number);
+                }
+                Event::Touch(page) => {
+                    after.pages.entry(DATA + page * PAGE).or_insert(*page + 7);
+                }
+                Event::Free(page) => {
+                    after.pages.remove(&(DATA + page * PAGE));
+                }
+                Event::Append(_) => {}
+            }
+        }
+        let signed = |process: &Process, name: &str| {
+            let dir = dir.path().join(name);
+            fs::create_dir(&dir).unwrap();
+            process.write(&dir.join("ckpt.dmtcp"), false);
+            sign(&Source::list(&dir).unwrap(), Addressing::Address, BlockSize::PAGE, &|_| {}).unwrap()
+        };
+        let differs = |new: &BTreeMap<u64, u64>, old: &BTreeMap<u64, u64>| {
+            new.iter().filter(|(page, number)| old.get(page) != Some(number)).count() as u64 * PAGE
+        };
+        let (old, new) = (signed(&before, "old"), signed(&after, "new"));
+        prop_assert_eq!(changed_bytes(&new, &old), differs(&after.pages, &before.pages));
+        prop_assert_eq!(changed_bytes(&old, &new), differs(&before.pages, &after.pages));
+    }
+}
+
+#[test]
+fn a_page_that_comes_moves_nothing_by_address_and_everything_behind_it_by_index() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut process = Process::new(40_000, 200);
+    process.pages.remove(&(DATA + 10 * PAGE));
+    let stored = |addressing: Addressing, process: &Process| {
+        let series = dir.path().join(format!("{addressing:?}"));
+        let mut series = Series::create(
+            &series,
+            SeriesOptions {
+                addressing,
+                method: Method::Incremental,
+                ..SeriesOptions::default()
+            },
+        )
+        .unwrap();
+        let mut grown = process.clone();
+        grown.pages.insert(DATA + 10 * PAGE, 11);
+        let mut last = None;
+        for (n, process) in [process, &grown].into_iter().enumerate() {
+            let path = dir.path().join(format!("{addressing:?}-{n}"));
+            fs::create_dir(&path).unwrap();
+            process.write(&path.join("ckpt.dmtcp"), false);
+            last = Some(series.add(&path, &|_| {}).unwrap());
+        }
+        last.unwrap().changed_bytes
+    };
+    assert_eq!(stored(Addressing::Address, &process), PAGE);
+    assert!(stored(Addressing::Index, &process) > 180 * PAGE);
+}
+
+#[test]
+fn a_gzipped_image_comes_back_inflated() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut process = Process::new(40_000, 50);
+    let mut series = Series::create(&dir.path().join("series"), SeriesOptions::default()).unwrap();
+    for n in 1..=3_u32 {
+        process
+            .pages
+            .insert(DATA + u64::from(n) * PAGE, 1000 + u64::from(n));
+        let packed = dir.path().join(format!("gzip-{n}"));
+        let plain = dir.path().join(format!("plain-{n}"));
+        write(&packed, &[process.clone()], b"", true);
+        write(&plain, &[process.clone()], b"", false);
+        let record = series.add(&packed, &|_| {}).unwrap();
+        assert!(n == 1 || record.changed_bytes == PAGE, "{record:?}");
+        series
+            .restore(n, &dir.path().join(format!("back-{n}")), &|_| {})
+            .unwrap();
+        assert!(files(&dir.path().join(format!("back-{n}"))) == files(&plain));
+        series.verify(n, Some(&packed), &|_| {}).unwrap();
+    }
+}
+
+#[test]
+fn what_ranks_have_in_common_is_stored_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path().join("state");
+    fs::create_dir(&state).unwrap();
+    for vpid in 0..4 {
+        let mut process = Process::new(40_000 + vpid, 100);
+        process
+            .pages
+            .insert(DATA, 5000 + u64::try_from(vpid).unwrap());
+        process.write(&state.join(format!("ckpt_{vpid}.dmtcp")), false);
+    }
+    let size = |once: bool| {
+        let options = SeriesOptions {
+            once,
+            codec: Codec::None,
+            ..SeriesOptions::default()
+        };
+        let mut series = Series::create(&dir.path().join(format!("{once}")), options).unwrap();
+        series.add(&state, &|_| {}).unwrap().packet_bytes
+    };
+    assert_eq!(size(false), 400 * PAGE);
+    assert_eq!(size(true), 103 * PAGE);
+}
+
+#[test]
+fn one_block_is_read_from_one_packet() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut process = Process::new(40_000, 64);
+    let options = SeriesOptions {
+        packet_blocks: 4,
+        ..SeriesOptions::default()
+    };
+    let mut series = Series::create(&dir.path().join("series"), options).unwrap();
+    for n in 0..2 {
+        process.pages.insert(DATA + 5 * PAGE, 900 + n);
+        let state = dir.path().join(format!("state-{n}"));
+        write(&state, &[process.clone()], b"", false);
+        series.add(&state, &|_| {}).unwrap();
+    }
+    let name = "ckpt_prog_40000.dmtcp";
+    let mut chain = series.chain(2).unwrap();
+    assert_eq!(chain.len(), 2);
+    assert_eq!(
+        chain.block(name, DATA + 5 * PAGE + 17).unwrap(),
+        crate::process::content(901)
+    );
+    assert_eq!(
+        chain.block(name, DATA + 6 * PAGE).unwrap(),
+        crate::process::content(7)
+    );
+    let error = chain.block(name, 0x10).unwrap_err().to_string();
+    assert!(
+        error.contains("no block at 0x10 of ckpt_prog_40000.dmtcp"),
+        "{error}"
+    );
+}
