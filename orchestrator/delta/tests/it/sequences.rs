@@ -199,7 +199,14 @@ fn a_page_that_comes_moves_nothing_by_address_and_everything_behind_it_by_index(
 fn a_gzipped_image_comes_back_inflated() {
     let dir = tempfile::tempdir().unwrap();
     let mut process = Process::new(40_000, 50);
-    let mut series = Series::create(&dir.path().join("series"), SeriesOptions::default()).unwrap();
+    let mut series = Series::create(
+        &dir.path().join("series"),
+        SeriesOptions {
+            method: Method::Incremental,
+            ..SeriesOptions::default()
+        },
+    )
+    .unwrap();
     for n in 1..=3_u32 {
         process
             .pages
