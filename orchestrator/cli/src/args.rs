@@ -48,51 +48,85 @@ impl From<LogLevel> for LevelFilter {
 
 #[derive(Subcommand)]
 pub enum Command {
-    /// Write a campaign file from a few answers: what to measure, where, with which programs
+    /// Write a campaign file from a few answers
+    ///
+    /// What to measure, where, and with which programs is asked for, or given as options.
     Init(InitArgs),
-    /// Show what would run, where, for how long, and the space it needs, without starting anything
+    /// Show what would run, for how long, at what price, in what space
+    ///
+    /// Nothing is started.
     Plan(PlanArgs),
     /// Run a campaign, or what remains of it, and write its report
     Run(RunArgs),
     /// Show the progress of a campaign
     Status(StatusArgs),
-    /// Show a campaign in a browser of this machine: progress, what runs where, costs, failures, the report; nothing can be changed there
+    /// Show a campaign in a browser of this machine
+    ///
+    /// Progress, what runs where, costs, failures, the report; nothing can be changed there.
     Serve(ServeArgs),
-    /// Explain why a run or a point is where it is: what was tried, what came of it, what happens next
+    /// Explain why a run or a point is where it is
+    ///
+    /// What was tried, what came of it, what happens next.
     Explain(ExplainArgs),
-    /// Check the files of a campaign, and repair what can be repaired without guessing
+    /// Check the files of a campaign, and repair what needs no guess
     Fsck(FsckArgs),
     /// Rebuild a campaign's report
     Report(ReportArgs),
-    /// Show how often the intervals that cvc prints hold, and how often the comparisons of a campaign call equal things different
+    /// Show how often the intervals that cvc prints hold
+    ///
+    /// And how often the comparisons of a campaign call equal things different.
     Calibrate(CalibrateArgs),
-    /// Compare sites, campaigns or saved baselines: what differs around the programs, and each quantity with a verdict
+    /// Compare sites, campaigns or baselines, each quantity with a verdict
+    ///
+    /// Begins with what differs around the programs.
     Compare(CompareArgs),
-    /// Advise which site, mapping and checkpoint setting to take, by time, cost and storage, and what to measure next
+    /// Advise which machines, mapping and checkpoint setting to take
+    ///
+    /// By time, cost and storage, and what to measure next.
     Advise(AdviseArgs),
-    /// Import what others measured as a campaign: a CSV table, a description of tables, or a report of ReFrame
+    /// Import what others measured as a campaign
+    ///
+    /// A CSV table, a description of tables, or a report of ReFrame.
     Import(ImportArgs),
-    /// Export a campaign for others: flat tables with a schema (CSV, Parquet), a Process Run Crate (RO-Crate), or an artefact (BagIt)
+    /// Export a campaign as tables, RO-Crate or artefact
+    ///
+    /// Flat tables with a schema (CSV, Parquet), a Process Run Crate (RO-Crate), or an artefact (BagIt).
     Export(ExportArgs),
-    /// Compare a paper's printed tables with what its own inputs give and with what was measured here
+    /// Compare a paper's printed tables with its inputs and own runs
+    ///
+    /// With what its own inputs give, and with what was measured here.
     Reproduce(ReproduceArgs),
-    /// Predict checkpoints at any mapping, process count or class from observed ones
+    /// Predict checkpoints that were not run from those that were
+    ///
+    /// At any mapping, process count or class; with the interval between checkpoints that loses least.
     Predict(PredictArgs),
-    /// Show the zones of a checkpoint image, or of all images of a directory or campaign
+    /// Show the zones of checkpoint images
+    ///
+    /// Of one file, or of all images of a directory or campaign.
     Image(cvc_image_show::command::ImageArgs),
-    /// Show who wrote what, when and in which pattern in a trace of Darshan, strace or DFTracer; findings; what differs between two
+    /// Show who wrote what, when and in which pattern, from a trace
+    ///
+    /// Of Darshan, strace or DFTracer; with findings, and what differs between two.
     Trace(TraceArgs),
-    /// Install what a campaign needs on the machines of a site, and record it in the campaign's cvc.lock
+    /// Install what a campaign needs on the machines of a site
+    ///
+    /// And record it in the campaign's cvc.lock.
     Install(InstallArgs),
-    /// End everything that a campaign runs on its sites, and release what it has in clouds
+    /// End what a campaign runs, and release what it has in clouds
     Down(DownArgs),
-    /// Find and remove what campaigns left in a cloud, by its tags alone
+    /// Find and remove what campaigns left in a cloud, by its tags
     Sweep(SweepArgs),
-    /// Ask a cloud for the current prices of the instances of a campaign, for `cvc plan` and budgets
+    /// Ask a cloud for the prices of the instances of a campaign
+    ///
+    /// For `cvc plan` and budgets.
     Prices(PricesArgs),
-    /// Show what is installed, what is missing, what cannot be done without it, and how to fix it
+    /// Show what is installed, what is missing, and how to fix it
+    ///
+    /// With what cannot be done without it.
     Doctor(DoctorArgs),
-    /// Print the JSON Schema of campaign files, of application descriptors, or of what `cvc predict --json` prints
+    /// Print the JSON Schema of a kind of file
+    ///
+    /// Of campaign files, of application descriptors, or of what `cvc predict --json` prints.
     Schema {
         /// The kind of file
         #[arg(value_enum, default_value = "campaign")]
@@ -103,9 +137,13 @@ pub enum Command {
         /// The shell
         shell: clap_complete::Shell,
     },
-    /// Print the reference of all commands as Markdown (docs/cli.md)
+    /// Print the reference of all commands as Markdown (docs/cli.md), or write a manual page of each
     #[command(hide = true)]
-    Reference,
+    Reference {
+        /// Write manual pages (cvc.1, cvc-run.1, …) into this directory instead
+        #[arg(long, value_name = "DIR")]
+        man: Option<Utf8PathBuf>,
+    },
     /// Start and watch the processes of one run (cvc itself uses it)
     #[command(hide = true)]
     Shepherd,
