@@ -210,6 +210,7 @@ fn scripts_have_right_syntax_and_can_be_executed() {
     for script in [
         "quickstart",
         "test",
+        "two-clusters",
         ".ci/run",
         "orchestrator/xtask/setup.sh",
     ] {
