@@ -88,18 +88,30 @@ pub(crate) fn was_started(text: &str) -> bool {
         .any(|line| STARTED.iter().any(|part| line.contains(part)))
 }
 
-/// What a program said at its end, in one line, bounded: the first line that tells of an error, and the last two. What launchers add to it is
-/// left out, unless there is nothing else.
-pub(crate) fn own_words(text: &str) -> String {
-    let lines = || text.lines().map(str::trim).filter(|l| !l.is_empty());
+/// The lines of a program, without blank ones and without what launchers add once it has ended badly; all lines if there are no others.
+pub fn own_lines(text: &str) -> Vec<&str> {
+    let lines = || {
+        text.lines()
+            .map(str::trim_end)
+            .filter(|l| !l.trim().is_empty())
+    };
     let is_own = |line: &&str| {
+        let line = line.trim_start();
         !TRAILERS.iter().any(|trailer| line.starts_with(trailer))
             && !(line.starts_with("srun: ") && line.contains("Exited with exit code"))
     };
-    let mut own: Vec<&str> = lines().filter(is_own).collect();
+    let own: Vec<&str> = lines().filter(is_own).collect();
     if own.is_empty() {
-        own = lines().collect();
+        lines().collect()
+    } else {
+        own
     }
+}
+
+/// What a program said at its end, in one line, bounded: the first line that tells of an error, and the last two. What launchers add to it is
+/// left out, unless there is nothing else.
+pub(crate) fn own_words(text: &str) -> String {
+    let own: Vec<&str> = own_lines(text).into_iter().map(str::trim).collect();
     let is_wrong = |line: &&str| {
         let line = line.to_ascii_lowercase();
         WRONG.iter().any(|word| line.contains(word))
