@@ -81,14 +81,19 @@ pub fn run(args: &RunArgs) -> Result<ExitStatus, Failure> {
             }
         }
     }
-    if !args.json && summary.failed > 0 && (summary.failed_alike || summary.succeeded == 0) {
+    if !args.json && (summary.failed_alike || summary.failed > 0 && summary.succeeded == 0) {
         heard.show();
     }
     if summary.failed_alike && !summary.interrupted {
         if !args.json {
             let command = command_of(args);
+            let retry = if summary.failed > 0 {
+                " --retry-failed"
+            } else {
+                ""
+            };
             note(format_args!(
-                "hint: once the reason is mended, `{command} --retry-failed` takes everything up again; `{command} --keep-going` goes on as it is"
+                "hint: once the reason is mended, `{command}{retry}` goes on; `{command} --keep-going` goes on as it is"
             ));
         }
         return Ok(ExitStatus::RunsFailed);

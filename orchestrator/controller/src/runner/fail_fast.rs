@@ -11,6 +11,8 @@ const POINTS: usize = 3;
 const ATTEMPTS: usize = 3;
 /// An attempt that fails within this time, seconds, fails at its start: what it waits for does not come by itself.
 const QUICK_S: f64 = 5.0;
+/// Number of failed attempts of a site after which the order of the plan holds again.
+const FIRST: usize = 20;
 /// Each level of these factors must have been tried: what fails with one may succeed with another.
 const TRIED: [&str; 3] = ["app", "mpi", "checkpointer"];
 
@@ -93,6 +95,17 @@ struct OfSite {
     levels: HashSet<(&'static str, String)>,
     /// Whether a run has succeeded, or no more are begun: nothing more is to be noticed.
     is_settled: bool,
+}
+
+impl OfSite {
+    /// Whether each level of a point that may matter was tried.
+    fn has_tried(&self, point: &Point) -> bool {
+        TRIED.iter().all(|factor| {
+            point
+                .factor(factor)
+                .is_none_or(|level| self.levels.contains(&(*factor, level)))
+        })
+    }
 }
 
 /// Runs that failed in the same way.
@@ -205,14 +218,7 @@ impl FailFast {
         if open.is_empty() || alike.points.len() < POINTS && open.iter().any(|p| is_new(&p)) {
             return None;
         }
-        let is_tried = |point: &Point| {
-            TRIED.iter().all(|factor| {
-                point
-                    .factor(factor)
-                    .is_none_or(|level| of_site.levels.contains(&(*factor, level)))
-            })
-        };
-        if !open.iter().all(|(_, point)| is_tried(point)) {
+        if !open.iter().all(|(_, point)| of_site.has_tried(point)) {
             return None;
         }
         let found = FailedAlike {
@@ -225,6 +231,34 @@ impl FailFast {
         }
         self.stopped.insert(site.to_owned());
         Some(found)
+    }
+
+    /// The run to begin next on a site where the first ones failed and none has succeeded: one of these open ones at a level, or else at a point,
+    /// that was not tried yet, because that tells most. `None` if any will do.
+    pub(super) fn preferred<'p>(
+        &self,
+        site: &str,
+        open: impl FnOnce() -> Vec<(usize, &'p PointId, &'p Point)>,
+    ) -> Option<usize> {
+        let of_site = self
+            .sites
+            .get(site)
+            .filter(|of_site| !of_site.is_settled && !of_site.alike.is_empty())?;
+        let attempts: usize = of_site.alike.values().map(|alike| alike.attempts).sum();
+        if attempts > FIRST {
+            return None;
+        }
+        let open = open();
+        let is_new = |id: &PointId| {
+            of_site
+                .alike
+                .values()
+                .all(|alike| !alike.points.contains(id))
+        };
+        open.iter()
+            .find(|(_, _, point)| !of_site.has_tried(point))
+            .or_else(|| open.iter().find(|(_, id, _)| is_new(id)))
+            .map(|(number, ..)| *number)
     }
 
     /// Whether any site begins no more runs.
@@ -315,6 +349,24 @@ mod tests {
             ("e", "openmpi", &same),
         ];
         assert_eq!(stops(&failures, &open), [false, false, false, true]);
+    }
+
+    #[test]
+    fn what_was_not_tried_comes_next_until_something_succeeds() {
+        let mut fast = FailFast::new(false);
+        let (a, b, c) = (
+            point("a", "mpich"),
+            point("b", "mpich"),
+            point("c", "openmpi"),
+        );
+        let open = || vec![(0, &a.0, &a.1), (1, &b.0, &b.1), (2, &c.0, &c.1)];
+        assert_eq!(fast.preferred("local", open), None, "nothing failed");
+        fast.note(&a.0, &a.1, &own("exit code 2: no mesh"));
+        assert_eq!(fast.preferred("local", open), Some(2), "another library");
+        fast.note(&c.0, &c.1, &own("exit code 2: no mesh"));
+        assert_eq!(fast.preferred("local", open), Some(1), "another point");
+        fast.note(&b.0, &b.1, &Outcome::Succeeded);
+        assert_eq!(fast.preferred("local", open), None);
     }
 
     #[test]

@@ -828,9 +828,25 @@ impl CampaignRunner<'_> {
         }
     }
 
+    /// The run that tells more than the next one where the first runs of a site failed, if it may start now.
+    fn preferred(&self, next: usize) -> Option<usize> {
+        if self.scheduler.is_adopted(next) {
+            return None;
+        }
+        let (state, scheduler) = (self.journal.state(), &self.scheduler);
+        let site = scheduler.point(&self.plan.runs[next].point)?.site.as_str();
+        let open = || scheduler.open_numbers(state, site);
+        let number = self.fail_fast.preferred(site, open)?;
+        let planned = &self.plan.runs[number];
+        let may_start = scheduler.nodes_for(planned, &self.sites).is_some()
+            && !self.limit.excludes(planned, &self.options.expected_s);
+        may_start.then_some(number)
+    }
+
     /// Starts all runs that may start now; points that the budget does not pay for are given up.
     fn start_all(&mut self, attempts: &mut Attempts) -> Result<(), CampaignError> {
         while let Some(number) = self.scheduler.next(self.journal.state(), &self.sites) {
+            let number = self.preferred(number).unwrap_or(number);
             let planned = &self.plan.runs[number];
             if self.limit.excludes(planned, &self.options.expected_s)
                 && !self.scheduler.is_adopted(number)
@@ -1214,11 +1230,10 @@ impl CampaignRunner<'_> {
             retry,
             not_again,
         });
-        if retry {
-            return Ok(());
+        if !retry {
+            self.set_aside(&task.planned.point)?;
+            self.decide(&task.planned.point)?;
         }
-        self.set_aside(&task.planned.point)?;
-        self.decide(&task.planned.point)?;
         self.stop_if_alike(task, &outcome);
         Ok(())
     }

@@ -438,6 +438,21 @@ impl<'a> Scheduler<'a> {
             .collect()
     }
 
+    /// The runs of a site that remain and are not under way: their numbers and points, in the order of the plan.
+    pub(super) fn open_numbers(
+        &self,
+        state: &CampaignState,
+        site: &str,
+    ) -> Vec<(usize, &'a PointId, &'a Point)> {
+        self.open_runs(state, |s| s == site)
+            .into_iter()
+            .filter_map(|planned| {
+                let number = *self.numbers.get(&planned.id)?;
+                Some((number, &planned.point, self.point(&planned.point)?))
+            })
+            .collect()
+    }
+
     /// The points of the runs of a site that may still succeed: those that remain, and those under way.
     pub(super) fn open_points(
         &self,
