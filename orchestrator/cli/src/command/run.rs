@@ -22,7 +22,7 @@ use cvc_core::units::counted;
 use cvc_engine::run::own_lines;
 use cvc_session::{Audience, Ended, HoldOptions, Session, explanation::end_of};
 use cvc_sites::error::OverBudget;
-use indexmap::IndexMap;
+use indexmap::{IndexMap, IndexSet};
 use parking_lot::Mutex;
 use std::{sync::Arc, time::Duration};
 use tokio::{
@@ -221,7 +221,9 @@ impl Heard {
                 "\nthe output of one of the failed runs, {}:",
                 shown(file)
             ));
-            for line in excerpt(&own_lines(&text)) {
+            // ranks say the same, one after another
+            let lines: IndexSet<&str> = own_lines(&text).into_iter().collect();
+            for line in excerpt(&lines.into_iter().collect::<Vec<_>>()) {
                 note(format_args!("  | {line}"));
             }
             note("");

@@ -69,6 +69,7 @@ use tracing::Instrument;
 
 pub use blocks::{NextBlock, next_block};
 pub use closing::close_campaign;
+pub use enough::means_of;
 pub use sites::SiteExecutor;
 
 /// Time between two looks at whether the campaign is still this controller's, while something is waited for.
@@ -549,7 +550,7 @@ impl CampaignRunner<'_> {
             "cvc was ended {times} times while this run was under way: by KILL, for want of memory, or with its machine; see what the run does to \
              the machine, then `cvc run --retry-failed` tries it again"
         );
-        let file = conclude_failed(&self.dir, &run, attempt, Cause::NodeLost, detail)?;
+        let file = conclude_failed(&self.dir, &run, attempt, Cause::EndedFromOutside, detail)?;
         let (outcome, wall_s) = (file.outcome.clone(), file.wall_s);
         self.journal.write(Event::finished(run.clone(), file))?;
         let retry = !self.scheduler.used_up(self.journal.state(), &run, attempt);

@@ -182,7 +182,13 @@ pub fn own_lines(text: &str) -> Vec<&str> {
 /// What a program said at its end, in one line, bounded: the first line that tells of an error, and the last two. What launchers add to it is
 /// left out, unless there is nothing else.
 pub(crate) fn own_words(text: &str) -> String {
-    let own: Vec<&str> = own_lines(text).into_iter().map(str::trim).collect();
+    let mut own: Vec<&str> = Vec::new();
+    for line in own_lines(text).into_iter().map(str::trim) {
+        // ranks say the same, one after another
+        if own.last() != Some(&line) {
+            own.push(line);
+        }
+    }
     let is_wrong = |line: &&str| {
         let line = line.to_ascii_lowercase();
         WRONG.iter().any(|word| line.contains(word))
@@ -200,7 +206,9 @@ pub(crate) fn own_words(text: &str) -> String {
     } else {
         last
     };
-    told.extend(&own[from..]);
+    let rest = own[from..].iter().filter(|line| !told.contains(line));
+    let rest: Vec<&str> = rest.copied().collect();
+    told.extend(rest);
     let told = told.join(" | ");
     match told.char_indices().rev().nth(399) {
         Some((at, _)) => format!("…{}", &told[at..]),
