@@ -20,7 +20,7 @@ const MULTIPLE_FROM: f64 = 2.0;
 const MAX_LEVELS: usize = 4;
 
 /// Factors that split what checkpoints add to the wall time: its mean over their levels would describe none of them.
-const SPLIT: [&str; 3] = ["site", "app", "compression"];
+const SPLIT: [&str; 2] = ["site", "compression"];
 
 /// Factors that are not asked about here: programs differ in everything, and what restarts came to is counted.
 const NOT_ASKED: [&str; 5] = ["app", "class", "checkpointer", "restart_check", "processes"];

@@ -196,7 +196,7 @@ pub(crate) fn compared_levels<'d>(data: &'d Data, factor: &str) -> Vec<(&'d str,
         .collect()
 }
 
-/// Describes where each of these pairs stands; whether runs are restarted only where that tells pairs apart.
+/// Describes where each of these pairs stands; whether runs are restarted only where that tells pairs apart, or nothing else does.
 pub(crate) fn labels(pairs: &[Pair]) -> Vec<String> {
     const FACTOR: &str = "restart_check";
     let level = |pair: &Pair| {
@@ -210,7 +210,7 @@ pub(crate) fn labels(pairs: &[Pair]) -> Vec<String> {
         at: pair
             .at
             .iter()
-            .filter(|(f, _)| !is_same || f != FACTOR)
+            .filter(|(f, _)| !is_same || f != FACTOR || pair.at.len() == 1)
             .cloned()
             .collect(),
         ..pair.clone()

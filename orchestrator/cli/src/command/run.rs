@@ -163,14 +163,21 @@ fn command_of(args: &RunArgs) -> String {
     format!("cvc run {}{variant}", args.file)
 }
 
+/// Most answers that are shown; the report has all.
+const SHOWN_ANSWERS: usize = 10;
+
 /// Shows what the report found, a paragraph for each question.
 fn show_found(found: &[(String, String)]) {
     if found.is_empty() {
         return;
     }
     tell("\nwhat was found:");
-    for (what, answer) in found {
+    for (what, answer) in found.iter().take(SHOWN_ANSWERS) {
         tell(paragraph("  ", &format!("{what}: {answer}")));
+    }
+    match found.len().saturating_sub(SHOWN_ANSWERS) {
+        0 => {}
+        more => tell(format_args!("  and {more} more in the report")),
     }
     tell("");
 }
