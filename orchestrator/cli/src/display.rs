@@ -2,7 +2,7 @@
 
 use crate::{
     output::{self, note, tell_json},
-    text::shown,
+    text::{paragraph, shown},
 };
 use cvc_controller::observe::{Observer, Progress};
 use cvc_core::ids::RunId;
@@ -536,13 +536,16 @@ impl Observer for Bar {
             } => {
                 self.number += u64::from(!retry);
                 self.failed += u64::from(!retry && matches!(o, Outcome::Failed { .. }));
-                self.bar.println(&format!(
+                let told = format!(
                     "[{}/{}] {}: {}",
                     self.number,
                     self.total,
                     self.under_way.end(run),
                     outcome(progress).unwrap_or_default()
-                ));
+                );
+                for line in told.lines() {
+                    self.bar.println(&paragraph("", line));
+                }
                 self.bar.advance(u64::from(!retry));
                 self.message("");
             }

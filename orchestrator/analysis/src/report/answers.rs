@@ -111,32 +111,33 @@ fn checkpointers(data: &Data) -> Vec<&str> {
         .collect()
 }
 
-/// What the levels of a factor change, each compared with the first; of mappings the largest with the smallest.
+/// What the levels of a factor change, each compared with the first that any can be compared with; of mappings the largest with the smallest.
 fn of_factor(data: &Data, factor: &str) -> Vec<Answer> {
     let compared: Vec<(&str, &str)> = match factor {
         "mapping" => ends(data).into_iter().collect(),
-        _ => {
-            let all = compared_levels(data, factor);
-            let Some((_, first)) = all.first().copied() else {
-                return Vec::new();
-            };
-            all.into_iter()
-                .filter(|(level, base)| *base == first && *level != "-" && *base != "-")
-                .take(MAX_LEVELS)
-                .collect()
-        }
+        _ => compared_levels(data, factor)
+            .into_iter()
+            .filter(|(level, base)| *level != "-" && *base != "-")
+            .collect(),
     };
-    compared
-        .into_iter()
-        .filter_map(|(level, base)| {
-            let what = format!(
-                "{} instead of {}",
-                named(data, factor, level),
-                named(data, factor, base)
-            );
-            answer(data, what, &pairs(data, factor, level, base), &TOLD)
-        })
-        .collect()
+    let mut answers = Vec::new();
+    let mut first = None;
+    for (level, base) in compared {
+        if first.is_some_and(|first| first != base) || answers.len() >= MAX_LEVELS {
+            break;
+        }
+        let what = format!(
+            "{} instead of {}",
+            named(data, factor, level),
+            named(data, factor, base)
+        );
+        let found = answer(data, what, &pairs(data, factor, level, base), &TOLD);
+        if let Some(found) = found {
+            first = Some(base);
+            answers.push(found);
+        }
+    }
+    answers
 }
 
 /// The mappings with the most and the fewest processes.

@@ -398,7 +398,11 @@ fn show_same(out: &mut impl Write, same: &[&Excluded]) -> std::io::Result<()> {
                     .filter_map(|point| point.factor(name))
                     .collect();
                 let levels: Vec<String> = levels.into_iter().collect();
-                (!levels.is_empty()).then(|| format!("{name} = {}", levels.join(", ")))
+                Some(if levels.is_empty() {
+                    format!("another {name}")
+                } else {
+                    format!("{name} = {}", levels.join(", "))
+                })
             })
             .collect();
         let with = if levels.is_empty() {
@@ -447,7 +451,10 @@ fn is_default(plan: &Plan, name: &str) -> bool {
         // that of sites which name none
         "storage" => plan.points.iter().all(|p| p.point.storage == "run"),
         "site" | "app" | "class" | "mapping" | "mpi" => false,
-        _ => plan.points.iter().all(|p| p.point.is_neutral(name)),
+        _ => plan.points.iter().all(|p| {
+            let level = p.point.factor(name);
+            p.point.is_neutral(name) || matches!(level.as_deref(), Some("none" | "default"))
+        }),
     }
 }
 
