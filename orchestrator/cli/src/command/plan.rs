@@ -453,7 +453,7 @@ fn is_default(plan: &Plan, name: &str) -> bool {
         "site" | "app" | "class" | "mapping" | "mpi" => false,
         _ => plan.points.iter().all(|p| {
             let level = p.point.factor(name);
-            p.point.is_neutral(name) || matches!(level.as_deref(), Some("none" | "default"))
+            p.point.is_neutral(name) || matches!(level.as_deref(), Some("none" | "default" | "false"))
         }),
     }
 }
