@@ -203,7 +203,8 @@ fn of_quantity(name: &str, effect: &PooledRatio) -> String {
     let [low, high] = [interval.low, interval.high].map(|end| (end - 1.0) * 100.0);
     if !effect.differs() {
         return format!(
-            "no effect on the {name} shown (95 %: {} to {} %; {points})",
+            "{name} {}, no effect shown (95 %: {} to {} %; {points})",
+            change(effect.ratio),
             signed(low),
             signed(high)
         );

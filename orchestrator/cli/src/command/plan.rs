@@ -453,7 +453,8 @@ fn is_default(plan: &Plan, name: &str) -> bool {
         "site" | "app" | "class" | "mapping" | "mpi" => false,
         _ => plan.points.iter().all(|p| {
             let level = p.point.factor(name);
-            p.point.is_neutral(name) || matches!(level.as_deref(), Some("none" | "default" | "false"))
+            p.point.is_neutral(name)
+                || matches!(level.as_deref(), Some("none" | "default" | "false"))
         }),
     }
 }

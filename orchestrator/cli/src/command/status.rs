@@ -163,7 +163,20 @@ fn once(args: &StatusArgs) -> Result<bool, Failure> {
         )?,
         None => {}
     }
-    writeln!(out, "\n{}", points(&dir, &varying, total, &rows).trim_fmt())?;
+    let means = means_of_points(&dir, total, &rows);
+    // as many quantities as the terminal has room for
+    let quantities: Vec<usize> = (0..MEANS.len())
+        .filter(|q| means.iter().any(|of| of[*q].is_some()))
+        .collect();
+    let fitting = (0..=quantities.len())
+        .rev()
+        .map(|n| points(&varying, total, &rows, &means, &quantities[..n]))
+        .find(fits);
+    let points = match fitting {
+        Some(table) => table,
+        None => points(&varying, total, &rows, &means, &[]),
+    };
+    writeln!(out, "\n{}", points.trim_fmt())?;
     if !failures.is_empty() {
         writeln!(out, "\nthe last failure of each point:")?;
     }
@@ -218,26 +231,14 @@ fn totals(total: [u64; 4]) -> String {
 
 /// The table of the points: their runs by state, and the means of what was measured so far. Columns without anything are left out.
 fn points(
-    dir: &CampaignDir,
     varying: &Varying,
     total: [u64; 4],
     rows: &[(&PlannedPoint, [u64; 4], Vec<&RunId>)],
+    means: &[[Option<f64>; 3]],
+    quantities: &[usize],
 ) -> comfy_table::Table {
     let states: Vec<usize> = (0..STATES.len())
         .filter(|state| *state == 0 || total[*state] > 0)
-        .collect();
-    let means: Vec<[Option<f64>; 3]> = rows
-        .iter()
-        .map(|(.., runs)| {
-            if total[0] > MOST_READ {
-                [None; 3]
-            } else {
-                means(dir, runs)
-            }
-        })
-        .collect();
-    let quantities: Vec<usize> = (0..MEANS.len())
-        .filter(|q| means.iter().any(|of| of[*q].is_some()))
         .collect();
     let header: Vec<&str> = varying
         .names()
@@ -250,7 +251,7 @@ fn points(
         .chain(quantities.iter().map(|q| MEANS[*q].1))
         .collect();
     let mut table = table(header, &[]);
-    for ((planned, counts, _), means) in rows.iter().zip(&means) {
+    for ((planned, counts, _), means) in rows.iter().zip(means) {
         let mut row: Vec<String> = varying
             .names()
             .iter()
@@ -265,6 +266,34 @@ fn points(
         table.add_row(row);
     }
     table
+}
+
+/// Whether a table fits the terminal; elsewhere every one does.
+fn fits(table: &comfy_table::Table) -> bool {
+    let widest = table
+        .lines()
+        .map(|line| line.trim_end().chars().count())
+        .max();
+    table
+        .width()
+        .is_none_or(|width| widest.is_none_or(|widest| widest <= usize::from(width)))
+}
+
+/// The means of what was measured at each point; none where that would be too many runs to read.
+fn means_of_points(
+    dir: &CampaignDir,
+    total: [u64; 4],
+    rows: &[(&PlannedPoint, [u64; 4], Vec<&RunId>)],
+) -> Vec<[Option<f64>; 3]> {
+    rows.iter()
+        .map(|(.., runs)| {
+            if total[0] > MOST_READ {
+                [None; 3]
+            } else {
+                means(dir, runs)
+            }
+        })
+        .collect()
 }
 
 /// The means over these runs.
