@@ -391,18 +391,18 @@ fn show_same(out: &mut impl Write, same: &[&Excluded]) -> std::io::Result<()> {
         let levels: Vec<String> = names
             .split([',', ' '])
             .filter(|name| Point::FACTORS.contains(name))
-            .filter_map(|name| {
+            .map(|name| {
                 let levels: IndexSet<String> = points
                     .iter()
                     .filter(|point| !point.is_neutral(name))
                     .filter_map(|point| point.factor(name))
                     .collect();
                 let levels: Vec<String> = levels.into_iter().collect();
-                Some(if levels.is_empty() {
+                if levels.is_empty() {
                     format!("another {name}")
                 } else {
                     format!("{name} = {}", levels.join(", "))
-                })
+                }
             })
             .collect();
         let with = if levels.is_empty() {

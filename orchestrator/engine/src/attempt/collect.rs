@@ -59,7 +59,7 @@ pub(super) fn collect(evidence: &Evidence<'_>) -> Result<(Outcome, Vec<Record>, 
     }
     judge.disk();
     judge.script();
-    judge.outside();
+    judge.outside()?;
     judge.checkpoints()?;
     judge.end()?;
     judge.outputs()?;

@@ -1,7 +1,7 @@
 //! Tells runs that something outside cvc has ended from those that failed by themselves: what they printed says nothing of the program.
 
 use super::judge::Judge;
-use crate::run::RunFailure;
+use crate::run::{RunError, RunFailure};
 use cvc_core::campaign::SiteKind;
 use cvc_core::outcome::Cause;
 use cvc_probe::shepherd::{EndedBy, Exit};
@@ -17,22 +17,28 @@ const ENDING: [Signal; 4] = [
 
 impl Judge<'_> {
     /// Whether something outside cvc has ended the run. On other machines the loss of a shepherd is that of its node.
-    pub(super) fn outside(&mut self) {
+    pub(super) fn outside(&mut self) -> Result<(), RunError> {
         let evidence = self.evidence;
         let is_here = evidence.context.site.kind == SiteKind::Local;
         let Some(exit) = &evidence.exit else {
             if is_here {
                 self.findings.failure.get_or_insert(shepherd_killed());
             }
-            return;
+            return Ok(());
         };
         // cvc ended it itself: after its checkpoint, for want of one, or for another reason
         let is_own =
             evidence.course.killed || evidence.halted.is_some() || evidence.cut_off.is_some();
-        let succeeds = |code: i32| evidence.prepared.run.app.success.exit_codes.contains(&code);
-        if let Some(how) = ended_from_outside(exit, is_own, succeeds) {
+        // a launcher may end well although its ranks did not
+        let success = &evidence.prepared.run.app.success;
+        let ended_well = exit
+            .code
+            .is_some_and(|code| success.exit_codes.contains(&code))
+            && self.regex(&success.pattern)?.is_match(&self.stdout);
+        if let Some(how) = ended_from_outside(exit, is_own, ended_well) {
             self.fail(Cause::EndedFromOutside, how);
         }
+        Ok(())
     }
 }
 
@@ -45,9 +51,10 @@ pub(super) fn shepherd_killed() -> RunFailure {
     )
 }
 
-/// What ended a program, if that was neither cvc nor the program itself; `is_own` tells that cvc ended it.
-fn ended_from_outside(exit: &Exit, is_own: bool, succeeds: impl Fn(i32) -> bool) -> Option<String> {
-    if exit.code.is_some_and(&succeeds) {
+/// What ended a program, if that was neither cvc nor the program itself; `is_own` tells that cvc ended it, and
+/// `ended_well` that it did what it should all the same.
+fn ended_from_outside(exit: &Exit, is_own: bool, ended_well: bool) -> Option<String> {
+    if ended_well {
         return None;
     }
     let teller = || match &exit.told_by {
@@ -111,7 +118,7 @@ mod tests {
     }
 
     fn told(exit: &Exit, is_own: bool) -> Option<String> {
-        ended_from_outside(exit, is_own, |code| code == 0)
+        ended_from_outside(exit, is_own, false)
     }
 
     #[test]
@@ -122,6 +129,12 @@ mod tests {
             ..exit(Some(1))
         };
         let text = told(&signalled, false).expect("from outside");
+        let unfinished = Exit {
+            code: Some(0),
+            ..signalled.clone()
+        };
+        assert!(told(&unfinished, false).is_some(), "a launcher ended well");
+        assert_eq!(ended_from_outside(&unfinished, false, true), None);
         assert!(
             text.contains("SIGTERM from process 812 (bash), which cvc did not send"),
             "{text}"
