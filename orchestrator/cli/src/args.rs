@@ -320,6 +320,9 @@ pub struct RunArgs {
     /// Try runs again that have failed for good
     #[arg(long)]
     pub retry_failed: bool,
+    /// Go on where the first runs all fail in the same way, and try again what failed at once
+    #[arg(long)]
+    pub keep_going: bool,
     #[command(flatten)]
     pub selection: SelectionArgs,
     /// Begin no run that would probably end after this time, as in 90m or 2h; the rest is left for the next `cvc run`

@@ -71,7 +71,11 @@ pub(super) type PointsByCategory = Vec<Option<usize>>;
 type SeriesPanel = (String, Vec<PointsByCategory>);
 
 /// Groups the drawable points into figures.
+///
+/// A point whose runs are restarted is left out where the same point without restarts is drawn: until its checkpoint it is the same.
 pub(super) fn figures<'a>(data: &'a Data, drawable: impl Fn(usize) -> bool) -> Vec<Figure<'a>> {
+    let twice = twice(data, &drawable);
+    let drawable = |p: usize| drawable(p) && !twice.contains(&p);
     let mut groups: IndexMap<Vec<&str>, Vec<usize>> = IndexMap::new();
     let key = |p: &'a PointRow| -> Vec<&'a str> { FIGURES.iter().map(|f| p.factor(f)).collect() };
     for (i, p) in data.points.iter().enumerate().filter(|(i, _)| drawable(*i)) {
@@ -101,6 +105,13 @@ pub(super) fn figures<'a>(data: &'a Data, drawable: impl Fn(usize) -> bool) -> V
         figure(data, &key, points, &meant)
     };
     groups.into_iter().map(figure).collect()
+}
+
+/// The drawable points that show the same as other drawable points, because they differ only in whether runs are restarted after it.
+fn twice(data: &Data, drawable: &impl Fn(usize) -> bool) -> BTreeSet<usize> {
+    (0..data.points.len())
+        .filter(|p| drawable(*p) && data.unrestarted(*p).is_some_and(drawable))
+        .collect()
 }
 
 /// Puts the figures of an application on one sheet, as long as the palette has a colour for each series.

@@ -4,6 +4,7 @@
 //! the tables are about.
 
 mod abstract_of;
+mod answers;
 mod comparison;
 mod consistency;
 mod cost;
@@ -82,6 +83,7 @@ pub fn build(index: &Index) -> Result<Report, AnalysisError> {
             .unwrap_or_default(),
         span: meta("first_entry").zip(meta("last_entry")),
         sections,
+        found: key_findings::told(&data),
         records: data.records(index),
     })
 }

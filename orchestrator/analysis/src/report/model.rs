@@ -22,6 +22,9 @@ pub struct Report {
     pub span: Option<(String, String)>,
     /// Sections, in order.
     pub sections: Vec<Section>,
+    /// What was found in words, for terminals: what was asked, and the answer. Files have it in the sections.
+    #[serde(skip)]
+    pub found: Vec<(String, String)>,
     /// All records, for readers who want to compute for themselves; only the CSV emitter writes them.
     #[serde(skip)]
     pub records: Records,

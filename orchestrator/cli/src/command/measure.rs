@@ -59,6 +59,7 @@ pub fn measured(folder: &Utf8Path, paper: &Paper, args: &MeasureArgs) -> Result<
                 place: args.place.clone(),
                 json: false,
                 retry_failed: false,
+                keep_going: false,
                 selection: SelectionArgs { only: Vec::new() },
                 time_limit: None,
                 install: false,

@@ -13,12 +13,12 @@ use crate::{
 use cvc_core::campaign::Spec;
 use cvc_core::inventory::InventoryProgram;
 use cvc_core::plan::{self, Plan};
-use cvc_core::point::{ExcludedBy, Point, Repeat};
+use cvc_core::point::{Excluded, ExcludedBy, Point, Repeat, SAME_AS_OTHER};
 use cvc_core::store::CampaignDir;
 use cvc_core::units::{counted, size};
 use cvc_engine::attempt::{Readiness, ReadySite};
 use cvc_session::{Expectations, Session, campaigns::unknown_hosts};
-use indexmap::IndexMap;
+use indexmap::{IndexMap, IndexSet};
 use std::{collections::HashMap, io::Write};
 
 /// Maximum number of points that are listed below a reason that concerns them all.
@@ -221,19 +221,20 @@ fn show(
         );
         writeln!(out, "\n{}", paragraph("", &text))?;
     }
-    if !plan.excluded.is_empty() {
-        let are = if plan.excluded.len() == 1 {
-            "is"
-        } else {
-            "are"
-        };
+    let (same, excluded): (Vec<&Excluded>, Vec<&Excluded>) = plan
+        .excluded
+        .iter()
+        .partition(|e| e.reason.ends_with(SAME_AS_OTHER));
+    show_same(out, &same)?;
+    if !excluded.is_empty() {
+        let are = if excluded.len() == 1 { "is" } else { "are" };
         writeln!(
             out,
             "\n{} {are} excluded:",
-            counted(plan.excluded.len(), "point")
+            counted(excluded.len(), "point")
         )?;
         let all = Varying::of(
-            plan.excluded
+            excluded
                 .iter()
                 .map(|e| &e.point)
                 .chain(plan.points.iter().map(|p| &p.point))
@@ -242,7 +243,7 @@ fn show(
         );
         grouped(
             out,
-            plan.excluded
+            excluded
                 .iter()
                 .map(|e| (format!("{}: {}", by(e.by), e.reason), all.show(&e.point))),
         )?;
@@ -362,7 +363,63 @@ fn show(
     Ok(())
 }
 
-/// Shows once what all points share.
+/// Says in one line for each reason how many combinations are not run because another one stands for them, and in which levels they differ from it.
+fn show_same(out: &mut impl Write, same: &[&Excluded]) -> std::io::Result<()> {
+    if same.is_empty() {
+        return Ok(());
+    }
+    let (are, them) = if same.len() == 1 {
+        ("is", "it")
+    } else {
+        ("are", "them")
+    };
+    writeln!(
+        out,
+        "\n{} {are} not run, because a point above stands for {them}:",
+        counted(same.len(), "combination")
+    )?;
+    let mut reasons: IndexMap<&str, Vec<&Point>> = IndexMap::new();
+    for excluded in same {
+        reasons
+            .entry(excluded.reason.trim_end_matches(SAME_AS_OTHER))
+            .or_default()
+            .push(&excluded.point);
+    }
+    for (reason, points) in reasons {
+        // the reason begins with the names of the factors
+        let names = reason.split(" ha").next().unwrap_or_default();
+        let levels: Vec<String> = names
+            .split([',', ' '])
+            .filter(|name| Point::FACTORS.contains(name))
+            .map(|name| {
+                let levels: IndexSet<String> = points
+                    .iter()
+                    .filter(|point| !point.is_neutral(name))
+                    .filter_map(|point| point.factor(name))
+                    .collect();
+                let levels: Vec<String> = levels.into_iter().collect();
+                if levels.is_empty() {
+                    format!("another {name}")
+                } else {
+                    format!("{name} = {}", levels.join(", "))
+                }
+            })
+            .collect();
+        let with = if levels.is_empty() {
+            String::new()
+        } else {
+            format!(" with {}", levels.join("; "))
+        };
+        writeln!(
+            out,
+            "{}",
+            paragraph("  ", &format!("{}{with}: {reason}", points.len()))
+        )?;
+    }
+    Ok(())
+}
+
+/// Shows once what all points share, but for factors that are as without being named.
 fn constants(out: &mut impl Write, plan: &Plan, varying: &Varying) -> std::io::Result<()> {
     let Some(first) = plan.points.first() else {
         return writeln!(out, "no point is left to run");
@@ -373,6 +430,7 @@ fn constants(out: &mut impl Write, plan: &Plan, varying: &Varying) -> std::io::R
         .chain(first.point.user.keys().map(String::as_str));
     let shared: Vec<String> = names
         .filter(|n| !varying.names().iter().any(|v| v == n) && *n != "processes")
+        .filter(|n| !is_default(plan, n))
         .filter_map(|n| {
             Some(format!(
                 "{n} = {}",
@@ -387,14 +445,29 @@ fn constants(out: &mut impl Write, plan: &Plan, varying: &Varying) -> std::io::R
     )
 }
 
+/// Whether a factor says nothing of any point that a campaign without it would not have.
+fn is_default(plan: &Plan, name: &str) -> bool {
+    match name {
+        // that of sites which name none
+        "storage" => plan.points.iter().all(|p| p.point.storage == "run"),
+        "site" | "app" | "class" | "mapping" | "mpi" => false,
+        _ => plan.points.iter().all(|p| {
+            let level = p.point.factor(name);
+            p.point.is_neutral(name)
+                || matches!(level.as_deref(), Some("none" | "default" | "false"))
+        }),
+    }
+}
+
 /// Reasons, and below each the points that it concerns.
 fn grouped(
     out: &mut impl Write,
     items: impl Iterator<Item = (String, String)>,
 ) -> std::io::Result<()> {
-    let mut groups: IndexMap<String, Vec<String>> = IndexMap::new();
+    let mut groups: IndexMap<String, IndexSet<String>> = IndexMap::new();
     for (reason, point) in items {
-        groups.entry(reason).or_default().push(point);
+        // what the shown factors do not tell apart stands once
+        groups.entry(reason).or_default().insert(point);
     }
     for (reason, points) in groups {
         writeln!(out, "{}", paragraph("  ", &reason))?;

@@ -8,7 +8,7 @@ use crate::{
     source::{Source, SourceError, SourceErrors, Step, span_of},
 };
 use indexmap::IndexMap;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use toml::{
     Spanned,
     de::{DeTable, DeValue},
@@ -154,6 +154,18 @@ fn check(source: &Source, table: &DeTable<'_>, app: &Descriptor) -> Vec<SourceEr
             );
         }
     }
+    for (i, file) in app.command.files.iter().enumerate() {
+        if !stays_inside(&file.path) {
+            fail(
+                &["command".into(), "files".into(), i.into(), "path".into()],
+                format!(
+                    "the path `{}` leads out of the working directory of the run",
+                    file.path
+                ),
+                "write a relative path without `..`: input files are made in the working directory",
+            );
+        }
+    }
     for (i, figure) in app.figures.iter().enumerate() {
         if app.figures[..i].iter().any(|f| f.name == figure.name) {
             fail(
@@ -289,6 +301,15 @@ fn patterns(app: &Descriptor) -> Vec<(Vec<Step<'static>>, &str, bool)> {
         ));
     }
     all
+}
+
+/// Whether a path names a file below the directory that it is relative to.
+fn stays_inside(path: &str) -> bool {
+    let mut components = Path::new(path).components();
+    components
+        .clone()
+        .any(|part| matches!(part, Component::Normal(_)))
+        && components.all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
 }
 
 /// Every template with its place.

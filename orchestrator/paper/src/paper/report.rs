@@ -44,6 +44,7 @@ pub fn report(of: &Reproduction) -> Report {
         title: format!("{}{year}", of.title),
         span: None,
         sections,
+        found: Vec::new(),
         records: Records::default(),
     }
 }
