@@ -2,7 +2,8 @@
 
 use super::{
     cache::{self, Cached},
-    table::{self, Table, TypePrice},
+    machines::{self, MachineFacts},
+    table::{self, Table},
 };
 use crate::provider::{Provider, ProviderError, Quote};
 use camino::{Utf8Path, Utf8PathBuf};
@@ -83,26 +84,22 @@ impl PriceBook {
         &self.notes
     }
 
-    /// The table's entry for an instance type.
-    pub fn facts(&self, instance_type: &str) -> Option<&'static TypePrice> {
-        self.table.types.get(instance_type)
+    /// What is known of an instance type.
+    pub fn facts(&self, instance_type: &str) -> Option<&'static MachineFacts> {
+        machines::shipped().types.get(instance_type)
+    }
+
+    /// Regions in which cvc carries a price of an instance type.
+    pub fn regions_with(&self, instance_type: &str) -> Vec<&'static str> {
+        self.table.regions_with(instance_type)
     }
 
     /// An hour of an instance on demand.
     pub fn on_demand(&self, region: &str, instance_type: &str) -> Result<Price, UnknownPrice> {
         let shipped = self
             .table
-            .types
-            .get(instance_type)
-            .and_then(|t| t.usd.get(region))
-            .map(|usd| {
-                Price::new(
-                    *usd,
-                    PriceFrom::Shipped {
-                        date: self.table.date,
-                    },
-                )
-            });
+            .instance(region, instance_type)
+            .map(|(usd, date)| Price::new(usd, PriceFrom::Shipped { date }));
         let quoted = self
             .quotes
             .iter()
@@ -262,12 +259,16 @@ impl PriceBook {
     pub fn credits(&self, instance_type: &str) -> Option<Price> {
         let of = self.facts(instance_type)?;
         let busy = (1.0 - of.baseline?) * f64::from(of.vcpus);
+        let usd = self
+            .table
+            .credits_vcpu_hour
+            .get(instance_type.split('.').next()?)?;
         let from = PriceFrom::Shipped {
             date: self.table.date,
         };
         Some(Price {
             at_most: true,
-            ..Price::new(busy * self.table.credits_vcpu_hour, from)
+            ..Price::new(busy * usd, from)
         })
     }
 
