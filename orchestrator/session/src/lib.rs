@@ -11,10 +11,12 @@ mod installing;
 mod machine;
 pub mod run_words;
 mod session;
+mod shortage;
 
 pub use audience::Audience;
 pub use error::SessionError;
 pub use expectations::Expectations;
+pub use shortage::{Resource, Shortage};
 pub use hold::{Ended, HoldOptions};
 pub use installing::{install_all, install_one};
 pub use machine::{Machine, ask_sites};

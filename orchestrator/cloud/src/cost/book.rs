@@ -7,8 +7,8 @@ use super::{
 };
 use crate::provider::{Provider, ProviderError, Quote};
 use camino::{Utf8Path, Utf8PathBuf};
-use cvc_journal::price::{Price, PriceFrom, UnknownPrice};
-use jiff::{Timestamp, civil::Date, tz::TimeZone};
+use cvc_journal::price::{NodeRate, Price, PriceFrom, UnknownPrice};
+use jiff::{Timestamp, ToSpan, civil::Date, tz::TimeZone};
 
 /// Hours of a month, for turning monthly prices of disks into hourly ones.
 pub const MONTH_HOURS: f64 = 730.0;
@@ -77,6 +77,17 @@ impl PriceBook {
     /// Adds quotes; of two for the same resource the newer one counts.
     pub fn add(&mut self, quotes: impl IntoIterator<Item = Quote>) {
         cache::merge(&mut self.quotes, quotes);
+    }
+
+    /// The date of the shipped prices of machines among these, if it is more than a year ago.
+    pub fn outdated<'a>(&self, rates: impl Iterator<Item = &'a NodeRate>) -> Option<Date> {
+        let of_machines = rates.filter_map(|rate| match rate.parts.first()?.price.from {
+            PriceFrom::Shipped { date } => Some(date),
+            _ => None,
+        });
+        let oldest = of_machines.min()?;
+        let a_year_later = oldest.checked_add(1.year()).ok()?;
+        (day(self.now) > a_year_later).then_some(oldest)
     }
 
     /// The problem with the file of quotes, if any.

@@ -93,10 +93,12 @@ pub struct StoragePlace {
     pub mib_s: Option<f64>,
     /// What it is, as in `root volume (gp3)`.
     pub what: String,
+    /// Whether it is the root volume.
+    pub is_root: bool,
 }
 
 /// Where a directory of an instance is: on a volume or on the disks of the machine that are mounted above it, else on the root volume. What the
-/// first node exports is there. `None` for a directory that is not known to be of the instance.
+/// first node exports is there.
 pub fn place_of(ec2: &Ec2Settings, instance_type: &str, directory: &str) -> StoragePlace {
     let table = shipped();
     let facts = table.types.get(instance_type);
@@ -123,6 +125,7 @@ pub fn place_of(ec2: &Ec2Settings, instance_type: &str, directory: &str) -> Stor
                 .map(|gb| (gb as f64 * 1e9 / (1u64 << 30) as f64) as u64),
             mib_s: None,
             what: "disks of the machine".to_owned(),
+            is_root: false,
         };
     }
     let root = &ec2.instances.root;
@@ -151,6 +154,7 @@ pub fn place_of(ec2: &Ec2Settings, instance_type: &str, directory: &str) -> Stor
             (one, other) => one.or(other),
         },
         what,
+        is_root: volume.is_none(),
     }
 }
 
