@@ -80,6 +80,10 @@ pub(crate) fn place(site: &Site, ec2: &Ec2Settings, instance_type: &str, storage
         .get(storage)
         .and_then(|area| area.path.as_deref())
         .unwrap_or(base);
+    // homes are below /home on all images that cvc knows
+    let directory = &directory
+        .strip_prefix('~')
+        .map_or_else(|| directory.to_owned(), |rest| format!("/home/user{rest}"));
     let is_exported = ec2.nfs.as_deref().is_some_and(|nfs| {
         directory
             .strip_prefix(nfs.trim_end_matches('/'))

@@ -48,8 +48,14 @@ impl PriceBook {
     }
 
     /// The shipped table and the quotes of a file. An unreadable file is left out, with a note.
+    ///
+    /// `SOURCE_DATE_EPOCH`, seconds since 1970, takes the place of today, so that what is shown can be made again later.
     pub fn open(cache: &Utf8Path) -> Self {
-        Self::at(cache, Timestamp::now())
+        let fixed = std::env::var("SOURCE_DATE_EPOCH").ok();
+        let today = fixed
+            .and_then(|text| text.parse().ok())
+            .and_then(|seconds| Timestamp::from_second(seconds).ok());
+        Self::at(cache, today.unwrap_or_else(Timestamp::now))
     }
 
     /// [`Self::open`] at a given time.

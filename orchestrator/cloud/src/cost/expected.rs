@@ -69,6 +69,12 @@ impl Expected {
         self.sites.iter().any(SiteCost::has_price)
     }
 
+    /// The known part of what all sites cost, US dollars.
+    pub fn known_usd(&self) -> f64 {
+        let priced = self.sites.iter().filter(|s| s.has_price());
+        priced.filter_map(|s| s.usd).sum()
+    }
+
     /// What a checkpoint of a point costs, US dollars: its nodes while it is written.
     pub fn of_checkpoint(&self, point: &Point, estimate: &PointEstimate) -> Option<f64> {
         estimate.known_cores?;

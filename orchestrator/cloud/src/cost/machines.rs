@@ -1,6 +1,7 @@
 //! What instances and their volumes are, as Amazon publishes it: for plans without an account and without a network.
 
 use cvc_core::campaign::Ec2Settings;
+use cvc_core::units::{counted, size};
 use indexmap::IndexMap;
 use jiff::civil::Date;
 use serde::Deserialize;
@@ -55,6 +56,33 @@ impl MachineFacts {
     /// Whether programs for x86-64 have to be built anew.
     pub fn is_arm(&self) -> bool {
         self.architecture == "arm64"
+    }
+
+    /// The figures, for people.
+    pub fn describe(&self) -> String {
+        let with_burst = |base: String, burst: Option<String>| match burst {
+            Some(burst) => format!("{base} (for minutes {burst})"),
+            None => base,
+        };
+        let mut parts = vec![
+            self.architecture.clone(),
+            if self.cores == self.vcpus {
+                counted(self.vcpus, "vCPU") + ", each a core"
+            } else {
+                format!("{} on {}", counted(self.vcpus, "vCPU"), counted(self.cores, "core"))
+            },
+            size(self.memory_mib as f64 * MIB),
+        ];
+        parts.extend(self.network_gbit_s.map(|base| {
+            let burst = self.network_burst_gbit_s.map(|b| b.to_string());
+            format!("network {} Gbit/s", with_burst(base.to_string(), burst))
+        }));
+        parts.extend(self.ebs_mbit_s.map(|base| {
+            let burst = self.ebs_burst_mbit_s.map(|b| b.to_string());
+            format!("EBS {} Mbit/s", with_burst(base.to_string(), burst))
+        }));
+        parts.extend(self.local_gb.map(|gb| format!("own disks {gb} GB")));
+        parts.join(", ")
     }
 
     /// The most that it moves to EBS, MiB per second.
