@@ -902,6 +902,9 @@ pub struct DoctorArgs {
     pub file: Option<Utf8PathBuf>,
     #[command(flatten)]
     pub which: Which,
+    /// Show each known hazard of MPI and DMTCP with its reason, and what cvc sets against it
+    #[arg(long)]
+    pub hazards: bool,
     /// Take a small checkpoint and restart it, with each MPI library that is found, on one node and over two
     #[arg(long)]
     pub probe: bool,
