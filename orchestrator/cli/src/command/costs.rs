@@ -149,15 +149,23 @@ pub fn show_each(
 ) -> std::io::Result<()> {
     let expected = &view.expected;
     let one = expected.of_point(view.plan);
+    let points = view.points(sort);
+    let takes_checkpoints = points.iter().any(|(_, e)| e.checkpoint_s.is_some());
     let mut rows = table(
         ["point"]
             .into_iter()
             .chain(varying.names().iter().map(String::as_str))
-            .chain(["a run", "a checkpoint", "costs"]),
+            .chain(["a run"])
+            .chain(
+                takes_checkpoints
+                    .then_some(["a checkpoint", "takes"])
+                    .into_iter()
+                    .flatten(),
+            ),
         &[],
     );
     let mut bound_by_storage = 0;
-    for (planned, estimate) in view.points(sort) {
+    for (planned, estimate) in points {
         let Some(site) = expected
             .sites
             .iter()
@@ -179,23 +187,29 @@ pub fn show_each(
         row.push(or_unknown(one.get(&planned.id).copied(), at_most));
         let is_bound = estimate.storage_s.is_some() && estimate.storage_s == estimate.checkpoint_s;
         bound_by_storage += usize::from(is_bound);
-        row.extend(match (estimate.checkpoint_s, estimate.known_cores) {
+        let of_checkpoint = match (estimate.checkpoint_s, estimate.known_cores) {
             (None, _) => ["-".to_owned(), "-".to_owned()],
             (Some(_), None) => ["unknown".to_owned(), "unknown".to_owned()],
             (Some(seconds), Some(_)) => [
-                format!("{}{}", if is_bound { "≥" } else { "" }, duration(seconds)),
                 or_unknown(expected.of_checkpoint(&planned.point, estimate), at_most),
+                format!("{}{}", if is_bound { "≥" } else { "" }, duration(seconds)),
             ],
-        });
+        };
+        if takes_checkpoints {
+            row.extend(of_checkpoint);
+        }
         rows.add_row(row);
     }
     if rows.row_count() == 0 {
         return Ok(());
     }
-    writeln!(out, "\ncost of one\n{}", rows.trim_fmt())?;
+    writeln!(out, "\ncost of one run{}\n{}",
+        if takes_checkpoints { " and one checkpoint" } else { "" },
+        rows.trim_fmt()
+    )?;
     if bound_by_storage > 0 {
         let text = format!(
-            "≥: what the disks of the fullest node need at least, by the most that they and the instance move (as published by {})",
+            "≥: the disks of the fullest node need at least this, by the most that they and their instance move (as published on {})",
             machines::shipped().date
         );
         writeln!(out, "{}", paragraph("", &text))?;
@@ -219,7 +233,7 @@ pub fn show_machines(out: &mut impl Write, view: &View<'_>) -> std::io::Result<(
         return Ok(());
     }
     let prices = &view.expectations.prices;
-    writeln!(out, "\nmachines (as published by {}):", machines::shipped().date)?;
+    writeln!(out, "\nmachines (as published on {}):", machines::shipped().date)?;
     for (site, ec2, name) in &sites {
         let what = prices.facts(name).map_or_else(
             || "nothing is known of this type".to_owned(),

@@ -7,6 +7,7 @@ use super::{
 };
 use cvc_core::campaign::{Cluster, Site, SlurmSettings};
 use cvc_engine::host::HostError;
+use cvc_sites::slurm::hint_for_refusal;
 use cvc_sites::ssh::SshHost;
 
 /// How long a node is waited for, seconds.
@@ -87,12 +88,8 @@ fn refused(error: &HostError) -> Check {
             "",
         );
     }
-    Check::new(
-        "compute node",
-        State::Bad,
-        text,
-        "look at `slurm.partition`, `account`, `qos` and `constraint` of the site; `sinfo` and `sacctmgr show associations` there tell what you may use",
-    )
+    let hint = hint_for_refusal(&text);
+    Check::new("compute node", State::Bad, text, hint)
 }
 
 #[cfg(test)]
