@@ -149,6 +149,8 @@ fn of_a_cloud_it_tells_what_a_run_stumbles_over_first() {
     ] {
         assert!(text.contains(part), "no `{part}` in {text}");
     }
+    let whole = c.cvc(&["doctor", "campaign.toml"]).expect(4).stdout;
+    assert!(whole.contains("built without EC2"), "{whole}");
     c.env("CVC_NODE_PROGRAM", "/nonexistent/cvc-node");
     assert!(told(&c).contains("cannot be read"), "{}", told(&c));
 }
