@@ -223,9 +223,7 @@ mod tests {
 
     #[test]
     fn dollars_have_as_many_figures_as_matter() {
-        let shown: Vec<String> = [
-            0.0, 0.00001, 0.00042, 0.0116, 0.145, 0.42, 12.345, 1234.5,
-        ]
+        let shown: Vec<String> = [0.0, 0.00001, 0.00042, 0.0116, 0.145, 0.42, 12.345, 1234.5]
             .iter()
             .map(|v| dollars(*v))
             .collect();

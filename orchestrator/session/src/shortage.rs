@@ -60,7 +60,10 @@ impl Shortage {
             Resource::Disk => {
                 // a system, its programs and a rough estimate need room
                 let gib = (1.25 * *needed_bytes as f64 / GIB).ceil() + 4.0;
-                ("DISK", format!("a disk of {gib:.0} GiB for the site (`size_gib`), or a smaller class"))
+                (
+                    "DISK",
+                    format!("a disk of {gib:.0} GiB for the site (`size_gib`), or a smaller class"),
+                )
             }
         };
         format!(
@@ -73,7 +76,12 @@ impl Shortage {
 }
 
 /// Where a point's runs store on an instance of a type, and whether the node that exports it by NFS has the files of all nodes.
-pub(crate) fn place(site: &Site, ec2: &Ec2Settings, instance_type: &str, storage: &str) -> (StoragePlace, bool) {
+pub(crate) fn place(
+    site: &Site,
+    ec2: &Ec2Settings,
+    instance_type: &str,
+    storage: &str,
+) -> (StoragePlace, bool) {
     let base = site.cluster.as_ref().map_or("", |c| c.base.as_str());
     let directory = site
         .storage
@@ -90,10 +98,7 @@ pub(crate) fn place(site: &Site, ec2: &Ec2Settings, instance_type: &str, storage
             .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     });
     let mut place = machines::place_of(ec2, instance_type, directory);
-    if place.size_gib.is_none()
-        && place.is_root
-        && matches!(ec2.instances.image, Image::Known(_))
-    {
+    if place.size_gib.is_none() && place.is_root && matches!(ec2.instances.image, Image::Known(_)) {
         place.size_gib = Some(u64::from(machines::ROOT_GIB));
     }
     (place, is_exported)
@@ -144,7 +149,12 @@ pub(crate) fn find<'p>(
             if let Some(gib) = place.size_gib {
                 let share = if is_exported { 1.0 } else { share };
                 let of = format!("the {} of {name}", place.what);
-                add(Resource::Disk, of, estimate.peak_bytes as f64 * share, gib << 30);
+                add(
+                    Resource::Disk,
+                    of,
+                    estimate.peak_bytes as f64 * share,
+                    gib << 30,
+                );
             }
         }
     }

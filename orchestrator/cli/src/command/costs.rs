@@ -8,9 +8,7 @@ use crate::{
     text::{paragraph, table},
 };
 use camino::Utf8Path;
-use cvc_cloud::cost::{
-    self, Expected, MachineFacts, PriceBook, SETUP_S, SiteCost, machines,
-};
+use cvc_cloud::cost::{self, Expected, MachineFacts, PriceBook, SETUP_S, SiteCost, machines};
 use cvc_cloud::provider::FleetRequest;
 use cvc_core::campaign::{Credits, Market, Spec};
 use cvc_core::ids::PointId;
@@ -203,8 +201,14 @@ pub fn show_each(
     if rows.row_count() == 0 {
         return Ok(());
     }
-    writeln!(out, "\ncost of one run{}\n{}",
-        if takes_checkpoints { " and one checkpoint" } else { "" },
+    writeln!(
+        out,
+        "\ncost of one run{}\n{}",
+        if takes_checkpoints {
+            " and one checkpoint"
+        } else {
+            ""
+        },
         rows.trim_fmt()
     )?;
     if bound_by_storage > 0 {
@@ -233,13 +237,21 @@ pub fn show_machines(out: &mut impl Write, view: &View<'_>) -> std::io::Result<(
         return Ok(());
     }
     let prices = &view.expectations.prices;
-    writeln!(out, "\nmachines (as published on {}):", machines::shipped().date)?;
+    writeln!(
+        out,
+        "\nmachines (as published on {}):",
+        machines::shipped().date
+    )?;
     for (site, ec2, name) in &sites {
         let what = prices.facts(name).map_or_else(
             || "nothing is known of this type".to_owned(),
             MachineFacts::describe,
         );
-        writeln!(out, "{}", paragraph("  ", &format!("{site}: {name}: {what}")))?;
+        writeln!(
+            out,
+            "{}",
+            paragraph("  ", &format!("{site}: {name}: {what}"))
+        )?;
         let elsewhere = prices.regions_with(name);
         if prices.on_demand(&ec2.region, name).is_err() && !elsewhere.is_empty() {
             let text = format!(
@@ -250,7 +262,10 @@ pub fn show_machines(out: &mut impl Write, view: &View<'_>) -> std::io::Result<(
             writeln!(out, "{}", paragraph("    ", &text))?;
         }
     }
-    if sites.iter().any(|(_, _, name)| prices.facts(name).is_some_and(MachineFacts::is_arm)) {
+    if sites
+        .iter()
+        .any(|(_, _, name)| prices.facts(name).is_some_and(MachineFacts::is_arm))
+    {
         let text = "arm64: your own programs have to be built for it; cvc builds its kernels and what `cvc install` installs there";
         writeln!(out, "{}", paragraph("  ", text))?;
     }

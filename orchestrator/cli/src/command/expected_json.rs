@@ -117,10 +117,7 @@ fn sites(view: &View<'_>, least: &Expected, sort: Option<SortBy>) -> Vec<Value> 
     let (spec, expected) = (&view.session.spec, &view.expected);
     let mut sites: Vec<&SiteCost> = expected.sites.iter().collect();
     let end_of = |of: &Expected, site: &SiteCost| {
-        of.ends_s
-            .get(&site.site)
-            .copied()
-            .filter(|_| site.is_timed)
+        of.ends_s.get(&site.site).copied().filter(|_| site.is_timed)
     };
     let key = |site: &SiteCost| match sort {
         Some(SortBy::Cost) => site.usd,

@@ -43,7 +43,11 @@ pub struct NotEnough {
 
 impl<'a> View<'a> {
     /// Finds out what is expected of a plan, whose sites on this machine were asked.
-    pub fn of(session: &'a Session, plan: &'a Plan, sites: &'a IndexMap<String, ReadySite>) -> Self {
+    pub fn of(
+        session: &'a Session,
+        plan: &'a Plan,
+        sites: &'a IndexMap<String, ReadySite>,
+    ) -> Self {
         let expectations = session.expectations(plan, sites);
         let obstacles = expectations.obstacles(&session.spec, plan, sites);
         Self {

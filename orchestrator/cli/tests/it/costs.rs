@@ -118,7 +118,10 @@ fn unknown_cores_are_told_and_not_taken_for_one() {
         .expect(0)
         .stdout;
     let json: serde_json::Value = serde_json::from_str(&output).expect("JSON");
-    assert!(json["expected"]["points"][0]["seconds"].is_null(), "{output}");
+    assert!(
+        json["expected"]["points"][0]["seconds"].is_null(),
+        "{output}"
+    );
     assert!(json["expected"]["seconds"].is_null(), "{output}");
 }
 
@@ -176,7 +179,14 @@ fn instance_types_are_compared_as_sites_and_the_cheapest_comes_first() {
         "[matrix]\nsite = \"cloud\"\napp = \"kernel-stencil\"\nclass = \"S\"\nmapping = \"1Nx4P\"\n",
     );
     let output = c
-        .cvc(&["plan", "campaign.toml", "--json", "--estimates", "--sort", "cost"])
+        .cvc(&[
+            "plan",
+            "campaign.toml",
+            "--json",
+            "--estimates",
+            "--sort",
+            "cost",
+        ])
         .expect(0)
         .stdout;
     let json: serde_json::Value = serde_json::from_str(&output).expect("JSON");

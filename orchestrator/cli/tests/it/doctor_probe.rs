@@ -354,9 +354,8 @@ fn with_slurm_a_compute_node_is_looked_at_beside_the_login_node() {
     lab.slurm().wait_idle(2);
     let libraries = "[sites.slurm.mpi.openmpi]\nfamily = \"openmpi\"\n";
     let site = slurm_site_with("", "", libraries);
-    let text = format!(
-        "{site}[matrix]\napp = \"kernel-stencil\"\nclass = \"S\"\nmapping = \"2Nx1P\"\n"
-    );
+    let text =
+        format!("{site}[matrix]\napp = \"kernel-stencil\"\nclass = \"S\"\nmapping = \"2Nx1P\"\n");
     let on = OnLab::new(lab, "looked", &text);
     let finished = on
         .start(&["doctor", "slurm", "--file", "campaign.toml", "--json"])
@@ -394,9 +393,8 @@ fn with_slurm_a_wrong_partition_is_told_before_a_job_is_refused() {
     let lab = Lab::builder().nodes(2).login(true).build();
     lab.slurm().wait_idle(2);
     let site = slurm_site_with("", "partition = \"none\"", "");
-    let text = format!(
-        "{site}[matrix]\napp = \"kernel-stencil\"\nclass = \"S\"\nmapping = \"1Nx1P\"\n"
-    );
+    let text =
+        format!("{site}[matrix]\napp = \"kernel-stencil\"\nclass = \"S\"\nmapping = \"1Nx1P\"\n");
     let on = OnLab::new(lab, "wrong", &text);
     let told = on
         .start(&["doctor", "slurm", "--file", "campaign.toml"])

@@ -60,7 +60,11 @@ fn one_remedy_for_many_points_is_told_once_and_only_hazards_of_the_campaign_foll
         &format!("{site}[matrix]\napp = \"kernel-stencil\"\nclass = \"S\"\n{factors}"),
     );
     let told = c.cvc(&["doctor", "campaign.toml"]).expect(5).stdout;
-    assert_eq!(told.matches("or correct `dmtcp.prefix`").count(), 1, "{told}");
+    assert_eq!(
+        told.matches("or correct `dmtcp.prefix`").count(),
+        1,
+        "{told}"
+    );
     assert!(
         told.starts_with(
             "campaign.toml: 2 of 2 points of campaign undone cannot run here\n\n  all points: "
@@ -78,7 +82,8 @@ fn one_remedy_for_many_points_is_told_once_and_only_hazards_of_the_campaign_foll
         .expect(5)
         .stdout;
     assert!(
-        whole.contains("hwloc-linuxio: HWLOC_COMPONENTS=-linuxio") && !whole.contains("openmpi-btl"),
+        whole.contains("hwloc-linuxio: HWLOC_COMPONENTS=-linuxio")
+            && !whole.contains("openmpi-btl"),
         "{whole}"
     );
     let json = c

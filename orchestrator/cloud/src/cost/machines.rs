@@ -69,7 +69,11 @@ impl MachineFacts {
             if self.cores == self.vcpus {
                 counted(self.vcpus, "vCPU") + ", each a core"
             } else {
-                format!("{} on {}", counted(self.vcpus, "vCPU"), counted(self.cores, "core"))
+                format!(
+                    "{} on {}",
+                    counted(self.vcpus, "vCPU"),
+                    counted(self.cores, "core")
+                )
             },
             size(self.memory_mib as f64 * MIB),
         ];
@@ -277,13 +281,23 @@ mod tests {
         let of = |name: &str| shipped().types[name].clone();
         let c7i = of("c7i.xlarge");
         assert_eq!(
-            (c7i.vcpus, c7i.cores, c7i.memory_mib, c7i.ebs_mbit_s, c7i.network_gbit_s),
+            (
+                c7i.vcpus,
+                c7i.cores,
+                c7i.memory_mib,
+                c7i.ebs_mbit_s,
+                c7i.network_gbit_s
+            ),
             (4, 2, 8192, Some(1250), Some(1.562))
         );
         assert_eq!(of("c7a.xlarge").cores, 4);
         assert_eq!(of("hpc7a.96xlarge").network_gbit_s, Some(300.0));
         assert_eq!(of("hpc6id.32xlarge").local_gb, Some(15_200));
-        assert_eq!(of("c3.xlarge").network_gbit_s, None, "published as moderate");
+        assert_eq!(
+            of("c3.xlarge").network_gbit_s,
+            None,
+            "published as moderate"
+        );
     }
 
     #[test]
@@ -292,8 +306,14 @@ mod tests {
         assert_eq!(volume_mib_s("gp3", Some(100), None, Some(500)), Some(500.0));
         assert_eq!(volume_mib_s("gp2", Some(8), None, None), Some(128.0));
         assert_eq!(volume_mib_s("gp2", Some(500), None, None), Some(250.0));
-        assert_eq!(volume_mib_s("io1", Some(100), Some(1000), None), Some(250.0));
-        assert_eq!(volume_mib_s("io2", Some(100), Some(64_000), None), Some(4000.0));
+        assert_eq!(
+            volume_mib_s("io1", Some(100), Some(1000), None),
+            Some(250.0)
+        );
+        assert_eq!(
+            volume_mib_s("io2", Some(100), Some(64_000), None),
+            Some(4000.0)
+        );
         assert_eq!(volume_mib_s("st1", Some(512), None, None), Some(125.0));
         assert_eq!(volume_mib_s("tape", Some(512), None, None), None);
     }

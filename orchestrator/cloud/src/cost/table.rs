@@ -115,13 +115,11 @@ mod tests {
         for (region, types) in shipped().lists.values().flatten() {
             for (name, usd) in types {
                 let family = name.split('.').next().expect("a family");
-                for (other, larger) in types.iter().filter(|(n, _)| {
-                    n.starts_with(&format!("{family}.")) && vcpus(n) > vcpus(name)
-                }) {
-                    assert!(
-                        larger >= usd,
-                        "{other} costs less than {name} in {region}"
-                    );
+                for (other, larger) in types
+                    .iter()
+                    .filter(|(n, _)| n.starts_with(&format!("{family}.")) && vcpus(n) > vcpus(name))
+                {
+                    assert!(larger >= usd, "{other} costs less than {name} in {region}");
                 }
             }
         }

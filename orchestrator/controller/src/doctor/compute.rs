@@ -77,9 +77,15 @@ pub(super) async fn examine(login: &SshHost, site: &Site, cluster: &Cluster) -> 
 fn refused(error: &HostError) -> Check {
     let text = error.to_string();
     let is_busy = matches!(error, HostError::Timeout { .. })
-        || ["temporarily unavailable", "Requested nodes are busy", "Immediate", "immediate", "Pending"]
-            .iter()
-            .any(|words| text.contains(words));
+        || [
+            "temporarily unavailable",
+            "Requested nodes are busy",
+            "Immediate",
+            "immediate",
+            "Pending",
+        ]
+        .iter()
+        .any(|words| text.contains(words));
     if is_busy {
         return Check::new(
             "compute node",

@@ -101,9 +101,7 @@ pub(super) async fn ask(
         None => "dmtcp_launch".to_owned(),
     };
     args.extend(["dmtcp".to_owned(), launch]);
-    Ok(read(
-        &script_by(host, starter, SCRIPT, &args, SHORT).await?,
-    ))
+    Ok(read(&script_by(host, starter, SCRIPT, &args, SHORT).await?))
 }
 
 fn is_absolute(path: &str) -> bool {

@@ -57,7 +57,10 @@ pub(super) fn examine<'a>(
     Check::new(
         what,
         State::Bad,
-        format!("{program} is for {found}, which {} is not", other.join(", ")),
+        format!(
+            "{program} is for {found}, which {} is not",
+            other.join(", ")
+        ),
         "build cvc-node on a machine of the nodes' architecture, and name it in CVC_NODE_PROGRAM",
     )
 }
@@ -90,7 +93,10 @@ mod tests {
         let (state, found) = of(&path, &[("c7i.large", "x86_64"), ("c7g.large", "arm64")]);
         assert_eq!(state, State::Bad);
         assert!(found.contains("which c7g.large is not"), "{found}");
-        assert_eq!(of(&file(&dir, 0xb7), &[("c7g.large", "arm64")]).0, State::Good);
+        assert_eq!(
+            of(&file(&dir, 0xb7), &[("c7g.large", "arm64")]).0,
+            State::Good
+        );
         fs::write(&path, "#!/bin/sh\nexit 0 # a script\n").expect("written");
         assert_eq!(of(&path, &[]).0, State::Bad);
         let (state, found) = of(Utf8Path::new("/nonexistent/cvc-node"), &[]);

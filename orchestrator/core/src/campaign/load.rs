@@ -450,7 +450,6 @@ fn compared_types(check: &mut Checker<'_>, raw: &RawSite, place: &Place<'_>) -> 
     ec2.compare_instance_types.clone()
 }
 
-
 /// A section of settings; an absent one is an empty one. `None` after an error of its form.
 fn settings_section<'t, R: Deserialize<'t> + Default, T>(
     check: &mut Checker<'_>,

@@ -207,7 +207,11 @@ fn of_point(
     let core_s = workload.and_then(|w| w.core_s);
     let processes = f64::from(point.processes());
     // the processes that compute at the same time: on each node as many as it has cores
-    let busy: u32 = point.mapping.node_loads().map(|load| cores.map_or(load, |cores| load.min(cores))).sum();
+    let busy: u32 = point
+        .mapping
+        .node_loads()
+        .map(|load| cores.map_or(load, |cores| load.min(cores)))
+        .sum();
     let busy = f64::from(busy.max(1));
     let compute_s = core_s.unwrap_or(UNKNOWN_CORE_S) / busy;
     let mut seconds = LAUNCH_S + LAUNCH_PER_PROCESS_S * processes + compute_s;
