@@ -230,7 +230,7 @@ mod tests {
         assert!(table.types.len() > 250, "{}", table.types.len());
         for (name, of) in &table.types {
             assert!(
-                of.cores > 0 && matches!(of.vcpus / of.cores, 1 | 2) && of.vcpus % of.cores == 0,
+                of.cores > 0 && matches!(of.vcpus / of.cores, 1 | 2) && of.vcpus.is_multiple_of(of.cores),
                 "{name}: {of:?}"
             );
             assert!(of.memory_mib >= 512, "{name}: {of:?}");
