@@ -283,11 +283,26 @@ pub struct PlanArgs {
     /// Print the plan as JSON; the same file and seed give the same bytes on every machine
     #[arg(long)]
     pub json: bool,
+    /// With --json: also what is expected, of time, space and money; that depends on the day, the prices and this machine
+    #[arg(long, requires = "json")]
+    pub estimates: bool,
+    /// Show the points and sites that cost or last least first, instead of in the order of the file
+    #[arg(long, value_name = "BY")]
+    pub sort: Option<SortBy>,
     /// Show every run in its order, not only the points
     #[arg(long)]
     pub runs: bool,
     #[command(flatten)]
     pub selection: SelectionArgs,
+}
+
+/// What a plan's points and sites are sorted by.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SortBy {
+    /// US dollars; what is not known comes last
+    Cost,
+    /// Time of a run, and of a site
+    Time,
 }
 
 /// The points that a command is limited to.
@@ -928,6 +943,9 @@ pub struct DoctorArgs {
     pub file: Option<Utf8PathBuf>,
     #[command(flatten)]
     pub which: Which,
+    /// Show each known hazard of MPI and DMTCP with its reason, and what cvc sets against it
+    #[arg(long)]
+    pub hazards: bool,
     /// Take a small checkpoint and restart it, with each MPI library that is found, on one node and over two
     #[arg(long)]
     pub probe: bool,

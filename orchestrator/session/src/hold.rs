@@ -154,7 +154,10 @@ impl Session {
             Lock::keep(&self.dir, name, &Found::of(site), options.update_lock)?;
         }
         let selected = self.selected();
-        let estimates = self.expectations(&selected, &sites).estimates;
+        let expectations = self.expectations(&selected, &sites);
+        let obstacles = expectations.obstacles(spec, &selected, &sites);
+        let shortages = expectations.shortages(spec, &selected, &obstacles);
+        let estimates = expectations.estimates;
         let options = Options {
             expected_s: estimates
                 .points
@@ -181,6 +184,11 @@ impl Session {
         }
         if let Some(what) = estimates.too_long(spec.run.timeout_s) {
             observer.on(&Progress::Site { what });
+        }
+        for shortage in shortages {
+            observer.on(&Progress::Site {
+                what: shortage.told(),
+            });
         }
         Ok(run_campaign(spec, plan, sites, &options, stop_signal, observer.as_mut()).await?)
     }
