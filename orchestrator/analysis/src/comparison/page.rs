@@ -65,6 +65,7 @@ pub fn comparison_report(comparison: &SideComparison) -> Result<Report, Analysis
             .into_iter()
             .filter(|s| !s.blocks.is_empty())
             .collect(),
+        data_tables: Vec::new(),
         records: Records::default(),
     })
 }

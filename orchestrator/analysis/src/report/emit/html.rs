@@ -2,7 +2,7 @@
 
 use crate::report::{
     format::{Style, numeric, ratio, unit_beside},
-    model::{Against, Beside, Block, Cell, Mark, Report, Table},
+    model::{Against, Beside, Block, Cell, Confidence, Mark, Report, Table},
 };
 use base64::{Engine, prelude::BASE64_STANDARD};
 use cvc_core::visible::visible;
@@ -273,11 +273,15 @@ fn write_cell(out: &mut String, cell: &Cell, style: &Style, class: &str, column:
 /// Writes a printed number, and below it the numbers to compare it with.
 fn write_against(out: &mut String, a: &Against, class: &str) {
     let mut more = String::new();
-    if !a.mark.symbol().is_empty() {
+    let symbol = a.symbol();
+    if !symbol.is_empty() {
+        let confidence = a
+            .confidence
+            .map(|c| format!(", confidence {}", c.word()))
+            .unwrap_or_default();
         more.push_str(&format!(
-            " <span class=\"mark\" aria-label=\"{}\">{}</span>",
+            " <span class=\"mark\" aria-label=\"{}{confidence}\">{symbol}</span>",
             a.mark.word(),
-            a.mark.symbol()
         ));
     }
     for note in &a.notes {
@@ -308,8 +312,14 @@ fn write_against(out: &mut String, a: &Against, class: &str) {
     if let Some(b) = &a.measured {
         beside("here", "\u{25cf}", b, None);
     }
-    let class = format!("{class} against {}", a.mark.word());
-    element(out, &class, &a.printed, &a.verdict, &a.printed, &more);
+    let unsure = match a.confidence {
+        Some(Confidence::Medium | Confidence::Low) => " unsure",
+        Some(Confidence::High) | None => "",
+    };
+    let class = format!("{class} against {}{unsure}", a.mark.word());
+    let anchor = a.anchor.as_deref().unwrap_or_default();
+    let texts = [&a.printed, &a.verdict, &a.printed].map(String::as_str);
+    named_element(out, anchor, &class, texts, &more);
 }
 
 /// Returns the second line of a cell.
@@ -323,6 +333,22 @@ fn below(text: &str) -> String {
 
 /// Writes a cell's element. `more` is markup, the rest is text.
 fn element(out: &mut String, class: &str, sort: &str, title: &str, text: &str, more: &str) {
+    named_element(out, "", class, [sort, title, text], more);
+}
+
+/// The same, with an identifier for links unless that is empty.
+fn named_element(
+    out: &mut String,
+    id: &str,
+    class: &str,
+    [sort, title, text]: [&str; 3],
+    more: &str,
+) {
+    let id = if id.is_empty() {
+        String::new()
+    } else {
+        format!(" id=\"{}\"", html_escape(id))
+    };
     let title = if title.is_empty() {
         String::new()
     } else {
@@ -330,7 +356,7 @@ fn element(out: &mut String, class: &str, sort: &str, title: &str, text: &str, m
     };
     let (sort, text) = (html_escape(sort), html_escape(text));
     out.push_str(&format!(
-        "<td class=\"{class}\" data-sort=\"{sort}\"{title}>{text}{more}</td>"
+        "<td{id} class=\"{class}\" data-sort=\"{sort}\"{title}>{text}{more}</td>"
     ));
 }
 
