@@ -2,7 +2,7 @@
 
 use crate::report::{
     format::{Style, numeric, ratio, unit_beside},
-    model::{Against, Beside, Block, Cell, Confidence, Mark, Report, Table},
+    model::{Against, Beside, Block, Cell, Confidence, Mark, Plot, Report, Table},
 };
 use base64::{Engine, prelude::BASE64_STANDARD};
 use cvc_core::visible::visible;
@@ -47,11 +47,24 @@ pub(super) fn page(report: &Report) -> Result<String, AnalysisError> {
             _ => None,
         });
     let is_large = tables.sum::<usize>() > MANY;
-    let block = |of: &Block| block(of, is_large);
+    let blocks = |of: &[Block]| -> Vec<Value> {
+        let is_plot = |at: Option<&Block>| matches!(at, Some(Block::Plot(_)));
+        let one = |(at, of_one): (usize, &Block)| {
+            let mut value = block(of_one, is_large);
+            // plots that follow each other share rows
+            let before = at.checked_sub(1).and_then(|at| of.get(at));
+            if is_plot(Some(of_one)) {
+                value["opens"] = json!(!is_plot(before));
+                value["closes"] = json!(!is_plot(of.get(at + 1)));
+            }
+            value
+        };
+        of.iter().enumerate().map(one).collect()
+    };
     let sections: Vec<Value> = report
         .sections
         .iter()
-        .map(|s| json!({ "id": s.id, "title": s.title, "blocks": s.blocks.iter().map(block).collect::<Vec<_>>() }))
+        .map(|s| json!({ "id": s.id, "title": s.title, "blocks": blocks(&s.blocks) }))
         .collect();
     // The campaign's name appears only once.
     let name = Some(&report.campaign).filter(|name| **name != report.title);
@@ -81,7 +94,7 @@ fn policy(style: &str, script: &str) -> String {
 }
 
 fn block(block: &Block, is_large: bool) -> Value {
-    let of = |kind: &str, value: Value| json!({ "text": null, "warning": null, "pairs": null, "command": null, "table": null, "plot": null, kind: value });
+    let of = |kind: &str, value: Value| json!({ "text": null, "warning": null, "pairs": null, "command": null, "table": null, "plot": null, "opens": false, "closes": false, kind: value });
     match block {
         Block::Text { text } => of("text", json!(with_code(text))),
         Block::Warning { text } => of("warning", json!(with_code(text))),
@@ -97,10 +110,21 @@ fn block(block: &Block, is_large: bool) -> Value {
         Block::Plot(p) => of(
             "plot",
             json!({
-                "id": p.id, "title": p.title, "caption": p.caption, "width": p.width, "keys": p.keys, "panels": p.panels,
+                "id": p.id, "title": p.title, "caption": p.caption, "width": p.width, "panel": panel_width(p), "keys": p.keys, "panels": p.panels,
             }),
         ),
     }
+}
+
+/// The width of a panel in pixels, as its drawing says; all of a plot are alike.
+fn panel_width(plot: &Plot) -> u32 {
+    let width = plot
+        .panels
+        .first()
+        .and_then(|svg| svg.split_once(" width=\""))
+        .and_then(|(_, rest)| rest.split_once('"'))
+        .and_then(|(width, _)| width.parse().ok());
+    width.unwrap_or(plot.width)
 }
 
 /// Escapes a text, and shows what stands between backticks as code.
@@ -165,7 +189,16 @@ fn table(table: &Table, is_large: bool) -> Value {
         .iter()
         .map(|n| json!({ "mark": n.mark, "text": n.text }))
         .collect();
-    json!({ "id": table.id, "title": table.title, "caption": caption, "folded": table.folded, "long": table.rows.len() > LONG, "columns": columns, "rows": rows, "notes": notes })
+    json!({ "id": table.id, "title": table.title, "caption": caption, "folded": table.folded, "long": table.rows.len() > LONG, "dense": dense(shown.len()), "columns": columns, "rows": rows, "notes": notes })
+}
+
+/// Returns the CSS class of a table by its number of columns: on paper nothing scrolls, so that many columns need small type.
+fn dense(columns: usize) -> &'static str {
+    match columns {
+        0..=8 => "",
+        9..=14 => "dense",
+        _ => "densest",
+    }
 }
 
 /// Returns the CSS class of a column: numbers are right-aligned, texts left-aligned, and long texts may break.
