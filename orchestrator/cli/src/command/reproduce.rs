@@ -39,13 +39,14 @@ pub fn reproduce(args: &ReproduceArgs) -> Result<ExitStatus, Failure> {
         message: format!("cannot create {to}: {e}"),
         hint: Some("--to names a directory for the report".into()),
     })?;
-    let (measurements, sections, from) = match measure::measured(&folder, &paper, &args.measure)? {
+    let (measurements, sections, by) = match measure::measured(&folder, &paper, &args.measure)? {
         measure::Outcome::Nothing => (Measurements::new(), Vec::new(), Vec::new()),
         measure::Outcome::Interrupted => return Ok(ExitStatus::Interrupted),
         measure::Outcome::Joined {
             definition,
             mut joined,
             from,
+            by,
         } => {
             joined
                 .tables
@@ -56,7 +57,7 @@ pub fn reproduce(args: &ReproduceArgs) -> Result<ExitStatus, Failure> {
             } else {
                 rerun::sections(&paper, &joined, definition.note.as_deref())
             };
-            (measurements, sections, from)
+            (measurements, sections, by)
         }
     };
     let judged = paper::judge(&paper, &only, &measurements);
@@ -84,8 +85,12 @@ pub fn reproduce(args: &ReproduceArgs) -> Result<ExitStatus, Failure> {
     let mut out = output::told();
     summary(&mut out, &judged)?;
     found(&mut out, &judged)?;
-    for dir in &from {
+    for dir in &by {
         writeln!(out, "measured by {}", shown(dir))?;
+    }
+    let in_vain = by.is_empty() && (args.measure.measure || !args.measure.from.is_empty());
+    if in_vain {
+        writeln!(out, "nothing was measured: no run succeeded")?;
     }
     let tables = |extension: &str| {
         files
@@ -113,7 +118,11 @@ pub fn reproduce(args: &ReproduceArgs) -> Result<ExitStatus, Failure> {
         };
         writeln!(out, "{}{all}", shown(&to.join("csv")))?;
     }
-    Ok(ExitStatus::Done)
+    Ok(if in_vain {
+        ExitStatus::RunsFailed
+    } else {
+        ExitStatus::Done
+    })
 }
 
 /// The directories that are searched for papers, in this order.
@@ -194,12 +203,7 @@ fn list_papers(out: &mut impl Write, dirs: &[PathBuf]) -> Result<(), Failure> {
             0 => "none".to_owned(),
             n => n.to_string(),
         };
-        rows.add_row([
-            name,
-            tables,
-            paper.anomalies.len().to_string(),
-            paper.title,
-        ]);
+        rows.add_row([name, tables, paper.anomalies.len().to_string(), paper.title]);
     }
     writeln!(out, "{}", rows.trim_fmt())?;
     Ok(())

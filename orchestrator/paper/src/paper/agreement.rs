@@ -1,9 +1,7 @@
 //! The plot of a paper: what is held against its numbers, over the numbers in print.
 
 use super::judge::Reproduction;
-use cvc_analysis::report::{
-    AgreementPanel, Block, ComparedNumber, Section, agreement_plot,
-};
+use cvc_analysis::report::{AgreementPanel, Block, ComparedNumber, Section, agreement_plot};
 use cvc_index::error::AnalysisError;
 use indexmap::IndexMap;
 
@@ -62,11 +60,12 @@ pub(super) fn section(of: &Reproduction) -> Result<Option<Section>, AnalysisErro
     let panels: Vec<AgreementPanel> = units
         .into_iter()
         .map(|(unit, numbers)| AgreementPanel {
-            title: if matches!(unit, "" | "1") {
-                "counts".to_owned()
-            } else {
-                unit.to_owned()
-            },
+            title: match unit {
+                "" => "without a unit",
+                "1" => "counts",
+                unit => unit,
+            }
+            .to_owned(),
             numbers,
         })
         .collect();
@@ -75,14 +74,24 @@ pub(super) fn section(of: &Reproduction) -> Result<Option<Section>, AnalysisErro
         .iter()
         .enumerate()
         .map(|(i, name)| {
-            let any = panels.iter().any(|p| p.numbers.iter().any(|n| n.series == i));
-            if any { (*name).to_owned() } else { String::new() }
+            let any = panels
+                .iter()
+                .any(|p| p.numbers.iter().any(|n| n.series == i));
+            if any {
+                (*name).to_owned()
+            } else {
+                String::new()
+            }
         })
         .collect();
     let mut caption = "Each mark is a cell: right is what stands in print, up what is held against it. On the line both are equal; a mark far from it \
                        is a misprint, or a number that the formula misses. Both axes are logarithmic."
         .to_owned();
-    let names: Vec<&str> = series.iter().map(String::as_str).filter(|n| !n.is_empty()).collect();
+    let names: Vec<&str> = series
+        .iter()
+        .map(String::as_str)
+        .filter(|n| !n.is_empty())
+        .collect();
     if let [only] = names[..] {
         caption.push_str(&format!(" All marks: {only}."));
     }
@@ -92,11 +101,7 @@ pub(super) fn section(of: &Reproduction) -> Result<Option<Section>, AnalysisErro
             " Not drawn: {missing} that are not above 0, or of a unit with few; the tables have them."
         ));
     }
-    let plot = agreement_plot(
-        ("agreement", "Against print", &caption),
-        &series,
-        &panels,
-    )?;
+    let plot = agreement_plot(("agreement", "Against print", &caption), &series, &panels)?;
     Ok(Some(Section {
         id: "plot",
         title: "Predicted and measured against print".to_owned(),

@@ -46,7 +46,9 @@ pub(super) fn row_name<'c>(
         .columns
         .iter()
         .zip(cells)
-        .filter(|(c, cell)| matches!(c.kind, Kind::Label | Kind::Setting) && !cell.text().is_empty())
+        .filter(|(c, cell)| {
+            matches!(c.kind, Kind::Label | Kind::Setting) && !cell.text().is_empty()
+        })
         .map(|(c, cell)| {
             let text = cell.text();
             if text.chars().any(|ch| ch.is_ascii_alphabetic()) {
@@ -106,9 +108,9 @@ impl PrintedTable {
 
     /// What names a row: the cells that say what it is about.
     pub fn row_name(&self, row: usize) -> String {
-        self.cells
-            .get(row)
-            .map_or_else(String::new, |cells| row_name(&self.definition, cells.iter()))
+        self.cells.get(row).map_or_else(String::new, |cells| {
+            row_name(&self.definition, cells.iter())
+        })
     }
 
     /// Index of a column.

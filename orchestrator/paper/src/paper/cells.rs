@@ -49,9 +49,8 @@ pub(super) fn table(of: &Reproduction) -> Table {
                     } => (confidence.word(), likely.as_str()),
                     _ => ("", ""),
                 };
-                let number = |value: Option<f64>| {
-                    Cell::number(value.map(|v| significant_digits(v, DIGITS)))
-                };
+                let number =
+                    |value: Option<f64>| Cell::number(value.map(|v| significant_digits(v, DIGITS)));
                 table.rows.push(vec![
                     Cell::text(&t.definition.id),
                     Cell::number(t.definition.page.map(f64::from)),

@@ -29,8 +29,8 @@ pub use judge::{
     Verdict, judge,
 };
 pub use load::{find, known, load};
-pub use misprints::{FoundMisprint, misprints};
 pub use measured::{Agreement, CellKey, MeasuredHere, Measurements, Reason, agreement};
+pub use misprints::{FoundMisprint, misprints};
 pub use modelled::Modelled;
 pub use printed::{Digits, Printed, Recomputed};
 pub use published::Paper;

@@ -99,17 +99,17 @@ fn summary(of: &Reproduction) -> Section {
         Column::plain("page", "page"),
     ];
     const COUNTED: [&str; 10] = [
-            "cells",
-            "equal",
-            "equal, constant inferred from print",
-            "within",
-            "differs",
-            "printed wrong",
-            "cannot be recomputed",
-            "measured here",
-            "of these agree",
-            "differ, known why",
-        ];
+        "cells",
+        "equal",
+        "equal, constant inferred from print",
+        "within",
+        "differs",
+        "printed wrong",
+        "cannot be recomputed",
+        "measured here",
+        "of these agree",
+        "differ, known why",
+    ];
     // what no table has is not shown, but stays in data files
     let in_all = values(&total);
     head.extend(COUNTED.iter().zip(in_all).map(|(h, n)| {
@@ -173,10 +173,9 @@ fn values(c: &Counts) -> [usize; 10] {
 
 /// Whether an anomaly says of a cell that it is wrong.
 fn is_misprint(of: &Reproduction, anomaly: &Anomaly) -> bool {
-    of.tables
-        .iter()
-        .flat_map(|t| t.rows.iter().flatten())
-        .any(|c| matches!(&c.verdict, Verdict::PrintedWrong { anomaly: id, .. } if *id == anomaly.id))
+    of.tables.iter().flat_map(|t| t.rows.iter().flatten()).any(
+        |c| matches!(&c.verdict, Verdict::PrintedWrong { anomaly: id, .. } if *id == anomaly.id),
+    )
 }
 
 /// All misprints, and all other places in tables that are doubtful or that a reader has to know.
@@ -228,9 +227,10 @@ fn misprint_list(found: &[FoundMisprint<'_>]) -> Table {
             Cell::text(m.column.heading.clone()),
             Cell::text(m.printed),
             Cell::text(m.likely),
-            Cell::text(m.recomputed.map_or_else(String::new, |v| {
-                significant_digits(v, 6).to_string()
-            })),
+            Cell::text(
+                m.recomputed
+                    .map_or_else(String::new, |v| significant_digits(v, 6).to_string()),
+            ),
             Cell::text(unit.unwrap_or_default()),
             Cell::text(m.confidence.word()),
             Cell::text(m.anomaly),
@@ -335,7 +335,9 @@ fn table(of: &Reproduction, judged: &JudgedTable) -> Table {
         .enumerate()
         .map(|(n, row)| {
             let cells = d.columns.iter().zip(row);
-            cells.map(|(c, of)| cell(of, || cell_id(&d.id, n, &c.id))).collect()
+            cells
+                .map(|(c, of)| cell(of, || cell_id(&d.id, n, &c.id)))
+                .collect()
         })
         .collect();
     table.notes = notes(of, judged);

@@ -522,7 +522,8 @@ fn a_constant_that_was_read_from_print_is_no_prediction() {
         .0;
     assert!(arrays.contains("0.5 MiB"), "{arrays}");
     // on the page, below the table
-    let page = serde_json::to_string(&cvc_paper::paper::report(thesis).expect("a report")).expect("JSON");
+    let page =
+        serde_json::to_string(&cvc_paper::paper::report(thesis).expect("a report")).expect("JSON");
     assert!(seen.iter().all(|(basis, _)| page.contains(basis)));
 }
 
@@ -564,7 +565,8 @@ fn what_is_equal_by_construction_is_counted_apart() {
             .all(|(_, c)| matches!(c.verdict, Verdict::Equal { .. }))
     );
     let summary =
-        serde_json::to_string(&cvc_paper::paper::report(thesis).expect("a report").sections[0]).expect("JSON");
+        serde_json::to_string(&cvc_paper::paper::report(thesis).expect("a report").sections[0])
+            .expect("JSON");
     assert!(
         summary.contains("equal, constant inferred from print"),
         "{summary}"

@@ -57,7 +57,8 @@ pub(super) fn files(report: &Report) -> Vec<(String, String)> {
     let shown = report.tables().filter(|t| !t.page_only);
     shown
         .chain(&report.data_tables)
-        .map(|t| (format!("{}.csv", t.id), table(t))).collect()
+        .map(|t| (format!("{}.csv", t.id), table(t)))
+        .collect()
 }
 
 /// Returns the name of the file with all records, if the report has one.

@@ -390,7 +390,12 @@ mod tests {
             let heads: Vec<String> = (0..columns).map(|i| format!("heading {i}")).collect();
             setting(&heads, &[vec![cell.to_owned(); columns]])
         };
-        for (columns, cell) in [(12, "12.34 (+1.23 %)"), (20, "12.34"), (20, &"x".repeat(80)), (40, "1234.5")] {
+        for (columns, cell) in [
+            (12, "12.34 (+1.23 %)"),
+            (20, "12.34"),
+            (20, &"x".repeat(80)),
+            (40, "1234.5"),
+        ] {
             let set = of(columns, cell);
             assert!(set.widths.iter().sum::<f64>() <= 1.0, "{set:?}");
         }
