@@ -400,7 +400,8 @@ mod tests {
             assert!(set.widths.iter().sum::<f64>() <= 1.0, "{set:?}");
         }
         assert!(!of(11, "12.34").landscape);
-        assert!(of(20, "12.34 (+1.23 %)").landscape && !of(20, "12.34 (+1.23 %)").tiny);
+        let wide = of(14, "12.34 (+1.23 %)");
+        assert!(wide.landscape && !wide.tiny, "{wide:?}");
         assert!(of(20, &"x".repeat(80)).tiny);
     }
 }
