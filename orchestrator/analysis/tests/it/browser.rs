@@ -299,7 +299,7 @@ fn on_paper_no_column_is_cut_and_headings_of_tables_can_be_repeated() {
             "async (document, window) => {
                await new Promise((next) => setTimeout(next, 50));
                const style = (e) => window.getComputedStyle(e);
-               const tables = [...document.querySelectorAll('table')].filter((t) => t.offsetParent);
+               const tables = [...document.querySelectorAll('table')].filter((t) => t.checkVisibility());
                return {
                  tables: tables.length,
                  cut: tables.filter((t) => t.getBoundingClientRect().right > document.documentElement.clientWidth + 1).map((t) => t.id),
@@ -332,7 +332,7 @@ fn what_is_wider_than_the_page_says_that_it_scrolls_and_plots_fill_a_wide_page()
         &WIDTHS,
         "async (document, window) => {
            await new Promise((next) => setTimeout(next, 50));
-           const boxes = [...document.querySelectorAll('.scroll')].filter((e) => e.offsetParent);
+           const boxes = [...document.querySelectorAll('.scroll')].filter((e) => e.checkVisibility());
            const hint = (box) => {
              let before = box.previousElementSibling;
              if (before.classList.contains('tools')) before = before.previousElementSibling;

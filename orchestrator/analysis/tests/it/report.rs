@@ -1036,7 +1036,7 @@ fn sites_are_series_of_one_plot() {
     let report = build(&rebuild_index(utf8(dir.path())).expect("an index")).expect("a report");
     let wall: Vec<_> = plots(&report)
         .into_iter()
-        .filter(|p| p.title.starts_with("Wall time: "))
+        .filter(|p| p.id.starts_with("wall-s-"))
         .collect();
     let [plot] = &wall[..] else {
         panic!("{:?}", wall.iter().map(|p| &p.title).collect::<Vec<_>>())

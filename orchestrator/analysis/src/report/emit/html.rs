@@ -64,7 +64,15 @@ pub(super) fn page(report: &Report) -> Result<String, AnalysisError> {
     let sections: Vec<Value> = report
         .sections
         .iter()
-        .map(|s| json!({ "id": s.id, "title": s.title, "blocks": blocks(&s.blocks) }))
+        .map(|s| {
+            // a table may have the name of its section; links to tables are the older ones
+            let id = if report.tables().any(|t| t.id == s.id) {
+                format!("section-{}", s.id)
+            } else {
+                s.id.to_owned()
+            };
+            json!({ "id": id, "title": s.title, "blocks": blocks(&s.blocks) })
+        })
         .collect();
     // The campaign's name appears only once.
     let name = Some(&report.campaign).filter(|name| **name != report.title);
