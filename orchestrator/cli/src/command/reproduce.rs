@@ -251,7 +251,7 @@ const COUNTED: [Counted; 9] = [
     Counted {
         heading: "fitted",
         of: |c| c.inferred,
-        meaning: "equal, but by a constant that was read from these very cells: no evidence",
+        meaning: "equal, by a constant read from these very cells: no evidence",
     },
     Counted {
         heading: "within",
