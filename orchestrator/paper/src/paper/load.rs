@@ -356,7 +356,7 @@ fn sureness(csv: &CsvTable, field: &CsvField) -> Result<Confidence, SourceError>
         .find(|c| c.word() == field.text.as_str());
     found.ok_or_else(|| {
         let known = Confidence::ALL.map(Confidence::word);
-        let hint = suggestion(&field.text, "confidences", known.into_iter());
+        let hint = suggestion(&field.text, "confidences", known);
         let message = format!("unknown confidence `{}`", field.text);
         csv.source.error(Some(field.span.clone()), message, hint)
     })
