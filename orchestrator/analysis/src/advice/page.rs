@@ -29,6 +29,7 @@ pub fn advice_report(title: &str, advice: &[Advice]) -> Result<Report, AnalysisE
         span: None,
         sections: sections(advice)?,
         found: Vec::new(),
+        data_tables: Vec::new(),
         records: Records::default(),
     })
 }

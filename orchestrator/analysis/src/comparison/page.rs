@@ -66,6 +66,7 @@ pub fn comparison_report(comparison: &SideComparison) -> Result<Report, Analysis
             .filter(|s| !s.blocks.is_empty())
             .collect(),
         found: Vec::new(),
+        data_tables: Vec::new(),
         records: Records::default(),
     })
 }

@@ -33,6 +33,17 @@ use tokio::{
 use tracing::Instrument;
 
 pub fn run(args: &RunArgs) -> Result<ExitStatus, Failure> {
+    run_collecting(args, None)
+}
+
+/// Runs that are skipped because something is not installed: how many, and why.
+pub type SkippedRuns = Arc<Mutex<Vec<(u64, String)>>>;
+
+/// The same; what is skipped is collected for a caller that tells it in its own words, instead of being told line by line.
+pub fn run_collecting(
+    args: &RunArgs,
+    skipped: Option<&SkippedRuns>,
+) -> Result<ExitStatus, Failure> {
     let mut session = Session::open(
         &args.file,
         args.which.variant.as_deref(),
@@ -54,7 +65,7 @@ pub fn run(args: &RunArgs) -> Result<ExitStatus, Failure> {
     session_log::begin(&session.dir);
     let name = session.plan.campaign.clone();
     let heard = Heard::default();
-    let held = hold(&session, args, until, base, heard.clone())
+    let held = hold(&session, args, until, base, heard.clone(), skipped)
         .instrument(tracing::info_span!("campaign", name = %name));
     let Ended { summary, waits } = runtime()?.block_on(held)?;
     // nothing is at stake any more: a report can be written again
@@ -279,22 +290,49 @@ impl Observer for Hearing {
 struct User {
     json: bool,
     heard: Heard,
+    skipped: Option<SkippedRuns>,
+}
+
+impl User {
+    fn observer(&self, varying: Varying, expected_s: f64) -> Box<dyn Observer> {
+        let shown = Box::new(Hearing {
+            shown: display::observer(self.json, varying, expected_s),
+            heard: self.heard.clone(),
+        });
+        match &self.skipped {
+            Some(skipped) => Box::new(Collecting {
+                shown,
+                skipped: Arc::clone(skipped),
+            }),
+            None => shown,
+        }
+    }
+}
+
+/// Shows everything but what is skipped, which it collects.
+struct Collecting {
+    shown: Box<dyn Observer>,
+    skipped: SkippedRuns,
+}
+
+impl Observer for Collecting {
+    fn on(&mut self, progress: &Progress) {
+        if let Progress::Skipped { reason, runs, .. } = progress {
+            tracing::info!(runs, reason, "skipped");
+            self.skipped.lock().push((*runs, reason.clone()));
+        } else {
+            self.shown.on(progress);
+        }
+    }
 }
 
 impl Audience for User {
     fn preparing(&self) -> Box<dyn Observer> {
-        display::observer(self.json, Varying::default(), 0.0)
+        self.observer(Varying::default(), 0.0)
     }
 
     fn running(&self, points: &[PlannedPoint], expected_s: f64) -> Box<dyn Observer> {
-        Box::new(Hearing {
-            shown: display::observer(
-                self.json,
-                Varying::of(points.iter().map(|p| &p.point)),
-                expected_s,
-            ),
-            heard: self.heard.clone(),
-        })
+        self.observer(Varying::of(points.iter().map(|p| &p.point)), expected_s)
     }
 
     fn block(&self, block: Block, count: u32) {
@@ -319,6 +357,7 @@ async fn hold(
     until: Option<Instant>,
     base: Options,
     heard: Heard,
+    skipped: Option<&SkippedRuns>,
 ) -> Result<Ended, Failure> {
     let (stop_request, stop_signal) = watch::channel(StopRequest::GoOn);
     tokio::spawn(end_in_time(stop_request.clone(), until, args.json));
@@ -330,17 +369,12 @@ async fn hold(
         update_lock: args.update_lock,
         until,
     };
-    Ok(session
-        .hold(
-            options,
-            base,
-            &User {
-                json: args.json,
-                heard,
-            },
-            stop_signal,
-        )
-        .await?)
+    let user = User {
+        json: args.json,
+        heard,
+        skipped: skipped.cloned(),
+    };
+    Ok(session.hold(options, base, &user, stop_signal).await?)
 }
 
 /// Whether this program was started to survive its terminal, as by `nohup`.
