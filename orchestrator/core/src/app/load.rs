@@ -92,8 +92,12 @@ fn read_sources(
     for (i, input) in app.command.files.iter().enumerate() {
         let Some(named) = &input.source else { continue };
         let read = match &directory {
-            Some(directory) => SourceFile::read(&input.path, directory.join(paths::expand(named)))
-                .map_err(|error| error.to_string()),
+            Some(directory) => {
+                let written = directory.join(paths::expand(named));
+                // without `..`: it is shown to people
+                let whole = written.canonicalize_utf8().unwrap_or(written);
+                SourceFile::read(&input.path, whole).map_err(|error| error.to_string())
+            }
             None => Err("the directory of the descriptor has no UTF-8 name".to_owned()),
         };
         match read {
@@ -544,4 +548,44 @@ fn user_names(text: &str) -> Vec<String> {
         })
         .filter(|name| !name.is_empty())
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::load;
+    use std::{fs, path::Path};
+
+    fn written(directory: &Path, source: &str, mesh: &str) -> crate::app::LoadedApp {
+        fs::create_dir_all(directory.join("apps")).expect("made");
+        fs::write(directory.join(source), mesh).expect("written");
+        let path = directory.join("apps/solver.toml");
+        let text = format!(
+            "schema = 1\nname = \"solver\"\ntitle = \"t\"\n[program]\nnames = [\"solver\"]\n[command]\n\
+             [[command.files]]\npath = \"in.dat\"\nsource = \"../{source}\"\n[workloads.any]\n[success]\npattern = 'OK'\n"
+        );
+        fs::write(&path, text).expect("written");
+        load(&path).expect("a descriptor")
+    }
+
+    #[test]
+    fn what_a_copied_file_holds_identifies_a_run_and_not_where_it_is() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let first = written(directory.path(), "mesh.dat", "1 2 3");
+        assert_eq!((first.sources.len(), first.sources[0].bytes), (1, 5));
+        assert!(first.sources[0].source.is_absolute());
+        assert_eq!(first.descriptor.program.install, "", "it is optional");
+        let moved = written(directory.path(), "other.dat", "1 2 3");
+        let changed = written(directory.path(), "mesh.dat", "1 2 4");
+        assert_eq!(first.digest, moved.digest);
+        assert_ne!(first.digest, changed.digest);
+        fs::remove_file(directory.path().join("mesh.dat")).expect("removed");
+        let errors = load(&directory.path().join("apps/solver.toml")).expect_err("it is gone");
+        let error = &errors.0[0];
+        assert!(
+            error
+                .message
+                .contains("cannot read the input file `../mesh.dat`")
+        );
+        assert_eq!(error.position(), Some((9, 10)));
+    }
 }

@@ -855,11 +855,14 @@ fn tell_what_is_missing(
         return Ok(());
     }
     if !here.has_dmtcp {
-        tell(if answers.uses_dmtcp() {
-            "DMTCP was not found: until it is installed, nothing is checkpointed, and these points are skipped (docs/dmtcp.md)"
-        } else {
-            "DMTCP was not found: the programs write their own checkpoints (docs/dmtcp.md)"
-        });
+        tell(paragraph(
+            "",
+            if answers.uses_dmtcp() {
+                "DMTCP was not found: until it is installed, nothing is checkpointed, and these points are skipped (docs/dmtcp.md)"
+            } else {
+                "DMTCP was not found: the programs write their own checkpoints (docs/dmtcp.md)"
+            },
+        ));
     }
     let sites = runtime()?.block_on(ask_sites(spec, |_| Readiness::Look, |_| ()));
     let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
@@ -872,9 +875,10 @@ fn tell_what_is_missing(
         }
     }
     for (reason, points) in reasons {
-        tell(format_args!(
-            "cannot run yet, {}: {reason}",
-            counted(points, "point")
+        let points = counted(points, "point");
+        tell(paragraph(
+            "",
+            &format!("cannot run yet, {points}: {reason}"),
         ));
     }
     Ok(())

@@ -280,9 +280,10 @@ fn or_none(text: String) -> String {
 
 /// A word that is split again into itself.
 fn in_quotes(word: &str) -> String {
-    let is_plain = word
-        .chars()
-        .all(|c| c.is_ascii_alphanumeric() || "/._-+=~".contains(c));
+    let is_plain = !word.is_empty()
+        && word
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || "/._-+=~".contains(c));
     if is_plain {
         word.to_owned()
     } else {
@@ -312,7 +313,7 @@ mod tests {
 
     #[test]
     fn words_in_quotes_are_split_into_themselves() {
-        for word in ["/a/b.dat", "my mesh", "a\"b\\c"] {
+        for word in ["", "/a/b.dat", "my mesh", "a\"b\\c"] {
             let split = cvc_core::words::split(&in_quotes(word)).expect("words");
             assert_eq!(split, [word]);
         }

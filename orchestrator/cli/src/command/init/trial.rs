@@ -65,7 +65,7 @@ pub fn learn_from_a_run(
         };
         note(paragraph("", &format!("{} failed: {problem}", own.file)));
         for line in last_words(&ran) {
-            note(format_args!("  | {line}"));
+            note(paragraph("  | ", line));
         }
         if !asker.is_terminal() || !yes(asker, "Try again with other arguments or input files?")? {
             note("nothing was learned from it: the descriptor accepts any output");
@@ -301,8 +301,15 @@ fn last_words(ran: &Ran) -> Vec<&str> {
         .lines()
         .filter(|line| line.chars().any(char::is_alphanumeric))
         .collect();
-    // the program speaks first, its launcher last
-    lines.into_iter().take(SHOWN_LINES).collect()
+    // the program speaks first, its launcher last; ranks say the same
+    let mut said: Vec<&str> = Vec::new();
+    for line in lines {
+        if !said.contains(&line) {
+            said.push(line);
+        }
+    }
+    said.truncate(SHOWN_LINES);
+    said
 }
 
 /// Runs the program once, as a campaign of one run would, in a temporary directory.
