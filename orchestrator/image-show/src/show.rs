@@ -88,7 +88,7 @@ fn shortened(text: &str, room: usize) -> String {
         return text.to_owned();
     }
     let kept = room.saturating_sub(1);
-    let head = kept / 3;
+    let head = kept / 4;
     let tail = kept - head;
     let begin: String = text.chars().take(head).collect();
     let end: String = text.chars().skip(length - tail).collect();
@@ -574,7 +574,7 @@ mod tests {
     fn long_names_keep_their_ends_and_tables_get_as_narrow_as_they_can() {
         assert_eq!(
             shortened("ckpt_bt.A.x_1f-41000-6a.dmtcp", 13),
-            "ckpt…6a.dmtcp"
+            "ckp…-6a.dmtcp"
         );
         assert_eq!(shortened("bt.A.x", 6), "bt.A.x");
         let mut rows = vec![

@@ -203,6 +203,16 @@ fn say_once(rows: &mut [Vec<String>]) -> String {
             *name = name[directory.len() + 1..].to_owned();
         }
     }
+    // all names of images are alike at both ends; what tells them apart is between
+    for name in images.iter_mut().filter_map(|row| row.first_mut()) {
+        let (directory, file) = match name.rsplit_once('/') {
+            Some((directory, file)) => (format!("{directory}/"), file),
+            None => (String::new(), name.as_str()),
+        };
+        let file = file.strip_prefix("ckpt_").unwrap_or(file);
+        let file = file.strip_suffix(".dmtcp").unwrap_or(file);
+        *name = format!("{directory}{file}");
+    }
     let programs: BTreeSet<&String> = images.iter().filter_map(|row| row.get(2)).collect();
     if let (Some(program), 1) = (programs.first(), programs.len()) {
         said += &format!("\n  program {program}");
@@ -251,6 +261,7 @@ pub(super) fn text(
         }
         if shown.width.is_some_and(|width| width_of(&rows) > width) {
             heading += &say_once(&mut rows);
+            heading += "\n  names without ckpt_ and .dmtcp";
             shorten_header(&mut rows, "uncompressed", "plain");
             shorten_column(&mut rows, 0, LEAST_NAME, shown.width);
         }

@@ -572,6 +572,12 @@ fn tables_get_as_narrow_as_a_terminal() {
             .count(),
         1
     );
+    for name in [
+        "bt.A.4_98ff-42000-2f1307f1a2b ",
+        "bt.A.4_98ff-43000-2f1307f1a2c ",
+    ] {
+        assert!(narrow.contains(name), "{name}: {narrow}");
+    }
     // the numbers are the same
     for number in ["25.04", "98.45"] {
         assert!(
