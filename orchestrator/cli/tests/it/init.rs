@@ -566,7 +566,7 @@ fn one_run_of_a_program_tells_what_its_descriptor_needs() {
         .next()
         .expect("a run")
         .path();
-    let description = cvc_testkit::read_json(&run.join("run.json"));
+    let description = cvc_testkit::campaign::read_json(&run.join("run.json"));
     assert_eq!(description["sources"][0]["path"], "steps.in");
     assert_eq!(description["sources"][0]["bytes"], 3);
     let records = fs::read_to_string(run.join("records.jsonl")).expect("records");
