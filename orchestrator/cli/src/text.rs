@@ -35,11 +35,15 @@ pub fn table<'a>(header: impl IntoIterator<Item = &'a str>, free: &[&str]) -> co
     table
 }
 
-/// The width of the terminal; `None` if standard output is not one.
+/// Terminals that say that they are narrower do not know how wide they are, columns.
+const LEAST_WIDTH: u16 = 20;
+
+/// The width of the terminal; `None` if standard output is not one, or does not say it.
 pub fn terminal_width() -> Option<usize> {
     comfy_table::Table::new()
         .set_content_arrangement(comfy_table::ContentArrangement::Dynamic)
         .width()
+        .filter(|width| *width >= LEAST_WIDTH)
         .map(usize::from)
 }
 

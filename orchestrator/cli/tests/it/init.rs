@@ -516,6 +516,7 @@ fn one_run_of_a_program_tells_what_its_descriptor_needs() {
     let told = c
         .cvc(&[
             "init",
+            "--force",
             "--yes",
             "--measure",
             "overhead",
@@ -632,7 +633,15 @@ fn the_wizard_takes_a_path_asks_for_inputs_and_tries_again() {
 fn programs_that_cannot_be_started_are_refused_and_options_that_do_not_fit() {
     let c = place();
     c.put("solver", "no program");
-    let base = ["init", "--yes", "--site", "local", "--measure", "sizes"];
+    let base = [
+        "init",
+        "own.toml",
+        "--yes",
+        "--site",
+        "local",
+        "--measure",
+        "sizes",
+    ];
     for (args, part) in [
         (
             &["--program", "./solver"][..],
@@ -651,15 +660,12 @@ fn programs_that_cannot_be_started_are_refused_and_options_that_do_not_fit() {
     ] {
         let refused = c.cvc(&[&base, args].concat()).expect(2).stderr;
         assert!(refused.contains(part), "{args:?}: {refused}");
-        assert!(
-            !c.dir().join("campaign.toml").exists() || args[0] == "--app",
-            "{args:?}"
-        );
+        assert!(!c.dir().join("own.toml").exists(), "{args:?}");
     }
     c.cvc(
         &[
             &["init", "solver.toml"][..],
-            &base[1..],
+            &base[2..],
             &["--program", "/bin/true", "--no-try"],
         ]
         .concat(),

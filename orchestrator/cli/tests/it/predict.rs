@@ -260,7 +260,7 @@ fn each_wrong_input_is_refused_with_its_hint() {
     let finished = predict(&["--from", &one, "--at", "solver.A 9 openmpi"]);
     let text = String::from_utf8_lossy(&finished.stdout);
     assert_eq!(finished.status.code(), Some(8), "{text}");
-    let sentence = "application data, MiB: no prediction: 1 run of solver.A on openmpi; curves in the number of processes need at least 2\n";
+    let sentence = "nothing of solver.A itself could be predicted (exit code 8): 1 run of solver.A on openmpi; curves in the number of processes need at least 2\n";
     assert!(
         text.contains(sentence) && !text.contains("dtapp-halo"),
         "{text}"
