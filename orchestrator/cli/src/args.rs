@@ -192,18 +192,13 @@ pub struct InitArgs {
     #[arg(long, value_name = "PATH")]
     pub program: Option<Utf8PathBuf>,
     /// Arguments of --program, in one word of the shell, as in "--size 100 --in box.in"
-    #[arg(
-        long,
-        value_name = "WORDS",
-        requires = "program",
-        allow_hyphen_values = true
-    )]
+    #[arg(long, value_name = "WORDS", allow_hyphen_values = true)]
     pub args: Option<String>,
     /// A file that --program reads from its working directory, where every run gets a copy of it; may be given several times
-    #[arg(long, value_name = "FILE", requires = "program")]
+    #[arg(long, value_name = "FILE")]
     pub input: Vec<String>,
     /// Run --program once, for a minute at most, and learn from its output how it shows success and steps; on a terminal cvc asks
-    #[arg(long = "try", requires = "program", conflicts_with = "no_try")]
+    #[arg(long = "try", conflicts_with = "no_try")]
     pub try_it: bool,
     /// Do not run it, and do not ask
     #[arg(long)]

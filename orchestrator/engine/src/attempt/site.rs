@@ -15,7 +15,6 @@ use cvc_core::app::{
     template_values,
 };
 use cvc_core::campaign::{MpiSource, StorageKind};
-use cvc_core::mapping::Mapping;
 use cvc_core::paths;
 use cvc_core::point::{CheckpointerKind, Point};
 use cvc_core::units::counted;
@@ -319,16 +318,16 @@ impl ReadySite {
                 .get(&point.storage)
                 .is_some_and(|a| a.kind == StorageKind::NodeLocal);
         if let Some(app) = self.context.apps.get(&point.app).filter(|_| is_apart) {
-            let reasons: [(bool, fn(&str, &Mapping, &str) -> String); 2] = [
-                (app.descriptor.shares_files(own_checkpoint), not_shared),
-                (!app.sources.is_empty(), not_copied),
+            let (name, mapping, storage) = (&point.app, &point.mapping, &point.storage);
+            let shares = app.descriptor.shares_files(own_checkpoint);
+            let reasons = [
+                shares.then(|| not_shared(name, mapping, storage)),
+                (!app.sources.is_empty()).then(|| not_copied(name, mapping, storage)),
             ];
-            for (_, reason) in reasons.into_iter().filter(|(holds, _)| *holds) {
-                missing.push(Missing {
-                    what: reason(&point.app, &point.mapping, &point.storage),
-                    hint: "give the site a storage area with kind = \"shared\"".into(),
-                });
-            }
+            missing.extend(reasons.into_iter().flatten().map(|what| Missing {
+                what,
+                hint: "give the site a storage area with kind = \"shared\"".into(),
+            }));
         }
         let most = point.mapping.node_loads().max().unwrap_or(0);
         if most > self.cores.saturating_mul(MAX_LOAD) {

@@ -31,7 +31,7 @@ impl Predictor<'_> {
         };
         match self.told() {
             Told::NoCheckpoint => forecasts.lines = self.without_checkpoint(),
-            Told::Totals => (forecasts.lines, forecasts.warnings) = self.from_totals(question),
+            Told::Totals => (forecasts.lines, forecasts.warnings) = self.lines_of_totals(question),
             Told::Parts => {
                 let sizes = self.sizes(question);
                 forecasts.lines = sizes.lines;

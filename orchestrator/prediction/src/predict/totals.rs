@@ -116,7 +116,7 @@ impl Predictor<'_> {
     }
 
     /// The lines of a question where the observations have only totals, with warnings.
-    pub(super) fn from_totals(&self, question: &Question) -> (Vec<ForecastLine>, Vec<String>) {
+    pub(super) fn lines_of_totals(&self, question: &Question) -> (Vec<ForecastLine>, Vec<String>) {
         let mut warnings: Vec<String> = question.taken_as.iter().cloned().collect();
         let file = self.total(Quantity::File, FILE, |p| 1.0 / p, question);
         let mut ranks = self.total(Quantity::Ranks, SUM, |p| p, question);
@@ -232,7 +232,7 @@ impl Predictor<'_> {
             .into_iter()
             .enumerate()
             .map(|(place, name)| Parameter {
-                name: name.into(),
+                name,
                 value: fit.coefficients[place],
                 standard_error: errors.as_ref().map(|errors| errors[place]),
             })

@@ -243,7 +243,20 @@ fn gather(args: &InitArgs, apps: &mut Apps, here: &Here) -> Result<Option<Answer
             let loaded = load_own(&own)?;
             (Some(own), Some(vec![loaded]))
         }
-        Some(Chosen::Apps(loaded)) => (None, Some(loaded)),
+        Some(Chosen::Apps(loaded)) => {
+            let of_own = [
+                ("--args", args.args.is_some()),
+                ("--input", !args.input.is_empty()),
+                ("--try", args.try_it),
+            ];
+            if let Some((option, _)) = of_own.into_iter().find(|(_, given)| *given) {
+                return Err(wrong(
+                    format!("{option} is for a program of your own"),
+                    format!("add --program, or leave {option} out"),
+                ));
+            }
+            (None, Some(loaded))
+        }
         None => (None, None),
     };
     if own.is_none()
