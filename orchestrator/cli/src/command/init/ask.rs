@@ -146,3 +146,12 @@ fn read_line() -> Result<Option<String>, Failure> {
         }
     }))
 }
+
+/// An error of what was typed.
+pub fn wrong(message: impl Into<String>, hint: impl Into<String>) -> Failure {
+    Failure::Other {
+        status: ExitStatus::Usage,
+        message: message.into(),
+        hint: Some(hint.into()),
+    }
+}

@@ -15,7 +15,7 @@ use crate::{
     text::paragraph,
 };
 use answers::{Answers, Place, choose_counts, describe_counts, is_legal};
-use ask::{Asker, Question};
+use ask::{Asker, Question, wrong};
 use camino::{Utf8Path, Utf8PathBuf};
 use clap::ValueEnum;
 use cvc_core::app::{self, LoadedApp};
@@ -90,14 +90,6 @@ pub fn init(args: &InitArgs) -> Result<ExitStatus, Failure> {
     tell_what_is_missing(&spec, &plan, &answers, &here)?;
     tell(format_args!("next: cvc plan {}", args.file));
     Ok(ExitStatus::Done)
-}
-
-fn wrong(message: impl Into<String>, hint: impl Into<String>) -> Failure {
-    Failure::Other {
-        status: ExitStatus::Usage,
-        message: message.into(),
-        hint: Some(hint.into()),
-    }
 }
 
 fn refuse_existing(path: &Utf8Path, force: bool) -> Result<(), Failure> {

@@ -1,9 +1,6 @@
 //! A program of the user's own: where it is, how it is started, what it is linked with, and what one run told about it.
 
-use super::{
-    ask::{Asker, Question},
-    wrong,
-};
+use super::ask::{Asker, Question, wrong};
 use crate::{failure::Failure, output::note, text::paragraph};
 use camino::{Utf8Path, Utf8PathBuf};
 use cvc_core::app::learn::{LearnedFigure, StepLine, SuccessLine};

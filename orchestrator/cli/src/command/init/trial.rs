@@ -1,9 +1,9 @@
 //! One run of the user's program, to learn from its output how it shows success and steps.
 
 use super::{
-    ask::{Asker, Question},
+    ask::{Asker, Question, wrong},
     own::{OwnProgram, Told, Tried},
-    text, wrong,
+    text,
 };
 use crate::{
     args::Where,
