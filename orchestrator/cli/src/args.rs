@@ -191,7 +191,7 @@ pub enum InitSite {
 
 #[derive(Args)]
 pub struct InitArgs {
-    /// Campaign file to write; the campaign is named after it
+    /// Campaign file to write; the campaign is named after it, and `campaign.toml` after its program or directory
     #[arg(default_value = "campaign.toml")]
     pub file: Utf8PathBuf,
     /// What to measure
@@ -229,6 +229,18 @@ pub struct InitArgs {
     /// A program of your own instead; its descriptor is written to apps/ beside the campaign file
     #[arg(long, value_name = "PATH")]
     pub program: Option<Utf8PathBuf>,
+    /// Arguments of --program, in one word of the shell, as in "--size 100 --in box.in"
+    #[arg(long, value_name = "WORDS", allow_hyphen_values = true)]
+    pub args: Option<String>,
+    /// A file that --program reads from its working directory, where every run gets a copy of it; may be given several times
+    #[arg(long, value_name = "FILE")]
+    pub input: Vec<String>,
+    /// Run --program once, for a minute at most, and learn from its output how it shows success and steps; on a terminal cvc asks
+    #[arg(long = "try", conflicts_with = "no_try")]
+    pub try_it: bool,
+    /// Do not run it, and do not ask
+    #[arg(long)]
+    pub no_try: bool,
     /// Size of the problem: a workload of all applications
     #[arg(long)]
     pub class: Option<String>,
@@ -879,12 +891,16 @@ pub struct PredictArgs {
     /// Time of the program without checkpoints, as in 3000s, 50m or 2h [default: as observed with as many processes]
     #[arg(long, value_name = "TIME", value_parser = seconds, allow_hyphen_values = true)]
     pub app_time: Option<f64>,
-    /// Mean time between failures of the whole job (that of a node, divided by the nodes), as in 30m, 24h or 30d; gives the interval between checkpoints
+    /// Mean time between failures of the whole job (that of a node, divided by the nodes), as in 30m, 24h or 30d; gives the interval between
+    /// checkpoints, and what the run then takes on average
     #[arg(long, value_name = "TIME", value_parser = seconds, allow_hyphen_values = true)]
     pub mtbf: Option<f64>,
-    /// The same of one node: that of the job is a part of it for each node of the setting
+    /// The same of one node, as in 200d or 5y: that of the job is this, divided by the nodes of the setting
     #[arg(long, value_name = "TIME", value_parser = seconds, allow_hyphen_values = true, conflicts_with = "mtbf")]
     pub mtbf_node: Option<f64>,
+    /// Time from a failure until the program computes again, as in 3m [default: as long as a checkpoint takes]
+    #[arg(long, value_name = "TIME", value_parser = seconds, allow_hyphen_values = true)]
+    pub restart_time: Option<f64>,
     /// Show all quantities, every model that was fitted with its parameters, and the runs behind each number
     #[arg(long)]
     pub detail: bool,

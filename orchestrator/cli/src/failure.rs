@@ -281,7 +281,9 @@ impl Failure {
             }
             Self::Campaign(error) => {
                 let status = match &error {
-                    CampaignError::Run(RunError::Store(_)) => ExitStatus::Store,
+                    CampaignError::Run(RunError::Store(_) | RunError::Input(_)) => {
+                        ExitStatus::Store
+                    }
                     CampaignError::Run(
                         RunError::Host(_)
                         | RunError::Crew(_)
@@ -307,7 +309,7 @@ impl Failure {
                     CampaignError::Run(RunError::Broken(_)) => Some(session_log::how_to_report()),
                     CampaignError::Run(RunError::Store(error)) => store_hint(error),
                     CampaignError::Run(
-                        RunError::Shepherd { .. } | RunError::Area(_) | RunError::Render(_) | RunError::Descriptor { .. },
+                        RunError::Shepherd { .. } | RunError::Area(_) | RunError::Render(_) | RunError::Descriptor { .. } | RunError::Input(_),
                     )
                     | CampaignError::Site { .. }
                     | CampaignError::Slurm(_)

@@ -56,12 +56,17 @@ pub fn seconds(text: &str) -> Result<f64, DurationError> {
         });
     }
     let span: jiff::Span = text.parse().map_err(|_| wrong())?;
+    // of 365.25 days, on average
+    let years_s = f64::from(span.get_years()) * 365.25 * 86_400.0;
     let seconds = span
+        .try_years(0)
+        .map_err(|_| wrong())?
         .total((
             jiff::Unit::Second,
             jiff::SpanRelativeTo::days_are_24_hours(),
         ))
-        .map_err(|_| wrong())?;
+        .map_err(|_| wrong())?
+        + years_s;
     if !seconds.is_finite() {
         return Err(wrong());
     }

@@ -29,6 +29,7 @@ mod sides;
 mod space;
 mod status;
 mod sweep;
+mod temporary;
 mod trace;
 
 use crate::{

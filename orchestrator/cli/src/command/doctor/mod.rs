@@ -4,7 +4,6 @@ mod app;
 mod cluster;
 mod hazards;
 mod probe;
-mod temporary;
 mod verdict;
 
 use crate::{
