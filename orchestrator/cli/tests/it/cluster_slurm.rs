@@ -80,11 +80,12 @@ fn the_campaign_of_two_clusters_runs_on_the_nodes_of_this_machine() {
     output.expect(0);
     on.campaign.assert_whole(6);
     let compared = on.start(&["compare", "two-clusters"]).wait(LIMIT);
-    compared.expect(0);
     assert!(
-        compared.stdout.contains("1 equal points"),
-        "{}",
-        compared.stdout
+        compared.stdout.contains("1 equal point"),
+        "{}\n{}",
+        compared.stdout,
+        compared.stderr
     );
+    compared.expect(0);
     on.assert_nothing_left(&["login", "n1", "n2", "n3", "n4"]);
 }
